@@ -1,0 +1,39 @@
+# The words a newcomer types. `make demo` and `make test` need Python 3.11 or later and make alone.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: setup demo test check counterparts soak bench clean
+
+setup: $(READY)
+
+$(READY): pyproject.toml requirements/dev.lock
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip --quiet --disable-pip-version-check install -r requirements/dev.lock
+	$(BIN)/python -m pip --quiet --disable-pip-version-check install --no-deps --editable .
+	touch $(READY)
+
+demo: setup
+	$(BIN)/python -m orbitmq.demo
+
+test: setup
+	$(BIN)/python -m pytest tests
+
+check: setup
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/test_architecture.py tests/test_docs.py
+	$(BIN)/python -m pytest -q --doctest-modules src
+
+counterparts: setup
+	$(BIN)/python -m tests.interop.counterparts
+
+soak: setup
+	$(BIN)/python -m bench.soak
+
+bench: setup
+	$(BIN)/python -m bench.codec
+
+clean:
+	rm -rf .venv .counterparts .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

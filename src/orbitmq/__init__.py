@@ -1,0 +1,1 @@
+"""Apache RocketMQ for Python and Spark teams."""

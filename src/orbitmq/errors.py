@@ -1,0 +1,325 @@
+"""Every error orbitmq raises, in one tree.
+
+The class says whose fault it is and what to do next: ``retriable`` (the same call may succeed
+later, or on another broker) and ``refresh_route`` (ask the nameserver again first). Numbers that
+matter are attributes, so that no program has to read them out of a sentence::
+
+    OrbitError
+    ├─ InvalidInput                what the caller gave can't be used: field, limit, length
+    │  ├─ InvalidTopic, InvalidGroup
+    │  ├─ InvalidTags, InvalidKeys, InvalidProperty
+    │  └─ MessageTooLarge
+    ├─ LocalProtocolError          we were asked to write what the format can't hold
+    ├─ RemoteProtocolError         the peer's bytes break the protocol: where, and why
+    │  ├─ InvalidHeader            a header field is missing or unreadable: its name
+    │  └─ InvalidBody              a body is not what its request or answer promises
+    ├─ CorruptRecord               bytes that should be a stored message and are not
+    │  └─ CompressionFailed        a body that can't be opened, or would open too far
+    ├─ NetworkError                retriable
+    │  ├─ ConnectFailed            nobody listens there, or the handshake failed
+    │  ├─ ConnectionClosed         closed while (or before) the request was on its way
+    │  └─ RequestTimeout           no answer in time; it may still have been carried out
+    ├─ TooManyRequests             retriable: our own bound on requests in flight is met
+    ├─ WrongProcess                a connection of the parent process, used after a fork
+    ├─ MissingExtra                an optional package is needed: which one to install
+    └─ BrokerError                 a server answered with an error code: code, remark, address
+       ├─ BrokerFailed 1, BrokerBusy 2, RequestNotSupported 3, MessageRefused 13
+       ├─ ServiceNotAvailable 14, NoPermission 16, TopicNotFound 17, NotFound 22
+       └─ GroupNotFound 26, InvalidParameter 29
+"""
+
+from typing import ClassVar
+
+__all__ = [
+    "BrokerBusy",
+    "BrokerError",
+    "BrokerFailed",
+    "CompressionFailed",
+    "ConnectFailed",
+    "ConnectionClosed",
+    "CorruptRecord",
+    "GroupNotFound",
+    "InvalidBody",
+    "InvalidGroup",
+    "InvalidHeader",
+    "InvalidInput",
+    "InvalidKeys",
+    "InvalidParameter",
+    "InvalidProperty",
+    "InvalidTags",
+    "InvalidTopic",
+    "LocalProtocolError",
+    "MessageRefused",
+    "MessageTooLarge",
+    "MissingExtra",
+    "NetworkError",
+    "NoPermission",
+    "NotFound",
+    "OrbitError",
+    "RemoteProtocolError",
+    "RequestNotSupported",
+    "RequestTimeout",
+    "ServiceNotAvailable",
+    "TooManyRequests",
+    "TopicNotFound",
+    "WrongProcess",
+]
+
+
+class OrbitError(Exception):
+    """The root of the tree: catch it to catch all that orbitmq raises on purpose."""
+
+    retriable: ClassVar[bool] = False
+    refresh_route: ClassVar[bool] = False
+
+
+class InvalidInput(OrbitError, ValueError):
+    """What the caller gave can't be used; nothing was sent.
+
+    Attributes:
+        field: the name of the argument or message field.
+        length: the length of the value given, in the unit the message states, if it has one.
+        limit: the largest length allowed, if a length is what is wrong.
+
+    """
+
+    def __init__(
+        self, message: str, *, field: str, length: int | None = None, limit: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.field = field
+        self.length = length
+        self.limit = limit
+
+
+class InvalidTopic(InvalidInput):
+    """A topic name RocketMQ would refuse."""
+
+
+class InvalidGroup(InvalidInput):
+    """A producer or consumer group name RocketMQ would refuse."""
+
+
+class InvalidTags(InvalidInput):
+    """A tag that no subscription could select."""
+
+
+class InvalidKeys(InvalidInput):
+    """Keys that could not be told apart again, since a blank separates them."""
+
+
+class InvalidProperty(InvalidInput):
+    """A property whose name is reserved, or whose text the property format can't hold."""
+
+
+class MessageTooLarge(InvalidInput):
+    """A body, or all properties together, over the limit; see ``length`` and ``limit``."""
+
+
+class LocalProtocolError(OrbitError):
+    """We were asked to write something that the format can't hold, such as too long a frame."""
+
+
+class RemoteProtocolError(OrbitError):
+    """The peer's bytes break the protocol; the connection can't go on.
+
+    Attributes:
+        position: the byte of the stream (or of the buffer given) at which it went wrong.
+
+    """
+
+    def __init__(self, message: str, *, position: int = 0) -> None:
+        super().__init__(message)
+        self.position = position
+
+
+class InvalidHeader(RemoteProtocolError):
+    """A header field is missing or unreadable; frames after it are fine.
+
+    Attributes:
+        field: the name on the wire of the first field at fault, or None if all of them are.
+
+    """
+
+    def __init__(self, message: str, *, field: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class InvalidBody(RemoteProtocolError):
+    """A body is not what its request or answer promises; frames after it are fine."""
+
+
+class CorruptRecord(OrbitError):
+    """Bytes that should be a stored message and are not.
+
+    Attributes:
+        position: where in the buffer the record, or the fault in it, begins.
+
+    """
+
+    def __init__(self, message: str, *, position: int = 0) -> None:
+        super().__init__(message)
+        self.position = position
+
+
+class CompressionFailed(CorruptRecord):
+    """A body that can't be opened, or that would grow past the bound."""
+
+
+class NetworkError(OrbitError):
+    """The request may or may not have arrived.
+
+    Attributes:
+        address: the peer, as ``host:port``.
+
+    """
+
+    retriable = True
+
+    def __init__(self, message: str, *, address: str = "") -> None:
+        super().__init__(message)
+        self.address = address
+
+
+class ConnectFailed(NetworkError):
+    """Nobody answered at the address, or the TLS handshake failed; nothing was sent."""
+
+    refresh_route = True
+
+
+class ConnectionClosed(NetworkError):
+    """The connection closed before the answer came; the message says who closed it and why."""
+
+    refresh_route = True
+
+
+class RequestTimeout(NetworkError):
+    """No answer in time; the peer may still have carried the request out.
+
+    Attributes:
+        timeout_ms: how long was waited.
+
+    """
+
+    def __init__(self, message: str, *, address: str = "", timeout_ms: int = 0) -> None:
+        super().__init__(message, address=address)
+        self.timeout_ms = timeout_ms
+
+
+class TooManyRequests(OrbitError):
+    """Our own bound on requests in flight is met; wait for answers, then try again."""
+
+    retriable = True
+
+
+class WrongProcess(OrbitError):
+    """A connection opened before a fork was used in the child; open a new one there."""
+
+
+class MissingExtra(OrbitError, ImportError):
+    """An optional package is needed; the message names the command that installs it."""
+
+    def __init__(self, purpose: str, *, extra: str) -> None:
+        super().__init__(f"{purpose} needs an extra package: pip install 'orbitmq[{extra}]'")
+        self.extra = extra
+
+
+class BrokerError(OrbitError):
+    """A server answered with an error code.
+
+    Attributes:
+        code: the response code, RocketMQ's number.
+        remark: the server's own words.
+        address: who answered, as ``host:port``.
+
+    >>> BrokerError.of(17, "No topic route info", address="127.0.0.1:9876")
+    TopicNotFound('127.0.0.1:9876 answered 17: No topic route info')
+
+    """
+
+    default_code: ClassVar[int | None] = None
+    by_code: ClassVar[dict[int, type["BrokerError"]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        if cls.default_code is not None:
+            BrokerError.by_code[cls.default_code] = cls
+
+    def __init__(self, code: int, remark: str | None, *, address: str = "") -> None:
+        super().__init__(f"{address or 'the server'} answered {code}: {remark or '(no remark)'}")
+        self.code = code
+        self.remark = remark
+        self.address = address
+
+    @classmethod
+    def of(cls, code: int, remark: str | None, *, address: str = "") -> "BrokerError":
+        """Return the error of the class that stands for ``code``, this class if none does."""
+        return BrokerError.by_code.get(code, BrokerError)(code, remark, address=address)
+
+
+class BrokerFailed(BrokerError):
+    """The server failed while it carried out the request; its remark says how."""
+
+    default_code = 1
+    retriable = True
+
+
+class BrokerBusy(BrokerError):
+    """The server refused for now: a queue is full, waited too long, or the disk is behind."""
+
+    default_code = 2
+    retriable = True
+
+
+class RequestNotSupported(BrokerError):
+    """The server doesn't know this request code."""
+
+    default_code = 3
+
+
+class MessageRefused(BrokerError):
+    """The broker holds the message to be illegal: too large, or too many properties."""
+
+    default_code = 13
+
+
+class ServiceNotAvailable(BrokerError):
+    """The broker can't write now: a slave, shutting down, or its disk is full."""
+
+    default_code = 14
+    retriable = True
+    refresh_route = True
+
+
+class NoPermission(BrokerError):
+    """The topic, the group or the user may not do this here."""
+
+    default_code = 16
+    retriable = True
+    refresh_route = True
+
+
+class TopicNotFound(BrokerError):
+    """The server has no such topic, and may not create it."""
+
+    default_code = 17
+    retriable = True
+    refresh_route = True
+
+
+class NotFound(BrokerError):
+    """The query was understood and found nothing."""
+
+    default_code = 22
+
+
+class GroupNotFound(BrokerError):
+    """The broker has no such subscription group."""
+
+    default_code = 26
+
+
+class InvalidParameter(BrokerError):
+    """The broker refused a parameter of the request; its remark names it."""
+
+    default_code = 29

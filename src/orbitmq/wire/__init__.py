@@ -1,0 +1,1 @@
+"""All that crosses a socket, without a socket: frames, headers, bodies, sessions."""
