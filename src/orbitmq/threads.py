@@ -1,0 +1,82 @@
+"""Threads: the one home of ``threading`` and ``concurrent.futures``.
+
+State belongs to one event loop, so threads do only what blocks: a flush, a deletion, the
+compression of a large body. Code that needs one takes :class:`Workers`, and a simulation hands in
+workers that run everything at once.
+
+>>> with ThreadWorkers(2, name="flush") as workers:
+...     workers.submit(sum, [1, 2, 3]).result()
+6
+
+"""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import ParamSpec, Protocol, TypeVar
+
+__all__ = ["Future", "Thread", "ThreadWorkers", "Workers", "start_thread"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+Thread = threading.Thread
+
+
+class Workers(Protocol):
+    """Somebody who runs blocking functions for an owner that may not block."""
+
+    def submit(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Return the future of ``work(*args, **kwargs)``; RuntimeError once closed.
+
+        The caller bounds how much work waits; workers take all they are given.
+        """
+        ...
+
+    def close(self) -> None:
+        """Wait for what is running, give up what has not begun, take no more."""
+        ...
+
+
+class ThreadWorkers:
+    """A fixed number of threads, started when there is work for them."""
+
+    __slots__ = ("_count", "_executor", "_name")
+
+    def __init__(self, count: int, *, name: str) -> None:
+        self._executor = ThreadPoolExecutor(count, thread_name_prefix=name)
+        self._count = count
+        self._name = name
+
+    def submit(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Return the future of ``work(*args, **kwargs)``; RuntimeError once closed."""
+        return self._executor.submit(work, *args, **kwargs)
+
+    def close(self) -> None:
+        """Wait for what is running, give up what has not begun, take no more."""
+        self._executor.shutdown(wait=True, cancel_futures=True)
+
+    def __enter__(self) -> "ThreadWorkers":
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<ThreadWorkers {self._name!r} count={self._count}>"
+
+
+def start_thread(target: Callable[[], object], *, name: str, daemon: bool) -> Thread:
+    """Start a thread that runs ``target`` and return it; the caller joins it.
+
+    A daemon thread is given up when the program ends, so it may own nothing that must be closed.
+
+    >>> heard: list[str] = []
+    >>> start_thread(lambda: heard.append("hello"), name="greeter", daemon=False).join()
+    >>> heard
+    ['hello']
+
+    """
+    thread = Thread(target=target, name=name, daemon=daemon)
+    thread.start()
+    return thread
