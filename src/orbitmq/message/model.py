@@ -1,6 +1,41 @@
 """What a message is: as the user gives it, as a broker stores it, and the receipt between."""
 
+import enum
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from reprlib import Repr
+from reprlib import repr as elided
+from types import MappingProxyType
+from typing import Final, Self
+
 import msgspec
+from msgspec.structs import fields, force_setattr
+
+from orbitmq.errors import InvalidInput, InvalidKeys
+from orbitmq.message import ids, names, properties
+from orbitmq.message.host import Host
+from orbitmq.message.tags import check_tag
+
+__all__ = [
+    "Host",
+    "Message",
+    "MessageQueue",
+    "SendReceipt",
+    "SendStatus",
+    "StoredMessage",
+]
+
+_INT32_MIN: Final = -(2**31)
+_INT32_MAX: Final = 2**31 - 1
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
+_NO_PROPERTIES: Final[Mapping[str, str]] = MappingProxyType({})
+
+_SHOWN_BYTES: Final = 32
+_BRIEF: Final = Repr()
+_BRIEF.maxstring = _BRIEF.maxother = 80
+_BRIEF.maxdict = 12
 
 
 class MessageQueue(msgspec.Struct, frozen=True, order=True, rename="camel"):
@@ -13,3 +48,356 @@ class MessageQueue(msgspec.Struct, frozen=True, order=True, rename="camel"):
     topic: str
     broker_name: str
     queue_id: int
+
+
+class _Content(msgspec.Struct, frozen=True):
+    """The two fields of a message that may be given by position."""
+
+    topic: str
+    body: bytes
+
+
+class Message(_Content, frozen=True, kw_only=True):
+    """A message to send; once built it is valid, and nothing can change it.
+
+    Attributes:
+        topic: where to, at most 127 characters.
+        body: what to carry, at least one byte: Java's ``Validators`` refuse an empty body, and so
+            does a broker. A ``bytearray`` or ``memoryview`` is copied, since others may change it.
+        tags: one tag, for subscriptions to select by.
+        keys: words to find the message by.
+        properties: what else the application wants to say, read-only here.
+        flag: 32 bits of the application's own.
+        sharding_key: messages with the same key stay in order.
+        delay_level: 1 to 18 of the broker's table of delays (higher is taken as the highest).
+        delay: deliver so long after the send, rounded up to milliseconds.
+        deliver_at: deliver then, rounded up to milliseconds; must know its time zone.
+        priority: 0 or higher.
+        wait_stored: whether the broker waits for disk and replicas, as its settings demand.
+        check_immunity_s: seconds before the broker first asks about an undecided transaction.
+        message_id: the unique id; left out, the producer makes one.
+
+    At most one of ``delay_level``, ``delay`` and ``deliver_at`` may be given. Limits of size
+    depend on settings, and are checked by the producer.
+
+    Raises:
+        InvalidTopic, InvalidTags, InvalidKeys, InvalidProperty, InvalidInput: the field that
+            can't be sent is the error's ``field``.
+
+    >>> Message("orders", b"paid", tags="paid", keys=["o-42"], properties={"colour": "blue"})
+    Message(topic='orders', body=b'paid' (4 bytes), tags='paid', keys=('o-42',), \
+properties={'colour': 'blue'})
+
+    """
+
+    tags: str | None = None
+    keys: Sequence[str] = ()
+    properties: Mapping[str, str] = _NO_PROPERTIES
+    flag: int = 0
+    sharding_key: str | None = None
+    delay_level: int = 0
+    delay: timedelta | None = None
+    deliver_at: datetime | None = None
+    priority: int | None = None
+    wait_stored: bool = True
+    check_immunity_s: int | None = None
+    message_id: str | None = None
+
+    def __post_init__(self) -> None:
+        names.check_topic(self.topic)
+        names.check_sendable(self.topic)
+        if type(self.body) is not bytes or not self.body:
+            force_setattr(self, "body", _checked_body(self.body))
+        if self.tags is not None:
+            check_tag(self.tags)
+        if self.keys != ():
+            force_setattr(self, "keys", _checked_keys(self.keys))
+        if self.properties is not _NO_PROPERTIES:
+            force_setattr(self, "properties", properties.read_only_copy(self.properties))
+        _check_int("flag", self.flag, lowest=_INT32_MIN)
+        if self.sharding_key is not None:
+            properties.check_text(
+                self.sharding_key, "sharding_key", field="sharding_key", error=InvalidInput
+            )
+        if self.message_id is not None:
+            _check_word("message_id", self.message_id)
+        if self.priority is not None:
+            _check_int("priority", self.priority)
+        if self.check_immunity_s is not None:
+            _check_int("check_immunity_s", self.check_immunity_s)
+        if self.delay_level != 0 or self.delay is not None or self.deliver_at is not None:
+            _check_delivery(self.delay_level, self.delay, self.deliver_at)
+
+    def __repr__(self) -> str:
+        given = [f.name for f in fields(self) if getattr(self, f.name) != f.default]
+        return _shown(self, given)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # A mapping proxy can't be pickled, and Spark pickles what it sends to its workers.
+        values = {name: getattr(self, name) for name in self.__struct_fields__}
+        values["properties"] = dict(self.properties)
+        return partial(type(self), **values), ()
+
+    def replace(self, **changes: object) -> Self:
+        """Return a copy with some fields exchanged, checked like a new message.
+
+        Raises:
+            InvalidInput: or one of its kinds, as for a new message.
+            TypeError: a name that is no field.
+
+        >>> Message("orders", b"paid").replace(tags="late")
+        Message(topic='orders', body=b'paid' (4 bytes), tags='late')
+
+        """
+        return msgspec.structs.replace(self, **changes)
+
+    def wire_properties(self) -> dict[str, str]:
+        """Return all properties as they travel: the system's first, then the user's.
+
+        WAIT is always there, since every constructor of Java's ``Message`` sets it.
+
+        >>> Message("orders", b"paid", tags="paid", keys=["o-42", "o-43"]).wire_properties()
+        {'KEYS': 'o-42 o-43', 'TAGS': 'paid', 'WAIT': 'true'}
+        """
+        wire = {}
+        if self.keys:
+            wire[properties.KEYS] = properties.KEY_SEPARATOR.join(self.keys)
+        if self.tags is not None:
+            wire[properties.TAGS] = self.tags
+        wire[properties.WAIT] = "true" if self.wait_stored else "false"
+        if self.message_id is not None:
+            wire[properties.UNIQUE_KEY] = self.message_id
+        if self.delay_level:
+            wire[properties.DELAY] = str(self.delay_level)
+        if self.delay is not None:
+            wire[properties.TIMER_DELAY_MS] = str(_milliseconds(self.delay))
+        if self.deliver_at is not None:
+            wire[properties.TIMER_DELIVER_MS] = str(_milliseconds(self.deliver_at - _EPOCH))
+        if self.sharding_key is not None:
+            wire[properties.SHARDING_KEY] = self.sharding_key
+        if self.priority is not None:
+            wire[properties.PRIORITY] = str(self.priority)
+        if self.check_immunity_s is not None:
+            wire[properties.CHECK_IMMUNITY_SECONDS] = str(self.check_immunity_s)
+        wire.update(self.properties)
+        return wire
+
+
+# Consumers hold thousands of these, and none can be part of a cycle, since they hold bytes, numbers
+# and text alone; so the garbage collector needs not walk them.
+class StoredMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A message as a broker stores it and a consumer gets it.
+
+    Nothing is checked: what others have stored passes as it is.
+
+    Attributes:
+        properties: all of them, the system's and the user's; not to be changed.
+        queue_offset: its place in the queue.
+        commit_log_offset: its place in the broker's commit log, in bytes.
+        sys_flag: see :mod:`orbitmq.message.flags`; the body here is never compressed.
+        reconsume_times: how often it was tried before.
+        store_size: the bytes of its record in the commit log.
+        broker_name: the broker it was pulled from, empty if nobody said.
+
+    """
+
+    topic: str
+    body: bytes
+    properties: Mapping[str, str]
+    queue_id: int
+    queue_offset: int
+    commit_log_offset: int
+    flag: int
+    sys_flag: int
+    born_timestamp_ms: int
+    born_host: Host
+    store_timestamp_ms: int
+    store_host: Host
+    reconsume_times: int
+    prepared_transaction_offset: int
+    body_crc: int
+    store_size: int
+    broker_name: str = ""
+
+    @property
+    def tags(self) -> str | None:
+        """The tag, None without."""
+        return self.properties.get(properties.TAGS)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys, without empty ones."""
+        text = self.properties.get(properties.KEYS, "")
+        return tuple(key for key in text.split(properties.KEY_SEPARATOR) if key)
+
+    @property
+    def message_id(self) -> str:
+        """The id that the producer gave, or else the offset message id."""
+        return self.properties.get(properties.UNIQUE_KEY) or self.offset_message_id
+
+    @property
+    def offset_message_id(self) -> str:
+        """The id that says where the message is stored."""
+        return ids.offset_id(self.store_host, self.commit_log_offset)
+
+    @property
+    def user_properties(self) -> dict[str, str]:
+        """The properties that mean nothing to RocketMQ itself."""
+        return {
+            name: value
+            for name, value in self.properties.items()
+            if not properties.is_reserved(name)
+        }
+
+    @property
+    def delay_level(self) -> int:
+        """The delay level, 0 without one or if it is no number."""
+        text = self.properties.get(properties.DELAY, "")
+        return int(text) if text.isascii() and text.isdecimal() else 0
+
+    @property
+    def sharding_key(self) -> str | None:
+        """The key that keeps messages in order, None without."""
+        return self.properties.get(properties.SHARDING_KEY)
+
+    def __repr__(self) -> str:
+        optional = ("tags", "keys", "broker_name", "reconsume_times", "user_properties")
+        given = [name for name in optional if getattr(self, name)]
+        return _shown(self, ["topic", "body", "queue_id", "queue_offset", "message_id", *given])
+
+
+class SendStatus(enum.Enum):
+    """How far the broker got with a message; in all four cases the message is stored.
+
+    The last three say that a copy which the broker's settings ask for was not yet certain when it
+    answered: the message may be lost if that machine fails now, and sending it again would store
+    it twice.
+    """
+
+    SEND_OK = "SEND_OK"
+    """Stored as the broker's settings demand."""
+    FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"
+    """Stored in memory, but not yet on disk in the time allowed (synchronous flush)."""
+    FLUSH_SLAVE_TIMEOUT = "FLUSH_SLAVE_TIMEOUT"
+    """Stored, but not yet confirmed by a slave in the time allowed (synchronous replication)."""
+    SLAVE_NOT_AVAILABLE = "SLAVE_NOT_AVAILABLE"
+    """Stored, but no slave is near enough to copy it (synchronous replication)."""
+
+
+class SendReceipt(msgspec.Struct, frozen=True, kw_only=True):
+    """What a broker says of a message it has stored.
+
+    Attributes:
+        status: how far it got; see :class:`SendStatus`.
+        message_id: the unique id that the producer gave.
+        offset_message_id: the id that says where the message is stored.
+        queue: the queue it is in.
+        queue_offset: its place in that queue.
+        transaction_id: for a half message, the id to decide it by.
+        region: the region of the broker.
+        trace_on: whether the broker wants the message traced.
+        recall_handle: for a delayed message, the handle to take it back with.
+
+    """
+
+    status: SendStatus
+    message_id: str
+    offset_message_id: str
+    queue: MessageQueue
+    queue_offset: int
+    transaction_id: str | None = None
+    region: str = "DefaultRegion"
+    trace_on: bool = True
+    recall_handle: str | None = None
+
+
+def _checked_body(body: object) -> bytes:
+    if not isinstance(body, bytes | bytearray | memoryview):
+        hint = "; encode it first, as in text.encode()" if isinstance(body, str) else ""
+        raise InvalidInput(f"body must be bytes, not {type(body).__name__}{hint}", field="body")
+    copied = bytes(body)
+    if not copied:
+        raise InvalidInput(
+            "body is empty; RocketMQ takes no message without a body", field="body", length=0
+        )
+    return copied
+
+
+def _checked_keys(keys: object) -> tuple[str, ...]:
+    if isinstance(keys, str) or not isinstance(keys, Iterable):
+        raise InvalidKeys(
+            f"keys must be a sequence of str, not one {type(keys).__name__}; "
+            "for a single key write keys=['…']",
+            field="keys",
+        )
+    checked = tuple(keys)
+    for key in checked:
+        _check_word("keys", key, InvalidKeys)
+    return checked
+
+
+def _check_word(field: str, word: str, error: type[InvalidInput] = InvalidInput) -> None:
+    properties.check_text(word, field, field=field, error=error)
+    if word.split() != [word]:
+        raise error(
+            f"{field}: {elided(word)} holds a blank, which separates keys; take it out",
+            field=field,
+            length=len(word),
+        )
+
+
+def _check_int(field: str, value: object, *, lowest: int = 0) -> None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise InvalidInput(f"{field} must be an int, not {type(value).__name__}", field=field)
+    if not lowest <= value <= _INT32_MAX:
+        raise InvalidInput(
+            f"{field} must be from {lowest} to {_INT32_MAX}, not {elided(value)}", field=field
+        )
+
+
+def _check_delivery(level: int, delay: timedelta | None, deliver_at: datetime | None) -> None:
+    if bool(level) + (delay is not None) + (deliver_at is not None) > 1:
+        raise InvalidInput(
+            "give at most one of delay_level, delay and deliver_at", field="delay_level"
+        )
+    _check_int("delay_level", level)
+    if delay is not None:
+        _check_delay(delay)
+    if deliver_at is not None:
+        _check_deliver_at(deliver_at)
+
+
+def _check_delay(delay: object) -> None:
+    if not isinstance(delay, timedelta) or delay < timedelta():
+        raise InvalidInput(
+            f"delay must be a timedelta of zero or more, not {elided(delay)}", field="delay"
+        )
+
+
+def _check_deliver_at(deliver_at: object) -> None:
+    if not isinstance(deliver_at, datetime) or deliver_at.utcoffset() is None:
+        raise InvalidInput(
+            f"deliver_at must be a datetime that knows its time zone, not {elided(deliver_at)}; "
+            "give it one, as in datetime(…, tzinfo=UTC)",
+            field="deliver_at",
+        )
+
+
+def _milliseconds(span: timedelta) -> int:
+    """Return the whole milliseconds, rounded up: never earlier than asked for."""
+    return -(-span // _MILLISECOND)
+
+
+def _shown(struct: msgspec.Struct, fields: Iterable[str]) -> str:
+    parts = [f"{field}={_shown_value(getattr(struct, field))}" for field in fields]
+    return f"{type(struct).__name__}({', '.join(parts)})"
+
+
+def _shown_value(value: object) -> str:
+    if isinstance(value, bytes):
+        size = "1 byte" if len(value) == 1 else f"{len(value)} bytes"
+        if len(value) <= _SHOWN_BYTES:
+            return f"{value!r} ({size})"
+        half = _SHOWN_BYTES // 2
+        return f"{value[:half]!r}…{value[-half:]!r} ({size})"
+    return _BRIEF.repr(dict(value) if isinstance(value, Mapping) else value)

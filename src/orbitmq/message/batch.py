@@ -1,0 +1,115 @@
+"""Several messages in one body: what SEND_BATCH_MESSAGE carries, and an inner batch stores.
+
+Each message is a head, its body, and its properties; topic, queue and hosts are those of the
+request or record around them::
+
+    ┌─────────┬──────┬────────────┬────────────┐
+    │ head 20 │ body │ length 2   │ properties │  and the next message
+    └─────────┴──────┴────────────┴────────────┘
+"""
+
+import struct
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from orbitmq.errors import CorruptRecord, LocalProtocolError
+from orbitmq.message.compression import Buffer
+
+__all__ = ["BatchedMessage", "encode", "split"]
+
+_HEAD = struct.Struct(
+    ">i"  # size of this message, the head included
+    "i"  # magic: always 0, and never read
+    "i"  # CRC of the body: always 0, and never read; the broker computes its own
+    "i"  # flag, the user's own
+    "i"  # body length; the body follows
+)
+assert _HEAD.size == 20
+
+_PROPERTIES_LENGTH = struct.Struct(">h")  # signed in Java: properties have at most 32767 bytes
+_LEAST = _HEAD.size + _PROPERTIES_LENGTH.size
+
+
+class BatchedMessage(NamedTuple):
+    """One message of a batch; ``properties`` is their text, as ``properties.encode`` makes it."""
+
+    flag: int
+    body: Buffer
+    properties: Buffer
+
+
+def encode(messages: Iterable[tuple[int, Buffer, Buffer]]) -> bytes:
+    """Return the batch of ``messages``, each (flag, body, text of the properties).
+
+    Whether they may share a batch (one topic, no delay) is the caller's to check.
+
+    Raises:
+        LocalProtocolError: a flag beyond 32 bits, or a body or properties too long for the format.
+
+    >>> encode([BatchedMessage(0, b"one", b"")]).hex(" ", -4)
+    '00000019 00000000 00000000 00000000 00000003 6f6e6500 00'
+
+    """
+    parts: list[Buffer] = []
+    for index, (flag, body, properties) in enumerate(messages):
+        size = _LEAST + len(body) + len(properties)
+        try:
+            parts.append(_HEAD.pack(size, 0, 0, flag, len(body)))
+            parts.append(body)
+            parts.append(_PROPERTIES_LENGTH.pack(len(properties)))
+        except struct.error:
+            raise LocalProtocolError(
+                f"message {index} of the batch does not fit the format: flag {flag}, body of "
+                f"{len(body)} bytes, properties of {len(properties)} bytes (at most 32767)"
+            ) from None
+        parts.append(properties)
+    return b"".join(parts)
+
+
+def split(body: Buffer) -> Iterator[BatchedMessage]:
+    """Yield the messages of a batch as views of ``body``; nothing is copied.
+
+    Stricter than Java's ``MessageDecoder.decodeMessages``, which never compares the size of a
+    message with the lengths in it.
+
+    Raises:
+        CorruptRecord: on reaching a message that doesn't fit in what is left, or whose size is not
+            the sum of its parts. Messages before it were yielded; take ``list(split(…))`` where
+            it is all or nothing.
+
+    >>> [(each.flag, bytes(each.body)) for each in split(encode([(7, b"one", b""), (0, b"", b"")]))]
+    [(7, b'one'), (0, b'')]
+
+    """
+    view = memoryview(body)
+    position = 0
+    while position < len(view):
+        message, position = _read(view, position)
+        yield message
+
+
+def _read(view: memoryview, position: int) -> tuple[BatchedMessage, int]:
+    left = len(view) - position
+    if left < _LEAST:
+        raise _corrupt(f"{left} bytes left, and the least message takes {_LEAST}", position)
+    size, _magic, _crc, flag, body_length = _HEAD.unpack_from(view, position)
+    if not _LEAST <= size <= left:
+        raise _corrupt(f"its size field says {size}, and {left} bytes are left", position)
+    if not 0 <= body_length <= size - _LEAST:
+        raise _corrupt(f"a body of {body_length} bytes in a message of {size}", position)
+    body_start = position + _HEAD.size
+    body_end = body_start + body_length
+    (length,) = _PROPERTIES_LENGTH.unpack_from(view, body_end)
+    properties_start = body_end + _PROPERTIES_LENGTH.size
+    end = position + size
+    if properties_start + length != end:
+        raise _corrupt(
+            f"size {size} is not the sum of {_LEAST}, body {body_length} and properties {length}",
+            position,
+        )
+    message = BatchedMessage(flag, view[body_start:body_end], view[properties_start:end])
+    return message, end
+
+
+def _corrupt(why: str, position: int) -> CorruptRecord:
+    return CorruptRecord(f"batched message at byte {position}: {why}", position=position)

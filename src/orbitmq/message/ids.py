@@ -1,0 +1,280 @@
+"""Message ids, and the handles that brokers give out: what they say, and how they are written.
+
+Ids are hexadecimal, in capitals; handles are words separated by one blank::
+
+    offset message id   ip 4 or 16, port 4, commit log offset 8
+    unique message id   ip 4 or 16, process 2, discriminator 4, ms of the month 4, counter 2
+    recall handle       v1 topic broker time id, in base64
+"""
+
+import base64
+import itertools
+import struct
+from collections.abc import Callable
+from reprlib import repr as elided
+from typing import Final, NamedTuple, Protocol
+
+from orbitmq.errors import InvalidInput
+from orbitmq.message.host import Host
+
+__all__ = [
+    "RecallHandle",
+    "TimeOfDay",
+    "UniqueId",
+    "UniqueIds",
+    "offset_id",
+    "parse_offset_id",
+    "parse_recall_handle",
+    "parse_unique_id",
+    "recall_handle",
+]
+
+_OFFSET_TAIL: Final = struct.Struct(
+    ">i"  # port, which Java writes as an int
+    "q"  # commit log offset
+)
+assert _OFFSET_TAIL.size == 12
+
+_UNIQUE_TAIL: Final = struct.Struct(
+    ">H"  # process id, its low 16 bits
+    "I"  # discriminator of producers in one process; Java takes the hash of a class loader
+    "I"  # milliseconds since the local start of the month
+    "H"  # counter
+)
+assert _UNIQUE_TAIL.size == 12
+
+_RECALL_VERSION: Final = "v1"
+# Java's MessageClientIDSetter takes the clock for set back by NTP up to here.
+_SMALL_STEP_BACK_MS: Final = 1_000_000
+
+
+def offset_id(host: Host, commit_log_offset: int) -> str:
+    """Return the id that says where a message is stored: on which broker, and at which byte.
+
+    Raises:
+        InvalidInput: the port or the offset doesn't fit.
+
+    >>> offset_id(Host.parse("127.0.0.1:10911"), 8888)
+    '7F00000100002A9F00000000000022B8'
+
+    """
+    try:
+        tail = _OFFSET_TAIL.pack(host.port, commit_log_offset)
+    except struct.error as error:
+        raise InvalidInput(
+            f"port {host.port} or commit log offset {commit_log_offset} can't be part of a "
+            f"message id: {error}",
+            field="commit_log_offset",
+        ) from None
+    return (host.ip + tail).hex().upper()
+
+
+def parse_offset_id(text: str) -> tuple[Host, int]:
+    """Return the broker and the commit log offset that an offset message id holds.
+
+    Raises:
+        InvalidInput: not 32 (IPv4) or 56 (IPv6) hexadecimal digits.
+
+    >>> host, offset = parse_offset_id("7F00000100002A9F00000000000022B8")
+    >>> str(host), offset
+    ('127.0.0.1:10911', 8888)
+
+    """
+    ip, tail = _split_id(text, "offset message id")
+    port, offset = _OFFSET_TAIL.unpack(tail)
+    return Host(ip, port), offset
+
+
+class TimeOfDay(Protocol):
+    """The part of a clock that ids need."""
+
+    def now_ms(self) -> int:
+        """Return the time in milliseconds since 1970."""
+        ...
+
+
+class UniqueIds:
+    r"""Makes the ids that producers give to messages, as Java's ``MessageClientIDSetter`` does.
+
+    Ids differ as long as no two makers share address, process and discriminator, and one maker is
+    asked at most 65536 times in a millisecond. After a fork the child needs a maker of its own.
+    Threads may share one.
+
+    Args:
+        ip: the address of this machine, 4 or 16 bytes.
+        pid: the process id; its low 16 bits count.
+        discriminator: 32 bits that tell apart makers of one process, at random.
+        clock: tells the time.
+        month_of: returns the start of the month that holds a time, and of the next one, all in
+            milliseconds since 1970; ``orbitmq.clock.local_month`` does, in the local time zone,
+            from which Java's readers count too.
+
+    >>> class Noon:
+    ...     def now_ms(self): return 1_700_000_000_000
+    >>> new_ids = UniqueIds(
+    ...     b"\x7f\x00\x00\x01", pid=1234, discriminator=0x18B4AAC2, clock=Noon(),
+    ...     month_of=lambda at_ms: (1_698_796_800_000, 1_701_388_800_000))
+    >>> new_ids.next()
+    '7F00000104D218B4AAC247B760000000'
+
+    """
+
+    def __init__(
+        self,
+        ip: bytes,
+        pid: int,
+        discriminator: int,
+        clock: TimeOfDay,
+        month_of: Callable[[int], tuple[int, int]],
+    ) -> None:
+        if len(ip) not in (4, 16):
+            raise InvalidInput(f"ip has {len(ip)} bytes, not 4 or 16", field="ip", length=len(ip))
+        self._prefix = f"{ip.hex().upper()}{pid & 0xFFFF:04X}{discriminator & 0xFFFF_FFFF:08X}"
+        self._clock = clock
+        self._month_of = month_of
+        self._month = month_of(clock.now_ms())
+        self._counter = itertools.count()
+
+    def next(self) -> str:
+        """Return an id that nobody was given before."""
+        now_ms = self._clock.now_ms()
+        start_ms, end_ms = self._month
+        if now_ms >= end_ms:
+            self._month = start_ms, end_ms = self._month_of(now_ms)
+        passed_ms = now_ms - start_ms
+        if -_SMALL_STEP_BACK_MS < passed_ms < 0:
+            passed_ms = 0
+        count = next(self._counter) & 0xFFFF
+        return f"{self._prefix}{passed_ms & 0xFFFF_FFFF:08X}{count:04X}"
+
+
+class UniqueId(NamedTuple):
+    """What a unique message id says."""
+
+    ip: bytes
+    pid: int
+    discriminator: int
+    ms_of_month: int
+    counter: int
+
+    def created_ms(self, now_ms: int, month_of: Callable[[int], tuple[int, int]]) -> int:
+        r"""Return when the id was made, supposing that was less than a month before ``now_ms``.
+
+        The id itself doesn't know its month. Java's ``getNearlyTimeFromID`` dates an id of this
+        very millisecond one month back; we take it for new.
+
+        >>> month_of = lambda at_ms: (1000, 2000) if at_ms >= 1000 else (0, 1000)
+        >>> new_id = UniqueId(b"\x7f\x00\x00\x01", 1, 2, 300, 0)
+        >>> new_id.created_ms(1400, month_of), new_id.created_ms(1200, month_of)
+        (1300, 300)
+        """
+        start_ms = month_of(now_ms)[0]
+        if start_ms + self.ms_of_month > now_ms:
+            start_ms = month_of(start_ms - 1)[0]
+        return start_ms + self.ms_of_month
+
+
+def parse_unique_id(text: str) -> UniqueId:
+    """Return what a unique message id says.
+
+    Raises:
+        InvalidInput: not 32 (IPv4) or 56 (IPv6) hexadecimal digits. Ids that other makers have
+            chosen freely are valid ids all the same.
+
+    >>> parse_unique_id("7F00000104D218B4AAC21F8B8F9A0001").pid
+    1234
+
+    """
+    ip, tail = _split_id(text, "unique message id")
+    return UniqueId(ip, *_UNIQUE_TAIL.unpack(tail))
+
+
+class RecallHandle(NamedTuple):
+    """What it takes to call a delayed message back before it is delivered.
+
+    Attributes:
+        topic: where it is to be delivered.
+        broker_name: who holds it.
+        timestamp_ms: the time of delivery, by the broker's count.
+        message_id: its unique id.
+
+    """
+
+    topic: str
+    broker_name: str
+    timestamp_ms: int
+    message_id: str
+
+
+def recall_handle(topic: str, broker_name: str, timestamp_ms: int, message_id: str) -> str:
+    """Return the text of a recall handle, which says what :class:`RecallHandle` holds.
+
+    Raises:
+        InvalidInput: a part is empty or holds a blank, so that it could not be read again.
+
+    >>> recall_handle("%RETRY%x", "b", 1, "A")
+    'djEgJVJFVFJZJXggYiAxIEE='
+
+    """
+    words = [topic, broker_name, str(timestamp_ms), message_id]
+    for field, word in zip(RecallHandle._fields, words, strict=True):
+        if word.split() != [word]:
+            raise InvalidInput(
+                f"{field} {elided(word)} of a recall handle is empty or holds a blank",
+                field=field,
+                length=len(word),
+            )
+    return base64.urlsafe_b64encode(" ".join([_RECALL_VERSION, *words]).encode()).decode()
+
+
+def parse_recall_handle(text: str) -> RecallHandle:
+    """Return what a recall handle says; words after the fifth are left for later versions.
+
+    Raises:
+        InvalidInput: not base64 of ``v1 topic broker time id``.
+
+    >>> parse_recall_handle("djEgJVJFVFJZJXggYiAxIEE=")
+    RecallHandle(topic='%RETRY%x', broker_name='b', timestamp_ms=1, message_id='A')
+
+    """
+    try:
+        padded = text + "=" * (-len(text) % 4)  # Java's decoder takes a handle without, too
+        raw = base64.b64decode(padded, altchars=b"-_", validate=True)
+        words = raw.decode().split(" ")
+    except ValueError:
+        raise _bad_handle(text, "not base64 of UTF-8 text") from None
+    if len(words) < 5 or words[0] != _RECALL_VERSION:
+        raise _bad_handle(text, f"it must hold five words, the first {_RECALL_VERSION}")
+    _, topic, broker_name, timestamp, message_id = words[:5]
+    if not (timestamp.isascii() and timestamp.isdecimal()):
+        raise _bad_handle(text, "its fourth word must be a time in milliseconds")
+    return RecallHandle(topic, broker_name, int(timestamp), message_id)
+
+
+def _split_id(text: str, kind: str) -> tuple[bytes, bytes]:
+    """Return the address of an id, and the twelve bytes after it."""
+    if len(text) not in (32, 56):
+        raise InvalidInput(
+            f"{kind} {elided(text)} has {len(text)} characters, not 32 or 56",
+            field="message_id",
+            length=len(text),
+        )
+    try:
+        raw = bytes.fromhex(text)
+    except ValueError:
+        raw = b""
+    if 2 * len(raw) != len(text):  # fromhex also reads over blanks
+        raise InvalidInput(
+            f"{kind} {elided(text)} must hold hexadecimal digits alone",
+            field="message_id",
+            length=len(text),
+        )
+    return raw[:-12], raw[-12:]
+
+
+def _bad_handle(text: str, why: str) -> InvalidInput:
+    return InvalidInput(
+        f"recall handle {elided(text)} can't be read: {why}",
+        field="recall_handle",
+        length=len(text),
+    )

@@ -1,0 +1,357 @@
+"""The properties of a message: their names, their meaning, and the text they travel as.
+
+The text is ``name U+0001 value U+0002``, repeated, in UTF-8; the last U+0002 may be missing.
+Nothing is escaped, so neither separator may stand in a name or a value. What a reader drops is
+Java's rule, see ``MessageDecoder.string2messageProperties``.
+"""
+
+from collections.abc import Mapping
+from reprlib import repr as elided
+from types import MappingProxyType
+from typing import Final, NoReturn
+
+from orbitmq.errors import InvalidInput, InvalidProperty
+from orbitmq.message.names import check_properties
+
+NAME_END: Final = "\x01"
+VALUE_END: Final = "\x02"
+KEY_SEPARATOR: Final = " "  # between the keys in KEYS
+TRANSIENT_PREFIX: Final = "__RMQ.TRANSIENT."  # names that are never stored begin so
+
+# What the user gives.
+KEYS: Final = "KEYS"
+TAGS: Final = "TAGS"
+WAIT: Final = "WAIT"
+DELAY: Final = "DELAY"
+TIMER_DELAY_SEC: Final = "TIMER_DELAY_SEC"
+TIMER_DELAY_MS: Final = "TIMER_DELAY_MS"
+TIMER_DELIVER_MS: Final = "TIMER_DELIVER_MS"
+SHARDING_KEY: Final = "__SHARDINGKEY"
+PRIORITY: Final = "_SYS_MSG_PRIORITY_"
+CHECK_IMMUNITY_SECONDS: Final = "CHECK_IMMUNITY_TIME_IN_SECONDS"
+INNER_MULTI_DISPATCH: Final = "INNER_MULTI_DISPATCH"
+TRACE_CONTEXT: Final = "TRACE_CONTEXT"
+
+# Where a message comes from.
+UNIQUE_KEY: Final = "UNIQ_KEY"
+EXTEND_UNIQUE_INFO: Final = "EXTEND_UNIQ_INFO"
+PRODUCER_GROUP: Final = "PGROUP"
+INSTANCE_ID: Final = "INSTANCE_ID"
+BORN_HOST: Final = "__BORNHOST"
+BORN_TIMESTAMP: Final = "BORN_TIMESTAMP"
+REGION: Final = "MSG_REGION"
+TRACE_ON: Final = "TRACE_ON"
+CLUSTER: Final = "CLUSTER"
+CRC32: Final = "__CRC32#"
+
+# Retries and dead letters.
+RETRY_TOPIC: Final = "RETRY_TOPIC"
+REAL_TOPIC: Final = "REAL_TOPIC"
+REAL_QUEUE_ID: Final = "REAL_QID"
+ORIGIN_GROUP: Final = "ORIGIN_GROUP"
+ORIGIN_MESSAGE_ID: Final = "ORIGIN_MESSAGE_ID"
+RECONSUME_TIME: Final = "RECONSUME_TIME"
+MAX_RECONSUME_TIMES: Final = "MAX_RECONSUME_TIMES"
+DLQ_ORIGIN_TOPIC: Final = "DLQ_ORIGIN_TOPIC"
+DLQ_ORIGIN_MESSAGE_ID: Final = "DLQ_ORIGIN_MESSAGE_ID"
+
+# Transactions.
+TRANSACTION_PREPARED: Final = "TRAN_MSG"
+TRANSACTION_ID: Final = "__transactionId__"
+TRANSACTION_CHECK_TIMES: Final = "TRANSACTION_CHECK_TIMES"
+TRANSACTION_PREPARED_QUEUE_OFFSET: Final = "TRAN_PREPARED_QUEUE_OFFSET"
+TRANSACTION_OFFSET: Final = "TRANS_OFFSET"
+
+# Timers.
+TIMER_ENQUEUE_MS: Final = "TIMER_ENQUEUE_MS"
+TIMER_DEQUEUE_MS: Final = "TIMER_DEQUEUE_MS"
+TIMER_OUT_MS: Final = "TIMER_OUT_MS"
+TIMER_ROLL_TIMES: Final = "TIMER_ROLL_TIMES"
+TIMER_ROLL_LABEL: Final = "TIMER_ROLL_LABEL"
+TIMER_DELAY_LEVEL: Final = "TIMER_DELAY_LEVEL"
+TIMER_DELETE_UNIQUE_KEY: Final = "TIMER_DEL_UNIQKEY"
+TIMER_ENGINE: Final = "E_T"
+
+# Pulling and popping.
+MIN_OFFSET: Final = "MIN_OFFSET"
+MAX_OFFSET: Final = "MAX_OFFSET"
+CONSUME_START_TIME: Final = "CONSUME_START_TIME"
+POP_CHECKPOINT: Final = "POP_CK"
+POP_CHECKPOINT_OFFSET: Final = "POP_CK_OFFSET"
+FIRST_POP_TIME: Final = "1ST_POP_TIME"
+TRANSIENT_TOPIC_FLAG: Final = "__RMQ.TRANSIENT.TOPIC_SYS_FLAG"
+TRANSIENT_GROUP_FLAG: Final = "__RMQ.TRANSIENT.GROUP_SYS_FLAG"
+
+# Request and reply.
+CORRELATION_ID: Final = "CORRELATION_ID"
+REPLY_TO_CLIENT: Final = "REPLY_TO_CLIENT"
+TIME_TO_LIVE: Final = "TTL"
+MESSAGE_TYPE: Final = "MSG_TYPE"
+ARRIVE_TIME: Final = "ARRIVE_TIME"
+PUSH_REPLY_TIME: Final = "PUSH_REPLY_TIME"
+
+# Batches and light queues.
+INNER_COUNT: Final = "INNER_NUM"
+INNER_BASE: Final = "INNER_BASE"
+INNER_MULTI_QUEUE_OFFSET: Final = "INNER_MULTI_QUEUE_OFFSET"
+
+# Kept from RocketMQ's ancestors; nothing we know of writes them any more.
+BUYER_ID: Final = "BUYER_ID"
+TRANSFER_FLAG: Final = "TRANSFER_FLAG"
+CORRECTION_FLAG: Final = "CORRECTION_FLAG"
+MQ2_FLAG: Final = "MQ2_FLAG"
+DUP_INFO: Final = "DUP_INFO"
+REDIRECT: Final = "REDIRECT"
+FORWARD_QUEUE_ID: Final = "PROPERTY_FORWARD_QUEUE_ID"
+
+MEANING: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        KEYS: "keys to find the message by, separated by one blank",
+        TAGS: "the tag that subscriptions select by",
+        WAIT: "true: the broker answers once the message is stored as its settings demand",
+        DELAY: "delay level, 1 to 18",
+        TIMER_DELAY_SEC: "deliver after so many seconds",
+        TIMER_DELAY_MS: "deliver after so many milliseconds",
+        TIMER_DELIVER_MS: "deliver at this time, milliseconds since 1970",
+        SHARDING_KEY: "messages with the same value stay in order",
+        PRIORITY: "priority, 0 or higher",
+        CHECK_IMMUNITY_SECONDS: "seconds before a half message is first checked",
+        INNER_MULTI_DISPATCH: "light queues to dispatch the message to, separated by commas",
+        TRACE_CONTEXT: "trace context of the application",
+        UNIQUE_KEY: "message id, given by the producer",
+        EXTEND_UNIQUE_INFO: "further part of the message id",
+        PRODUCER_GROUP: "group of the producer, asked when a half message stays undecided",
+        INSTANCE_ID: "namespace of the producer",
+        BORN_HOST: "address of the producer behind a proxy",
+        BORN_TIMESTAMP: "time of the send behind a proxy, milliseconds since 1970",
+        REGION: "region of the broker",
+        TRACE_ON: "whether the broker wants the message traced",
+        CLUSTER: "cluster of the broker, which names the reply topic",
+        CRC32: "checksum over the record, ten digits, the lowest first",
+        RETRY_TOPIC: "topic of the message before it went to a retry topic",
+        REAL_TOPIC: "topic to deliver to while the message waits in a system topic",
+        REAL_QUEUE_ID: "queue to deliver to while the message waits in a system topic",
+        ORIGIN_GROUP: "group that failed on the message",
+        ORIGIN_MESSAGE_ID: "offset message id of the first copy",
+        RECONSUME_TIME: "times tried so far; moves into the send header",
+        MAX_RECONSUME_TIMES: "times to try at most; moves into the send header",
+        DLQ_ORIGIN_TOPIC: "topic of a dead letter before it died",
+        DLQ_ORIGIN_MESSAGE_ID: "message id of a dead letter before it died",
+        TRANSACTION_PREPARED: "true: a half message",
+        TRANSACTION_ID: "id of the transaction",
+        TRANSACTION_CHECK_TIMES: "times the producer was asked about a half message",
+        TRANSACTION_PREPARED_QUEUE_OFFSET: "queue offset of the half message first stored",
+        TRANSACTION_OFFSET: "offset of the half message that an operation is about",
+        TIMER_ENQUEUE_MS: "when the timer took the message in",
+        TIMER_DEQUEUE_MS: "when the timer took the message out",
+        TIMER_OUT_MS: "when the timer is to deliver",
+        TIMER_ROLL_TIMES: "times the message was put back, for a delay longer than the wheel",
+        TIMER_ROLL_LABEL: "marks a message that the timer put back",
+        TIMER_DELAY_LEVEL: "delay level that became a timer",
+        TIMER_DELETE_UNIQUE_KEY: "message id that the timer is to forget",
+        TIMER_ENGINE: "engine of the timer: R for RocksDB, F for the time wheel",
+        MIN_OFFSET: "lowest offset of the queue when the message was pulled",
+        MAX_OFFSET: "highest offset of the queue when the message was pulled",
+        CONSUME_START_TIME: "when the consumer began on the message",
+        POP_CHECKPOINT: "handle to acknowledge a popped message with",
+        POP_CHECKPOINT_OFFSET: "offset of the check point of a popped message",
+        FIRST_POP_TIME: "when the message was first popped",
+        TRANSIENT_TOPIC_FLAG: "system flag of the topic, set while pulling, never stored",
+        TRANSIENT_GROUP_FLAG: "system flag of the group, set while pulling, never stored",
+        CORRELATION_ID: "ties a reply to its request",
+        REPLY_TO_CLIENT: "client id that waits for the reply",
+        TIME_TO_LIVE: "milliseconds the request waits for its reply",
+        MESSAGE_TYPE: "reply: the message answers a request",
+        ARRIVE_TIME: "when the reply reached the client that waits",
+        PUSH_REPLY_TIME: "when the broker pushed the reply",
+        INNER_COUNT: "messages inside an inner batch",
+        INNER_BASE: "queue offset of the first message inside an inner batch",
+        INNER_MULTI_QUEUE_OFFSET: "offsets in the light queues, separated by commas",
+        BUYER_ID: "not used any more",
+        TRANSFER_FLAG: "not used any more",
+        CORRECTION_FLAG: "not used any more",
+        MQ2_FLAG: "not used any more",
+        DUP_INFO: "not used any more",
+        REDIRECT: "not used any more",
+        FORWARD_QUEUE_ID: "not used any more",
+    }
+)
+
+# Java's Message.putUserProperty refuses most of these; we refuse all that RocketMQ reads itself,
+# but for the two that only an application can know.
+RESERVED: Final = frozenset(MEANING) - {INNER_MULTI_DISPATCH, TRACE_CONTEXT}
+
+_SHOWN: Final = 40  # characters of a name in an error's message
+_NAME_END_BYTES: Final = NAME_END.encode()
+_VALUE_END_BYTES: Final = VALUE_END.encode()
+
+
+def is_reserved(name: str) -> bool:
+    """Return whether RocketMQ gives the name a meaning, so that users can't.
+
+    >>> is_reserved("TAGS"), is_reserved("__RMQ.TRANSIENT.x"), is_reserved("colour")
+    (True, True, False)
+    """
+    return name in RESERVED or name.startswith(TRANSIENT_PREFIX)
+
+
+def encode(properties: Mapping[str, str | None]) -> bytes:
+    r"""Return the properties as they travel; those whose value is None are left out, as in Java.
+
+    Raises:
+        InvalidProperty: a name or value is empty (readers would drop it), holds a separator, or
+            can't be written in UTF-8.
+        MessageTooLarge: over 32767 bytes together.
+
+    >>> encode({"TAGS": "paid", "colour": "blue"})
+    b'TAGS\x01paid\x02colour\x01blue\x02'
+
+    """
+    pairs = [f"{name}\x01{value}\x02" for name, value in properties.items() if value is not None]
+    text = "".join(pairs)
+    # Looking at the whole text is cheaper than at each pair, and finds the same faults.
+    if (
+        text.count(NAME_END) != len(pairs)
+        or text.count(VALUE_END) != len(pairs)
+        or "\x01\x02" in text
+        or "\x02\x01" in text
+        or text.startswith(NAME_END)
+    ):
+        _blame(properties)
+    try:
+        raw = text.encode()
+    except UnicodeEncodeError:
+        _blame(properties)
+    check_properties(len(raw))
+    return raw
+
+
+def decode(raw: bytes | memoryview) -> dict[str, str]:
+    r"""Return the properties that ``raw`` holds; it never fails.
+
+    As in Java: a pair with an empty name or an empty value, or without U+0001, is dropped; the
+    first U+0001 ends the name and a later one belongs to the value; of two pairs with one name
+    the later wins; bytes that are not UTF-8 become U+FFFD.
+
+    >>> decode(b"TAGS\x01paid\x02colour\x01blue\x02")
+    {'TAGS': 'paid', 'colour': 'blue'}
+    """
+    found = {}
+    for pair in str(raw, "utf-8", "replace").split(VALUE_END):
+        name, _, value = pair.partition(NAME_END)
+        if name and value:
+            found[name] = value
+    return found
+
+
+def get(raw: bytes, name: bytes) -> bytes | None:
+    r"""Return the value of one property without reading the others, None if it has none.
+
+    It drops and prefers what :func:`decode` does.
+
+    >>> get(b"TAGS\x01paid\x02colour\x01blue\x02", b"colour")
+    b'blue'
+    """
+    if not name or _NAME_END_BYTES in name or _VALUE_END_BYTES in name:
+        return None  # no pair can have this name
+    start_of_pair = _VALUE_END_BYTES + name + _NAME_END_BYTES
+    before = _VALUE_END_BYTES + raw  # so that the first pair starts like the others
+    found = start_of_pair
+    while found:
+        before, found, after = before.rpartition(start_of_pair)
+        if found and (value := after.partition(_VALUE_END_BYTES)[0]):
+            return value
+    return None
+
+
+def read_only_copy(given: Mapping[str, str]) -> Mapping[str, str]:
+    """Return a copy of a user's properties that nobody can change, each name and value checked.
+
+    Raises:
+        InvalidProperty: a name is reserved, or a name or value is no text, blank, or can't travel.
+
+    >>> read_only_copy({"colour": "blue"})
+    mappingproxy({'colour': 'blue'})
+    >>> read_only_copy({"TAGS": "paid"})
+    Traceback (most recent call last):
+    orbitmq.errors.InvalidProperty: property name 'TAGS' is reserved by RocketMQ: the tag that \
+subscriptions select by
+
+    """
+    if not isinstance(given, Mapping):
+        raise InvalidProperty(
+            f"properties must be a mapping of str to str, not {type(given).__name__}",
+            field="properties",
+        )
+    copy = dict(given)
+    for name, value in copy.items():
+        _check_user_property(name, value)
+    return MappingProxyType(copy)
+
+
+def check_text(
+    text: object,
+    label: str,
+    *,
+    field: str = "properties",
+    error: type[InvalidInput] = InvalidProperty,
+) -> None:
+    r"""Check that a text can travel as a property: not empty, no separator, valid in UTF-8.
+
+    Raises:
+        error: it can't; the message calls it ``label``, and doesn't show all of a long text.
+
+    >>> check_text("blue", "colour")
+    >>> check_text("blue\x02", "colour")
+    Traceback (most recent call last):
+    orbitmq.errors.InvalidProperty: colour 'blue\x02' holds the separator U+0002; take it out
+
+    """
+    if isinstance(text, str) and text and text.isprintable():
+        return  # neither separators nor halves of a surrogate pair are printable
+    if not isinstance(text, str):
+        raise error(f"{label} must be a str, not {type(text).__name__}", field=field)
+    if not text:
+        raise error(f"{label} is empty; readers would drop it", field=field, length=0)
+    for separator in (NAME_END, VALUE_END):
+        if separator in text:
+            raise error(
+                f"{label} {elided(text)} holds the separator U+{ord(separator):04X}; take it out",
+                field=field,
+                length=len(text),
+            )
+    try:
+        text.encode()
+    except UnicodeEncodeError as fault:
+        raise error(
+            f"{label} holds half a surrogate pair at position {fault.start}; UTF-8 has no bytes "
+            "for it",
+            field=field,
+            length=len(text),
+        ) from None
+
+
+def _check_user_property(name: str, value: str) -> None:
+    check_text(name, "property name")
+    if is_reserved(name):
+        meaning = MEANING.get(name, "such names are never stored")
+        raise InvalidProperty(
+            f"property name {elided(name)} is reserved by RocketMQ: {meaning}",
+            field="properties",
+            length=len(name),
+        )
+    check_text(value, f"property {name[:_SHOWN]!r}")
+    if name.isspace() or value.isspace():
+        raise InvalidProperty(
+            f"property {elided(name)} has a name or a value of blanks alone",
+            field="properties",
+            length=len(value),
+        )
+
+
+def _blame(properties: Mapping[str, str | None]) -> NoReturn:
+    for name, value in properties.items():
+        if value is not None:
+            check_text(name, "property name")
+            check_text(value, f"property {name[:_SHOWN]!r}")
+    raise AssertionError("a fault in the text must be a fault in one of its pairs")

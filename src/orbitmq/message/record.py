@@ -1,0 +1,344 @@
+"""The commit log record: a message as a broker stores it and as every answer carries it.
+
+This is the one home of its layout; the store, the pull answers and Spark compute from it. Numbers
+are big-endian, and records follow each other without a gap::
+
+    ┌──────────────────────────────┬──────┬────────────┬───────┬──────────┬────────────┐
+    │ head: 88, 100 or 112 bytes   │ body │ length 1/2 │ topic │ length 2 │ properties │
+    └──────────────────────────────┴──────┴────────────┴───────┴──────────┴────────────┘
+
+The head grows by 12 for each host with an IPv6 address, which the sys flag tells. The magic is the
+version: V2 has a topic length of two bytes, for topics over 127 bytes. Where a record no longer
+fits into a segment a blank ends it: its size and its own magic, and then whatever was there.
+
+Here is the layout, and the writing. Reading goes in steps, each paid for only when it is wanted:
+``scan.Scan`` finds the records, a ``record_view.RecordView`` reads single fields in place, and
+``view.message()`` makes a message of them.
+"""
+
+import enum
+import struct
+import zlib
+
+import msgspec
+
+from orbitmq.errors import LocalProtocolError
+from orbitmq.message import flags, properties
+from orbitmq.message.compression import Buffer
+from orbitmq.message.host import Host
+
+__all__ = [
+    "BLANK_SIZE",
+    "CRC_PROPERTY_SIZE",
+    "LEAST_SIZE",
+    "Record",
+    "Version",
+    "blank",
+    "crc_property",
+    "encode",
+    "size_of",
+    "stamp",
+]
+
+
+class Version(enum.Enum):
+    """Which length the topic has room for: 127 bytes or 32767. The value is the magic."""
+
+    V1 = 0xDAA320A7
+    V2 = 0xDAA320AB
+
+
+MAGICS = (Version.V1.value, Version.V2.value)
+MAGIC_BLANK = 0xCBD43194
+
+
+def _head(born_ip: int, store_ip: int) -> struct.Struct:
+    """Return the layout of a head whose hosts have addresses of so many bytes."""
+    return struct.Struct(
+        ">i"  # 0: size of the record, this field included
+        "I"  # 4: magic
+        "i"  # 8: CRC-32 of the body as stored, sign bit cleared
+        "i"  # 12: queue id
+        "i"  # 16: flag, the user's own
+        "q"  # 20: queue offset
+        "q"  # 28: commit log offset
+        "i"  # 36: sys flag
+        "q"  # 40: born timestamp, ms
+        f"{born_ip}s"  # 48: born host, address
+        "i"  # born host, port
+        "q"  # 56 or 68: store timestamp, ms
+        f"{store_ip}s"  # store host, address
+        "i"  # store host, port
+        "i"  # reconsume times
+        "q"  # prepared transaction offset
+        "i"  # body length; the body follows
+    )
+
+
+# Indexed by the two IPv6 bits of the sys flag.
+HEADS = (_head(4, 4), _head(16, 4), _head(4, 16), _head(16, 16))
+HOSTS_SHIFT = 4
+_HOSTS_MASK = flags.BORN_HOST_IPV6 | flags.STORE_HOST_IPV6
+assert [head.size for head in HEADS] == [88, 100, 100, 112]
+assert (flags.BORN_HOST_IPV6, flags.STORE_HOST_IPV6) == (1 << HOSTS_SHIFT, 2 << HOSTS_SHIFT)
+
+SIZE_AND_MAGIC = struct.Struct(
+    ">i"  # size: a record's, or what is left of the segment
+    "I"  # magic; up to here a blank and a record are alike
+)
+BLANK_SIZE = SIZE_AND_MAGIC.size
+assert BLANK_SIZE == 8
+
+INT = struct.Struct(">i")
+LONG = struct.Struct(">q")
+_OFFSETS = struct.Struct(">qq")  # queue offset and commit log offset
+
+# The positions drawn above, for reading and patching single fields.
+MAGIC_LOW_BYTE_AT = 7
+V2_LOW_BYTE = Version.V2.value & 0xFF
+CRC_AT = 8
+QUEUE_ID_AT = 12
+FLAG_AT = 16
+OFFSETS_AT = 20
+SYS_FLAG_AT = 36
+SYS_FLAG_LOW_BYTE_AT = 39
+BORN_TIMESTAMP_AT = 40
+_STORE_TIMESTAMP_AT = 56
+_STORE_TIMESTAMP_AT_IPV6 = 68
+assert struct.calcsize(">iIiiiqqi") == BORN_TIMESTAMP_AT
+assert struct.calcsize(">iIiiiqqiq4si") == _STORE_TIMESTAMP_AT
+assert struct.calcsize(">iIiiiqqiq16si") == _STORE_TIMESTAMP_AT_IPV6
+
+# Signed in Java (MessageVersion, MessageDecoder): a length with its sign bit set is no length.
+TOPIC_LENGTH_V1 = struct.Struct(">b")
+TOPIC_LENGTH_V2 = struct.Struct(">h")
+PROPERTIES_LENGTH = struct.Struct(">h")
+_LONGEST_V1_TOPIC = 127
+_LONGEST_TEXT = 32767
+
+LEAST_SIZE = HEADS[0].size + TOPIC_LENGTH_V1.size + PROPERTIES_LENGTH.size
+assert LEAST_SIZE == 91  # IPv4, V1; body, topic and properties empty
+
+SIGN_CLEARED = 0x7FFFFFFF  # Java keeps CRCs in an int and clears the sign (UtilAll.crc32)
+_EMPTY = bytearray()
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The fields of a record as they are stored: text as UTF-8 bytes, the body compressed or not.
+
+    ``version`` follows from the length of the topic, and ``body_crc`` from the body, unless they
+    are given. The IPv6 bits of ``sys_flag`` follow from the hosts, whatever it says.
+    """
+
+    topic: bytes
+    body: Buffer
+    properties: bytes = b""
+    queue_id: int
+    queue_offset: int = 0
+    commit_log_offset: int = 0
+    flag: int = 0
+    sys_flag: int = 0
+    born_timestamp_ms: int
+    born_host: Host
+    store_timestamp_ms: int = 0
+    store_host: Host
+    reconsume_times: int = 0
+    prepared_transaction_offset: int = 0
+    body_crc: int | None = None
+    version: Version | None = None
+
+
+def encode(record: Record) -> bytearray:
+    r"""Return the bytes of ``record``, ready to be stamped.
+
+    Raises:
+        LocalProtocolError: a number or a text does not fit its field; the message names it.
+
+    >>> here = Host.parse("127.0.0.1:10911")
+    >>> order = Record(
+    ...     topic=b"orders", body=b"1 pizza", queue_id=0, born_timestamp_ms=0,
+    ...     born_host=here, store_host=here,
+    ... )
+    >>> encode(order)[84:]
+    bytearray(b'\x00\x00\x00\x071 pizza\x06orders\x00\x00')
+
+    """
+    body, topic, text = record.body, record.topic, record.properties
+    born, store = record.born_host, record.store_host
+    hosts = _hosts_of(record)
+    head = HEADS[hosts]
+    version = _version_of(record)
+    topic_length = TOPIC_LENGTH_V1 if version is Version.V1 else TOPIC_LENGTH_V2
+    lengths = topic_length.size + PROPERTIES_LENGTH.size
+    crc = record.body_crc
+    try:
+        return _EMPTY.join(
+            (
+                head.pack(
+                    head.size + len(body) + lengths + len(topic) + len(text),
+                    version.value,
+                    zlib.crc32(body) & SIGN_CLEARED if crc is None else crc,
+                    record.queue_id,
+                    record.flag,
+                    record.queue_offset,
+                    record.commit_log_offset,
+                    record.sys_flag & ~_HOSTS_MASK | hosts << HOSTS_SHIFT,
+                    record.born_timestamp_ms,
+                    born.ip,
+                    born.port,
+                    record.store_timestamp_ms,
+                    store.ip,
+                    store.port,
+                    record.reconsume_times,
+                    record.prepared_transaction_offset,
+                    len(body),
+                ),
+                body,
+                topic_length.pack(len(topic)),
+                topic,
+                PROPERTIES_LENGTH.pack(len(text)),
+                text,
+            )
+        )
+    except struct.error:
+        raise _does_not_fit(record, version) from None
+
+
+def size_of(record: Record) -> int:
+    """Return how many bytes :func:`encode` would make of ``record``.
+
+    Raises:
+        LocalProtocolError: a host's address has neither 4 nor 16 bytes.
+
+    >>> here = Host.parse("127.0.0.1:10911")
+    >>> size_of(Record(topic=b"orders", body=b"1 pizza", queue_id=0, born_timestamp_ms=0,
+    ...                born_host=here, store_host=here))
+    104
+
+    """
+    topic_length = TOPIC_LENGTH_V1 if _version_of(record) is Version.V1 else TOPIC_LENGTH_V2
+    return (
+        HEADS[_hosts_of(record)].size
+        + len(record.body)
+        + topic_length.size
+        + len(record.topic)
+        + PROPERTIES_LENGTH.size
+        + len(record.properties)
+    )
+
+
+def stamp(
+    buffer: bytearray | memoryview,
+    position: int = 0,
+    *,
+    queue_offset: int,
+    commit_log_offset: int,
+    store_timestamp_ms: int,
+) -> None:
+    """Write what is known only when a record is appended into the record at ``position``.
+
+    The caller answers for a whole record being there, in a buffer that can be written to, and for
+    numbers of 64 bits. A ``__CRC32#`` property is to be made afterwards.
+
+    >>> record = bytearray(LEAST_SIZE)
+    >>> stamp(record, queue_offset=7, commit_log_offset=9000, store_timestamp_ms=1)
+    >>> record[20:36].hex(" ", -8)
+    '0000000000000007 0000000000002328'
+    """
+    _OFFSETS.pack_into(buffer, position + OFFSETS_AT, queue_offset, commit_log_offset)
+    LONG.pack_into(buffer, store_timestamp_at(buffer, position), store_timestamp_ms)
+
+
+def blank(size: int) -> bytes:
+    """Return the head of a blank that fills the last ``size`` bytes of a segment.
+
+    Raises:
+        LocalProtocolError: there is no room for the head, or the size does not fit its field.
+
+    >>> blank(100).hex()
+    '00000064cbd43194'
+
+    """
+    if not BLANK_SIZE <= size <= SIGN_CLEARED:
+        raise LocalProtocolError(f"a blank has {BLANK_SIZE} to {SIGN_CLEARED} bytes, not {size}")
+    return SIZE_AND_MAGIC.pack(size, MAGIC_BLANK)
+
+
+CRC_NAME = properties.CRC32.encode() + b"\x01"
+_CRC_DIGITS = 10
+CRC_PROPERTY_SIZE = len(CRC_NAME) + _CRC_DIGITS + 1
+assert CRC_PROPERTY_SIZE == 20
+
+
+def crc_property(before: Buffer) -> bytes:
+    r"""Return the property that seals a record, given all its bytes before the property.
+
+    Brokers with ``enabledAppendPropCRC`` end every record with it, after it was stamped. The
+    digits run from the least significant on: Java's ``MessageDecoder.createCrc32`` does so.
+
+    >>> crc_property(b"some record")
+    b'__CRC32#\x011291243902\x02'
+    """
+    crc = zlib.crc32(before) & SIGN_CLEARED
+    return CRC_NAME + f"{crc:0{_CRC_DIGITS}d}"[::-1].encode() + b"\x02"
+
+
+def store_timestamp_at(buffer: bytearray | memoryview, start: int) -> int:
+    """Return where the store timestamp of the record at ``start`` is."""
+    if buffer[start + SYS_FLAG_LOW_BYTE_AT] & flags.BORN_HOST_IPV6:
+        return start + _STORE_TIMESTAMP_AT_IPV6
+    return start + _STORE_TIMESTAMP_AT
+
+
+def _hosts_of(record: Record) -> int:
+    """Return the two IPv6 bits, shifted down: which of the four heads the record has."""
+    hosts = 0
+    for bit, host in ((1, record.born_host), (2, record.store_host)):
+        length = len(host.ip)
+        if length == 16:
+            hosts |= bit
+        elif length != 4:
+            name = "born_host" if bit == 1 else "store_host"
+            raise LocalProtocolError(f"{name}: an address has 4 or 16 bytes, not {length}")
+    return hosts
+
+
+def _version_of(record: Record) -> Version:
+    if record.version is not None:
+        return record.version
+    return Version.V1 if len(record.topic) <= _LONGEST_V1_TOPIC else Version.V2
+
+
+_FIELD_BITS = {
+    "queue_id": 32,
+    "flag": 32,
+    "sys_flag": 32,
+    "reconsume_times": 32,
+    "body_crc": 32,
+    "queue_offset": 64,
+    "commit_log_offset": 64,
+    "born_timestamp_ms": 64,
+    "store_timestamp_ms": 64,
+    "prepared_transaction_offset": 64,
+}
+
+
+def _does_not_fit(record: Record, version: Version) -> LocalProtocolError:
+    """Return the error for the first field that the layout has no room for."""
+    longest = _LONGEST_V1_TOPIC if version is Version.V1 else _LONGEST_TEXT
+    if len(record.topic) > longest:
+        return LocalProtocolError(
+            f"topic: {len(record.topic)} bytes, and a {version.name} record has room for {longest}"
+        )
+    if len(record.properties) > _LONGEST_TEXT:
+        return LocalProtocolError(
+            f"properties: {len(record.properties)} bytes, and a record has room for {_LONGEST_TEXT}"
+        )
+    for name, bits in _FIELD_BITS.items():
+        value = getattr(record, name) or 0
+        if not -(1 << bits - 1) <= value < 1 << bits - 1:
+            return LocalProtocolError(f"{name}: {value} does not fit in {bits} bits")
+    for name, host in (("born_host", record.born_host), ("store_host", record.store_host)):
+        if not -(1 << 31) <= host.port < 1 << 31:
+            return LocalProtocolError(f"{name}: port {host.port} does not fit in 32 bits")
+    return LocalProtocolError(f"body: {len(record.body)} bytes are too many for one record")

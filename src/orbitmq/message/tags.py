@@ -1,0 +1,168 @@
+"""Tags: what a message may carry, the hash a broker files it under, and what selects it.
+
+A broker compares hashes only, so a consumer has to compare the text again: ``"Aa"`` and ``"BB"``
+have the same hash.
+"""
+
+import struct
+from functools import lru_cache
+from reprlib import repr as elided
+from typing import Final
+
+import msgspec
+
+from orbitmq.errors import InvalidTags
+from orbitmq.message.properties import check_text
+
+__all__ = [
+    "SELECT_ALL",
+    "TAG_SEPARATOR",
+    "TagFilter",
+    "check_tag",
+    "java_hash",
+    "java_long_hash",
+    "tags_code",
+]
+
+SELECT_ALL: Final = "*"
+TAG_SEPARATOR: Final = "||"
+
+# Java's String.trim takes these off, and nothing else: all up to the blank.
+_JAVA_BLANKS: Final = "".join(map(chr, range(0x21)))
+
+
+def java_hash(text: str) -> int:
+    """Return what Java's ``String.hashCode`` returns: signed, 32 bits, over UTF-16 code units.
+
+    >>> java_hash("TagA")
+    2598919
+    >>> java_hash("polygenelubricants")
+    -2147483648
+    """
+    # Of ASCII text the UTF-8 bytes are the code units, and take half the time.
+    units = text.encode() if text.isascii() else _utf16_units(text)
+    unsigned = 0
+    for unit in units:
+        unsigned = (31 * unsigned + unit) & 0xFFFF_FFFF
+    return _signed32(unsigned)
+
+
+def java_long_hash(value: int) -> int:
+    """Return what Java's ``Long.hashCode`` returns; an ``Integer`` is its own hash.
+
+    >>> java_long_hash(123456789012), java_long_hash(-5)
+    (-1097262584, 4)
+    """
+    unsigned = value & 0xFFFF_FFFF_FFFF_FFFF
+    return _signed32((unsigned ^ unsigned >> 32) & 0xFFFF_FFFF)
+
+
+# The tags of a topic are few and come with every message. The bound is a bound on memory: a tag
+# from a stranger may have 32 KB.
+@lru_cache(maxsize=1024)
+def tags_code(tags: str | None) -> int:
+    """Return the hash that a consume queue holds for a message with these tags, 0 without.
+
+    >>> tags_code("TagA"), tags_code(None)
+    (2598919, 0)
+    """
+    return java_hash(tags) if tags else 0
+
+
+def check_tag(tag: str) -> None:
+    """Check that a message may carry ``tag``, and that subscriptions can select it.
+
+    Raises:
+        InvalidTags: empty, blanks at an end, ``||`` or a separator of properties in it.
+
+    >>> check_tag("paid")
+    >>> check_tag("paid||late")
+    Traceback (most recent call last):
+    orbitmq.errors.InvalidTags: tags 'paid||late' holds ||, which a subscription writes between \
+tags; a message has one tag
+
+    """
+    check_text(tag, "tags", field="tags", error=InvalidTags)
+    if TAG_SEPARATOR in tag:
+        fault = "holds ||, which a subscription writes between tags; a message has one tag"
+    elif tag != tag.strip() or tag != tag.strip(_JAVA_BLANKS):
+        fault = "begins or ends with a blank, which a subscription would cut off"
+    else:
+        return
+    raise InvalidTags(f"tags {elided(tag)} {fault}", field="tags", length=len(tag))
+
+
+class TagFilter(msgspec.Struct, frozen=True):
+    """Which messages of a topic a subscription selects by their tags.
+
+    Attributes:
+        expression: the text as given, ``*`` for all; this is what travels.
+        tags: the tags selected; none means all messages.
+        codes: the hashes of those tags.
+
+    >>> paid_or_late = TagFilter.parse("paid || late")
+    >>> paid_or_late.matches("paid"), paid_or_late.matches("new"), paid_or_late.matches(None)
+    (True, False, False)
+
+    """
+
+    expression: str
+    tags: frozenset[str]
+    codes: frozenset[int]
+
+    @classmethod
+    def parse(cls, expression: str | None) -> "TagFilter":
+        """Return the filter that ``expression`` writes: ``*``, or tags with ``||`` between.
+
+        None and the empty text mean ``*``. As in Java's ``FilterAPI``, a ``*`` among other tags
+        is a tag of that name.
+
+        Raises:
+            InvalidTags: no tag is left between the separators. Java takes some of these texts,
+                and then selects nothing.
+
+        >>> sorted(TagFilter.parse(" A || B ||").tags)
+        ['A', 'B']
+
+        """
+        if not expression or expression == SELECT_ALL:
+            return cls(SELECT_ALL, frozenset(), frozenset())
+        pieces = [piece.strip(_JAVA_BLANKS) for piece in expression.split(TAG_SEPARATOR)]
+        tags = frozenset(piece for piece in pieces if piece)
+        if not tags:
+            raise InvalidTags(
+                f"subscription {elided(expression)} names no tag; write * to select all messages",
+                field="expression",
+                length=len(expression),
+            )
+        return cls(expression, tags, frozenset(map(java_hash, tags)))
+
+    @property
+    def selects_all(self) -> bool:
+        """Whether every message is selected, with tags or without."""
+        return not self.tags
+
+    def matches_code(self, code: int) -> bool:
+        """Return whether a message filed under ``code`` may be selected; only its text is sure.
+
+        >>> TagFilter.parse("Aa").matches_code(tags_code("BB"))
+        True
+        """
+        return not self.tags or code in self.codes
+
+    def matches(self, tags: str | None) -> bool:
+        """Return whether a message with these tags is selected.
+
+        >>> TagFilter.parse("Aa").matches("BB")
+        False
+        """
+        return not self.tags or tags in self.tags
+
+
+def _utf16_units(text: str) -> tuple[int, ...]:
+    raw = text.encode("utf-16-le", "surrogatepass")
+    return struct.unpack(f"<{len(raw) // 2}H", raw)
+
+
+def _signed32(unsigned: int) -> int:
+    return unsigned - 0x1_0000_0000 if unsigned & 0x8000_0000 else unsigned
