@@ -1,0 +1,48 @@
+"""Brokers as members of clusters, and the tables of texts that servers answer admin tools with."""
+
+from msgspec import field
+
+from orbitmq.wire.bodies.body import Body
+from orbitmq.wire.bodies.route import BrokerData
+from orbitmq.wire.fields import Int64
+
+__all__ = ["BrokerMemberGroup", "BrokerMembers", "BrokerSyncInfo", "ClusterInfo", "KVTable"]
+
+
+class ClusterInfo(Body, frozen=True, kw_only=True):
+    """All clusters a nameserver knows: its answer to GET_BROKER_CLUSTER_INFO.
+
+    Java writes it with bare numbers as keys whatever the version of the client: old peers want
+    ``to_json(java_keys=True)``.
+    """
+
+    broker_addr_table: dict[str, BrokerData] = field(default_factory=dict)
+    cluster_addr_table: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+class BrokerMemberGroup(Body, frozen=True, kw_only=True):
+    """The addresses of all brokers of one name, by broker id."""
+
+    broker_addrs: dict[Int64, str] = field(default_factory=dict)
+    broker_name: str = ""
+    cluster: str = ""
+
+
+class BrokerMembers(Body, frozen=True, kw_only=True):
+    """A nameserver tells a broker who shares its name; Java: GetBrokerMemberGroupResponseBody."""
+
+    broker_member_group: BrokerMemberGroup | None = None
+
+
+class BrokerSyncInfo(Body, frozen=True, kw_only=True):
+    """A master tells a slave where to copy from: the answer to EXCHANGE_BROKER_HA_INFO."""
+
+    master_address: str | None = None
+    master_flush_offset: Int64 = 0
+    master_ha_address: str | None = None
+
+
+class KVTable(Body, frozen=True, kw_only=True):
+    """Texts by name: runtime figures of a broker, or a namespace of a nameserver's settings."""
+
+    table: dict[str, str] = field(default_factory=dict)

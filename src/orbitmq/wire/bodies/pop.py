@@ -1,0 +1,94 @@
+"""Popping: a broker shares queues out, hands messages out for a time, and is told of acks."""
+
+from enum import StrEnum
+
+from msgspec import field
+
+from orbitmq.message.model import MessageQueue
+from orbitmq.wire.bodies.body import Body
+from orbitmq.wire.bodies.heartbeat import MessageModel
+from orbitmq.wire.fields import Int32, Int64
+
+__all__ = [
+    "AssignmentQuery",
+    "Assignments",
+    "BatchAck",
+    "BatchAcks",
+    "MessageQueueAssignment",
+    "MessageRequestMode",
+    "RequestModeSetting",
+    "RequestModeTable",
+]
+
+
+class MessageRequestMode(StrEnum):
+    """How consumers of a group get messages of a topic."""
+
+    PULL = "PULL"
+    POP = "POP"
+
+
+class AssignmentQuery(Body, frozen=True, kw_only=True):
+    """A consumer asks a broker for its queues; Java: QueryAssignmentRequestBody."""
+
+    client_id: str = ""
+    consumer_group: str = ""
+    message_model: MessageModel | None = None
+    strategy_name: str = ""
+    topic: str = ""
+
+
+class MessageQueueAssignment(Body, frozen=True, kw_only=True):
+    """One queue, and how to read it; queue id -1 is all queues of the broker, by popping."""
+
+    attachments: dict[str, str] | None = None
+    message_queue: MessageQueue | None = None
+    mode: MessageRequestMode | None = MessageRequestMode.PULL
+
+
+class Assignments(Body, frozen=True, kw_only=True):
+    """The broker's answer; Java: QueryAssignmentResponseBody."""
+
+    message_queue_assignments: tuple[MessageQueueAssignment, ...] = ()
+
+
+class RequestModeSetting(Body, frozen=True, kw_only=True):
+    """An admin tool sets how a group reads a topic; Java: SetMessageRequestModeRequestBody."""
+
+    consumer_group: str = ""
+    mode: MessageRequestMode | None = MessageRequestMode.PULL
+    pop_share_queue_num: Int32 = 0
+    topic: str = ""
+
+
+class RequestModeTable(Body, frozen=True, kw_only=True):
+    """All such settings of a broker, by topic, then group, for its slaves.
+
+    Java: MessageRequestModeSerializeWrapper.
+    """
+
+    message_request_mode_map: dict[str, dict[str, RequestModeSetting]] = field(default_factory=dict)
+
+
+class BatchAck(Body, frozen=True, kw_only=True):
+    """Acks of messages that one pop handed out.
+
+    ``bits``, least bit of the first byte first: bit i acks the message at ``start_offset`` + i.
+    """
+
+    bits: bytes = field(default=b"", name="b")
+    consumer_group: str = field(default="", name="c")
+    invisible_time: Int64 = field(default=0, name="it")
+    pop_time: Int64 = field(default=0, name="pt")
+    queue_id: Int32 = field(default=0, name="q")
+    retry: str = field(default="0", name="r")
+    revive_queue_id: Int32 = field(default=0, name="rq")
+    start_offset: Int64 = field(default=0, name="so")
+    topic: str = field(default="", name="t")
+
+
+class BatchAcks(Body, frozen=True, kw_only=True):
+    """Acks of several pops at once, from a client; Java: BatchAckMessageRequestBody."""
+
+    acks: tuple[BatchAck, ...] = ()
+    broker_name: str = ""

@@ -1,0 +1,386 @@
+"""Frames: what travels on a connection, in both directions.
+
+::
+
+    0        4        5             8               8+n                4+total
+    +--------+--------+-------------+---------------+------------------+
+    | total  | header | header size | header        | body             |
+    | u32    | type   | u24  (= n)  | JSON or       | total - 4 - n    |
+    |        | u8     |             | binary, n     | bytes, may be 0  |
+    +--------+--------+-------------+---------------+------------------+
+
+``total`` counts what follows it. The header comes in two encodings, told by the type byte of each
+frame: a server answers in its own encoding, not in the one it was asked in.
+
+The JSON header is read and written here, the binary one by ``binary_header``.
+
+Laws of this module:
+
+- Any bytes give frames, a wish for more, or ``RemoteProtocolError``; never another error.
+- What is held back is never more than what was received of one frame, itself at most 16 MiB.
+- A body is a view of the bytes received, and is not looked at. One that came in pieces was put
+  together once.
+"""
+
+import struct
+from collections.abc import Iterator, Mapping
+from enum import IntEnum
+from typing import Final, TypeVar
+
+import msgspec
+
+from orbitmq.errors import InvalidHeader, LocalProtocolError, RemoteProtocolError
+from orbitmq.wire import binary_header
+from orbitmq.wire.codes import Language, name_of_request, name_of_response, version_name
+from orbitmq.wire.fields import Header, Int32
+
+__all__ = [
+    "FRAME_BYTES_MAX",
+    "Frame",
+    "FrameReader",
+    "HeaderEncoding",
+    "Outgoing",
+    "encode_head",
+]
+
+FRAME_BYTES_MAX: Final = 16 * 1024 * 1024
+"""Java's limit (NettyDecoder); it counts the four bytes of the length too."""
+
+ANSWER_FLAG: Final = 1
+ONEWAY_FLAG: Final = 2
+
+_LEAD = struct.Struct(
+    ">I"  # total: bytes after this field
+    "I"  # header type in the high byte, header size in the other three
+)
+_SIZE_BITS = 0xFF_FFFF
+_BINARY_TYPE = 1 << 24
+assert _LEAD.size == 8
+
+Buffer = bytes | bytearray | memoryview
+Fields = Mapping[str, str | None]
+
+
+class HeaderEncoding(IntEnum):
+    """How a frame's header is written; the number is the type byte."""
+
+    JSON = 0
+    ROCKETMQ = 1
+
+
+class _JsonHeader(msgspec.Struct, gc=False, rename="camel"):
+    """A JSON header as it is read. The extension fields stay raw until their type is known."""
+
+    code: Int32
+    language: str | int | None = "JAVA"
+    version: Int32 = 0
+    opaque: Int32 = 0
+    flag: Int32 = 0
+    remark: str | None = None
+    ext_fields: msgspec.Raw = msgspec.Raw()
+
+
+_read_json = msgspec.json.Decoder(_JsonHeader).decode
+_read_any_fields = msgspec.json.Decoder(dict[str, str | int | float | bool | None]).decode
+_write_json = msgspec.json.Encoder().encode
+_LANGUAGE_OF: Final[dict[str | int | None, Language]] = {
+    **{language.name: language for language in Language},
+    **{int(language): language for language in Language},
+}
+_H = TypeVar("_H", bound=Header)
+
+
+class Frame(msgspec.Struct, gc=False, eq=False):
+    """One request or answer as it came in.
+
+    ``body`` is a view of the bytes received: keep it, or copy what you need of it.
+    """
+
+    code: int
+    opaque: int
+    flag: int
+    version: int
+    spoken: str | int | None
+    """The sender's language, by name or number."""
+    remark: str | None
+    raw_fields: msgspec.Raw | dict[str, str | None]
+    body: memoryview | bytes
+    encoding: HeaderEncoding
+
+    @property
+    def language(self) -> Language | None:
+        """The sender's language; None if we don't know it."""
+        return _LANGUAGE_OF.get(self.spoken)
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether this answers a request of ours; if not, it is a request to us."""
+        return bool(self.flag & ANSWER_FLAG)
+
+    @property
+    def is_oneway(self) -> bool:
+        """Whether the sender wants no answer, not even to an error."""
+        return bool(self.flag & ONEWAY_FLAG)
+
+    def read(self, header: type[_H]) -> _H:
+        """Return the extension fields as the given type.
+
+        Raises:
+            InvalidHeader: a required field is missing, or a value is not of its type.
+
+        """
+        raw = self.raw_fields
+        if raw.__class__ is dict:
+            return header.from_texts(raw)
+        return header.from_json(raw or b"{}")  # type: ignore[arg-type]
+
+    def texts(self) -> dict[str, str | None]:
+        """Return all extension fields as texts, for hooks, signatures and logs.
+
+        Raises:
+            InvalidHeader: they are not an object of plain values.
+
+        """
+        raw = self.raw_fields
+        if isinstance(raw, dict):
+            return raw
+        if not raw:
+            return {}
+        try:
+            return _texts_of_json(raw)
+        except (ValueError, RecursionError) as error:
+            raise InvalidHeader(f"the extension fields can't be read: {error}") from error
+
+    def __repr__(self) -> str:
+        kind = "answer" if self.is_answer else "one-way" if self.is_oneway else "request"
+        name = name_of_response(self.code) if self.is_answer else name_of_request(self.code)
+        language = "unknown" if self.language is None else self.language.name
+        remark = f" remark={_shortened(self.remark)!r}" if self.remark else ""
+        return (
+            f"<Frame {kind} {name} opaque={self.opaque} {language} {version_name(self.version)}"
+            f"{remark} body={len(self.body)}B>"
+        )
+
+
+def _texts_of_json(raw: msgspec.Raw) -> dict[str, str | None]:
+    if bytes(raw) == b"null":
+        return {}
+    values = _read_any_fields(raw)
+    return {
+        name: value
+        if value is None or isinstance(value, str)
+        else str(value).lower()  # numbers and booleans as Java's texts of them
+        for name, value in values.items()
+    }
+
+
+def _shortened(text: str, limit: int = 60) -> str:
+    return text if len(text) <= limit else f"{text[: limit // 2]}…{text[-limit // 2 :]}"
+
+
+class FrameReader:
+    """Cuts a stream of bytes into frames.
+
+    >>> reader = FrameReader()
+    >>> head = encode_head(
+    ...     Outgoing(code=105, opaque=7, flag=0, version=493, language="PYTHON"), body_size=0
+    ... )
+    >>> list(reader.feed(head[:10])), list(reader.feed(head[10:]))
+    ([], [<Frame request GET_ROUTEINFO_BY_TOPIC opaque=7 PYTHON 5.4.0 body=0B>])
+    """
+
+    __slots__ = ("_held", "_need", "_total_max", "position")
+
+    def __init__(self, limit: int = FRAME_BYTES_MAX) -> None:
+        self._total_max = limit - 4
+        self._held = bytearray()
+        self._need = _LEAD.size  # bytes of the held frame that must be there to go on
+        self.position = 0
+        """How many bytes of the stream belong to frames already given."""
+
+    @property
+    def held(self) -> int:
+        """How many bytes are held back, waiting for the rest of their frame."""
+        return len(self._held)
+
+    def feed(self, data: bytes) -> Iterator[Frame]:
+        """Yield the frames that ``data`` completes. Exhaust the iterator before feeding again.
+
+        Raises:
+            RemoteProtocolError: the bytes are no frame; ``position`` is theirs in the stream. The
+                reader is of no use any more: close the connection.
+
+        """
+        at = 0
+        if self._held:
+            at = self._complete_held(data)
+            if len(self._held) < self._need:
+                return
+            held, self._held, self._need = self._held, bytearray(), _LEAD.size
+            yield self._frame(held, memoryview(held), 0, *_LEAD.unpack_from(held))
+        view = memoryview(data)
+        end = len(data)
+        while at + _LEAD.size <= end:
+            total, typed_size = _LEAD.unpack_from(data, at)
+            if total > self._total_max or typed_size & _SIZE_BITS > total - 4:
+                raise self._bad_lead(data[at : at + _LEAD.size])
+            if at + 4 + total > end:
+                self._need = 4 + total
+                break
+            yield self._frame(data, view, at, total, typed_size)
+            at += 4 + total
+        if at < end:
+            self._held += view[at:]
+
+    def _complete_held(self, data: bytes) -> int:
+        """Add to the held frame what it lacks, no byte more; return how many were taken."""
+        taken = 0
+        while taken < len(data) and len(self._held) < self._need:
+            part = data[taken : taken + self._need - len(self._held)]
+            self._held += part
+            taken += len(part)
+            if len(self._held) == _LEAD.size:
+                total, typed_size = _LEAD.unpack_from(self._held)
+                if total > self._total_max or typed_size & _SIZE_BITS > total - 4:
+                    raise self._bad_lead(bytes(self._held))
+                self._need = 4 + total
+        return taken
+
+    def _frame(
+        self, data: bytes | bytearray, view: memoryview, at: int, total: int, typed_size: int
+    ) -> Frame:
+        """Read the frame at ``at``; ``view`` is of ``data``, for a body that is not copied."""
+        body_at = at + _LEAD.size + (typed_size & _SIZE_BITS)
+        end = at + 4 + total
+        header = data[at + _LEAD.size : body_at]
+        body = view[body_at:end] if body_at < end else b""
+        try:
+            if typed_size < _BINARY_TYPE:
+                frame = _read_json_frame(header, body)
+            elif typed_size >> 24 == HeaderEncoding.ROCKETMQ:
+                frame = _read_binary_frame(header, body)
+            else:
+                raise RemoteProtocolError(f"header type {typed_size >> 24} is unknown", position=-4)
+        except RemoteProtocolError as error:
+            raise self._fault(str(error), _LEAD.size + error.position) from error
+        except (ValueError, RecursionError) as error:
+            # ValueError is the base of msgspec's errors, of bad UTF-8, and of too many digits.
+            raise self._fault(f"the JSON header can't be read: {error}", _LEAD.size) from error
+        self.position += 4 + total
+        return frame
+
+    def _bad_lead(self, lead: bytes) -> RemoteProtocolError:
+        """Say what is wrong with the first eight bytes of a frame."""
+        total, typed_size = _LEAD.unpack(lead)
+        if total > self._total_max:
+            return self._fault(
+                f"a frame of {4 + total} bytes is over the limit of {4 + self._total_max}"
+                f"{_what_it_looks_like(lead[:4])}",
+                0,
+            )
+        if total < 4:
+            return self._fault(f"a frame of {total} bytes has no room for its header's size", 0)
+        return self._fault(
+            f"a header of {typed_size & _SIZE_BITS} bytes in a frame with room for {total - 4}", 4
+        )
+
+    def _fault(self, message: str, offset: int) -> RemoteProtocolError:
+        position = self.position + offset
+        return RemoteProtocolError(f"{message} (byte {position} of the stream)", position=position)
+
+
+def _what_it_looks_like(first: bytes) -> str:
+    """Guess what a peer speaks that is not RocketMQ, from its first four bytes."""
+    if first[:2] == b"\x16\x03":
+        return "; it looks like a TLS handshake, and this side speaks plain text"
+    if first in (b"GET ", b"POST", b"HEAD", b"PUT ", b"HTTP"):
+        return "; it looks like HTTP"
+    return ""
+
+
+def _read_json_frame(header: bytes | bytearray, body: memoryview | bytes) -> Frame:
+    read = _read_json(header)
+    return Frame(
+        read.code,
+        read.opaque,
+        read.flag,
+        read.version,
+        read.language,
+        read.remark,
+        read.ext_fields,
+        body,
+        HeaderEncoding.JSON,
+    )
+
+
+def _read_binary_frame(header: bytes | bytearray, body: memoryview | bytes) -> Frame:
+    code, language, version, opaque, flag, remark, fields = binary_header.read(header)
+    return Frame(
+        code,
+        opaque,
+        flag,
+        version,
+        language,
+        remark,
+        fields,
+        body,
+        HeaderEncoding.ROCKETMQ,
+    )
+
+
+class Outgoing(
+    msgspec.Struct,
+    gc=False,
+    kw_only=True,
+    rename="camel",
+    omit_defaults=True,  # what is null is left out
+    tag_field="serializeTypeCurrentRPC",  # a constant to its readers, yet Java always writes it
+    tag="JSON",
+):
+    """A header about to be written. Its JSON form is this struct as it stands."""
+
+    code: int
+    opaque: int
+    flag: int
+    version: int
+    language: str
+    remark: str | None = None
+    ext_fields: dict[str, str] | None = None
+
+
+def encode_head(
+    frame: Outgoing, *, body_size: int, encoding: HeaderEncoding = HeaderEncoding.JSON
+) -> bytes:
+    """Return everything of a frame that comes before its body.
+
+    Raises:
+        LocalProtocolError: the frame would be over 16 MiB, or a value doesn't fit the encoding.
+
+    """
+    try:
+        header = _binary_header(frame) if encoding else _write_json(frame)
+    except (struct.error, UnicodeEncodeError) as error:
+        raise LocalProtocolError(
+            f"{name_of_request(frame.code)} (code {frame.code}, version {frame.version}) can't be "
+            f"written with a {encoding.name} header: {error}"
+        ) from error
+    size = len(header)
+    total = 4 + size + body_size
+    if total + 4 > FRAME_BYTES_MAX or size > _SIZE_BITS:
+        raise LocalProtocolError(
+            f"{name_of_request(frame.code)}: a frame of {total + 4} bytes (header {size}, body "
+            f"{body_size}) is over the limit of {FRAME_BYTES_MAX}; send less at a time"
+        )
+    return _LEAD.pack(total, encoding << 24 | size) + header
+
+
+def _binary_header(frame: Outgoing) -> bytes:
+    return binary_header.write(
+        frame.code,
+        Language[frame.language],
+        frame.version,
+        frame.opaque,
+        frame.flag,
+        frame.remark,
+        frame.ext_fields,
+    )

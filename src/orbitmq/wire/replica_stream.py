@@ -1,0 +1,219 @@
+"""The stream between a primary and its replica: the commit log, and how far it has arrived.
+
+The replica dials and reports how far its log reaches; the primary sends what comes next (Java's
+DefaultHAService; ``wire/epoch_stream`` has the dialect of elected primaries)::
+
+    replica → primary   report   │ max offset 8 │
+    primary → replica   chunk    │ offset 8 │ size 4 │ size bytes of commit log │
+
+A chunk without data is a heartbeat. A chunk may cut a record anywhere and hold a segment's filler.
+
+Laws: no socket, no clock; bytes in, events out. A reader checks a head before it waits for the
+data, so a peer can't make it hold more than ``CHUNK_BYTES_MAX``; after an error it stays broken.
+Whether an offset continues the log is for the replica to judge, who knows its log.
+"""
+
+import struct
+from collections.abc import Generator
+from typing import Final, Generic, NamedTuple, TypeVar
+
+from orbitmq.errors import LocalProtocolError, RemoteProtocolError
+
+__all__ = [
+    "CHUNK_BYTES_MAX",
+    "Chunk",
+    "ChunkReader",
+    "Heartbeat",
+    "Report",
+    "ReportReader",
+    "StreamReader",
+    "chunk_head",
+    "report",
+]
+
+Buffer = bytes | bytearray | memoryview
+T = TypeVar("T")
+
+OFFSET_MAX: Final = 2**63 - 1
+
+CHUNK_BYTES_MAX: Final = 4 * 1024 * 1024 - 64
+"""The most data one chunk may carry. Java's replica reads into 4 MiB and would wait for ever for a
+chunk that doesn't fit with its head. Its primary sends 32 KiB at a time, unless told otherwise."""
+
+REPORT: Final = struct.Struct(">q")  # the replica's max offset: the end of its log
+assert REPORT.size == 8
+
+CHUNK_HEAD: Final = struct.Struct(
+    ">q"  # offset of the data in the commit log
+    "i"  # size of the data, 0 in a heartbeat
+)
+assert CHUNK_HEAD.size == 12
+
+
+class Report(NamedTuple):
+    """The replica has all of the log up to ``offset``."""
+
+    offset: int
+
+
+class Chunk(NamedTuple):
+    """A stretch of the commit log. The data may be a view of what was fed: see ``feed``."""
+
+    offset: int
+    data: memoryview
+
+
+class Heartbeat(NamedTuple):
+    """The primary is alive and has nothing new; the next chunk begins at ``offset``."""
+
+    offset: int
+
+
+def report(offset: int) -> bytes:
+    """Return the bytes of a report.
+
+    Raises:
+        LocalProtocolError: the offset is negative or over 63 bits.
+
+    >>> report(4096).hex()
+    '0000000000001000'
+
+    """
+    check_number("offset", offset, most=OFFSET_MAX)
+    return REPORT.pack(offset)
+
+
+def chunk_head(offset: int, size: int) -> bytes:
+    """Return what goes before ``size`` bytes of log; with size 0 it is a heartbeat.
+
+    The caller sends the head and right after it the data, which need not be copied for that.
+
+    Raises:
+        LocalProtocolError: the size is over ``CHUNK_BYTES_MAX``, or a number is out of range.
+
+    >>> chunk_head(4096, 5).hex()
+    '000000000000100000000005'
+
+    """
+    check_number("size", size, most=CHUNK_BYTES_MAX)
+    check_number("offset", offset, most=OFFSET_MAX - size)
+    return CHUNK_HEAD.pack(offset, size)
+
+
+def check_number(name: str, value: int, *, least: int = 0, most: int) -> None:
+    """Raise LocalProtocolError unless we may write ``value`` under that name."""
+    if not least <= value <= most:
+        raise LocalProtocolError(f"{name} is {value}; it must be in {least}..{most}")
+
+
+class StreamReader(Generic[T]):
+    """Cuts a stream into units and gives events.
+
+    A subclass reads straight down the page: its ``_parse`` yields the number of bytes it needs
+    next and gets exactly those, and puts what it finds into ``_events``.
+
+    A unit that comes whole is not copied. Otherwise its pieces are gathered, and copied once more
+    when the last is there; so a stream that comes byte by byte costs no more than its length.
+    """
+
+    def __init__(self) -> None:
+        self._events: list[T] = []
+        self._pending = bytearray()
+        self._position = 0
+        self._error: RemoteProtocolError | None = None
+        self._parser = self._parse()
+        self._wanted = next(self._parser)
+
+    def feed(self, data: Buffer) -> list[T]:
+        """Return the events that ``data`` completes, in order.
+
+        Views in them may look into ``data``: use them before it changes. What stays behind for the
+        next call is copied.
+
+        Raises:
+            RemoteProtocolError: the peer broke the protocol; ``position`` counts from the first
+                byte of the stream. Close the connection: every later call raises it again.
+
+        """
+        if self._error is not None:
+            raise self._error
+        if self._pending:
+            self._pending += data
+            if len(self._pending) < self._wanted:
+                return []
+            data = bytes(self._pending)
+        self._events = []
+        try:
+            self._pending = bytearray(self._run(memoryview(data)))
+        except RemoteProtocolError as error:
+            self._error = error
+            raise
+        return self._events
+
+    def _parse(self) -> Generator[int, memoryview, None]:
+        raise NotImplementedError
+
+    def _run(self, view: memoryview) -> memoryview:
+        """Hand the parser what it wants while it lasts, and return the rest."""
+        while len(view) >= self._wanted:
+            unit, view = view[: self._wanted], view[self._wanted :]
+            self._position += len(unit)
+            self._wanted = self._parser.send(unit)
+        return view
+
+    def _check(self, name: str, value: int, *, back: int, most: int, least: int = 0) -> None:
+        """Refuse a number of the peer's that lies ``back`` bytes behind what was taken last."""
+        if not least <= value <= most:
+            raise self._refusal(f"{name} is {value}, not in {least}..{most}", back=back)
+
+    def _refusal(self, what: str, *, back: int) -> RemoteProtocolError:
+        position = self._position - back
+        return RemoteProtocolError(f"{what} (byte {position} of the stream)", position=position)
+
+
+class ReportReader(StreamReader[Report]):
+    """The primary's ear.
+
+    >>> ReportReader().feed(report(4096) + report(8192) + b"half")
+    [Report(offset=8192)]
+
+    """
+
+    def feed(self, data: Buffer) -> list[Report]:
+        """Return the last complete report in ``data``, or nothing: it outdates those before it.
+
+        Raises:
+            RemoteProtocolError: a report is negative.
+
+        """
+        return super().feed(data)[-1:]
+
+    def _parse(self) -> Generator[int, memoryview, None]:
+        while True:
+            (offset,) = REPORT.unpack((yield REPORT.size))
+            self._check("a reported offset", offset, back=REPORT.size, most=OFFSET_MAX)
+            self._events.append(Report(offset))
+
+
+class ChunkReader(StreamReader[Chunk | Heartbeat]):
+    """The replica's ear.
+
+    >>> reader = ChunkReader()
+    >>> reader.feed(chunk_head(4096, 5) + b"he")
+    []
+    >>> [chunk] = reader.feed(b"llo")
+    >>> chunk.offset, bytes(chunk.data)
+    (4096, b'hello')
+
+    """
+
+    def _parse(self) -> Generator[int, memoryview, None]:
+        while True:
+            offset, size = CHUNK_HEAD.unpack((yield CHUNK_HEAD.size))
+            self._check("the size of a chunk", size, back=4, most=CHUNK_BYTES_MAX)
+            self._check("the offset of a chunk", offset, back=12, most=OFFSET_MAX - size)
+            if size == 0:
+                self._events.append(Heartbeat(offset))
+                continue
+            data = yield size
+            self._events.append(Chunk(offset, data))
