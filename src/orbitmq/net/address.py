@@ -1,0 +1,53 @@
+"""Addresses as people and nameservers write them: ``host:port``, ``[ipv6]:port``."""
+
+from typing import NamedTuple
+
+from orbitmq.errors import InvalidInput
+
+__all__ = ["Address"]
+
+_PORT_MAX = 65_535
+
+
+class Address(NamedTuple):
+    """A host, by name or number, and a port.
+
+    >>> Address.parse("broker-a.local:10911")
+    Address(host='broker-a.local', port=10911)
+    >>> str(Address("::1", 9876))
+    '[::1]:9876'
+    """
+
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> "Address":
+        """Read an address.
+
+        Raises:
+            InvalidInput: the host is missing, or the port is not a number from 0 to 65535.
+
+        """
+        host, separator, port = text.strip().rpartition(":")
+        if host.startswith("[") and host.endswith("]"):
+            host = host[1:-1]
+        elif ":" in host:
+            raise InvalidInput(
+                f"address {text!r}: write an IPv6 address in brackets, as in [::1]:9876",
+                field="address",
+            )
+        # Of the texts that int() takes, only plain ASCII digits are a port.
+        if not separator or not host or not (port.isascii() and port.isdigit()):
+            raise InvalidInput(
+                f"address {text!r} is not of the form host:port, as in 127.0.0.1:9876",
+                field="address",
+            )
+        if len(port) > len(str(_PORT_MAX)) or int(port) > _PORT_MAX:
+            raise InvalidInput(
+                f"address {text!r}: the port is over {_PORT_MAX}", field="address", limit=_PORT_MAX
+            )
+        return cls(host, int(port))
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"

@@ -1,0 +1,266 @@
+"""One plain socket for code without an event loop: Spark tasks, one-shot commands.
+
+The same session as everywhere else, driven by one thread. Requests can be pipelined: ``start``
+several, then take each ``result``. What the peer asks of us is served while we wait for answers.
+"""
+
+import socket
+import ssl
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Self
+
+from orbitmq.clock import Clock, SystemClock
+from orbitmq.errors import (
+    ConnectFailed,
+    ConnectionClosed,
+    NetworkError,
+    RemoteProtocolError,
+    RequestTimeout,
+)
+from orbitmq.net.address import Address
+from orbitmq.net.connection import not_supported
+from orbitmq.net.fork import check_process, process_token
+from orbitmq.net.settings import NetSettings
+from orbitmq.wire.codes import name_of_request
+from orbitmq.wire.fields import Header
+from orbitmq.wire.frame import Buffer, Frame
+from orbitmq.wire.session import Identity, Response, Session
+
+__all__ = ["BlockingConnection"]
+
+_READ_SIZE = 256 * 1024
+
+
+class BlockingConnection:
+    """A connection for one thread at a time; a context manager.
+
+    Args:
+        address: the peer.
+        identity: how we introduce ourselves; also our credentials.
+        settings: timeouts and bounds.
+        tls: speak TLS, with this context.
+        handler: serves what the peer asks of us while we wait; without it, "not supported".
+        clock: where deadlines come from.
+
+    Raises:
+        ConnectFailed: nobody answers there, in time or at all, or the TLS handshake failed.
+
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        identity: Identity | None = None,
+        settings: NetSettings | None = None,
+        tls: ssl.SSLContext | None = None,
+        handler: Callable[[Frame], Response] = not_supported,
+        clock: Clock | None = None,
+    ) -> None:
+        self._settings = settings or NetSettings()
+        self._handler = handler
+        self._clock = clock or SystemClock()
+        self._process = process_token()
+        self._answers: dict[int, Frame] = {}
+        self._failures: dict[int, NetworkError] = {}
+        self._closed = ""
+        self._session: Session[None] = Session(
+            identity,
+            in_flight_max=self._settings.in_flight_max,
+            frame_bytes_max=self._settings.frame_bytes_max,
+        )
+        self.peer = str(address)
+        self._socket = _dial(address, tls, self._settings.connect_timeout_ms)
+
+    def __repr__(self) -> str:
+        state = f"closed: {self._closed}" if self._closed else "open"
+        return f"<BlockingConnection {self.peer} {state}, {self._session.in_flight} in flight>"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether requests can be sent."""
+        return not self._closed
+
+    def request(
+        self,
+        header: Header,
+        body: Buffer = b"",
+        *,
+        timeout_ms: int | None = None,
+        code: int | None = None,
+        fields: Mapping[str, str] | None = None,
+    ) -> Frame:
+        """Send a request and return the peer's answer, whatever its code.
+
+        Raises:
+            RequestTimeout: no answer in time; the peer may still have carried it out.
+            ConnectionClosed: the connection was or is closed; the message tells why.
+            LocalProtocolError: the request can't be written, such as for its size.
+            WrongProcess: the process has been forked since the connection was opened.
+
+        """
+        return self.result(
+            self.start(header, body, timeout_ms=timeout_ms, code=code, fields=fields)
+        )
+
+    def start(
+        self,
+        header: Header,
+        body: Buffer = b"",
+        *,
+        timeout_ms: int | None = None,
+        code: int | None = None,
+        fields: Mapping[str, str] | None = None,
+    ) -> int:
+        """Send a request and return its number, to be given to ``result`` exactly once.
+
+        Raises:
+            TooManyRequests: the bound on requests in flight is met.
+            RequestTimeout: the peer didn't take it in time.
+            ConnectionClosed, LocalProtocolError, WrongProcess: as ``request`` does.
+
+        """
+        check_process(self._process, self)
+        timeout_ms = self._settings.request_timeout_ms if timeout_ms is None else timeout_ms
+        now = self._clock.monotonic_ms()
+        opaque, head = self._session.request(
+            header, body, waiter=None, now=now, timeout=timeout_ms, code=code, fields=fields
+        )
+        try:
+            self._send(head, body, timeout_ms, name_of_request(header.code))
+        except NetworkError:
+            self._failures.pop(opaque, None)  # raised here, so never to be taken
+            raise
+        return opaque
+
+    def result(self, number: int) -> Frame:
+        """Return the answer to a request that was started; wait for it if need be.
+
+        Raises:
+            RequestTimeout: no answer in time; the peer may still have carried it out.
+            ConnectionClosed: the connection closed first; the message tells why.
+
+        """
+        check_process(self._process, self)
+        while True:
+            if number in self._answers:
+                return self._answers.pop(number)
+            if number in self._failures:
+                raise self._failures.pop(number)
+            self._receive()
+
+    def oneway(self, header: Header, body: Buffer = b"", *, code: int | None = None) -> None:
+        """Send a request that is not answered. That it returns says nothing of its arrival.
+
+        Raises:
+            ConnectionClosed, LocalProtocolError, WrongProcess: as ``request`` does.
+
+        """
+        check_process(self._process, self)
+        head = self._session.oneway(header, body, code=code)
+        self._send(head, body, self._settings.request_timeout_ms, name_of_request(header.code))
+
+    def close(self, reason: str = "closed by this side") -> None:
+        """Close; requests that were started and not taken fail with the reason."""
+        if self._closed:
+            return
+        self._closed = reason
+        for pending in self._session.close(reason):
+            self._failures[pending.opaque] = pending.cut_off(self.peer, reason)
+        self._socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _send(self, head: bytes, body: Buffer, timeout_ms: int, what: str) -> None:
+        """Send all of a frame. After a part of it nothing else could follow, so failure closes."""
+        self._socket.settimeout(timeout_ms / 1000)
+        try:
+            self._socket.sendall(b"".join((head, body)))
+        except TimeoutError:
+            self.close(f"{what} could not be sent whole")
+            raise RequestTimeout(
+                f"{what} was not taken by {self.peer} within {timeout_ms} ms",
+                address=self.peer,
+                timeout_ms=timeout_ms,
+            ) from None
+        except OSError as error:
+            self.close(f"the connection broke: {error}")
+            raise ConnectionClosed(
+                f"{what} could not be sent to {self.peer}: {error}", address=self.peer
+            ) from error
+
+    def _receive(self) -> None:
+        """Read once, at the longest until the next deadline, and settle what came."""
+        now = self._clock.monotonic_ms()
+        deadline = self._session.next_deadline()
+        if deadline is None:
+            raise ConnectionClosed(
+                f"no request to {self.peer} waits for an answer: {self._closed or 'none was sent'}",
+                address=self.peer,
+            )
+        if deadline > now:
+            self._read((deadline - now) / 1000)
+        for pending in self._session.expire(self._clock.monotonic_ms()):
+            timeout_ms = round(pending.deadline - pending.sent)
+            self._failures[pending.opaque] = pending.timed_out(self.peer, timeout_ms)
+
+    def _read(self, timeout: float) -> None:
+        self._socket.settimeout(timeout)
+        try:
+            data = self._socket.recv(_READ_SIZE)
+        except TimeoutError:
+            return
+        except OSError as error:
+            self.close(f"the connection broke: {error}")
+            return
+        if not data:
+            self.close("the peer closed it")
+            return
+        try:
+            for frame in self._session.receive(data):
+                if frame.is_answer:
+                    self._settle(frame)
+                else:
+                    self._serve(frame)
+        except RemoteProtocolError as error:
+            self.close(f"the peer broke the protocol: {error}")
+
+    def _settle(self, answer: Frame) -> None:
+        pending = self._session.take(answer)
+        if pending is not None:
+            self._answers[pending.opaque] = answer
+
+    def _serve(self, request: Frame) -> None:
+        response = self._handler(request)
+        buffers = self._session.answer(request, response)
+        if buffers:
+            head, *body = buffers
+            self._send(bytes(head), b"".join(body), self._settings.request_timeout_ms, "an answer")
+
+
+def _dial(address: Address, tls: ssl.SSLContext | None, timeout_ms: int) -> socket.socket:
+    try:
+        plain = socket.create_connection(address, timeout=timeout_ms / 1000)
+    except OSError as error:
+        raise ConnectFailed(f"no connection to {address}: {error}", address=str(address)) from error
+    plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if tls is None:
+        return plain
+    try:
+        return tls.wrap_socket(plain, server_hostname=address.host)
+    except OSError as error:  # an ssl.SSLError is one
+        plain.close()
+        raise ConnectFailed(
+            f"no TLS connection to {address}: {error}; is TLS enabled on both sides?",
+            address=str(address),
+        ) from error

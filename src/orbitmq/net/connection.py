@@ -1,0 +1,487 @@
+"""One connection, the same for both ends: requests go out, requests come in, answers match.
+
+::
+
+    OPEN ── close(), peer gone, idle, garbage, slow reader ──▶ CLOSING ── transport gone ──▶ CLOSED
+
+Laws:
+
+- What is written in one turn of the loop leaves in one write.
+- Every request settles exactly once: answer, timeout, or the reason of the close.
+- A peer that doesn't read its answers stops being read by a server, and never delays another peer.
+  A client goes on reading: if both ends stopped, neither could go on.
+- A handler's error is an answer to its peer and an entry in the log, never the end of the server.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from enum import Enum
+from typing import cast
+
+from orbitmq.errors import (
+    InvalidHeader,
+    LocalProtocolError,
+    RemoteProtocolError,
+    RequestTimeout,
+    TooManyRequests,
+)
+from orbitmq.net.address import Address
+from orbitmq.net.fork import check_process, process_token
+from orbitmq.net.settings import NetSettings
+from orbitmq.wire.codes import ResponseCode, name_of_request
+from orbitmq.wire.fields import Header
+from orbitmq.wire.frame import ANSWER_FLAG, ONEWAY_FLAG, Buffer, Frame
+from orbitmq.wire.session import Identity, Response, Session
+
+__all__ = ["Connection", "Handler", "Side"]
+
+log = logging.getLogger("orbitmq.net")
+
+Outcome = Response | Awaitable[Response | None] | None
+Handler = Callable[["Connection", Frame], Outcome]
+"""Serves one request. Returns the response, an awaitable of it, or None: answered elsewhere, by
+``connection.respond(request, …)`` at any later time. Raises to answer SYSTEM_ERROR."""
+
+
+class Side(Enum):
+    """Which end of a connection this is."""
+
+    CLIENT = "client"
+    SERVER = "server"
+
+
+class _State(Enum):
+    OPEN = "open"
+    CLOSING = "closing"
+    CLOSED = "closed"
+
+
+class Connection(asyncio.Protocol):
+    """A connection to one peer. Belongs to the loop it was made on, and to its process.
+
+    Args:
+        identity: how this end introduces itself.
+        settings: its timeouts and bounds.
+        side: whether this end dialled or accepted.
+        handler: serves the peer's requests; without it they are answered "not supported".
+
+    """
+
+    def __init__(
+        self,
+        *,
+        side: Side,
+        identity: Identity | None = None,
+        settings: NetSettings | None = None,
+        handler: Handler | None = None,
+        on_open: Callable[["Connection"], None] | None = None,
+    ) -> None:
+        self._settings = settings or NetSettings()
+        self._side = side
+        self._on_open = on_open
+        self._handler = handler or _serve_nothing
+        self._session: Session[asyncio.Future[Frame]] = Session(
+            identity,
+            in_flight_max=self._settings.in_flight_max,
+            frame_bytes_max=self._settings.frame_bytes_max,
+        )
+        self._loop = asyncio.get_running_loop()
+        self._process = process_token()
+        self._state = _State.OPEN
+        self._transport: asyncio.Transport | None = None
+        self._out: list[Buffer] = []
+        self._resumed: asyncio.Future[None] | None = None
+        self._deadline_timer: asyncio.TimerHandle | None = None
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._last_activity = 0.0
+        self._serving = 0
+        self._tasks: set[asyncio.Future[None]] = set()
+        self._drained: asyncio.Future[None] | None = None
+        self._close_reason = ""
+        self._closed: asyncio.Future[None] = self._loop.create_future()
+        self._close_listeners: list[Callable[[Connection], None]] = []
+        self.peer = "(not connected)"
+        """The other end, as ``host:port``."""
+
+    def __repr__(self) -> str:
+        return f"<Connection {self.peer} {self._state.value}, {self._session.in_flight} in flight>"
+
+    # What callers use
+
+    @property
+    def is_open(self) -> bool:
+        """Whether requests can be sent."""
+        return self._state is _State.OPEN
+
+    @property
+    def close_reason(self) -> str:
+        """Why the connection closed; empty while it is open."""
+        return self._close_reason
+
+    async def request(
+        self,
+        header: Header,
+        body: Buffer = b"",
+        *,
+        timeout_ms: int | None = None,
+        code: int | None = None,
+        fields: Mapping[str, str] | None = None,
+    ) -> Frame:
+        """Send a request and return the peer's answer, whatever its code.
+
+        Args:
+            header: the typed fields; their class says the request code.
+            body: the body.
+            timeout_ms: how long to wait, from now; the settings' request timeout if None.
+            code: a sibling code of the header's own.
+            fields: extension fields beyond the header's.
+
+        Raises:
+            RequestTimeout: no answer in time; the peer may still have carried it out.
+            ConnectionClosed: the connection was or is closed; the message tells why.
+            TooManyRequests: the bound on requests in flight is met.
+            LocalProtocolError: the request can't be written, such as for its size.
+            WrongProcess: the process has been forked since the connection was opened.
+
+        """
+        timeout_ms = self._settings.request_timeout_ms if timeout_ms is None else timeout_ms
+        timeout = timeout_ms / 1000
+        if self._resumed is not None:
+            timeout = await self._writable(timeout, header)
+        opaque, waiter = self._send(header, body, timeout, code, fields)
+        try:
+            return await waiter
+        except asyncio.CancelledError:
+            self._session.forget(opaque)
+            raise
+
+    def start_request(
+        self, header: Header, body: Buffer = b"", *, timeout_ms: int, code: int | None = None
+    ) -> asyncio.Future[Frame]:
+        """Send a request and return the future of its answer: ``request`` with one await less.
+
+        It never waits for a slow peer; the bound on unsent bytes is an error instead.
+
+        Raises:
+            TooManyRequests: a bound on requests in flight or on unsent bytes is met.
+            ConnectionClosed, LocalProtocolError, WrongProcess: as ``request`` does.
+
+        """
+        self._check_unsent()
+        return self._send(header, body, timeout_ms / 1000, code, None)[1]
+
+    def oneway(
+        self,
+        header: Header,
+        body: Buffer = b"",
+        *,
+        code: int | None = None,
+        fields: Mapping[str, str] | None = None,
+    ) -> None:
+        """Send a request that is not answered. That it returns says nothing of its arrival.
+
+        Raises:
+            TooManyRequests: the bound on unsent bytes is met.
+            ConnectionClosed, LocalProtocolError, WrongProcess: as ``request`` does.
+
+        """
+        check_process(self._process, self)
+        self._check_unsent()
+        head = self._session.oneway(header, body, code=code, fields=fields)
+        self._write(head, body)
+
+    def respond(self, request: Frame, response: Response) -> None:
+        """Answer a request; nothing is sent to a one-way one, or when the peer is gone.
+
+        A handler that returned None calls it once for each request, at any later time.
+        """
+        if not request.flag & ONEWAY_FLAG:
+            self._serving -= 1
+            self._note_drained()
+        if self._state is not _State.OPEN:
+            return
+        try:
+            buffers = self._session.answer(request, response)
+        except LocalProtocolError as error:
+            log.warning("%s: the answer to %r can't be sent: %s", self.peer, request, error)
+            buffers = self._session.answer(request, _failure(str(error)))
+        if buffers:
+            self._write(*buffers)
+
+    def when_closed(self, listener: Callable[["Connection"], None]) -> None:
+        """Have ``listener`` called once, on the loop, when the connection has closed."""
+        if self._state is _State.CLOSED:
+            listener(self)
+        else:
+            self._close_listeners.append(listener)
+
+    async def close(self, reason: str = "closed by this side") -> None:
+        """Send what waits, close, and return when it is closed; cut after the close timeout.
+
+        Requests without an answer yet fail at once, with the reason.
+        """
+        self._begin_close(reason)
+        try:
+            await asyncio.wait_for(
+                asyncio.shield(self._closed), self._settings.close_timeout_ms / 1000
+            )
+        except TimeoutError:
+            self.abort(reason)
+            await asyncio.shield(self._closed)
+
+    async def drain(self) -> None:
+        """Return when every request that the peer has sent is answered."""
+        if self._serving or self._tasks:
+            if self._drained is None:
+                self._drained = self._loop.create_future()
+            await asyncio.shield(self._drained)
+
+    def abort(self, reason: str) -> None:
+        """Close at once; what waits to be sent is dropped."""
+        self._begin_close(reason)
+        if self._transport is not None:
+            self._transport.abort()
+
+    # What the transport calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the transport over."""
+        self._transport = cast(asyncio.Transport, transport)
+        peername = transport.get_extra_info("peername")
+        if peername:
+            self.peer = str(Address(str(peername[0]), int(peername[1])))
+        self._last_activity = self._loop.time()
+        self._watch_idle()
+        if self._on_open is not None:
+            self._on_open(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Serve the requests and settle the answers in ``data``."""
+        self._last_activity = self._loop.time()
+        debug = log.isEnabledFor(logging.DEBUG)
+        try:
+            for frame in self._session.receive(data):
+                if debug:
+                    log.debug("%s sent %r %.2048s", self.peer, frame, _raw_fields(frame))
+                if frame.flag & ANSWER_FLAG:
+                    self._settle(frame)
+                else:
+                    self._serve(frame)
+                if self._state is not _State.OPEN:
+                    return
+        except RemoteProtocolError as error:
+            log.warning("%s: %s; closing the connection", self.peer, error)
+            self.abort(f"the peer broke the protocol: {error}")
+
+    def pause_writing(self) -> None:
+        """Note that the peer reads more slowly than we write."""
+        self._resumed = self._loop.create_future()
+        if self._side is Side.SERVER and self._transport and not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        """Go on: the peer has caught up."""
+        if self._resumed is not None and not self._resumed.done():
+            self._resumed.set_result(None)
+        self._resumed = None
+        if self._side is Side.SERVER and self._transport and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Fail what still waits, and tell those who asked to know."""
+        self._begin_close(f"the connection broke: {exc}" if exc else "the peer closed it")
+        self._state = _State.CLOSED
+        for timer in (self._deadline_timer, self._idle_timer):
+            if timer is not None:
+                timer.cancel()
+        if self._resumed is not None and not self._resumed.done():
+            self._resumed.set_result(None)
+        self._closed.set_result(None)
+        for listener in self._close_listeners:
+            listener(self)
+
+    # Out
+
+    def _send(
+        self,
+        header: Header,
+        body: Buffer,
+        timeout: float,
+        code: int | None,
+        fields: Mapping[str, str] | None,
+    ) -> tuple[int, asyncio.Future[Frame]]:
+        check_process(self._process, self)
+        now = self._loop.time()
+        waiter: asyncio.Future[Frame] = self._loop.create_future()
+        opaque, head = self._session.request(
+            header, body, waiter=waiter, now=now, timeout=timeout, code=code, fields=fields
+        )
+        self._write(head, body)
+        if self._deadline_timer is None or now + timeout < self._deadline_timer.when():
+            self._watch_deadlines(now + timeout)
+        return opaque, waiter
+
+    def _write(self, *buffers: Buffer) -> None:
+        if not self._out:
+            self._loop.call_soon(self._flush)
+        self._out.extend(buffers)
+
+    def _flush(self) -> None:
+        out, self._out = self._out, []
+        if self._transport is not None and out and self._state is not _State.CLOSED:
+            self._last_activity = self._loop.time()
+            self._transport.writelines(out)
+            if self._side is Side.SERVER and self._is_over_unsent():
+                self.abort(f"the peer does not read its answers: {self._unsent()} bytes wait")
+
+    def _unsent(self) -> int:
+        waiting = sum(map(len, self._out))
+        return waiting + (self._transport.get_write_buffer_size() if self._transport else 0)
+
+    def _is_over_unsent(self) -> bool:
+        # Only a transport that has asked for a pause can hold that much.
+        return self._resumed is not None and self._unsent() > self._settings.unsent_bytes_max
+
+    def _check_unsent(self) -> None:
+        if self._is_over_unsent():
+            raise TooManyRequests(
+                f"{self._unsent()} bytes wait to be sent to {self.peer}, which does not read them"
+            )
+
+    async def _writable(self, budget: float, header: Header) -> float:
+        """Wait until the peer takes more bytes; return how much of the budget is left."""
+        deadline = self._loop.time() + budget
+        while self._resumed is not None and self._state is _State.OPEN:
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await asyncio.shield(self._resumed)
+            except TimeoutError:
+                raise RequestTimeout(
+                    f"{name_of_request(header.code)} was not sent within {budget * 1000:.0f} ms: "
+                    f"{self.peer} does not read what was sent before",
+                    address=self.peer,
+                    timeout_ms=round(budget * 1000),
+                ) from None
+        return deadline - self._loop.time()
+
+    # In
+
+    def _settle(self, answer: Frame) -> None:
+        pending = self._session.take(answer)
+        if pending is None:
+            log.debug("%s answered too late: %r", self.peer, answer)
+        elif not pending.waiter.done():
+            pending.waiter.set_result(answer)
+
+    def _serve(self, request: Frame) -> None:
+        if not request.flag & ONEWAY_FLAG:
+            self._serving += 1
+            if self._serving > self._settings.serving_max:
+                self.respond(request, _overload(self._serving - 1))
+                return
+        try:
+            outcome = self._handler(self, request)
+        except Exception as error:
+            self.respond(request, self._failed(request, error))
+            return
+        if outcome.__class__ is Response:
+            self.respond(request, outcome)
+        elif outcome is not None:
+            task = asyncio.ensure_future(self._finish(request, cast(Awaitable[Response], outcome)))
+            self._tasks.add(task)
+            task.add_done_callback(self._task_done)
+
+    def _task_done(self, task: asyncio.Future[None]) -> None:
+        self._tasks.discard(task)
+        self._note_drained()
+
+    def _note_drained(self) -> None:
+        if self._drained is not None and not self._serving and not self._tasks:
+            self._drained.set_result(None)
+            self._drained = None
+
+    async def _finish(self, request: Frame, outcome: Awaitable[Response | None]) -> None:
+        try:
+            response = await outcome
+        except Exception as error:
+            response = self._failed(request, error)
+        if response is not None:
+            self.respond(request, response)
+
+    def _failed(self, request: Frame, error: Exception) -> Response:
+        """Log a handler's error, with its traceback unless the request is to blame."""
+        if isinstance(error, InvalidHeader):
+            log.warning("%s: %r: %s", self.peer, request, error)
+            return _failure(str(error))
+        log.error("%s: %r failed", self.peer, request, exc_info=error)
+        return _failure(f"{type(error).__name__}: {error}")
+
+    # Time and end
+
+    def _watch_deadlines(self, deadline: float) -> None:
+        if self._deadline_timer is not None:
+            self._deadline_timer.cancel()
+        self._deadline_timer = self._loop.call_at(deadline, self._expire)
+
+    def _expire(self) -> None:
+        self._deadline_timer = None
+        now = self._loop.time()
+        for pending in self._session.expire(now):
+            if not pending.waiter.done():
+                timeout_ms = round((pending.deadline - pending.sent) * 1000)
+                pending.waiter.set_exception(pending.timed_out(self.peer, timeout_ms))
+        deadline = self._session.next_deadline()
+        if deadline is not None:
+            self._watch_deadlines(deadline)
+
+    def _watch_idle(self) -> None:
+        idle_s = self._settings.idle_close_ms / 1000
+        left = self._last_activity + idle_s - self._loop.time()
+        if left <= 0:
+            self._begin_close(f"nothing was sent or received for {idle_s:g} s")
+        else:
+            self._idle_timer = self._loop.call_later(left, self._watch_idle)
+
+    def _begin_close(self, reason: str) -> None:
+        if self._state is not _State.OPEN:
+            return
+        self._state = _State.CLOSING
+        self._close_reason = reason
+        for pending in self._session.close(reason):
+            if not pending.waiter.done():
+                pending.waiter.set_exception(pending.cut_off(self.peer, reason))
+        if self._transport is None:
+            self.connection_lost(None)
+        else:
+            self._flush()
+            self._transport.close()
+
+
+def _raw_fields(frame: Frame) -> str:
+    """Return the extension fields as they came, those that no header type knows among them."""
+    raw = frame.raw_fields
+    return repr(raw) if isinstance(raw, dict) else bytes(raw).decode(errors="replace")
+
+
+def _serve_nothing(_connection: Connection, request: Frame) -> Response:
+    return not_supported(request)
+
+
+def not_supported(request: Frame) -> Response:
+    """Return Java's answer to an unknown request code, leading blank included."""
+    return Response(
+        ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+        remark=f" request type {request.code} not supported",
+    )
+
+
+def _failure(remark: str) -> Response:
+    return Response(ResponseCode.SYSTEM_ERROR, remark=remark)
+
+
+def _overload(serving: int) -> Response:
+    return Response(
+        ResponseCode.SYSTEM_BUSY,
+        remark=f"[OVERLOAD]{serving} requests of this connection are not answered yet; try later",
+    )

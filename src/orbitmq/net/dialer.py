@@ -1,0 +1,168 @@
+"""Connections to peers by address: one for each, shared by all callers, made anew when lost."""
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+from orbitmq.errors import ConnectFailed, ConnectionClosed
+from orbitmq.net.address import Address
+from orbitmq.net.connection import Connection, Handler, Side
+from orbitmq.net.fork import check_process, process_token
+from orbitmq.net.network import Network
+from orbitmq.net.settings import NetSettings
+from orbitmq.net.tcp import TcpNetwork
+from orbitmq.wire.fields import Header
+from orbitmq.wire.frame import Buffer, Frame
+from orbitmq.wire.session import Identity
+
+__all__ = ["Dialer"]
+
+
+class Dialer:
+    """Gives out connections; an async context manager.
+
+    Callers that ask for the same address while it is being dialled wait for the one dial. A dial
+    that fails is an error to all of them, and the next caller dials again.
+
+    Args:
+        identity: how the client introduces itself; also its credentials.
+        settings: timeouts and bounds.
+        tls: speak TLS, with this context.
+        handler: serves what peers ask of us.
+        network: what to dial on; TCP unless a test says otherwise.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        identity: Identity | None = None,
+        settings: NetSettings | None = None,
+        tls: ssl.SSLContext | None = None,
+        handler: Handler | None = None,
+        network: Network | None = None,
+    ) -> None:
+        self._identity = identity
+        self._settings = settings or NetSettings()
+        self._tls = tls
+        self._handler = handler
+        self._network = network or TcpNetwork()
+        self._open: dict[Address, Connection] = {}
+        self._dialling: dict[Address, asyncio.Task[Connection]] = {}
+        self._closed = False
+        self._process = process_token()
+
+    def __repr__(self) -> str:
+        return f"<Dialer {len(self._open)} open, {len(self._dialling)} being dialled>"
+
+    @property
+    def connections(self) -> Mapping[Address, Connection]:
+        """The connections that are open now, by address."""
+        return self._open
+
+    async def connection(self, address: Address) -> Connection:
+        """Return the open connection to an address, dialled if there is none.
+
+        Raises:
+            ConnectFailed: nobody answers there, in time or at all, or the TLS handshake failed.
+            ConnectionClosed: the dialer is closed.
+            WrongProcess: the process has been forked since the dialer was made.
+
+        """
+        check_process(self._process, self)
+        connection = self._open.get(address)
+        if connection is not None and connection.is_open:
+            return connection
+        if self._closed:
+            raise ConnectionClosed("the dialer was closed", address=str(address))
+        dial = self._dialling.get(address)
+        if dial is None:
+            dial = asyncio.create_task(self._dial(address), name=f"dial {address}")
+            self._dialling[address] = dial
+            dial.add_done_callback(lambda done: self._dialled(address, done))
+        try:
+            # One caller's cancellation must not take the dial away from the others.
+            return await asyncio.shield(dial)
+        except asyncio.CancelledError:
+            if dial.cancelled():  # it was not the caller who was cancelled
+                raise ConnectionClosed("the dialer was closed", address=str(address)) from None
+            raise
+
+    async def request(
+        self,
+        address: Address,
+        header: Header,
+        body: Buffer = b"",
+        *,
+        timeout_ms: int | None = None,
+        code: int | None = None,
+        fields: Mapping[str, str] | None = None,
+    ) -> Frame:
+        """Send a request to an address and return the answer, whatever its code.
+
+        The timeout is for the answer alone; a dial has its own.
+
+        Raises:
+            ConnectFailed: as ``connection`` does.
+            OrbitError: whatever ``Connection.request`` raises.
+
+        """
+        connection = await self.connection(address)
+        return await connection.request(
+            header, body, timeout_ms=timeout_ms, code=code, fields=fields
+        )
+
+    async def close(self) -> None:
+        """Close all connections; requests without an answer fail with the reason."""
+        self._closed = True
+        dials = list(self._dialling.values())
+        for dial in dials:
+            dial.cancel()
+        await asyncio.gather(*dials, return_exceptions=True)
+        await asyncio.gather(*(one.close("the client stops") for one in list(self._open.values())))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def _dial(self, address: Address) -> Connection:
+        connection = Connection(
+            side=Side.CLIENT,
+            identity=self._identity,
+            settings=self._settings,
+            handler=self._handler,
+        )
+        timeout_ms = self._settings.connect_timeout_ms
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await self._network.connect(connection, address, tls=self._tls)
+        except TimeoutError:
+            raise ConnectFailed(
+                f"no connection to {address} within {timeout_ms} ms", address=str(address)
+            ) from None
+        except OSError as error:  # an ssl.SSLError is one
+            hint = "; is TLS enabled on both sides?" if isinstance(error, ssl.SSLError) else ""
+            raise ConnectFailed(
+                f"no connection to {address}: {error}{hint}", address=str(address)
+            ) from error
+        self._open[address] = connection
+        connection.when_closed(lambda closed: self._lost(address, closed))
+        return connection
+
+    def _dialled(self, address: Address, dial: asyncio.Task[Connection]) -> None:
+        del self._dialling[address]
+        if not dial.cancelled():
+            dial.exception()  # seen by whoever waited; the last of them may have gone
+
+    def _lost(self, address: Address, connection: Connection) -> None:
+        if self._open.get(address) is connection:
+            del self._open[address]

@@ -1,0 +1,43 @@
+"""Which process a connection belongs to.
+
+After a fork both processes hold the same sockets; if both wrote, their frames would mix. A
+connection remembers the token of the process that opened it and refuses to work for another.
+Comparing tokens is cheaper than asking for the process id on every request.
+"""
+
+import os
+
+from orbitmq.errors import WrongProcess
+
+__all__ = ["check_process", "process_token"]
+
+_token = object()
+
+
+def _renew() -> None:
+    global _token  # noqa: PLW0603 - one value per process, changed only in a new process
+    _token = object()
+
+
+os.register_at_fork(after_in_child=_renew)
+
+
+def process_token() -> object:
+    """Return the token of the running process; a forked child has another one."""
+    return _token
+
+
+def check_process(token: object, what: object) -> None:
+    """Refuse to work for ``what``, a connection, unless it was opened in the running process.
+
+    >>> check_process(process_token(), "the connection to 127.0.0.1:10911")
+
+    Raises:
+        WrongProcess: the process has been forked since the token was taken.
+
+    """
+    if token is not _token:
+        raise WrongProcess(
+            f"{what} was opened before this process was forked and belongs to the parent; "
+            f"open a new one in the child, or use the 'spawn' start method"
+        )

@@ -1,0 +1,126 @@
+"""A listening port and the connections that came in through it."""
+
+import asyncio
+import logging
+import ssl
+from types import TracebackType
+from typing import Self
+
+from orbitmq.net.address import Address
+from orbitmq.net.connection import Connection, Handler, Side
+from orbitmq.net.network import Network, OpenPort, TlsMode
+from orbitmq.net.settings import NetSettings
+from orbitmq.net.tcp import TcpNetwork
+from orbitmq.wire.session import Identity
+
+__all__ = ["Listener"]
+
+log = logging.getLogger("orbitmq.net")
+
+
+class Listener:
+    """Serves whoever connects; an async context manager, or ``start`` and ``close``.
+
+    Args:
+        address: where to listen; port 0 picks a free one, see ``address`` after the start.
+        handler: serves the requests of all connections.
+        identity: how the server introduces itself in its answers.
+        settings: timeouts and bounds.
+        tls: the certificate to show; without it the port speaks plain text only.
+        mode: what the port accepts; permissive if ``tls`` is given and nothing is said.
+        network: what to listen on; TCP unless a test says otherwise.
+
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        handler: Handler,
+        *,
+        identity: Identity | None = None,
+        settings: NetSettings | None = None,
+        tls: ssl.SSLContext | None = None,
+        mode: TlsMode | None = None,
+        network: Network | None = None,
+    ) -> None:
+        self._wanted = address
+        self._handler = handler
+        self._identity = identity
+        self._settings = settings or NetSettings()
+        self._tls = tls
+        self._mode = mode or (TlsMode.PERMISSIVE if tls else TlsMode.DISABLED)
+        self._network = network or TcpNetwork()
+        self._port: OpenPort | None = None
+        self.connections: set[Connection] = set()
+        """Those that are open now."""
+
+    def __repr__(self) -> str:
+        return f"<Listener {self.address}, {len(self.connections)} connections>"
+
+    @property
+    def address(self) -> Address:
+        """Where it listens; before the start, where it is meant to."""
+        return self._wanted if self._port is None else self._port.address
+
+    async def start(self) -> None:
+        """Begin to accept.
+
+        Raises:
+            OSError: the address can't be listened on.
+
+        """
+        self._port = await self._network.listen(
+            self._accept,
+            self._wanted,
+            tls=self._tls,
+            mode=self._mode,
+            handshake_timeout_ms=self._settings.handshake_timeout_ms,
+        )
+
+    async def close(self) -> None:
+        """Accept no more, let requests being served be answered within a bound, then close."""
+        if self._port is not None:
+            await self._port.close()
+        connections = list(self.connections)
+        if connections:
+            drains = [asyncio.create_task(connection.drain()) for connection in connections]
+            _, late = await asyncio.wait(drains, timeout=self._settings.close_timeout_ms / 1000)
+            for drain in late:
+                drain.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+            await asyncio.gather(*(one.close("the server stops") for one in connections))
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def _accept(self) -> Connection:
+        return Connection(
+            side=Side.SERVER,
+            identity=self._identity,
+            settings=self._settings,
+            handler=self._handler,
+            on_open=self._admit,
+        )
+
+    def _admit(self, connection: Connection) -> None:
+        """Count a connection that has come to stand: of a failed TLS handshake we never hear."""
+        if len(self.connections) < self._settings.connections_max:
+            self.connections.add(connection)
+            connection.when_closed(self.connections.discard)
+            return
+        log.warning(
+            "%s: closing the connection from %s: %d are open, as many as connections_max allows",
+            self.address,
+            connection.peer,
+            len(self.connections),
+        )
+        connection.abort("the server has too many connections")

@@ -1,0 +1,234 @@
+import queue
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from orbitmq.errors import ConnectFailed, ConnectionClosed, RequestTimeout, TooManyRequests
+from orbitmq.net.address import Address
+from orbitmq.net.blocking import BlockingConnection
+from orbitmq.net.settings import NetSettings
+from orbitmq.net.tls import client_context, server_context
+from orbitmq.threads import start_thread
+from orbitmq.wire.codes import ResponseCode
+from orbitmq.wire.frame import Frame
+from orbitmq.wire.headers.heartbeat import NotifyConsumerIdsChanged
+from orbitmq.wire.session import Response, Session
+from tests.net.conftest import Certificates
+from tests.net.loopback import ASK
+
+NOTIFY = NotifyConsumerIdsChanged(consumer_group="g")
+Script = Callable[[socket.socket], None]
+
+
+@contextmanager
+def peer(script: Script) -> Iterator[Address]:
+    """A peer that does as the script says with the one connection it accepts."""
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        accepted, _ = listening.accept()
+        with accepted:
+            script(accepted)
+
+    thread = start_thread(serve, name="scripted peer", daemon=True)
+    try:
+        yield Address(*listening.getsockname())
+    finally:
+        thread.join(10)
+        listening.close()
+        assert not thread.is_alive()
+
+
+def requests(accepted: socket.socket, count: int) -> Iterator[tuple[Session[None], Frame]]:
+    session: Session[None] = Session()
+    while count:
+        for frame in session.receive(accepted.recv(65536)):
+            yield session, frame
+            count -= 1
+
+
+def echoing(count: int) -> Script:
+    def script(accepted: socket.socket) -> None:
+        for session, request in requests(accepted, count):
+            accepted.sendall(b"".join(session.answer(request, Response(body=bytes(request.body)))))
+
+    return script
+
+
+def until_closed(accepted: socket.socket) -> None:
+    while accepted.recv(65536):
+        pass
+
+
+def test_a_request_is_answered() -> None:
+    with peer(echoing(2)) as address, BlockingConnection(address) as connection:
+        assert connection.request(ASK, b"one").body == b"one"
+        assert connection.request(ASK, b"two").body == b"two"
+
+
+def test_requests_are_pipelined_and_taken_in_any_order() -> None:
+    def backwards(accepted: socket.socket) -> None:
+        for session, request in reversed(list(requests(accepted, 5))):
+            accepted.sendall(b"".join(session.answer(request, Response(body=bytes(request.body)))))
+
+    with peer(backwards) as address, BlockingConnection(address) as connection:
+        numbers = [connection.start(ASK, b"%d" % i) for i in range(5)]
+        assert [connection.result(n).body for n in (numbers[2], *numbers[:2])] == [b"2", b"0", b"1"]
+        assert [connection.result(n).body for n in numbers[3:]] == [b"3", b"4"]
+
+
+def test_no_answer_in_time_is_a_timeout_and_a_late_one_is_dropped() -> None:
+    def late(accepted: socket.socket) -> None:
+        both = requests(accepted, 2)
+        (session, first), (_, second) = next(both), next(both)
+        for request in (first, second):
+            accepted.sendall(b"".join(session.answer(request, Response(body=bytes(request.body)))))
+
+    with peer(late) as address, BlockingConnection(address) as connection:
+        with pytest.raises(RequestTimeout, match="did not answer GET_MAX_OFFSET") as caught:
+            connection.request(ASK, b"first", timeout_ms=20)
+        assert caught.value.timeout_ms == 20
+        assert connection.request(ASK, b"second").body == b"second"
+
+
+def test_what_the_peer_asks_is_served_while_we_wait() -> None:
+    answers: list[Frame] = []
+
+    def asking(accepted: socket.socket) -> None:
+        ((session, request),) = requests(accepted, 1)
+        _, head = session.request(NOTIFY, waiter=None, now=0, timeout=1)
+        accepted.sendall(session.oneway(NOTIFY) + head)
+        answers.extend(session.receive(accepted.recv(65536)))
+        accepted.sendall(b"".join(session.answer(request, Response())))
+
+    with peer(asking) as address, BlockingConnection(address) as connection:
+        assert connection.request(ASK).code == 0
+    assert [answer.code for answer in answers] == [ResponseCode.REQUEST_CODE_NOT_SUPPORTED]
+
+
+def test_a_handler_of_ours_answers_what_the_peer_asks() -> None:
+    answers: list[Frame] = []
+
+    def asking(accepted: socket.socket) -> None:
+        ((session, request),) = requests(accepted, 1)
+        accepted.sendall(session.request(NOTIFY, waiter=None, now=0, timeout=1)[1])
+        answers.extend(session.receive(accepted.recv(65536)))
+        accepted.sendall(b"".join(session.answer(request, Response())))
+
+    def handler(request: Frame) -> Response:
+        return Response(body=b"mine")
+
+    with peer(asking) as address, BlockingConnection(address, handler=handler) as connection:
+        connection.request(ASK)
+    assert [bytes(answer.body) for answer in answers] == [b"mine"]
+
+
+def test_a_peer_that_closes_fails_everything_with_the_reason() -> None:
+    def leave(accepted: socket.socket) -> None:
+        list(requests(accepted, 2))
+
+    with peer(leave) as address, BlockingConnection(address) as connection:
+        first, second = connection.start(ASK), connection.start(ASK)
+        for number in (first, second):
+            with pytest.raises(ConnectionClosed, match="has no answer: the peer closed it"):
+                connection.result(number)
+        assert not connection.is_open
+        with pytest.raises(ConnectionClosed, match="the connection is closed"):
+            connection.request(ASK)
+
+
+def test_a_peer_that_sends_garbage_is_closed() -> None:
+    def garbage(accepted: socket.socket) -> None:
+        accepted.sendall(b"\xff" * 8)
+        until_closed(accepted)
+
+    with peer(garbage) as address, BlockingConnection(address) as connection:
+        with pytest.raises(ConnectionClosed, match="the peer broke the protocol"):
+            connection.request(ASK)
+
+
+def test_a_peer_that_does_not_read_is_given_up_at_the_timeout() -> None:
+    closed = start_event()
+
+    def unread(accepted: socket.socket) -> None:
+        closed.get(timeout=10)
+
+    with peer(unread) as address, BlockingConnection(address) as connection:
+        with pytest.raises(RequestTimeout, match="was not taken by"):
+            connection.request(ASK, bytes(15_000_000), timeout_ms=50)
+        assert not connection.is_open
+        closed.put(None)
+
+
+def start_event() -> "queue.SimpleQueue[None]":
+    return queue.SimpleQueue()
+
+
+def test_closing_fails_what_was_started_and_not_taken() -> None:
+    with peer(until_closed) as address:
+        connection = BlockingConnection(address)
+        number = connection.start(ASK)
+        assert "open, 1 in flight" in repr(connection)
+        connection.close()
+        connection.close()
+        with pytest.raises(ConnectionClosed, match="closed by this side"):
+            connection.result(number)
+        assert "closed by this side" in repr(connection)
+
+
+def test_a_number_that_was_never_given_is_an_error_and_not_a_hang() -> None:
+    with peer(until_closed) as address, BlockingConnection(address) as connection:
+        with pytest.raises(ConnectionClosed, match="no request to .* waits"):
+            connection.result(99)
+
+
+def test_the_bound_on_requests_in_flight_holds() -> None:
+    settings = NetSettings(in_flight_max=1)
+    with (
+        peer(until_closed) as address,
+        BlockingConnection(address, settings=settings) as connection,
+    ):
+        connection.start(ASK)
+        with pytest.raises(TooManyRequests):
+            connection.start(ASK)
+
+
+def test_one_way_requests_are_sent() -> None:
+    seen: list[Frame] = []
+
+    def note(accepted: socket.socket) -> None:
+        seen.extend(frame for _, frame in requests(accepted, 1))
+
+    with peer(note) as address, BlockingConnection(address) as connection:
+        connection.oneway(NOTIFY, b"x")
+    assert [(frame.is_oneway, bytes(frame.body)) for frame in seen] == [(True, b"x")]
+
+
+def test_nobody_there_is_a_connect_failure() -> None:
+    with peer(until_closed) as address:
+        socket.create_connection(address).close()
+    with pytest.raises(ConnectFailed, match=f"no connection to {address}"):
+        BlockingConnection(address)
+
+
+def test_tls_works_and_verifies(certificates: Certificates) -> None:
+    server = server_context(certificates.of_server)
+
+    def secure(accepted: socket.socket) -> None:
+        with server.wrap_socket(accepted, server_side=True) as wrapped:
+            echoing(1)(wrapped)
+
+    with peer(secure) as address:
+        tls = client_context(certificates.of_client)
+        with BlockingConnection(address, tls=tls) as connection:
+            assert connection.request(ASK, b"safe").body == b"safe"
+
+    def refused(accepted: socket.socket) -> None:
+        with pytest.raises(OSError, match=r".*"):
+            server.wrap_socket(accepted, server_side=True)
+
+    with peer(refused) as address:
+        with pytest.raises(ConnectFailed, match="CERTIFICATE_VERIFY_FAILED"):
+            BlockingConnection(address, tls=client_context())
