@@ -1,0 +1,63 @@
+"""Fixtures that give a test the real Java classes, or say why it can't have them."""
+
+import importlib.util
+import os
+import random
+from collections.abc import Iterator
+from typing import NoReturn
+
+import pytest
+
+from tests.interop import counterparts
+from tests.interop.cases import Chance
+from tests.interop.java import Java
+
+
+@pytest.fixture(scope="session")
+def java_540(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Java]:
+    """RocketMQ 5.4.0, the release that orbitmq writes like."""
+    yield from host("5.4.0", tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def java_497(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Java]:
+    """RocketMQ 4.9.7, the old line."""
+    yield from host("4.9.7", tmp_path_factory)
+
+
+@pytest.fixture(params=counterparts.ROCKETMQ_VERSIONS)
+def java(request: pytest.FixtureRequest) -> Java:
+    """Each version in turn, for what must hold against both."""
+    fixture = f"java_{request.param.replace('.', '')}"
+    found: Java = request.getfixturevalue(fixture)
+    return found
+
+
+@pytest.fixture
+def chance() -> Chance:
+    """A source of cases, seeded anew each run; pytest shows the seed of a test that fails."""
+    seed = int(os.environ.get("ORBITMQ_SEED") or random.SystemRandom().randrange(2**32))
+    print(f"to repeat this run: ORBITMQ_SEED={seed}")
+    return Chance(seed)
+
+
+def host(version: str, temporary: pytest.TempPathFactory) -> Iterator[Java]:
+    """Start a host for a version, and end it after the last test."""
+    why = counterparts.missing_for(version)
+    if why is None and importlib.util.find_spec("jpype") is None:
+        why = "JPype is not installed"
+    home = counterparts.java_home()
+    if why is not None or home is None:
+        decline(why or "no Java")
+    directory = temporary.mktemp(f"rocketmq-{version}")
+    with Java(
+        version, jars=counterparts.jars_of(version), java_home=home, home=directory
+    ) as running:
+        yield running
+
+
+def decline(why: str) -> NoReturn:
+    """Skip the test with the reason, or fail it where the counterparts are required."""
+    if counterparts.required():
+        pytest.fail(f"ORBITMQ_INTEROP=require, yet {why}: run 'make counterparts'")
+    pytest.skip(f"{why}: run 'make counterparts'")

@@ -1,0 +1,176 @@
+"""Fetches what the interop tests meet: a Java, Maven, and RocketMQ's own jars.
+
+``python -m tests.interop.counterparts`` (that is, ``make counterparts``) prints one line per
+counterpart. What can't be had is told, not fatal: the tests that need it skip with the same
+reason. With ``ORBITMQ_INTEROP=require`` in the environment a missing counterpart fails the run.
+"""
+
+import functools
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+ROCKETMQ_VERSIONS = ("5.4.0", "4.9.7")
+"""The release we write like, and the oldest line that clusters still run."""
+
+JAVA_AT_LEAST = 11
+"""The oldest Java that the classes of RocketMQ 5 and JPype both start on."""
+
+POM = Path(__file__).with_name("pom.xml")
+HOME = Path(__file__).parents[2] / ".counterparts"
+COMPLETE = ".complete"
+INSTALL_SECONDS = 600
+DOWNLOAD_SECONDS = 900
+
+
+class Counterpart(NamedTuple):
+    """One line of the table: a thing the tests meet, and whether it is here."""
+
+    name: str
+    state: Literal["found", "installed", "missing"]
+    why: str
+
+
+def required() -> bool:
+    """Tell whether a missing counterpart is a failure rather than a reason to skip."""
+    return os.environ.get("ORBITMQ_INTEROP") == "require"
+
+
+def jars_of(version: str) -> Path:
+    """Return the directory that holds (or would hold) the jars of a RocketMQ version."""
+    return HOME / f"rocketmq-{version}"
+
+
+def java_home() -> Path | None:
+    """Return the home of the first Java that is new enough: JAVA_HOME's, then the PATH's."""
+    named = os.environ.get("JAVA_HOME")
+    for java in (shutil.which("java", path=named and f"{named}/bin"), shutil.which("java")):
+        if java and (java_version(java) or 0) >= JAVA_AT_LEAST:
+            return Path(java).resolve().parents[1]
+    return None
+
+
+@functools.cache
+def java_version(java: str) -> int | None:
+    """Return the feature release of a java command (17 for ``17.0.15``), None if it won't say."""
+    try:
+        spoken = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, timeout=60, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    match = re.search(r'version "(?:1\.)?(\d+)', spoken.stderr)
+    return int(match[1]) if match else None
+
+
+def missing_for(version: str) -> str | None:
+    """Return why tests against a RocketMQ version can't run here, None if they can."""
+    if java_home() is None:
+        return f"no Java {JAVA_AT_LEAST} or later on the PATH or in JAVA_HOME"
+    if not is_complete(version):
+        return f"the jars of RocketMQ {version} are not in .counterparts"
+    return None
+
+
+def is_complete(version: str) -> bool:
+    """Tell whether a download of a version ended well, and was made from today's pom."""
+    mark = jars_of(version) / COMPLETE
+    return mark.is_file() and mark.read_text() == fingerprint(version)
+
+
+def fingerprint(version: str) -> str:
+    """Return what a completed download is marked with: it changes when the pom does."""
+    return hashlib.sha256(POM.read_bytes() + version.encode()).hexdigest()
+
+
+def ensure_commands() -> Iterator[Counterpart]:
+    """Find Java and Maven, and install what is missing where we may."""
+    wanted = {"java": java_home() is not None, "mvn": shutil.which("mvn") is not None}
+    trouble = None if all(wanted.values()) else install_debian_packages()
+    for command, was_there in wanted.items():
+        place = java_home() if command == "java" else shutil.which("mvn")
+        if place:
+            yield Counterpart(command, "found" if was_there else "installed", str(place))
+        else:
+            yield Counterpart(command, "missing", trouble or "installed, yet not on the PATH")
+
+
+def install_debian_packages() -> str | None:
+    """Install a JRE and Maven with apt-get; return what kept us from it, None if nothing did."""
+    advice = f"install a JRE {JAVA_AT_LEAST} or later and Maven"
+    apt = shutil.which("apt-get")
+    if apt is None:
+        return f"{advice}: this machine has no apt-get to do it with"
+    as_root = [] if os.geteuid() == 0 else [shutil.which("sudo") or "", "-n"]
+    if as_root and not as_root[0]:
+        return f"{advice}: apt-get needs root or sudo"
+    run([*as_root, apt, "-qq", "update"], INSTALL_SECONDS)  # stale lists may still do
+    trouble = None
+    for jre in ("openjdk-17-jre-headless", "default-jre-headless"):  # 17 left Debian after 12
+        install = [*as_root, apt, "-qq", "-y", "--no-install-recommends", "install", jre, "maven"]
+        trouble = run(install, INSTALL_SECONDS)
+        if trouble is None:
+            return None
+    return f"{advice}: {trouble}"
+
+
+def ensure_jars(version: str) -> Counterpart:
+    """Have Maven copy the jars of a version; a download that stopped half way starts anew."""
+    name, place = f"rocketmq {version}", jars_of(version)
+    if is_complete(version):
+        return Counterpart(name, "found", describe(place))
+    maven = shutil.which("mvn")
+    if maven is None or java_home() is None:
+        return Counterpart(name, "missing", "Java and Maven are needed to fetch the jars")
+    copy = [maven, "-B", "-q", "-f", str(POM), f"-Drocketmq.version={version}"]
+    copy += ["dependency:copy-dependencies", f"-DoutputDirectory={place}", "-DincludeScope=runtime"]
+    trouble: str | None = "not tried"
+    for _attempt in range(2):  # a mirror may hiccup; Maven keeps what already came
+        shutil.rmtree(place, ignore_errors=True)
+        trouble = run(copy, DOWNLOAD_SECONDS)
+        if trouble is None:
+            (place / COMPLETE).write_text(fingerprint(version))
+            return Counterpart(name, "installed", describe(place))
+    return Counterpart(name, "missing", f"Maven could not fetch the jars: {trouble}")
+
+
+def describe(place: Path) -> str:
+    """Return how many jars a directory holds, for the table."""
+    return f"{sum(1 for _ in place.glob('*.jar'))} jars in {place.parent.name}/{place.name}"
+
+
+def run(command: Sequence[str], seconds: int) -> str | None:
+    """Run a command to its end; return the first line it complained with, None if it went well."""
+    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    try:
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=seconds, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    if done.returncode == 0:
+        return None
+    said = [line.strip() for line in (done.stderr + done.stdout).splitlines() if line.strip()]
+    return said[0][:200] if said else f"{command[0]} ended with status {done.returncode}"
+
+
+def main() -> int:
+    """Fetch everything, print the table, return the exit status."""
+    counterparts = [*ensure_commands(), *map(ensure_jars, ROCKETMQ_VERSIONS)]
+    for one in counterparts:
+        print(f"{one.name:<16} {one.state:<10} {one.why}")
+    lacking = [one.name for one in counterparts if one.state == "missing"]
+    if lacking and required():
+        print(f"ORBITMQ_INTEROP=require, yet missing: {', '.join(lacking)}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,225 @@
+"""What can be asked of the Java host: each operation with what it takes and what it gives.
+
+The one home of the contract between the tests and the process that runs RocketMQ's own classes;
+nothing here knows Java. An operation is asked for many inputs at once, so that thousands of cases
+cost one round trip. Classes are called by their simple names (``PullMessageRequestHeader``), since
+their packages moved between 4.x and 5.x.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Generic, TypeAlias, TypeVar
+
+import msgspec
+
+In = TypeVar("In")
+Out = TypeVar("Out")
+Out_co = TypeVar("Out_co", covariant=True)
+
+Utf16: TypeAlias = bytes
+"""Big-endian UTF-16 units: Java strings may hold lone surrogates, which UTF-8 can't carry."""
+
+
+@dataclass(frozen=True)
+class Operation(Generic[In, Out_co]):
+    """A name on the pipe, and the types that travel under it."""
+
+    name: str
+    takes: type[In]
+    gives: type[Out_co]
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """What Java threw in place of an output."""
+
+    error: str
+
+
+class Address(msgspec.Struct, frozen=True, array_like=True):
+    """A socket address; four or sixteen bytes of IP."""
+
+    ip: bytes
+    port: int
+
+
+class Stored(msgspec.Struct, frozen=True, kw_only=True):
+    """A message as Java's MessageExt holds it."""
+
+    topic: str
+    body: bytes | None
+    flag: int
+    properties: dict[str, str]
+    queue_id: int
+    queue_offset: int
+    physical_offset: int
+    sys_flag: int
+    born_timestamp_ms: int
+    born_host: Address
+    store_timestamp_ms: int
+    store_host: Address
+    reconsume_times: int
+    prepared_offset: int
+    body_crc: int = 0
+    size: int = 0
+    message_id: str | None = None
+
+
+class Batched(msgspec.Struct, frozen=True):
+    """A message inside a client batch."""
+
+    flag: int
+    body: bytes
+    properties: dict[str, str]
+
+
+class OffsetId(msgspec.Struct, frozen=True):
+    """The parts of an offset id."""
+
+    host: Address
+    physical_offset: int
+
+
+class UniqueId(msgspec.Struct, frozen=True):
+    """What Java reads out of a unique id."""
+
+    ip: str
+    pid: int
+    timestamp_ms: int
+
+
+class PopHandle(msgspec.Struct, frozen=True):
+    """What acknowledges a popped message."""
+
+    checkpoint_offset: int
+    pop_time_ms: int
+    invisible_ms: int
+    revive_queue_id: int
+    topic: str
+    broker_name: str
+    queue_id: int
+    queue_offset: int | None
+
+
+class RecallHandle(msgspec.Struct, frozen=True):
+    """What takes back a delayed message."""
+
+    topic: str
+    broker_name: str
+    timestamp_ms: int
+    message_id: str
+
+
+class Compressed(msgspec.Struct, frozen=True):
+    """A body and how it is (to be) compressed: ZLIB, LZ4 or ZSTD."""
+
+    kind: str
+    data: bytes
+    level: int = 5
+
+
+class Namespaced(msgspec.Struct, frozen=True):
+    """A topic or group and a namespace."""
+
+    namespace: str
+    name: str
+
+
+class Subscription(msgspec.Struct, frozen=True):
+    """What a tag expression selects."""
+
+    expression: str
+    tags: frozenset[str] = frozenset()
+    codes: frozenset[int] = frozenset()
+
+
+class Command(msgspec.Struct, frozen=True, kw_only=True):
+    """A frame as Java's RemotingCommand holds it; ``header`` names the class of typed fields.
+
+    Language is the name of Java's LanguageCode, None where Java knows none.
+    """
+
+    code: int
+    opaque: int
+    language: str | None = "JAVA"
+    version: int = 0
+    flag: int = 0
+    remark: str | None = None
+    fields: dict[str, str | None] | None = None
+    body: bytes | None = None
+    binary: bool = False
+    header: str | None = None
+
+
+class TypedFields(msgspec.Struct, frozen=True):
+    """A header class and its fields, each value as text; what is None or not named is not set."""
+
+    header: str
+    fields: dict[str, str | None]
+
+
+class Signing(msgspec.Struct, frozen=True):
+    """A request to sign, and the credentials to sign it with."""
+
+    command: Command
+    access_key: str
+    secret_key: str
+    security_token: str | None = None
+
+
+class JsonBody(msgspec.Struct, frozen=True):
+    """The JSON text of a body, and the class that reads it."""
+
+    body: str
+    text: bytes
+
+
+# the host itself
+PRINT = Operation("print_line", str, type(None))
+
+# messages
+TAG_HASH = Operation("tag_hash", Utf16, int)
+ENCODE_STORED = Operation("encode_stored", Stored, bytes)
+DECODE_STORED = Operation("decode_stored", bytes, list[Stored])
+WRITE_PROPERTIES = Operation("write_properties", dict[str, str], str)
+READ_PROPERTIES = Operation("read_properties", str, dict[str, str])
+ENCODE_BATCH = Operation("encode_batch", list[Batched], bytes)
+DECODE_BATCH = Operation("decode_batch", bytes, list[Batched])
+CREATE_OFFSET_ID = Operation("create_offset_id", OffsetId, str)
+READ_OFFSET_ID = Operation("read_offset_id", str, OffsetId)
+CREATE_UNIQUE_ID = Operation("create_unique_id", type(None), str)
+READ_UNIQUE_ID = Operation("read_unique_id", str, UniqueId)
+BODY_CRC = Operation("body_crc", bytes, int)
+COMPRESS = Operation("compress", Compressed, bytes)
+DECOMPRESS = Operation("decompress", Compressed, bytes)
+
+# handles, in 5.x
+WRITE_POP_HANDLE = Operation("write_pop_handle", PopHandle, str)
+READ_POP_HANDLE = Operation("read_pop_handle", str, PopHandle)
+WRITE_RECALL_HANDLE = Operation("write_recall_handle", RecallHandle, str)
+READ_RECALL_HANDLE = Operation("read_recall_handle", str, RecallHandle)
+
+# names; the checks refuse or give None
+CHECK_TOPIC = Operation("check_topic", str, type(None))
+CHECK_GROUP = Operation("check_group", str, type(None))
+WRAP_NAMESPACE = Operation("wrap_namespace", Namespaced, str)
+STRIP_NAMESPACE = Operation("strip_namespace", Namespaced, str)
+STRIP_ANY_NAMESPACE = Operation("strip_any_namespace", str, str)
+NAMESPACE_OF = Operation("namespace_of", str, str)
+SUBSCRIBE = Operation("subscribe", str, Subscription)
+
+# the wire
+CONSTANTS = Operation("constants", str, dict[str, int])
+ENCODE_COMMAND = Operation("encode_command", Command, bytes)
+DECODE_COMMAND = Operation("decode_command", bytes, Command)
+WRITE_HEADER = Operation("write_header", TypedFields, dict[str, str])
+DESCRIBE_HEADER = Operation("describe_header", str, dict[str, str])
+READ_HEADER = Operation("read_header", TypedFields, dict[str, str | None])
+SIGN = Operation("sign", Signing, dict[str, str])
+REWRITE_BODY = Operation("rewrite_body", JsonBody, bytes)
+COMPRESS_REGISTRATION = Operation("compress_registration", bytes, bytes)
+OPEN_REGISTRATION = Operation("open_registration", bytes, bytes)
+
+OPERATIONS: dict[str, Operation[Any, Any]] = {
+    operation.name: operation
+    for operation in list(globals().values())
+    if isinstance(operation, Operation)
+}
