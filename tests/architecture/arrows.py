@@ -1,0 +1,112 @@
+"""Which room may import which: the arrows point one way, from the bytes to the faces."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from tests.architecture.sources import PACKAGE, Module, Touch
+
+ANYTHING = frozenset({"*"})
+
+# A room may import itself, `errors`, `settings`, and what stands here. A dotted entry opens only
+# that part: Spark tasks may use `net.blocking`, and nothing else of net.
+EVERYBODY: frozenset[str] = frozenset({"errors", "settings"})
+_SEAMS = frozenset({"clock", "randomness", "threads"})
+MAY_IMPORT: Mapping[str, frozenset[str]] = {
+    # what everything stands on
+    "errors": frozenset(),
+    "settings": frozenset(),
+    "clock": frozenset(),
+    "randomness": frozenset(),
+    "threads": frozenset(),
+    # bytes: no I/O
+    "message": frozenset(),
+    "wire": frozenset({"message"}),
+    # one machine
+    "net": frozenset({"wire"}) | _SEAMS,
+    "store": frozenset({"message", "clock", "threads"}),
+    # several
+    "client": frozenset({"net", "wire", "message"}) | _SEAMS,
+    "nameserver": frozenset({"net", "wire", "clock"}),
+    "replication": frozenset({"store", "net", "wire", "clock"}),
+    "failover": frozenset({"net", "wire", "clock", "randomness"}),
+    "broker": frozenset({"store", "replication", "failover", "net", "wire", "message"}) | _SEAMS,
+    # faces
+    "blocking": frozenset({"client", "message"}) | _SEAMS,
+    "embedded": frozenset({"nameserver.server", "broker.server", "blocking", "message"}) | _SEAMS,
+    "spark": frozenset(
+        {"message", "wire", "net.blocking", "blocking", "store.reader", "clock", "randomness"}
+    ),
+    "dashboard": frozenset({"client.admin", "blocking", "store.reader", "message", "clock"}),
+    "cli": frozenset(
+        {"client.admin", "blocking", "store.reader", "message", "clock", "demo", "embedded"}
+        | {"nameserver.server", "broker.server", "dashboard.app", "spark.jobs"}
+    ),
+    "demo": frozenset({"embedded", "blocking", "message", "wire", "net", "client", "spark.jobs"})
+    | _SEAMS,
+    "__main__": frozenset({"cli"}),
+    # the doors: `orbitmq` itself, and the packages that Spark finds by their names
+    PACKAGE: frozenset({"message", "client", "blocking"}),
+    "pyspark_rocketmq": frozenset({"spark"}),
+    "pyspark_rocketmq_store": frozenset({"spark"}),
+    # stand-ins for all of them; imported by tests and bench alone
+    "testing": ANYTHING,
+}
+
+# Doors inside a room: parts that even its own modules may not import, and why.
+WITHIN: Mapping[str, str] = {
+    "broker.server": "it wires all of the broker together, so nothing in the room may need it",
+}
+# The other way round: what is closed although the room it lies in is open.
+CLOSED: Mapping[str, frozenset[str]] = {
+    "net": frozenset({"wire.headers", "wire.bodies"}),  # it carries frames, whatever they mean
+}
+
+
+def faults(modules: Iterable[Module]) -> Iterator[str]:
+    """Yield a line for each import that the table doesn't allow, and for each unknown room."""
+    for module in modules:
+        if module.room not in MAY_IMPORT:
+            yield f"{module.path}: the room {module.room!r} isn't in the table of rooms"
+            continue
+        for touch in module.imports:
+            if fault := _fault(module, touch):
+                yield f"{module.path}:{touch.line}: {fault}"
+
+
+def _fault(module: Module, touch: Touch) -> str | None:
+    if touch.name.startswith("."):
+        return f"relative import of {touch.name}; write it out from {PACKAGE}"
+    first, _, target = touch.name.partition(".")
+    if first != PACKAGE:
+        return None
+    room = target.partition(".")[0]
+    if room not in MAY_IMPORT or room == PACKAGE:
+        return None if module.room in ("testing", "demo") else f"{touch.name} goes through the door"
+    if reason := _closed(module, target):
+        return reason
+    if room == module.room or _opens(MAY_IMPORT[module.room] | EVERYBODY, target):
+        return _private(module, target)
+    return f"{module.room} may not import {target}"
+
+
+def _closed(module: Module, target: str) -> str | None:
+    for part, reason in WITHIN.items():
+        if part.startswith(f"{module.room}.") and _covers(part, target):
+            return f"{part} may not be imported here: {reason}"
+    if _opens(CLOSED.get(module.room, frozenset()), target):
+        return f"{module.room} may not import {target}"
+    return None
+
+
+def _private(module: Module, target: str) -> str | None:
+    if f"{PACKAGE}.{target}".startswith(f"{module.name}."):
+        return None
+    private = next((part for part in target.split(".") if part.startswith("_")), None)
+    return f"{private} is private to {target.rpartition('.')[0]}" if private else None
+
+
+def _opens(entries: frozenset[str], target: str) -> bool:
+    return entries >= ANYTHING or any(_covers(entry, target) for entry in entries)
+
+
+def _covers(entry: str, target: str) -> bool:
+    return target == entry or target.startswith(f"{entry}.")
