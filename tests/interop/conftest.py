@@ -11,6 +11,8 @@ import pytest
 from tests.interop import counterparts
 from tests.interop.cases import Chance
 from tests.interop.java import Java
+from tests.interop.java_cluster import JavaCluster
+from tests.net.conftest import Certificates
 
 
 @pytest.fixture(scope="session")
@@ -31,6 +33,22 @@ def java(request: pytest.FixtureRequest) -> Java:
     fixture = f"java_{request.param.replace('.', '')}"
     found: Java = request.getfixturevalue(fixture)
     return found
+
+
+@pytest.fixture(scope="session")
+def java_cluster_540(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaCluster]:
+    """A nameserver and a broker of RocketMQ 5.4.0, shared by all: stop nothing."""
+    why = counterparts.missing_for("5.4.0")
+    if why is not None:
+        decline(why)
+    with JavaCluster("5.4.0", tmp_path_factory.mktemp("cluster-5.4.0")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    """An authority, and a certificate of it for servers on this machine."""
+    return Certificates(tmp_path_factory.mktemp("tls"))
 
 
 @pytest.fixture

@@ -61,7 +61,7 @@ def workers() -> dict[str, Do]:
 
     Their modules look Java's classes up, so they are imported when the JVM runs.
     """
-    rooms = ("handles", "message", "names", "wire")
+    rooms = ("handles", "message", "names", "remoting", "wire")
     modules = [importlib.import_module(f"tests.interop.java_{room}") for room in rooms]
     found = {
         name: getattr(module, name)

@@ -87,7 +87,11 @@ def to_command(command: Command) -> Java:
 
 def decode_command(frame: bytes) -> Command:
     """Decode a whole frame."""
-    read = RemotingCommand.decode(ByteArray(frame[LENGTH_BYTES:]))
+    return from_command(RemotingCommand.decode(ByteArray(frame[LENGTH_BYTES:])))
+
+
+def from_command(read: Java) -> Command:
+    """Return what a RemotingCommand says."""
     fields = read.getExtFields()
     return Command(
         code=int(read.getCode()),

@@ -172,6 +172,28 @@ class JsonBody(msgspec.Struct, frozen=True):
     text: bytes
 
 
+class ClientOptions(msgspec.Struct, frozen=True):
+    """How Java's remoting client speaks; with TLS it trusts anyone."""
+
+    tls: bool = False
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """A request, or several at once, to whoever listens at an address."""
+
+    client: int
+    address: str
+    commands: list[Command]
+    timeout_ms: int = 10_000
+
+
+class Serving(msgspec.Struct, frozen=True):
+    """Requests of a code that a client serves: it answers with their own fields and body."""
+
+    client: int
+    code: int
+
+
 # the host itself
 PRINT = Operation("print_line", str, type(None))
 
@@ -217,6 +239,16 @@ SIGN = Operation("sign", Signing, dict[str, str])
 REWRITE_BODY = Operation("rewrite_body", JsonBody, bytes)
 COMPRESS_REGISTRATION = Operation("compress_registration", bytes, bytes)
 OPEN_REGISTRATION = Operation("open_registration", bytes, bytes)
+
+# the remoting client
+OPEN_CLIENT = Operation("open_client", ClientOptions, int)
+CLOSE_CLIENT = Operation("close_client", int, type(None))
+INVOKE = Operation("invoke", Call, list[Command])
+INVOKE_AT_ONCE = Operation("invoke_at_once", Call, list[Command])
+INVOKE_ONEWAY = Operation("invoke_oneway", Call, type(None))
+SERVE = Operation("serve", Serving, type(None))
+SERVED = Operation("served", int, list[Command])
+CHANNEL_EVENTS = Operation("channel_events", int, list[str])
 
 OPERATIONS: dict[str, Operation[Any, Any]] = {
     operation.name: operation

@@ -74,7 +74,11 @@ class Header(msgspec.Struct, metaclass=_Declaration, frozen=True):
 
     def to_texts(self) -> dict[str, str]:
         """Return the fields that are set, each value as the text that travels."""
-        return _writer_of(type(self))(self)
+        # The first call of a class compiles its writer, which then takes this method's place.
+        cls = type(self)
+        write = _compile_writer(cls)
+        setattr(cls, "to_texts", write)  # noqa: B010 - mypy holds a method for fixed
+        return write(self)
 
     @classmethod
     def from_json(cls, raw: msgspec.Raw | bytes | memoryview) -> Self:
@@ -126,8 +130,7 @@ class Header(msgspec.Struct, metaclass=_Declaration, frozen=True):
 _H = TypeVar("_H", bound=Header)
 
 
-@cache
-def _writer_of(header: type[_H]) -> Callable[[_H], dict[str, str]]:
+def _compile_writer(header: type[_H]) -> Callable[[_H], dict[str, str]]:
     """Compile the function that turns a header of one class into texts.
 
     A loop over the fields costs three times as much, on every frame that leaves; straight code is

@@ -331,7 +331,6 @@ def _read_binary_frame(header: bytes | bytearray, body: memoryview | bytes) -> F
 class Outgoing(
     msgspec.Struct,
     gc=False,
-    kw_only=True,
     rename="camel",
     omit_defaults=True,  # what is null is left out
     tag_field="serializeTypeCurrentRPC",  # a constant to its readers, yet Java always writes it
@@ -349,7 +348,7 @@ class Outgoing(
 
 
 def encode_head(
-    frame: Outgoing, *, body_size: int, encoding: HeaderEncoding = HeaderEncoding.JSON
+    frame: Outgoing, body_size: int, encoding: HeaderEncoding = HeaderEncoding.JSON
 ) -> bytes:
     """Return everything of a frame that comes before its body.
 
@@ -366,7 +365,7 @@ def encode_head(
         ) from error
     size = len(header)
     total = 4 + size + body_size
-    if total + 4 > FRAME_BYTES_MAX or size > _SIZE_BITS:
+    if total + 4 > FRAME_BYTES_MAX:  # and so the header's size fits its 24 bits
         raise LocalProtocolError(
             f"{name_of_request(frame.code)}: a frame of {total + 4} bytes (header {size}, body "
             f"{body_size}) is over the limit of {FRAME_BYTES_MAX}; send less at a time"

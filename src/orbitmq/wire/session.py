@@ -119,6 +119,8 @@ class Session(Generic[W]):
     ) -> None:
         self._identity = identity or Identity()
         self._language = self._identity.language.name
+        self._version = self._identity.version
+        self._encoding = self._identity.encoding
         self._in_flight_max = in_flight_max
         self._reader = FrameReader(frame_bytes_max)
         self._pending: dict[int, Pending[W]] = {}
@@ -215,19 +217,19 @@ class Session(Generic[W]):
         texts = None if header is None else header.to_texts()
         if response.fields:
             texts = {**(texts or {}), **response.fields}
-        bodies = body if body.__class__ is tuple else (body,)
         outgoing = Outgoing(
-            code=response.code,
-            opaque=request.opaque,
-            flag=ANSWER_FLAG,
-            version=self._identity.version,
-            language=self._language,
-            remark=response.remark,
-            ext_fields=texts,
+            response.code,
+            request.opaque,
+            ANSWER_FLAG,
+            self._version,
+            self._language,
+            response.remark,
+            texts,
         )
-        size = sum(map(len, bodies))
-        head = encode_head(outgoing, body_size=size, encoding=self._encoding_for(response.code))
-        return (head, *bodies) if size else (head,)
+        if body.__class__ is tuple:
+            return (encode_head(outgoing, sum(map(len, body)), self._encoding), *body)
+        head = encode_head(outgoing, len(body), self._encoding)
+        return (head, body) if body else (head,)  # type: ignore[return-value]
 
     def _request_head(
         self,
@@ -248,19 +250,12 @@ class Session(Generic[W]):
                 # An empty value arrives as null, and a signature over it would not hold.
                 texts = {name: text for name, text in texts.items() if text}
             texts.update(auth.sign(texts, body, identity.credentials))
-        outgoing = Outgoing(
-            code=code,
-            opaque=opaque,
-            flag=flag,
-            version=identity.version,
-            language=self._language,
-            ext_fields=texts,
-        )
-        return encode_head(outgoing, body_size=len(body), encoding=encoding)
+        outgoing = Outgoing(code, opaque, flag, self._version, self._language, None, texts)
+        return encode_head(outgoing, len(body), encoding)
 
     def _encoding_for(self, code: int) -> HeaderEncoding:
         """Write a code that has no place in the binary form as JSON; each frame tells its form."""
-        return HeaderEncoding.JSON if code > binary_header.CODE_MAX else self._identity.encoding
+        return HeaderEncoding.JSON if code > binary_header.CODE_MAX else self._encoding
 
     def _take_number(self) -> int:
         """Count up through 32 bits with sign, as Java does, past numbers still in use."""

@@ -1,0 +1,51 @@
+"""The full numbers: ``make soak``.
+
+Runs the whole suite with twenty times the random cases, against the real counterparts, which must
+be there, and writes what was run to ``bench/results/soak.json``.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from time import monotonic
+from xml.etree import ElementTree as ET
+
+from bench.measure import machine, write
+
+# A soak run waits for nobody, but a single test may take its time.
+TIMEOUT_S = 1800
+
+
+def main() -> int:
+    """Run the suite; return its exit status."""
+    environment = os.environ | {"ORBITMQ_SOAK": "1", "ORBITMQ_INTEROP": "require"}
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        began = monotonic()
+        run = subprocess.run(
+            [
+                *(sys.executable, "-m", "pytest", "-q", "tests"),
+                *("--timeout", str(TIMEOUT_S), f"--junitxml={report}"),
+            ],
+            env=environment,
+            check=False,
+        )
+        seconds = monotonic() - began
+        suite = ET.parse(report).getroot().find("testsuite")
+    assert suite is not None
+    result = {
+        "machine": machine(),
+        "exit_status": run.returncode,
+        "tests": int(suite.attrib["tests"]),
+        "failures": int(suite.attrib["failures"]) + int(suite.attrib["errors"]),
+        "skipped": int(suite.attrib["skipped"]),
+        "seconds": round(seconds),
+    }
+    write("soak", result)
+    return run.returncode
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

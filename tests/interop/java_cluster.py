@@ -1,0 +1,477 @@
+"""Real RocketMQ servers: a Java nameserver and a Java broker, each in a process of its own.
+
+A test that needs them asks for the fixture ``java_cluster_540``, which is shared by all tests of a
+run, and takes a topic of its own from it::
+
+    def test_something(java_cluster_540: JavaCluster) -> None:
+        topic = java_cluster_540.create_topic("something")
+        with java_cluster_540.broker.connect() as connection:
+            connection.request(...)
+
+A test that stops, kills or configures servers starts its own, and may restart them on their files::
+
+    with JavaCluster("5.4.0", tmp_path, broker_settings={"flushDiskType": "SYNC_FLUSH"}) as cluster:
+        cluster.broker.kill()
+        cluster.broker.start()
+
+A second broker, such as a replica, joins the nameserver of the first::
+
+    replica = {"brokerId": 1, "brokerRole": "SLAVE"}
+    with JavaBroker("5.4.0", tmp_path, nameserver=cluster.nameserver.address, settings=replica):
+        ...
+
+A cluster takes about six seconds to start and one or two to end.
+"""
+
+import contextlib
+import itertools
+import random
+import socket
+import ssl
+import subprocess
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import IO, ClassVar, Self
+
+from orbitmq.errors import NetworkError
+from orbitmq.net.address import Address
+from orbitmq.net.blocking import BlockingConnection
+from orbitmq.net.settings import NetSettings
+from orbitmq.wire.bodies.cluster import ClusterInfo
+from orbitmq.wire.bodies.properties_text import properties_to_text
+from orbitmq.wire.codes import RequestCode, ResponseCode
+from orbitmq.wire.fields import NoFields
+from orbitmq.wire.headers.admin import CreateTopic
+from orbitmq.wire.headers.route import GetRouteInfo
+from orbitmq.wire.session import Identity
+from tests.interop import counterparts
+from tests.interop.waiting import until
+
+Settings = Mapping[str, str | int]
+"""Settings of a server, or system properties of its JVM, under Java's names."""
+
+LOOPBACK = "127.0.0.1"
+PORTS = range(15_000, 32_000)
+"""Below the range that Linux gives to outgoing connections, so that none takes a port of ours."""
+
+READ_WRITE = 6
+"""A topic's permission: 4 to read, 2 to write."""
+
+START_SECONDS = 60
+STOP_SECONDS = 30
+FAREWELL_SECONDS = 1
+"""At the end of a test nobody reads the files, and a broker takes eight seconds to close them."""
+
+LOG_TAIL_BYTES = 2_000
+PATIENT = NetSettings(request_timeout_ms=10_000)
+
+JVM_OPTIONS = (
+    *("-Xms64m", "-Xmx256m"),
+    # A test server lives for seconds: quick to start counts for more than quick to run.
+    *("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+    # What RocketMQ's own start scripts open for Java 9 and later.
+    *("--add-exports", "java.base/jdk.internal.ref=ALL-UNNAMED"),
+    *("--add-opens", "java.base/sun.nio.ch=ALL-UNNAMED"),
+    *("--add-opens", "java.base/java.nio=ALL-UNNAMED"),
+)
+
+SMALL_STORE: Settings = {
+    "mappedFileSizeCommitLog": 16 * 1024 * 1024,  # over the 4 MiB that one message may have
+    "mappedFileSizeConsumeQueue": 6_000 * 20,
+    "maxHashSlotNum": 10_000,
+    "maxIndexNum": 40_000,
+    "timerWheelEnable": "false",  # its files take 38 MB
+}
+
+
+LOG_TO_OUTPUT = """<configuration>
+  <appender name="output" class="ch.qos.logback.core.ConsoleAppender">
+    <encoder><pattern>%d %p %t - %m%n</pattern></encoder>
+  </appender>
+  <root level="INFO"><appender-ref ref="output"/></root>
+</configuration>
+"""
+"""How 4.9 logs, which won't start without being told; 5.x brings its own idea along."""
+
+
+class JavaServerFailed(Exception):
+    """A server did not start, or died; the message ends with its last words."""
+
+
+class JavaServer(ABC):
+    """One server; in a ``with`` statement it is started, and at the end gone.
+
+    Args:
+        version: of RocketMQ; its jars must be there, see ``counterparts``.
+        directory: where its settings, files and logs go; made if missing.
+        settings: what its settings file says.
+        jvm_properties: system properties, such as ``tls.server.mode``.
+
+    """
+
+    main_class: ClassVar[str]
+
+    def __init__(
+        self,
+        version: str,
+        directory: Path,
+        *,
+        address: Address,
+        settings: Settings,
+        jvm_properties: Settings | None = None,
+    ) -> None:
+        self.version = version
+        self.directory = directory
+        self.address = address
+        """Where it serves: the same after a restart."""
+        self.settings = settings
+        self._jvm_properties = jvm_properties or {}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __repr__(self) -> str:
+        state = f"pid {self.pid}" if self.is_running else "not running"
+        return f"<{type(self).__name__} {self.version} {self.address}, {state}>"
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its process is there."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """The id of its process; JavaServerFailed if it was never started."""
+        if self._process is None:
+            raise JavaServerFailed(f"{self.main_class} was not started")
+        return self._process.pid
+
+    def start(self) -> None:
+        """Start it, on the files it left if it ran before; return when it serves.
+
+        Raises:
+            JavaServerFailed: it is not to be had here, died, or did not serve in time.
+
+        """
+        command = self._command()
+        with self._output() as output:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=self.directory
+            )
+        try:
+            until(self._serves, what=f"{self!r} serves", seconds=START_SECONDS)
+        except TimeoutError as error:
+            self.kill()
+            raise self._failure(str(error)) from None
+
+    def stop(self) -> None:
+        """Stop it in order, so that its files are whole; return when it is gone.
+
+        Raises:
+            JavaServerFailed: it had to be killed.
+
+        """
+        if not self._end(STOP_SECONDS):
+            raise self._failure(f"{self!r} had to be killed: no end after {STOP_SECONDS} s")
+
+    def kill(self) -> None:
+        """End it at once, as a crash would; return when it is gone."""
+        self._end(0)
+
+    def connect(
+        self, *, identity: Identity | None = None, tls: ssl.SSLContext | None = None
+    ) -> BlockingConnection:
+        """Return a connection to it, patient with a busy machine; the caller closes it."""
+        return BlockingConnection(self.address, identity=identity, settings=PATIENT, tls=tls)
+
+    def last_words(self) -> str:
+        """Return the ends of its logs, to show with a failure."""
+        logs = [self.directory / "output.log", *self.directory.glob("logs/rocketmqlogs/*.log")]
+        tails = {log.name: log.read_bytes()[-LOG_TAIL_BYTES:] for log in logs if log.is_file()}
+        return "\n".join(
+            f"--- {name}\n{tail.decode(errors='replace')}" for name, tail in tails.items() if tail
+        )
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._end(FAREWELL_SECONDS)
+
+    @abstractmethod
+    def _is_ready(self) -> bool:
+        """Ask it whether it serves; NetworkError while it can't be asked."""
+
+    def _serves(self) -> bool:
+        if not self.is_running:
+            assert self._process is not None
+            raise self._failure(f"{self!r} ended with status {self._process.returncode}")
+        try:
+            return self._is_ready()
+        except NetworkError:  # it does not listen yet
+            return False
+
+    def _end(self, seconds: float) -> bool:
+        """Ask it to end, and kill it when the time is over; tell whether it went by itself."""
+        if self._process is None:
+            return True
+        if seconds:
+            self._process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(seconds)
+                return True
+        self._process.kill()
+        self._process.wait()
+        return False
+
+    def _command(self) -> list[str]:
+        home = counterparts.java_home()
+        why = counterparts.missing_for(self.version)
+        if home is None or why is not None:
+            raise JavaServerFailed(f"{why}: run 'make counterparts'")
+        properties = {
+            "rocketmq.home.dir": str(self.directory),
+            "user.home": str(self.directory),  # where it logs, too
+            **self._jvm_properties,
+        }
+        for name in ("logback_namesrv.xml", "logback_broker.xml"):
+            (self.directory / "conf").mkdir(parents=True, exist_ok=True)
+            (self.directory / "conf" / name).write_text(LOG_TO_OUTPUT)
+        file = self.directory / "settings.properties"
+        file.write_text("".join(f"{name}={value}\n" for name, value in self.settings.items()))
+        return [
+            str(home / "bin" / "java"),
+            *JVM_OPTIONS,
+            *(f"-D{name}={value}" for name, value in properties.items()),
+            *("-cp", f"{counterparts.jars_of(self.version)}/*"),
+            *(self.main_class, "-c", str(file)),
+        ]
+
+    def _output(self) -> IO[bytes]:
+        return (self.directory / "output.log").open("ab")
+
+    def _failure(self, what: str) -> JavaServerFailed:
+        return JavaServerFailed(f"{what}\n{self.last_words()}")
+
+
+class JavaNameserver(JavaServer):
+    """A nameserver. It is ready when it answers."""
+
+    main_class = "org.apache.rocketmq.namesrv.NamesrvStartup"
+
+    def __init__(
+        self,
+        version: str,
+        directory: Path,
+        *,
+        settings: Settings | None = None,
+        jvm_properties: Settings | None = None,
+    ) -> None:
+        address = Address(LOOPBACK, free_port())
+        defaults: Settings = {
+            "listenPort": address.port,
+            "kvConfigPath": str(directory / "kvConfig.json"),
+            "configStorePath": str(directory / "namesrv.properties"),
+        }
+        super().__init__(
+            version,
+            directory,
+            address=address,
+            settings={**defaults, **(settings or {})},
+            jvm_properties=jvm_properties,
+        )
+
+    def brokers(self) -> dict[str, dict[int, str]]:
+        """Return the addresses of the brokers that are registered, by broker name and id."""
+        return brokers_known_to(self.address)
+
+    def has_route(self, topic: str) -> bool:
+        """Tell whether clients could find a topic."""
+        with self.connect() as connection:
+            return connection.request(GetRouteInfo(topic=topic)).code == ResponseCode.SUCCESS
+
+    def _is_ready(self) -> bool:
+        self.brokers()
+        return True
+
+
+class JavaBroker(JavaServer):
+    """A broker, with files small enough for many tests on one disk.
+
+    It is ready when it answers and the nameserver knows it. It listens on three ports: its own, the
+    one two below (for clients that jump the queue), and the one above (for replicas).
+    """
+
+    main_class = "org.apache.rocketmq.broker.BrokerStartup"
+
+    def __init__(
+        self,
+        version: str,
+        directory: Path,
+        *,
+        nameserver: Address,
+        settings: Settings | None = None,
+        jvm_properties: Settings | None = None,
+    ) -> None:
+        address = Address(LOOPBACK, free_port(below=2, above=1))
+        store = directory / "store"
+        defaults: Settings = {
+            "brokerClusterName": "JavaCluster",
+            "brokerName": "java-a",
+            "brokerId": 0,
+            "brokerIP1": address.host,
+            "brokerIP2": address.host,
+            "listenPort": address.port,
+            "namesrvAddr": str(nameserver),
+            "storePathRootDir": str(store),
+            "storePathCommitLog": str(store / "commitlog"),
+            **SMALL_STORE,
+        }
+        super().__init__(
+            version,
+            directory,
+            address=address,
+            settings={**defaults, **(settings or {})},
+            jvm_properties=jvm_properties,
+        )
+        self._nameserver = nameserver
+
+    @property
+    def name(self) -> str:
+        """The broker name, by which routes call it."""
+        return str(self.settings["brokerName"])
+
+    @property
+    def cluster_name(self) -> str:
+        """The cluster it says it is a part of."""
+        return str(self.settings["brokerClusterName"])
+
+    def create_topic(self, topic: str, *, queues: int = 4) -> None:
+        """Create a topic, or change the number of its queues.
+
+        Raises:
+            JavaServerFailed: the broker refuses; the message has its remark.
+
+        """
+        wanted = CreateTopic(
+            topic=topic,
+            default_topic="TBW102",
+            read_queue_nums=queues,
+            write_queue_nums=queues,
+            perm=READ_WRITE,
+            topic_filter_type="SINGLE_TAG",
+            topic_sys_flag=0,
+        )
+        with self.connect() as connection:
+            answer = connection.request(wanted)
+        if answer.code != ResponseCode.SUCCESS:
+            raise JavaServerFailed(f"topic {topic} was not created: {answer!r}")
+
+    def _is_ready(self) -> bool:
+        self._register()
+        known = brokers_known_to(self._nameserver).get(self.name, {})
+        return str(self.address) in known.values()
+
+    def _register(self) -> None:
+        """Have it register now.
+
+        It does so by itself when it starts, but to no nameserver unless a thread of its own has
+        met one by then (``BrokerOuterAPI`` in 5.x), and next after ten seconds. It also does so
+        when its permission is set, be it to what it was.
+        """
+        permission = str(self.settings.get("brokerPermission", READ_WRITE))
+        change = properties_to_text({"brokerPermission": permission})
+        with self.connect() as connection:
+            connection.request(NoFields(), change, code=RequestCode.UPDATE_BROKER_CONFIG)
+
+
+class JavaCluster:
+    """A nameserver and a broker that is registered there; for a ``with`` statement.
+
+    Args:
+        version: of RocketMQ, for both.
+        directory: where their settings, files and logs go.
+        broker_settings: settings of the broker, beyond or instead of the usual ones.
+        jvm_properties: system properties of both.
+
+    """
+
+    def __init__(
+        self,
+        version: str,
+        directory: Path,
+        *,
+        broker_settings: Settings | None = None,
+        jvm_properties: Settings | None = None,
+    ) -> None:
+        self.version = version
+        self.nameserver = JavaNameserver(
+            version, directory / "nameserver", jvm_properties=jvm_properties
+        )
+        self.broker = JavaBroker(
+            version,
+            directory / "broker",
+            nameserver=self.nameserver.address,
+            settings=broker_settings,
+            jvm_properties=jvm_properties,
+        )
+        self._servers = contextlib.ExitStack()
+        self._topics = itertools.count(1)
+
+    def create_topic(self, purpose: str, *, queues: int = 4) -> str:
+        """Create a topic that no other test has, and return its name when clients can find it."""
+        topic = f"{purpose}-{next(self._topics)}"
+        self.broker.create_topic(topic, queues=queues)
+        until(lambda: self.nameserver.has_route(topic), what=f"the route of {topic}")
+        return topic
+
+    def __enter__(self) -> Self:
+        with contextlib.ExitStack() as started:
+            started.enter_context(self.nameserver)
+            started.enter_context(self.broker)
+            self._servers = started.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._servers.close()
+
+    def __repr__(self) -> str:
+        return f"<JavaCluster {self.nameserver!r}, {self.broker!r}>"
+
+
+def brokers_known_to(nameserver: Address) -> dict[str, dict[int, str]]:
+    """Return the addresses of all brokers of a nameserver, by broker name and id."""
+    with BlockingConnection(nameserver, settings=PATIENT) as connection:
+        answer = connection.request(NoFields(), code=RequestCode.GET_BROKER_CLUSTER_INFO)
+    found = ClusterInfo.from_json(answer.body).broker_addr_table
+    return {name: broker.broker_addrs for name, broker in found.items()}
+
+
+def free_port(*, below: int = 0, above: int = 0) -> int:
+    """Return a port that nobody listens on, nor on so many below and above it."""
+    chance = random.SystemRandom()
+    while True:
+        port = chance.choice(PORTS)
+        if all(is_free(near) for near in range(port - below, port + above + 1)):
+            return port
+
+
+def is_free(port: int) -> bool:
+    """Tell whether a server could listen on a port now."""
+    with socket.socket() as probe:
+        try:
+            probe.bind(("", port))
+        except OSError:
+            return False
+    return True
