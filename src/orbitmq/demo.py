@@ -211,7 +211,8 @@ def pairs(digits: str) -> Iterable[str]:
 
 def say(text: str) -> None:
     """Print a line, broken where a terminal of 80 columns ends."""
-    sys.stdout.write(f"{fill(text, 79, subsequent_indent='    ', drop_whitespace=False)}\n")
+    broken = fill(text, 79, subsequent_indent="    ", drop_whitespace=False, break_on_hyphens=False)
+    sys.stdout.write(f"{broken}\n")
 
 
 if __name__ == "__main__":
