@@ -150,9 +150,11 @@ class JavaServer(ABC):
         """Start it, on the files it left if it ran before; return when it serves.
 
         Raises:
-            JavaServerFailed: it is not to be had here, died, or did not serve in time.
+            JavaServerFailed: it is not to be had here, died, or did not serve in time; the message
+                ends with the last lines of its logs.
 
         """
+        assert not self.is_running, f"{self!r} is started already"
         command = self._command()
         with self._output() as output:
             self._process = subprocess.Popen(
@@ -163,6 +165,9 @@ class JavaServer(ABC):
         except TimeoutError as error:
             self.kill()
             raise self._failure(str(error)) from None
+        except BaseException:  # whoever interrupts the start leaves no process behind
+            self.kill()
+            raise
 
     def stop(self) -> None:
         """Stop it in order, so that its files are whole; return when it is gone.

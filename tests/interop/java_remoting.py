@@ -5,6 +5,8 @@ until it is asked for.
 """
 
 import itertools
+from collections.abc import Callable
+from typing import TypeVar
 
 import jpype
 
@@ -18,9 +20,32 @@ MILLISECONDS = jpype.JClass("java.util.concurrent.TimeUnit").MILLISECONDS
 NettyClientConfig = java_class("NettyClientConfig")
 NettyRemotingClient = java_class("NettyRemotingClient")
 RemotingCommand = java_class("RemotingCommand")
+Runnable = jpype.JClass("java.lang.Runnable")
+Thread = jpype.JClass("java.lang.Thread")
+
+Method = TypeVar("Method", bound=Callable[..., object])
 
 MARGIN_MS = 5_000
 """How much longer than the client itself we wait for its callback."""
+
+
+def override(method: Method) -> Method:
+    """Mark a method as one that Java calls; JPype's own mark, with a type."""
+    marked: Method = jpype.JOverride(method)
+    return marked
+
+
+@jpype.JImplements(Runnable)
+class Shutdown:
+    """Shuts a client down, on a thread of Java."""
+
+    def __init__(self, remoting: Java) -> None:
+        self._remoting = remoting
+
+    @override
+    def run(self) -> None:
+        """Do it."""
+        self._remoting.shutdown()
 
 
 class Client:
@@ -48,9 +73,9 @@ def open_client(options: ClientOptions) -> int:
 
 
 def close_client(number: int) -> None:
-    """Shut a client down."""
+    """Have a client shut down. It takes three seconds over it, so nobody waits."""
     client = clients.pop(number)
-    client.remoting.shutdown()
+    Thread(Shutdown(client.remoting)).start()
     client.executor.shutdown()
 
 
@@ -107,7 +132,7 @@ class Completion:
     def __init__(self, answer: Java) -> None:
         self._answer = answer
 
-    @jpype.JOverride
+    @override
     def operationComplete(self, future: Java) -> None:  # noqa: N802
         """Take the outcome, the only call that 4.9 makes and the last that 5.x does."""
         response = future.getResponseCommand()
@@ -125,7 +150,7 @@ class Echo:
     def __init__(self, served: list[Command]) -> None:
         self._served = served
 
-    @jpype.JOverride
+    @override
     def processRequest(self, context: Java, request: Java) -> Java:  # noqa: N802
         """Return the answer; the client sends it."""
         self._served.append(from_command(request))
@@ -134,7 +159,7 @@ class Echo:
         answer.setBody(request.getBody())
         return answer
 
-    @jpype.JOverride
+    @override
     def rejectRequest(self) -> bool:  # noqa: N802
         """Tell that we are never too busy."""
         return False
@@ -147,27 +172,27 @@ class ChannelEvents:
     def __init__(self, events: list[str]) -> None:
         self._events = events
 
-    @jpype.JOverride
+    @override
     def onChannelConnect(self, address: Java, channel: Java) -> None:  # noqa: N802
         """Note that a connection stands."""
         self._events.append("CONNECT")
 
-    @jpype.JOverride
+    @override
     def onChannelClose(self, address: Java, channel: Java) -> None:  # noqa: N802
         """Note that a connection is closed."""
         self._events.append("CLOSE")
 
-    @jpype.JOverride
+    @override
     def onChannelException(self, address: Java, channel: Java) -> None:  # noqa: N802
         """Note that a connection broke."""
         self._events.append("EXCEPTION")
 
-    @jpype.JOverride
+    @override
     def onChannelIdle(self, address: Java, channel: Java) -> None:  # noqa: N802
         """Note that a connection was silent for long."""
         self._events.append("IDLE")
 
-    @jpype.JOverride
+    @override
     def onChannelActive(self, address: Java, channel: Java) -> None:  # noqa: N802
         """Note that a connection can be used; 4.9 has no such event."""
         self._events.append("ACTIVE")

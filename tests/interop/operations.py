@@ -184,7 +184,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     client: int
     address: str
     commands: list[Command]
-    timeout_ms: int = 10_000
+    timeout_ms: int
 
 
 class Serving(msgspec.Struct, frozen=True):

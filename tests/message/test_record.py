@@ -8,6 +8,7 @@ from orbitmq.errors import LocalProtocolError
 from orbitmq.message import flags, properties
 from orbitmq.message.host import Host
 from orbitmq.message.record import BLANK_SIZE, Record, Version, blank, encode, size_of, stamp
+from tests.golden_files import golden
 from tests.message.records import (
     ORDER,
     RECORDS,
@@ -136,3 +137,12 @@ def test_the_version_can_be_forced() -> None:
 
     assert len(v2) == size_of(ORDER) + 1
     assert view_of(v2).topic == b"orders"
+
+
+@pytest.mark.parametrize(
+    "case", golden("hashes")["crc32_sign_bit_cleared"], ids=lambda c: c["text"]
+)
+def test_the_checksum_of_a_body_is_that_of_java(case: dict[str, str | int]) -> None:
+    body = str(case["text"]).encode()
+    encoded = encode(msgspec.structs.replace(ORDER, body=body))
+    assert view_of(bytes(encoded)).body_crc == case["utilall_crc32"]

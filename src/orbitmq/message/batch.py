@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from orbitmq.errors import CorruptRecord, LocalProtocolError
-from orbitmq.message.compression import Buffer
+from orbitmq.message.buffer import Buffer
 
 __all__ = ["BatchedMessage", "encode", "split"]
 

@@ -10,15 +10,12 @@ import enum
 import importlib
 import zlib
 from types import ModuleType
-from typing import TypeAlias
 
 from orbitmq.errors import CompressionFailed, InvalidInput, MissingExtra
 from orbitmq.message import flags
+from orbitmq.message.buffer import Buffer
 
-__all__ = ["MAX_BODY_BYTES", "Buffer", "CompressionType", "compress", "decompress"]
-
-Buffer: TypeAlias = bytes | bytearray | memoryview
-"""Bytes as they come: a memoryview counts its length in bytes (format ``B``)."""
+__all__ = ["MAX_BODY_BYTES", "CompressionType", "compress", "decompress"]
 
 MAX_BODY_BYTES = 32 * 1024 * 1024
 """How far a body may open unless the caller says otherwise.

@@ -194,7 +194,7 @@ class StoredMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         properties: all of them, the system's and the user's; not to be changed.
         queue_offset: its place in the queue.
         commit_log_offset: its place in the broker's commit log, in bytes.
-        sys_flag: see :mod:`orbitmq.message.flags`; the body here is never compressed.
+        sys_flag: see :mod:`orbitmq.message.flags`; its compressed bit tells of the body here.
         reconsume_times: how often it was tried before.
         store_size: the bytes of its record in the commit log.
         broker_name: the broker it was pulled from, empty if nobody said.

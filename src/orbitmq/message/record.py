@@ -24,7 +24,7 @@ import msgspec
 
 from orbitmq.errors import LocalProtocolError
 from orbitmq.message import flags, properties
-from orbitmq.message.compression import Buffer
+from orbitmq.message.buffer import Buffer
 from orbitmq.message.host import Host
 
 __all__ = [

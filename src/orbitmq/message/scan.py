@@ -7,7 +7,8 @@ import msgspec
 
 from orbitmq.errors import CorruptRecord, InvalidInput
 from orbitmq.message import batch, flags, properties
-from orbitmq.message.compression import MAX_BODY_BYTES, Buffer
+from orbitmq.message.buffer import Buffer
+from orbitmq.message.compression import MAX_BODY_BYTES
 from orbitmq.message.model import StoredMessage
 from orbitmq.message.record import (
     BLANK_SIZE,

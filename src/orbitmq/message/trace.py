@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import fields
 
 from orbitmq.errors import CorruptRecord, LocalProtocolError
-from orbitmq.message.compression import Buffer
+from orbitmq.message.buffer import Buffer
 
 __all__ = [
     "ConsumeOutcome",

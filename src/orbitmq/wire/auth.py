@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from orbitmq.errors import InvalidInput
+from orbitmq.message.buffer import Buffer
 
 __all__ = [
     "ACCESS_KEY",
@@ -37,7 +38,7 @@ ACCESS_KEY: Final = "AccessKey"
 SECURITY_TOKEN: Final = "SecurityToken"
 SIGNATURE: Final = "Signature"
 
-Body = bytes | bytearray | memoryview | None
+Body = Buffer | None
 Fields = Mapping[str, str | None]
 
 

@@ -23,19 +23,21 @@ Laws of this module:
 """
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from enum import IntEnum
 from typing import Final, TypeVar
 
 import msgspec
 
 from orbitmq.errors import InvalidHeader, LocalProtocolError, RemoteProtocolError
+from orbitmq.message.buffer import Buffer
 from orbitmq.wire import binary_header
 from orbitmq.wire.codes import Language, name_of_request, name_of_response, version_name
 from orbitmq.wire.fields import Header, Int32
 
 __all__ = [
     "FRAME_BYTES_MAX",
+    "Buffer",
     "Frame",
     "FrameReader",
     "HeaderEncoding",
@@ -56,9 +58,6 @@ _LEAD = struct.Struct(
 _SIZE_BITS = 0xFF_FFFF
 _BINARY_TYPE = 1 << 24
 assert _LEAD.size == 8
-
-Buffer = bytes | bytearray | memoryview
-Fields = Mapping[str, str | None]
 
 
 class HeaderEncoding(IntEnum):

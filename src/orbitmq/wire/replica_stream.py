@@ -18,6 +18,7 @@ from collections.abc import Generator
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from orbitmq.errors import LocalProtocolError, RemoteProtocolError
+from orbitmq.message.buffer import Buffer
 
 __all__ = [
     "CHUNK_BYTES_MAX",
@@ -31,7 +32,6 @@ __all__ = [
     "report",
 ]
 
-Buffer = bytes | bytearray | memoryview
 T = TypeVar("T")
 
 OFFSET_MAX: Final = 2**63 - 1
