@@ -1,4 +1,6 @@
+import copy
 import inspect
+import pickle
 import re
 
 import pytest
@@ -74,3 +76,20 @@ def test_a_missing_package_is_an_import_error_that_says_what_to_install() -> Non
     error = MissingExtra("reading LZ4 bodies", extra="lz4")
     assert isinstance(error, ImportError)
     assert str(error) == "reading LZ4 bodies needs an extra package: pip install 'orbitmq[lz4]'"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        InvalidInput("x", field="topic", length=3, limit=2),
+        MissingExtra("a body", extra="lz4"),
+        BrokerError.of(17, "no", address="h:1"),
+        errors.RequestTimeout("x", address="a", timeout_ms=3),
+        errors.CorruptRecord("x", position=9),
+        errors.InvalidHeader("x", field="f"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_error_crosses_processes_whole(error: OrbitError) -> None:
+    for again in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+        assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))

@@ -72,6 +72,19 @@ class OrbitError(Exception):
     retriable: ClassVar[bool] = False
     refresh_route: ClassVar[bool] = False
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # Errors cross processes, and their constructors take more than the one text of ``args``.
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(
+    kind: type[OrbitError], args: tuple[object, ...], state: dict[str, object]
+) -> OrbitError:
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(state)
+    return error
+
 
 class InvalidInput(OrbitError, ValueError):
     """What the caller gave can't be used; nothing was sent.

@@ -15,6 +15,7 @@ Conventions for whoever writes them:
 import ast
 import doctest
 import re
+import shutil
 import subprocess
 import textwrap
 from collections import Counter
@@ -208,17 +209,18 @@ def tracked_files(root: Path) -> dict[str, str]:
     return {
         name: (root / name).read_text(encoding="utf-8", errors="replace")
         for name in _tracked_names(root)
-        if (root / name).is_file()
+        if (root / name).is_file() and not (root / name).is_symlink()
     }
 
 
 def _tracked_names(root: Path) -> list[str]:
-    if (root / ".git").exists():
+    if (root / ".git").exists() and shutil.which("git"):
         command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
         listed = subprocess.run(command, cwd=root, capture_output=True, check=True, text=True)
         return sorted({name for name in listed.stdout.split("\0") if name})
-    # A copy without its history: all but the hidden and ignored folders.
+    # A copy without its history, or a machine without git: all but the hidden and ignored folders.
     ignored = {line.rstrip("/") for line in (root / ".gitignore").read_text().splitlines()}
+    ignored.add(".git")
     paths = (path.relative_to(root) for path in sorted(root.rglob("*")))
     return [path.as_posix() for path in paths if not ignored & {*path.parts}]
 

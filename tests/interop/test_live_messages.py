@@ -18,8 +18,9 @@ from orbitmq.wire.fields import Header
 from orbitmq.wire.frame import Frame, FrameReader, HeaderEncoding, Outgoing, encode_head
 from orbitmq.wire.headers.pull import PullMessage, PullMessageAnswer
 from orbitmq.wire.headers.query import ViewMessage
-from orbitmq.wire.headers.send import SendMessageAnswer, SendMessageV2
+from orbitmq.wire.headers.send import SendMessageAnswer
 from tests.interop.java_cluster import JavaCluster
+from tests.interop.sending import BORN_MS, send_header
 
 HOLD = 2
 SUBSCRIPTION_GIVEN = 4
@@ -35,26 +36,20 @@ def broker(java_cluster_540: JavaCluster) -> Iterator[BlockingConnection]:
         yield connection
 
 
-def send_header(topic: str, **fields: object) -> SendMessageV2:
-    """A send to queue 0, as a producer would say it."""
-    usual: dict[str, object] = {
-        "producer_group": "senders",
-        "default_topic": "TBW102",
-        "default_topic_queue_nums": 4,
-        "queue_id": 0,
-        "sys_flag": 0,
-        "born_timestamp": 1_700_000_000_123,
-        "flag": 0,
-        "reconsume_times": 0,
-        "unit_mode": False,
-        "batch": False,
-    }
-    return SendMessageV2(topic=topic, **(usual | fields))  # type: ignore[arg-type]
-
-
-def send(connection: BlockingConnection, message: Message, **fields: object) -> SendMessageAnswer:
-    texts = properties.encode(message.wire_properties()).decode()
-    header = send_header(message.topic, properties=texts, flag=message.flag, **fields)
+def send(
+    connection: BlockingConnection,
+    message: Message,
+    *,
+    sys_flag: int = 0,
+    reconsume_times: int = 0,
+) -> SendMessageAnswer:
+    header = send_header(
+        message.topic,
+        properties=properties.encode(message.wire_properties()).decode(),
+        flag=message.flag,
+        sys_flag=sys_flag,
+        reconsume_times=reconsume_times,
+    )
     return stored(connection.request(header, message.body))
 
 
@@ -120,7 +115,7 @@ def test_every_field_arrives_as_it_was_sent(
     assert user_part(read) == message.wire_properties()
     assert (read.tags, read.keys) == ("paid", ("k1", "k2"))
     assert (read.queue_id, read.queue_offset) == (receipt.queue_id, receipt.queue_offset) == (0, 0)
-    assert read.born_timestamp_ms == 1_700_000_000_123
+    assert read.born_timestamp_ms == BORN_MS
     assert before_ms <= read.store_timestamp_ms <= after_ms
     assert (read.reconsume_times, read.prepared_transaction_offset) == (3, 0)
     assert read.body_crc == zlib.crc32(message.body) & 0x7FFF_FFFF

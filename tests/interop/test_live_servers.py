@@ -43,13 +43,14 @@ from orbitmq.wire.headers.offset import (
     UpdateConsumerOffset,
 )
 from orbitmq.wire.headers.route import GetRouteInfo
-from orbitmq.wire.headers.send import SendMessageAnswer, SendMessageV2
+from orbitmq.wire.headers.send import SendMessageAnswer
 from orbitmq.wire.session import Identity, Response
 from tests.interop.java_cluster import JavaCluster, JavaNameserver
+from tests.interop.java_server import PATIENT
+from tests.interop.sending import send_header
 from tests.interop.waiting import until
 from tests.net.loopback import on_both_loops, run_on
 
-PATIENT = NetSettings(request_timeout_ms=10_000)
 VERSION_4_9_3 = 399
 """The last release whose clients are given routes as fastjson likes them: numbers as bare keys."""
 
@@ -250,19 +251,6 @@ def test_hundreds_of_requests_are_in_flight_at_once(cluster: JavaCluster, loop: 
             assert list(dialer.connections.values()) == [connection]
 
     run_on(loop, scenario())
-
-
-def send_header(topic: str) -> SendMessageV2:
-    return SendMessageV2(
-        producer_group="senders",
-        topic=topic,
-        default_topic="TBW102",
-        default_topic_queue_nums=1,
-        queue_id=0,
-        sys_flag=0,
-        born_timestamp=1_700_000_000_123,
-        flag=0,
-    )
 
 
 def test_pipelined_requests_are_answered_in_any_order(

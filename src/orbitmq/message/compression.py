@@ -8,6 +8,7 @@ LZ4 and Zstandard come with the extras ``lz4`` and ``zstd``, and are imported wh
 
 import enum
 import importlib
+import sys
 import zlib
 from types import ModuleType
 
@@ -76,6 +77,7 @@ def compress(body: Buffer, kind: CompressionType, *, level: int = DEFAULT_LEVEL)
     True
 
     """
+    kind = CompressionType(kind)
     if kind in _LEVELS and level not in _LEVELS[kind]:
         levels = _LEVELS[kind]
         raise InvalidInput(
@@ -94,8 +96,8 @@ def decompress(body: Buffer, kind: CompressionType, *, limit: int = MAX_BODY_BYT
 
     Memory is bounded too, by about twice the limit and a copy of what came in.
 
-    Bytes behind the end are treated as the Java client treats them: a zlib stream may be followed
-    by anything, LZ4 and Zstandard frames by more frames only, which are joined.
+    A zlib stream may be followed by anything, LZ4 and Zstandard frames by more frames only, which
+    are joined; so it is in Java, which also forgives stray bytes behind a Zstandard frame.
 
     Raises:
         CompressionFailed: not such a stream, cut off, or larger than ``limit`` once opened.
@@ -119,7 +121,7 @@ def _open_zlib(body: Buffer, limit: int) -> bytes:
     stream = zlib.decompressobj()
     try:
         # One byte more than allowed tells "just fits" from "too large".
-        opened = stream.decompress(body, limit + 1)
+        opened = stream.decompress(body, min(limit + 1, sys.maxsize))
     except zlib.error as error:
         raise _unreadable(body, CompressionType.ZLIB, error) from error
     if len(opened) > limit:

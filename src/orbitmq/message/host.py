@@ -45,7 +45,12 @@ class Host(NamedTuple):
         address, colon, port_text = text.rpartition(":")
         if not colon:
             raise _unreadable(text, "the port is missing")
-        if not (port_text.isascii() and port_text.isdecimal() and int(port_text[:6]) <= 0xFFFF):
+        if not (
+            port_text.isascii()
+            and port_text.isdecimal()
+            and len(port_text) <= 5
+            and int(port_text) <= 0xFFFF
+        ):
             raise _unreadable(text, "the port must be a number from 0 to 65535")
         return cls(_packed_ip(text, address), int(port_text))
 
@@ -58,7 +63,9 @@ class Host(NamedTuple):
 def _packed_ip(text: str, address: str) -> bytes:
     try:
         if address.startswith("[") and address.endswith("]"):
-            return IPv6Address(address[1:-1]).packed
+            ip = IPv6Address(address[1:-1])
+            # Java's InetAddress takes ::ffff:1.2.3.4 for the IPv4 address that it is.
+            return (ip.ipv4_mapped or ip).packed
         return IPv4Address(address).packed
     except AddressValueError:
         hint = (

@@ -58,12 +58,13 @@ def offset_id(host: Host, commit_log_offset: int) -> str:
     '7F00000100002A9F00000000000022B8'
 
     """
+    if len(host.ip) not in (4, 16):
+        raise InvalidInput(f"ip has {len(host.ip)} bytes, not 4 or 16", field="host")
     try:
         tail = _OFFSET_TAIL.pack(host.port, commit_log_offset)
     except struct.error as error:
         raise InvalidInput(
-            f"port {host.port} or commit log offset {commit_log_offset} can't be part of a "
-            f"message id: {error}",
+            f"the port or the commit log offset does not fit a message id: {error}",
             field="commit_log_offset",
         ) from None
     return (host.ip + tail).hex().upper()
@@ -98,7 +99,8 @@ class UniqueIds:
 
     Ids differ as long as no two makers share address, process and discriminator, and one maker is
     asked at most 65536 times in a millisecond. After a fork the child needs a maker of its own.
-    Threads may share one.
+    Threads may share one. A clock set back to just before the month began stands still for the
+    ids, up to a quarter of an hour: that is Java's rule, which its readers count on.
 
     Args:
         ip: the address of this machine, 4 or 16 bytes.
@@ -210,17 +212,20 @@ def recall_handle(topic: str, broker_name: str, timestamp_ms: int, message_id: s
     """Return the text of a recall handle, which says what :class:`RecallHandle` holds.
 
     Raises:
-        InvalidInput: a part is empty or holds a blank, so that it could not be read again.
+        InvalidInput: a part could not be read again: it is empty, holds a blank, or is no time.
 
     >>> recall_handle("%RETRY%x", "b", 1, "A")
     'djEgJVJFVFJZJXggYiAxIEE='
 
     """
+    if not 0 <= timestamp_ms < 1 << 63:
+        raise InvalidInput("the time of a recall handle is out of range", field="timestamp_ms")
     words = [topic, broker_name, str(timestamp_ms), message_id]
     for field, word in zip(RecallHandle._fields, words, strict=True):
-        if word.split() != [word]:
+        if word.split() != [word] or not word.isprintable():
             raise InvalidInput(
-                f"{field} {elided(word)} of a recall handle is empty or holds a blank",
+                f"{field} {elided(word)} of a recall handle is empty, or holds a blank or what "
+                "can't be printed",
                 field=field,
                 length=len(word),
             )
@@ -246,7 +251,9 @@ def parse_recall_handle(text: str) -> RecallHandle:
     if len(words) < 5 or words[0] != _RECALL_VERSION:
         raise _bad_handle(text, f"it must hold five words, the first {_RECALL_VERSION}")
     _, topic, broker_name, timestamp, message_id = words[:5]
-    if not (timestamp.isascii() and timestamp.isdecimal()):
+    if not (topic and broker_name and message_id):
+        raise _bad_handle(text, "a word of it is empty")
+    if not (timestamp.isascii() and timestamp.isdecimal() and len(timestamp) <= 19):
         raise _bad_handle(text, "its fourth word must be a time in milliseconds")
     return RecallHandle(topic, broker_name, int(timestamp), message_id)
 

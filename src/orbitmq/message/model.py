@@ -28,6 +28,7 @@ __all__ = [
 
 _INT32_MIN: Final = -(2**31)
 _INT32_MAX: Final = 2**31 - 1
+_INT32_DIGITS: Final = len(str(_INT32_MAX))
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _NO_PROPERTIES: Final[Mapping[str, str]] = MappingProxyType({})
@@ -121,12 +122,21 @@ properties={'colour': 'blue'})
             )
         if self.message_id is not None:
             _check_word("message_id", self.message_id)
+        if not isinstance(self.wait_stored, bool):
+            raise InvalidInput(
+                f"wait_stored must be a bool, not {type(self.wait_stored).__name__}",
+                field="wait_stored",
+            )
         if self.priority is not None:
             _check_int("priority", self.priority)
         if self.check_immunity_s is not None:
             _check_int("check_immunity_s", self.check_immunity_s)
         if self.delay_level != 0 or self.delay is not None or self.deliver_at is not None:
             _check_delivery(self.delay_level, self.delay, self.deliver_at)
+
+    def __hash__(self) -> int:
+        # The properties are a mapping and can't be hashed; equal messages have these equal too.
+        return hash((self.topic, self.body, self.tags, self.keys, self.message_id))
 
     def __repr__(self) -> str:
         given = [f.name for f in fields(self) if getattr(self, f.name) != f.default]
@@ -249,11 +259,25 @@ class StoredMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             if not properties.is_reserved(name)
         }
 
+    def __hash__(self) -> int:
+        return hash((self.topic, self.store_host, self.commit_log_offset, self.queue_offset))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # As for Message: a mapping proxy can't be pickled.
+        values = {name: getattr(self, name) for name in self.__struct_fields__}
+        values["properties"] = dict(self.properties)
+        return partial(type(self), **values), ()
+
+    def __post_init__(self) -> None:
+        if type(self.properties) is not MappingProxyType:
+            force_setattr(self, "properties", MappingProxyType(dict(self.properties)))
+
     @property
     def delay_level(self) -> int:
         """The delay level, 0 without one or if it is no number."""
         text = self.properties.get(properties.DELAY, "")
-        return int(text) if text.isascii() and text.isdecimal() else 0
+        plain = text.isascii() and text.isdecimal() and len(text) <= _INT32_DIGITS
+        return int(text) if plain else 0
 
     @property
     def sharding_key(self) -> str | None:
@@ -351,8 +375,13 @@ def _check_int(field: str, value: object, *, lowest: int = 0) -> None:
         raise InvalidInput(f"{field} must be an int, not {type(value).__name__}", field=field)
     if not lowest <= value <= _INT32_MAX:
         raise InvalidInput(
-            f"{field} must be from {lowest} to {_INT32_MAX}, not {elided(value)}", field=field
+            f"{field} must be from {lowest} to {_INT32_MAX}, not {_shown_int(value)}", field=field
         )
+
+
+def _shown_int(value: int) -> str:
+    # Beyond some 4300 digits Python refuses to write a number at all.
+    return str(value) if value.bit_length() <= 64 else f"a number of {value.bit_length()} bits"
 
 
 def _check_delivery(level: int, delay: timedelta | None, deliver_at: datetime | None) -> None:
@@ -385,7 +414,7 @@ def _check_deliver_at(deliver_at: object) -> None:
 
 def _milliseconds(span: timedelta) -> int:
     """Return the whole milliseconds, rounded up: never earlier than asked for."""
-    return -(-span // _MILLISECOND)
+    return -(span // -_MILLISECOND)  # negating the span itself would overflow for timedelta.max
 
 
 def _shown(struct: msgspec.Struct, fields: Iterable[str]) -> str:

@@ -244,7 +244,9 @@ def vip_address(address: str) -> str:
 
     """
     host, _, port = address.rpartition(":")
-    if not (host and port.isascii() and port.isdecimal() and 2 < int(port[:6]) <= 0xFFFF):
+    if not (
+        host and port.isascii() and port.isdecimal() and len(port) <= 5 and 2 < int(port) <= 0xFFFF
+    ):
         raise InvalidInput(
             f"broker address {elided(address)} must be host:port with a port from 3 to 65535",
             field="address",

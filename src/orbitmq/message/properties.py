@@ -181,6 +181,8 @@ MEANING: Final[Mapping[str, str]] = MappingProxyType(
 # but for the two that only an application can know.
 RESERVED: Final = frozenset(MEANING) - {INNER_MULTI_DISPATCH, TRACE_CONTEXT}
 
+# Java's String.trim takes these off; what is left empty by it, putUserProperty refuses.
+_JAVA_BLANKS: Final = "".join(map(chr, range(0x21)))
 _SHOWN: Final = 40  # characters of a name in an error's message
 _NAME_END_BYTES: Final = NAME_END.encode()
 _VALUE_END_BYTES: Final = VALUE_END.encode()
@@ -231,7 +233,8 @@ def decode(raw: bytes | memoryview) -> dict[str, str]:
 
     As in Java: a pair with an empty name or an empty value, or without U+0001, is dropped; the
     first U+0001 ends the name and a later one belongs to the value; of two pairs with one name
-    the later wins; bytes that are not UTF-8 become U+FFFD.
+    the later wins; bytes that are not UTF-8 become U+FFFD (of a surrogate's three bytes Java makes
+    one, Python three).
 
     >>> decode(b"TAGS\x01paid\x02colour\x01blue\x02")
     {'TAGS': 'paid', 'colour': 'blue'}
@@ -285,7 +288,8 @@ subscriptions select by
         )
     copy = dict(given)
     for name, value in copy.items():
-        _check_user_property(name, value)
+        if not _is_plain(name, value):
+            _check_user_property(name, value)
     return MappingProxyType(copy)
 
 
@@ -331,6 +335,19 @@ def check_text(
         ) from None
 
 
+def _is_plain(name: object, value: object) -> bool:
+    """Return whether nothing can be wrong; nearly all are, and the words of an error cost more."""
+    return (
+        isinstance(name, str)
+        and isinstance(value, str)
+        and name.isprintable()
+        and value.isprintable()
+        and name.strip() != ""
+        and value.strip() != ""
+        and not is_reserved(name)
+    )
+
+
 def _check_user_property(name: str, value: str) -> None:
     check_text(name, "property name")
     if is_reserved(name):
@@ -341,7 +358,7 @@ def _check_user_property(name: str, value: str) -> None:
             length=len(name),
         )
     check_text(value, f"property {name[:_SHOWN]!r}")
-    if name.isspace() or value.isspace():
+    if any(not text.strip() or not text.strip(_JAVA_BLANKS) for text in (name, value)):
         raise InvalidProperty(
             f"property {elided(name)} has a name or a value of blanks alone",
             field="properties",

@@ -2,6 +2,7 @@
 
 import enum
 from collections.abc import Iterator
+from types import MappingProxyType
 
 import msgspec
 
@@ -119,7 +120,7 @@ class Scan:
 
     def _fault(self, view: RecordView) -> Stop | None:
         try:
-            whole = view.check_crc() and (not self._crc_property or view.check_crc_property())
+            whole = view.is_whole(crc_property=self._crc_property)
         except CorruptRecord:
             return Stop(StopReason.BAD_SIZE, view.start, view.size)
         return None if whole else Stop(StopReason.BAD_CHECKSUM, view.start, view.size)
@@ -133,7 +134,7 @@ def _stop_at(buffer: memoryview, position: int, end: int) -> Stop:
     if left < BLANK_SIZE:
         return Stop(StopReason.SHORT, position, BLANK_SIZE)
     size, magic = SIZE_AND_MAGIC.unpack_from(buffer, position)
-    if size == 0:
+    if size == 0 and magic == 0:
         return Stop(StopReason.UNWRITTEN, position, left)
     if magic == MAGIC_BLANK and size >= BLANK_SIZE:
         return Stop(StopReason.BLANK, position, size)
@@ -186,8 +187,9 @@ _INNER_BATCH = flags.NEED_UNWRAP | flags.INNER_BATCH
 def split_inner(message: StoredMessage) -> list[StoredMessage]:
     """Return the messages of an inner batch; a message that is none comes back alone.
 
-    Each has flag, body and properties of its own and the next queue offset; place, hosts and
-    times are those of the record around it. CRC and size were the record's, and become 0.
+    Each has flag, body and properties of its own and the next queue offset; all else is that of
+    the record around it, its sys flag too, as in Java: don't split a part again. CRC and size were
+    the record's, and become 0.
 
     Raises:
         CorruptRecord: the body is not a batch; the position counts from the start of the body.
@@ -198,12 +200,14 @@ def split_inner(message: StoredMessage) -> list[StoredMessage]:
     """
     if message.sys_flag & _INNER_BATCH != _INNER_BATCH:
         return [message]
+    if not message.body:
+        raise CorruptRecord("an inner batch without a body")
     return [
         msgspec.structs.replace(
             message,
             flag=inner.flag,
             body=bytes(inner.body),
-            properties=properties.decode(bytes(inner.properties)),
+            properties=MappingProxyType(properties.decode(bytes(inner.properties))),
             queue_offset=message.queue_offset + index,
             body_crc=0,
             store_size=0,

@@ -57,16 +57,21 @@ def java_long_hash(value: int) -> int:
     return _signed32((unsigned ^ unsigned >> 32) & 0xFFFF_FFFF)
 
 
-# The tags of a topic are few and come with every message. The bound is a bound on memory: a tag
-# from a stranger may have 32 KB.
-@lru_cache(maxsize=1024)
 def tags_code(tags: str | None) -> int:
     """Return the hash that a consume queue holds for a message with these tags, 0 without.
 
     >>> tags_code("TagA"), tags_code(None)
     (2598919, 0)
     """
-    return java_hash(tags) if tags else 0
+    if not tags:
+        return 0
+    return _remembered_hash(tags) if len(tags) <= _REMEMBERED_LENGTH else java_hash(tags)
+
+
+# The tags of a topic are few and short, and come with every message. A stranger's may have 32 KB,
+# and are not kept.
+_REMEMBERED_LENGTH: Final = 64
+_remembered_hash = lru_cache(maxsize=1024)(java_hash)
 
 
 def check_tag(tag: str) -> None:
