@@ -16,6 +16,7 @@ from typing import Final, NamedTuple, Protocol
 
 from orbitmq.errors import InvalidInput
 from orbitmq.message.host import Host
+from orbitmq.message.shown import shown_int
 
 __all__ = [
     "RecallHandle",
@@ -64,7 +65,8 @@ def offset_id(host: Host, commit_log_offset: int) -> str:
         tail = _OFFSET_TAIL.pack(host.port, commit_log_offset)
     except struct.error as error:
         raise InvalidInput(
-            f"the port or the commit log offset does not fit a message id: {error}",
+            f"port {shown_int(host.port)} or commit log offset {shown_int(commit_log_offset)} "
+            f"can't be part of a message id: {error}",
             field="commit_log_offset",
         ) from None
     return (host.ip + tail).hex().upper()

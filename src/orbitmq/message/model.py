@@ -15,6 +15,7 @@ from msgspec.structs import fields, force_setattr
 from orbitmq.errors import InvalidInput, InvalidKeys
 from orbitmq.message import ids, names, properties
 from orbitmq.message.host import Host
+from orbitmq.message.shown import shown_int
 from orbitmq.message.tags import check_tag
 
 __all__ = [
@@ -375,13 +376,8 @@ def _check_int(field: str, value: object, *, lowest: int = 0) -> None:
         raise InvalidInput(f"{field} must be an int, not {type(value).__name__}", field=field)
     if not lowest <= value <= _INT32_MAX:
         raise InvalidInput(
-            f"{field} must be from {lowest} to {_INT32_MAX}, not {_shown_int(value)}", field=field
+            f"{field} must be from {lowest} to {_INT32_MAX}, not {shown_int(value)}", field=field
         )
-
-
-def _shown_int(value: int) -> str:
-    # Beyond some 4300 digits Python refuses to write a number at all.
-    return str(value) if value.bit_length() <= 64 else f"a number of {value.bit_length()} bits"
 
 
 def _check_delivery(level: int, delay: timedelta | None, deliver_at: datetime | None) -> None:

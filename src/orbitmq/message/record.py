@@ -26,6 +26,7 @@ from orbitmq.errors import LocalProtocolError
 from orbitmq.message import flags, properties
 from orbitmq.message.buffer import Buffer
 from orbitmq.message.host import Host
+from orbitmq.message.shown import shown_int
 
 __all__ = [
     "BLANK_SIZE",
@@ -339,9 +340,7 @@ def _does_not_fit(record: Record, version: Version) -> LocalProtocolError:
         if not isinstance(value, int):
             return LocalProtocolError(f"{name} must be an int, not {type(value).__name__}")
         if not -(1 << bits - 1) <= value < 1 << bits - 1:
-            # Beyond some 4300 digits Python refuses to write a number at all.
-            shown = value if value.bit_length() <= 128 else f"{value.bit_length()} bits"
-            return LocalProtocolError(f"{name}: {shown} does not fit in {bits} bits")
+            return LocalProtocolError(f"{name}: {shown_int(value)} does not fit in {bits} bits")
     for name, host in (("born_host", record.born_host), ("store_host", record.store_host)):
         if not -(1 << 31) <= host.port < 1 << 31:
             return LocalProtocolError(f"{name}: port {host.port} does not fit in 32 bits")
