@@ -9,7 +9,6 @@ import pytest
 
 from orbitmq.net.connection import Connection, Handler, not_supported
 from orbitmq.net.listener import Listener
-from orbitmq.net.settings import NetSettings
 from orbitmq.net.tls import server_context
 from orbitmq.threads import start_thread
 from orbitmq.wire.codes import Language, RequestCode, ResponseCode
@@ -38,9 +37,6 @@ from tests.net.loopback import LOOPBACK
 
 ASK = int(RequestCode.QUERY_MESSAGE)
 FIELDS: dict[str, str | None] = {"topic": "orders", "city": "東京", "mood": "🚀"}
-
-# Java never answers the end of a TLS stream, so a close waits for as long as it may.
-BRIEF_END = NetSettings(close_timeout_ms=100)
 
 in_both_encodings = pytest.mark.parametrize("binary", [False, True], ids=["json", "binary"])
 plain_and_tls = pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
@@ -98,7 +94,7 @@ def listening(
 ) -> Iterator[Server]:
     """Serve on a free port: TLS and plain if there are certificates, else plain."""
     tls = None if certificates is None else server_context(certificates.of_server)
-    listener = Listener(LOOPBACK, handler, tls=tls, identity=identity, settings=BRIEF_END)
+    listener = Listener(LOOPBACK, handler, tls=tls, identity=identity)
     loop = asyncio.new_event_loop()
     thread = start_thread(loop.run_forever, name="our listener", daemon=True)
     asyncio.run_coroutine_threadsafe(listener.start(), loop).result(30)

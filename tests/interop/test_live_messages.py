@@ -16,15 +16,11 @@ from orbitmq.net.blocking import BlockingConnection
 from orbitmq.wire.codes import VERSION_5_4_0, RequestCode, ResponseCode
 from orbitmq.wire.fields import Header
 from orbitmq.wire.frame import Frame, FrameReader, HeaderEncoding, Outgoing, encode_head
-from orbitmq.wire.headers.pull import PullMessage, PullMessageAnswer
+from orbitmq.wire.headers.pull import SUBSCRIPTION, SUSPEND, PullMessage, PullMessageAnswer
 from orbitmq.wire.headers.query import ViewMessage
 from orbitmq.wire.headers.send import SendMessageAnswer
 from tests.interop.java_cluster import JavaCluster
 from tests.interop.sending import BORN_MS, send_header
-
-HOLD = 2
-SUBSCRIPTION_GIVEN = 4
-"""Bits of a pull's sys flag: wait for a message, and take the subscription of this request."""
 
 UNIQUE_ID = "7F00000104D218B4AAC247B760000000"
 UNICODE = {"colour": "grün", "city": "東京", "mood": "🚀"}
@@ -58,7 +54,7 @@ def stored(answer: Frame) -> SendMessageAnswer:
     return answer.read(SendMessageAnswer)
 
 
-def pull_header(topic: str, *, sys_flag: int = SUBSCRIPTION_GIVEN, offset: int = 0) -> PullMessage:
+def pull_header(topic: str, *, sys_flag: int = SUBSCRIPTION, offset: int = 0) -> PullMessage:
     return PullMessage(
         consumer_group="pullers",
         topic=topic,
@@ -82,7 +78,7 @@ def pull(connection: BlockingConnection, topic: str, count: int) -> list[StoredM
     """Return the first messages of queue 0; a send may be answered before it can be pulled."""
     found: list[StoredMessage] = []
     while len(found) < count:
-        held = pull_header(topic, sys_flag=SUBSCRIPTION_GIVEN | HOLD, offset=len(found))
+        held = pull_header(topic, sys_flag=SUBSCRIPTION | SUSPEND, offset=len(found))
         answer = connection.request(held)
         if answer.code != ResponseCode.PULL_RETRY_IMMEDIATELY:
             found += messages_in(answer)
@@ -163,7 +159,7 @@ def test_a_compressed_body_comes_back_open(
     body = b"the same again and " * 500
     packed = compression.compress(body, kind)
     send(broker, Message(topic, packed), sys_flag=COMPRESSED | kind.sys_flag)
-    answer = broker.request(pull_header(topic, sys_flag=SUBSCRIPTION_GIVEN | HOLD))
+    answer = broker.request(pull_header(topic, sys_flag=SUBSCRIPTION | SUSPEND))
     (kept,) = scan.Scan(answer.body)
     assert kept.body == packed
     assert [one.body for one in messages_in(answer)] == [body]
@@ -219,7 +215,7 @@ def test_a_held_pull_is_answered_when_a_message_comes(
     java_cluster_540: JavaCluster, broker: BlockingConnection
 ) -> None:
     topic = java_cluster_540.create_topic("held")
-    number = broker.start(pull_header(topic, sys_flag=SUBSCRIPTION_GIVEN | HOLD))
+    number = broker.start(pull_header(topic, sys_flag=SUBSCRIPTION | SUSPEND))
     send(broker, Message(topic, b"at last"))
     assert [one.body for one in messages_in(broker.result(number))] == [b"at last"]
 

@@ -11,6 +11,7 @@ from msgspec import inspect
 from orbitmq.wire import fields, headers
 from orbitmq.wire.codes import RequestCode
 from orbitmq.wire.fields import Header, NoFields
+from orbitmq.wire.headers import pull
 from orbitmq.wire.headers.send import SendMessage, SendMessageV2
 from tests.golden_files import golden
 
@@ -74,7 +75,8 @@ UPPER = {"Integer": 2**31 - 1, "int": 2**31 - 1, "Long": 2**63 - 1, "long": 2**6
 
 
 def all_headers() -> list[type[Header]]:
-    return [getattr(module, name) for module in headers.CONVERSATIONS for name in module.__all__]
+    public = [getattr(module, name) for module in headers.CONVERSATIONS for name in module.__all__]
+    return [thing for thing in public if isinstance(thing, type)]
 
 
 def java_class_of(header: type[Header]) -> str | None:
@@ -164,3 +166,8 @@ def test_headers_are_frozen() -> None:
     with pytest.raises(AttributeError):
         header.topic = "u"  # type: ignore[misc]
     assert msgspec.structs.replace(header, topic="u").topic == "u"
+
+
+def test_the_bits_of_a_pull_are_those_of_java() -> None:
+    bits = (pull.COMMIT_OFFSET, pull.SUSPEND, pull.SUBSCRIPTION, pull.CLASS_FILTER, pull.LITE_PULL)
+    assert bits == (1, 2, 4, 8, 16)

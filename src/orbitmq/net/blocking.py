@@ -4,6 +4,7 @@ The same session as everywhere else, driven by one thread. Requests can be pipel
 several, then take each ``result``. What the peer asks of us is served while we wait for answers.
 """
 
+import logging
 import socket
 import ssl
 from collections.abc import Callable, Mapping
@@ -19,7 +20,7 @@ from orbitmq.errors import (
     RequestTimeout,
 )
 from orbitmq.net.address import Address
-from orbitmq.net.connection import not_supported
+from orbitmq.net.connection import failure, not_supported
 from orbitmq.net.fork import check_process, process_token
 from orbitmq.net.settings import NetSettings
 from orbitmq.wire.codes import name_of_request
@@ -28,6 +29,8 @@ from orbitmq.wire.frame import Buffer, Frame
 from orbitmq.wire.session import Identity, Response, Session
 
 __all__ = ["BlockingConnection"]
+
+log = logging.getLogger("orbitmq.net")
 
 _READ_SIZE = 256 * 1024
 
@@ -128,7 +131,7 @@ class BlockingConnection:
             header, body, waiter=None, now=now, timeout=timeout_ms, code=code, fields=fields
         )
         try:
-            self._send(head, body, timeout_ms, name_of_request(header.code))
+            self._send(head, body, timeout_ms, name_of_request(code or header.code))
         except NetworkError:
             self._failures.pop(opaque, None)  # raised here, so never to be taken
             raise
@@ -150,7 +153,14 @@ class BlockingConnection:
                 raise self._failures.pop(number)
             self._receive()
 
-    def oneway(self, header: Header, body: Buffer = b"", *, code: int | None = None) -> None:
+    def oneway(
+        self,
+        header: Header,
+        body: Buffer = b"",
+        *,
+        code: int | None = None,
+        fields: Mapping[str, str] | None = None,
+    ) -> None:
         """Send a request that is not answered. That it returns says nothing of its arrival.
 
         Raises:
@@ -158,8 +168,9 @@ class BlockingConnection:
 
         """
         check_process(self._process, self)
-        head = self._session.oneway(header, body, code=code)
-        self._send(head, body, self._settings.request_timeout_ms, name_of_request(header.code))
+        head = self._session.oneway(header, body, code=code, fields=fields)
+        what = name_of_request(code or header.code)
+        self._send(head, body, self._settings.request_timeout_ms, what)
 
     def close(self, reason: str = "closed by this side") -> None:
         """Close; requests that were started and not taken fail with the reason."""
@@ -241,11 +252,18 @@ class BlockingConnection:
             self._answers[pending.opaque] = answer
 
     def _serve(self, request: Frame) -> None:
-        response = self._handler(request)
-        buffers = self._session.answer(request, response)
+        """Answer what the peer asks; a failure of that is the peer's to know, not our caller's."""
+        try:
+            buffers = self._session.answer(request, self._handler(request))
+        except Exception as error:
+            log.exception("%s: %r failed", self.peer, request)
+            buffers = self._session.answer(request, failure(error))
         if buffers:
             head, *body = buffers
-            self._send(bytes(head), b"".join(body), self._settings.request_timeout_ms, "an answer")
+            try:
+                self._send(bytes(head), b"".join(body), self._settings.request_timeout_ms, "answer")
+            except NetworkError as error:  # the connection is closed; who waits will be told
+                log.warning("%s: the answer to %r was not sent: %s", self.peer, request, error)
 
 
 def _dial(address: Address, tls: ssl.SSLContext | None, timeout_ms: int) -> socket.socket:

@@ -22,6 +22,7 @@ from typing import cast
 from orbitmq.errors import (
     InvalidHeader,
     LocalProtocolError,
+    OrbitError,
     RemoteProtocolError,
     RequestTimeout,
     TooManyRequests,
@@ -34,7 +35,7 @@ from orbitmq.wire.fields import Header
 from orbitmq.wire.frame import ANSWER_FLAG, ONEWAY_FLAG, Buffer, Frame
 from orbitmq.wire.session import Identity, Response, Session
 
-__all__ = ["Connection", "Handler", "Side"]
+__all__ = ["Connection", "Handler", "Side", "failure", "not_supported"]
 
 log = logging.getLogger("orbitmq.net")
 
@@ -94,6 +95,7 @@ class Connection(asyncio.Protocol):
         self._resumed: asyncio.Future[None] | None = None
         self._deadline_timer: asyncio.TimerHandle | None = None
         self._idle_timer: asyncio.TimerHandle | None = None
+        self._close_timer: asyncio.TimerHandle | None = None
         self._last_activity = 0.0
         self._serving = 0
         self._tasks: set[asyncio.Future[None]] = set()
@@ -148,7 +150,7 @@ class Connection(asyncio.Protocol):
         timeout_ms = self._settings.request_timeout_ms if timeout_ms is None else timeout_ms
         timeout = timeout_ms / 1000
         if self._resumed is not None:
-            timeout = await self._writable(timeout, header)
+            timeout = await self._writable(timeout, name_of_request(code or header.code))
         opaque, waiter = self._send(header, body, timeout, code, fields)
         try:
             return await waiter
@@ -205,7 +207,7 @@ class Connection(asyncio.Protocol):
             buffers = self._session.answer(request, response)
         except LocalProtocolError as error:
             log.warning("%s: the answer to %r can't be sent: %s", self.peer, request, error)
-            buffers = self._session.answer(request, _failure(str(error)))
+            buffers = self._session.answer(request, failure(error))
         if buffers:
             self._write(*buffers)
 
@@ -222,13 +224,7 @@ class Connection(asyncio.Protocol):
         Requests without an answer yet fail at once, with the reason.
         """
         self._begin_close(reason)
-        try:
-            await asyncio.wait_for(
-                asyncio.shield(self._closed), self._settings.close_timeout_ms / 1000
-            )
-        except TimeoutError:
-            self.abort(reason)
-            await asyncio.shield(self._closed)
+        await asyncio.shield(self._closed)
 
     async def drain(self) -> None:
         """Return when every request that the peer has sent is answered."""
@@ -292,14 +288,17 @@ class Connection(asyncio.Protocol):
         """Fail what still waits, and tell those who asked to know."""
         self._begin_close(f"the connection broke: {exc}" if exc else "the peer closed it")
         self._state = _State.CLOSED
-        for timer in (self._deadline_timer, self._idle_timer):
+        for timer in (self._deadline_timer, self._idle_timer, self._close_timer):
             if timer is not None:
                 timer.cancel()
         if self._resumed is not None and not self._resumed.done():
             self._resumed.set_result(None)
         self._closed.set_result(None)
         for listener in self._close_listeners:
-            listener(self)
+            try:
+                listener(self)
+            except Exception:
+                log.exception("%s: a listener to the close failed", self.peer)
 
     # Out
 
@@ -349,7 +348,7 @@ class Connection(asyncio.Protocol):
                 f"{self._unsent()} bytes wait to be sent to {self.peer}, which does not read them"
             )
 
-    async def _writable(self, budget: float, header: Header) -> float:
+    async def _writable(self, budget: float, what: str) -> float:
         """Wait until the peer takes more bytes; return how much of the budget is left."""
         deadline = self._loop.time() + budget
         while self._resumed is not None and self._state is _State.OPEN:
@@ -358,7 +357,7 @@ class Connection(asyncio.Protocol):
                     await asyncio.shield(self._resumed)
             except TimeoutError:
                 raise RequestTimeout(
-                    f"{name_of_request(header.code)} was not sent within {budget * 1000:.0f} ms: "
+                    f"{what} was not sent within {budget * 1000:.0f} ms: "
                     f"{self.peer} does not read what was sent before",
                     address=self.peer,
                     timeout_ms=round(budget * 1000),
@@ -413,9 +412,9 @@ class Connection(asyncio.Protocol):
         """Log a handler's error, with its traceback unless the request is to blame."""
         if isinstance(error, InvalidHeader):
             log.warning("%s: %r: %s", self.peer, request, error)
-            return _failure(str(error))
-        log.error("%s: %r failed", self.peer, request, exc_info=error)
-        return _failure(f"{type(error).__name__}: {error}")
+        else:
+            log.error("%s: %r failed", self.peer, request, exc_info=error)
+        return failure(error)
 
     # Time and end
 
@@ -456,6 +455,10 @@ class Connection(asyncio.Protocol):
         else:
             self._flush()
             self._transport.close()
+            # A peer that doesn't read, or doesn't end its TLS, would keep the transport for ever.
+            self._close_timer = self._loop.call_later(
+                self._settings.close_timeout_ms / 1000, self._transport.abort
+            )
 
 
 def _raw_fields(frame: Frame) -> str:
@@ -476,8 +479,10 @@ def not_supported(request: Frame) -> Response:
     )
 
 
-def _failure(remark: str) -> Response:
-    return Response(ResponseCode.SYSTEM_ERROR, remark=remark)
+def failure(error: Exception) -> Response:
+    """Return the answer to a request that failed; an error of ours speaks for itself."""
+    text = str(error) if isinstance(error, OrbitError) else f"{type(error).__name__}: {error}"
+    return Response(ResponseCode.SYSTEM_ERROR, remark=text)
 
 
 def _overload(serving: int) -> Response:

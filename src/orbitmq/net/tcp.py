@@ -21,6 +21,9 @@ log = logging.getLogger("orbitmq.net")
 _TLS_HANDSHAKE = b"\x16"
 _BACKLOG = 1024
 """As Java's servers have it."""
+_TLS_GOODBYE_S = 0.1
+"""How long a close waits for the peer's end of TLS. Java never sends it, and frames carry their
+length, so nothing is lost without it."""
 
 
 class TcpNetwork:
@@ -42,6 +45,7 @@ class TcpNetwork:
             address.port,
             ssl=tls,
             server_hostname=address.host if tls else None,
+            ssl_shutdown_timeout=_TLS_GOODBYE_S if tls else None,
         )
         _send_at_once(transport.get_extra_info("socket"))
 
@@ -135,6 +139,7 @@ class _MixedPort:
                 peer,
                 ssl=self._tls if speaks_tls else None,
                 ssl_handshake_timeout=self._handshake_timeout if speaks_tls else None,
+                ssl_shutdown_timeout=_TLS_GOODBYE_S if speaks_tls else None,
             )
         except TimeoutError:
             log.info("%s: a peer sent nothing for %g s", self.address, self._handshake_timeout)

@@ -1,9 +1,26 @@
 """Pulling: from a consumer, or a Spark task, to a broker."""
 
+from typing import Final
+
 from orbitmq.wire.codes import RequestCode
 from orbitmq.wire.fields import Header, Int32, Int64, TopicHeader, declares
 
-__all__ = ["PullMessage", "PullMessageAnswer"]
+__all__ = [
+    "CLASS_FILTER",
+    "COMMIT_OFFSET",
+    "LITE_PULL",
+    "SUBSCRIPTION",
+    "SUSPEND",
+    "PullMessage",
+    "PullMessageAnswer",
+]
+
+# The bits of a pull's sys flag (PullSysFlag in Java).
+COMMIT_OFFSET: Final = 1  # ``commit_offset`` is to be recorded as the group's progress
+SUSPEND: Final = 2  # hold the request if there is nothing yet
+SUBSCRIPTION: Final = 4  # the request says what it subscribes to
+CLASS_FILTER: Final = 8  # filter by a class on the broker; long gone
+LITE_PULL: Final = 16  # the client manages its queues itself
 
 
 class PullMessageAnswer(Header):
