@@ -5,7 +5,13 @@ from contextlib import contextmanager
 
 import pytest
 
-from orbitmq.errors import ConnectFailed, ConnectionClosed, RequestTimeout, TooManyRequests
+from orbitmq.errors import (
+    ConnectFailed,
+    ConnectionClosed,
+    InvalidInput,
+    RequestTimeout,
+    TooManyRequests,
+)
 from orbitmq.net.address import Address
 from orbitmq.net.blocking import BlockingConnection
 from orbitmq.net.settings import NetSettings
@@ -180,7 +186,7 @@ def test_closing_fails_what_was_started_and_not_taken() -> None:
 
 def test_a_number_that_was_never_given_is_an_error_and_not_a_hang() -> None:
     with peer(until_closed) as address, BlockingConnection(address) as connection:
-        with pytest.raises(ConnectionClosed, match="no request to .* waits"):
+        with pytest.raises(InvalidInput, match="request 99 was not started here"):
             connection.result(99)
 
 
@@ -232,3 +238,77 @@ def test_tls_works_and_verifies(certificates: Certificates) -> None:
     with peer(refused) as address:
         with pytest.raises(ConnectFailed, match="CERTIFICATE_VERIFY_FAILED"):
             BlockingConnection(address, tls=client_context())
+
+
+def test_an_answer_that_came_in_time_counts_however_late_it_is_taken() -> None:
+    class HandClock:
+        now = 0
+
+        def now_ms(self) -> int:
+            return self.now
+
+        def monotonic_ms(self) -> int:
+            return self.now
+
+    clock = HandClock()
+    answered = start_event()
+
+    def at_once(accepted: socket.socket) -> None:
+        echoing(1)(accepted)
+        answered.put(None)
+
+    with peer(at_once) as address, BlockingConnection(address, clock=clock) as connection:
+        number = connection.start(ASK, b"in time", timeout_ms=300)
+        answered.get(timeout=10)
+        clock.now = 500
+        assert connection.result(number).body == b"in time"
+
+
+def test_an_interrupt_in_the_middle_of_a_frame_closes(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupted:
+        def __init__(self, real: socket.socket) -> None:
+            self.real = real
+
+        def settimeout(self, timeout: float) -> None:
+            self.real.settimeout(timeout)
+
+        def sendall(self, data: bytes) -> None:
+            self.real.sendall(data[:10])
+            raise KeyboardInterrupt
+
+        def close(self) -> None:
+            self.real.close()
+
+    with peer(until_closed) as address:
+        connection = BlockingConnection(address)
+        monkeypatch.setattr(connection, "_socket", Interrupted(connection._socket))
+        with pytest.raises(KeyboardInterrupt):
+            connection.request(ASK, b"x" * 100)
+        assert not connection.is_open
+        assert "0 in flight" in repr(connection)
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -1])
+def test_no_time_at_all_is_a_timeout(timeout_ms: int) -> None:
+    with peer(until_closed) as address, BlockingConnection(address) as connection:
+        with pytest.raises(RequestTimeout):
+            connection.request(ASK, b"x", timeout_ms=timeout_ms)
+
+
+def test_a_result_is_taken_once() -> None:
+    with peer(echoing(1)) as address, BlockingConnection(address) as connection:
+        number = connection.start(ASK)
+        connection.result(number)
+        with pytest.raises(InvalidInput, match="was taken before"):
+            connection.result(number)
+
+
+def test_answers_that_are_never_taken_are_bounded() -> None:
+    settings = NetSettings(in_flight_max=3)
+    with peer(echoing(4)) as address, BlockingConnection(address, settings=settings) as connection:
+        numbers = [connection.start(ASK) for _ in range(3)]
+        connection.result(numbers[2])  # the other two have come with it, or before
+        connection.result(connection.start(ASK))
+        connection._answers.update(dict.fromkeys(range(100, 103), connection._answers[numbers[0]]))
+        with pytest.raises(TooManyRequests, match="were never taken"):
+            connection.start(ASK)

@@ -176,8 +176,11 @@ async def test_what_is_written_in_one_turn_leaves_in_one_write(clock: VirtualClo
             super().__init__()
             self.writes: list[bytes] = []
 
-        def writelines(self, list_of_data: Any) -> None:
-            self.writes.append(b"".join(list_of_data))
+        def write(self, data: Any) -> None:
+            self.writes.append(data)
+
+        def is_closing(self) -> bool:
+            return False
 
         def close(self) -> None:
             asyncio.get_running_loop().call_soon(connection.connection_lost, None)
@@ -200,7 +203,7 @@ async def test_what_is_written_in_one_turn_leaves_in_one_write(clock: VirtualClo
 async def test_a_close_fails_what_is_pending_with_the_reason(clock: VirtualClock) -> None:
     async with joined(silent) as (connection, listener):
         waiters = [asyncio.create_task(connection.request(ASK)) for _ in range(3)]
-        await asyncio.sleep(0.1)
+        await clock.sleep(0.1)
         (server_side,) = listener.connections
         await server_side.close()
         for waiter in waiters:
@@ -219,7 +222,7 @@ async def test_a_broken_connection_says_so(clock: VirtualClock) -> None:
     network = MemoryNetwork()
     async with joined(silent, network=network) as (connection, _):
         waiter = asyncio.create_task(connection.request(ASK))
-        await asyncio.sleep(0.1)
+        await clock.sleep(0.1)
         network.cut()
         with pytest.raises(
             ConnectionClosed, match="the connection broke: the connection was reset"
@@ -237,7 +240,7 @@ async def test_a_close_sends_what_was_written_before(clock: VirtualClock) -> Non
     async with joined(note) as (connection, _):
         connection.oneway(NOTIFY, b"the last word")
         await connection.close()
-        await asyncio.sleep(0.1)
+        await clock.sleep(0.1)
     assert seen == [b"the last word"]
 
 
@@ -255,11 +258,11 @@ async def test_close_listeners_are_told_once(clock: VirtualClock) -> None:
 @virtual
 async def test_an_idle_connection_is_closed_after_two_minutes(clock: VirtualClock) -> None:
     async with joined() as (connection, listener):
-        await asyncio.sleep(100)
+        await clock.sleep(100)
         await connection.request(ASK)
-        await asyncio.sleep(119)
+        await clock.sleep(119)
         assert connection.is_open
-        await asyncio.sleep(2)
+        await clock.sleep(2)
         assert not connection.is_open
         assert "nothing was sent or received for 120 s" in connection.close_reason
         assert listener.connections == set()
@@ -275,7 +278,7 @@ async def test_a_peer_that_vanished_is_noticed_by_timeout_then_idleness(
         network.carries = False
         with pytest.raises(RequestTimeout):
             await connection.request(ASK)
-        await asyncio.sleep(125)
+        await clock.sleep(125)
         assert not connection.is_open
         assert listener.connections == set()
         network.carries = True
@@ -350,7 +353,7 @@ async def test_more_requests_than_are_served_at_once_are_answered_busy(
         assert [(await waiter).code for waiter in first] == [0, 0]
         again = connection.start_request(ASK, timeout_ms=1000)
         await asyncio.sleep(0)
-        await asyncio.sleep(0.1)
+        await clock.sleep(0.1)
         held[-1][0].respond(held[-1][1], Response())
         assert (await again).code == 0
 
@@ -360,7 +363,7 @@ async def test_garbage_closes_the_connection_with_the_reason(clock: VirtualClock
     async with joined() as (connection, listener):
         await connection.request(ASK)
         connection._write(b"\xff" * 8)
-        await asyncio.sleep(0.1)
+        await clock.sleep(0.1)
         assert not connection.is_open
         assert listener.connections == set()
 
@@ -378,9 +381,9 @@ async def test_a_slow_reader_is_not_read_from_and_delays_nobody(clock: VirtualCl
         assert slow._transport is not None
         slow._transport.pause_reading()
         answers = [slow.start_request(ASK, b"slow", timeout_ms=60_000) for _ in range(3)]
-        await asyncio.sleep(0.1)
+        await clock.sleep(0.1)
         late = [slow.start_request(ASK, b"late", timeout_ms=60_000) for _ in range(3)]
-        await asyncio.sleep(0.1)
+        await clock.sleep(0.1)
         assert served == [b"slow"] * 3  # the server stopped reading: nothing piles up
         assert (await others.request(BROKER, ASK, b"quick")).code == 0
         slow._transport.resume_reading()
@@ -398,7 +401,7 @@ async def test_a_reader_that_never_reads_is_cut_at_the_bound(clock: VirtualClock
         assert slow._transport is not None
         slow._transport.pause_reading()
         waiters = [slow.start_request(ASK, timeout_ms=60_000) for _ in range(10)]
-        await asyncio.sleep(0.1)
+        await clock.sleep(0.1)
         assert listener.connections == set()
         for waiter in waiters:
             with pytest.raises(ConnectionClosed):
@@ -422,7 +425,7 @@ async def test_a_client_waits_for_a_server_that_reads_slowly_within_its_timeout(
             await connection.request(ASK, timeout_ms=500)
         assert clock.monotonic_ms() - before == 500
         waiting = asyncio.create_task(connection.request(ASK, b"after"))
-        await asyncio.sleep(0.1)
+        await clock.sleep(0.1)
         server_side._transport.resume_reading()
         assert bytes((await waiting).body) == b"after"
         assert len((await big).body) == 100_000
@@ -448,7 +451,7 @@ async def test_a_client_may_not_pile_up_what_a_server_does_not_read(clock: Virtu
 @virtual
 async def test_a_stopping_server_answers_what_it_is_serving(clock: VirtualClock) -> None:
     async def slowly(_connection: Connection, _request: Frame) -> Response:
-        await asyncio.sleep(2)
+        await clock.sleep(2)
         return Response(body=b"done")
 
     network = MemoryNetwork()
@@ -456,7 +459,7 @@ async def test_a_stopping_server_answers_what_it_is_serving(clock: VirtualClock)
     await listener.start()
     async with Dialer(network=network) as dialer:
         waiter = asyncio.create_task(dialer.request(BROKER, ASK))
-        await asyncio.sleep(1)
+        await clock.sleep(1)
         await listener.close()
         assert bytes((await waiter).body) == b"done"
 
@@ -468,7 +471,7 @@ async def test_a_stopping_server_does_not_wait_for_ever(clock: VirtualClock) -> 
     await listener.start()
     async with Dialer(network=network) as dialer:
         waiter = asyncio.create_task(dialer.request(BROKER, ASK, timeout_ms=60_000))
-        await asyncio.sleep(1)
+        await clock.sleep(1)
         await listener.close()
         with pytest.raises(ConnectionClosed):
             await waiter

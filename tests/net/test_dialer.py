@@ -57,7 +57,7 @@ def test_a_lost_connection_is_dialled_anew_by_the_next_caller() -> None:
         async with Listener(BROKER, echo, network=network), Dialer(network=network) as dialer:
             before = await dialer.connection(BROKER)
             network.cut()
-            await asyncio.sleep(0.1)
+            await clock.sleep(0.1)
             assert dialer.connections == {}
             assert (await dialer.request(BROKER, ASK, b"again")).body == b"again"
             assert await dialer.connection(BROKER) is not before
@@ -101,10 +101,10 @@ def test_a_closed_dialer_dials_no_more_and_fails_what_waits() -> None:
         async with Listener(BROKER, lambda *_: None, network=network):
             dialer = Dialer(network=network)
             waiter = asyncio.create_task(dialer.request(BROKER, ASK))
-            await asyncio.sleep(0.1)
+            await clock.sleep(0.1)
             network.carries = False
             dialling = asyncio.create_task(dialer.connection(Address("broker-b", 1)))
-            await asyncio.sleep(0.1)
+            await clock.sleep(0.1)
             assert repr(dialer) == "<Dialer 1 open, 1 being dialled>"
             await dialer.close()
             with pytest.raises(ConnectionClosed, match="the client stops"):

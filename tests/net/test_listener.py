@@ -1,5 +1,3 @@
-import asyncio
-
 import pytest
 
 from orbitmq.net.address import Address
@@ -26,7 +24,7 @@ def test_connections_come_and_go() -> None:
             assert repr(listener) == "<Listener broker-a:10911, 3 connections>"
             for dialer in dialers:
                 await dialer.close()
-            await asyncio.sleep(0.1)
+            await clock.sleep(0.1)
             assert listener.connections == set()
 
     run_virtual(scenario)
@@ -64,10 +62,10 @@ def test_one_connection_too_many_is_closed_and_a_freed_place_is_given_again(
         async with listener, Dialer(network=network) as first, Dialer(network=network) as second:
             await first.request(BROKER, ASK)
             refused = await second.connection(BROKER)
-            await asyncio.sleep(0.1)
+            await clock.sleep(0.1)
             assert not refused.is_open
             await first.close()
-            await asyncio.sleep(0.1)
+            await clock.sleep(0.1)
             assert (await second.request(BROKER, ASK)).code == 0
 
     run_virtual(scenario)

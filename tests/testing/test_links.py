@@ -66,7 +66,7 @@ def test_a_cut_is_told_to_both_ends() -> None:
                 connection = await dialer.connection(BROKER)
                 (server_side,) = listener.connections
                 network.cut()
-                await asyncio.sleep(0.1)
+                await clock.sleep(0.1)
                 assert "was reset" in connection.close_reason
                 assert "was reset" in server_side.close_reason
                 with pytest.raises(ConnectionClosed):

@@ -359,3 +359,11 @@ def test_a_code_that_does_not_fit_the_binary_form_is_refused() -> None:
 def test_half_a_surrogate_pair_is_refused(encoding: HeaderEncoding) -> None:
     with pytest.raises(LocalProtocolError, match="surrogate"):
         encode_head(outgoing(ext_fields={"a": "\ud800"}), body_size=0, encoding=encoding)
+
+
+@BOTH
+def test_a_header_over_a_megabyte_is_refused(encoding: HeaderEncoding) -> None:
+    size = 1024 * 1024 + 1
+    lead = (4 + size).to_bytes(4, "big") + (encoding << 24 | size).to_bytes(4, "big")
+    with pytest.raises(RemoteProtocolError, match="over the limit of 1048576"):
+        feed(lead + bytes(size))

@@ -288,3 +288,16 @@ class EachWaiterComesBackOnce(RuleBasedStateMachine):
 
 
 TestEachWaiterComesBackOnce = EachWaiterComesBackOnce.TestCase
+
+
+def test_deadlines_do_not_pile_up_while_nobody_looks_at_the_clock() -> None:
+    session: Session[str] = Session()
+    for _ in range(1_000):
+        session.take(answer_to(ask(session, timeout=3600)))
+    assert len(session._deadlines) <= 128
+
+
+def test_an_answer_that_is_too_large_is_named_as_an_answer() -> None:
+    response = Response(ResponseCode.PULL_NOT_FOUND, body=bytes(17 * 1024 * 1024))
+    with pytest.raises(LocalProtocolError, match="PULL_NOT_FOUND"):
+        Session[None]().answer(ask(Session()), response)

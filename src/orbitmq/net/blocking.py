@@ -2,6 +2,8 @@
 
 The same session as everywhere else, driven by one thread. Requests can be pipelined: ``start``
 several, then take each ``result``. What the peer asks of us is served while we wait for answers.
+Nothing is read while we send: many requests with large bodies, whose answers are large too, would
+wait for each other, so take results in between.
 """
 
 import logging
@@ -15,9 +17,11 @@ from orbitmq.clock import Clock, SystemClock
 from orbitmq.errors import (
     ConnectFailed,
     ConnectionClosed,
+    InvalidInput,
     NetworkError,
     RemoteProtocolError,
     RequestTimeout,
+    TooManyRequests,
 )
 from orbitmq.net.address import Address
 from orbitmq.net.connection import failure, not_supported
@@ -67,7 +71,7 @@ class BlockingConnection:
         self._process = process_token()
         self._answers: dict[int, Frame] = {}
         self._failures: dict[int, NetworkError] = {}
-        self._closed = ""
+        self._closed: str | None = None
         self._session: Session[None] = Session(
             identity,
             in_flight_max=self._settings.in_flight_max,
@@ -77,13 +81,13 @@ class BlockingConnection:
         self._socket = _dial(address, tls, self._settings.connect_timeout_ms)
 
     def __repr__(self) -> str:
-        state = f"closed: {self._closed}" if self._closed else "open"
+        state = "open" if self._closed is None else f"closed: {self._closed}"
         return f"<BlockingConnection {self.peer} {state}, {self._session.in_flight} in flight>"
 
     @property
     def is_open(self) -> bool:
         """Whether requests can be sent."""
-        return not self._closed
+        return self._closed is None
 
     def request(
         self,
@@ -125,6 +129,8 @@ class BlockingConnection:
 
         """
         check_process(self._process, self)
+        if len(self._answers) + len(self._failures) >= self._settings.in_flight_max:
+            raise TooManyRequests(f"{len(self._answers)} answers of {self.peer} were never taken")
         timeout_ms = self._settings.request_timeout_ms if timeout_ms is None else timeout_ms
         now = self._clock.monotonic_ms()
         opaque, head = self._session.request(
@@ -132,8 +138,9 @@ class BlockingConnection:
         )
         try:
             self._send(head, body, timeout_ms, name_of_request(code or header.code))
-        except NetworkError:
-            self._failures.pop(opaque, None)  # raised here, so never to be taken
+        except BaseException:  # raised here, so never to be taken
+            self._session.forget(opaque)
+            self._failures.pop(opaque, None)
             raise
         return opaque
 
@@ -146,12 +153,15 @@ class BlockingConnection:
 
         """
         check_process(self._process, self)
-        while True:
-            if number in self._answers:
-                return self._answers.pop(number)
-            if number in self._failures:
-                raise self._failures.pop(number)
+        while self._session.waits_for(number):
             self._receive()
+        if number in self._answers:
+            return self._answers.pop(number)
+        if number in self._failures:
+            raise self._failures.pop(number)
+        raise InvalidInput(
+            f"request {number} was not started here, or its result was taken before", field="number"
+        )
 
     def oneway(
         self,
@@ -174,7 +184,7 @@ class BlockingConnection:
 
     def close(self, reason: str = "closed by this side") -> None:
         """Close; requests that were started and not taken fail with the reason."""
-        if self._closed:
+        if self._closed is not None:
             return
         self._closed = reason
         for pending in self._session.close(reason):
@@ -194,9 +204,10 @@ class BlockingConnection:
 
     def _send(self, head: bytes, body: Buffer, timeout_ms: int, what: str) -> None:
         """Send all of a frame. After a part of it nothing else could follow, so failure closes."""
-        self._socket.settimeout(timeout_ms / 1000)
+        self._socket.settimeout(max(timeout_ms, 1) / 1000)  # 0 would mean: don't wait at all
+        frame = b"".join((head, body))
         try:
-            self._socket.sendall(b"".join((head, body)))
+            self._socket.sendall(frame)
         except TimeoutError:
             self.close(f"{what} could not be sent whole")
             raise RequestTimeout(
@@ -209,34 +220,37 @@ class BlockingConnection:
             raise ConnectionClosed(
                 f"{what} could not be sent to {self.peer}: {error}", address=self.peer
             ) from error
+        except BaseException:  # a signal's: nobody knows how much of the frame has left
+            self.close(f"{what} was interrupted while it was sent")
+            raise
 
     def _receive(self) -> None:
         """Read once, at the longest until the next deadline, and settle what came."""
         now = self._clock.monotonic_ms()
         deadline = self._session.next_deadline()
-        if deadline is None:
-            raise ConnectionClosed(
-                f"no request to {self.peer} waits for an answer: {self._closed or 'none was sent'}",
-                address=self.peer,
-            )
+        assert deadline is not None  # the caller waits for a request, and so one is on its way
         if deadline > now:
             self._read((deadline - now) / 1000)
+        else:  # what came in time is no late answer because nobody looked
+            while self._session.in_flight and self._read(0):
+                pass
         for pending in self._session.expire(self._clock.monotonic_ms()):
             timeout_ms = round(pending.deadline - pending.sent)
             self._failures[pending.opaque] = pending.timed_out(self.peer, timeout_ms)
 
-    def _read(self, timeout: float) -> None:
+    def _read(self, timeout: float) -> bool:
+        """Read once and settle what came; return whether there may be more."""
         self._socket.settimeout(timeout)
         try:
             data = self._socket.recv(_READ_SIZE)
-        except TimeoutError:
-            return
+        except (TimeoutError, BlockingIOError, ssl.SSLWantReadError):
+            return False
         except OSError as error:
             self.close(f"the connection broke: {error}")
-            return
+            return False
         if not data:
             self.close("the peer closed it")
-            return
+            return False
         try:
             for frame in self._session.receive(data):
                 if frame.is_answer:
@@ -245,6 +259,7 @@ class BlockingConnection:
                     self._serve(frame)
         except RemoteProtocolError as error:
             self.close(f"the peer broke the protocol: {error}")
+        return self._closed is None
 
     def _settle(self, answer: Frame) -> None:
         pending = self._session.take(answer)
@@ -269,14 +284,14 @@ class BlockingConnection:
 def _dial(address: Address, tls: ssl.SSLContext | None, timeout_ms: int) -> socket.socket:
     try:
         plain = socket.create_connection(address, timeout=timeout_ms / 1000)
-    except OSError as error:
+    except (OSError, ValueError, OverflowError) as error:  # ValueError: a host no resolver takes
         raise ConnectFailed(f"no connection to {address}: {error}", address=str(address)) from error
-    plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    if tls is None:
-        return plain
     try:
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if tls is None:
+            return plain
         return tls.wrap_socket(plain, server_hostname=address.host)
-    except OSError as error:  # an ssl.SSLError is one
+    except (OSError, ValueError) as error:  # an ssl.SSLError is the first, a bad name the second
         plain.close()
         raise ConnectFailed(
             f"no TLS connection to {address}: {error}; is TLS enabled on both sides?",

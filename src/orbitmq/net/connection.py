@@ -15,8 +15,9 @@ Laws:
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from enum import Enum
+from itertools import chain
 from typing import cast
 
 from orbitmq.errors import (
@@ -38,6 +39,9 @@ from orbitmq.wire.session import Identity, Response, Session
 __all__ = ["Connection", "Handler", "Side", "failure", "not_supported"]
 
 log = logging.getLogger("orbitmq.net")
+
+_FLUSH_BYTES = 1024 * 1024
+"""Bytes that leave before the turn ends, so that the transport can ask for a pause."""
 
 Outcome = Response | Awaitable[Response | None] | None
 Handler = Callable[["Connection", Frame], Outcome]
@@ -92,6 +96,11 @@ class Connection(asyncio.Protocol):
         self._state = _State.OPEN
         self._transport: asyncio.Transport | None = None
         self._out: list[Buffer] = []
+        self._out_bytes = 0
+        self._waiting_frames: Iterator[Frame] | None = None
+        # The standard loop's writelines() of Python 3.12 and 3.13 doesn't ask its writer to pause;
+        # uvloop's does, and joins nothing.
+        self._joins = isinstance(self._loop, asyncio.SelectorEventLoop)
         self._resumed: asyncio.Future[None] | None = None
         self._deadline_timer: asyncio.TimerHandle | None = None
         self._idle_timer: asyncio.TimerHandle | None = None
@@ -149,9 +158,10 @@ class Connection(asyncio.Protocol):
         """
         timeout_ms = self._settings.request_timeout_ms if timeout_ms is None else timeout_ms
         timeout = timeout_ms / 1000
+        asked = self._loop.time()
         if self._resumed is not None:
-            timeout = await self._writable(timeout, name_of_request(code or header.code))
-        opaque, waiter = self._send(header, body, timeout, code, fields)
+            await self._writable(asked + timeout, timeout_ms, name_of_request(code or header.code))
+        opaque, waiter = self._send(header, body, asked, timeout, code, fields)
         try:
             return await waiter
         except asyncio.CancelledError:
@@ -163,7 +173,8 @@ class Connection(asyncio.Protocol):
     ) -> asyncio.Future[Frame]:
         """Send a request and return the future of its answer: ``request`` with one await less.
 
-        It never waits for a slow peer; the bound on unsent bytes is an error instead.
+        It never waits for a slow peer; the bound on unsent bytes is an error instead. A future
+        that is cancelled keeps its place among the requests in flight until its time is over.
 
         Raises:
             TooManyRequests: a bound on requests in flight or on unsent bytes is met.
@@ -171,7 +182,8 @@ class Connection(asyncio.Protocol):
 
         """
         self._check_unsent()
-        return self._send(header, body, timeout_ms / 1000, code, None)[1]
+        now = self._loop.time()
+        return self._send(header, body, now, timeout_ms / 1000, code, None)[1]
 
     def oneway(
         self,
@@ -197,7 +209,12 @@ class Connection(asyncio.Protocol):
         """Answer a request; nothing is sent to a one-way one, or when the peer is gone.
 
         A handler that returned None calls it once for each request, at any later time.
+
+        Raises:
+            WrongProcess: the process has been forked since the connection was opened.
+
         """
+        check_process(self._process, self)
         if not request.flag & ONEWAY_FLAG:
             self._serving -= 1
             self._note_drained()
@@ -236,17 +253,19 @@ class Connection(asyncio.Protocol):
     def abort(self, reason: str) -> None:
         """Close at once; what waits to be sent is dropped."""
         self._begin_close(reason)
-        if self._transport is not None:
-            self._transport.abort()
+        self._cut()
 
     # What the transport calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the transport over."""
         self._transport = cast(asyncio.Transport, transport)
+        if self._state is not _State.OPEN:  # closed while it was being dialled
+            self._transport.abort()
+            return
         peername = transport.get_extra_info("peername")
         if peername:
-            self.peer = str(Address(str(peername[0]), int(peername[1])))
+            self.peer = self._session.peer = str(Address(str(peername[0]), int(peername[1])))
         self._last_activity = self._loop.time()
         self._watch_idle()
         if self._on_open is not None:
@@ -254,10 +273,23 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Serve the requests and settle the answers in ``data``."""
+        if self._state is not _State.OPEN:
+            return
         self._last_activity = self._loop.time()
+        frames = self._session.receive(data)
+        if self._waiting_frames is None:
+            self._take_in(frames)
+        else:  # a transport that had more in its hands when it was asked to pause
+            self._waiting_frames = chain(self._waiting_frames, frames)
+
+    def eof_received(self) -> None:
+        """Begin to close: whoever asks from now on is told, and not left to a timeout."""
+        self._begin_close("the peer closed it")
+
+    def _take_in(self, frames: Iterator[Frame]) -> None:
         debug = log.isEnabledFor(logging.DEBUG)
         try:
-            for frame in self._session.receive(data):
+            for frame in frames:
                 if debug:
                     log.debug("%s sent %r %.2048s", self.peer, frame, _raw_fields(frame))
                 if frame.flag & ANSWER_FLAG:
@@ -265,6 +297,9 @@ class Connection(asyncio.Protocol):
                 else:
                     self._serve(frame)
                 if self._state is not _State.OPEN:
+                    return
+                if self._resumed is not None and self._side is Side.SERVER:
+                    self._waiting_frames = frames  # until the peer has read some of its answers
                     return
         except RemoteProtocolError as error:
             log.warning("%s: %s; closing the connection", self.peer, error)
@@ -282,17 +317,30 @@ class Connection(asyncio.Protocol):
             self._resumed.set_result(None)
         self._resumed = None
         if self._side is Side.SERVER and self._transport and not self._transport.is_closing():
+            self._loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        """Serve what was read before the pause, then read again."""
+        frames, self._waiting_frames = self._waiting_frames, None
+        if frames is not None:
+            self._take_in(frames)
+        if self._transport and self._resumed is None and not self._transport.is_closing():
             self._transport.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail what still waits, and tell those who asked to know."""
         self._begin_close(f"the connection broke: {exc}" if exc else "the peer closed it")
+        if self._state is _State.CLOSED:
+            return
         self._state = _State.CLOSED
         for timer in (self._deadline_timer, self._idle_timer, self._close_timer):
             if timer is not None:
                 timer.cancel()
-        if self._resumed is not None and not self._resumed.done():
-            self._resumed.set_result(None)
+        self._out.clear()
+        self._waiting_frames = None
+        if self._drained is not None:
+            self._drained.set_result(None)
+            self._drained = None
         self._closed.set_result(None)
         for listener in self._close_listeners:
             try:
@@ -306,12 +354,12 @@ class Connection(asyncio.Protocol):
         self,
         header: Header,
         body: Buffer,
+        now: float,
         timeout: float,
         code: int | None,
         fields: Mapping[str, str] | None,
     ) -> tuple[int, asyncio.Future[Frame]]:
         check_process(self._process, self)
-        now = self._loop.time()
         waiter: asyncio.Future[Frame] = self._loop.create_future()
         opaque, head = self._session.request(
             header, body, waiter=waiter, now=now, timeout=timeout, code=code, fields=fields
@@ -324,19 +372,27 @@ class Connection(asyncio.Protocol):
     def _write(self, *buffers: Buffer) -> None:
         if not self._out:
             self._loop.call_soon(self._flush)
-        self._out.extend(buffers)
+        for buffer in buffers:
+            if size := len(buffer):
+                self._out.append(buffer)
+                self._out_bytes += size
+        if self._out_bytes > _FLUSH_BYTES:
+            self._flush()
 
     def _flush(self) -> None:
         out, self._out = self._out, []
-        if self._transport is not None and out and self._state is not _State.CLOSED:
+        self._out_bytes = 0
+        if out and self._transport is not None and not self._transport.is_closing():
             self._last_activity = self._loop.time()
-            self._transport.writelines(out)
+            if self._joins:
+                self._transport.write(b"".join(out))
+            else:
+                self._transport.writelines(out)
             if self._side is Side.SERVER and self._is_over_unsent():
                 self.abort(f"the peer does not read its answers: {self._unsent()} bytes wait")
 
     def _unsent(self) -> int:
-        waiting = sum(map(len, self._out))
-        return waiting + (self._transport.get_write_buffer_size() if self._transport else 0)
+        return self._out_bytes + (self._transport.get_write_buffer_size() if self._transport else 0)
 
     def _is_over_unsent(self) -> bool:
         # Only a transport that has asked for a pause can hold that much.
@@ -348,21 +404,19 @@ class Connection(asyncio.Protocol):
                 f"{self._unsent()} bytes wait to be sent to {self.peer}, which does not read them"
             )
 
-    async def _writable(self, budget: float, what: str) -> float:
-        """Wait until the peer takes more bytes; return how much of the budget is left."""
-        deadline = self._loop.time() + budget
+    async def _writable(self, deadline: float, timeout_ms: int, what: str) -> None:
+        """Wait until the peer takes more bytes, or the connection closes."""
         while self._resumed is not None and self._state is _State.OPEN:
             try:
                 async with asyncio.timeout_at(deadline):
                     await asyncio.shield(self._resumed)
             except TimeoutError:
                 raise RequestTimeout(
-                    f"{what} was not sent within {budget * 1000:.0f} ms: "
+                    f"{what} was not sent within {timeout_ms} ms: "
                     f"{self.peer} does not read what was sent before",
                     address=self.peer,
-                    timeout_ms=round(budget * 1000),
+                    timeout_ms=timeout_ms,
                 ) from None
-        return deadline - self._loop.time()
 
     # In
 
@@ -379,6 +433,11 @@ class Connection(asyncio.Protocol):
             if self._serving > self._settings.serving_max:
                 self.respond(request, _overload(self._serving - 1))
                 return
+        elif len(self._tasks) >= self._settings.serving_max:
+            log.warning(
+                "%s: %r is dropped: %d are in the making", self.peer, request, len(self._tasks)
+            )
+            return
         try:
             outcome = self._handler(self, request)
         except Exception as error:
@@ -403,6 +462,13 @@ class Connection(asyncio.Protocol):
     async def _finish(self, request: Frame, outcome: Awaitable[Response | None]) -> None:
         try:
             response = await outcome
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise  # the loop stops
+            response = self._failed(
+                request, RuntimeError("what the handler waited for was cancelled")
+            )
         except Exception as error:
             response = self._failed(request, error)
         if response is not None:
@@ -445,11 +511,15 @@ class Connection(asyncio.Protocol):
     def _begin_close(self, reason: str) -> None:
         if self._state is not _State.OPEN:
             return
+        check_process(self._process, self)
         self._state = _State.CLOSING
         self._close_reason = reason
         for pending in self._session.close(reason):
             if not pending.waiter.done():
                 pending.waiter.set_exception(pending.cut_off(self.peer, reason))
+        if self._resumed is not None and not self._resumed.done():
+            self._resumed.set_result(None)
+        self._resumed = None
         if self._transport is None:
             self.connection_lost(None)
         else:
@@ -457,8 +527,19 @@ class Connection(asyncio.Protocol):
             self._transport.close()
             # A peer that doesn't read, or doesn't end its TLS, would keep the transport for ever.
             self._close_timer = self._loop.call_later(
-                self._settings.close_timeout_ms / 1000, self._transport.abort
+                self._settings.close_timeout_ms / 1000, self._cut
             )
+
+    def _cut(self) -> None:
+        """Drop what waits to be sent; a transport that says nothing to that is gone."""
+        if self._transport is None or self._state is _State.CLOSED:
+            return
+        self._transport.abort()
+        if self._close_timer is not None:
+            self._close_timer.cancel()
+        self._close_timer = self._loop.call_later(
+            self._settings.close_timeout_ms / 1000, self.connection_lost, None
+        )
 
 
 def _raw_fields(frame: Frame) -> str:

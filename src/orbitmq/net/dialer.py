@@ -86,7 +86,8 @@ class Dialer:
             # One caller's cancellation must not take the dial away from the others.
             return await asyncio.shield(dial)
         except asyncio.CancelledError:
-            if dial.cancelled():  # it was not the caller who was cancelled
+            caller = asyncio.current_task()
+            if dial.cancelled() and not (caller is not None and caller.cancelling()):
                 raise ConnectionClosed("the dialer was closed", address=str(address)) from None
             raise
 
@@ -115,13 +116,20 @@ class Dialer:
         )
 
     async def close(self) -> None:
-        """Close all connections; requests without an answer fail with the reason."""
+        """Close all connections; requests without an answer fail with the reason.
+
+        Raises:
+            WrongProcess: the process has been forked since the dialer was made.
+
+        """
+        check_process(self._process, self)
         self._closed = True
         dials = list(self._dialling.values())
         for dial in dials:
             dial.cancel()
-        await asyncio.gather(*dials, return_exceptions=True)
-        await asyncio.gather(*(one.close("the client stops") for one in list(self._open.values())))
+        closes = [asyncio.create_task(one.close("the client stops")) for one in self._open.values()]
+        # A cancelled close leaves nothing open: the tasks go on, each bounded by its close timeout.
+        await asyncio.shield(asyncio.gather(*dials, *closes, return_exceptions=True))
 
     async def __aenter__(self) -> Self:
         return self
@@ -149,10 +157,12 @@ class Dialer:
             raise ConnectFailed(
                 f"no connection to {address} within {timeout_ms} ms", address=str(address)
             ) from None
-        except OSError as error:  # an ssl.SSLError is one
+        except (OSError, ValueError, OverflowError) as error:
+            # An ssl.SSLError is an OSError; the others mean a host or port that nobody can have.
             hint = "; is TLS enabled on both sides?" if isinstance(error, ssl.SSLError) else ""
             raise ConnectFailed(
-                f"no connection to {address}: {error}{hint}", address=str(address)
+                f"no connection to {address}: {str(error) or type(error).__name__}{hint}",
+                address=str(address),
             ) from error
         self._open[address] = connection
         connection.when_closed(lambda closed: self._lost(address, closed))

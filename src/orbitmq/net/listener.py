@@ -6,6 +6,7 @@ import ssl
 from types import TracebackType
 from typing import Self
 
+from orbitmq.errors import InvalidInput
 from orbitmq.net.address import Address
 from orbitmq.net.connection import Connection, Handler, Side
 from orbitmq.net.network import Network, OpenPort, TlsMode
@@ -22,13 +23,17 @@ class Listener:
     """Serves whoever connects; an async context manager, or ``start`` and ``close``.
 
     Args:
-        address: where to listen; port 0 picks a free one, see ``address`` after the start.
+        address: where to listen; port 0 picks a free one, see ``address`` after the start. Of a
+            name with several addresses the first is taken.
         handler: serves the requests of all connections.
         identity: how the server introduces itself in its answers.
         settings: timeouts and bounds.
         tls: the certificate to show; without it the port speaks plain text only.
         mode: what the port accepts; permissive if ``tls`` is given and nothing is said.
         network: what to listen on; TCP unless a test says otherwise.
+
+    Raises:
+        InvalidInput: TLS is to be enforced without a certificate.
 
     """
 
@@ -49,8 +54,13 @@ class Listener:
         self._settings = settings or NetSettings()
         self._tls = tls
         self._mode = mode or (TlsMode.PERMISSIVE if tls else TlsMode.DISABLED)
+        if self._mode is TlsMode.ENFORCING and tls is None:
+            raise InvalidInput(
+                "a port that enforces TLS needs a certificate: give tls", field="tls"
+            )
         self._network = network or TcpNetwork()
         self._port: OpenPort | None = None
+        self._closing = False
         self.connections: set[Connection] = set()
         """Those that are open now."""
 
@@ -79,16 +89,21 @@ class Listener:
 
     async def close(self) -> None:
         """Accept no more, let requests being served be answered within a bound, then close."""
-        if self._port is not None:
-            await self._port.close()
+        self._closing = True
+        # Shielded: a close that is cancelled goes on by itself, and is bounded.
+        await asyncio.shield(asyncio.create_task(self._close_all()))
+
+    async def _close_all(self) -> None:
+        port, self._port = self._port, None
+        if port is not None:
+            await port.close()
         connections = list(self.connections)
-        if connections:
-            drains = [asyncio.create_task(connection.drain()) for connection in connections]
+        drains = [asyncio.create_task(connection.drain()) for connection in connections]
+        if drains:
             _, late = await asyncio.wait(drains, timeout=self._settings.close_timeout_ms / 1000)
             for drain in late:
                 drain.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
-            await asyncio.gather(*(one.close("the server stops") for one in connections))
+        await asyncio.gather(*(one.close("the server stops") for one in connections))
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -113,6 +128,9 @@ class Listener:
 
     def _admit(self, connection: Connection) -> None:
         """Count a connection that has come to stand: of a failed TLS handshake we never hear."""
+        if self._closing:
+            connection.abort("the server stops")
+            return
         if len(self.connections) < self._settings.connections_max:
             self.connections.add(connection)
             connection.when_closed(self.connections.discard)

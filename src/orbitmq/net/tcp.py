@@ -6,6 +6,7 @@ a transport of the right kind.
 """
 
 import asyncio
+import contextlib
 import logging
 import socket
 import ssl
@@ -21,6 +22,8 @@ log = logging.getLogger("orbitmq.net")
 _TLS_HANDSHAKE = b"\x16"
 _BACKLOG = 1024
 """As Java's servers have it."""
+_ADMITTING_MAX = 1024
+"""Peers that may be silent, or in the middle of a TLS handshake, at once on one port."""
 _TLS_GOODBYE_S = 0.1
 """How long a close waits for the peer's end of TLS. Java never sends it, and frames carry their
 length, so nothing is lost without it."""
@@ -98,30 +101,49 @@ class _MixedPort:
         self._tls = tls
         self._mode = mode
         self._handshake_timeout = handshake_timeout
-        self._admitting: set[asyncio.Task[None]] = set()
+        self._admitting: dict[asyncio.Task[None], socket.socket] = {}
         self.address = _address_of(listening)
-        self._accepting = asyncio.create_task(self._accept_all(), name=f"accept {self.address}")
+        self._loop = asyncio.get_running_loop()
+        self._closed = False
+        self._begin()
 
     async def close(self) -> None:
-        tasks = [self._accepting, *self._admitting]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._closed:
+            return
+        self._closed = True
+        self._loop.remove_reader(self._listening)
         self._listening.close()
+        # Not cancelled: a transport that is being made would be left without an owner. An end of
+        # the stream lets each of them finish at once.
+        for peer in self._admitting.values():
+            with contextlib.suppress(OSError):
+                peer.shutdown(socket.SHUT_RDWR)
+        if self._admitting:
+            await asyncio.wait(self._admitting)
 
-    async def _accept_all(self) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            try:
-                peer, _ = await loop.sock_accept(self._listening)
-            except OSError as error:
-                # Out of descriptors, or the peer is gone already: the next one may do.
-                log.warning("%s: a connection could not be accepted: %s", self.address, error)
-                await asyncio.sleep(0.1)
-                continue
-            task = asyncio.create_task(self._admit(peer))
-            self._admitting.add(task)
-            task.add_done_callback(self._admitting.discard)
+    def _begin(self) -> None:
+        if not self._closed:
+            self._loop.add_reader(self._listening, self._accept_ready)
+
+    def _accept_ready(self) -> None:
+        # A callback, not a task in sock_accept(): cancelling that can lose an accepted socket.
+        try:
+            peer, _ = self._listening.accept()
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            return
+        except OSError as error:  # out of descriptors: wait for some to be free
+            log.warning("%s: a connection could not be accepted: %s", self.address, error)
+            self._loop.remove_reader(self._listening)
+            self._loop.call_later(0.1, self._begin)
+            return
+        if len(self._admitting) >= _ADMITTING_MAX:
+            log.warning("%s: closing a new peer: %d say nothing", self.address, _ADMITTING_MAX)
+            peer.close()
+            return
+        peer.setblocking(False)
+        task = self._loop.create_task(self._admit(peer))
+        self._admitting[task] = peer
+        task.add_done_callback(self._admitting.pop)
 
     async def _admit(self, peer: socket.socket) -> None:
         """Look at the first byte, then join the socket to a connection, or close it."""

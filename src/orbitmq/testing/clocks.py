@@ -136,6 +136,10 @@ class VirtualClock:
         """Return the virtual milliseconds since the run began."""
         return self._loop.time_ms()
 
+    async def sleep(self, seconds: float) -> None:
+        """Let virtual time pass, and with it everything that is due until then."""
+        await asyncio.sleep(seconds)
+
     def jump(self, delta_ms: int) -> None:
         """Move the time of day alone, either way, as setting a machine's clock does."""
         self._epoch_ms += delta_ms

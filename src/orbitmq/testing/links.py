@@ -132,7 +132,7 @@ class _MemoryPort:
         self.address = address
 
     async def close(self) -> None:
-        del self._listening[self.address]
+        self._listening.pop(self.address, None)
 
 
 class _End(asyncio.Transport):

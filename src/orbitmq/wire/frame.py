@@ -48,6 +48,9 @@ __all__ = [
 FRAME_BYTES_MAX: Final = 16 * 1024 * 1024
 """Java's limit (NettyDecoder); it counts the four bytes of the length too."""
 
+HEADER_BYTES_MAX: Final = 1024 * 1024
+"""No header of RocketMQ comes near; a stranger's would hold up the loop for a second."""
+
 ANSWER_FLAG: Final = 1
 ONEWAY_FLAG: Final = 2
 
@@ -152,7 +155,7 @@ class Frame(msgspec.Struct, gc=False, eq=False):
 
     def __repr__(self) -> str:
         kind = "answer" if self.is_answer else "one-way" if self.is_oneway else "request"
-        name = name_of_response(self.code) if self.is_answer else name_of_request(self.code)
+        name = _name(self.code, self.flag)
         language = "unknown" if self.language is None else self.language.name
         remark = f" remark={_shortened(self.remark)!r}" if self.remark else ""
         return (
@@ -171,6 +174,10 @@ def _texts_of_json(raw: msgspec.Raw) -> dict[str, str | None]:
         else str(value).lower()  # numbers and booleans as Java's texts of them
         for name, value in values.items()
     }
+
+
+def _name(code: int, flag: int) -> str:
+    return name_of_response(code) if flag & ANSWER_FLAG else name_of_request(code)
 
 
 def _shortened(text: str, limit: int = 60) -> str:
@@ -251,6 +258,12 @@ class FrameReader:
         """Read the frame at ``at``; ``view`` is of ``data``, for a body that is not copied."""
         body_at = at + _LEAD.size + (typed_size & _SIZE_BITS)
         end = at + 4 + total
+        if typed_size & _SIZE_BITS > HEADER_BYTES_MAX:
+            raise self._fault(
+                f"a header of {typed_size & _SIZE_BITS} bytes is over the limit of "
+                f"{HEADER_BYTES_MAX}",
+                4,
+            )
         header = data[at + _LEAD.size : body_at]
         body = view[body_at:end] if body_at < end else b""
         try:
@@ -359,14 +372,14 @@ def encode_head(
         header = _binary_header(frame) if encoding else _write_json(frame)
     except (struct.error, UnicodeEncodeError) as error:
         raise LocalProtocolError(
-            f"{name_of_request(frame.code)} (code {frame.code}, version {frame.version}) can't be "
-            f"written with a {encoding.name} header: {error}"
+            f"{_name(frame.code, frame.flag)} (code {frame.code}, version {frame.version}) can't "
+            f"be written with a {encoding.name} header: {error}"
         ) from error
     size = len(header)
     total = 4 + size + body_size
     if total + 4 > FRAME_BYTES_MAX:  # and so the header's size fits its 24 bits
         raise LocalProtocolError(
-            f"{name_of_request(frame.code)}: a frame of {total + 4} bytes (header {size}, body "
+            f"{_name(frame.code, frame.flag)}: a frame of {total + 4} bytes (header {size}, body "
             f"{body_size}) is over the limit of {FRAME_BYTES_MAX}; send less at a time"
         )
     return _LEAD.pack(total, encoding << 24 | size) + header

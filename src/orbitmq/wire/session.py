@@ -20,7 +20,7 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 
-from orbitmq.errors import ConnectionClosed, RequestTimeout, TooManyRequests
+from orbitmq.errors import ConnectionClosed, LocalProtocolError, RequestTimeout, TooManyRequests
 from orbitmq.wire import auth, binary_header
 from orbitmq.wire.codes import VERSION_5_4_0, Language, ResponseCode, name_of_request
 from orbitmq.wire.fields import Header
@@ -126,12 +126,18 @@ class Session(Generic[W]):
         self._pending: dict[int, Pending[W]] = {}
         self._deadlines: list[tuple[float, int]] = []
         self._next_opaque = 0
-        self._closed = ""
+        self._closed: str | None = None
+        self.peer = ""
+        """Who is at the other end, for errors; the driver knows."""
         self.late_answers = 0
         """Answers that came when nobody waited for them any more."""
 
     def __repr__(self) -> str:
-        state = f"closed: {self._closed}" if self._closed else f"{len(self._pending)} in flight"
+        state = (
+            f"closed: {self._closed}"
+            if self._closed is not None
+            else f"{len(self._pending)} in flight"
+        )
         return f"<Session {state}>"
 
     @property
@@ -169,8 +175,8 @@ class Session(Generic[W]):
             LocalProtocolError: it can't be written, such as for its size.
 
         """
-        if self._closed:
-            raise ConnectionClosed(f"the connection is closed: {self._closed}")
+        if self._closed is not None:
+            raise ConnectionClosed(f"the connection is closed: {self._closed}", address=self.peer)
         if len(self._pending) >= self._in_flight_max:
             raise TooManyRequests(
                 f"{len(self._pending)} requests wait for an answer on this connection, "
@@ -181,6 +187,8 @@ class Session(Generic[W]):
         head = self._request_head(header, body, asked, opaque, 0, fields)
         deadline = now + timeout
         self._pending[opaque] = Pending(opaque, asked, now, deadline, waiter)
+        if len(self._deadlines) > 64 + 2 * len(self._pending):
+            self.next_deadline()  # drops the entries of settled requests
         heappush(self._deadlines, (deadline, opaque))
         return opaque, head
 
@@ -199,8 +207,8 @@ class Session(Generic[W]):
             LocalProtocolError: it can't be written, such as for its size.
 
         """
-        if self._closed:
-            raise ConnectionClosed(f"the connection is closed: {self._closed}")
+        if self._closed is not None:
+            raise ConnectionClosed(f"the connection is closed: {self._closed}", address=self.peer)
         asked = header.code if code is None else code
         return self._request_head(header, body, asked, self._take_number(), ONEWAY_FLAG, fields)
 
@@ -226,10 +234,11 @@ class Session(Generic[W]):
             response.remark,
             texts,
         )
-        if body.__class__ is tuple:
-            return (encode_head(outgoing, sum(map(len, body)), self._encoding), *body)
-        head = encode_head(outgoing, len(body), self._encoding)
-        return (head, body) if body else (head,)  # type: ignore[return-value]
+        if isinstance(body, tuple):
+            size = sum(_bytes_in(part) for part in body)
+            return (encode_head(outgoing, size, self._encoding), *body)
+        head = encode_head(outgoing, _bytes_in(body), self._encoding)
+        return (head, body) if body else (head,)
 
     def _request_head(
         self,
@@ -251,7 +260,7 @@ class Session(Generic[W]):
                 texts = {name: text for name, text in texts.items() if text}
             texts.update(auth.sign(texts, body, identity.credentials))
         outgoing = Outgoing(code, opaque, flag, self._version, self._language, None, texts)
-        return encode_head(outgoing, len(body), encoding)
+        return encode_head(outgoing, _bytes_in(body), encoding)
 
     def _encoding_for(self, code: int) -> HeaderEncoding:
         """Write a code that has no place in the binary form as JSON; each frame tells its form."""
@@ -282,6 +291,10 @@ class Session(Generic[W]):
         if pending is None:
             self.late_answers += 1
         return pending
+
+    def waits_for(self, opaque: int) -> bool:
+        """Tell whether the request of that number is on its way."""
+        return opaque in self._pending
 
     def forget(self, opaque: int) -> Pending[W] | None:
         """Stop waiting for an answer; return the request, None if it is settled already."""
@@ -314,8 +327,27 @@ class Session(Generic[W]):
 
     def close(self, reason: str) -> list[Pending[W]]:
         """End the session; return the requests that still waited, oldest first."""
-        self._closed = self._closed or reason
+        if self._closed is None:
+            self._closed = reason
         waiting = list(self._pending.values())
         self._pending.clear()
         self._deadlines.clear()
         return waiting
+
+
+def _bytes_in(body: Buffer) -> int:
+    """Return the size of a body on the wire.
+
+    Raises:
+        LocalProtocolError: it is a view with gaps, or not made of bytes at all.
+
+    """
+    if body.__class__ is bytes:
+        return len(body)
+    try:
+        view = memoryview(body)
+    except TypeError as error:
+        raise LocalProtocolError(f"a body is bytes, not {type(body).__name__}") from error
+    if not view.c_contiguous:
+        raise LocalProtocolError("a body is a view with gaps; give bytes(view)")
+    return view.nbytes
