@@ -15,6 +15,10 @@ matter are attributes, so that no program has to read them out of a sentence::
     │  └─ InvalidBody              a body is not what its request or answer promises
     ├─ CorruptRecord               bytes that should be a stored message and are not
     │  └─ CompressionFailed        a body that can't be opened, or would open too far
+    ├─ StoreError                  a store directory can't be used, or not any more
+    │  ├─ StoreLocked              another process has it: pid
+    │  ├─ StoreDamaged             its files contradict each other: path, position
+    │  └─ DiskFailed               the system refused a file call: path, errno
     ├─ NetworkError                retriable
     │  ├─ ConnectFailed            nobody listens there, or the handshake failed
     │  ├─ ConnectionClosed         closed while (or before) the request was on its way
@@ -38,6 +42,7 @@ __all__ = [
     "ConnectFailed",
     "ConnectionClosed",
     "CorruptRecord",
+    "DiskFailed",
     "GroupNotFound",
     "InvalidBody",
     "InvalidGroup",
@@ -60,6 +65,9 @@ __all__ = [
     "RequestNotSupported",
     "RequestTimeout",
     "ServiceNotAvailable",
+    "StoreDamaged",
+    "StoreError",
+    "StoreLocked",
     "TooManyRequests",
     "TopicNotFound",
     "WrongProcess",
@@ -178,6 +186,61 @@ class CorruptRecord(OrbitError):
 
 class CompressionFailed(CorruptRecord):
     """A body that can't be opened, or that would grow past the bound."""
+
+
+class StoreError(OrbitError):
+    """A store directory can't be used, or not any more.
+
+    Attributes:
+        path: the file or directory at fault.
+
+    """
+
+    def __init__(self, message: str, *, path: str) -> None:
+        super().__init__(message)
+        self.path = path
+
+
+class StoreLocked(StoreError):
+    """Another process uses the store directory.
+
+    Attributes:
+        pid: that process, None if the system doesn't tell.
+
+    """
+
+    def __init__(self, path: str, pid: int | None) -> None:
+        holder = "another process" if pid is None else f"process {pid}"
+        super().__init__(
+            f"{path} is locked by {holder}; stop it first, or use another directory", path=path
+        )
+        self.pid = pid
+
+
+class StoreDamaged(StoreError):
+    """Files of the store contradict each other, or are not what their names say.
+
+    Attributes:
+        position: the byte of the stream or file at which it shows.
+
+    """
+
+    def __init__(self, message: str, *, path: str, position: int = 0) -> None:
+        super().__init__(message, path=path)
+        self.position = position
+
+
+class DiskFailed(StoreError):
+    """The system refused a file call: no space, no permission, an error of the device.
+
+    Attributes:
+        errno: the system's number of the reason.
+
+    """
+
+    def __init__(self, message: str, *, path: str, errno: int) -> None:
+        super().__init__(message, path=path)
+        self.errno = errno
 
 
 class NetworkError(OrbitError):

@@ -1,0 +1,429 @@
+"""Every file call of the store, in one place, so that a test can put another disk under it.
+
+What the machine taught (Python 3.11, Linux):
+
+- ``mmap.flush`` holds the GIL for as long as the disk takes, ``os.fdatasync`` doesn't.
+- A write through a sparse map on a full disk kills the process (SIGBUS); ``pwrite`` says ENOSPC.
+  So files are written by calls and read through maps, and space is allocated before it is used.
+- A map of a file that was truncated kills the reader in the same way: nothing here truncates a
+  file that may be mapped.
+- A map lives as long as a view of it. It is never closed by hand: a transport may still be sending
+  from it.
+"""
+
+import errno
+import fcntl
+import mmap
+import os
+import stat
+from collections.abc import Sequence
+from typing import Final, NamedTuple, Protocol
+
+from orbitmq.errors import DiskFailed, StoreLocked
+from orbitmq.message.buffer import Buffer
+
+__all__ = ["Disk", "DiskFile", "DiskLock", "RealDisk", "Usage"]
+
+_BUFFERS_AT_ONCE: Final = 1024  # IOV_MAX of Linux
+
+# Device and inode of each locked file → the process that took the lock. A forked child inherits the
+# table but not the locks, hence the process.
+_locked_files: Final[dict[tuple[int, int], int]] = {}
+
+
+class Usage(NamedTuple):
+    """How full a file system is, in bytes."""
+
+    total: int
+    used: int
+
+    @property
+    def ratio(self) -> float:
+        """The part that is used, from 0 to 1."""
+        return self.used / self.total if self.total else 0.0
+
+
+class DiskFile(Protocol):
+    """An open file. Each call raises ``DiskFailed`` with the path and the system's reason."""
+
+    @property
+    def path(self) -> str:
+        """Where it is."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Its length in bytes."""
+        ...
+
+    def write(self, buffers: Sequence[Buffer], offset: int) -> None:
+        """Write all buffers, one behind the other, from ``offset`` on."""
+        ...
+
+    def read(self, size: int, offset: int) -> bytes:
+        """Return up to ``size`` bytes from ``offset`` on; fewer at the end of the file."""
+        ...
+
+    def map(self) -> memoryview:
+        """Return a read-only view of the whole file, which shows later writes too."""
+        ...
+
+    def allocate(self, size: int) -> None:
+        """Make the file ``size`` bytes long, with space for all of them."""
+        ...
+
+    def extend(self, size: int) -> None:
+        """Make the file at least ``size`` bytes long; the new ones read as zeros, use no space."""
+        ...
+
+    def sync(self) -> None:
+        """Return when what was written is on the disk."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the file; maps of it stay."""
+        ...
+
+
+class DiskLock(Protocol):
+    """A lock on a file, held by this process."""
+
+    def release(self) -> None:
+        """Give it back."""
+        ...
+
+
+class Disk(Protocol):
+    """What the store asks of a disk. Paths are texts; each call may raise ``DiskFailed``."""
+
+    def open(self, path: str, *, create: bool = False, writable: bool = True) -> DiskFile:
+        """Open a file; with ``create`` an absent one is made, empty."""
+        ...
+
+    def exists(self, path: str) -> bool:
+        """Whether there is such a file or directory."""
+        ...
+
+    def list(self, path: str) -> list[str]:
+        """Return the names in a directory, sorted; none if it is absent."""
+        ...
+
+    def is_directory(self, path: str) -> bool:
+        """Whether ``path`` is a directory."""
+        ...
+
+    def size(self, path: str) -> int:
+        """Return the length of a file."""
+        ...
+
+    def modified_ms(self, path: str) -> int:
+        """Return when a file was last written to, in milliseconds since 1970."""
+        ...
+
+    def make_directory(self, path: str) -> None:
+        """Make a directory and its parents; one that exists is fine."""
+        ...
+
+    def remove(self, path: str) -> None:
+        """Remove a file; maps of it stay."""
+        ...
+
+    def remove_directory(self, path: str) -> None:
+        """Remove an empty directory."""
+        ...
+
+    def rename(self, path: str, new_path: str) -> None:
+        """Give a file another name, in one step; what was there before is gone."""
+        ...
+
+    def sync_directory(self, path: str) -> None:
+        """Return when the names in a directory are on the disk."""
+        ...
+
+    def usage(self, path: str) -> Usage:
+        """Return how full the file system of ``path`` is."""
+        ...
+
+    def lock(self, path: str, text: str) -> DiskLock:
+        """Lock a file for this process, as Java does, then write ``text`` into it.
+
+        Raises:
+            StoreLocked: another process holds it; its process id if the system tells.
+
+        """
+        ...
+
+
+class RealDisk:
+    """The machine's own disk."""
+
+    def open(self, path: str, *, create: bool = False, writable: bool = True) -> "RealFile":
+        """Open a file; with ``create`` an absent one is made, empty."""
+        flags = (os.O_RDWR if writable else os.O_RDONLY) | (os.O_CREAT if create else 0)
+        try:
+            return RealFile(path, os.open(path, flags | os.O_CLOEXEC, 0o644))
+        except OSError as error:
+            raise _failed(path, "open", error) from error
+
+    def exists(self, path: str) -> bool:
+        """Whether there is such a file or directory."""
+        try:
+            os.lstat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError as error:  # "not allowed to look" must not be read as "not there"
+            raise _failed(path, "look at", error) from error
+        return True
+
+    def list(self, path: str) -> list[str]:
+        """Return the names in a directory, sorted; none if it is absent."""
+        try:
+            return sorted(os.listdir(path))
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise _failed(path, "list", error) from error
+
+    def is_directory(self, path: str) -> bool:
+        """Whether ``path`` is a directory."""
+        try:
+            return stat.S_ISDIR(os.stat(path).st_mode)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError as error:
+            raise _failed(path, "look at", error) from error
+
+    def size(self, path: str) -> int:
+        """Return the length of a file."""
+        try:
+            return os.stat(path).st_size
+        except OSError as error:
+            raise _failed(path, "look at", error) from error
+
+    def modified_ms(self, path: str) -> int:
+        """Return when a file was last written to, in milliseconds since 1970."""
+        try:
+            return os.stat(path).st_mtime_ns // 1_000_000
+        except OSError as error:
+            raise _failed(path, "look at", error) from error
+
+    def make_directory(self, path: str) -> None:
+        """Make a directory and its parents; one that exists is fine."""
+        try:
+            os.makedirs(path, exist_ok=True)
+        except OSError as error:
+            raise _failed(path, "make", error) from error
+
+    def remove(self, path: str) -> None:
+        """Remove a file; maps of it stay."""
+        try:
+            os.remove(path)
+        except OSError as error:
+            raise _failed(path, "remove", error) from error
+
+    def remove_directory(self, path: str) -> None:
+        """Remove an empty directory."""
+        try:
+            os.rmdir(path)
+        except OSError as error:
+            raise _failed(path, "remove", error) from error
+
+    def rename(self, path: str, new_path: str) -> None:
+        """Give a file another name, in one step; what was there before is gone."""
+        try:
+            os.replace(path, new_path)
+        except OSError as error:
+            raise _failed(path, f"rename to {new_path}", error) from error
+
+    def sync_directory(self, path: str) -> None:
+        """Return when the names in a directory are on the disk."""
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise _failed(path, "sync", error) from error
+
+    def usage(self, path: str) -> Usage:
+        """Return how full the file system of ``path`` is."""
+        try:
+            found = os.statvfs(path)
+        except OSError as error:
+            raise _failed(path, "look at the file system of", error) from error
+        used = (found.f_blocks - found.f_bfree) * found.f_frsize
+        # As df counts: what only root may use is not there for us.
+        return Usage(used + found.f_bavail * found.f_frsize, used)
+
+    def lock(self, path: str, text: str) -> "RealLock":
+        """Lock a file for this process, as Java does, then write ``text`` into it.
+
+        Until the lock is released, nothing else in this process may open the file, not even to
+        read it: the system drops a record lock when any descriptor of the file is closed.
+        """
+        descriptor = -1
+        try:
+            _refuse_second_lock(path)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            # The first byte, by a record lock: the kind that Java's FileChannel.lock takes.
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
+            os.pwrite(descriptor, text.encode(), 0)
+            return RealLock(descriptor)
+        except OSError as error:
+            holder = _holder_of(descriptor) if descriptor >= 0 else None
+            if descriptor >= 0:
+                os.close(descriptor)
+            if error.errno in (errno.EACCES, errno.EAGAIN) and descriptor >= 0:
+                raise StoreLocked(path, holder) from error
+            raise _failed(path, "lock", error) from error
+
+
+class RealFile:
+    """An open file of the machine."""
+
+    __slots__ = ("_descriptor", "path")
+
+    def __init__(self, path: str, descriptor: int) -> None:
+        self.path = path
+        self._descriptor = descriptor
+
+    def __repr__(self) -> str:
+        return f"<RealFile {self.path}>"
+
+    @property
+    def size(self) -> int:
+        """Its length in bytes."""
+        try:
+            return os.fstat(self._descriptor).st_size
+        except OSError as error:
+            raise _failed(self.path, "look at", error) from error
+
+    def write(self, buffers: Sequence[Buffer], offset: int) -> None:
+        """Write all buffers, one behind the other, from ``offset`` on."""
+        if offset < 0:  # pwritev2, below os.pwritev, takes -1 for "where the file stands"
+            raise _failed(self.path, f"write at {offset} to", _system_error(errno.EINVAL))
+        for begin in range(0, len(buffers), _BUFFERS_AT_ONCE):
+            part = buffers[begin : begin + _BUFFERS_AT_ONCE]
+            wanted = sum(map(len, part))
+            try:
+                written = os.pwritev(self._descriptor, part, offset)
+                if written < wanted:
+                    self._write_rest(b"".join(part), written, offset)
+            except OSError as error:
+                raise _failed(self.path, f"write {wanted} bytes at {offset} to", error) from error
+            offset += wanted
+
+    def _write_rest(self, data: bytes, written: int, offset: int) -> None:
+        """Write what a short write left: the rest, or the error that cut it short."""
+        view = memoryview(data)
+        while written < len(view):
+            written += os.pwrite(self._descriptor, view[written:], offset + written)
+
+    def read(self, size: int, offset: int) -> bytes:
+        """Return up to ``size`` bytes from ``offset`` on; fewer at the end of the file."""
+        try:
+            return os.pread(self._descriptor, size, offset)
+        except OSError as error:
+            raise _failed(self.path, f"read {size} bytes at {offset} of", error) from error
+
+    def map(self) -> memoryview:
+        """Return a read-only view of the whole file, which shows later writes too."""
+        try:
+            if not self.size:
+                return memoryview(b"")
+            return memoryview(mmap.mmap(self._descriptor, 0, prot=mmap.PROT_READ))
+        except OSError as error:
+            raise _failed(self.path, "map", error) from error
+
+    def allocate(self, size: int) -> None:
+        """Make the file ``size`` bytes long, with space for all of them."""
+        try:
+            os.posix_fallocate(self._descriptor, 0, size)
+        except OSError as error:
+            raise _failed(self.path, f"allocate {size} bytes for", error) from error
+
+    def extend(self, size: int) -> None:
+        """Make the file at least ``size`` bytes long; the new ones read as zeros, use no space."""
+        try:
+            # Never shorter: that would pull the ground from under a map.
+            os.ftruncate(self._descriptor, max(size, self.size))
+        except OSError as error:
+            raise _failed(self.path, f"extend to {size} bytes", error) from error
+
+    def sync(self) -> None:
+        """Return when what was written is on the disk."""
+        try:
+            if self._descriptor < 0:  # os.fdatasync alone would make a ValueError of it
+                raise _system_error(errno.EBADF)
+            os.fdatasync(self._descriptor)
+        except OSError as error:
+            raise _failed(self.path, "sync", error) from error
+
+    def close(self) -> None:
+        """Let go of the file; maps of it stay."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            try:
+                os.close(descriptor)
+            except OSError as error:  # a network file system may tell of a lost write only now
+                raise _failed(self.path, "close", error) from error
+
+
+class RealLock:
+    """A lock that lasts until it is released, or the process ends."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._file = _identity(os.fstat(descriptor))
+        _locked_files[self._file] = os.getpid()
+
+    def release(self) -> None:
+        """Give it back."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            _locked_files.pop(self._file, None)
+            os.close(descriptor)
+
+
+def _identity(found: os.stat_result) -> tuple[int, int]:
+    return found.st_dev, found.st_ino
+
+
+def _refuse_second_lock(path: str) -> None:
+    """Raise StoreLocked if this process has the lock; the system would grant it once more.
+
+    Asked before the file is opened: closing a descriptor of it, any of them, drops the lock.
+    """
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return
+    if _locked_files.get(_identity(found)) == os.getpid():
+        raise StoreLocked(path, os.getpid())
+
+
+def _holder_of(descriptor: int) -> int | None:
+    """Return the process that holds the lock on a file's first byte, from the kernel's table.
+
+    ``fcntl(F_GETLK)`` would tell, but its struct differs between machines; the table is text.
+    """
+    inode = os.fstat(descriptor).st_ino
+    try:
+        with open("/proc/locks") as table:
+            rows = [line.split() for line in table]
+    except OSError:
+        return None  # not Linux, or not allowed: the lock is held all the same
+    for row in rows:
+        # "1: POSIX  ADVISORY  WRITE 1234 08:01:131 0 0"
+        if len(row) >= 8 and row[1] == "POSIX" and row[5].rpartition(":")[2] == str(inode):
+            return int(row[4])
+    return None
+
+
+def _system_error(reason: int) -> OSError:
+    return OSError(reason, os.strerror(reason))
+
+
+def _failed(path: str, doing: str, error: OSError) -> DiskFailed:
+    return DiskFailed(f"can't {doing} {path}: {error.strerror}", path=path, errno=error.errno or 0)
