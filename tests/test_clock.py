@@ -4,7 +4,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from orbitmq.clock import Clock, SystemClock, local_month
+from orbitmq.clock import Clock, SystemClock, local_month, local_stamp
 
 # POSIX names of zones spell out their rule, so the machine needs no zone database.
 KATHMANDU = "<+0545>-5:45"
@@ -58,3 +58,9 @@ def test_a_month_begins_at_local_midnight_of_its_first_day(
     for moment in (start_ms, start_ms + 1, (start_ms + end_ms) // 2, end_ms - 1):
         assert local_month(moment) == (start_ms, end_ms)
     assert local_month(end_ms).start_ms == end_ms
+
+
+def test_a_moment_is_stamped_in_local_time() -> None:
+    stamp = local_stamp(1_700_000_000_123)
+    parsed = time.mktime(time.strptime(stamp[:14], "%Y%m%d%H%M%S"))
+    assert (int(parsed), stamp[14:]) == (1_700_000_000, "123")

@@ -14,7 +14,7 @@ True
 import time
 from typing import NamedTuple, Protocol
 
-__all__ = ["Clock", "LocalMonth", "SystemClock", "local_month"]
+__all__ = ["Clock", "LocalMonth", "SystemClock", "local_month", "local_stamp"]
 
 _NS_PER_MS = 1_000_000
 _DECEMBER = 12
@@ -71,6 +71,15 @@ def local_month(at_ms: int) -> LocalMonth:
     year, month = local.tm_year, local.tm_mon
     following = (year, month + 1) if month < _DECEMBER else (year + 1, 1)
     return LocalMonth(_month_start_ms(year, month), _month_start_ms(*following))
+
+
+def local_stamp(at_ms: int) -> str:
+    """Return a moment as seventeen digits of local time, which is how index files are named.
+
+    >>> len(local_stamp(1_700_000_000_123)), local_stamp(1_700_000_000_123)[-3:]
+    (17, '123')
+    """
+    return time.strftime("%Y%m%d%H%M%S", time.localtime(at_ms // 1000)) + f"{at_ms % 1000:03d}"
 
 
 def _month_start_ms(year: int, month: int) -> int:

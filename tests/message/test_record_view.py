@@ -181,3 +181,12 @@ def test_without_a_crc_property_there_is_none_to_fail(text: bytes) -> None:
     record = msgspec.structs.replace(ORDER, properties=text)
 
     assert view_of(encode(record)).check_crc_property()
+
+
+def test_what_an_index_needs_is_what_the_fields_say() -> None:
+    for encoded in (bytes.fromhex(golden["encoded_hex"]) for golden in RECORDS):
+        view = view_of(encoded)
+        assert view.filed() == (
+            view.topic, view.queue_id, view.queue_offset, view.commit_log_offset, view.sys_flag,
+            view.store_timestamp_ms, view.properties,
+        )  # fmt: skip

@@ -85,6 +85,12 @@ def test_hash_of_ascii_of_any_length(text: str) -> None:
     assert java_hash(text) == reference_hash(text)
 
 
+@pytest.mark.parametrize("length", [0, 1, 511, 512, 513, 5000])
+def test_hash_of_long_ascii(length: int) -> None:
+    text = ("order-\x7f\x00" * 1000)[:length]
+    assert java_hash(text) == reference_hash(text)
+
+
 @pytest.mark.parametrize("java", SUBSCRIPTIONS, ids=lambda java: java["expression"] or "empty")
 def test_subscriptions_of_java(java: Subscription) -> None:
     parsed = TagFilter.parse(java["expression"])

@@ -1,0 +1,203 @@
+"""The consume queues of a store: by the thousand, buffered together, with few files open."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from orbitmq.errors import InvalidInput, InvalidTopic
+from orbitmq.store.consume_queue import ConsumeQueue
+from orbitmq.store.disk import Disk
+from orbitmq.store.dispatch import Dispatched
+from orbitmq.store.open_files import OpenFiles, Unsynced
+from orbitmq.store.queue_entry import ENTRY_SIZE
+from orbitmq.store.queue_files import QueueFiles
+
+__all__ = ["ConsumeQueues"]
+
+_PAGE: Final = 4096
+
+
+class ConsumeQueues:
+    """All consume queues of a store: ``<directory>/<topic>/<queue id>/<20 digits>``.
+
+    Args:
+        directory: the ``consumequeue`` of the store.
+        entries_per_file: as the store was made with; Java's default is 300,000.
+        open_files_max: how many files may be open at a time, however many queues there are.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from orbitmq.store.disk import RealDisk
+    >>> with TemporaryDirectory() as directory:
+    ...     queues = ConsumeQueues(RealDisk(), directory)
+    ...     queues.append(Dispatched(topic="orders", queue_id=3, queue_offset=0,
+    ...         commit_log_offset=640, size=200, tags_code=7, store_timestamp_ms=0, sys_flag=0,
+    ...         unique_key=None, keys="", tags=None))
+    ...     queues.write()
+    ...     queues.queue("orders", 3).entry(0)
+    True
+    QueueEntry(commit_log_offset=640, size=200, tags_code=7)
+
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        *,
+        entries_per_file: int = 300_000,
+        open_files_max: int = 512,
+    ) -> None:
+        if entries_per_file < 1:
+            raise InvalidInput(
+                f"entries_per_file is {entries_per_file}; a file has at least 1",
+                field="entries_per_file",
+            )
+        self._directory = directory
+        self._per_file = entries_per_file
+        self._files = OpenFiles(disk, limit=open_files_max)
+        self._topics: dict[str, dict[int, ConsumeQueue]] = {}
+        self._backlog: list[ConsumeQueue] = []
+
+    def __repr__(self) -> str:
+        return f"<ConsumeQueues {self._directory}: {sum(map(len, self._topics.values()))} queues>"
+
+    def __iter__(self) -> Iterator[ConsumeQueue]:
+        for queues in self._topics.values():
+            yield from queues.values()
+
+    # Queues.
+
+    def queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        """Return a queue; None if nothing was ever appended to it."""
+        queues = self._topics.get(topic)
+        return None if queues is None else queues.get(queue_id)
+
+    def topics(self) -> list[str]:
+        """Return the topics that have queues, sorted."""
+        return sorted(self._topics)
+
+    def queues_of(self, topic: str) -> list[ConsumeQueue]:
+        """Return the queues of a topic by their ids; none if it is unknown."""
+        return [queue for _, queue in sorted(self._topics.get(topic, {}).items())]
+
+    # Writing.
+
+    def append(self, entry: Dispatched) -> bool:
+        """Buffer the queue entry of a record; return False if its queue has it already.
+
+        The caller calls :meth:`write` soon, and leaves out records that have no queue entry.
+
+        Raises:
+            StoreDamaged: entries of the queue are missing before this one; nothing was changed.
+            InvalidTopic: the topic can't be the name of a directory.
+
+        """
+        try:
+            queue = self._topics[entry.topic][entry.queue_id]
+        except KeyError:
+            queue = self._create(entry.topic, entry.queue_id)
+        return queue.append(entry)
+
+    def write(self) -> None:
+        """Write all that is buffered: one call of the disk for each queue, two at a file's end.
+
+        Raises:
+            DiskFailed: what was not written is still buffered, and this may be called again.
+
+        """
+        backlog = self._backlog
+        while backlog:
+            backlog[-1].write()
+            backlog.pop()
+
+    def take_unsynced(self, least_pages: int = 0) -> Unsynced:
+        """Return what was written and not synced yet; ``Unsynced.sync`` may run on a worker.
+
+        Files with fewer than ``least_pages`` pages of 4 KiB to sync are left for later.
+        """
+        return self._files.take_unsynced(least_pages * _PAGE)
+
+    def sync(self, least_pages: int = 0) -> None:
+        """Return when what was written is on the disk, except where less than that is new."""
+        self.take_unsynced(least_pages).sync(self._files.disk)
+
+    def close(self) -> None:
+        """Close the files; what was not written is lost."""
+        self._files.close()
+
+    # Start.
+
+    def load(self) -> None:
+        """Find all queues. What is not ``<topic>/<number>/`` is none, and left alone.
+
+        Raises:
+            StoreDamaged: a file of a queue has another length or name, or one is missing.
+
+        """
+        disk = self._files.disk
+        for topic in disk.list(self._directory):
+            for name in disk.list(f"{self._directory}/{topic}") if self._is_topic(topic) else ():
+                path = f"{self._directory}/{topic}/{name}"
+                is_number = name.isascii() and name.isdecimal() and str(int(name)) == name
+                if is_number and disk.is_directory(path):
+                    self._create(topic, int(name)).load()
+
+    def recover(self) -> int:
+        """Find where each queue ends; return the highest record end they know, -1 if none.
+
+        The caller calls :meth:`load` first; then :meth:`truncate` with the end of the commit log,
+        and :meth:`correct_min_offsets` with its start.
+        """
+        for queue in self:
+            queue.recover()
+        return max((queue.record_end for queue in self), default=-1)
+
+    def truncate(self, commit_log_end: int) -> None:
+        """Drop the entries of records that begin at the end of the commit log or behind it."""
+        for queue in self:
+            queue.truncate(commit_log_end)
+
+    def correct_min_offsets(self, commit_log_start: int) -> None:
+        """Set each queue's ``min_offset`` to its first entry that is still in the commit log."""
+        for queue in self:
+            queue.correct_min_offset(commit_log_start)
+
+    # The end of old files.
+
+    def clean(self, commit_log_start: int) -> list[str]:
+        """Remove files whose records are gone, never a queue's last; return their paths."""
+        return [path for queue in self for path in queue.clean(commit_log_start)]
+
+    def delete_topic(self, topic: str) -> None:
+        """Remove all queues of a topic with their files and directories."""
+        disk = self._files.disk
+        for queue_id, queue in self._topics.pop(topic, {}).items():
+            queue.remove()
+            path = f"{self._directory}/{topic}/{queue_id}"
+            if disk.exists(path) and not disk.list(path):
+                disk.remove_directory(path)
+        path = f"{self._directory}/{topic}"
+        if disk.exists(path) and not disk.list(path):
+            disk.remove_directory(path)
+
+    def _create(self, topic: str, queue_id: int) -> ConsumeQueue:
+        if not topic or topic in (".", "..") or "/" in topic or "\x00" in topic or queue_id < 0:
+            raise InvalidTopic(
+                f"queue {queue_id} of a topic of {len(topic)} characters can't be a directory: "
+                "the topic is empty, holds a / or a 0, or the id is negative",
+                field="topic",
+                length=len(topic),
+            )
+        queue = ConsumeQueue(
+            topic,
+            queue_id,
+            QueueFiles(
+                self._files, f"{self._directory}/{topic}/{queue_id}", self._per_file * ENTRY_SIZE
+            ),
+            entries_per_file=self._per_file,
+            backlog=self._backlog,
+        )
+        self._topics.setdefault(topic, {})[queue_id] = queue
+        return queue
+
+    def _is_topic(self, name: str) -> bool:
+        return self._files.disk.is_directory(f"{self._directory}/{name}")

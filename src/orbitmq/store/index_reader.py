@@ -1,0 +1,148 @@
+"""The key index, read-only: where in the log the records with a key may lie.
+
+A file doesn't say how many slots it has, and a reader is told no settings. But the last bytes
+written to a file are those of its last entry, and the entries fill the file up to its end: the two
+leave one place where the entries can begin, and the slot of the last entry tells whether it is so.
+"""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from orbitmq.store.damage import Damage
+from orbitmq.store.disk import Disk
+from orbitmq.store.layout import INDEX, INDEX_ENTRY, INDEX_HEADER, INDEX_SLOT, key_hash
+from orbitmq.store.log_rows import written_end
+from orbitmq.store.segment_chain import path_join
+from orbitmq.store.stream_files import StreamFile, map_file
+
+__all__ = ["IndexFile", "IndexHeader", "index_files"]
+
+# Java's defaults, tried first: 5 million slots, 20 million entries.
+_DEFAULT_SLOTS: Final = 5_000_000
+_DEFAULT_SIZE: Final = 420_000_040
+
+
+class IndexHeader(NamedTuple):
+    """The first 40 bytes of an index file."""
+
+    begin_timestamp_ms: int
+    end_timestamp_ms: int
+    begin_offset: int
+    end_offset: int
+    used_slots: int
+    next_number: int
+
+
+class IndexFile:
+    """One file of the key index. An empty one has no entries; a broken one says so in ``fault``."""
+
+    def __init__(self, name: str, view: memoryview) -> None:
+        self.where = f"{INDEX}/{name}"
+        self._view = view
+        self.header = IndexHeader(*INDEX_HEADER.unpack_from(bytes(view[:40]).ljust(40, b"\0")))
+        self.slots = self._find_slots()
+
+    def __repr__(self) -> str:
+        return f"<IndexFile {self.where} of {self.count} entries>"
+
+    @property
+    def count(self) -> int:
+        """How many entries it has."""
+        return max(0, self.header.next_number - 1)
+
+    @property
+    def fault(self) -> Damage | None:
+        """What is wrong with it as a whole, None if nothing is."""
+        header = self.header
+        if len(self._view) < INDEX_HEADER.size:
+            reason = f"{len(self._view)} bytes are too few for a header"
+        elif not self.count:
+            return None
+        elif self.slots is None:
+            reason = f"its header counts {self.count} entries, and the file doesn't hold them so"
+        elif header.begin_offset > header.end_offset or header.begin_offset < 0:
+            reason = (
+                f"its header says that it covers bytes {header.begin_offset} to "
+                f"{header.end_offset} of the log"
+            )
+        elif not 0 <= header.used_slots <= min(self.slots, self.count):
+            reason = f"its header says that {header.used_slots} of {self.slots} slots are in use"
+        else:
+            return None
+        return Damage(0, reason, len(self._view), where=self.where)
+
+    def covers(self, begin_ms: int, end_ms: int) -> bool:
+        """Return whether records stored from one time on and before another may be in it."""
+        return self.header.begin_timestamp_ms < end_ms and begin_ms <= self.header.end_timestamp_ms
+
+    def find(self, key: str) -> Iterator[int]:
+        """Yield the log offsets of records that may have the key, the newest first.
+
+        ``key`` is the text that was indexed, topic included: :func:`layout.index_key`. Other keys
+        may have the same hash, so the caller has to look at the records. They have their times,
+        too: that of an entry is in whole seconds, and too late in the first one of a file whose
+        predecessor was full (Java's IndexFile counts it from the end of that file).
+        """
+        if self.slots is None:
+            return
+        wanted = key_hash(key)
+        (number,) = INDEX_SLOT.unpack_from(self._view, self._slot_at(wanted % self.slots))
+        left = self.count  # a damaged chain may run in a circle; no chain has more entries
+        while 0 < number <= self.count and left:
+            hash_, offset, _, previous = self._entry(number)
+            if hash_ == wanted:
+                yield offset
+            number, left = previous, left - 1
+
+    def _find_slots(self) -> int | None:
+        if not self.count:
+            return None
+        size = len(self._view)
+        if size == _DEFAULT_SIZE and self._fits(_DEFAULT_SLOTS, self.count):
+            return _DEFAULT_SLOTS
+        written = written_end(self._view, INDEX_HEADER.size)
+        # A crash may leave an entry behind those that the header counts.
+        for number in (self.count, self.count + 1):
+            # The last byte written lies in that entry, and whole entries follow up to the end.
+            latest = written - 1 - number * INDEX_ENTRY.size
+            entries_at = latest - (latest - size) % INDEX_ENTRY.size
+            slots, odd = divmod(entries_at - INDEX_HEADER.size, INDEX_SLOT.size)
+            if not odd and self._fits(slots, number):
+                return slots
+        return None
+
+    def _fits(self, slots: int, number: int) -> bool:
+        """Return whether with so many slots the last entry is the newest of its slot."""
+        end = INDEX_HEADER.size + slots * INDEX_SLOT.size + (number + 1) * INDEX_ENTRY.size
+        if slots <= 0 or end > len(self._view):
+            return False
+        hash_ = INDEX_ENTRY.unpack_from(self._view, end - INDEX_ENTRY.size)[0]
+        newest = INDEX_SLOT.unpack_from(self._view, self._slot_at(hash_ % slots))[0]
+        return bool(newest == number)
+
+    def _entry(self, number: int) -> tuple[int, int, int, int]:
+        assert self.slots is not None
+        at = self._slot_at(self.slots) + number * INDEX_ENTRY.size
+        hash_, offset, seconds, previous = INDEX_ENTRY.unpack_from(self._view, at)
+        return hash_, offset, seconds, previous
+
+    @staticmethod
+    def _slot_at(slot: int) -> int:
+        return INDEX_HEADER.size + slot * INDEX_SLOT.size
+
+
+def index_files(disk: Disk, directory: str) -> Iterator[IndexFile]:
+    """Yield the index files of a store directory, the newest first: their names are times.
+
+    Raises:
+        DiskFailed: one can't be opened.
+
+    """
+    folder = path_join(directory, INDEX)
+    for name in reversed(disk.list(folder)):
+        path = path_join(folder, name)
+        if not (name.isascii() and name.isdecimal()) or disk.is_directory(path):
+            continue
+        view = map_file(disk, StreamFile(path, 0, disk.size(path)))
+        if view is not None:
+            yield IndexFile(name, view)

@@ -1,0 +1,168 @@
+"""What is in a store: totals for each queue, times, disk use, and places that can't be read."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from orbitmq.store.columns import numbers
+from orbitmq.store.damage import Damage
+from orbitmq.store.layout import COMMIT_LOG, CONSUME_QUEUE, INDEX
+from orbitmq.store.log_rows import Block, view_of
+from orbitmq.store.reader import QueueName, StoreReader
+from orbitmq.store.segment_chain import path_join
+
+__all__ = ["MOST_DAMAGES", "DamageList", "DiskUse", "Progress", "QueueTotals", "Summary", "inspect"]
+
+# A store of which nothing can be read could have a damaged place in every page.
+MOST_DAMAGES = 1000
+
+Progress = Callable[[int, int], None]
+"""Called now and then with the work done and all of it, in bytes."""
+
+
+class DamageList:
+    """The first places reported, and how many of all are not harmless."""
+
+    def __init__(self) -> None:
+        self.kept: list[Damage] = []
+        self.count = 0
+
+    def add(self, damage: Damage) -> None:
+        """Count a place, and keep it unless there are too many; for use as ``on_damage``."""
+        self.count += not damage.harmless
+        if len(self.kept) < MOST_DAMAGES:
+            self.kept.append(damage)
+
+
+class QueueTotals(msgspec.Struct, kw_only=True):
+    """What the log has of one queue; offsets are those of its consume queue."""
+
+    topic: str
+    queue_id: int
+    messages: int = 0
+    bytes: int = 0
+    first_stored_ms: int | None = None
+    last_stored_ms: int | None = None
+    min_offset: int = 0
+    max_offset: int = 0
+
+
+class DiskUse(msgspec.Struct, frozen=True):
+    """The files below one part of the store, and their lengths together."""
+
+    files: int
+    bytes: int
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """All that :func:`inspect` found."""
+
+    directory: str
+    stopped_cleanly: bool
+    """False while a broker has the store open, and after a crash."""
+    log_start: int
+    log_end: int
+    messages: int
+    bytes: int
+    first_stored_ms: int | None
+    last_stored_ms: int | None
+    queues: list[QueueTotals]
+    disk: dict[str, DiskUse]
+    damage_count: int
+    damages: list[Damage]
+    """The first of them, and harmless ones, :data:`MOST_DAMAGES` at most."""
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether a place can't be read that should be."""
+        return self.damage_count > 0
+
+
+def inspect(reader: StoreReader, progress: Progress | None = None) -> Summary:
+    """Return what is in a store; checksums are not looked at.
+
+    Raises:
+        DiskFailed: a file can't be opened.
+
+    """
+    segments = reader.segments
+    log_start = segments[0].base if segments else 0
+    total = segments[-1].end - log_start if segments else 0
+    damages = DamageList()
+    totals: dict[tuple[bytes, int], QueueTotals] = {}
+    log_end = log_start
+    for block in reader.blocks(
+        on_damage=damages.add, progress=progress and (lambda done: progress(done, total))
+    ):
+        _add(totals, block)
+        last = view_of(block.buffer, block.rows[-1])
+        log_end = last.commit_log_offset + last.size
+    queues = _with_offsets(reader, totals)
+    if progress is not None:
+        progress(total, total)
+    return Summary(
+        directory=reader.directory,
+        stopped_cleanly=not reader.has_abort_file,
+        log_start=log_start,
+        log_end=log_end,
+        messages=sum(queue.messages for queue in queues),
+        bytes=sum(queue.bytes for queue in queues),
+        first_stored_ms=min((q.first_stored_ms for q in queues if q.first_stored_ms), default=None),
+        last_stored_ms=max((q.last_stored_ms for q in queues if q.last_stored_ms), default=None),
+        queues=queues,
+        disk=_disk_use(reader),
+        damage_count=damages.count,
+        damages=damages.kept,
+    )
+
+
+def _add(totals: dict[tuple[bytes, int], QueueTotals], block: Block) -> None:
+    buffer = block.buffer
+    ids, times = numbers(block, "queue_id"), numbers(block, "store_timestamp_ms")
+    for row, queue_id, stored_ms in zip(block.rows, ids, times, strict=True):
+        name = bytes(buffer[row[4] : row[5]]), queue_id
+        queue = totals.get(name)
+        if queue is None:
+            queue = totals[name] = QueueTotals(
+                topic=str(name[0], "utf-8", "replace"), queue_id=name[1], first_stored_ms=stored_ms
+            )
+        queue.messages += 1
+        queue.bytes += row[1] - row[0]
+        queue.last_stored_ms = stored_ms  # the log is in the order of time
+
+
+def _with_offsets(
+    reader: StoreReader, totals: dict[tuple[bytes, int], QueueTotals]
+) -> list[QueueTotals]:
+    """Return the totals of all queues, with their bounds, by topic and number."""
+    queues = {QueueName(queue.topic, queue.queue_id): queue for queue in totals.values()}
+    for name in reader.queues():
+        queue = queues.setdefault(name, QueueTotals(topic=name.topic, queue_id=name.queue_id))
+        found = reader.queue(*name)
+        queue.min_offset, queue.max_offset = found.min_offset, found.max_offset
+    return [queues[name] for name in sorted(queues)]
+
+
+def _disk_use(reader: StoreReader) -> dict[str, DiskUse]:
+    parts = {name: _below(reader, name) for name in (COMMIT_LOG, CONSUME_QUEUE, INDEX)}
+    everything = _below(reader, "")
+    parts["other"] = DiskUse(
+        everything.files - sum(part.files for part in parts.values()),
+        everything.bytes - sum(part.bytes for part in parts.values()),
+    )
+    return parts
+
+
+def _below(reader: StoreReader, name: str) -> DiskUse:
+    files = size = 0
+    waiting = [path_join(reader.directory, name) if name else reader.directory]
+    while waiting:
+        folder = waiting.pop()
+        for child in reader.disk.list(folder):
+            path = path_join(folder, child)
+            if reader.disk.is_directory(path):
+                waiting.append(path)
+            elif reader.disk.exists(path):
+                files += 1
+                size += reader.disk.size(path)
+    return DiskUse(files, size)

@@ -1,0 +1,74 @@
+"""What a store directory holds, by name, and the layout of a key index file.
+
+Numbers are big-endian and signed, as everywhere in a store.
+"""
+
+import struct
+from typing import Final
+
+from orbitmq.message.tags import java_hash
+
+__all__ = [
+    "ABORT",
+    "CHECKPOINT",
+    "COMMIT_LOG",
+    "CONSUME_QUEUE",
+    "EXT_ADDRESS_LIMIT",
+    "INDEX",
+    "INDEX_ENTRY",
+    "INDEX_HEADER",
+    "INDEX_SLOT",
+    "index_key",
+    "key_hash",
+]
+
+# What a store directory holds.
+COMMIT_LOG: Final = "commitlog"
+CONSUME_QUEUE: Final = "consumequeue"
+INDEX: Final = "index"
+CHECKPOINT: Final = "checkpoint"
+ABORT: Final = "abort"  # there while a broker runs, and after a crash
+
+# A tags code below is an address in consumequeue_ext (Java's ConsumeQueueExt.MAX_ADDR).
+EXT_ADDRESS_LIMIT: Final = -(1 << 31)
+
+# A file of the key index: header, slots, entries. Nothing in it says how many slots there are.
+INDEX_HEADER: Final = struct.Struct(
+    ">q"  # store timestamp of the first entry's record, ms
+    "q"  # store timestamp of the last entry's record, ms
+    "q"  # commit log offset of the first entry's record
+    "q"  # commit log offset of the last entry's record
+    "i"  # slots in use
+    "i"  # number of the next entry; the first is 1, so an empty file says 1 (or 0, unwritten)
+)
+assert INDEX_HEADER.size == 40
+
+INDEX_SLOT: Final = struct.Struct(">i")  # number of the newest entry of the slot, 0 for none
+assert INDEX_SLOT.size == 4
+
+INDEX_ENTRY: Final = struct.Struct(
+    ">i"  # hash of the key
+    "q"  # commit log offset of the record
+    "i"  # seconds from the header's first timestamp to the record's
+    "i"  # number of the entry before it in the slot, 0 for none
+)
+assert INDEX_ENTRY.size == 20
+
+
+def index_key(topic: str, key: str) -> str:
+    """Return the text that a key is indexed by.
+
+    >>> index_key("orders", "o-42")
+    'orders#o-42'
+    """
+    return f"{topic}#{key}"
+
+
+def key_hash(text: str) -> int:
+    """Return the hash an index entry holds: Java's, without a sign; the one without a twin is 0.
+
+    >>> key_hash("orders#o-42"), key_hash("polygenelubricants")
+    (1823211654, 0)
+    """
+    unsigned = abs(java_hash(text))
+    return 0 if unsigned >> 31 else unsigned

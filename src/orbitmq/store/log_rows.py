@@ -1,0 +1,188 @@
+"""The innermost loop of every scan: sound records of a buffer, a block at a time.
+
+A row is a plain tuple and not a class, because this runs once for every record of a store.
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import Final, NamedTuple, TypeAlias
+
+from orbitmq.message.record import (
+    BLANK_SIZE,
+    HEADS,
+    HOSTS_SHIFT,
+    INT,
+    LEAST_SIZE,
+    MAGIC_BLANK,
+    SIZE_AND_MAGIC,
+    Version,
+)
+from orbitmq.message.record_view import RecordView
+
+__all__ = [
+    "Block",
+    "Row",
+    "is_blank",
+    "next_sound",
+    "sound_row",
+    "sound_rows",
+    "view_of",
+    "written_end",
+]
+
+# Where in the buffer the record begins and ends, its body begins and ends, its topic begins and
+# ends. The properties begin two bytes behind the topic, and end with the record.
+Row: TypeAlias = tuple[int, int, int, int, int, int]
+
+# What has to be looked at to know that a record is sound: a quarter of the head, in one unpack.
+_CHECKED: Final = struct.Struct(
+    ">i"  # size
+    "I"  # magic
+    "20x"
+    "q"  # 28: commit log offset
+    "i"  # 36: sys flag
+    "44x"
+    "i"  # 84: body length, if both hosts have IPv4 addresses
+)
+assert _CHECKED.size == HEADS[0].size
+
+_V1, _V2 = Version.V1.value, Version.V2.value
+_LONGEST_V1_TOPIC = 127
+_LONGEST_TEXT = 32767
+_HOSTS = 3 << HOSTS_SHIFT
+_IPV4_HEAD = HEADS[0].size
+_LEAST_BEHIND_BODY = 3  # the length of the topic, in one byte, and that of the properties
+
+# What both magics begin with; they differ in the last byte.
+_MAGIC_START = _V1.to_bytes(4)[:3]
+assert _V2.to_bytes(4).startswith(_MAGIC_START)
+_MAGIC_AT = 4
+_BLANK_MAGIC = MAGIC_BLANK.to_bytes(4)
+_SEARCHED_AT_ONCE = 1 << 20
+_ZEROS = bytes(_SEARCHED_AT_ONCE)
+
+
+class Block(NamedTuple):
+    """Some records that follow each other, and the bytes they lie in."""
+
+    buffer: memoryview
+    rows: list[Row]
+
+
+def sound_rows(
+    buffer: memoryview, base: int, position: int, stop: int, limit: int
+) -> tuple[list[Row], int]:
+    """Return up to ``limit`` sound records from ``position`` on, and where the next would begin.
+
+    Sound is a record whose size is the sum of its parts and that says itself where in the log it
+    lies: ``base`` and its place in the buffer. No record that begins at ``stop`` or later is
+    looked at. Fewer than ``limit`` mean that the last place is the stop, or no sound record.
+    """
+    rows: list[Row] = []
+    append = rows.append
+    unpack = _CHECKED.unpack_from
+    length = len(buffer)
+    stop = min(stop, length - LEAST_SIZE + 1)
+    while position < stop and len(rows) < limit:
+        size, magic, offset, sys_flag, body_length = unpack(buffer, position)
+        end = position + size
+        body_start = position + _IPV4_HEAD
+        if sys_flag & _HOSTS:
+            body_start = position + HEADS[sys_flag >> HOSTS_SHIFT & 3].size
+            if body_start > length:
+                break
+            (body_length,) = INT.unpack_from(buffer, body_start - INT.size)
+        body_end = body_start + body_length
+        if (
+            offset != base + position
+            or body_length < 0
+            or end > length
+            or body_end + _LEAST_BEHIND_BODY > end
+        ):
+            break
+        if magic == _V1:
+            topic_start = body_end + 1
+            topic_end = topic_start + buffer[body_end]
+            if topic_end - topic_start > _LONGEST_V1_TOPIC:
+                break
+        elif magic == _V2:
+            topic_start = body_end + 2
+            topic_end = topic_start + (buffer[body_end] << 8 | buffer[body_end + 1])
+            if topic_end - topic_start > _LONGEST_TEXT:
+                break
+        else:
+            break
+        properties_length = end - topic_end - 2
+        if (
+            not 0 <= properties_length <= _LONGEST_TEXT
+            or (buffer[topic_end] << 8 | buffer[topic_end + 1]) != properties_length
+        ):
+            break
+        append((position, end, body_start, body_end, topic_start, topic_end))
+        position = end
+    return rows, position
+
+
+def sound_row(buffer: memoryview, base: int, position: int) -> Row | None:
+    """Return the record that begins at ``position``, None if no sound one does."""
+    if position < 0:
+        return None
+    rows, _ = sound_rows(buffer, base, position, position + 1, 1)
+    return rows[0] if rows else None
+
+
+def view_of(buffer: memoryview, row: Row) -> RecordView:
+    """Return the record of a row as a view."""
+    return RecordView(buffer, row[0], row[1] - row[0])
+
+
+def is_blank(buffer: memoryview, position: int) -> bool:
+    """Return whether the blank that ends a segment begins at ``position``."""
+    left = len(buffer) - position
+    return left >= BLANK_SIZE and SIZE_AND_MAGIC.unpack_from(buffer, position) == (
+        left,
+        MAGIC_BLANK,
+    )
+
+
+def next_sound(buffer: memoryview, base: int, position: int, stop: int) -> int | None:
+    """Return where the next sound record, or the blank at the end, begins; None if none does.
+
+    Bytes from ``stop`` on are known to be zeros.
+    """
+    for magic_at in _magics(buffer, position + _MAGIC_AT, stop):
+        start = magic_at - _MAGIC_AT
+        if sound_row(buffer, base, start) or is_blank(buffer, start):
+            return start
+    return None
+
+
+def written_end(buffer: memoryview, position: int) -> int:
+    """Return where the zeros begin that fill the rest of the buffer, ``position`` at least."""
+    end = len(buffer)
+    while end > position:
+        begin = max(position, end - _SEARCHED_AT_ONCE)
+        part = bytes(buffer[begin:end])
+        # Comparing is ten times as fast as stripping, and a gigabyte may have to be looked at.
+        if part != _ZEROS[: end - begin]:
+            return begin + len(part.rstrip(b"\0"))
+        end = begin
+    return position
+
+
+def _magics(buffer: memoryview, position: int, stop: int) -> Iterator[int]:
+    """Yield, in order, where the magic of a record or of a blank begins."""
+    overlap = len(_BLANK_MAGIC) - 1
+    while position < stop:
+        # A copy of a part: a view can't be searched.
+        part = bytes(buffer[position : position + _SEARCHED_AT_ONCE + overlap])
+        for found in sorted({*_finds(part, _MAGIC_START), *_finds(part, _BLANK_MAGIC)}):
+            yield position + found
+        position += _SEARCHED_AT_ONCE
+
+
+def _finds(part: bytes, wanted: bytes) -> Iterator[int]:
+    found = part.find(wanted, 0)
+    while 0 <= found < _SEARCHED_AT_ONCE:
+        yield found
+        found = part.find(wanted, found + 1)

@@ -1,0 +1,504 @@
+"""A store directory in use: everything below it, wired together.
+
+::
+
+    append ──▶ commit log ──▶ (flushed, in SYNC_FLUSH) ──▶ consume queues, key index ──▶ listeners
+                   │
+                   └──▶ flusher ──▶ whoever waits for the disk
+
+One thread owns a store. It appends a turn's messages at once, asks to be told of their durability,
+and lets the clock in by ``tick``. Workers only sync; they reach the owner through ``post``.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from orbitmq.clock import Clock, SystemClock, local_stamp
+from orbitmq.errors import StoreDamaged, StoreError
+from orbitmq.message.names import LMQ_PREFIX
+from orbitmq.message.record import LEAST_SIZE
+from orbitmq.message.record_view import RecordView
+from orbitmq.store.checkpoint import AbortMarker, Checkpoint, StoreLock
+from orbitmq.store.commit_log import Appended, CommitLog
+from orbitmq.store.consume_queue import Boundary, ConsumeQueue
+from orbitmq.store.consume_queues import ConsumeQueues
+from orbitmq.store.damage import Damage
+from orbitmq.store.disk import Disk, RealDisk
+from orbitmq.store.dispatch import Dispatched, Dispatcher
+from orbitmq.store.flush import Flusher, Post
+from orbitmq.store.key_index import KeyIndex
+from orbitmq.store.mending import mend_queues, mend_stream
+from orbitmq.store.open_files import Unsynced
+from orbitmq.store.put import Incoming, PutResult, PutStatus
+from orbitmq.store.queue_entry import ENTRY_SIZE, QueueEntry
+from orbitmq.store.recovery import RecoveryWalk, first_store_ms, zero_behind
+from orbitmq.store.retention import AgedFile, Retention
+from orbitmq.store.segment_chain import SegmentChain, path_join
+from orbitmq.store.settings import FlushMode, StoreSettings, delay_levels
+from orbitmq.threads import ThreadWorkers, Workers
+
+__all__ = ["MessageStore"]
+
+log = logging.getLogger("orbitmq.store")
+
+_WRITE_EVERY = 4096
+"""Entries that recovery buffers before it writes them."""
+_CHECKPOINT_MS = 1_000
+_CLEAN_MS = 10_000
+_HOUR = slice(8, 10)  # in yyyyMMddHHmmssSSS
+
+
+class MessageStore:
+    """Keeps messages in a directory that is RocketMQ's.
+
+    Args:
+        directory: the root of the store; made if it is absent.
+        settings: how it keeps, flushes and reads.
+        post: has a function called by the owner's thread, soon. Without it flushes are told of
+            inside the worker's thread, which only a test that has no threads can use.
+        pid: written into the abort file, for people.
+        disk, clock, workers: what it stands on.
+
+    ``open`` it before use, ``close`` it in the end.
+
+    """
+
+    def __init__(
+        self,
+        directory: str,
+        settings: StoreSettings | None = None,
+        *,
+        post: Post = lambda call: call(),
+        pid: int = 0,
+        disk: Disk | None = None,
+        clock: Clock | None = None,
+        workers: Workers | None = None,
+    ) -> None:
+        self.directory = directory
+        self.settings = settings or StoreSettings()
+        self._pid = pid
+        self._disk = disk or RealDisk()
+        self._clock = clock or SystemClock()
+        # Two: the queues' files may be many, and the log's must not wait for them.
+        self._workers = workers or ThreadWorkers(2, name="store flush")
+        self._post = post
+        self._chain = SegmentChain(self._disk, self._path("commitlog"), self.settings.segment_bytes)
+        self.queues = ConsumeQueues(
+            self._disk,
+            self._path("consumequeue"),
+            entries_per_file=self.settings.queue_file_entries,
+        )
+        self.index = KeyIndex(
+            self._disk,
+            self._path("index"),
+            slots=self.settings.index_slots,
+            entries=self.settings.index_entries,
+            file_name=lambda: local_stamp(self._clock.now_ms()),
+        )
+        self.log = CommitLog(self._chain, self.settings, self._next_queue_offset)
+        self._flusher = Flusher(self._chain, self.settings, self._workers, post)
+        self._flusher.on_flushed = self._dispatch_flushed
+        self._dispatcher = Dispatcher(delay_levels(self.settings.message_delay_level))
+        self._undispatched: deque[Appended] = deque()
+        self._lock: StoreLock | None = None
+        self._abort = AbortMarker(self._disk, self._path("abort"))
+        self._checkpoint: Checkpoint | None = None
+        self._checkpoint_at_ms = 0
+        self._queues_synced_at_ms = 0
+        self._syncing_queues = False
+        self._cleaned_at_ms = 0
+        self._disk_full = False
+        self._dispatch_failure: StoreError | None = None
+        self._retention = Retention(self.settings)
+        # Up to where the log had grown when the last record of a turn was stored, oldest first.
+        self._store_times: deque[tuple[int, int]] = deque()
+        self._flushed_store_ms = 0
+        self._dispatched_store_ms = 0
+        self._queues_store_ms = 0
+        self._index_store_ms = 0
+        self.damages: list[Damage] = []
+        """Places that the last recovery could not read."""
+        self.on_arrival: Callable[[Dispatched], None] = lambda _entry: None
+        """Called by the owner for each message that consumers can see from now on."""
+
+    def __repr__(self) -> str:
+        return f"<MessageStore {self.directory} {self.log.first_offset}..{self.log.end}>"
+
+    # Life
+
+    def open(self, progress: Callable[[int, int], None] = lambda _done, _total: None) -> None:
+        """Take the directory over: lock it, recover it, and begin to write.
+
+        Raises:
+            StoreLocked: another process uses it.
+            StoreDamaged: its files contradict each other; the message says what to do.
+            DiskFailed: a file can't be read or made.
+
+        """
+        self._lock = StoreLock(self._disk, self.directory)
+        try:
+            crashed = self._abort.is_present
+            self._checkpoint = Checkpoint(self._disk, self._path("checkpoint"))
+            if crashed:
+                self._mend()
+            self._chain.load()
+            self.queues.load()
+            if self.settings.index_enabled:
+                checkpoint_ms = self._checkpoint.values.index_ms
+                self.index.load(clean_stop=not crashed, checkpoint_ms=checkpoint_ms)
+            self._abort.create(str(self._pid))
+            self._recover(crashed, progress)
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def close(self) -> None:
+        """Flush and dispatch everything, and give the directory back.
+
+        After a failure of the disk the abort marker stays, so that the next start looks closely.
+
+        Raises:
+            StoreError: the disk failed; the directory is given back all the same.
+
+        """
+        try:
+            self._flusher.flush_all(self.log.end)
+            self.queues.write()
+            self.queues.sync()
+            self.index.sync()
+            self._queues_store_ms = self._dispatched_store_ms
+            self._write_checkpoint()
+            self._remove_unused_segment()
+            if not self._undispatched and self._dispatch_failure is None:
+                self._abort.remove()
+        finally:
+            self._workers.close()
+            self.queues.close()
+            self.index.close()
+            self._chain.close()
+            if self._checkpoint is not None:
+                self._checkpoint.close()
+            if self._lock is not None:
+                self._lock.release()
+
+    # Writing
+
+    def append(self, messages: Sequence[Incoming]) -> list[PutResult]:
+        """Store the messages of one turn; return what became of each, in order.
+
+        They are in the log when this returns; ``when_durable`` tells when they are on the disk.
+        """
+        if reason := self._why_not_writable():
+            refusal = PutResult(status=PutStatus.SERVICE_NOT_AVAILABLE, remark=reason)
+            return [refusal for _ in messages]
+        results, appended = self.log.append(messages, self._clock.now_ms())
+        if appended:
+            self._undispatched.extend(appended)
+            self._store_times.append((self.log.end, self.log.last_store_ms))
+        if self.settings.flush_mode is FlushMode.ASYNC:
+            self._dispatch(self.log.end)
+        return results
+
+    def when_durable(self, end: int, told: Callable[[bool], None]) -> None:
+        """Have ``told`` called with True once all of the log before ``end`` is on the disk.
+
+        It is called with False if that fails or takes too long. Call ``flush_soon`` after the
+        last one of a turn.
+        """
+        self._flusher.wait_for(end, self._clock.now_ms(), told)
+
+    def flush_soon(self) -> None:
+        """Begin to flush for those who wait, unless a flush is under way."""
+        self._flusher.appended(self.log.end)
+
+    def tick(self) -> None:
+        """Do what is due by the clock; call it every hundred milliseconds or so."""
+        now_ms = self._clock.now_ms()
+        self._flusher.tick(self.log.end, now_ms)
+        if now_ms - self._queues_synced_at_ms >= self.settings.queue_flush_thorough_interval_ms:
+            self._queues_synced_at_ms = now_ms
+            self._sync_queues()
+        if now_ms - self._cleaned_at_ms >= _CLEAN_MS:
+            self._cleaned_at_ms = now_ms
+            self.clean()
+        if now_ms - self._checkpoint_at_ms >= _CHECKPOINT_MS:
+            self._checkpoint_at_ms = now_ms
+            self._write_checkpoint()
+
+    def clean(self, *, asked: bool = False) -> list[int]:
+        """Remove the oldest files of the log that may go; return where they began.
+
+        Queues and index follow. Views that somebody still holds stay readable.
+
+        Args:
+            asked: whether an operator wants it done now, whatever the hour.
+
+        """
+        used = self._disk.usage(self.directory).ratio
+        if self._retention.is_full(used) is not self._disk_full:
+            self._disk_full = not self._disk_full
+            goes = "stops" if self._disk_full else "goes on"
+            log.warning("the disk is %.0f %% full: writing %s", used * 100, goes)
+        now_ms = self._clock.now_ms()
+        files = [
+            AgedFile(segment.base, self._disk.modified_ms(segment.file.path))
+            for segment in self._chain.segments
+            if segment.end <= self._flusher.flushed or segment is self._chain.last
+        ]
+        hour = local_stamp(now_ms)[_HOUR]
+        count = self._retention.expired(files, now_ms=now_ms, hour=hour, used=used, asked=asked)
+        removed = [self._chain.remove_first().base for _ in range(count)]
+        if removed:
+            log.info("%d files of the log were removed, up to %d", count, self.log.first_offset)
+            self.queues.clean(self.log.first_offset)
+            self.index.clean(self.log.first_offset)
+        return removed
+
+    @property
+    def flushed(self) -> int:
+        """Everything before this offset of the log is on the disk."""
+        return self._flusher.flushed
+
+    @property
+    def failure(self) -> StoreError | None:
+        """Why nothing is written any more; None while all is well."""
+        return self._flusher.failure
+
+    # Reading
+
+    def record(self, commit_log_offset: int) -> RecordView | None:
+        """Return the record at an offset of the log; None if none begins there."""
+        head = self.log.view(commit_log_offset, LEAST_SIZE)
+        if head is None:
+            return None
+        size = int.from_bytes(head[:4], "big")
+        view = self.log.view(commit_log_offset, size) if size >= LEAST_SIZE else None
+        if view is None:
+            return None
+        found = RecordView(view, 0, size)
+        return found if found.commit_log_offset == commit_log_offset else None
+
+    def offset_by_time(
+        self, topic: str, queue_id: int, timestamp_ms: int, boundary: Boundary = Boundary.LOWER
+    ) -> int:
+        """Return the queue offset that a moment stands for; 0 for a queue that is not there."""
+        queue = self.queues.queue(topic, queue_id)
+        if queue is None:
+            return 0
+        return queue.offset_by_time(timestamp_ms, boundary, self._store_time_of)
+
+    # Inside
+
+    def _why_not_writable(self) -> str:
+        """Return why nothing can be stored now; empty if it can."""
+        if self._flusher.failure is not None:
+            return f"the disk failed: {self._flusher.failure}"
+        if self._dispatch_failure is not None:
+            return f"queues or index can't be written: {self._dispatch_failure}"
+        return "the disk is full" if self._disk_full else ""
+
+    def _path(self, name: str) -> str:
+        return path_join(self.directory, name)
+
+    def _next_queue_offset(self, topic: str, queue_id: int) -> int:
+        queue = self.queues.queue(topic, queue_id)
+        return 0 if queue is None else queue.max_offset
+
+    def _store_time_of(self, commit_log_offset: int, _size: int) -> int | None:
+        found = self.record(commit_log_offset)
+        return None if found is None else found.store_timestamp_ms
+
+    def _dispatch_flushed(self, end: int) -> None:
+        while self._store_times and self._store_times[0][0] <= end:
+            self._flushed_store_ms = self._store_times.popleft()[1]
+        if self.settings.flush_mode is FlushMode.SYNC:
+            self._dispatch(end)
+
+    def _dispatch(self, end: int) -> None:
+        """Bring queues and index up to an offset of the log, and tell who listens."""
+        arrived: list[Dispatched] = []
+        try:
+            while self._undispatched and self._undispatched[0].offset < end:
+                raw = self._undispatched[0].raw
+                for entry in self._dispatcher.entries(RecordView(memoryview(raw), 0, len(raw))):
+                    if self.settings.index_enabled:
+                        self.index.put(entry)
+                    if entry.in_queue and self.queues.append(entry):
+                        arrived.append(entry)
+                self._undispatched.popleft()
+            self.queues.write()
+        except StoreError as error:
+            # The log has the records; the next start brings queues and index up to it.
+            log.critical("dispatch failed, and the store takes no more writes: %s", error)
+            self._dispatch_failure = error
+        for entry in arrived:
+            self._dispatched_store_ms = entry.store_timestamp_ms
+            self.on_arrival(entry)
+
+    def _mend(self) -> None:
+        settings = self.settings
+        mend_stream(self._disk, self._path("commitlog"), settings.segment_bytes)
+        queue_bytes = settings.queue_file_entries * ENTRY_SIZE
+        mend_queues(self._disk, self._path("consumequeue"), queue_bytes)
+
+    def _recover(self, crashed: bool, progress: Callable[[int, int], None]) -> None:
+        dispatched_end = self.queues.recover()
+        # After a crash the last indexed record may lack keys that stood in the next file.
+        indexed_end = self.index.end_offset
+        if indexed_end and not crashed:
+            indexed_end += 1
+        first = self._first_to_read(crashed, dispatched_end)
+        self.log.end = self._chain.next_base()  # until the walk has found where it really is
+        walk = RecoveryWalk(
+            self._chain,
+            first,
+            cut=crashed,
+            crc_property=self.settings.append_crc,
+            progress=progress,
+        )
+        for count, view in enumerate(walk):
+            for entry in self._dispatcher.entries(view):
+                if entry.in_queue and crashed:
+                    self._cut_unless_known(entry)
+                if self.settings.index_enabled and entry.commit_log_offset >= indexed_end:
+                    self.index.put(entry)
+                if entry.in_queue and (crashed or entry.commit_log_offset >= dispatched_end):
+                    self._requeue(entry)
+            if count % _WRITE_EVERY == 0:
+                self.queues.write()
+        self.damages = walk.damages
+        self._cut(walk.end)
+        self.queues.write()
+        self.log.end = walk.end
+        self.queues.truncate(walk.end)
+        if crashed:
+            self._drop_false_tails()
+        self.queues.correct_min_offsets(self._chain.first_offset)
+        self.log.last_store_ms = walk.last_store_ms
+        now_ms = self._clock.now_ms()
+        # What a killed process wrote may be in memory only: it counts as flushed after this.
+        for segment in self._chain.segments[first:]:
+            segment.file.sync()
+        self._chain.sync_names()
+        self.queues.sync()
+        self._flusher.start_at(walk.end, now_ms)
+        self._flushed_store_ms = self._dispatched_store_ms = walk.last_store_ms
+        self._index_store_ms = self._checkpoint.values.index_ms if self._checkpoint else 0
+        self._queues_store_ms = walk.last_store_ms
+        self._queues_synced_at_ms = now_ms
+
+    def _cut_unless_known(self, entry: Dispatched) -> None:
+        """Drop what a queue has at a record's place, and behind, if it is not that record.
+
+        After a power loss a page of a queue may be there that was never whole.
+        """
+        queue = self.queues.queue(entry.topic, entry.queue_id)
+        known = None if queue is None else queue.entry(entry.queue_offset)
+        if queue is not None and known is not None and known != (
+            entry.commit_log_offset, entry.size, entry.tags_code
+        ):  # fmt: skip
+            queue.cut(entry.queue_offset)
+
+    def _drop_false_tails(self) -> None:
+        """Drop entries at the ends of queues whose records are not in the log."""
+        for queue in self.queues:
+            while queue.max_offset > queue.min_offset:
+                last = queue.max_offset - 1
+                entry = queue.entry(last)
+                if entry is not None and self._holds(queue, last, entry):
+                    break
+                queue.cut(last)
+
+    def _holds(self, queue: ConsumeQueue, offset: int, entry: QueueEntry) -> bool:
+        """Return whether the log holds the record that a queue entry stands for."""
+        view = self.record(entry.commit_log_offset)
+        if view is None or view.size != entry.size:
+            return False
+        if queue.topic.startswith(LMQ_PREFIX):
+            return True  # the record lies in another queue, and names this one in a property
+        filed = view.filed()
+        return (filed.queue_id, filed.queue_offset) == (queue.queue_id, offset)
+
+    def _requeue(self, entry: Dispatched) -> None:
+        try:
+            self.queues.append(entry)
+        except StoreDamaged as error:
+            # The record before it is damaged: consumers go on behind the hole.
+            log.error("%s", error)
+            self.damages.append(Damage(entry.commit_log_offset, str(error), 0, where=error.path))
+
+    def _first_to_read(self, crashed: bool, dispatched_end: int) -> int:
+        """Return the segment from which on the log must be read."""
+        segments = self._chain.segments
+        limit_ms = self._checkpoint.values.recovery_limit_ms if self._checkpoint else 0
+        known_end = dispatched_end
+        if self.settings.index_enabled:
+            known_end = min(known_end, self.index.end_offset)
+        for index in range(len(segments) - 1, 0, -1):
+            stored_ms = first_store_ms(segments[index])
+            if stored_ms is None:
+                continue
+            if segments[index].base <= known_end and (not crashed or stored_ms <= limit_ms):
+                return index
+        return 0
+
+    def _cut(self, end: int) -> None:
+        """Remove what lies behind the end of the log."""
+        while (last := self._chain.last) is not None and last.base > end:
+            log.info("%r lies behind the end of the log: removed", last)
+            self._chain.remove_last()
+        last = self._chain.segment_at(end)
+        if last is not None and (zeroed := zero_behind(last, end)):
+            log.warning("%d bytes behind the end of the log at %d were zeroed", zeroed, end)
+
+    def _sync_queues(self) -> None:
+        """Have a worker sync the queues; only then does the checkpoint speak for them."""
+        if self._syncing_queues or self._flusher.failure is not None:
+            return
+        self._syncing_queues = True
+        covered_ms = self._dispatched_store_ms
+        unsynced = (self.queues.take_unsynced(), self.index.take_unsynced())
+        filled_ms = self.index.filled_timestamp_ms
+        work = self._workers.submit(_sync_all, unsynced, self._disk)
+        work.add_done_callback(
+            lambda done: self._post(
+                lambda: self._queues_synced(covered_ms, filled_ms, done.exception())
+            )
+        )
+
+    def _queues_synced(self, covered_ms: int, filled_ms: int, error: BaseException | None) -> None:
+        self._syncing_queues = False
+        if error is None:
+            self._queues_store_ms = max(self._queues_store_ms, covered_ms)
+            self._index_store_ms = max(self._index_store_ms, filled_ms)
+        elif isinstance(error, StoreError):
+            # The queues can be made again from the log: the checkpoint stays where it was.
+            log.error("the consume queues could not be synced: %s", error)
+        else:
+            raise error
+
+    def _write_checkpoint(self) -> None:
+        if self._checkpoint is None or self._flusher.failure is not None:
+            return
+        values = self._checkpoint.values
+        # An index that knows records which the log may lose would keep their places for ever.
+        index_ms = self._index_store_ms
+        if index_ms > self._flushed_store_ms:
+            index_ms = values.index_ms
+        self._checkpoint.write(
+            values._replace(
+                log_ms=self._flushed_store_ms, queues_ms=self._queues_store_ms, index_ms=index_ms
+            )
+        )
+
+    def _remove_unused_segment(self) -> None:
+        last = self._chain.last
+        if last is not None and last.base >= self.log.end and len(self._chain.segments) > 1:
+            self._chain.remove_last()
+
+
+def _sync_all(unsynced: Sequence[Unsynced], disk: Disk) -> None:
+    """Sync what was written. Runs on a worker."""
+    for one in unsynced:
+        one.sync(disk)

@@ -1,0 +1,159 @@
+"""A stream of bytes in files of one size, each named by the byte it begins with: one queue's files.
+
+There is no open file in here: ``OpenFiles`` has those of all queues.
+"""
+
+from orbitmq.errors import StoreDamaged
+from orbitmq.message.buffer import Buffer
+from orbitmq.store.open_files import OpenFiles
+
+__all__ = ["QueueFiles"]
+
+_NAME_DIGITS = 20
+_CLEARED_AHEAD = 1 << 16
+_ZEROS = bytes(_CLEARED_AHEAD)
+
+
+class QueueFiles:
+    """The files of one directory, which follow each other without a gap.
+
+    Attributes:
+        start: the position where the first file begins.
+        end: the position behind the last file; equal to ``start`` if there is none.
+
+    """
+
+    __slots__ = ("_cleared_to", "_directory", "_files", "_size", "end", "start")
+
+    def __init__(self, files: OpenFiles, directory: str, file_bytes: int) -> None:
+        self._files = files
+        self._directory = directory
+        self._size = file_bytes
+        self.start = 0
+        self.end = 0
+        self._cleared_to = 0
+
+    def __repr__(self) -> str:
+        return f"<QueueFiles {self._directory} {self.start}..{self.end}>"
+
+    def load(self) -> None:
+        """Find the files. Sub-directories are none of them; an empty last file is removed.
+
+        Raises:
+            StoreDamaged: a file has another length or name, or one is missing between others.
+
+        """
+        disk, directory = self._files.disk, self._directory
+        names = [
+            name for name in disk.list(directory) if not disk.is_directory(f"{directory}/{name}")
+        ]
+        # Java's MappedFileQueue too takes it for a file that was just being made.
+        if names and disk.size(f"{directory}/{names[-1]}") == 0:
+            disk.remove(f"{directory}/{names.pop()}")
+        if not names:
+            return
+        self.start = self._checked_start(names[0])
+        self.end = self.start
+        for name in names:
+            if self._checked_start(name) != self.end:
+                raise StoreDamaged(
+                    f"{directory} has no file {self.end:020d}, and {name} comes behind it; remove "
+                    "the directory, it is made again from the commit log",
+                    path=self.path_of(self.end),
+                )
+            self.end += self._size
+
+    def path_of(self, position: int) -> str:
+        """Return the path of the file that holds, or would hold, a position."""
+        return f"{self._directory}/{position - position % self._size:020d}"
+
+    def read(self, position: int, size: int) -> bytes:
+        """Return up to ``size`` bytes; fewer at the end of the file, none outside all files."""
+        if not self.start <= position < self.end:
+            return b""
+        return self._files.read(self.path_of(position), size, position % self._size)
+
+    def write(self, position: int, data: Buffer) -> None:
+        """Write ``data``, one call for each file that it touches; a missing file is made.
+
+        The caller writes into the files there are, or where the next one begins. If there is
+        none, any position will do.
+        """
+        if self.start == self.end:
+            self.start = self.end = position - position % self._size
+        view = memoryview(data)
+        while view:
+            if position >= self.end:
+                self._files.create(self._directory, f"{self.end:020d}", self._size)
+                self.end += self._size
+                self._cleared_to = self.end
+            assert self.start <= position < self.end, (self.start, position, self.end)
+            at = position % self._size
+            part = view[: self._size - at]
+            self._files.write(self.path_of(position), part, at)
+            position += len(part)
+            view = view[len(part) :]
+        if position + _CLEARED_AHEAD > self._cleared_to < self.end:
+            self._cleared_to = max(self._cleared_to, position)
+            self._clear_to(position + 2 * _CLEARED_AHEAD)
+
+    def clear(self, position: int, stale_end: int) -> None:
+        """Make the bytes behind ``position`` 0 in its file: at once as far as ``stale_end``.
+
+        Behind that nobody knows what there is. To read it would take as long as the file is large,
+        for every queue of the store, so it is read and cleared piece by piece, ahead of what is
+        written. A reader stops at zeros and does not come to the rest.
+        """
+        self._cleared_to = max(position, self.start)
+        self._clear_to(max(stale_end, position + _CLEARED_AHEAD))
+
+    def _clear_to(self, position: int) -> None:
+        position = min(position, self.end)
+        while self._cleared_to < position:
+            at = self._cleared_to % self._size
+            size = min(_CLEARED_AHEAD, position - self._cleared_to, self._size - at)
+            path = self.path_of(self._cleared_to)
+            data = self._files.read(path, size, at)
+            # Only what is not 0 yet is written: the rest takes no space, and is to stay so.
+            if data != _ZEROS[: len(data)]:
+                self._files.write(path, _ZEROS[: len(data.rstrip(b"\x00"))], at)
+                # Before anything is written next to it, lest a crash bring it back.
+                self._files.sync(path)
+            self._cleared_to += size
+
+    def remove_behind(self, position: int) -> list[str]:
+        """Remove the files that begin at or behind ``position``, last first; return their paths."""
+        removed = []
+        while self.end > self.start and self.end - self._size >= position:
+            removed.append(self.path_of(self.end - self._size))
+            self._files.remove(removed[-1])
+            self.end -= self._size
+        return removed
+
+    def remove_first(self) -> str:
+        """Remove the first file; return its path."""
+        path = self.path_of(self.start)
+        self._files.remove(path)
+        self.start += self._size
+        return path
+
+    def _checked_start(self, name: str) -> int:
+        path = f"{self._directory}/{name}"
+        length = self._files.disk.size(path)
+        if length != self._size:
+            raise StoreDamaged(
+                f"{path} has {length} bytes, and files here have {self._size}; set the size that "
+                "the store was made with, or move away what does not belong here",
+                path=path,
+                position=length,
+            )
+        if len(name) != _NAME_DIGITS or not (name.isascii() and name.isdecimal()):
+            raise StoreDamaged(
+                f"{path} is not named by {_NAME_DIGITS} digits; move it away", path=path
+            )
+        if int(name) % self._size:
+            raise StoreDamaged(
+                f"{path} can't begin at {int(name)}, which is no multiple of {self._size}",
+                path=path,
+            )
+        return int(name)

@@ -1,0 +1,72 @@
+"""Which files of the log may go: by age at the hour set, by need when the disk fills.
+
+Java's rules (``DefaultMessageStore.CleanCommitLogService``). Files go from the oldest on, the
+newest never; the first that is to be kept ends the round, and so does the tenth.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from orbitmq.store.settings import StoreSettings
+
+__all__ = ["FILES_PER_ROUND", "AgedFile", "Retention"]
+
+FILES_PER_ROUND: Final = 10
+_HOUR_MS: Final = 3_600_000
+
+
+class AgedFile(NamedTuple):
+    """A file of the log, and when it was last written to."""
+
+    base: int
+    modified_ms: int
+
+
+class Retention:
+    """Decides; it deletes nothing itself.
+
+    >>> settings = StoreSettings(reserved_hours=1, delete_when="04;16")
+    >>> files = [AgedFile(0, 0), AgedFile(100, 0), AgedFile(200, 0)]
+    >>> Retention(settings).expired(files, now_ms=3_600_000, hour="16", used=0.5)
+    2
+    """
+
+    def __init__(self, settings: StoreSettings) -> None:
+        self._reserved_ms = settings.reserved_hours * _HOUR_MS
+        self._hours = {hour.strip().zfill(2) for hour in settings.delete_when.split(";")}
+        self._used_max = settings.disk_used_max_percent / 100
+        self._forcibly = settings.disk_clean_forcibly_percent / 100
+        self._full = settings.disk_full_percent / 100
+
+    def is_full(self, used: float) -> bool:
+        """Return whether so much of the disk is used that nothing may be written any more."""
+        return used > self._full
+
+    def expired(
+        self,
+        files: Sequence[AgedFile],
+        *,
+        now_ms: int,
+        hour: str,
+        used: float,
+        asked: bool = False,
+    ) -> int:
+        """Return how many of the oldest files go now.
+
+        Args:
+            files: all files, the oldest first.
+            now_ms: the time.
+            hour: the hour of the day, two digits.
+            used: how much of the disk is used, from 0 to 1.
+            asked: whether an operator wants it done at this hour too.
+
+        """
+        if not (asked or hour in self._hours or used > self._used_max):
+            return 0
+        forced = used > self._forcibly
+        count = 0
+        for file in files[:-1][:FILES_PER_ROUND]:
+            if not forced and now_ms < file.modified_ms + self._reserved_ms:
+                break
+            count += 1
+        return count

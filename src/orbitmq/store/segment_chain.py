@@ -1,0 +1,201 @@
+"""The commit log's files: one stream of bytes in files of one size, named by where they begin.
+
+::
+
+    00000000000000000000   00000000001073741824   00000000002147483648
+    +--------------------+ +--------------------+ +--------------------+
+    | records … blank    | | records … blank    | | records …  zeros   |
+    +--------------------+ +--------------------+ +--------------------+
+    first_offset                                            ^ end     (not stored anywhere)
+
+Laws:
+
+- A file has its full size from the moment it has its name; Java refuses a directory with another.
+- Files follow each other without a gap. The first may go, and a new last may come.
+- A file is read through one read-only map, which lives as long as a view of it.
+"""
+
+import logging
+
+from orbitmq.errors import StoreDamaged
+from orbitmq.message.buffer import Buffer
+from orbitmq.store.disk import Disk, DiskFile
+
+__all__ = ["NAME_DIGITS", "Segment", "SegmentChain", "file_name", "path_join"]
+
+log = logging.getLogger("orbitmq.store")
+
+NAME_DIGITS = 20
+
+
+def file_name(offset: int) -> str:
+    """Return the name of the file that begins at an offset of its stream.
+
+    >>> file_name(1073741824)
+    '00000000001073741824'
+    """
+    return f"{offset:0{NAME_DIGITS}d}"
+
+
+def path_join(*parts: str) -> str:
+    """Return the path made of parts; a store knows one kind of separator."""
+    return "/".join(parts)
+
+
+class Segment:
+    """One file of the log."""
+
+    __slots__ = ("_view", "base", "file", "size")
+
+    def __init__(self, file: DiskFile, base: int, size: int) -> None:
+        self.file = file
+        self.base = base
+        self.size = size
+        self._view: memoryview | None = None
+
+    def __repr__(self) -> str:
+        return f"<Segment {file_name(self.base)}>"
+
+    @property
+    def end(self) -> int:
+        """The offset of the log at which the next file begins."""
+        return self.base + self.size
+
+    @property
+    def view(self) -> memoryview:
+        """The bytes of the file, what is written later included."""
+        if self._view is None:
+            self._view = self.file.map()
+        return self._view
+
+    def write(self, buffers: list[Buffer], offset: int) -> None:
+        """Write buffers at an offset of the log."""
+        self.file.write(buffers, offset - self.base)
+
+    def drop(self) -> None:
+        """Let go of the file; views that others hold stay readable."""
+        self._view = None
+        self.file.close()
+
+
+class SegmentChain:
+    """All files of the log, the oldest first."""
+
+    def __init__(self, disk: Disk, directory: str, segment_bytes: int) -> None:
+        self._disk = disk
+        self.directory = directory
+        self.segment_bytes = segment_bytes
+        self.segments: list[Segment] = []
+
+    def __repr__(self) -> str:
+        return f"<SegmentChain {self.directory}, {len(self.segments)} files>"
+
+    @property
+    def first_offset(self) -> int:
+        """The offset of the oldest byte that is kept; 0 without any."""
+        return self.segments[0].base if self.segments else 0
+
+    @property
+    def last(self) -> Segment | None:
+        """The newest file."""
+        return self.segments[-1] if self.segments else None
+
+    def load(self) -> None:
+        """Open the files that are there.
+
+        Raises:
+            StoreDamaged: a file has another size or is missing in the middle; the message says
+                which, and what to do.
+
+        """
+        self._disk.make_directory(self.directory)
+        names = [name for name in self._disk.list(self.directory) if self._is_ours(name)]
+        for position, name in enumerate(names):
+            path = path_join(self.directory, name)
+            size = self._disk.size(path)
+            if size == 0 and position == len(names) - 1:
+                log.warning("%s is empty, as a crash while it was made leaves it: removed", path)
+                self._disk.remove(path)
+                break
+            self._check(path, int(name), size)
+            file = self._disk.open(path)
+            self.segments.append(Segment(file, int(name), self.segment_bytes))
+
+    def segment_at(self, offset: int) -> Segment | None:
+        """Return the file that holds an offset of the log, None if it is gone or not there yet."""
+        index = (offset - self.first_offset) // self.segment_bytes
+        return self.segments[index] if 0 <= index < len(self.segments) else None
+
+    def next_base(self) -> int:
+        """Return where the next file will begin."""
+        return self.segments[-1].end if self.segments else 0
+
+    def add(self, base: int) -> Segment:
+        """Make the file that begins at ``base``, all zeros, and return it.
+
+        Its name is not on the disk before its directory is synced.
+
+        Raises:
+            DiskFailed: there is no space, or the directory can't be written to.
+
+        """
+        path = path_join(self.directory, file_name(base))
+        file = self._disk.open(path, create=True)
+        try:
+            file.allocate(self.segment_bytes)
+        except BaseException:
+            file.close()
+            self._disk.remove(path)
+            raise
+        segment = Segment(file, base, self.segment_bytes)
+        self.segments.append(segment)
+        return segment
+
+    def sync_names(self) -> None:
+        """Return when the names of all files are on the disk."""
+        self._disk.sync_directory(self.directory)
+
+    def remove_first(self) -> Segment:
+        """Remove the oldest file; views that others hold stay readable."""
+        return self._remove(0)
+
+    def remove_last(self) -> Segment:
+        """Remove the newest file; views that others hold stay readable."""
+        return self._remove(-1)
+
+    def close(self) -> None:
+        """Let go of all files."""
+        for segment in self.segments:
+            segment.drop()
+        self.segments.clear()
+
+    def _remove(self, index: int) -> Segment:
+        segment = self.segments.pop(index)
+        segment.drop()
+        self._disk.remove(segment.file.path)
+        return segment
+
+    def _is_ours(self, name: str) -> bool:
+        path = path_join(self.directory, name)
+        if len(name) == NAME_DIGITS and name.isascii() and name.isdecimal():
+            return True
+        if not self._disk.is_directory(path):
+            log.warning("%s does not belong there; Java's broker would not start with it", path)
+        return False
+
+    def _check(self, path: str, base: int, size: int) -> None:
+        if size != self.segment_bytes:
+            raise StoreDamaged(
+                f"{path} has {size} bytes, and files of this log have {self.segment_bytes}: give "
+                "the size the store was made with, or move the file away",
+                path=path,
+                position=base,
+            )
+        expected = self.next_base() if self.segments else base
+        if base != expected or base % self.segment_bytes:
+            raise StoreDamaged(
+                f"{path} comes where {file_name(expected)} should: a file is missing; put it "
+                "back, or move the files before the gap away to go on without them",
+                path=path,
+                position=expected,
+            )

@@ -1,0 +1,212 @@
+"""What one pull gets: records of a queue from an offset on, under RocketMQ's limits.
+
+The order of the checks and the limits are those of Java's ``DefaultMessageStore.getMessage``. The
+first record is always taken, whatever its size; a pull never goes past the end of one consume
+queue file; and records that lie far behind the end of the log count as being on the disk, of which
+one pull gets less.
+"""
+
+import enum
+from collections.abc import Callable
+from typing import Final, Protocol
+
+import msgspec
+
+from orbitmq.store.queue_entry import ENTRY, ENTRY_SIZE
+from orbitmq.store.settings import StoreSettings
+
+__all__ = ["Log", "Queue", "Selected", "Selection", "Selector"]
+
+_SCANNED_BYTES_MIN: Final = 16_000
+_BYTES_MIN: Final = 100
+_BYTES_MAX: Final = 128 * 1024 * 1024
+
+
+class Selected(enum.Enum):
+    """How a pull ended; the names are those of Java's ``GetMessageStatus``."""
+
+    FOUND = "FOUND"
+    NO_MATCHED_MESSAGE = "NO_MATCHED_MESSAGE"
+    MESSAGE_WAS_REMOVING = "MESSAGE_WAS_REMOVING"
+    OFFSET_FOUND_NULL = "OFFSET_FOUND_NULL"
+    OFFSET_OVERFLOW_BADLY = "OFFSET_OVERFLOW_BADLY"
+    OFFSET_OVERFLOW_ONE = "OFFSET_OVERFLOW_ONE"
+    OFFSET_TOO_SMALL = "OFFSET_TOO_SMALL"
+    NO_MATCHED_LOGIC_QUEUE = "NO_MATCHED_LOGIC_QUEUE"
+    NO_MESSAGE_IN_QUEUE = "NO_MESSAGE_IN_QUEUE"
+
+
+class Selection(msgspec.Struct, kw_only=True):
+    """The answer to a pull."""
+
+    status: Selected
+    views: list[memoryview] = msgspec.field(default_factory=list)
+    """The records, as views of the log."""
+    next_offset: int = 0
+    """Where the next pull should begin."""
+    min_offset: int = 0
+    max_offset: int = 0
+    size: int = 0
+    """The bytes of all records."""
+    from_disk: bool = False
+    """Whether the last record looked at is too old to be in memory: a slave might serve it."""
+
+
+class Queue(Protocol):
+    """What a pull needs of a consume queue."""
+
+    @property
+    def min_offset(self) -> int:
+        """The oldest entry that is kept."""
+        ...
+
+    @property
+    def max_offset(self) -> int:
+        """One past the newest entry."""
+        ...
+
+    def entries(self, offset: int, count: int) -> bytes:
+        """Return entries from an offset on, at most to the end of its file."""
+        ...
+
+    def next_file_offset(self, offset: int) -> int:
+        """Return the first offset of the file after the one that holds ``offset``."""
+        ...
+
+
+class Log(Protocol):
+    """What a pull needs of the commit log."""
+
+    end: int
+
+    @property
+    def first_offset(self) -> int:
+        """The oldest byte that is kept."""
+        ...
+
+    def view(self, offset: int, size: int) -> memoryview | None:
+        """Return bytes of the log, None if they are gone."""
+        ...
+
+    def next_segment_offset(self, offset: int) -> int:
+        """Return where the file after the one with ``offset`` begins."""
+        ...
+
+
+class Selector:
+    """Answers pulls.
+
+    Args:
+        log: where the records are.
+        settings: the limits.
+        memory_bytes: the memory of the machine, or of the container.
+
+    """
+
+    def __init__(self, log: Log, settings: StoreSettings, memory_bytes: int) -> None:
+        self._log = log
+        self._settings = settings
+        self._near_bytes = memory_bytes * settings.memory_percent // 100
+
+    def select(
+        self,
+        queue: Queue | None,
+        offset: int,
+        *,
+        max_count: int,
+        max_bytes: int = _BYTES_MAX,
+        wants: Callable[[int], bool] | None = None,
+    ) -> Selection:
+        """Return what a pull gets.
+
+        Args:
+            queue: the queue; None if there is none.
+            offset: where to begin.
+            max_count: the most records the consumer takes.
+            max_bytes: the most bytes it takes.
+            wants: tells from an entry's tags code whether the consumer may want the record.
+
+        """
+        if queue is None:
+            return Selection(status=Selected.NO_MATCHED_LOGIC_QUEUE)
+        outside = _outside(queue, offset)
+        if outside is not None:
+            return outside
+        scanned = max(_SCANNED_BYTES_MIN, max_count * ENTRY_SIZE) // ENTRY_SIZE
+        entries = queue.entries(offset, scanned)
+        selection = Selection(
+            status=Selected.NO_MATCHED_MESSAGE,
+            next_offset=offset,
+            min_offset=queue.min_offset,
+            max_offset=queue.max_offset,
+        )
+        if not entries:
+            selection.status = Selected.OFFSET_FOUND_NULL
+            selection.next_offset = queue.next_file_offset(offset)
+            return selection
+        limit = min(max(max_bytes, _BYTES_MIN), _BYTES_MAX)
+        self._collect(entries, selection, max_count, limit, wants)
+        return selection
+
+    def _collect(
+        self,
+        entries: bytes,
+        selection: Selection,
+        max_count: int,
+        max_bytes: int,
+        wants: Callable[[int], bool] | None,
+    ) -> None:
+        skip_to = 0
+        for position, size, code in ENTRY.iter_unpack(entries):
+            from_disk = self._log.end - position > self._near_bytes
+            if self._is_full(selection, size, max_count, max_bytes, from_disk):
+                return
+            selection.from_disk = from_disk
+            selection.next_offset += 1
+            if position < skip_to:  # in a file that is gone
+                continue
+            if wants is not None and not wants(code):
+                if not selection.views:
+                    selection.status = Selected.NO_MATCHED_MESSAGE
+                continue
+            view = self._log.view(position, size)
+            if view is None:
+                if not selection.views:
+                    selection.status = Selected.MESSAGE_WAS_REMOVING
+                skip_to = self._log.next_segment_offset(position)
+                continue
+            skip_to = 0
+            selection.status = Selected.FOUND
+            selection.views.append(view)
+            selection.size += size
+
+    def _is_full(
+        self, selection: Selection, size: int, max_count: int, max_bytes: int, from_disk: bool
+    ) -> bool:
+        """Return whether a record of ``size`` bytes is one too many; the first never is."""
+        count = len(selection.views)
+        if not count:
+            return False
+        settings = self._settings
+        if from_disk:
+            most_bytes, most = settings.pull_bytes_on_disk, settings.pull_count_on_disk
+        else:
+            most_bytes, most = settings.pull_bytes_in_memory, settings.pull_count_in_memory
+        total = selection.size + size
+        return count + 1 > max_count or total > max_bytes or total > most_bytes or count + 1 > most
+
+
+def _outside(queue: Queue, offset: int) -> Selection | None:
+    """Return the answer to a pull whose offset is not in the queue, None if it is."""
+    lowest, highest = queue.min_offset, queue.max_offset
+    if highest == 0:
+        status, next_offset = Selected.NO_MESSAGE_IN_QUEUE, 0
+    elif offset < lowest:
+        status, next_offset = Selected.OFFSET_TOO_SMALL, lowest
+    elif offset == highest:
+        status, next_offset = Selected.OFFSET_OVERFLOW_ONE, offset
+    elif offset > highest:
+        status, next_offset = Selected.OFFSET_OVERFLOW_BADLY, highest
+    else:
+        return None
+    return Selection(status=status, next_offset=next_offset, min_offset=lowest, max_offset=highest)

@@ -1,0 +1,128 @@
+"""The numbers of a store. Defaults are Java's; ``docs/settings.md`` lists the fields."""
+
+import enum
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from orbitmq.errors import InvalidInput
+
+__all__ = ["FlushMode", "StoreSettings", "delay_levels"]
+
+_DELAY_UNITS_MS: Final[Mapping[str, int]] = {
+    "s": 1_000,
+    "m": 60_000,
+    "h": 3_600_000,
+    "d": 86_400_000,
+}
+_RATIO_MAX: Final = 100
+_SMALLEST_SEGMENT: Final = 1024
+
+
+class FlushMode(enum.Enum):
+    """When the answer to a send is given: before its record is on the disk, or after."""
+
+    ASYNC = "ASYNC_FLUSH"
+    SYNC = "SYNC_FLUSH"
+
+
+class StoreSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a store keeps, flushes, cleans and reads.
+
+    Raises:
+        InvalidInput: a number is out of its range, or two of them contradict each other.
+
+    """
+
+    segment_bytes: int = 1024 * 1024 * 1024
+    """The size of a commit log file (mappedFileSizeCommitLog)."""
+    queue_file_entries: int = 300_000
+    """Entries in a consume queue file (mappedFileSizeConsumeQueue, there in bytes)."""
+    index_enabled: bool = True
+    """Whether keys can be looked up (messageIndexEnable)."""
+    index_slots: int = 5_000_000
+    """Hash slots of an index file (maxHashSlotNum)."""
+    index_entries: int = 20_000_000
+    """Keys of an index file, and one (maxIndexNum)."""
+    max_message_bytes: int = 4 * 1024 * 1024
+    """The largest body (maxMessageSize)."""
+    append_crc: bool = False
+    """Seal every record with a checksum over all of it (enabledAppendPropCRC)."""
+    flush_mode: FlushMode = FlushMode.ASYNC
+    """Whether a send waits for the disk (flushDiskType)."""
+    flush_interval_ms: int = 500
+    """How often dirty pages are looked for (flushIntervalCommitLog)."""
+    flush_least_pages: int = 4
+    """Fewer dirty pages of 4 KiB wait for the next time (flushCommitLogLeastPages)."""
+    flush_thorough_interval_ms: int = 10_000
+    """After so long any dirty page is flushed (flushCommitLogThoroughInterval)."""
+    sync_flush_timeout_ms: int = 5_000
+    """How long a send waits for the disk (syncFlushTimeout)."""
+    queue_flush_thorough_interval_ms: int = 60_000
+    """How often all consume queues are flushed (flushConsumeQueueThoroughInterval)."""
+    reserved_hours: int = 72
+    """How long commit log files are kept (fileReservedTime)."""
+    delete_when: str = "04"
+    """The hours of the day at which old files go, separated by ``;`` (deleteWhen)."""
+    disk_used_max_percent: int = 75
+    """Over this much disk use old files go at any hour (diskMaxUsedSpaceRatio)."""
+    disk_clean_forcibly_percent: int = 85
+    """Over this much the oldest go whatever their age (diskSpaceCleanForciblyRatio)."""
+    disk_full_percent: int = 90
+    """Over this much nothing is written any more (diskSpaceWarningLevelRatio)."""
+    memory_percent: int = 40
+    """The part of memory that recent records are held to fill (accessMessageInMemoryMaxRatio)."""
+    pull_bytes_in_memory: int = 256 * 1024
+    """What one pull may take of recent records (maxTransferBytesOnMessageInMemory)."""
+    pull_count_in_memory: int = 32
+    """As many records, at most (maxTransferCountOnMessageInMemory)."""
+    pull_bytes_on_disk: int = 64 * 1024
+    """What one pull may take of older records (maxTransferBytesOnMessageInDisk)."""
+    pull_count_on_disk: int = 8
+    """As many records, at most (maxTransferCountOnMessageInDisk)."""
+    message_delay_level: str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+    """The delays of levels 1, 2, … (messageDelayLevel)."""
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if type(value) is int and value <= 0:
+                raise InvalidInput(f"{name} is {value}; it must be 1 or more", field=name)
+            if name.endswith("_percent") and value > _RATIO_MAX:
+                raise InvalidInput(f"{name} is {value}; it is a percentage", field=name)
+        if not _SMALLEST_SEGMENT <= self.segment_bytes < 2**31:
+            raise InvalidInput(
+                f"segment_bytes is {self.segment_bytes}; a file has {_SMALLEST_SEGMENT} bytes to "
+                "2 GiB less one, since Java counts in it with 31 bits",
+                field="segment_bytes",
+            )
+        delay_levels(self.message_delay_level)
+
+    @property
+    def record_bytes_max(self) -> int:
+        """The largest record: Java allows 64 KiB for all that is not body (MessageExtEncoder)."""
+        return min(self.max_message_bytes + 64 * 1024, self.segment_bytes - 8)
+
+
+def delay_levels(text: str) -> tuple[int, ...]:
+    """Return the delays of a level table, in milliseconds; level 1 comes first.
+
+    >>> delay_levels("1s 5m 2h")
+    (1000, 300000, 7200000)
+
+    Raises:
+        InvalidInput: a level is not a number with one of the units s, m, h and d.
+
+    """
+    delays = []
+    for word in text.split():
+        found = re.fullmatch(r"(\d{1,9})([smhd])", word, re.ASCII)
+        if found is None:
+            raise InvalidInput(
+                f"delay level {word!r} is not a number with a unit of s, m, h or d",
+                field="message_delay_level",
+            )
+        delays.append(int(found[1]) * _DELAY_UNITS_MS[found[2]])
+    return tuple(delays)

@@ -1,0 +1,79 @@
+import pytest
+
+from orbitmq.message import flags, record
+from orbitmq.message.record_view import RecordView
+from orbitmq.message.tags import java_hash
+from orbitmq.store.dispatch import SCHEDULE_TOPIC, Dispatched, Dispatcher
+from tests.store.logs import HERE, NOW
+
+LEVELS = (1_000, 5_000, 10_000)
+
+
+def dispatched(topic: str = "orders", text: bytes = b"", sys_flag: int = 0) -> list[Dispatched]:
+    encoded = record.encode(
+        record.Record(
+            topic=topic.encode(), body=b"x", properties=text, queue_id=3, queue_offset=7,
+            commit_log_offset=4711, sys_flag=sys_flag, born_timestamp_ms=NOW, born_host=HERE,
+            store_host=HERE, store_timestamp_ms=NOW,
+        )
+    )  # fmt: skip
+    view = RecordView(memoryview(encoded), 0, len(encoded))
+    return list(Dispatcher(LEVELS).entries(view))
+
+
+def test_a_record_means_one_entry() -> None:
+    text = b"TAGS\x01paid\x02KEYS\x01o-42 o-43\x02UNIQ_KEY\x01ABC\x02"
+    (entry,) = dispatched(text=text)
+    assert (entry.topic, entry.queue_id, entry.queue_offset) == ("orders", 3, 7)
+    assert (entry.commit_log_offset, entry.store_timestamp_ms) == (4711, NOW)
+    assert entry.tags_code == java_hash("paid")
+    assert (entry.unique_key, entry.keys, entry.tags) == ("ABC", "o-42 o-43", "paid")
+
+
+def test_a_record_without_properties_has_the_hash_zero() -> None:
+    (entry,) = dispatched()
+    assert (entry.tags_code, entry.unique_key, entry.keys, entry.tags) == (0, None, "", None)
+
+
+@pytest.mark.parametrize(
+    ("level", "delay_ms"),
+    [(b"1", 1_000), (b"3", 10_000), (b"18", 10_000), (b"0", 1_000), (b"x", 1_000)],
+)
+def test_a_delayed_record_is_filed_under_its_time(level: bytes, delay_ms: int) -> None:
+    (entry,) = dispatched(SCHEDULE_TOPIC, b"DELAY\x01" + level + b"\x02TAGS\x01paid\x02")
+    assert entry.tags_code == NOW + delay_ms
+
+
+def test_a_delivered_record_still_has_its_level_and_is_filed_under_its_tags() -> None:
+    (entry,) = dispatched("orders", b"DELAY\x013\x02TAGS\x01paid\x02")
+    assert entry.tags_code == java_hash("paid")
+
+
+@pytest.mark.parametrize(
+    ("state", "in_queue"),
+    [
+        (flags.TRANSACTION_NONE, True),
+        (flags.TRANSACTION_PREPARED, False),
+        (flags.TRANSACTION_COMMIT, True),
+        (flags.TRANSACTION_ROLLBACK, False),
+    ],
+)
+def test_consumers_see_what_is_committed(state: int, in_queue: bool) -> None:
+    (entry,) = dispatched(sys_flag=state)
+    assert entry.in_queue is in_queue
+
+
+def test_light_queues_get_an_entry_each() -> None:
+    text = (
+        b"INNER_MULTI_DISPATCH\x01%LMQ%a,%LMQ%b\x02INNER_MULTI_QUEUE_OFFSET\x015,9\x02KEYS\x01k\x02"
+    )
+    main, first, second = dispatched(text=text)
+    assert (first.topic, first.queue_id, first.queue_offset) == ("%LMQ%a", 0, 5)
+    assert (second.topic, second.queue_offset) == ("%LMQ%b", 9)
+    assert first.commit_log_offset == main.commit_log_offset
+    assert (main.keys, first.keys) == ("k", "")
+
+
+@pytest.mark.parametrize("topic", ["%RETRY%g", "orders"])
+def test_light_queues_without_their_offsets_get_none(topic: str) -> None:
+    assert len(dispatched(topic, b"INNER_MULTI_DISPATCH\x01%LMQ%a,%LMQ%b\x02")) == 1

@@ -1,0 +1,140 @@
+"""Stores that the Java broker left, after a stop and after a kill, opened by ours."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orbitmq.message.tags import TagFilter
+from orbitmq.store.consume_queue import Boundary
+from orbitmq.store.message_store import MessageStore
+from orbitmq.store.selection import Selected, Selector
+from orbitmq.store.settings import StoreSettings
+from orbitmq.testing.clocks import InlineWorkers
+from tests.store.golden import GoldenStore, contents, unpack
+from tests.store.logs import incoming
+
+STOPPED = ("normal", "delay", "trans", "batch", "timer", "retry", "edge", "cqext")
+KILLED = ("crash", "crash-torn")
+PULL_STATUS = {
+    "FOUND": Selected.FOUND,
+    "NO_NEW_MSG": Selected.OFFSET_OVERFLOW_ONE,
+    "NO_MATCHED_MSG": Selected.NO_MATCHED_MESSAGE,
+}
+
+
+def opened(golden: GoldenStore) -> MessageStore:
+    settings = StoreSettings(
+        segment_bytes=golden.segment_bytes,
+        queue_file_entries=golden.queue_file_bytes // 20,
+        index_slots=golden.index_slots,
+        index_entries=golden.index_entries,
+        append_crc=golden.name == "edge",
+    )
+    store = MessageStore(str(golden.root), settings, workers=InlineWorkers())
+    store.open()
+    return store
+
+
+@pytest.mark.parametrize("name", STOPPED)
+def test_a_stopped_store_opens_with_every_record_and_changes_no_queue(
+    name: str, tmp_path: Path
+) -> None:
+    golden = unpack(name, tmp_path)
+    before = contents(tmp_path / "consumequeue")
+    store = opened(golden)
+    assert store.damages == []
+    records = [one for one in golden.manifest["dump"]["records"] if "topic" in one]
+    assert records
+    for one in records:
+        view = store.record(one["physicalOffset"])
+        assert view is not None
+        assert (view.queue_id, view.queue_offset) == (one["queueId"], one["queueOffset"])
+    last = records[-1]
+    assert store.log.end == last["physicalOffset"] + last["size"]
+    store.close()
+    assert contents(tmp_path / "consumequeue") == before
+
+
+@pytest.mark.parametrize("name", STOPPED)
+def test_queues_that_were_removed_come_back_byte_for_byte(name: str, tmp_path: Path) -> None:
+    golden = unpack(name, tmp_path / "store")
+    (golden.root / "consumequeue").rename(tmp_path / "before")
+    store = opened(golden)
+    store.close()
+    if name != "cqext":  # its entries point into extension files, which only Java writes
+        assert contents(golden.root / "consumequeue") == contents(tmp_path / "before")
+
+
+@pytest.mark.parametrize("name", KILLED)
+def test_a_killed_store_recovers_to_what_java_recovered_to(name: str, tmp_path: Path) -> None:
+    golden = unpack(name, tmp_path)
+    told: dict[str, Any] = golden.manifest["javaRestart"]
+    for _ in range(2):  # the second time it was we who were killed
+        store = opened(golden)
+        assert store.log.end == told["maxPhyOffset"]
+        for topic, queues in told["topicOffsets"].items():
+            for queue_id, offsets in queues.items():
+                queue = store.queues.queue(topic, int(queue_id))
+                assert queue is not None
+                assert (queue.min_offset, queue.max_offset) == (offsets["min"], offsets["max"])
+        assert store._lock is not None
+        store._lock.release()
+
+
+def test_a_killed_store_keeps_all_that_was_acknowledged_and_goes_on(tmp_path: Path) -> None:
+    golden = unpack("crash", tmp_path)
+    store = opened(golden)
+    for sent in golden.manifest["sends"]:
+        offset = int(sent["offsetMsgId"][16:], 16)
+        view = store.record(offset)
+        assert view is not None
+        assert view.queue_offset == sent["queueOffset"]
+    (result,) = store.append([incoming(topic="GoldenCrash", queue_id=3)])
+    assert result.queue_offset == 183
+    store.close()
+
+
+@pytest.fixture(scope="module")
+def normal(tmp_path_factory: pytest.TempPathFactory) -> GoldenStore:
+    return unpack("normal", tmp_path_factory.mktemp("normal"))
+
+
+def test_pulls_get_what_they_got_from_java(normal: GoldenStore) -> None:
+    store = opened(normal)
+    selector = Selector(store.log, store.settings, memory_bytes=2**34)
+    for pull in normal.manifest["pulls"]:
+        if "error" in pull:
+            continue
+        queue = store.queues.queue(pull["topic"], pull["queueId"])
+        filtered = TagFilter.parse(pull["sub"])
+        selection = selector.select(
+            queue,
+            pull["offset"],
+            max_count=pull["maxNums"],
+            wants=None if filtered.selects_all else filtered.matches_code,
+        )
+        assert selection.next_offset == pull["nextBegin"], pull
+        assert (selection.min_offset, selection.max_offset) == (pull["min"], pull["max"])
+        if pull["status"] in PULL_STATUS:
+            assert selection.status is PULL_STATUS[pull["status"]], pull
+        found = [store.record(view_offset(view)) for view in selection.views]
+        matching = [
+            view.queue_offset for view in found if view and filtered.matches(view.message().tags)
+        ]
+        assert matching == pull["queueOffsets"], pull
+    store.close()
+
+
+def view_offset(view: memoryview) -> int:
+    return int.from_bytes(view[28:36], "big")
+
+
+def test_moments_stand_for_the_offsets_that_java_gave(normal: GoldenStore) -> None:
+    store = opened(normal)
+    for asked in normal.manifest["searchOffsetByTimestamp"]:
+        found = store.offset_by_time(
+            asked["topic"], asked["queueId"], asked["timestamp"], Boundary.LOWER
+        )
+        assert found == asked["offset"], asked
+    store.close()

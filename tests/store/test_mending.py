@@ -1,0 +1,46 @@
+from pathlib import Path
+
+from orbitmq.store.disk import RealDisk
+from orbitmq.store.mending import mend_queues, mend_stream
+from orbitmq.store.segment_chain import file_name
+
+
+def sizes(directory: Path) -> dict[int, int]:
+    return {int(path.name): path.stat().st_size for path in sorted(directory.iterdir())}
+
+
+def test_short_files_get_their_length_and_keep_what_they_hold(tmp_path: Path) -> None:
+    (tmp_path / file_name(0)).write_bytes(b"x" * 100)
+    (tmp_path / file_name(100)).write_bytes(b"y" * 30)
+    (tmp_path / file_name(200)).touch()
+    mend_stream(RealDisk(), str(tmp_path), 100)
+    assert sizes(tmp_path) == {0: 100, 100: 100, 200: 100}
+    assert (tmp_path / file_name(100)).read_bytes() == b"y" * 30 + bytes(70)
+
+
+def test_files_behind_a_missing_one_are_removed(tmp_path: Path) -> None:
+    for base in (100, 200, 400, 500):
+        (tmp_path / file_name(base)).write_bytes(bytes(100))
+    mend_stream(RealDisk(), str(tmp_path), 100)
+    assert sizes(tmp_path) == {100: 100, 200: 100}
+
+
+def test_what_is_no_file_of_the_stream_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / file_name(0)).write_bytes(bytes(200))
+    mend_stream(RealDisk(), str(tmp_path), 100)
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+    assert (tmp_path / file_name(0)).stat().st_size == 200
+
+
+def test_every_queue_is_mended(tmp_path: Path) -> None:
+    for queue in ("orders/0", "orders/1", "%RETRY%g/0"):
+        (tmp_path / queue).mkdir(parents=True)
+        (tmp_path / queue / file_name(0)).write_bytes(b"x")
+    (tmp_path / "stray").write_text("mine")
+    mend_queues(RealDisk(), str(tmp_path), 100)
+    assert sizes(tmp_path / "orders/0") == sizes(tmp_path / "%RETRY%g/0") == {0: 100}
+
+
+def test_nothing_there_is_nothing_to_mend(tmp_path: Path) -> None:
+    mend_queues(RealDisk(), str(tmp_path / "none"), 100)

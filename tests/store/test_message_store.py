@@ -1,0 +1,373 @@
+"""The store as a whole: what is acknowledged is there, whatever happens in between."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from orbitmq.errors import StoreDamaged, StoreLocked
+from orbitmq.message import flags
+from orbitmq.randomness import SeededRandomness
+from orbitmq.store.consume_queue import Boundary
+from orbitmq.store.disk import Disk, RealDisk, Usage
+from orbitmq.store.dispatch import Dispatched
+from orbitmq.store.message_store import MessageStore
+from orbitmq.store.put import PutResult, PutStatus
+from orbitmq.store.settings import FlushMode, StoreSettings
+from orbitmq.testing.clocks import InlineWorkers
+from orbitmq.testing.disks import SimulatedDisk
+from tests.store.logs import NOW, incoming
+
+SEEDS = 1000 if os.environ.get("ORBITMQ_SOAK") == "1" else 100
+SMALL = {"segment_bytes": 4096, "queue_file_entries": 5, "index_slots": 20, "index_entries": 50}
+
+
+class HandClock:
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def now_ms(self) -> int:
+        return self.now
+
+    def monotonic_ms(self) -> int:
+        return self.now
+
+
+def opened(
+    disk: Disk, directory: str = "/store", mode: FlushMode = FlushMode.ASYNC, **settings: object
+) -> MessageStore:
+    chosen = StoreSettings(**{**SMALL, "flush_mode": mode, **settings})  # type: ignore[arg-type]
+    store = MessageStore(
+        directory, chosen, disk=disk, clock=HandClock(), workers=InlineWorkers(), pid=7
+    )
+    store.open()
+    return store
+
+
+def bodies(store: MessageStore, topic: str = "orders", queue_id: int = 0) -> list[bytes]:
+    """Return the bodies of a queue, read through its entries; the offsets have no gap."""
+    queue = store.queues.queue(topic, queue_id)
+    if queue is None:
+        return []
+    found = []
+    for offset, entry in queue.iterate(queue.min_offset):
+        view = store.record(entry.commit_log_offset)
+        assert view is not None
+        assert (view.queue_offset, view.size) == (offset, entry.size)
+        found.append(bytes(view.body))
+    assert len(found) == queue.max_offset - queue.min_offset
+    return found
+
+
+def put(store: MessageStore, *names: bytes, queue_id: int = 0) -> list[PutResult]:
+    return store.append([incoming(name * 40, queue_id=queue_id) for name in names])
+
+
+def test_messages_come_back_by_queue_offset_by_offset_and_by_time(tmp_path: Path) -> None:
+    store = opened(RealDisk(), str(tmp_path))
+    results = put(store, *(b"%02d" % i for i in range(50)))
+    assert bodies(store) == [b"%02d" % i * 40 for i in range(50)]
+    for result in results:
+        view = store.record(result.offsets[0])
+        assert view is not None
+        assert view.queue_offset == result.queue_offset
+    assert store.record(1) is None
+    assert store.offset_by_time("orders", 0, NOW) == 0
+    assert store.offset_by_time("orders", 0, NOW + 1) == 50
+    assert store.offset_by_time("orders", 0, NOW + 1, Boundary.UPPER) == 49
+    assert store.offset_by_time("nobody", 0, NOW) == 0
+    store.close()
+
+
+def test_a_store_goes_on_after_an_orderly_stop(tmp_path: Path) -> None:
+    for round_number in range(3):
+        store = opened(RealDisk(), str(tmp_path))
+        assert (tmp_path / "abort").exists()
+        put(store, *(b"%d%d" % (round_number, i) for i in range(7)))
+        store.close()
+        assert not (tmp_path / "abort").exists()
+    store = opened(RealDisk(), str(tmp_path))
+    assert bodies(store) == [b"%d%d" % (r, i) * 40 for r in range(3) for i in range(7)]
+    assert store.damages == []
+    store.close()
+
+
+def test_a_second_process_is_kept_out(tmp_path: Path) -> None:
+    disk = SimulatedDisk()
+    store = opened(disk)
+    with pytest.raises(StoreLocked):
+        opened(disk)
+    store.close()
+    opened(disk).close()
+
+
+def test_listeners_hear_of_what_consumers_can_see() -> None:
+    store = opened(SimulatedDisk())
+    heard: list[Dispatched] = []
+    store.on_arrival = heard.append
+    store.append([incoming(), incoming(sys_flag=flags.TRANSACTION_PREPARED), incoming()])
+    assert [entry.queue_offset for entry in heard] == [0, 1]
+    store.close()
+
+
+def test_in_sync_mode_nobody_sees_a_message_before_it_is_on_the_disk() -> None:
+    disk = SimulatedDisk()
+    store = opened(disk, mode=FlushMode.SYNC)
+    heard: list[Dispatched] = []
+    store.on_arrival = heard.append
+    (result,) = put(store, b"a")
+    assert heard == []
+    told: list[bool] = []
+    store.when_durable(result.end, told.append)
+    store.flush_soon()
+    assert (told, len(heard), store.flushed) == ([True], 1, result.end)
+    store.close()
+
+
+@pytest.mark.parametrize("mode", FlushMode)
+@pytest.mark.parametrize("missing", ["consumequeue", "checkpoint", "lock"])
+def test_what_is_missing_is_made_again(tmp_path: Path, mode: FlushMode, missing: str) -> None:
+    store = opened(RealDisk(), str(tmp_path), mode)
+    put(store, *(b"%02d" % i for i in range(30)))
+    put(store, *(b"%02d" % i for i in range(30)), queue_id=1)
+    store.close()
+    remove(tmp_path / missing)
+    store = opened(RealDisk(), str(tmp_path), mode)
+    for queue_id in (0, 1):
+        assert bodies(store, queue_id=queue_id) == [b"%02d" % i * 40 for i in range(30)]
+    put(store, b"on")
+    store.close()
+
+
+def remove(path: Path) -> None:
+    if path.is_dir():
+        for inner in path.iterdir():
+            remove(inner)
+        path.rmdir()
+    else:
+        path.unlink()
+
+
+def test_entries_that_never_reached_the_queues_are_added_by_the_next_start(tmp_path: Path) -> None:
+    """Java loses the first of them: the one that begins exactly where the last known one ends."""
+    store = opened(RealDisk(), str(tmp_path))
+    put(store, *(b"%02d" % i for i in range(12)))
+    store.close()
+    last = max((tmp_path / "consumequeue/orders/0").iterdir())
+    last.write_bytes(bytes(100))
+    store = opened(RealDisk(), str(tmp_path))
+    assert bodies(store) == [b"%02d" % i * 40 for i in range(12)]
+    store.close()
+
+
+def test_a_damaged_record_behind_an_orderly_stop_costs_itself_alone(tmp_path: Path) -> None:
+    store = opened(RealDisk(), str(tmp_path))
+    results = put(store, *(b"%02d" % i for i in range(12)))
+    store.close()
+    segment = tmp_path / "commitlog" / f"{0:020d}"
+    content = bytearray(segment.read_bytes())
+    content[results[3].offsets[0] + 100] ^= 1
+    segment.write_bytes(content)
+    store = opened(RealDisk(), str(tmp_path))
+    (damage,) = store.damages
+    assert damage.position == results[3].offsets[0]
+    queue = store.queues.queue("orders", 0)
+    assert queue is not None
+    assert queue.max_offset == 12
+    (after,) = put(store, b"on")
+    assert after.queue_offset == 12
+    store.close()
+
+
+def test_a_store_with_another_file_size_is_refused(tmp_path: Path) -> None:
+    store = opened(RealDisk(), str(tmp_path))
+    put(store, b"a")
+    store.close()
+    with pytest.raises(StoreDamaged, match="files of this log have 8192"):
+        opened(RealDisk(), str(tmp_path), segment_bytes=8192)
+    opened(RealDisk(), str(tmp_path)).close()  # the lock was given back
+
+
+def test_a_disk_that_fails_to_sync_ends_all_writing_and_keeps_what_was_there() -> None:
+    disk = SimulatedDisk()
+    store = opened(disk, mode=FlushMode.SYNC)
+    (first,) = put(store, b"a")
+    store.when_durable(first.end, lambda _: None)
+    store.flush_soon()
+    disk.fail("sync", "commitlog", errno.EIO)
+    (second,) = put(store, b"b")
+    told: list[bool] = []
+    store.when_durable(second.end, told.append)
+    store.flush_soon()
+    assert told == [False]
+    assert store.failure is not None
+    (third,) = put(store, b"c")
+    assert third.status is PutStatus.SERVICE_NOT_AVAILABLE
+    assert "Input/output error" in third.remark
+    assert bodies(store) == [b"a" * 40]
+
+
+def test_a_full_disk_refuses_and_serves_on() -> None:
+    disk = SimulatedDisk(capacity=40_000)
+    store = opened(disk, index_enabled=False)
+    statuses = [put(store, b"x" * 20)[0].status for _ in range(60)]
+    assert PutStatus.CREATE_MAPPED_FILE_FAILED in statuses
+    stored = statuses.count(PutStatus.PUT_OK)
+    assert len(bodies(store)) == stored > 10
+    store.close()
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_after_a_power_loss_all_that_was_acknowledged_is_there(seed: int) -> None:
+    """SYNC_FLUSH, power lost at any moment, any legal outcome of the disk, several times over."""
+    chance = SeededRandomness(seed)
+    disk = SimulatedDisk(chance)
+    acknowledged: dict[int, list[bytes]] = {0: [], 1: []}
+    count = 0
+    for _ in range(4):
+        store = opened(disk, mode=FlushMode.SYNC)
+        for queue_id, known in acknowledged.items():
+            found = bodies(store, queue_id=queue_id)
+            assert found[: len(known)] == known
+            known[:] = found  # what survived by chance is there for good
+        for _ in range(chance.below(8) + 1):
+            queue_id = chance.below(2)
+            names = [b"%04d" % (count + i) for i in range(chance.below(5) + 1)]
+            count += len(names)
+            results = put(store, *names, queue_id=queue_id)
+            told: list[bool] = []
+            store.when_durable(results[-1].end, told.append)
+            if chance.below(4):
+                store.flush_soon()
+            if chance.below(3) == 0:
+                store.tick()
+            if told == [True]:
+                acknowledged[queue_id] += [name * 40 for name in names]
+            else:
+                break  # the sender doesn't know; nothing may follow it in this test's account
+        disk.crash()
+    store = opened(disk, mode=FlushMode.SYNC)
+    for queue_id, known in acknowledged.items():
+        assert bodies(store, queue_id=queue_id)[: len(known)] == known
+    store.close()
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_after_a_power_loss_an_async_store_has_no_gap_and_recovers_the_same_again(
+    seed: int,
+) -> None:
+    chance = SeededRandomness(seed)
+    disk = SimulatedDisk(chance)
+    store = opened(disk)
+    sent = [b"%04d" % i for i in range(chance.below(60) + 1)]
+    for name in sent:
+        put(store, name)
+        if chance.below(10) == 0:
+            store.tick()
+    disk.crash()
+    store = opened(disk)
+    found = bodies(store)
+    assert found == [name * 40 for name in sent[: len(found)]]
+    end = store.log.end
+    disk.crash()
+    store = opened(disk)
+    assert (bodies(store), store.log.end) == (found, end)
+    put(store, b"next")
+    assert bodies(store) == [*found, b"next" * 40]
+    store.close()
+
+
+def test_keys_are_found_and_found_again_after_a_crash_and_without_index_files() -> None:
+    disk = SimulatedDisk()
+    store = opened(disk)
+    keys = [b"KEYS\x01k%d\x02UNIQ_KEY\x01U%d\x02" % (i, i) for i in range(60)]
+    results = store.append([incoming(properties=text) for text in keys])
+    store.when_durable(results[-1].end, lambda _: None)
+    store.flush_soon()
+
+    def all_found(one: MessageStore) -> bool:
+        return all(
+            set(one.index.query("orders", key, 8, 0, NOW + 10)) == set(result.offsets)
+            for i, result in enumerate(results)
+            for key in (f"k{i}", f"U{i}")
+        )
+
+    assert all_found(store)
+    disk.crash()
+    store = opened(disk)
+    assert all_found(store)
+    store.close()
+    for name in disk.list("/store/index"):
+        disk.remove(f"/store/index/{name}")
+    for _ in range(2):
+        store = opened(disk)
+        assert all_found(store)
+        store.close()
+
+
+def test_old_files_go_and_queues_and_index_follow() -> None:
+    clock = HandClock()
+    disk = SimulatedDisk(clock=clock)
+    settings = StoreSettings(**SMALL, reserved_hours=1)  # type: ignore[arg-type]
+    store = MessageStore("/store", settings, disk=disk, clock=clock, workers=InlineWorkers())
+    store.open()
+    put(store, *(b"%04d" % i for i in range(60)))
+    kept_view = store.log.view(0, 100)
+    clock.now += 3_600_000
+    put(store, b"new")
+    store.tick()
+    removed = store.clean(asked=True)
+    assert removed[0] == 0
+    assert store.log.first_offset == removed[-1] + 4096
+    queue = store.queues.queue("orders", 0)
+    assert queue is not None
+    assert 0 < queue.min_offset < queue.max_offset == 61
+    assert bodies(store)[-1] == b"new" * 40
+    assert store.record(0) is None
+    assert kept_view is not None
+    assert any(kept_view)
+    store.close()
+    again = opened(disk)
+    found = again.queues.queue("orders", 0)
+    assert found is not None
+    assert (found.min_offset, found.max_offset) == (queue.min_offset, 61)
+    again.close()
+
+
+def test_a_disk_that_is_nearly_full_refuses_until_there_is_room() -> None:
+    class Gauge(SimulatedDisk):
+        used = 50
+
+        def usage(self, path: str) -> Usage:
+            return Usage(100, self.used)
+
+    disk = Gauge()
+    store = opened(disk)
+    disk.used = 95
+    store.clean()
+    (refused,) = put(store, b"a")
+    assert (refused.status, refused.remark) == (
+        PutStatus.SERVICE_NOT_AVAILABLE,
+        "the disk is full",
+    )
+    disk.used = 50
+    store.clean()
+    assert put(store, b"a")[0].status is PutStatus.PUT_OK
+    store.close()
+
+
+def test_queues_that_cannot_be_written_end_all_writing_until_the_next_start() -> None:
+    disk = SimulatedDisk()
+    store = opened(disk)
+    put(store, b"a")
+    disk.fail("write", "consumequeue", errno.EIO)
+    (second,) = put(store, b"b")
+    assert second.status is PutStatus.PUT_OK  # it is in the log
+    (third,) = put(store, b"c")
+    assert third.status is PutStatus.SERVICE_NOT_AVAILABLE
+    assert "Input/output error" in third.remark
+    store.close()
+    store = opened(disk)
+    assert bodies(store) == [b"a" * 40, b"b" * 40]
+    store.close()

@@ -1,0 +1,110 @@
+"""Few descriptors for many files, and what has to be synced."""
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from orbitmq.errors import DiskFailed, InvalidInput
+from orbitmq.store.disk import DiskFile, RealDisk, RealFile
+from orbitmq.store.open_files import OpenFiles, Unsynced
+
+
+class CountingDisk(RealDisk):
+    """Remembers which files were opened, and which of them are."""
+
+    def __init__(self) -> None:
+        self.opened: list[str] = []
+        self.files: list[DiskFile] = []
+
+    def open(self, path: str, *, create: bool = False, writable: bool = True) -> RealFile:
+        file = super().open(path, create=create, writable=writable)
+        self.opened.append(Path(path).name)
+        self.files.append(file)
+        return file
+
+    def open_now(self) -> list[str]:
+        return [Path(file.path).name for file in self.files if not closed(file)]
+
+
+def closed(file: DiskFile) -> bool:
+    try:
+        file.size  # noqa: B018
+    except DiskFailed as error:
+        return error.errno == errno.EBADF
+    return False
+
+
+@pytest.fixture
+def disk() -> CountingDisk:
+    return CountingDisk()
+
+
+def test_a_new_file_is_as_long_as_asked_and_takes_no_space(tmp_path: Path) -> None:
+    files = OpenFiles(RealDisk(), limit=2)
+    files.create(str(tmp_path / "a" / "b"), "new", 6_000_000)
+    found = (tmp_path / "a" / "b" / "new").stat()
+    assert (found.st_size, found.st_blocks) == (6_000_000, 0)
+    assert files.read(str(tmp_path / "a" / "b" / "new"), 4, 5_999_998) == b"\0\0"
+
+
+def test_a_file_that_is_there_is_not_cut(tmp_path: Path) -> None:
+    (tmp_path / "old").write_bytes(b"longer")
+    OpenFiles(RealDisk(), limit=2).create(str(tmp_path), "old", 3)
+    assert (tmp_path / "old").read_bytes() == b"longer"
+
+
+def test_the_file_used_longest_ago_is_closed(tmp_path: Path, disk: CountingDisk) -> None:
+    files = OpenFiles(disk, limit=2)
+    for name in "abc":
+        (tmp_path / name).write_text(name)
+    for name in "abacab":
+        assert files.read(str(tmp_path / name), 10, 0) == name.encode()
+    assert disk.opened == ["a", "b", "c", "b"]
+    assert sorted(disk.open_now()) == ["a", "b"]
+    files.close()
+    assert disk.open_now() == []
+    assert files.read(str(tmp_path / "a"), 10, 0) == b"a"
+
+
+def test_what_was_written_is_to_be_synced_once(tmp_path: Path) -> None:
+    files = OpenFiles(RealDisk(), limit=1)
+    files.create(str(tmp_path / "queue"), "a", 100)
+    files.create(str(tmp_path / "queue"), "b", 100)
+    files.write(str(tmp_path / "queue" / "a"), b"12345", 10)
+    assert (tmp_path / "queue" / "a").read_bytes()[9:16] == b"\x0012345\x00"
+    due = files.take_unsynced(least_bytes=5)
+    assert due == Unsynced(
+        (str(tmp_path / "queue" / "a"),), (str(tmp_path), str(tmp_path / "queue"))
+    )
+    assert files.take_unsynced() == Unsynced((str(tmp_path / "queue" / "b"),), ())
+    assert not files.take_unsynced()
+
+
+def test_a_removed_file_is_closed_and_needs_no_sync(tmp_path: Path, disk: CountingDisk) -> None:
+    files = OpenFiles(disk, limit=2)
+    files.create(str(tmp_path), "a", 100)
+    files.remove(str(tmp_path / "a"))
+    assert disk.open_now() == []
+    assert files.take_unsynced().files == ()
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_sync_has_descriptors_of_its_own(tmp_path: Path, disk: CountingDisk) -> None:
+    (tmp_path / "a").write_text("a")
+    unsynced = Unsynced((str(tmp_path / "a"), str(tmp_path / "gone")), (str(tmp_path / "gone"),))
+    unsynced.sync(disk)
+    assert disk.opened == ["a"]
+    assert disk.open_now() == []
+
+
+def test_a_failed_sync_is_told(tmp_path: Path) -> None:
+    (tmp_path / "directory").mkdir()
+    with pytest.raises(DiskFailed) as caught:
+        Unsynced((str(tmp_path / "directory"),), ()).sync(RealDisk())
+    assert caught.value.errno == errno.EISDIR
+
+
+def test_a_limit_of_nothing_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="limit is 0"):
+        OpenFiles(RealDisk(), limit=0)

@@ -1,0 +1,145 @@
+from pathlib import Path
+
+import pytest
+
+from orbitmq.message.record_view import RecordView
+from orbitmq.store.disk import RealDisk
+from orbitmq.store.recovery import RecoveryWalk, first_store_ms, zero_behind
+from orbitmq.store.segment_chain import SegmentChain
+from tests.store.logs import NOW, incoming, new_log
+
+
+def written(directory: Path, count: int = 12, size: int = 900) -> SegmentChain:
+    """Return a log of records of one kilobyte, three and a bit to a file, re-opened."""
+    log, chain = new_log(RealDisk(), str(directory))
+    for i in range(count):
+        log.append([incoming(bytes([i]) * size)], NOW + i)
+    chain.close()
+    again = SegmentChain(RealDisk(), f"{directory}/commitlog", 4096)
+    again.load()
+    return again
+
+
+def walk(chain: SegmentChain, *, cut: bool) -> tuple[RecoveryWalk, list[int]]:
+    found = RecoveryWalk(chain, 0, cut=cut, crc_property=False)
+    return found, [view.queue_offset for view in found]
+
+
+def spoil(chain: SegmentChain, offset: int, data: bytes) -> None:
+    segment = chain.segment_at(offset)
+    assert segment is not None
+    segment.write([data], offset)
+
+
+def place_of(chain: SegmentChain, queue_offset: int) -> RecordView:
+    return next(
+        view
+        for view in RecoveryWalk(chain, 0, cut=False, crc_property=False)
+        if view.queue_offset == queue_offset
+    )
+
+
+@pytest.mark.parametrize("cut", [True, False])
+def test_a_whole_log_ends_behind_its_last_record(tmp_path: Path, cut: bool) -> None:
+    log, chain = new_log(RealDisk(), str(tmp_path))
+    log.append([incoming(bytes(900)) for _ in range(12)], NOW)
+    found, offsets = walk(chain, cut=cut)
+    assert offsets == list(range(12))
+    assert (found.end, found.damages, found.last_store_ms) == (log.end, [], NOW)
+
+
+@pytest.mark.parametrize("cut", [True, False])
+def test_a_file_made_in_advance_is_no_part_of_the_log(tmp_path: Path, cut: bool) -> None:
+    chain = written(tmp_path, 3)
+    before, _ = walk(chain, cut=cut)
+    chain.add(chain.next_base())
+    after, offsets = walk(chain, cut=cut)
+    assert (after.end, offsets) == (before.end, [0, 1, 2])
+
+
+def test_a_torn_tail_is_where_the_log_ends_after_a_crash(tmp_path: Path) -> None:
+    chain = written(tmp_path)
+    last = place_of(chain, 11)
+    spoil(chain, last.commit_log_offset + 400, bytes(600))
+    found, offsets = walk(chain, cut=True)
+    assert offsets == list(range(11))
+    assert found.end == last.commit_log_offset
+
+
+def test_after_a_crash_nothing_behind_an_unreadable_record_counts(tmp_path: Path) -> None:
+    chain = written(tmp_path)
+    middle = place_of(chain, 5)
+    spoil(chain, middle.commit_log_offset + 200, b"\xff")
+    found, offsets = walk(chain, cut=True)
+    assert offsets == [0, 1, 2, 3, 4]
+    assert found.end == middle.commit_log_offset
+
+
+@pytest.mark.parametrize(
+    ("at", "data"),
+    [(200, b"\xff"), (0, bytes(8)), (4, b"\0\0\0\0"), (0, b"\x7f\xff\xff\xff"), (28, b"\x01")],
+    ids=["body", "zeroed head", "magic", "size", "place"],
+)
+@pytest.mark.parametrize("queue_offset", [0, 1, 3, 5, 8])
+def test_after_an_orderly_stop_a_damaged_record_is_reported_and_the_rest_kept(
+    tmp_path: Path, at: int, data: bytes, queue_offset: int
+) -> None:
+    chain = written(tmp_path)
+    whole, _ = walk(chain, cut=False)
+    middle = place_of(chain, queue_offset)
+    offset, size = middle.commit_log_offset, middle.size
+    spoil(chain, offset + at, data)
+    found, offsets = walk(chain, cut=False)
+    assert offsets == [i for i in range(12) if i != queue_offset]
+    assert found.end == whole.end
+    (damage,) = found.damages
+    assert damage.position == offset
+    assert damage.skipped_bytes >= size
+
+
+def test_a_file_without_its_blank_does_not_end_the_log_after_an_orderly_stop(
+    tmp_path: Path,
+) -> None:
+    chain = written(tmp_path)
+    last_of_first = place_of(chain, 3)
+    spoil(chain, last_of_first.commit_log_offset + last_of_first.size, bytes(8))
+    found, offsets = walk(chain, cut=False)
+    assert offsets == list(range(12))
+    assert len(found.damages) == 1
+    _, cut_offsets = walk(chain, cut=True)
+    assert cut_offsets == [0, 1, 2, 3]
+
+
+def test_what_was_cut_off_never_comes_back(tmp_path: Path) -> None:
+    chain = written(tmp_path)
+    sixth = place_of(chain, 5).commit_log_offset  # now: a view shows what is written later
+    segment = chain.segment_at(sixth)
+    assert segment is not None
+    assert zero_behind(segment, sixth) > 0
+    assert zero_behind(segment, sixth) == 0
+    _, offsets = walk(chain, cut=True)
+    assert offsets == [0, 1, 2, 3, 4]
+
+
+def test_the_time_of_a_file_is_that_of_its_first_record(tmp_path: Path) -> None:
+    chain = written(tmp_path)
+    assert [first_store_ms(segment) for segment in chain.segments] == [NOW, NOW + 4, NOW + 8]
+    assert first_store_ms(chain.add(chain.next_base())) is None
+
+
+def test_progress_is_told_file_by_file(tmp_path: Path) -> None:
+    chain = written(tmp_path)
+    told: list[tuple[int, int]] = []
+    list(
+        RecoveryWalk(
+            chain, 0, cut=False, crc_property=False, progress=lambda *step: told.append(step)
+        )
+    )
+    assert told == [(4096, 12288), (8192, 12288), (12288, 12288)]
+
+
+def test_an_empty_chain_ends_at_its_beginning(tmp_path: Path) -> None:
+    chain = SegmentChain(RealDisk(), str(tmp_path), 4096)
+    chain.load()
+    found, offsets = walk(chain, cut=True)
+    assert (found.end, offsets) == (0, [])

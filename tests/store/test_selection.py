@@ -1,0 +1,118 @@
+import pytest
+
+from orbitmq.store.queue_entry import ENTRY
+from orbitmq.store.selection import Selected, Selection, Selector
+from orbitmq.store.settings import StoreSettings
+
+SEGMENT = 10_000
+PER_FILE = 100
+
+
+class FakeLog:
+    """A log of zeros whose beginning may be gone."""
+
+    def __init__(self, end: int, first_offset: int = 0) -> None:
+        self.end = end
+        self.first_offset = first_offset
+
+    def view(self, offset: int, size: int) -> memoryview | None:
+        return None if offset < self.first_offset else memoryview(bytes(size))
+
+    def next_segment_offset(self, offset: int) -> int:
+        return offset - offset % SEGMENT + SEGMENT
+
+
+class FakeQueue:
+    """Entries of one size, ``tags code = offset % 3``, in files of a hundred."""
+
+    def __init__(self, count: int, *, size: int = 100, lowest: int = 0) -> None:
+        self.size = size
+        self.min_offset = lowest
+        self.max_offset = count
+
+    def entries(self, offset: int, count: int) -> bytes:
+        end = min(offset + count, self.max_offset, offset - offset % PER_FILE + PER_FILE)
+        return b"".join(ENTRY.pack(i * self.size, self.size, i % 3) for i in range(offset, end))
+
+    def next_file_offset(self, offset: int) -> int:
+        return offset - offset % PER_FILE + PER_FILE
+
+
+def pull(
+    queue: FakeQueue | None, offset: int = 0, *, max_count: int = 1000, max_bytes: int = 2**30,
+    log: FakeLog | None = None, wants: int | None = None, memory: int = 2**40,
+) -> Selection:  # fmt: skip
+    found = log or FakeLog(queue.size * queue.max_offset if queue else 0)
+    filtered = None if wants is None else (lambda code: code == wants)
+    return Selector(found, StoreSettings(), memory).select(
+        queue, offset, max_count=max_count, max_bytes=max_bytes, wants=filtered
+    )
+
+
+@pytest.mark.parametrize(
+    ("queue", "offset", "status", "next_offset"),
+    [
+        (None, 5, Selected.NO_MATCHED_LOGIC_QUEUE, 0),
+        (FakeQueue(0), 5, Selected.NO_MESSAGE_IN_QUEUE, 0),
+        (FakeQueue(50, lowest=10), 9, Selected.OFFSET_TOO_SMALL, 10),
+        (FakeQueue(50), 50, Selected.OFFSET_OVERFLOW_ONE, 50),
+        (FakeQueue(50), 51, Selected.OFFSET_OVERFLOW_BADLY, 50),
+        (FakeQueue(50), 49, Selected.FOUND, 50),
+    ],
+)
+def test_an_offset_outside_the_queue_is_answered_with_the_next_one(
+    queue: FakeQueue | None, offset: int, status: Selected, next_offset: int
+) -> None:
+    selection = pull(queue, offset)
+    assert (selection.status, selection.next_offset) == (status, next_offset)
+    if queue is not None:
+        assert (selection.min_offset, selection.max_offset) == (queue.min_offset, queue.max_offset)
+
+
+def test_the_limits_of_recent_records_hold() -> None:
+    assert len(pull(FakeQueue(99)).views) == 32
+    assert len(pull(FakeQueue(99, size=100_000)).views) == 2
+    assert len(pull(FakeQueue(99), max_count=5).views) == 5
+    assert len(pull(FakeQueue(99), max_bytes=350).views) == 3
+
+
+def test_the_limits_of_older_records_hold() -> None:
+    selection = pull(FakeQueue(99), memory=1000)
+    assert (len(selection.views), selection.from_disk) == (8, True)
+    assert len(pull(FakeQueue(99, size=30_000), memory=1000).views) == 2
+
+
+def test_the_first_record_is_taken_whatever_its_size() -> None:
+    selection = pull(FakeQueue(9, size=5_000_000), max_bytes=10)
+    assert (len(selection.views), selection.next_offset) == (1, 1)
+
+
+def test_a_pull_ends_with_the_file_of_its_queue() -> None:
+    selection = pull(FakeQueue(300), 95)
+    assert (len(selection.views), selection.next_offset) == (5, 100)
+
+
+def test_records_nobody_wants_are_passed_over() -> None:
+    selection = pull(FakeQueue(99), wants=1, max_count=5)
+    assert (len(selection.views), selection.next_offset) == (5, 14)
+    nothing = pull(FakeQueue(50), wants=7)
+    assert (nothing.status, nothing.next_offset) == (Selected.NO_MATCHED_MESSAGE, 50)
+
+
+def test_records_of_a_file_that_is_gone_are_passed_over_to_the_next_one() -> None:
+    queue = FakeQueue(300)
+    selection = pull(queue, 95, log=FakeLog(30_000, first_offset=20_000))
+    assert (selection.status, selection.next_offset) == (Selected.MESSAGE_WAS_REMOVING, 100)
+    further = pull(queue, 195, log=FakeLog(30_000, first_offset=19_700))
+    assert (further.status, len(further.views)) == (Selected.MESSAGE_WAS_REMOVING, 0)
+    there = pull(queue, 200, log=FakeLog(30_000, first_offset=20_000))
+    assert there.status is Selected.FOUND
+
+
+def test_a_queue_file_that_is_gone_leads_to_the_next_one() -> None:
+    class Holey(FakeQueue):
+        def entries(self, offset: int, count: int) -> bytes:
+            return b""
+
+    selection = pull(Holey(300), 120)
+    assert (selection.status, selection.next_offset) == (Selected.OFFSET_FOUND_NULL, 200)
