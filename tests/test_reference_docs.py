@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from orbitmq.net.settings import NetSettings
+from orbitmq.store.settings import StoreSettings
 from orbitmq.wire.codes import RequestCode
 from orbitmq.wire.fields import NoFields
 from orbitmq.wire.headers import request_type
@@ -32,6 +33,7 @@ def table(document: str, heading: str) -> list[Row]:
     [
         ("Connections: `orbitmq.net.settings.NetSettings`", NetSettings),
         ("Identity: `orbitmq.wire.session.Identity`", Identity),
+        ("Store: `orbitmq.store.settings.StoreSettings`", StoreSettings),
     ],
 )
 def test_the_settings_are_those_of_the_code(heading: str, settings: type[msgspec.Struct]) -> None:

@@ -1,26 +1,32 @@
 """What exists, shown in one terminal: ``make demo``.
 
 A message is encoded and its bytes are drawn; it crosses a real socket to a stand-in that keeps
-records in memory, and comes back in a pull answer. The stand-in lives here alone: it shows that
-bytes, frames and connections work, and is no broker.
+it in a store, and comes back in a pull answer. The stand-in lives here alone: it shows that bytes,
+frames, connections and the store work together, and is no broker.
 """
 
 import asyncio
 import platform
 import sys
 from collections.abc import Iterable
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from textwrap import fill
 
 from orbitmq.clock import Clock, SystemClock, local_month
 from orbitmq.message import properties, record, scan
 from orbitmq.message.host import Host
-from orbitmq.message.ids import UniqueIds, offset_id
+from orbitmq.message.ids import UniqueIds
 from orbitmq.message.model import Message
 from orbitmq.net.address import Address
 from orbitmq.net.connection import Connection
 from orbitmq.net.dialer import Dialer
 from orbitmq.net.event_loop import new_event_loop
 from orbitmq.net.listener import Listener
+from orbitmq.store.message_store import MessageStore
+from orbitmq.store.put import Incoming
+from orbitmq.store.selection import Selector
+from orbitmq.store.settings import StoreSettings
 from orbitmq.wire.codes import RequestCode, ResponseCode
 from orbitmq.wire.frame import Frame, HeaderEncoding
 from orbitmq.wire.headers.pull import PullMessage, PullMessageAnswer
@@ -29,6 +35,9 @@ from orbitmq.wire.session import Identity, Response, Session
 
 LOOPBACK = Address("127.0.0.1", 0)
 STORE_HOST = Host.parse("127.0.0.1:10911")
+SMALL_FILES = StoreSettings(
+    segment_bytes=64 * 1024, queue_file_entries=100, index_slots=100, index_entries=400
+)
 MESSAGES = (
     Message("orders", b'{"order": "o-42", "paid": true}', tags="paid", keys=["o-42"]),
     Message("orders", b'{"order": "o-43", "paid": false}', tags="open", keys=["o-43"]),
@@ -37,68 +46,67 @@ MESSAGES = (
 
 
 class StandIn:
-    """Answers sends and pulls of one queue from a list in memory."""
+    """Answers sends and pulls of one queue from a store."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._records: list[bytes] = []
+    def __init__(self, store: MessageStore) -> None:
+        self._store = store
+        self._selector = Selector(store.log, store.settings, memory_bytes=2**32)
 
     def serve(self, connection: Connection, request: Frame) -> Response:
         """Serve one request, of the two kinds it knows."""
         if request.code == RequestCode.SEND_MESSAGE_V2:
-            return self._store(request.read(SendMessageV2), request, connection.peer)
+            return self._send(request.read(SendMessageV2), request, connection.peer)
         if request.code == RequestCode.PULL_MESSAGE:
             return self._pull(request.read(PullMessage))
         return Response(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark="a stand-in, no broker")
 
-    def _store(self, send: SendMessageV2, request: Frame, peer: str) -> Response:
-        offset = sum(map(len, self._records))
-        stored = record.Record(
-            topic=send.topic.encode(),
+    def _send(self, send: SendMessageV2, request: Frame, peer: str) -> Response:
+        message = Incoming(
+            topic=send.topic,
+            queue_id=send.queue_id,
             body=request.body,
             properties=(send.properties or "").encode(),
-            queue_id=send.queue_id,
             flag=send.flag,
-            queue_offset=len(self._records),
-            commit_log_offset=offset,
             sys_flag=send.sys_flag,
             born_timestamp_ms=send.born_timestamp,
             born_host=Host.parse(peer),
-            store_timestamp_ms=self._clock.now_ms(),
             store_host=STORE_HOST,
-            reconsume_times=0,
-            prepared_transaction_offset=0,
         )
-        self._records.append(bytes(record.encode(stored)))
+        (result,) = self._store.append([message])
         answer = SendMessageAnswer(
-            msg_id=offset_id(STORE_HOST, offset),
+            msg_id=result.message_ids(STORE_HOST),
             queue_id=send.queue_id,
-            queue_offset=len(self._records) - 1,
+            queue_offset=result.queue_offset,
         )
         return Response(header=answer)
 
     def _pull(self, pull: PullMessage) -> Response:
+        queue = self._store.queues.queue(pull.topic, pull.queue_id)
+        found = self._selector.select(queue, pull.queue_offset, max_count=pull.max_msg_nums)
         answer = PullMessageAnswer(
             suggest_which_broker_id=0,
-            next_begin_offset=len(self._records),
-            min_offset=0,
-            max_offset=len(self._records),
+            next_begin_offset=found.next_offset,
+            min_offset=found.min_offset,
+            max_offset=found.max_offset,
         )
-        return Response(header=answer, body=tuple(self._records[pull.queue_offset :]))
+        return Response(header=answer, body=tuple(found.views))
 
 
 def main() -> None:
     """Show it all."""
-    title("orbitmq: the bytes, the frames and the connections of RocketMQ, in Python")
+    title("orbitmq: the bytes, the connections and the store of RocketMQ, in Python")
     say(f"Python {platform.python_version()}. There is no broker yet, nor a producer: what stands")
-    say("is what they will be built on. A stand-in of this demo answers in their place.")
+    say("is what they will be built on. A stand-in of this demo answers in their place,")
+    say("with a real store directory below it.")
     clock = SystemClock()
     ids = UniqueIds(b"\x7f\x00\x00\x01", 1, 0x5EED, clock, local_month)
     message = MESSAGES[0].replace(message_id=ids.next())
     show_record(message, clock)
     show_frame(message, clock)
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        runner.run(show_exchange(ids, clock))
+    with TemporaryDirectory() as directory:
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            runner.run(show_exchange(ids, clock, directory))
+        show_store(directory)
 
 
 def show_record(message: Message, clock: Clock) -> None:
@@ -142,10 +150,12 @@ def show_frame(message: Message, clock: Clock) -> None:
         say(f"           topic={frame.read(SendMessageV2).topic!r}")
 
 
-async def show_exchange(ids: UniqueIds, clock: Clock) -> None:
+async def show_exchange(ids: UniqueIds, clock: Clock, directory: str) -> None:
     """Send messages over a socket to the stand-in, and pull them back."""
-    title("3. Over a socket on loopback, there and back")
-    stand_in = StandIn(clock)
+    title("3. Over a socket on loopback into a store, and back")
+    store = MessageStore(directory, SMALL_FILES)
+    store.open()
+    stand_in = StandIn(store)
     async with Listener(LOOPBACK, stand_in.serve) as listener, Dialer() as dialer:
         connection = await dialer.connection(listener.address)
         say(f"{connection!r}")
@@ -172,6 +182,23 @@ async def show_exchange(ids: UniqueIds, clock: Clock) -> None:
         unknown = await connection.request(pull, code=4711)
         say("asked for what it can't do, it answers:")
         say(repr(unknown))
+    store.close()
+
+
+def show_store(directory: str) -> None:
+    """Show what the stand-in left on the disk, and open it again."""
+    title("4. The store directory it left: RocketMQ's files, byte for byte")
+    for path in sorted(Path(directory).rglob("*")):
+        if path.is_file():
+            say(f"  {path.stat().st_size:9,d}  {path.relative_to(directory)}")
+    store = MessageStore(directory, SMALL_FILES)
+    store.open()
+    (offset,) = store.index.query("orders", "o-43", 1, 0, 2**62)
+    view = store.record(offset)
+    assert view is not None
+    say(f"opened again: the log ends at {store.log.end}; key o-43 leads to offset {offset}:")
+    say(f"  {bytes(view.body).decode()}")
+    store.close()
 
 
 def send_header(message: Message, clock: Clock) -> SendMessageV2:

@@ -38,9 +38,11 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "dashboard": frozenset({"client.admin", "blocking", "store.reader", "message", "clock"}),
     "cli": frozenset(
         {"client.admin", "blocking", "store.reader", "message", "clock", "demo", "embedded"}
+        | {"store.inspect", "store.verify", "store.damage"}
         | {"nameserver.server", "broker.server", "dashboard.app", "spark.jobs"}
     ),
     "demo": frozenset({"embedded", "blocking", "message", "wire", "net", "client", "spark.jobs"})
+    | frozenset({"store"})
     | _SEAMS,
     "__main__": frozenset({"cli"}),
     # the doors: `orbitmq` itself, and the packages that Spark finds by their names

@@ -1,0 +1,99 @@
+"""How commands show numbers, times, tables and progress on a terminal."""
+
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final, TextIO
+
+__all__ = ["ProgressBar", "human_size", "local_time", "table"]
+
+_UNITS: Final = ("KiB", "MiB", "GiB", "TiB", "PiB")
+_BAR: Final = 30
+
+
+def human_size(size: int) -> str:
+    """Return a size in the largest unit that leaves a number of one or more.
+
+    >>> human_size(512), human_size(1536), human_size(1 << 30)
+    ('512 B', '1.5 KiB', '1.0 GiB')
+    """
+    amount, unit = float(size), "B"
+    for larger in _UNITS:
+        if round(amount, 1) < 1024:
+            break
+        amount, unit = amount / 1024, larger
+    return f"{size} B" if unit == "B" else f"{amount:.1f} {unit}"
+
+
+def local_time(timestamp_ms: int | None) -> str:
+    """Return a moment in the time zone of the machine; a dash for none, or for one out of range.
+
+    >>> local_time(None)
+    '-'
+    """
+    if timestamp_ms is None:
+        return "-"
+    try:
+        local = datetime.fromtimestamp(timestamp_ms / 1000).astimezone()
+    except (ValueError, OverflowError, OSError):
+        return "-"
+    return f"{local:%Y-%m-%d %H:%M:%S}"
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> list[str]:
+    """Return the lines of a table; the first ``left`` columns begin at the left, others end right.
+
+    >>> for line in table(["TOPIC", "SIZE"], [["orders", "1.5 KiB"], ["o", "512 B"]]):
+    ...     print(line)
+    TOPIC      SIZE
+    orders  1.5 KiB
+    o         512 B
+    """
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if number < left else cell.rjust(width)
+            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in (heads, *rows)
+    ]
+
+
+def elided(text: str, width: int) -> str:
+    """Return a text that is no wider than ``width``: a long one loses its middle.
+
+    >>> elided("%RETRY%a-very-long-group", 12)
+    '%RETRY…group'
+    """
+    if len(text) <= width:
+        return text
+    tail = (width - 1) // 2
+    return f"{text[: width - 1 - tail]}…{text[-tail:]}"
+
+
+class ProgressBar:
+    """A line on stderr that is drawn over and over; nothing at all if that isn't a terminal."""
+
+    def __init__(self, label: str, stream: TextIO | None = None) -> None:
+        self._label = label
+        self._stream = sys.stderr if stream is None else stream
+        self._shown = self._stream.isatty()
+        self._percent = -1
+
+    def __call__(self, done: int, total: int) -> None:
+        """Show how much is done, of how much in all; drawn once for each percent."""
+        percent = 100 if done >= total else 100 * done // total
+        if not self._shown or percent == self._percent:
+            return
+        self._percent = percent
+        filled = _BAR * percent // 100
+        bar = "█" * filled + "░" * (_BAR - filled)
+        sizes = f"{human_size(done)} of {human_size(total)}"
+        self._stream.write(f"\r{self._label}  {bar} {percent:3d}%  {sizes:<24}")
+        self._stream.flush()
+
+    def clear(self) -> None:
+        """Take the line away again."""
+        if self._percent >= 0:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()

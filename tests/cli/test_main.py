@@ -1,0 +1,70 @@
+"""The command as a shell sees it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from orbitmq.cli.main import main
+from tests.store.unpacked import unpacked
+
+
+def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "orbitmq.cli.main", *arguments]
+    environment = {**os.environ, "PYTHONIOENCODING": "utf-8"}
+    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+
+
+def test_exit_statuses(tmp_path: Path) -> None:
+    sound, torn = unpacked("normal", tmp_path), unpacked("crash-torn", tmp_path)
+    assert run("store", "verify", sound).returncode == 0
+    assert run("store", "verify", torn).returncode == 1
+    assert run("store", "verify", str(tmp_path)).returncode == 2
+    assert run("store", "no-such-command").returncode == 2
+
+
+def test_errors_have_no_traceback(tmp_path: Path) -> None:
+    finished = run("store", "inspect", str(tmp_path / "absent"))
+    assert finished.stdout == ""
+    assert finished.stderr.startswith("orbitmq: ")
+    assert "Traceback" not in finished.stderr
+
+
+def test_no_progress_bar_without_a_terminal(tmp_path: Path) -> None:
+    finished = run("store", "verify", unpacked("normal", tmp_path))
+    assert finished.stderr == ""
+
+
+def test_a_reader_that_has_seen_enough(tmp_path: Path) -> None:
+    directory = unpacked("normal", tmp_path)
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as closed:
+        finished = subprocess.run(
+            [sys.executable, "-m", "orbitmq.cli.main", "store", "inspect", directory],
+            stdout=closed,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert (finished.stderr, finished.returncode) == (b"", 141)
+
+
+def test_help_names_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["store", "--help"])
+    assert ended.value.code == 0
+    printed = capsys.readouterr().out
+    assert "inspect" in printed
+    assert "verify" in printed
+
+
+def test_an_interrupt_is_told_as_a_shell_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("orbitmq.cli.store.inspect", interrupted)
+    assert main(["store", "inspect", unpacked("normal", tmp_path)]) == 130

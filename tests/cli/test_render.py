@@ -1,0 +1,80 @@
+import io
+
+import pytest
+
+from orbitmq.cli.render import ProgressBar, elided, human_size, local_time, table
+from tests.cli.terminal import utc
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("size", "shown"),
+    [
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1024, "1.0 KiB"),
+        (1024 * 1024 - 1, "1.0 MiB"),
+        (3 * 1024**3 // 2, "1.5 GiB"),
+        (5000 * 1024**5, "5000.0 PiB"),
+    ],
+)
+def test_sizes(size: int, shown: str) -> None:
+    assert human_size(size) == shown
+
+
+def test_times() -> None:
+    with utc():
+        assert local_time(1_794_739_329_999) == "2026-11-15 10:42:09"
+    assert local_time(None) == "-"
+    assert local_time(1 << 62) == "-"
+
+
+def test_a_table_keeps_numbers_at_the_right() -> None:
+    assert table(["NAME", "NUMBER"], [["a", "1"], ["bcdef", "1000000"]]) == [
+        "NAME    NUMBER",
+        "a            1",
+        "bcdef  1000000",
+    ]
+
+
+@pytest.mark.parametrize("width", range(3, 12))
+def test_long_names_lose_their_middle(width: int) -> None:
+    shown = elided("abcdefghijkl", width)
+    assert len(shown) == width
+    assert shown[0] == "a"
+    assert shown[-1] == "l"
+
+
+def test_short_names_stay() -> None:
+    assert elided("orders", 6) == "orders"
+
+
+def test_a_bar_is_drawn_once_for_each_percent() -> None:
+    terminal = Terminal()
+    bar = ProgressBar("reading", terminal)
+    for done in range(10_001):
+        bar(done, 10_000)
+    drawn = terminal.getvalue().split("\r")[1:]
+    assert len(drawn) == 101
+    assert drawn[50].startswith("reading  ███████████████░░░░░░░░░░░░░░░  50%")
+    assert max(map(len, drawn)) < 80
+    bar.clear()
+    assert terminal.getvalue().endswith("\r\x1b[K")
+
+
+def test_nothing_is_drawn_into_a_file() -> None:
+    file = io.StringIO()
+    bar = ProgressBar("reading", file)
+    bar(1, 2)
+    bar.clear()
+    assert file.getvalue() == ""
+
+
+def test_nothing_to_do_is_done() -> None:
+    terminal = Terminal()
+    ProgressBar("reading", terminal)(0, 0)
+    assert "100%" in terminal.getvalue()
