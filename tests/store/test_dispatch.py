@@ -77,3 +77,8 @@ def test_light_queues_get_an_entry_each() -> None:
 @pytest.mark.parametrize("topic", ["%RETRY%g", "orders"])
 def test_light_queues_without_their_offsets_get_none(topic: str) -> None:
     assert len(dispatched(topic, b"INNER_MULTI_DISPATCH\x01%LMQ%a,%LMQ%b\x02")) == 1
+
+
+def test_a_light_queue_that_could_be_no_directory_is_passed_over() -> None:
+    text = b"INNER_MULTI_DISPATCH\x01%LMQ%../a,%LMQ%b\x02INNER_MULTI_QUEUE_OFFSET\x015,9\x02"
+    assert [entry.topic for entry in dispatched(text=text)] == ["orders", "%LMQ%b"]

@@ -31,7 +31,7 @@ TAG_SEPARATOR: Final = "||"
 _JAVA_BLANKS: Final = "".join(map(chr, range(0x21)))
 
 # A hash is a number whose digits, in base 31, are the code units. An ASCII one is 16·high + low,
-# and both of these are digits that ``int`` reads: a quarter of the time of a loop for a message id.
+# and both of these are digits that ``int`` reads in far less time than a loop takes.
 # Long texts take the loop, because ``int`` needs time in the square of their length, and may refuse
 # them: the least limit that ``sys.set_int_max_str_digits`` allows is 640.
 _HEX_DIGITS: Final = b"0123456789abcdef"

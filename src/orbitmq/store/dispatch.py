@@ -104,7 +104,8 @@ def _multi_dispatch(entry: Dispatched, found: dict[str, str]) -> Iterator[Dispat
     if len(queues) != len(offsets) or entry.topic.startswith("%RETRY%"):
         return
     for queue, offset in zip(queues, offsets, strict=True):
-        if queue and offset.isascii() and offset.isdecimal():
+        # A name with a slash can't be a directory; Java passes it over too (MultiDispatchUtils).
+        if queue and "/" not in queue and offset.isascii() and offset.isdecimal():
             yield msgspec.structs.replace(
                 entry, topic=queue, queue_id=0, queue_offset=int(offset), unique_key=None, keys="",
                 tags=None,

@@ -19,7 +19,7 @@ from orbitmq.errors import StoreDamaged, StoreError
 from orbitmq.message.names import LMQ_PREFIX
 from orbitmq.message.record import LEAST_SIZE
 from orbitmq.message.record_view import RecordView
-from orbitmq.store.checkpoint import AbortMarker, Checkpoint, StoreLock
+from orbitmq.store.checkpoint import AbortMarker, Checkpoint, CheckpointValues, StoreLock
 from orbitmq.store.commit_log import Appended, CommitLog
 from orbitmq.store.consume_queue import Boundary, ConsumeQueue
 from orbitmq.store.consume_queues import ConsumeQueues
@@ -107,6 +107,7 @@ class MessageStore:
         self._checkpoint_at_ms = 0
         self._queues_synced_at_ms = 0
         self._syncing_queues = False
+        self._writing_checkpoint = False
         self._cleaned_at_ms = 0
         self._disk_full = False
         self._dispatch_failure: StoreError | None = None
@@ -168,7 +169,8 @@ class MessageStore:
             self.queues.sync()
             self.index.sync()
             self._queues_store_ms = self._dispatched_store_ms
-            self._write_checkpoint()
+            if self._checkpoint is not None:
+                self._checkpoint.write(self._checkpoint_values())
             self._remove_unused_segment()
             if not self._undispatched and self._dispatch_failure is None:
                 self._abort.remove()
@@ -221,10 +223,10 @@ class MessageStore:
             self._sync_queues()
         if now_ms - self._cleaned_at_ms >= _CLEAN_MS:
             self._cleaned_at_ms = now_ms
-            self.clean()
+            self._clean_by_the_clock()
         if now_ms - self._checkpoint_at_ms >= _CHECKPOINT_MS:
             self._checkpoint_at_ms = now_ms
-            self._write_checkpoint()
+            self._checkpoint_soon()
 
     def clean(self, *, asked: bool = False) -> list[int]:
         """Remove the oldest files of the log that may go; return where they began.
@@ -478,18 +480,40 @@ class MessageStore:
         else:
             raise error
 
-    def _write_checkpoint(self) -> None:
-        if self._checkpoint is None or self._flusher.failure is not None:
+    def _clean_by_the_clock(self) -> None:
+        try:
+            self.clean()
+        except StoreError as error:
+            log.error("old files could not be removed, and are tried again: %s", error)
+
+    def _checkpoint_soon(self) -> None:
+        """Have a worker write the checkpoint; what it says is true already."""
+        if self._checkpoint is None or self._writing_checkpoint or self.failure is not None:
             return
+        self._writing_checkpoint = True
+        work = self._workers.submit(self._checkpoint.write, self._checkpoint_values())
+        work.add_done_callback(
+            lambda done: self._post(lambda: self._checkpoint_written(done.exception()))
+        )
+
+    def _checkpoint_written(self, error: BaseException | None) -> None:
+        self._writing_checkpoint = False
+        if isinstance(error, StoreError):
+            # An older checkpoint makes a recovery read more, and loses nothing.
+            log.error("the checkpoint could not be written, and is tried again: %s", error)
+        elif error is not None:
+            raise error
+
+    def _checkpoint_values(self) -> CheckpointValues:
+        """Return what is known to be on the disk."""
+        assert self._checkpoint is not None
         values = self._checkpoint.values
         # An index that knows records which the log may lose would keep their places for ever.
         index_ms = self._index_store_ms
         if index_ms > self._flushed_store_ms:
             index_ms = values.index_ms
-        self._checkpoint.write(
-            values._replace(
-                log_ms=self._flushed_store_ms, queues_ms=self._queues_store_ms, index_ms=index_ms
-            )
+        return values._replace(
+            log_ms=self._flushed_store_ms, queues_ms=self._queues_store_ms, index_ms=index_ms
         )
 
     def _remove_unused_segment(self) -> None:

@@ -20,6 +20,7 @@ import logging
 from orbitmq.errors import StoreDamaged
 from orbitmq.message.buffer import Buffer
 from orbitmq.store.disk import Disk, DiskFile
+from orbitmq.store.durable import make_durable_directory
 
 __all__ = ["NAME_DIGITS", "Segment", "SegmentChain", "file_name", "path_join"]
 
@@ -108,7 +109,7 @@ class SegmentChain:
                 which, and what to do.
 
         """
-        self._disk.make_directory(self.directory)
+        make_durable_directory(self._disk, self.directory)
         names = [name for name in self._disk.list(self.directory) if self._is_ours(name)]
         for position, name in enumerate(names):
             path = path_join(self.directory, name)

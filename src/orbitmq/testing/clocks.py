@@ -47,7 +47,7 @@ class Deadlock(OrbitError):
     """No callback is ready, no timer is set, no I/O is awaited: the run can't go on."""
 
 
-class _JumpingSelector(selectors.SelectSelector):
+class _JumpingSelector(selectors.PollSelector):
     """Finds what is ready now; where another selector would wait, it moves time instead."""
 
     def __init__(self) -> None:
