@@ -10,6 +10,7 @@ from orbitmq.store.commit_log import CommitLog
 from orbitmq.store.disk import RealDisk
 from orbitmq.store.put import PutStatus
 from orbitmq.store.segment_chain import SegmentChain
+from orbitmq.testing.disks import SimulatedDisk
 from tests.store.logs import HERE, NOW, incoming, new_log
 
 
@@ -30,7 +31,8 @@ def test_records_stand_where_the_results_say(log_and_chain: tuple[CommitLog, Seg
     results, appended = log.append([incoming(b"%d" % i, queue_id=i % 2) for i in range(6)], NOW)
     assert [result.status for result in results] == [PutStatus.PUT_OK] * 6
     assert [result.queue_offset for result in results] == [0, 0, 1, 1, 2, 2]
-    assert [one.offset for one in appended] == [result.offsets[0] for result in results]
+    places = [one.filed.commit_log_offset for one in appended]
+    assert places == [result.offsets[0] for result in results]
     for result, i in zip(results, range(6), strict=True):
         view = log.view(result.offsets[0], result.end - result.offsets[0])
         assert view is not None
@@ -73,7 +75,7 @@ def test_a_full_segment_ends_in_a_blank_and_the_next_begins(
 
 def test_a_record_fits_if_a_blank_fits_behind_it(tmp_path: Path) -> None:
     log, _ = new_log(RealDisk(), str(tmp_path))
-    overhead = len(log.append([incoming(b"")], NOW)[1][0].raw)
+    overhead = log.append([incoming(b"")], NOW)[1][0].size
     largest = 4096 - 8 - overhead
     (fits,), _ = log.append([incoming(bytes(largest - overhead))], NOW)
     assert fits.end == 4096 - 8
@@ -217,3 +219,51 @@ def test_what_is_not_there_has_no_view(log_and_chain: tuple[CommitLog, SegmentCh
     assert log.view(0, log.end + 1) is None
     assert log.view(log.end, 1) is None
     assert log.view(10**12, 1) is None
+
+
+@pytest.mark.parametrize("topic", ["", "..", "a/b", "a\0b", "t" * 256, "\ud800"])
+def test_a_topic_that_can_be_no_directory_is_refused(
+    log_and_chain: tuple[CommitLog, SegmentChain], topic: str
+) -> None:
+    log, _ = log_and_chain
+    (result,), appended = log.append([incoming(topic=topic)], NOW)
+    assert (result.status, appended) == (PutStatus.MESSAGE_ILLEGAL, [])
+    assert "name of a directory" in result.remark
+
+
+def test_a_negative_queue_is_refused(log_and_chain: tuple[CommitLog, SegmentChain]) -> None:
+    log, _ = log_and_chain
+    (result,), _ = log.append([incoming(queue_id=-1)], NOW)
+    assert (result.status, result.remark) == (PutStatus.MESSAGE_ILLEGAL, "queue_id is -1")
+
+
+def test_what_a_failed_write_left_is_wiped_before_the_next() -> None:
+    """Else the record behind a shorter log would be taken for its next one after a crash."""
+    disk = SimulatedDisk()
+    log, chain = new_log(disk, "/store")
+    log.append([incoming(bytes(1000)) for _ in range(2)], NOW)
+    disk.fail("write", "commitlog", errno.EIO, after=1)  # the second file of the turn
+    results, _ = log.append([incoming(bytes(1000)) for _ in range(4)], NOW)
+    assert {result.status for result in results} == {PutStatus.UNKNOWN_ERROR}
+    log.append([incoming(bytes(1000))], NOW)
+    assert len(read_all(log, chain)) == 3
+    assert log.failure is None
+
+
+def test_a_failed_write_that_cannot_be_undone_is_the_last() -> None:
+    disk = SimulatedDisk()
+    log, _ = new_log(disk, "/store")
+    log.append([incoming()], NOW)
+    disk.fail("write", "commitlog", errno.EIO, times=2)
+    log.append([incoming()], NOW)
+    assert log.failure is not None
+
+
+@pytest.mark.parametrize("sys_flag", [flags.TRANSACTION_NONE, flags.TRANSACTION_PREPARED])
+def test_what_is_told_of_a_record_is_what_its_bytes_say(
+    log_and_chain: tuple[CommitLog, SegmentChain], sys_flag: int
+) -> None:
+    log, chain = log_and_chain
+    _, appended = log.append([incoming(b"%d" % i, sys_flag=sys_flag) for i in range(3)], NOW)
+    views = read_all(log, chain)
+    assert [(one.filed, one.size) for one in appended] == [(v.filed(), v.size) for v in views]

@@ -1,8 +1,10 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from orbitmq.message import flags, record
+from orbitmq.message import flags, properties, record
 from orbitmq.message.record_view import RecordView
-from orbitmq.message.tags import java_hash
+from orbitmq.message.tags import java_hash, tags_code
 from orbitmq.store.dispatch import SCHEDULE_TOPIC, Dispatched, Dispatcher
 from tests.store.logs import HERE, NOW
 
@@ -18,7 +20,7 @@ def dispatched(topic: str = "orders", text: bytes = b"", sys_flag: int = 0) -> l
         )
     )  # fmt: skip
     view = RecordView(memoryview(encoded), 0, len(encoded))
-    return list(Dispatcher(LEVELS).entries(view))
+    return Dispatcher(LEVELS).entries(view)
 
 
 def test_a_record_means_one_entry() -> None:
@@ -82,3 +84,30 @@ def test_light_queues_without_their_offsets_get_none(topic: str) -> None:
 def test_a_light_queue_that_could_be_no_directory_is_passed_over() -> None:
     text = b"INNER_MULTI_DISPATCH\x01%LMQ%../a,%LMQ%b\x02INNER_MULTI_QUEUE_OFFSET\x015,9\x02"
     assert [entry.topic for entry in dispatched(text=text)] == ["orders", "%LMQ%b"]
+
+
+@pytest.mark.parametrize("queue", [b"bills", b"%LMQ%" + b"a" * 251, b"%LMQ%a/b"])
+def test_only_light_queues_are_dispatched_to(queue: bytes) -> None:
+    """A client names them: the queue of another topic would get an offset twice."""
+    text = b"INNER_MULTI_DISPATCH\x01" + queue + b"\x02INNER_MULTI_QUEUE_OFFSET\x010\x02"
+    assert [entry.topic for entry in dispatched(text=text)] == ["orders"]
+
+
+def test_an_offset_of_a_light_queue_that_no_file_can_have_is_passed_over() -> None:
+    text = b"INNER_MULTI_DISPATCH\x01%LMQ%a\x02INNER_MULTI_QUEUE_OFFSET\x01" + b"9" * 18 + b"\x02"
+    assert len(dispatched(text=text)) == 1
+
+
+PIECES = st.sampled_from(
+    [b"TAGS", b"KEYS", b"UNIQ_KEY", b"a", b"\x01", b"\x02", b"\xff", b"\x01b\x02"]
+)
+
+
+@given(st.lists(PIECES, max_size=12).map(b"".join))
+def test_any_text_means_what_decoding_all_of_it_says(text: bytes) -> None:
+    (entry,) = dispatched(text=text)
+    found = properties.decode(text)
+    assert entry.tags == found.get("TAGS")
+    assert entry.unique_key == found.get("UNIQ_KEY")
+    assert entry.keys == found.get("KEYS", "")
+    assert entry.tags_code == tags_code(found.get("TAGS"))

@@ -1,3 +1,4 @@
+import errno
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
@@ -79,8 +80,7 @@ def test_what_comes_during_a_sync_is_the_next_group(tmp_path: Path) -> None:
     assert len(bench.workers.waiting) == 1
     bench.workers.run()
     assert bench.told == [("a", True)]
-    bench.tick(1)
-    bench.workers.run()
+    bench.workers.run()  # it began at once, and not when the clock was looked at next
     assert bench.told == [("a", True), ("b", True), ("c", True)]
 
 
@@ -183,3 +183,36 @@ def test_a_stop_flushes_here_and_now(tmp_path: Path) -> None:
     bench.flusher.flush_all(bench.log.end)
     bench.flusher.flush_all(bench.log.end)
     assert seen == [bench.log.end]
+
+
+def test_a_stop_does_not_pass_over_the_failure_of_a_sync_under_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = sync_bench(tmp_path)
+    bench.put("a")
+    bench.flusher.appended(bench.log.end)
+    ((work, _),) = bench.workers.waiting
+    posted: list[Callable[[], None]] = []
+    monkeypatch.setattr(bench.flusher, "_post", posted.append)
+    work.set_exception(DiskFailed("can't sync", path="0", errno=errno.EIO))
+    with pytest.raises(DiskFailed):
+        bench.flusher.flush_all(bench.log.end)
+    assert bench.told == [("a", False)]
+    assert bench.flusher.flushed == 0
+
+
+def test_a_sync_that_ends_after_a_stop_takes_nothing_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = sync_bench(tmp_path)
+    bench.put("a")
+    bench.flusher.appended(bench.log.end)
+    posted: list[Callable[[], None]] = []
+    monkeypatch.setattr(bench.flusher, "_post", posted.append)
+    bench.workers.run()
+    bench.put("b")
+    bench.flusher.flush_all(bench.log.end)
+    for call in posted:
+        call()
+    assert bench.told == [("a", True), ("b", True)]
+    assert bench.flusher.flushed == bench.log.end

@@ -3,6 +3,7 @@ from pathlib import Path
 from orbitmq.store.disk import RealDisk
 from orbitmq.store.mending import mend_queues, mend_stream
 from orbitmq.store.segment_chain import file_name
+from orbitmq.testing.disks import SimulatedDisk
 
 
 def sizes(directory: Path) -> dict[int, int]:
@@ -44,3 +45,27 @@ def test_every_queue_is_mended(tmp_path: Path) -> None:
 
 def test_nothing_there_is_nothing_to_mend(tmp_path: Path) -> None:
     mend_queues(RealDisk(), str(tmp_path / "none"), 100)
+
+
+def test_a_file_of_the_log_behind_a_missing_one_is_kept_if_it_holds_something(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / file_name(0)).write_bytes(bytes(100))
+    (tmp_path / file_name(200)).write_bytes(b"records".ljust(100))
+    mend_stream(RealDisk(), str(tmp_path), 100, keep_filled=True)
+    assert sizes(tmp_path) == {0: 100, 200: 100}
+    (tmp_path / file_name(200)).write_bytes(bytes(100))
+    mend_stream(RealDisk(), str(tmp_path), 100, keep_filled=True)
+    assert sizes(tmp_path) == {0: 100}
+
+
+def test_what_was_mended_stays_so() -> None:
+    disk = SimulatedDisk()
+    disk.make_directory("/queues/orders/0")
+    path = f"/queues/orders/0/{file_name(0)}"
+    disk.open(path, create=True).write([b"entry"], 0)
+    for parent in ("/", "/queues", "/queues/orders"):
+        disk.sync_directory(parent)
+    mend_queues(disk, "/queues", 100)
+    disk.crash()
+    assert disk.open(path).read(200, 0) == b"entry" + bytes(95)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.errors import StoreDamaged, StoreLocked
+from orbitmq.errors import DiskFailed, StoreDamaged, StoreLocked
 from orbitmq.message import flags
 from orbitmq.randomness import SeededRandomness
 from orbitmq.store.consume_queue import Boundary
@@ -370,4 +370,142 @@ def test_queues_that_cannot_be_written_end_all_writing_until_the_next_start() ->
     store.close()
     store = opened(disk)
     assert bodies(store) == [b"a" * 40, b"b" * 40]
+    store.close()
+
+
+def test_a_store_that_could_not_be_opened_is_no_orderly_stop_when_closed() -> None:
+    disk = SimulatedDisk()
+    put(opened(disk), b"a")
+    disk.crash()
+    disk.fail("list", "consumequeue", errno.EIO)
+    store = MessageStore("/store", StoreSettings(**SMALL), disk=disk)  # type: ignore[arg-type]
+    with pytest.raises(DiskFailed):
+        store.open()
+    store.close()
+    assert disk.exists("/store/abort")
+    assert put(store, b"b")[0].status is PutStatus.SERVICE_NOT_AVAILABLE
+
+
+def test_a_closed_store_can_be_closed_again() -> None:
+    disk = SimulatedDisk()
+    store = opened(disk)
+    put(store, b"a")
+    store.close()
+    store.close()
+    store = opened(disk)
+    assert bodies(store) == [b"a" * 40]
+    store.close()
+
+
+def test_pages_are_flushed_although_the_time_of_day_goes_back() -> None:
+    class Uneven(HandClock):
+        ticks = 0
+
+        def monotonic_ms(self) -> int:
+            self.ticks += 10_000
+            return self.ticks
+
+    clock = Uneven()
+    settings = StoreSettings(**SMALL)  # type: ignore[arg-type]
+    disk = SimulatedDisk()
+    store = MessageStore("/store", settings, disk=disk, clock=clock, workers=InlineWorkers())
+    store.open()
+    clock.now -= 86_400_000
+    (result,) = put(store, b"a")
+    store.tick()
+    assert store.flushed == result.end
+    store.close()
+
+
+def test_queues_that_cannot_be_synced_end_all_writing_and_the_checkpoint_stays() -> None:
+    """A second sync would succeed, though the pages of the first are lost."""
+    disk, clock = SimulatedDisk(), HandClock()
+    settings = StoreSettings(**SMALL)  # type: ignore[arg-type]
+    store = MessageStore("/store", settings, disk=disk, clock=clock, workers=InlineWorkers())
+    store.open()
+    put(store, b"a")
+    clock.now += settings.queue_flush_thorough_interval_ms
+    disk.fail("sync", "consumequeue", errno.EIO)
+    store.tick()
+    (refused,) = put(store, b"b")
+    assert refused.status is PutStatus.SERVICE_NOT_AVAILABLE
+    assert store.failure is not None
+    store.close()
+    assert disk.exists("/store/abort")
+    disk.crash()
+    store = opened(disk)
+    assert bodies(store) == [b"a" * 40]
+    store.close()
+
+
+def test_what_a_killed_process_left_in_memory_outlives_a_power_loss_after_the_next_start() -> None:
+    disk, clock = SimulatedDisk(), HandClock()
+    settings = StoreSettings(**SMALL)  # type: ignore[arg-type]
+
+    def started() -> MessageStore:
+        disk._locks.clear()  # the process is gone, and its lock with it
+        one = MessageStore("/store", settings, disk=disk, clock=clock, workers=InlineWorkers())
+        one.open()
+        return one
+
+    store = started()
+    for number in range(30):
+        put(store, b"%02d" % number, queue_id=number % 2)
+        clock.now += 1_000
+    store = started()
+    put(store, b"on", queue_id=1)
+    clock.now += 60_000
+    store.tick()
+    clock.now += 1_000
+    store.tick()
+    disk.crash()
+    store = started()
+    assert bodies(store) == [b"%02d" % number * 40 for number in range(0, 30, 2)]
+    store.close()
+
+
+def test_a_light_queue_with_a_gap_stops_nobody() -> None:
+    store = opened(SimulatedDisk())
+    for offset in (b"0", b"7"):
+        text = b"INNER_MULTI_DISPATCH\x01%LMQ%a\x02INNER_MULTI_QUEUE_OFFSET\x01" + offset + b"\x02"
+        store.append([incoming(properties=text)])
+    light = store.queues.queue("%LMQ%a", 0)
+    assert light is not None
+    assert light.max_offset == 1
+    assert store.failure is None
+    assert len(bodies(store)) == 2
+    store.close()
+
+
+def test_bytes_inside_a_body_are_no_record() -> None:
+    store = opened(SimulatedDisk())
+    (probe,) = store.append([incoming(b"")])
+    at = probe.end + 84 + 4  # where the body of the next record will begin
+    fake = (100).to_bytes(4, "big") + bytes(24) + at.to_bytes(8, "big") + bytes(64)
+    store.append([incoming(fake)])
+    view = store.log.view(at, len(fake))
+    assert view is not None
+    assert bytes(view) == fake
+    assert store.record(at) is None
+    store.close()
+
+
+def test_a_queue_whose_records_are_all_gone_keeps_its_offset_after_a_crash() -> None:
+    clock = HandClock()
+    disk = SimulatedDisk(clock=clock)
+    settings = StoreSettings(**SMALL, reserved_hours=1)  # type: ignore[arg-type]
+    store = MessageStore("/store", settings, disk=disk, clock=clock, workers=InlineWorkers())
+    store.open()
+    put(store, b"a", b"b", b"c", queue_id=1)
+    put(store, *(b"%04d" % number for number in range(60)))
+    clock.now += 3_600_000
+    store.tick()
+    assert store.clean(asked=True)
+    disk.sync_directory("/store/commitlog")
+    disk.crash()
+    store = opened(disk)
+    idle = store.queues.queue("orders", 1)
+    assert idle is not None
+    assert (idle.min_offset, idle.max_offset) == (3, 3)
+    assert put(store, b"d", queue_id=1)[0].queue_offset == 3
     store.close()

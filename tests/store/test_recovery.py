@@ -3,9 +3,11 @@ from pathlib import Path
 import pytest
 
 from orbitmq.message.record_view import RecordView
+from orbitmq.store.commit_log import CommitLog
 from orbitmq.store.disk import RealDisk
 from orbitmq.store.recovery import RecoveryWalk, first_store_ms, zero_behind
 from orbitmq.store.segment_chain import SegmentChain
+from orbitmq.store.settings import StoreSettings
 from tests.store.logs import NOW, incoming, new_log
 
 
@@ -143,3 +145,15 @@ def test_an_empty_chain_ends_at_its_beginning(tmp_path: Path) -> None:
     chain.load()
     found, offsets = walk(chain, cut=True)
     assert (found.end, offsets) == (0, [])
+
+
+def test_older_records_behind_the_end_are_no_part_of_the_log(tmp_path: Path) -> None:
+    """Java cuts a log by moving its end, and leaves what lies behind."""
+    chain = written(tmp_path, 3)
+    third = place_of(chain, 2)
+    log = CommitLog(chain, StoreSettings(segment_bytes=4096), lambda _topic, _queue: 1)
+    log.end = place_of(chain, 1).commit_log_offset
+    log.append([incoming(b"shorter")], NOW + 60_000)
+    assert log.end < third.commit_log_offset
+    found, offsets = walk(chain, cut=False)
+    assert (offsets, found.end, found.damages) == ([0, 1], log.end, [])

@@ -1,3 +1,4 @@
+import errno
 from pathlib import Path
 
 import pytest
@@ -5,6 +6,7 @@ import pytest
 from orbitmq.errors import DiskFailed, StoreDamaged
 from orbitmq.store.disk import RealDisk
 from orbitmq.store.segment_chain import SegmentChain, file_name
+from orbitmq.testing.disks import SimulatedDisk
 
 SIZE = 4096
 
@@ -92,3 +94,17 @@ def test_a_directory_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "commitlog").write_text("a file")
     with pytest.raises(DiskFailed, match="commitlog"):
         chain_in(tmp_path / "commitlog" / "deeper")
+
+
+def test_a_file_that_cannot_be_removed_stays_in_use() -> None:
+    disk = SimulatedDisk()
+    chain = SegmentChain(disk, "/commitlog", SIZE)
+    chain.load()
+    chain.add(0)
+    chain.add(SIZE)
+    disk.fail("remove", "commitlog", errno.EIO)
+    with pytest.raises(DiskFailed):
+        chain.remove_first()
+    assert (chain.first_offset, len(chain.segments)) == (0, 2)
+    chain.segments[0].write([b"still open"], 0)
+    assert chain.remove_first().base == 0

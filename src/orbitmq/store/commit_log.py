@@ -7,8 +7,9 @@ Laws:
 - A record fits a segment only if eight bytes are left behind it, for the blank that ends the file.
   A batch is never split over two files.
 - The time of storing never goes back along the log.
-- The end moves, and queue offsets are taken, only after the write has succeeded: a failed write
-  leaves nothing but bytes behind the end, which the next one overwrites.
+- The end moves, and queue offsets are taken, only after the write has succeeded. What a failed
+  write left behind the end is zeroed before the next one: a whole record there could be taken by
+  recovery for the one after a shorter, later log.
 - A prepared or rolled-back message has no place in a queue: its queue offset is 0, and the queue
   does not move on.
 """
@@ -23,8 +24,9 @@ from orbitmq.errors import CorruptRecord, DiskFailed, LocalProtocolError, StoreE
 from orbitmq.message import batch, flags, properties, record
 from orbitmq.message.buffer import Buffer
 from orbitmq.message.record import BLANK_SIZE, CRC_PROPERTY_SIZE, Record
+from orbitmq.message.record_view import Filed
 from orbitmq.store.put import Incoming, PutResult, PutStatus
-from orbitmq.store.segment_chain import Segment, SegmentChain
+from orbitmq.store.segment_chain import Segment, SegmentChain, is_directory_name
 from orbitmq.store.settings import StoreSettings
 
 __all__ = ["Appended", "CommitLog"]
@@ -38,10 +40,10 @@ QueueKey = tuple[str, int]
 
 
 class Appended(msgspec.Struct, gc=False):
-    """One record that has just been written: its bytes, and where they are in the log."""
+    """One record that has just been written: what its indexes need, before anybody reads it."""
 
-    offset: int
-    raw: bytearray
+    filed: Filed
+    size: int
 
 
 class _Turn(msgspec.Struct):
@@ -49,6 +51,8 @@ class _Turn(msgspec.Struct):
 
     position: int
     now_ms: int
+    room: int = 0
+    """What still fits behind ``position`` into the file that the turn has come to."""
     writes: list[tuple[Segment, int, list[Buffer]]] = msgspec.field(default_factory=list)
     appended: list[Appended] = msgspec.field(default_factory=list)
     queue_offsets: dict[QueueKey, int] = msgspec.field(default_factory=dict)
@@ -72,7 +76,10 @@ class CommitLog:
         next_queue_offset: Callable[[str, int], int],
     ) -> None:
         self._chain = chain
-        self._settings = settings
+        self._body_bytes_max = settings.max_message_bytes
+        self._record_bytes_max = settings.record_bytes_max
+        self._batch_bytes_max = settings.segment_bytes - BLANK_SIZE
+        self._append_crc = settings.append_crc
         self._first_queue_offset = next_queue_offset
         self._queue_offsets: dict[QueueKey, int] = {}
         self._topics: dict[str, bytes] = {}
@@ -80,6 +87,8 @@ class CommitLog:
         """Where the next record will begin."""
         self.last_store_ms = 0
         """When the last record was stored."""
+        self.failure: DiskFailed | None = None
+        """Why nothing can be appended any more; None while all is well."""
 
     def __repr__(self) -> str:
         return f"<CommitLog {self._chain.first_offset} to {self.end}>"
@@ -129,12 +138,22 @@ class CommitLog:
                 segment.write(buffers, offset)
         except DiskFailed as error:
             log.error("an append failed: %s", error)
+            self._wipe(turn)
             return [_refused(PutStatus.UNKNOWN_ERROR, str(error)) for _ in messages], []
         if turn.appended:
             self.end = turn.position
             self.last_store_ms = turn.now_ms
             self._queue_offsets.update(turn.queue_offsets)
         return results, turn.appended
+
+    def _wipe(self, turn: _Turn) -> None:
+        """Write zeros over what a failed append may have left behind the end."""
+        try:
+            for segment, offset, buffers in turn.writes:
+                segment.write([bytes(sum(map(len, buffers)))], offset)
+        except DiskFailed as error:
+            log.critical("nor can it be undone, and the log takes no more writes: %s", error)
+            self.failure = error
 
     # Placing: all decisions, no writes
 
@@ -146,77 +165,79 @@ class CommitLog:
             encoded = [record.encode(one) for one in records]
         except (CorruptRecord, LocalProtocolError) as error:
             return _refused(PutStatus.MESSAGE_ILLEGAL, str(error))
-        size, largest = sum(map(len, encoded)), max(map(len, encoded))
-        if (
-            largest > self._settings.record_bytes_max
-            or size + BLANK_SIZE > self._chain.segment_bytes
-        ):
-            return _refused(
-                PutStatus.MESSAGE_ILLEGAL,
-                f"{size} bytes, the largest record {largest}, are over the limit of "
-                f"{self._settings.record_bytes_max} for a record, and of "
-                f"{self._chain.segment_bytes - BLANK_SIZE} for a batch",
-            )
-        try:
-            segment = self._segment_for(size, turn)
-        except StoreError as error:
-            log.error("the next file of the log can't be made: %s", error)
-            return _refused(PutStatus.CREATE_MAPPED_FILE_FAILED, str(error))
-        return self._write_down(message, encoded, segment, turn)
+        size = len(encoded[0]) if len(encoded) == 1 else sum(map(len, encoded))
+        if size > self._record_bytes_max and (fault := self._too_large(encoded, size)):
+            return fault
+        if size > turn.room:
+            try:
+                self._make_room(size, turn)
+            except StoreError as error:
+                log.error("the next file of the log can't be made: %s", error)
+                return _refused(PutStatus.CREATE_MAPPED_FILE_FAILED, str(error))
+        return self._write_down(message, records, encoded, turn)
 
     def _write_down(
-        self, message: Incoming, encoded: list[bytearray], segment: Segment, turn: _Turn
+        self, message: Incoming, records: list[Record], encoded: list[bytearray], turn: _Turn
     ) -> PutResult:
         """Take records into the turn; their places are final unless the write fails."""
-        key = (message.topic, message.queue_id)
-        in_queue = message.sys_flag & flags.TRANSACTION_MASK not in _WITHOUT_QUEUE
-        queue_offset = 0
+        queue_id, sys_flag, now_ms = message.queue_id, message.sys_flag, turn.now_ms
+        key = (message.topic, queue_id)
+        in_queue = sys_flag & flags.TRANSACTION_MASK not in _WITHOUT_QUEUE
+        first = 0
         if in_queue:
-            queue_offset = turn.queue_offsets.get(key, -1)
-            if queue_offset < 0:
-                queue_offset = self.next_queue_offset(*key)
-        buffers = self._buffers_of(segment, turn)
+            first = turn.queue_offsets.get(key, -1)
+            if first < 0:
+                first = self.next_queue_offset(*key)
+        buffers, appended = turn.writes[-1][2], turn.appended
         offsets = []
-        for index, raw in enumerate(encoded):
+        queue_offset, position = first, turn.position
+        for one, raw in zip(records, encoded, strict=True):
             record.stamp(
                 raw,
-                queue_offset=queue_offset + index if in_queue else 0,
-                commit_log_offset=turn.position,
-                store_timestamp_ms=turn.now_ms,
+                queue_offset=queue_offset,
+                commit_log_offset=position,
+                store_timestamp_ms=now_ms,
             )
-            if self._settings.append_crc:
+            if self._append_crc:
                 raw[-CRC_PROPERTY_SIZE:] = record.crc_property(raw[:-CRC_PROPERTY_SIZE])
+            filed = Filed(
+                one.topic, queue_id, queue_offset, position, sys_flag, now_ms, one.properties
+            )
+            size = len(raw)
             buffers.append(raw)
-            turn.appended.append(Appended(turn.position, raw))
-            offsets.append(turn.position)
-            turn.position += len(raw)
+            appended.append(Appended(filed, size))
+            offsets.append(position)
+            position += size
+            queue_offset += in_queue
+        turn.room -= position - turn.position
+        turn.position = position
         if in_queue:
-            turn.queue_offsets[key] = queue_offset + len(encoded)
+            turn.queue_offsets[key] = queue_offset
         return PutResult(
             status=PutStatus.PUT_OK,
-            queue_offset=queue_offset,
+            queue_offset=first,
             offsets=tuple(offsets),
-            end=turn.position,
-            store_timestamp_ms=turn.now_ms,
+            end=position,
+            store_timestamp_ms=now_ms,
         )
 
-    def _buffers_of(self, segment: Segment, turn: _Turn) -> list[Buffer]:
+    def _make_room(self, size: int, turn: _Turn) -> None:
+        """Let the turn go on in a file that takes ``size`` bytes, the next one if need be."""
+        chain = self._chain
+        segment = chain.segment_at(turn.position)
+        if segment is None:
+            segment = chain.add(turn.position - turn.position % chain.segment_bytes)
+        left = segment.end - turn.position
+        if size + BLANK_SIZE > left:
+            following = chain.segment_at(segment.end) or chain.add(segment.end)
+            if not turn.writes:
+                turn.writes.append((segment, turn.position, []))
+            turn.writes[-1][2].append(record.blank(left))
+            turn.position = segment.end
+            segment, left = following, following.size
         if not turn.writes or turn.writes[-1][0] is not segment:
             turn.writes.append((segment, turn.position, []))
-        return turn.writes[-1][2]
-
-    def _segment_for(self, size: int, turn: _Turn) -> Segment:
-        """Return the file that takes ``size`` bytes; the turn rolls to the next one if need be."""
-        segment = self._chain.segment_at(turn.position)
-        if segment is None:
-            segment = self._chain.add(turn.position - turn.position % self._chain.segment_bytes)
-        left = segment.end - turn.position
-        if size + BLANK_SIZE <= left:
-            return segment
-        following = self._chain.segment_at(segment.end) or self._chain.add(segment.end)
-        self._buffers_of(segment, turn).append(record.blank(left))
-        turn.position = segment.end
-        return following
+        turn.room = left - BLANK_SIZE
 
     # Making records
 
@@ -235,8 +256,8 @@ class CommitLog:
     def _record(self, message: Incoming, flag: int, body: Buffer, text: bytes) -> Record:
         topic = self._topics.get(message.topic)
         if topic is None:
-            topic = self._topics[message.topic] = message.topic.encode()
-        if self._settings.append_crc:
+            topic = self._topics[message.topic] = _topic_bytes(message.topic)
+        if self._append_crc:
             text = _with_room_for_seal(text)
         return Record(
             topic=topic,
@@ -255,19 +276,46 @@ class CommitLog:
         )
 
     def _fault(self, message: Incoming, records: list[Record]) -> PutResult | None:
-        limit = self._settings.max_message_bytes
-        if len(message.body) > limit:
+        if message.queue_id < 0:
+            return _refused(PutStatus.MESSAGE_ILLEGAL, f"queue_id is {message.queue_id}")
+        size, limit = len(message.body), self._body_bytes_max
+        if size > limit:
             return _refused(
-                PutStatus.MESSAGE_ILLEGAL,
-                f"a body of {len(message.body)} bytes is over the limit of {limit}",
+                PutStatus.MESSAGE_ILLEGAL, f"a body of {size} bytes is over the limit of {limit}"
             )
-        longest = max(len(one.properties) for one in records)
+        longest = max([len(one.properties) for one in records])
         if longest > _PROPERTIES_MAX:
             return _refused(
                 PutStatus.PROPERTIES_SIZE_EXCEEDED,
                 f"properties of {longest} bytes are over the limit of {_PROPERTIES_MAX}",
             )
         return None
+
+    def _too_large(self, encoded: list[bytearray], size: int) -> PutResult | None:
+        largest = max(map(len, encoded))
+        if largest <= self._record_bytes_max and size <= self._batch_bytes_max:
+            return None
+        return _refused(
+            PutStatus.MESSAGE_ILLEGAL,
+            f"{size} bytes, the largest record {largest}, are over the limit of "
+            f"{self._record_bytes_max} for a record, and of {self._batch_bytes_max} for a batch",
+        )
+
+
+def _topic_bytes(topic: str) -> bytes:
+    """Return a topic as it is stored.
+
+    Raises:
+        LocalProtocolError: no directory can have that name, so the record could have no queue, and
+            every start of the store would fail at it.
+
+    """
+    if not is_directory_name(topic):
+        raise LocalProtocolError(
+            f"a topic of {len(topic)} characters can't be the name of a directory: it is empty, "
+            "over 255 bytes, not UTF-8, or holds a / or a 0"
+        )
+    return topic.encode()
 
 
 def _with_room_for_seal(text: bytes) -> bytes:

@@ -56,7 +56,8 @@ class Flusher:
         self._workers = workers
         self._post = post
         self._waiters: deque[_Waiter] = deque()
-        self._syncing = False
+        self._awaited = 0  # the furthest end that anybody waits for
+        self._work: Future[None] | None = None
         self._last_thorough_ms = 0
         self._last_look_ms = 0
         self._names_end = 0
@@ -85,17 +86,18 @@ class Flusher:
         else:
             deadline = now_ms + self._settings.sync_flush_timeout_ms
             self._waiters.append(_Waiter(end, deadline, told))
+            self._awaited = max(self._awaited, end)
 
     def appended(self, end: int) -> None:
         """Note that the log has grown to ``end``; a store that flushes for its waiters begins."""
-        if self._waiters and not self._syncing:
+        if self._waiters and self._work is None:
             self._begin(end)
 
     def tick(self, end: int, now_ms: int) -> None:
         """Flush what is due by the clock, and give up on waiters whose time is over."""
         while self._waiters and self._waiters[0].deadline_ms <= now_ms:
             self._waiters.popleft().told(False)
-        if self._syncing or self.failure is not None or end <= self.flushed:
+        if self._work is not None or self.failure is not None or end <= self.flushed:
             return
         if self._waiters or self._is_due(end, now_ms):
             self._begin(end)
@@ -107,6 +109,10 @@ class Flusher:
             StoreError: the disk failed, now or before.
 
         """
+        work, self._work = self._work, None
+        # A sync under way is waited for: if it fails, one that follows would still succeed.
+        if work is not None and isinstance(error := work.exception(), StoreError):
+            self._break(error)
         if self.failure is not None:
             raise self.failure
         if end > self.flushed:
@@ -132,9 +138,8 @@ class Flusher:
         return rolled or end // PAGE - self.flushed // PAGE >= settings.flush_least_pages
 
     def _begin(self, end: int) -> None:
-        self._syncing = True
         names_end = self._chain.next_base()
-        work = self._workers.submit(
+        self._work = work = self._workers.submit(
             _sync, self._chain, self._segments_to_sync(end), self._names_end < end
         )
         work.add_done_callback(
@@ -149,10 +154,14 @@ class Flusher:
         ]
 
     def _finished(self, end: int, names_end: int, work: "Future[None]") -> None:
-        self._syncing = False
+        if work is not self._work:
+            return  # flush_all has waited for it, and gone further
+        self._work = None
         error = work.exception()
         if error is None:
             self._done(end, names_end)
+            if self._waiters and self._work is None:  # the next group came meanwhile
+                self._begin(self._awaited)
         elif isinstance(error, StoreError):
             self._break(error)
         else:

@@ -8,15 +8,22 @@ from recovery, or is behind the end of the log.
 import logging
 
 from orbitmq.store.disk import Disk
+from orbitmq.store.open_files import Unsynced
 from orbitmq.store.segment_chain import NAME_DIGITS, path_join
 
 __all__ = ["mend_queues", "mend_stream"]
 
 log = logging.getLogger("orbitmq.store")
 
+_HEAD_BYTES = 8  # a record begins with its size and magic, and neither is 0
 
-def mend_stream(disk: Disk, directory: str, file_bytes: int) -> None:
+
+def mend_stream(disk: Disk, directory: str, file_bytes: int, *, keep_filled: bool = False) -> None:
     """Give short files of a stream their length again, and remove those behind a missing one.
+
+    With ``keep_filled`` files behind a missing one that hold something are left. No crash makes
+    those, since names reach the disk before what is in the files counts: somebody took the missing
+    one away, and loading the stream tells so.
 
     Raises:
         DiskFailed: a file can't be looked at or changed.
@@ -28,6 +35,8 @@ def mend_stream(disk: Disk, directory: str, file_bytes: int) -> None:
             continue
         path = path_join(directory, name)
         if expected is not None and int(name) != expected:
+            if keep_filled and _is_filled(disk, path):
+                return
             log.warning("%s lies behind a file that a crash has lost: removed", path)
             disk.remove(path)
             continue
@@ -37,18 +46,43 @@ def mend_stream(disk: Disk, directory: str, file_bytes: int) -> None:
             log.warning("%s was left with %d of its %d bytes: extended", path, size, file_bytes)
             file = disk.open(path)
             file.extend(file_bytes)
+            file.sync()  # nobody may write to it before the next stop, after which none is mended
             file.close()
 
 
+def _is_filled(disk: Disk, path: str) -> bool:
+    file = disk.open(path, writable=False)
+    try:
+        return any(file.read(_HEAD_BYTES, 0))
+    finally:
+        file.close()
+
+
 def mend_queues(disk: Disk, directory: str, file_bytes: int) -> None:
-    """Mend the files of every queue of every topic below a directory.
+    """Mend the files of every queue of every topic below a directory, and sync them all.
+
+    A killed process may have left entries in memory only. Recovery finds them there and does not
+    write them again, and the next checkpoint speaks for them.
 
     Raises:
-        DiskFailed: a file can't be looked at or changed.
+        DiskFailed: a file can't be looked at, changed or synced.
 
     """
     for topic in disk.list(directory):
         below = path_join(directory, topic)
-        for queue in disk.list(below) if disk.is_directory(below) else ():
-            if disk.is_directory(path_join(below, queue)):
-                mend_stream(disk, path_join(below, queue), file_bytes)
+        if not disk.is_directory(below):
+            continue
+        for queue in disk.list(below):
+            path = path_join(below, queue)
+            if disk.is_directory(path):
+                mend_stream(disk, path, file_bytes)
+                _sync_stream(disk, path)
+        disk.sync_directory(below)
+    if disk.exists(directory):
+        disk.sync_directory(directory)
+
+
+def _sync_stream(disk: Disk, directory: str) -> None:
+    names = [path_join(directory, name) for name in disk.list(directory)]
+    files = tuple(path for path in names if not disk.is_directory(path))
+    Unsynced(files, (directory,)).sync(disk)

@@ -13,11 +13,12 @@ and lets the clock in by ``tick``. Workers only sync; they reach the owner throu
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 
 from orbitmq.clock import Clock, SystemClock, local_stamp
 from orbitmq.errors import StoreDamaged, StoreError
-from orbitmq.message.names import LMQ_PREFIX
-from orbitmq.message.record import LEAST_SIZE
+from orbitmq.message.names import is_lmq
+from orbitmq.message.record import LEAST_SIZE, MAGICS, SIZE_AND_MAGIC
 from orbitmq.message.record_view import RecordView
 from orbitmq.store.checkpoint import AbortMarker, Checkpoint, CheckpointValues, StoreLock
 from orbitmq.store.commit_log import Appended, CommitLog
@@ -36,7 +37,7 @@ from orbitmq.store.recovery import RecoveryWalk, first_store_ms, zero_behind
 from orbitmq.store.retention import AgedFile, Retention
 from orbitmq.store.segment_chain import SegmentChain, path_join
 from orbitmq.store.settings import FlushMode, StoreSettings, delay_levels
-from orbitmq.threads import ThreadWorkers, Workers
+from orbitmq.threads import Future, ThreadWorkers, Workers
 
 __all__ = ["MessageStore"]
 
@@ -102,6 +103,7 @@ class MessageStore:
         self._dispatcher = Dispatcher(delay_levels(self.settings.message_delay_level))
         self._undispatched: deque[Appended] = deque()
         self._lock: StoreLock | None = None
+        self._is_open = False
         self._abort = AbortMarker(self._disk, self._path("abort"))
         self._checkpoint: Checkpoint | None = None
         self._checkpoint_at_ms = 0
@@ -151,38 +153,50 @@ class MessageStore:
             self._abort.create(str(self._pid))
             self._recover(crashed, progress)
         except BaseException:
-            self._lock.release()
+            self._release()
             raise
+        self._is_open = True
 
     def close(self) -> None:
         """Flush and dispatch everything, and give the directory back.
 
         After a failure of the disk the abort marker stays, so that the next start looks closely.
+        A store that could not be opened, or is closed, has nothing to flush.
 
         Raises:
             StoreError: the disk failed; the directory is given back all the same.
 
         """
         try:
-            self._flusher.flush_all(self.log.end)
-            self.queues.write()
-            self.queues.sync()
-            self.index.sync()
-            self._queues_store_ms = self._dispatched_store_ms
-            if self._checkpoint is not None:
-                self._checkpoint.write(self._checkpoint_values())
-            self._remove_unused_segment()
-            if not self._undispatched and self._dispatch_failure is None:
-                self._abort.remove()
+            if self._is_open:
+                self._is_open = False
+                self._stop()
         finally:
-            self._workers.close()
-            self.queues.close()
-            self.index.close()
-            self._chain.close()
-            if self._checkpoint is not None:
-                self._checkpoint.close()
+            self._release()
+
+    def _stop(self) -> None:
+        self._flusher.flush_all(self.log.end)
+        self.queues.write()
+        self.queues.sync()
+        self.index.sync()
+        if self._undispatched or self.failure is not None:
+            return
+        self._queues_store_ms = self._dispatched_store_ms
+        if self._checkpoint is not None:
+            self._checkpoint.write(self._checkpoint_values())
+        self._remove_unused_segments()
+        self._abort.remove()
+
+    def _release(self) -> None:
+        with ExitStack() as held:  # the lock goes last, and even if a file can't be closed
             if self._lock is not None:
-                self._lock.release()
+                held.callback(self._lock.release)
+            if self._checkpoint is not None:
+                held.callback(self._checkpoint.close)
+            held.callback(self._chain.close)
+            held.callback(self.index.close)
+            held.callback(self.queues.close)
+            held.callback(self._workers.close)
 
     # Writing
 
@@ -208,7 +222,7 @@ class MessageStore:
         It is called with False if that fails or takes too long. Call ``flush_soon`` after the
         last one of a turn.
         """
-        self._flusher.wait_for(end, self._clock.now_ms(), told)
+        self._flusher.wait_for(end, self._clock.monotonic_ms(), told)
 
     def flush_soon(self) -> None:
         """Begin to flush for those who wait, unless a flush is under way."""
@@ -216,7 +230,7 @@ class MessageStore:
 
     def tick(self) -> None:
         """Do what is due by the clock; call it every hundred milliseconds or so."""
-        now_ms = self._clock.now_ms()
+        now_ms = self._clock.monotonic_ms()  # the time of day may go back, and nothing be flushed
         self._flusher.tick(self.log.end, now_ms)
         if now_ms - self._queues_synced_at_ms >= self.settings.queue_flush_thorough_interval_ms:
             self._queues_synced_at_ms = now_ms
@@ -265,7 +279,7 @@ class MessageStore:
     @property
     def failure(self) -> StoreError | None:
         """Why nothing is written any more; None while all is well."""
-        return self._flusher.failure
+        return self._flusher.failure or self.log.failure or self._dispatch_failure
 
     # Reading
 
@@ -274,9 +288,9 @@ class MessageStore:
         head = self.log.view(commit_log_offset, LEAST_SIZE)
         if head is None:
             return None
-        size = int.from_bytes(head[:4], "big")
+        size, magic = SIZE_AND_MAGIC.unpack_from(head)
         view = self.log.view(commit_log_offset, size) if size >= LEAST_SIZE else None
-        if view is None:
+        if view is None or magic not in MAGICS:
             return None
         found = RecordView(view, 0, size)
         return found if found.commit_log_offset == commit_log_offset else None
@@ -294,8 +308,10 @@ class MessageStore:
 
     def _why_not_writable(self) -> str:
         """Return why nothing can be stored now; empty if it can."""
-        if self._flusher.failure is not None:
-            return f"the disk failed: {self._flusher.failure}"
+        if not self._is_open:
+            return "the store is not open"
+        if failure := self._flusher.failure or self.log.failure:
+            return f"the disk failed: {failure}"
         if self._dispatch_failure is not None:
             return f"queues or index can't be written: {self._dispatch_failure}"
         return "the disk is full" if self._disk_full else ""
@@ -320,27 +336,40 @@ class MessageStore:
     def _dispatch(self, end: int) -> None:
         """Bring queues and index up to an offset of the log, and tell who listens."""
         arrived: list[Dispatched] = []
+        waiting, entries_of = self._undispatched, self._dispatcher.entries_of
+        index_put = self.index.put if self.settings.index_enabled else None
         try:
-            while self._undispatched and self._undispatched[0].offset < end:
-                raw = self._undispatched[0].raw
-                for entry in self._dispatcher.entries(RecordView(memoryview(raw), 0, len(raw))):
-                    if self.settings.index_enabled:
-                        self.index.put(entry)
-                    if entry.in_queue and self.queues.append(entry):
+            while waiting and waiting[0].filed.commit_log_offset < end:
+                for entry in entries_of(waiting[0].filed, waiting[0].size):
+                    if index_put is not None:
+                        index_put(entry)
+                    if entry.in_queue and self._enqueue(entry):
                         arrived.append(entry)
-                self._undispatched.popleft()
+                waiting.popleft()
             self.queues.write()
         except StoreError as error:
             # The log has the records; the next start brings queues and index up to it.
             log.critical("dispatch failed, and the store takes no more writes: %s", error)
             self._dispatch_failure = error
+        if arrived:
+            self._dispatched_store_ms = arrived[-1].store_timestamp_ms
         for entry in arrived:
-            self._dispatched_store_ms = entry.store_timestamp_ms
             self.on_arrival(entry)
+
+    def _enqueue(self, entry: Dispatched) -> bool:
+        try:
+            return self.queues.append(entry)
+        except StoreDamaged as error:
+            if not is_lmq(entry.topic):
+                raise
+            # Its offset stands in a property of the message: no reason to stop for everybody.
+            log.error("an entry of a light queue is left out: %s", error)
+            return False
 
     def _mend(self) -> None:
         settings = self.settings
-        mend_stream(self._disk, self._path("commitlog"), settings.segment_bytes)
+        log_bytes = settings.segment_bytes
+        mend_stream(self._disk, self._path("commitlog"), log_bytes, keep_filled=True)
         queue_bytes = settings.queue_file_entries * ENTRY_SIZE
         mend_queues(self._disk, self._path("consumequeue"), queue_bytes)
 
@@ -378,7 +407,7 @@ class MessageStore:
             self._drop_false_tails()
         self.queues.correct_min_offsets(self._chain.first_offset)
         self.log.last_store_ms = walk.last_store_ms
-        now_ms = self._clock.now_ms()
+        now_ms = self._clock.monotonic_ms()
         # What a killed process wrote may be in memory only: it counts as flushed after this.
         for segment in self._chain.segments[first:]:
             segment.file.sync()
@@ -408,16 +437,24 @@ class MessageStore:
             while queue.max_offset > queue.min_offset:
                 last = queue.max_offset - 1
                 entry = queue.entry(last)
-                if entry is not None and self._holds(queue, last, entry):
+                if entry is not None and (
+                    self._is_removed(queue, last, entry) or self._holds(queue, last, entry)
+                ):
                     break
                 queue.cut(last)
+
+    def _is_removed(self, queue: ConsumeQueue, offset: int, entry: QueueEntry) -> bool:
+        """Return whether an entry's record went with its file: the entry keeps the offset."""
+        before = queue.entry(offset - 1)
+        in_order = before is None or before.commit_log_offset < entry.commit_log_offset
+        return in_order and entry.commit_log_offset < self.log.first_offset
 
     def _holds(self, queue: ConsumeQueue, offset: int, entry: QueueEntry) -> bool:
         """Return whether the log holds the record that a queue entry stands for."""
         view = self.record(entry.commit_log_offset)
         if view is None or view.size != entry.size:
             return False
-        if queue.topic.startswith(LMQ_PREFIX):
+        if is_lmq(queue.topic):
             return True  # the record lies in another queue, and names this one in a property
         filed = view.filed()
         return (filed.queue_id, filed.queue_offset) == (queue.queue_id, offset)
@@ -456,18 +493,14 @@ class MessageStore:
 
     def _sync_queues(self) -> None:
         """Have a worker sync the queues; only then does the checkpoint speak for them."""
-        if self._syncing_queues or self._flusher.failure is not None:
+        if self._syncing_queues or self.failure is not None:
             return
         self._syncing_queues = True
         covered_ms = self._dispatched_store_ms
         unsynced = (self.queues.take_unsynced(), self.index.take_unsynced())
         filled_ms = self.index.filled_timestamp_ms
         work = self._workers.submit(_sync_all, unsynced, self._disk)
-        work.add_done_callback(
-            lambda done: self._post(
-                lambda: self._queues_synced(covered_ms, filled_ms, done.exception())
-            )
-        )
+        self._when_done(work, lambda error: self._queues_synced(covered_ms, filled_ms, error))
 
     def _queues_synced(self, covered_ms: int, filled_ms: int, error: BaseException | None) -> None:
         self._syncing_queues = False
@@ -475,10 +508,17 @@ class MessageStore:
             self._queues_store_ms = max(self._queues_store_ms, covered_ms)
             self._index_store_ms = max(self._index_store_ms, filled_ms)
         elif isinstance(error, StoreError):
-            # The queues can be made again from the log: the checkpoint stays where it was.
-            log.error("the consume queues could not be synced: %s", error)
+            # A second sync would succeed without the pages that were lost, and the checkpoint lie.
+            log.critical("queues can't be synced, and the store takes no more writes: %s", error)
+            self._dispatch_failure = error
         else:
             raise error
+
+    def _when_done(self, work: Future[None], told: Callable[[BaseException | None], None]) -> None:
+        """Have the owner told how a worker fared, unless a stop came before the work began."""
+        work.add_done_callback(
+            lambda done: self._post(lambda: None if done.cancelled() else told(done.exception()))
+        )
 
     def _clean_by_the_clock(self) -> None:
         try:
@@ -492,9 +532,7 @@ class MessageStore:
             return
         self._writing_checkpoint = True
         work = self._workers.submit(self._checkpoint.write, self._checkpoint_values())
-        work.add_done_callback(
-            lambda done: self._post(lambda: self._checkpoint_written(done.exception()))
-        )
+        self._when_done(work, self._checkpoint_written)
 
     def _checkpoint_written(self, error: BaseException | None) -> None:
         self._writing_checkpoint = False
@@ -516,9 +554,10 @@ class MessageStore:
             log_ms=self._flushed_store_ms, queues_ms=self._queues_store_ms, index_ms=index_ms
         )
 
-    def _remove_unused_segment(self) -> None:
-        last = self._chain.last
-        if last is not None and last.base >= self.log.end and len(self._chain.segments) > 1:
+    def _remove_unused_segments(self) -> None:
+        while (last := self._chain.last) and last.base >= self.log.end:
+            if len(self._chain.segments) == 1:
+                break  # it keeps the place of the log
             self._chain.remove_last()
 
 

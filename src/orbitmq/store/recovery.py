@@ -100,7 +100,8 @@ class RecoveryWalk:
             if stop.reason not in (StopReason.UNWRITTEN, StopReason.END):
                 log.warning("the log ends %s of %r; it is cut there", stop, segment)
             return None
-        position = _next_record(segment, stop.position + 1)
+        # Older ones are what Java leaves behind the end when it cuts a log, and no part of it.
+        position = _next_record(segment, stop.position + 1, since_ms=self.last_store_ms)
         if position is not None:
             self._note(segment.base + stop.position, segment.base + position, stop)
         return position
@@ -108,7 +109,8 @@ class RecoveryWalk:
     def _goes_on_behind(self, segment: Segment, stop: Stop) -> bool:
         """Return whether the next file goes on with records, although this one has no blank."""
         following = self._chain.segment_at(segment.end)
-        if self._cut or following is None or first_store_ms(following) is None:
+        stored_ms = None if following is None else first_store_ms(following)
+        if self._cut or stored_ms is None or stored_ms < self.last_store_ms:
             return False
         self._note(segment.base + stop.position, segment.end, stop)
         self.end = segment.end
@@ -142,8 +144,11 @@ def _record_at(segment: Segment, at: int) -> RecordView | None:
     return found if right else None
 
 
-def _next_record(segment: Segment, at: int) -> int | None:
-    """Return where the next record of a file begins, looking for the bytes every one has."""
+def _next_record(segment: Segment, at: int, *, since_ms: int) -> int | None:
+    """Return where the next record of a file begins that was not stored before ``since_ms``.
+
+    It is found by the bytes that every record has.
+    """
     view = segment.view
     magics = [SIZE_AND_MAGIC.pack(0, magic)[_MAGIC_AT:] for magic in MAGICS]
     chunk_size = len(_ZEROS)
@@ -153,7 +158,8 @@ def _next_record(segment: Segment, at: int) -> int | None:
             begin + place - _MAGIC_AT for magic in magics for place in _places(chunk, magic)
         )
         for position in found:
-            if at <= position < begin + chunk_size and _record_at(segment, position):
+            record = _record_at(segment, position) if at <= position < begin + chunk_size else None
+            if record is not None and record.store_timestamp_ms >= since_ms:
                 return position
     return None
 

@@ -22,11 +22,19 @@ from orbitmq.message.buffer import Buffer
 from orbitmq.store.disk import Disk, DiskFile
 from orbitmq.store.durable import make_durable_directory
 
-__all__ = ["NAME_DIGITS", "Segment", "SegmentChain", "file_name", "path_join"]
+__all__ = [
+    "NAME_DIGITS",
+    "Segment",
+    "SegmentChain",
+    "file_name",
+    "is_directory_name",
+    "path_join",
+]
 
 log = logging.getLogger("orbitmq.store")
 
 NAME_DIGITS = 20
+_NAME_BYTES_MAX = 255  # of every file system that matters
 
 
 def file_name(offset: int) -> str:
@@ -41,6 +49,19 @@ def file_name(offset: int) -> str:
 def path_join(*parts: str) -> str:
     """Return the path made of parts; a store knows one kind of separator."""
     return "/".join(parts)
+
+
+def is_directory_name(name: str) -> bool:
+    """Return whether a directory may have that name: topics become directories as they are.
+
+    >>> is_directory_name("%RETRY%billing"), is_directory_name("../billing")
+    (True, False)
+    """
+    if not name or name in (".", "..") or "/" in name or "\0" in name:
+        return False
+    # A text with half a surrogate pair is not UTF-8, and "?" for it is not the same name.
+    raw = name.encode(errors="replace")
+    return len(raw) <= _NAME_BYTES_MAX and raw.decode() == name
 
 
 class Segment:
@@ -171,9 +192,10 @@ class SegmentChain:
         self.segments.clear()
 
     def _remove(self, index: int) -> Segment:
-        segment = self.segments.pop(index)
+        segment = self.segments[index]
+        self._disk.remove(segment.file.path)  # first: one that can't be removed stays in use
+        del self.segments[index]
         segment.drop()
-        self._disk.remove(segment.file.path)
         return segment
 
     def _is_ours(self, name: str) -> bool:
