@@ -440,7 +440,9 @@ def test_queues_that_cannot_be_synced_end_all_writing_and_the_checkpoint_stays()
 
 def test_what_a_killed_process_left_in_memory_outlives_a_power_loss_after_the_next_start() -> None:
     disk, clock = SimulatedDisk(), HandClock()
-    settings = StoreSettings(**SMALL)  # type: ignore[arg-type]
+    settings = StoreSettings(
+        segment_bytes=4096, queue_file_entries=50, index_enabled=False, flush_mode=FlushMode.ASYNC
+    )
 
     def started() -> MessageStore:
         disk._locks.clear()  # the process is gone, and its lock with it
@@ -452,6 +454,9 @@ def test_what_a_killed_process_left_in_memory_outlives_a_power_loss_after_the_ne
     for number in range(30):
         put(store, b"%02d" % number, queue_id=number % 2)
         clock.now += 1_000
+        if number == 1:  # the files of both queues are on the disk, with one entry each
+            clock.now += 60_000
+            store.tick()
     store = started()
     put(store, b"on", queue_id=1)
     clock.now += 60_000
@@ -473,7 +478,8 @@ def test_a_light_queue_with_a_gap_stops_nobody() -> None:
     assert light is not None
     assert light.max_offset == 1
     assert store.failure is None
-    assert len(bodies(store)) == 2
+    assert put(store, b"on")[0].status is PutStatus.PUT_OK
+    assert len(bodies(store)) == 3
     store.close()
 
 

@@ -550,8 +550,13 @@ class MessageStore:
         index_ms = self._index_store_ms
         if index_ms > self._flushed_store_ms:
             index_ms = values.index_ms
+        # Java removes the younger index files after a crash, and reads the log again only from the
+        # other two times on: a later one would cost it the keys in between.
+        queues_ms = self._queues_store_ms
+        if self.settings.index_enabled:
+            queues_ms = min(queues_ms, index_ms)
         return values._replace(
-            log_ms=self._flushed_store_ms, queues_ms=self._queues_store_ms, index_ms=index_ms
+            log_ms=self._flushed_store_ms, queues_ms=queues_ms, index_ms=index_ms
         )
 
     def _remove_unused_segments(self) -> None:
