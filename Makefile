@@ -35,6 +35,8 @@ soak: setup
 
 bench: setup
 	$(BIN)/python -m bench.codec
+	$(BIN)/python -m bench.append
+	$(BIN)/python -m bench.recover
 
 clean:
 	rm -rf .venv .counterparts .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

@@ -129,7 +129,8 @@ class KeyIndex:
                 removed.append(path)
                 continue
             file = GrowingIndexFile.load(self._open_files, path, self._shape)
-            trusted = file.is_full and file.end_timestamp_ms <= checkpoint_ms
+            # Behind a file that is gone, another would claim that its keys are all indexed.
+            trusted = not removed and file.is_full and file.end_timestamp_ms <= checkpoint_ms
             if clean_stop or trusted:
                 self._files.append(file)
             else:
