@@ -24,7 +24,7 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q tests/test_architecture.py tests/test_docs.py
+	$(BIN)/python -m pytest -q tests/test_architecture.py tests/test_docs.py tests/test_reference_docs.py
 	$(BIN)/python -m pytest -q --doctest-modules src
 
 counterparts: setup

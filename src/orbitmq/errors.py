@@ -107,7 +107,8 @@ class InvalidInput(OrbitError, ValueError):
     def __init__(
         self, message: str, *, field: str, length: int | None = None, limit: int | None = None
     ) -> None:
-        super().__init__(message)
+        told = length is None or str(length) in message
+        super().__init__(message if told else f"{message} (length {length})")
         self.field = field
         self.length = length
         self.limit = limit

@@ -70,7 +70,7 @@ def check_topic(topic: str) -> None:
     >>> check_topic("orders.paid")
     Traceback (most recent call last):
     orbitmq.errors.InvalidTopic: topic 'orders.paid' holds '.' at position 6; allowed are \
-letters a-z and A-Z, digits, and % | _ -
+letters a-z and A-Z, digits, and % | _ - (length 11)
 
     """
     _check_name(topic, "topic", TOPIC_LENGTH_LIMIT, InvalidTopic)
@@ -104,7 +104,7 @@ def check_group(group: str) -> None:
     >>> check_group("billing")
     >>> check_group("")
     Traceback (most recent call last):
-    orbitmq.errors.InvalidGroup: group is empty or blank; give it a name
+    orbitmq.errors.InvalidGroup: group is empty or blank; give it a name (length 0)
 
     """
     _check_name(group, "group", GROUP_LENGTH_LIMIT, InvalidGroup)
@@ -120,7 +120,7 @@ def check_sendable(topic: str) -> None:
     >>> check_sendable("SCHEDULE_TOPIC_XXXX")
     Traceback (most recent call last):
     orbitmq.errors.InvalidTopic: topic 'SCHEDULE_TOPIC_XXXX' is the broker's own; send to a \
-topic of yours
+topic of yours (length 19)
 
     """
     if topic in FORBIDDEN_TO_SEND:

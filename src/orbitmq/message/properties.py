@@ -278,7 +278,7 @@ def read_only_copy(given: Mapping[str, str]) -> Mapping[str, str]:
     >>> read_only_copy({"TAGS": "paid"})
     Traceback (most recent call last):
     orbitmq.errors.InvalidProperty: property name 'TAGS' is reserved by RocketMQ: the tag that \
-subscriptions select by
+subscriptions select by (length 4)
 
     """
     if not isinstance(given, Mapping):
@@ -306,9 +306,9 @@ def check_text(
         error: it can't; the message calls it ``label``, and doesn't show all of a long text.
 
     >>> check_text("blue", "colour")
-    >>> check_text("blue\x02", "colour")
+    >>> check_text("a\x02", "key")
     Traceback (most recent call last):
-    orbitmq.errors.InvalidProperty: colour 'blue\x02' holds the separator U+0002; take it out
+    orbitmq.errors.InvalidProperty: key 'a\x02' holds the separator U+0002; take it out (length 2)
 
     """
     if isinstance(text, str) and text and text.isprintable():

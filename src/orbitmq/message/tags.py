@@ -96,7 +96,7 @@ def check_tag(tag: str) -> None:
     >>> check_tag("paid||late")
     Traceback (most recent call last):
     orbitmq.errors.InvalidTags: tags 'paid||late' holds ||, which a subscription writes between \
-tags; a message has one tag
+tags; a message has one tag (length 10)
 
     """
     check_text(tag, "tags", field="tags", error=InvalidTags)

@@ -14,6 +14,7 @@ Whether an offset continues the log is for the replica to judge, who knows its l
 """
 
 import struct
+from abc import ABC, abstractmethod
 from collections.abc import Generator
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -106,7 +107,7 @@ def check_number(name: str, value: int, *, least: int = 0, most: int) -> None:
         raise LocalProtocolError(f"{name} is {value}; it must be in {least}..{most}")
 
 
-class StreamReader(Generic[T]):
+class StreamReader(ABC, Generic[T]):
     """Cuts a stream into units and gives events.
 
     A subclass reads straight down the page: its ``_parse`` yields the number of bytes it needs
@@ -150,8 +151,8 @@ class StreamReader(Generic[T]):
             raise
         return self._events
 
-    def _parse(self) -> Generator[int, memoryview, None]:
-        raise NotImplementedError
+    @abstractmethod
+    def _parse(self) -> Generator[int, memoryview, None]: ...
 
     def _run(self, view: memoryview) -> memoryview:
         """Hand the parser what it wants while it lasts, and return the rest."""

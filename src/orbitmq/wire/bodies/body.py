@@ -184,7 +184,7 @@ def _allows_none(kind: inspect.Type) -> bool:
 
 def _encode_queue_map(value: object) -> msgspec.Raw:
     if not isinstance(value, QueueMap):
-        raise NotImplementedError(f"bodies hold no {type(value).__name__}")
+        raise TypeError(f"bodies hold no {type(value).__name__}")
     members = (_ENCODER.encode(queue) + b":" + _ENCODER.encode(value[queue]) for queue in value)
     return msgspec.Raw(b"{%b}" % b",".join(members))
 

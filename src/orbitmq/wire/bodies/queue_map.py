@@ -58,7 +58,7 @@ def queue_map_from_builtins(
     msgspec reports with the path, if a key is no message queue or ``kind`` is no `QueueMap`.
     """
     if get_origin(kind) is not QueueMap:
-        raise NotImplementedError(f"bodies hold no {kind!r}; a map of queues is a QueueMap[…]")
+        raise TypeError(f"bodies hold no {kind!r}; a map of queues is a QueueMap[…]")
     if not isinstance(value, dict):
         raise ValueError(f"Expected `object`, got `{type(value).__name__}`")
     (item_kind,) = get_args(kind)
