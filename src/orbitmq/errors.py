@@ -32,6 +32,7 @@ matter are attributes, so that no program has to read them out of a sentence::
        └─ GroupNotFound 26, InvalidParameter 29
 """
 
+import re
 from typing import ClassVar
 
 __all__ = [
@@ -107,7 +108,7 @@ class InvalidInput(OrbitError, ValueError):
     def __init__(
         self, message: str, *, field: str, length: int | None = None, limit: int | None = None
     ) -> None:
-        told = length is None or str(length) in message
+        told = length is None or re.search(rf"(?<!\d){length}(?!\d)", message)
         super().__init__(message if told else f"{message} (length {length})")
         self.field = field
         self.length = length
