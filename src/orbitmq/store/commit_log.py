@@ -23,8 +23,15 @@ import msgspec
 from orbitmq.errors import CorruptRecord, DiskFailed, LocalProtocolError, StoreError
 from orbitmq.message import batch, flags, properties, record
 from orbitmq.message.buffer import Buffer
-from orbitmq.message.record import BLANK_SIZE, CRC_PROPERTY_SIZE, Record
-from orbitmq.message.record_view import Filed
+from orbitmq.message.record import (
+    BLANK_SIZE,
+    CRC_PROPERTY_SIZE,
+    LEAST_SIZE,
+    MAGICS,
+    SIZE_AND_MAGIC,
+    Record,
+)
+from orbitmq.message.record_view import Filed, RecordView
 from orbitmq.store.put import Incoming, PutResult, PutStatus
 from orbitmq.store.segment_chain import Segment, SegmentChain, is_directory_name
 from orbitmq.store.settings import StoreSettings
@@ -105,6 +112,18 @@ class CommitLog:
             return None
         at = offset - segment.base
         return segment.view[at : at + size]
+
+    def record(self, commit_log_offset: int) -> RecordView | None:
+        """Return the record at an offset of the log; None if none begins there."""
+        head = self.view(commit_log_offset, LEAST_SIZE)
+        if head is None:
+            return None
+        size, magic = SIZE_AND_MAGIC.unpack_from(head)
+        view = self.view(commit_log_offset, size) if size >= LEAST_SIZE else None
+        if view is None or magic not in MAGICS:
+            return None
+        found = RecordView(view, 0, size)
+        return found if found.commit_log_offset == commit_log_offset else None
 
     def next_segment_offset(self, offset: int) -> int:
         """Return where the file after the one with ``offset`` begins."""

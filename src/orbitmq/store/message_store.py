@@ -18,11 +18,10 @@ from contextlib import ExitStack
 from orbitmq.clock import Clock, SystemClock, local_stamp
 from orbitmq.errors import StoreDamaged, StoreError
 from orbitmq.message.names import is_lmq
-from orbitmq.message.record import LEAST_SIZE, MAGICS, SIZE_AND_MAGIC
 from orbitmq.message.record_view import RecordView
 from orbitmq.store.checkpoint import AbortMarker, Checkpoint, CheckpointValues, StoreLock
 from orbitmq.store.commit_log import Appended, CommitLog
-from orbitmq.store.consume_queue import Boundary, ConsumeQueue
+from orbitmq.store.consume_queue import Boundary
 from orbitmq.store.consume_queues import ConsumeQueues
 from orbitmq.store.damage import Damage
 from orbitmq.store.disk import Disk, RealDisk
@@ -32,8 +31,8 @@ from orbitmq.store.key_index import KeyIndex
 from orbitmq.store.mending import mend_queues, mend_stream
 from orbitmq.store.open_files import Unsynced
 from orbitmq.store.put import Incoming, PutResult, PutStatus
-from orbitmq.store.queue_entry import ENTRY_SIZE, QueueEntry
-from orbitmq.store.recovery import RecoveryWalk, first_store_ms, zero_behind
+from orbitmq.store.queue_entry import ENTRY_SIZE
+from orbitmq.store.restart import Restart
 from orbitmq.store.retention import AgedFile, Retention
 from orbitmq.store.segment_chain import SegmentChain, path_join
 from orbitmq.store.settings import FlushMode, StoreSettings, delay_levels
@@ -43,8 +42,6 @@ __all__ = ["MessageStore"]
 
 log = logging.getLogger("orbitmq.store")
 
-_WRITE_EVERY = 4096
-"""Entries that recovery buffers before it writes them."""
 _CHECKPOINT_MS = 1_000
 _CLEAN_MS = 10_000
 _HOUR = slice(8, 10)  # in yyyyMMddHHmmssSSS
@@ -285,15 +282,7 @@ class MessageStore:
 
     def record(self, commit_log_offset: int) -> RecordView | None:
         """Return the record at an offset of the log; None if none begins there."""
-        head = self.log.view(commit_log_offset, LEAST_SIZE)
-        if head is None:
-            return None
-        size, magic = SIZE_AND_MAGIC.unpack_from(head)
-        view = self.log.view(commit_log_offset, size) if size >= LEAST_SIZE else None
-        if view is None or magic not in MAGICS:
-            return None
-        found = RecordView(view, 0, size)
-        return found if found.commit_log_offset == commit_log_offset else None
+        return self.log.record(commit_log_offset)
 
     def offset_by_time(
         self, topic: str, queue_id: int, timestamp_ms: int, boundary: Boundary = Boundary.LOWER
@@ -374,122 +363,19 @@ class MessageStore:
         mend_queues(self._disk, self._path("consumequeue"), queue_bytes)
 
     def _recover(self, crashed: bool, progress: Callable[[int, int], None]) -> None:
-        dispatched_end = self.queues.recover()
-        # After a crash the last indexed record may lack keys that stood in the next file.
-        indexed_end = self.index.end_offset
-        if indexed_end and not crashed:
-            indexed_end += 1
-        first = self._first_to_read(crashed, dispatched_end)
-        self.log.end = self._chain.next_base()  # until the walk has found where it really is
-        walk = RecoveryWalk(
-            self._chain,
-            first,
-            cut=crashed,
-            crc_property=self.settings.append_crc,
-            progress=progress,
+        assert self._checkpoint is not None
+        known = self._checkpoint.values
+        restart = Restart(
+            self._chain, self.log, self.queues, self.index, self._dispatcher, self.settings
         )
-        for count, view in enumerate(walk):
-            for entry in self._dispatcher.entries(view):
-                if entry.in_queue and crashed:
-                    self._cut_unless_known(entry)
-                if self.settings.index_enabled and entry.commit_log_offset >= indexed_end:
-                    self.index.put(entry)
-                if entry.in_queue and (crashed or entry.commit_log_offset >= dispatched_end):
-                    self._requeue(entry)
-            if count % _WRITE_EVERY == 0:
-                self.queues.write()
-        self.damages = walk.damages
-        self._cut(walk.end)
-        self.queues.write()
-        self.log.end = walk.end
-        self.queues.truncate(walk.end)
-        if crashed:
-            self._drop_false_tails()
-        self.queues.correct_min_offsets(self._chain.first_offset)
-        self.log.last_store_ms = walk.last_store_ms
+        restart.run(crashed=crashed, limit_ms=known.recovery_limit_ms, progress=progress)
+        self.damages = restart.damages
         now_ms = self._clock.monotonic_ms()
-        # What a killed process wrote may be in memory only: it counts as flushed after this.
-        for segment in self._chain.segments[first:]:
-            segment.file.sync()
-        self._chain.sync_names()
-        self.queues.sync()
-        self._flusher.start_at(walk.end, now_ms)
-        self._flushed_store_ms = self._dispatched_store_ms = walk.last_store_ms
-        self._index_store_ms = self._checkpoint.values.index_ms if self._checkpoint else 0
-        self._queues_store_ms = walk.last_store_ms
+        self._flusher.start_at(self.log.end, now_ms)
+        self._flushed_store_ms = self._dispatched_store_ms = self.log.last_store_ms
+        self._queues_store_ms = self.log.last_store_ms
+        self._index_store_ms = known.index_ms
         self._queues_synced_at_ms = now_ms
-
-    def _cut_unless_known(self, entry: Dispatched) -> None:
-        """Drop what a queue has at a record's place, and behind, if it is not that record.
-
-        After a power loss a page of a queue may be there that was never whole.
-        """
-        queue = self.queues.queue(entry.topic, entry.queue_id)
-        known = None if queue is None else queue.entry(entry.queue_offset)
-        if queue is not None and known is not None and known != (
-            entry.commit_log_offset, entry.size, entry.tags_code
-        ):  # fmt: skip
-            queue.cut(entry.queue_offset)
-
-    def _drop_false_tails(self) -> None:
-        """Drop entries at the ends of queues whose records are not in the log."""
-        for queue in self.queues:
-            while queue.max_offset > queue.min_offset:
-                last = queue.max_offset - 1
-                entry = queue.entry(last)
-                if entry is not None and (
-                    self._is_removed(queue, last, entry) or self._holds(queue, last, entry)
-                ):
-                    break
-                queue.cut(last)
-
-    def _is_removed(self, queue: ConsumeQueue, offset: int, entry: QueueEntry) -> bool:
-        """Return whether an entry's record went with its file: the entry keeps the offset."""
-        before = queue.entry(offset - 1)
-        in_order = before is None or before.commit_log_offset < entry.commit_log_offset
-        return in_order and entry.commit_log_offset < self.log.first_offset
-
-    def _holds(self, queue: ConsumeQueue, offset: int, entry: QueueEntry) -> bool:
-        """Return whether the log holds the record that a queue entry stands for."""
-        view = self.record(entry.commit_log_offset)
-        if view is None or view.size != entry.size:
-            return False
-        if is_lmq(queue.topic):
-            return True  # the record lies in another queue, and names this one in a property
-        filed = view.filed()
-        return (filed.queue_id, filed.queue_offset) == (queue.queue_id, offset)
-
-    def _requeue(self, entry: Dispatched) -> None:
-        try:
-            self.queues.append(entry)
-        except StoreDamaged as error:
-            # The record before it is damaged: consumers go on behind the hole.
-            log.error("%s", error)
-            self.damages.append(Damage(entry.commit_log_offset, str(error), 0, where=error.path))
-
-    def _first_to_read(self, crashed: bool, dispatched_end: int) -> int:
-        """Return the segment from which on the log must be read."""
-        segments = self._chain.segments
-        limit_ms = self._checkpoint.values.recovery_limit_ms if self._checkpoint else 0
-        known_end = dispatched_end
-        if self.settings.index_enabled:
-            known_end = min(known_end, self.index.end_offset)
-        for index in range(len(segments) - 1, 0, -1):
-            stored_ms = first_store_ms(segments[index])
-            if stored_ms is None:
-                continue
-            if segments[index].base <= known_end and (not crashed or stored_ms <= limit_ms):
-                return index
-        return 0
-
-    def _cut(self, end: int) -> None:
-        """Remove what lies behind the end of the log."""
-        while (last := self._chain.last) is not None and last.base > end:
-            log.info("%r lies behind the end of the log: removed", last)
-            self._chain.remove_last()
-        last = self._chain.segment_at(end)
-        if last is not None and (zeroed := zero_behind(last, end)):
-            log.warning("%d bytes behind the end of the log at %d were zeroed", zeroed, end)
 
     def _sync_queues(self) -> None:
         """Have a worker sync the queues; only then does the checkpoint speak for them."""
