@@ -1,7 +1,5 @@
-import json
 from datetime import UTC, datetime
 from ipaddress import ip_address
-from pathlib import Path
 from typing import NotRequired, TypedDict
 
 import pytest
@@ -20,6 +18,7 @@ from orbitmq.message.ids import (
     parse_unique_id,
     recall_handle,
 )
+from tests.golden_files import golden
 
 
 class OffsetId(TypedDict):
@@ -48,7 +47,7 @@ class Handle(TypedDict):
     handle: str
 
 
-GOLDEN = json.loads((Path(__file__).parent.parent / "golden" / "ids.json").read_text())
+GOLDEN = golden("ids")
 OFFSET_IDS: list[OffsetId] = GOLDEN["offset_msg_ids"]
 UNIQUE_IDS: list[TakenApart] = GOLDEN["uniq_ids"]
 TIMED_IDS = [java for java in UNIQUE_IDS if "now_ms" in java]

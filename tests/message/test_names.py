@@ -1,12 +1,11 @@
-import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import TypedDict
 
 import pytest
 
 from orbitmq.errors import InvalidGroup, InvalidInput, InvalidTopic, MessageTooLarge
 from orbitmq.message import names
+from tests.golden_files import golden
 
 
 class Verdict(TypedDict):
@@ -34,7 +33,7 @@ class Unwrapped(TypedDict):
     namespace_of: str
 
 
-GOLDEN = json.loads((Path(__file__).parent.parent / "golden" / "names.json").read_text())
+GOLDEN = golden("names")
 VERDICTS: list[Verdict] = GOLDEN["validators"]
 WRAPPED: list[Wrapped] = GOLDEN["wrap_namespace"]
 UNWRAPPED: list[Unwrapped] = GOLDEN["without_namespace"]

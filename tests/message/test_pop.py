@@ -1,6 +1,4 @@
-import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import TypedDict
 
 import pytest
@@ -10,6 +8,7 @@ from hypothesis import strategies as st
 from orbitmq.errors import InvalidInput
 from orbitmq.message import pop
 from orbitmq.message.pop import PopHandle, PopMessage, PopQueue
+from tests.golden_files import golden
 
 
 class ExtraInfo(TypedDict):
@@ -24,7 +23,7 @@ class ExtraInfo(TypedDict):
     extra_info: str
 
 
-GOLDEN = json.loads((Path(__file__).parent.parent / "golden" / "ids.json").read_text())
+GOLDEN = golden("ids")
 HANDLES: list[ExtraInfo] = GOLDEN["pop_extra_info"]
 HEADERS = GOLDEN["pop_header_strings"]
 

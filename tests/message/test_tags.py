@@ -1,5 +1,3 @@
-import json
-from pathlib import Path
 from typing import TypedDict
 
 import pytest
@@ -8,6 +6,7 @@ from hypothesis import strategies as st
 
 from orbitmq.errors import InvalidTags
 from orbitmq.message.tags import TagFilter, check_tag, java_hash, java_long_hash, tags_code
+from tests.golden_files import golden
 
 
 class Hashed(TypedDict):
@@ -30,7 +29,7 @@ class Selected(TypedDict):
     arg_hash: int
 
 
-GOLDEN = json.loads((Path(__file__).parent.parent / "golden" / "hashes.json").read_text())
+GOLDEN = golden("hashes")
 HASHED: list[Hashed] = GOLDEN["tags"]
 SUBSCRIPTIONS: list[Subscription] = GOLDEN["subscriptions"]
 SELECTED: list[Selected] = GOLDEN["select_by_hash"]

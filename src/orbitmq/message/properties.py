@@ -182,7 +182,7 @@ MEANING: Final[Mapping[str, str]] = MappingProxyType(
 RESERVED: Final = frozenset(MEANING) - {INNER_MULTI_DISPATCH, TRACE_CONTEXT}
 
 # Java's String.trim takes these off; what is left empty by it, putUserProperty refuses.
-_JAVA_BLANKS: Final = "".join(map(chr, range(0x21)))
+JAVA_BLANKS: Final = "".join(map(chr, range(0x21)))
 _SHOWN: Final = 40  # characters of a name in an error's message
 _NAME_END_BYTES: Final = NAME_END.encode()
 _VALUE_END_BYTES: Final = VALUE_END.encode()
@@ -358,7 +358,7 @@ def _check_user_property(name: str, value: str) -> None:
             length=len(name),
         )
     check_text(value, f"property {name[:_SHOWN]!r}")
-    if any(not text.strip() or not text.strip(_JAVA_BLANKS) for text in (name, value)):
+    if any(not text.strip() or not text.strip(JAVA_BLANKS) for text in (name, value)):
         raise InvalidProperty(
             f"property {elided(name)} has a name or a value of blanks alone",
             field="properties",

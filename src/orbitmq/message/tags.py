@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from orbitmq.errors import InvalidTags
-from orbitmq.message.properties import check_text
+from orbitmq.message.properties import JAVA_BLANKS, check_text
 
 __all__ = [
     "SELECT_ALL",
@@ -26,9 +26,6 @@ __all__ = [
 
 SELECT_ALL: Final = "*"
 TAG_SEPARATOR: Final = "||"
-
-# Java's String.trim takes these off, and nothing else: all up to the blank.
-_JAVA_BLANKS: Final = "".join(map(chr, range(0x21)))
 
 # A hash is a number whose digits, in base 31, are the code units. An ASCII one is 16·high + low,
 # and both of these are digits that ``int`` reads in far less time than a loop takes.
@@ -102,7 +99,7 @@ tags; a message has one tag (length 10)
     check_text(tag, "tags", field="tags", error=InvalidTags)
     if TAG_SEPARATOR in tag:
         fault = "holds ||, which a subscription writes between tags; a message has one tag"
-    elif tag != tag.strip() or tag != tag.strip(_JAVA_BLANKS):
+    elif tag != tag.strip() or tag != tag.strip(JAVA_BLANKS):
         fault = "begins or ends with a blank, which a subscription would cut off"
     else:
         return
@@ -144,7 +141,7 @@ class TagFilter(msgspec.Struct, frozen=True):
         """
         if not expression or expression == SELECT_ALL:
             return cls(SELECT_ALL, frozenset(), frozenset())
-        pieces = [piece.strip(_JAVA_BLANKS) for piece in expression.split(TAG_SEPARATOR)]
+        pieces = [piece.strip(JAVA_BLANKS) for piece in expression.split(TAG_SEPARATOR)]
         tags = frozenset(piece for piece in pieces if piece)
         if not tags:
             raise InvalidTags(

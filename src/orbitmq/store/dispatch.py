@@ -84,7 +84,7 @@ class Dispatcher:
     def entries_of(self, filed: Filed, size: int) -> list[Dispatched]:
         """Return the same for a record of ``size`` bytes whose fields are known."""
         raw_topic, queue_id, queue_offset, offset, sys_flag, stored_ms, raw = filed
-        topic = self._topics.get(raw_topic) or self._topic(raw_topic)
+        topic = self._topics.get(raw_topic) or self._new_topic(raw_topic)
         text = _PAIR_END + str(raw, "utf-8", "replace")
         tags = _value(text, _TAGS)
         code = tags_code(tags)
@@ -112,10 +112,8 @@ class Dispatcher:
         level = min(level, len(self._delays_ms))
         return self._delays_ms[level - 1] if level > 0 else _UNKNOWN_LEVEL_MS
 
-    def _topic(self, raw: bytes) -> str:
-        topic = self._topics.get(raw)
-        if topic is None:
-            topic = self._topics[raw] = raw.decode(errors="replace")
+    def _new_topic(self, raw: bytes) -> str:
+        topic = self._topics[raw] = raw.decode(errors="replace")
         return topic
 
 
