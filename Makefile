@@ -33,10 +33,14 @@ counterparts: setup
 soak: setup
 	$(BIN)/python -m bench.soak
 
+# FULL=1 goes up to ten million messages: twenty minutes or more, and 6 GB below TMPDIR.
 bench: setup
 	$(BIN)/python -m bench.codec
 	$(BIN)/python -m bench.append
+	$(BIN)/python -m bench.flush
 	$(BIN)/python -m bench.recover
+	$(BIN)/python -m bench.scan
+	$(BIN)/python -m bench.growth $(if $(FULL),--full)
 
 clean:
 	rm -rf .venv .counterparts .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

@@ -1,14 +1,33 @@
-"""Timing of one call, and results as a table and as JSON."""
+"""Timing, memory, and results as tables of 80 columns and as JSON.
+
+Most figures are CPU time, the system's part included, and the best of some rounds: other programs
+on the machine only ever add.
+"""
 
 import json
 import os
 import platform
-from collections.abc import Callable
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
-from time import perf_counter_ns
-from typing import NamedTuple
+from tempfile import TemporaryDirectory
+from time import perf_counter_ns, process_time_ns
+from typing import NamedTuple, ParamSpec, TypeVar
 
 RESULTS = Path(__file__).parent / "results"
+WIDTH = 80
+MB = 1_000_000
+HOW = "CPU time, the best of some rounds; others may have used the machine too"
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+Cell = str | int | float | None
 
 
 class Figure(NamedTuple):
@@ -17,6 +36,9 @@ class Figure(NamedTuple):
     what: str
     microseconds: float
     aim: float | None = None
+
+
+# Time
 
 
 def microseconds(call: Callable[[], object], *, rounds: int = 7, round_ms: int = 60) -> float:
@@ -36,6 +58,105 @@ def _time(call: Callable[[], object], count: int) -> int:
     return perf_counter_ns() - begin
 
 
+def cpu_each(work: Callable[[], int]) -> float:
+    """Return the CPU time of some work, in µs for each of the items it says it has done.
+
+    Raises:
+        RuntimeError: it has done none, so that there is nothing to measure.
+
+    """
+    begin = process_time_ns()
+    done = work()
+    spent = process_time_ns() - begin
+    if done < 1:
+        raise RuntimeError("nothing was done, so nothing was measured")
+    return spent / done / 1000
+
+
+# Memory
+
+
+class Resident(NamedTuple):
+    """The memory of a process, in MB."""
+
+    own: float
+    """Its heap: what nobody else could have."""
+    mapped: float
+    """Pages of mapped files, which are page cache."""
+    peak: float
+    """The most that both together have been."""
+
+
+def resident() -> Resident | None:
+    """Return the memory of this process; None where there is no ``/proc``."""
+    status = Path("/proc/self/status")
+    return resident_of(status.read_text()) if status.exists() else None
+
+
+def resident_of(status: str) -> Resident:
+    """Return what the text of a ``/proc/<pid>/status`` says.
+
+    >>> resident_of("VmHWM: 3000 kB\\nVmRSS: 2500 kB\\nRssAnon: 1000 kB\\nRssFile: 1500 kB\\n")
+    Resident(own=1.0, mapped=1.5, peak=3.1)
+
+    """
+    fields = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
+    own, mapped, peak = (
+        round(int(fields[name].split()[0]) * 1024 / MB, 1)
+        for name in ("RssAnon", "RssFile", "VmHWM")
+    )
+    return Resident(own, mapped, peak)
+
+
+# Places and processes
+
+
+@contextmanager
+def scratch() -> Iterator[str]:
+    """Lend an empty directory; it is removed whatever happens, a SIGTERM included."""
+    before = signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
+    try:
+        with TemporaryDirectory(prefix="orbitmq-bench-", ignore_cleanup_errors=True) as directory:
+            yield directory
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def in_child(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Return what ``work`` returns in a process of its own, which then dies as if killed.
+
+    What it has not closed stays as it was. Its memory is that of this work alone.
+
+    Raises:
+        RuntimeError: the process ended without a result; it has printed why.
+
+    """
+    spawn = get_context("spawn")
+    receiver, sender = spawn.Pipe(duplex=False)
+    call = partial(work, *args, **kwargs)
+    child = spawn.Process(target=_call_and_die, args=(call, sender), daemon=True)
+    child.start()
+    sender.close()  # the child has the other end: if it dies, this side hears of it
+    try:
+        result: T = receiver.recv()
+    except EOFError:
+        raise RuntimeError(f"{work.__name__} failed in its process; see above") from None
+    finally:
+        child.kill()
+        child.join()
+        receiver.close()
+    return result
+
+
+def _call_and_die(call: Callable[[], object], sender: Connection) -> None:
+    sender.send(call())
+    sender.close()
+    os._exit(0)  # no destructor, no handler: nothing is closed in order
+
+
+# Results
+
+
 def machine() -> dict[str, str | int | None]:
     """Return what the figures were measured on."""
     return {
@@ -45,20 +166,52 @@ def machine() -> dict[str, str | int | None]:
     }
 
 
+def table(head: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
+    """Return rows below their head: the first column to the left, numbers to the right.
+
+    >>> print(table(["queues", "µs", "aim"], [[4, 5.25, 6.0], [10_000, 31.5, None]]))
+    queues     µs   aim
+    4        5.25  6.00
+    10,000  31.50     –
+
+    Raises:
+        ValueError: it would not fit a terminal.
+
+    """
+    texts = [list(head), *([_shown(cell) for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    if (width := sum(widths) + 2 * (len(widths) - 1)) > WIDTH:
+        raise ValueError(f"a table of {width} columns; a terminal has {WIDTH}")
+    lines = []
+    for text in texts:
+        first, *others = zip(text, widths, strict=True)
+        cells = [first[0].ljust(first[1]), *(cell.rjust(room) for cell, room in others)]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def _shown(cell: Cell) -> str:
+    if cell is None:
+        return "–"
+    if isinstance(cell, float):
+        return f"{cell:,.0f}" if abs(cell) >= 100 else f"{cell:.2f}"
+    return f"{cell:,}" if isinstance(cell, int) else cell
+
+
 def report(name: str, figures: list[Figure]) -> None:
     """Print the figures as a table and write them to ``bench/results/<name>.json``."""
-    width = max(len(figure.what) for figure in figures)
-    print(f"{'':{width}}      µs     aim")
-    for figure in figures:
-        aim = "      –" if figure.aim is None else f"{figure.aim:7.1f}"
-        over = "  over" if figure.aim is not None and figure.microseconds > figure.aim else ""
-        print(f"{figure.what:{width}} {figure.microseconds:7.2f} {aim}{over}")
-    write(name, {"machine": machine(), "figures": [figure._asdict() for figure in figures]})
+    print(table(["", "µs", "aim", ""], [[*figure, _verdict(figure)] for figure in figures]))
+    write(name, {"figures": [figure._asdict() for figure in figures]})
+
+
+def _verdict(figure: Figure) -> str:
+    return "over" if figure.aim is not None and figure.microseconds > figure.aim else ""
 
 
 def write(name: str, result: dict[str, object]) -> None:
-    """Write a result file and say where it is."""
+    """Write a result file, with the machine it was measured on, and say where it is."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"
-    path.write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n")
-    print(f"written to {path.relative_to(RESULTS.parent.parent)}")
+    text = json.dumps({"machine": machine(), **result}, indent=2, ensure_ascii=False)
+    path.write_text(text + "\n")
+    print(f"written to {path.relative_to(RESULTS.parent.parent)}\n")

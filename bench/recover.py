@@ -1,118 +1,110 @@
-"""How fast a store comes back after a crash, and what an fsync is shared by: ``make bench``."""
+"""How fast a store starts after a crash, and after a stop in order: ``make bench``.
 
-import os
-import subprocess
-import sys
-from collections.abc import Callable
-from functools import partial
-from queue import SimpleQueue
-from tempfile import TemporaryDirectory
-from time import perf_counter
+The log of a process that died before its first checkpoint: all of it is read, whatever queues and
+index say.
+"""
 
-from bench.append import messages
-from bench.measure import machine, write
+import shutil
+from pathlib import Path
+from time import perf_counter, process_time
+
+import msgspec
+
+from bench.measure import HOW, MB, Cell, in_child, scratch, table, write
+from bench.stores import SMALL, check_stored, chunks
 from orbitmq.store.message_store import MessageStore
-from orbitmq.store.put import Incoming
-from orbitmq.store.settings import FlushMode, StoreSettings
+from orbitmq.store.settings import StoreSettings
 
-LOG_BYTES = 256 * 1024 * 1024
-TURN = 32
-SECONDS = 1.5
-MB = 1_000_000
+MESSAGES = 100_000
+QUEUES = 4
+ROUNDS = 3
+AIM_MB_PER_S = 400
+SETTINGS = msgspec.structs.replace(SMALL, segment_bytes=64 * 1024 * 1024)
+WITHOUT_INDEX = msgspec.structs.replace(SETTINGS, index_enabled=False)
 
-
-def settings(mode: FlushMode = FlushMode.ASYNC, *, index: bool = True) -> StoreSettings:
-    """Return the sizes of the stores here: four files of the log, one of the index."""
-    return StoreSettings(
-        flush_mode=mode,
-        segment_bytes=LOG_BYTES // 4,
-        queue_file_entries=30_000,
-        index_enabled=index,
-        index_slots=500_000,
-        index_entries=2_000_000,
-    )
+# what is measured → the directories that are lost with the crash, and the settings of the start
+CASES: dict[str, tuple[tuple[str, ...], StoreSettings]] = {
+    "queues there, index cut": ((), SETTINGS),
+    "queues there, no index": ((), WITHOUT_INDEX),
+    "queues lost, no index": (("consumequeue",), WITHOUT_INDEX),
+    "queues and index lost": (("consumequeue", "index"), SETTINGS),
+}
 
 
-def fill_and_die(directory: str) -> None:
-    """Fill a log, and end the process without a stop. The log is on the disk, the queues may be."""
-    store = MessageStore(directory, settings())
+class Start(msgspec.Struct, frozen=True):
+    """What a start took."""
+
+    cpu_s: float
+    wall_s: float
+    """Syncs included: what a start has read counts as flushed afterwards."""
+    read_mb: float
+    log_mb: float
+
+    @property
+    def mb_per_s(self) -> float:
+        """What was read in a second of CPU time."""
+        return self.read_mb / self.cpu_s
+
+
+def fill(directory: str, settings: StoreSettings, messages: int, queues: int) -> None:
+    """Fill a store; the process is to die then."""
+    store = MessageStore(directory, settings)
     store.open()
-    given = messages(3200, 4)
-    turns = [given[begin : begin + TURN] for begin in range(0, len(given), TURN)]
-    while store.log.end < LOG_BYTES - 2 * MB:
-        for turn in turns:
-            store.append(turn)
-    os._exit(0)
+    for chunk in chunks(messages, queues):  # and no tick: there is to be no checkpoint
+        check_stored(store.append(chunk))
 
 
-def recovered(*, index: bool) -> dict[str, object]:
-    """Return how fast the log of a dead process is read, checked and dispatched again."""
-    with TemporaryDirectory(prefix="orbitmq-bench-") as directory:
-        subprocess.run([sys.executable, "-m", "bench.recover", directory], check=True)
-        store = MessageStore(directory, settings(index=index))
-        begin = perf_counter()
-        store.open()
-        seconds = perf_counter() - begin
-        size = store.log.end
+def opened(directory: str, settings: StoreSettings) -> tuple[MessageStore, Start]:
+    """Start a store; return it, and what that took."""
+    store = MessageStore(directory, settings)
+    progress = [0]
+    begin, begin_cpu = perf_counter(), process_time()
+    store.open(progress=lambda done, _total: progress.append(done))
+    cpu_s, wall_s = process_time() - begin_cpu, perf_counter() - begin
+    unused = -store.log.end % settings.segment_bytes  # the end of the last file is no record
+    read = min(max(0, max(progress) - unused), store.log.end)
+    start = Start(cpu_s=cpu_s, wall_s=wall_s, read_mb=read / MB, log_mb=store.log.end / MB)
+    return store, start
+
+
+def started(directory: str, settings: StoreSettings, *, stop: bool = False) -> Start:
+    """Start a store; it is stopped in order, or left for the process to die with."""
+    store, start = opened(directory, settings)
+    if stop:
         store.close()
-    what = "recovered after a crash" + ("" if index else ", no index")
-    return {"what": what, "mb": round(size / MB), "mb_per_s": round(size / MB / seconds)}
+    return start
 
 
-class Senders:
-    """So many senders, each of whom waits for the disk before he sends again."""
-
-    def __init__(self, store: MessageStore, given: list[Incoming]) -> None:
-        self._store = store
-        self._free = given
-        self.acknowledged = 0
-
-    def send(self) -> None:
-        """Append for all who wait for nothing, in one turn."""
-        turn, self._free = self._free, []
-        for message, result in zip(turn, self._store.append(turn), strict=True):
-            self._store.when_durable(result.end, partial(self._told, message))
-        self._store.flush_soon()
-
-    def _told(self, message: Incoming, _durable: bool) -> None:
-        self._free.append(message)
-        self.acknowledged += 1
-
-
-def shared(waiters: int) -> dict[str, object]:
-    """Return how many messages share a flush under SYNC_FLUSH, and how many are stored."""
-    calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
-    with TemporaryDirectory(prefix="orbitmq-bench-") as directory:
-        store = MessageStore(directory, settings(FlushMode.SYNC), post=calls.put)
-        store.open()
-        senders = Senders(store, messages(waiters, 4))
-        groups = 0
-        end = perf_counter() + SECONDS
-        begin = perf_counter()
-        while perf_counter() < end:
-            senders.send()
-            before = store.flushed
-            calls.get()()
-            groups += store.flushed > before
-        seconds = perf_counter() - begin
-        store.close()
-    return {
-        "what": f"SYNC_FLUSH, {waiters} waiters",
-        "messages_per_flush": round(senders.acknowledged / groups, 1),
-        "messages_per_s": round(senders.acknowledged / seconds),
-    }
+def crashed(
+    directory: str, lost: tuple[str, ...], settings: StoreSettings, rounds: int = ROUNDS
+) -> Start:
+    """Return the best of some starts of a store whose process has died; it dies again."""
+    starts = []
+    for _ in range(rounds):
+        for name in lost:
+            shutil.rmtree(Path(directory, name))
+        starts.append(in_child(started, directory, settings))
+    return min(starts, key=lambda start: start.cpu_s)
 
 
 def main() -> None:
     """Measure everything, print it, and write it to ``bench/results/recover.json``."""
-    found = [recovered(index=True), recovered(index=False)]
-    found += [shared(waiters) for waiters in (1, 16, 256)]
-    for one in found:
-        print("  ".join(f"{name}={value}" for name, value in one.items()))
-    write("recover", {"machine": machine(), "figures": found})
+    with scratch() as directory:
+        in_child(fill, directory, SETTINGS, MESSAGES, QUEUES)
+        found = {what: crashed(directory, *case) for what, case in CASES.items()}
+        in_child(started, directory, SETTINGS, stop=True)
+        stops = [in_child(started, directory, SETTINGS, stop=True) for _ in range(ROUNDS)]
+        found["after a stop in order"] = min(stops, key=lambda start: start.cpu_s)
+    print(f"a start with {MESSAGES:,} messages of 1 KB in {QUEUES} queues\n({HOW})")
+    rows: list[list[Cell]] = [
+        [what, start.log_mb, start.read_mb, start.cpu_s, start.wall_s, start.mb_per_s]
+        for what, start in found.items()
+    ]
+    print(table(["after a crash", "log MB", "MB read", "CPU s", "s", "MB/s of CPU"], rows))
+    print(f"the aim, after a crash, is {AIM_MB_PER_S} MB/s\n")
+    figures = {what: msgspec.structs.asdict(start) for what, start in found.items()}
+    write("recover", {"how": HOW, "messages": MESSAGES, "queues": QUEUES, "figures": figures})
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        fill_and_die(sys.argv[1])
     main()

@@ -1,0 +1,106 @@
+"""How fast a store is read on one core, row by row, as columns and by pulls: ``make bench``."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from bench.measure import HOW, Cell, cpu_each, in_child, scratch, table, write
+from bench.stores import SMALL, Owner, chunks
+from orbitmq.store.columns import COLUMNS
+from orbitmq.store.message_store import MessageStore
+from orbitmq.store.queue_reader import QueueRecord
+from orbitmq.store.reader import StoreReader
+from orbitmq.store.selection import Selected, Selector
+from orbitmq.store.settings import StoreSettings
+
+MESSAGES = 100_000
+QUEUES = 4
+ROUNDS = 5
+FEW_COLUMNS = ("queue_id", "queue_offset", "store_timestamp_ms")
+PULL = 32
+MEMORY_BYTES = 1 << 40  # of a machine so large that every record is recent: a pull gets 32, not 8
+QUEUES_READ = 100
+"""Opening a queue has a price of its own: where there are thousands, so many will do."""
+
+
+def readings(directory: str) -> Mapping[str, Callable[[], int]]:
+    """Return ways to read a store; each returns how many rows it has read."""
+    reader = StoreReader(directory)
+    return {
+        "records": lambda: count(reader.records()),
+        "records, checksums verified": lambda: count(reader.records(verify=True)),
+        "records as messages": lambda: count(view.message() for view in reader.records()),
+        f"{len(FEW_COLUMNS)} columns": lambda: sum(map(len, reader.batches(FEW_COLUMNS))),
+        f"all {len(COLUMNS)} columns": lambda: sum(map(len, reader.batches(COLUMNS))),
+        "by queue": lambda: count(by_queue(reader)),
+    }
+
+
+def count(rows: Iterable[object]) -> int:
+    """Return how many there are, and look at each."""
+    return sum(1 for _ in rows)
+
+
+def by_queue(reader: StoreReader) -> Iterator[QueueRecord]:
+    """Yield the messages of the first queues, one queue after the other."""
+    for name in reader.queues()[:QUEUES_READ]:
+        queue = reader.queue(*name)
+        yield from queue.read(queue.min_offset, queue.max_offset)
+
+
+def pulled(store: MessageStore) -> int:
+    """Pull the first queues from end to end; return how many messages came.
+
+    Raises:
+        RuntimeError: a pull inside a queue found nothing.
+
+    """
+    selector = Selector(store.log, store.settings, MEMORY_BYTES)
+    found = 0
+    for _, queue in zip(range(QUEUES_READ), store.queues, strict=False):
+        offset = queue.min_offset
+        while offset < queue.max_offset:
+            selection = selector.select(queue, offset, max_count=PULL)
+            if selection.status is not Selected.FOUND:
+                raise RuntimeError(f"a pull at {offset} of {queue!r}: {selection.status.name}")
+            found += len(selection.views)
+            offset = selection.next_offset
+    return found
+
+
+def read_costs(directory: str, settings: StoreSettings, rounds: int) -> dict[str, float]:
+    """Return what a row costs in µs, for each way to read a store that was stopped in order."""
+    costs = {
+        name: min(cpu_each(read) for _ in range(rounds))
+        for name, read in readings(directory).items()
+    }
+    store = MessageStore(directory, settings)
+    store.open()
+    try:
+        costs[f"pulls of {PULL}"] = min(cpu_each(lambda: pulled(store)) for _ in range(rounds))
+    finally:
+        store.close()
+    return costs
+
+
+def filled(directory: str, settings: StoreSettings, messages: int, queues: int) -> None:
+    """Make a store, and stop it in order."""
+    owner = Owner(directory, settings)
+    owner.store.open()
+    try:
+        count(owner.fill(chunks(messages, queues)))
+    finally:
+        owner.store.close()
+
+
+def main() -> None:
+    """Measure everything, print it, and write it to ``bench/results/scan.json``."""
+    with scratch() as directory:
+        in_child(filled, directory, SMALL, MESSAGES, QUEUES)
+        costs = in_child(read_costs, directory, SMALL, ROUNDS)
+    print(f"{MESSAGES:,} messages of 1 KB in {QUEUES} queues, read on one core\n({HOW})")
+    rows: list[list[Cell]] = [[name, cost, round(1e6 / cost)] for name, cost in costs.items()]
+    print(table(["", "µs a row", "rows/s"], rows))
+    write("scan", {"how": HOW, "messages": MESSAGES, "queues": QUEUES, "microseconds": costs})
+
+
+if __name__ == "__main__":
+    main()
