@@ -1,4 +1,4 @@
-"""Fetches what the interop tests meet: a Java, Maven, and RocketMQ's own jars.
+"""Fetches what the interop tests meet: a Java, Maven, RocketMQ's own jars, and strace.
 
 ``python -m tests.interop.counterparts`` (that is, ``make counterparts``) prints one line per
 counterpart. What can't be had is told, not fatal: the tests that need it skip with the same
@@ -21,6 +21,13 @@ ROCKETMQ_VERSIONS = ("5.4.0", "4.9.7")
 
 JAVA_AT_LEAST = 11
 """The oldest Java that the classes of RocketMQ 5 and JPype both start on."""
+
+DEBIAN_PACKAGES = {
+    "java": ("openjdk-17-jre-headless", "default-jre-headless"),  # 17 left Debian after 12
+    "mvn": ("maven",),
+    "strace": ("strace",),
+}
+ADVICE = {"java": f"a JRE {JAVA_AT_LEAST} or later", "mvn": "Maven", "strace": "strace"}
 
 POM = Path(__file__).with_name("pom.xml")
 HOME = Path(__file__).parents[2] / ".counterparts"
@@ -89,35 +96,55 @@ def fingerprint(version: str) -> str:
     return hashlib.sha256(POM.read_bytes() + version.encode()).hexdigest()
 
 
+def strace_trouble() -> str | None:
+    """Return why system calls can't be traced here, None if they can."""
+    if shutil.which("strace") is None:
+        return "no strace on the PATH"
+    trouble = run(["strace", "-f", "-o", os.devnull, "true"], INSTALL_SECONDS)
+    return trouble and f"strace can't trace here: {trouble}"
+
+
+def place_of(command: str) -> str | None:
+    """Return where a command is; for java the home of one that is new enough."""
+    if command == "java":
+        home = java_home()
+        return None if home is None else str(home)
+    return shutil.which(command)
+
+
 def ensure_commands() -> Iterator[Counterpart]:
-    """Find Java and Maven, and install what is missing where we may."""
-    wanted = {"java": java_home() is not None, "mvn": shutil.which("mvn") is not None}
-    trouble = None if all(wanted.values()) else install_debian_packages()
-    for command, was_there in wanted.items():
-        place = java_home() if command == "java" else shutil.which("mvn")
+    """Find the commands, and install what is missing where we may."""
+    for command, packages in DEBIAN_PACKAGES.items():
+        place = place_of(command)
         if place:
-            yield Counterpart(command, "found" if was_there else "installed", str(place))
+            yield Counterpart(command, "found", place)
+            continue
+        trouble = install_debian_package(*packages)
+        place = place_of(command)
+        if place:
+            yield Counterpart(command, "installed", place)
         else:
-            yield Counterpart(command, "missing", trouble or "installed, yet not on the PATH")
+            advice = f"install {ADVICE[command]}"
+            why = trouble or "it was installed, yet is not on the PATH"
+            yield Counterpart(command, "missing", f"{advice}: {why}")
 
 
-def install_debian_packages() -> str | None:
-    """Install a JRE and Maven with apt-get; return what kept us from it, None if nothing did."""
-    advice = f"install a JRE {JAVA_AT_LEAST} or later and Maven"
+def install_debian_package(*names: str) -> str | None:
+    """Install the first of some packages that there is; return what kept us from it, if so."""
     apt = shutil.which("apt-get")
     if apt is None:
-        return f"{advice}: this machine has no apt-get to do it with"
+        return "this machine has no apt-get to do it with"
     as_root = [] if os.geteuid() == 0 else [shutil.which("sudo") or "", "-n"]
     if as_root and not as_root[0]:
-        return f"{advice}: apt-get needs root or sudo"
+        return "apt-get needs root or sudo"
     run([*as_root, apt, "-qq", "update"], INSTALL_SECONDS)  # stale lists may still do
-    trouble = None
-    for jre in ("openjdk-17-jre-headless", "default-jre-headless"):  # 17 left Debian after 12
-        install = [*as_root, apt, "-qq", "-y", "--no-install-recommends", "install", jre, "maven"]
+    trouble: str | None = None
+    for name in names:
+        install = [*as_root, apt, "-qq", "-y", "--no-install-recommends", "install", name]
         trouble = run(install, INSTALL_SECONDS)
         if trouble is None:
             return None
-    return f"{advice}: {trouble}"
+    return trouble
 
 
 def ensure_jars(version: str) -> Counterpart:

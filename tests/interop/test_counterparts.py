@@ -80,9 +80,44 @@ def test_what_is_missing_fails_the_run_only_where_it_is_required(
     assert counterparts.main() == status
 
 
-def test_without_apt_and_java_the_advice_is_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def bare(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that has no command at all."""
     monkeypatch.setattr(counterparts, "java_home", lambda: None)
     monkeypatch.setattr(shutil, "which", lambda name, path=None: None)
-    for told in counterparts.ensure_commands():
-        assert told.state == "missing"
-        assert "install a JRE" in told.why
+
+
+@pytest.mark.usefixtures("bare")
+def test_without_apt_the_advice_is_to_install() -> None:
+    told = {one.name: one for one in counterparts.ensure_commands()}
+    assert {one.state for one in told.values()} == {"missing"}
+    assert "install a JRE" in told["java"].why
+    assert "install strace: this machine has no apt-get" in told["strace"].why
+
+
+@pytest.mark.usefixtures("bare")
+def test_without_strace_the_reason_is_told() -> None:
+    assert counterparts.strace_trouble() == "no strace on the PATH"
+
+
+def test_a_kernel_that_refuses_to_trace_is_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    refusal = "strace: ptrace(PTRACE_TRACEME, ...): Operation not permitted"
+    monkeypatch.setattr(counterparts, "run", lambda command, seconds: refusal)
+    assert counterparts.strace_trouble() == f"strace can't trace here: {refusal}"
+
+
+def test_only_what_is_missing_is_installed_and_another_package_is_tried(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+
+    def run(command: list[str], seconds: int) -> str | None:
+        asked.append(command[-1])
+        return "no such package" if command[-1].startswith("openjdk") else None
+
+    homes = iter([None, Path("/jre")])
+    monkeypatch.setattr(counterparts, "java_home", lambda: next(homes))
+    monkeypatch.setattr(counterparts, "run", run)
+    states = {one.name: one.state for one in counterparts.ensure_commands()}
+    assert states == {"java": "installed", "mvn": "found", "strace": "found"}
+    assert asked == ["update", "openjdk-17-jre-headless", "default-jre-headless"]

@@ -212,8 +212,17 @@ def test_java_serves_what_we_stored(java: JavaBroker) -> None:
     assert len(now) == len(found) + len(sent)
 
 
+def with_next_file(directory: Path) -> None:
+    """Let the last file of the log be one made ahead, as half of all kills leave it."""
+    last = max((directory / "commitlog").iterdir())
+    if any(last.read_bytes()[:8]):
+        size = last.stat().st_size
+        last.with_name(f"{int(last.name) + size:020d}").write_bytes(bytes(size))
+
+
 def test_java_serves_what_we_promised_before_we_were_killed(java: JavaBroker) -> None:
     promised, first = stored_until_killed(directory_of(java), 0, host_of(java), count=400)
+    with_next_file(directory_of(java))
     java.start()
     found = assert_java_keeps(java, promised)
     sent = send(java, for_java(range(first, first + 20)))
@@ -271,7 +280,7 @@ def test_a_directory_that_we_use_is_closed_to_java(java: JavaBroker) -> None:
     """Java asks for the lock after it has recovered the store, and changes files until then.
 
     To it we look like a broker that crashed, so it removes index files and makes them anew beside
-    ours. Log and queues it leaves as they are while nobody writes.
+    ours, which we notice when we stop. Log and queues it leaves as they are while nobody writes.
     """
     store = open_store(directory_of(java))
     stored = [*chain(*put(store, range(100), host_of(java)))]
@@ -281,5 +290,6 @@ def test_a_directory_that_we_use_is_closed_to_java(java: JavaBroker) -> None:
     assert_kept(OurStore(store), stored)
     store.close()
     store = open_store(directory_of(java))
-    assert list(map(as_sent, everything(OurStore(store)))) == in_order(stored)
+    found = assert_kept(OurStore(store), stored)
+    assert list(map(as_sent, found)) == in_order(stored)
     store.close()
