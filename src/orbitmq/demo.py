@@ -25,7 +25,6 @@ from orbitmq.net.event_loop import new_event_loop
 from orbitmq.net.listener import Listener
 from orbitmq.store.message_store import MessageStore
 from orbitmq.store.put import Incoming
-from orbitmq.store.selection import Selector
 from orbitmq.store.settings import StoreSettings
 from orbitmq.wire.codes import RequestCode, ResponseCode
 from orbitmq.wire.frame import Frame, HeaderEncoding
@@ -50,7 +49,6 @@ class StandIn:
 
     def __init__(self, store: MessageStore) -> None:
         self._store = store
-        self._selector = Selector(store.log, store.settings, memory_bytes=2**32)
 
     def serve(self, connection: Connection, request: Frame) -> Response:
         """Serve one request, of the two kinds it knows."""
@@ -81,8 +79,9 @@ class StandIn:
         return Response(header=answer)
 
     def _pull(self, pull: PullMessage) -> Response:
-        queue = self._store.queues.queue(pull.topic, pull.queue_id)
-        found = self._selector.select(queue, pull.queue_offset, max_count=pull.max_msg_nums)
+        found = self._store.lookup.select(
+            pull.topic, pull.queue_id, pull.queue_offset, max_count=pull.max_msg_nums
+        )
         answer = PullMessageAnswer(
             suggest_which_broker_id=0,
             next_begin_offset=found.next_offset,

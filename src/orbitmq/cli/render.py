@@ -9,6 +9,7 @@ __all__ = ["ProgressBar", "human_size", "local_time", "table"]
 
 _UNITS: Final = ("KiB", "MiB", "GiB", "TiB", "PiB")
 _BAR: Final = 30
+_ROOM: Final = 79 - len("   100%  ") - 24  # for label and bar: a full line makes terminals wrap
 
 
 def human_size(size: int) -> str:
@@ -72,13 +73,26 @@ def elided(text: str, width: int) -> str:
 
 
 class ProgressBar:
-    """A line on stderr that is drawn over and over; nothing at all if that isn't a terminal."""
+    """A line on stderr that is drawn over and over; nothing at all if that isn't a terminal.
+
+    It is at most 79 columns wide, and gone when the work is over::
+
+        with ProgressBar("recovering") as bar:
+            store.open(bar)
+    """
 
     def __init__(self, label: str, stream: TextIO | None = None) -> None:
         self._label = label
         self._stream = sys.stderr if stream is None else stream
         self._shown = self._stream.isatty()
         self._percent = -1
+        self._width = min(_BAR, _ROOM - len(label))
+
+    def __enter__(self) -> "ProgressBar":
+        return self
+
+    def __exit__(self, *_exc_info: object) -> None:
+        self.clear()
 
     def __call__(self, done: int, total: int) -> None:
         """Show how much is done, of how much in all; drawn once for each percent."""
@@ -86,8 +100,8 @@ class ProgressBar:
         if not self._shown or percent == self._percent:
             return
         self._percent = percent
-        filled = _BAR * percent // 100
-        bar = "█" * filled + "░" * (_BAR - filled)
+        filled = self._width * percent // 100
+        bar = "█" * filled + "░" * (self._width - filled)
         sizes = f"{human_size(done)} of {human_size(total)}"
         self._stream.write(f"\r{self._label}  {bar} {percent:3d}%  {sizes:<24}")
         self._stream.flush()

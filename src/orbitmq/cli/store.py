@@ -48,22 +48,16 @@ def add_commands(families: "Families") -> None:
 
 def _inspect(arguments: argparse.Namespace) -> int:
     reader = StoreReader(arguments.directory)
-    bar = ProgressBar("reading")
-    try:
+    with ProgressBar("reading") as bar:
         summary = inspect(reader, bar)
-    finally:
-        bar.clear()
     _print(summary, summary_lines(summary), as_json=arguments.json)
     return _DAMAGED if summary.is_damaged else 0
 
 
 def _verify(arguments: argparse.Namespace) -> int:
     reader = StoreReader(arguments.directory)
-    bar = ProgressBar("checking")
-    try:
+    with ProgressBar("checking") as bar:
         verdict = verify(reader, bar)
-    finally:
-        bar.clear()
     _print(verdict, verdict_lines(verdict), as_json=arguments.json)
     return _DAMAGED if verdict.is_damaged else 0
 
@@ -111,8 +105,10 @@ def verdict_lines(verdict: Verdict) -> Iterator[str]:
     )
     yield (
         f"Index      {_counted(verdict.index_files, 'file')} of "
-        f"{_counted(verdict.index_entries, 'entry', 'entries')}"
+        f"{_counted(verdict.index_entries, 'entry', 'entries')} compared with the log"
     )
+    if verdict.not_checked:
+        yield f"Not read   {', '.join(verdict.not_checked)}"
     yield ""
     yield from _damage_lines(verdict.damages, verdict.damage_count, clean="The store is sound.")
 

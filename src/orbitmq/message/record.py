@@ -18,7 +18,7 @@ Here is the layout, and the writing. Reading goes in steps, each paid for only w
 
 import enum
 import struct
-import zlib
+from zlib import crc32
 
 import msgspec
 
@@ -32,13 +32,16 @@ __all__ = [
     "BLANK_SIZE",
     "CRC_PROPERTY_SIZE",
     "LEAST_SIZE",
+    "Form",
     "Record",
+    "Storable",
     "Version",
     "blank",
     "crc_property",
     "encode",
+    "form_of",
+    "parts",
     "size_of",
-    "stamp",
 ]
 
 
@@ -79,7 +82,7 @@ def _head(born_ip: int, store_ip: int) -> struct.Struct:
 # Indexed by the two IPv6 bits of the sys flag.
 HEADS = (_head(4, 4), _head(16, 4), _head(4, 16), _head(16, 16))
 HOSTS_SHIFT = 4
-_HOSTS_MASK = flags.BORN_HOST_IPV6 | flags.STORE_HOST_IPV6
+_HOSTS_CLEARED = ~(flags.BORN_HOST_IPV6 | flags.STORE_HOST_IPV6)
 assert [head.size for head in HEADS] == [88, 100, 100, 112]
 assert (flags.BORN_HOST_IPV6, flags.STORE_HOST_IPV6) == (1 << HOSTS_SHIFT, 2 << HOSTS_SHIFT)
 
@@ -92,9 +95,8 @@ assert BLANK_SIZE == 8
 
 INT = struct.Struct(">i")
 LONG = struct.Struct(">q")
-_OFFSETS = struct.Struct(">qq")  # queue offset and commit log offset
 
-# The positions drawn above, for reading and patching single fields.
+# The positions drawn above, for reading single fields.
 MAGIC_LOW_BYTE_AT = 7
 V2_LOW_BYTE = Version.V2.value & 0xFF
 CRC_AT = 8
@@ -124,7 +126,22 @@ SIGN_CLEARED = 0x7FFFFFFF  # Java keeps CRCs in an int and clears the sign (Util
 _EMPTY = bytearray()
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Storable(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What a record has from its message, before it has a place in the log and in a queue."""
+
+    body: Buffer
+    properties: bytes = b""
+    queue_id: int
+    flag: int = 0
+    sys_flag: int = 0
+    born_timestamp_ms: int
+    born_host: Host
+    store_host: Host
+    reconsume_times: int = 0
+    prepared_transaction_offset: int = 0
+
+
+class Record(Storable, frozen=True, kw_only=True, gc=False):
     """The fields of a record as they are stored: text as UTF-8 bytes, the body compressed or not.
 
     ``version`` follows from the length of the topic, and ``body_crc`` from the body, unless they
@@ -132,25 +149,114 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """
 
     topic: bytes
-    body: Buffer
-    properties: bytes = b""
-    queue_id: int
     queue_offset: int = 0
     commit_log_offset: int = 0
-    flag: int = 0
-    sys_flag: int = 0
-    born_timestamp_ms: int
-    born_host: Host
     store_timestamp_ms: int = 0
-    store_host: Host
-    reconsume_times: int = 0
-    prepared_transaction_offset: int = 0
     body_crc: int | None = None
     version: Version | None = None
 
 
+class Form(msgspec.Struct, frozen=True):
+    """What the records of one topic have in common, given the kinds of their hosts.
+
+    A log that appends thousands of records to a topic asks :func:`form_of` once.
+    """
+
+    head: struct.Struct
+    magic: int
+    hosts: int
+    """The IPv6 bits of the sys flag."""
+    topic: bytes
+    counted_topic: bytes
+    """The topic behind its length."""
+    overhead: int
+    """The size of a record without its body and its properties."""
+
+
+def form_of(
+    topic: bytes, born_ip_length: int, store_ip_length: int, version: Version | None = None
+) -> Form:
+    """Return the form of records of a topic, of hosts whose addresses have so many bytes.
+
+    Raises:
+        LocalProtocolError: an address has neither 4 nor 16 bytes, or the topic is too long.
+
+    >>> form_of(b"orders", 4, 16).overhead
+    109
+
+    """
+    hosts = 0
+    for bit, name, length in ((1, "born_host", born_ip_length), (2, "store_host", store_ip_length)):
+        if length == 16:
+            hosts |= bit
+        elif length != 4:
+            raise LocalProtocolError(f"{name}: an address has 4 or 16 bytes, not {length}")
+    if version is None:
+        version = Version.V1 if len(topic) <= _LONGEST_V1_TOPIC else Version.V2
+    longest = _LONGEST_V1_TOPIC if version is Version.V1 else _LONGEST_TEXT
+    if len(topic) > longest:
+        raise LocalProtocolError(
+            f"topic: {len(topic)} bytes, and a {version.name} record has room for {longest}"
+        )
+    topic_length = TOPIC_LENGTH_V1 if version is Version.V1 else TOPIC_LENGTH_V2
+    counted_topic = topic_length.pack(len(topic)) + topic
+    overhead = HEADS[hosts].size + len(counted_topic) + PROPERTIES_LENGTH.size
+    return Form(HEADS[hosts], version.value, hosts << HOSTS_SHIFT, topic, counted_topic, overhead)
+
+
+def parts(
+    message: Storable,
+    form: Form,
+    queue_offset: int,
+    commit_log_offset: int,
+    store_timestamp_ms: int,
+    body_crc: int | None = None,
+) -> tuple[bytes, Buffer, bytes]:
+    r"""Return the bytes of the record that a message becomes: head, body, and what follows it.
+
+    The body is the one given, not a copy: a log writes the parts one behind the other. Its checksum
+    is made here unless it is given.
+
+    Raises:
+        LocalProtocolError: a number or a text does not fit its field; the message names it.
+
+    >>> here = Host.parse("127.0.0.1:10911")
+    >>> order = Storable(
+    ...     body=b"1 pizza", queue_id=0, born_timestamp_ms=0, born_host=here, store_host=here
+    ... )
+    >>> parts(order, form_of(b"orders", 4, 4), 41, 9000, 0)[1:]
+    (b'1 pizza', b'\x06orders\x00\x00')
+
+    """
+    body, text = message.body, message.properties
+    born, store = message.born_host, message.store_host
+    try:
+        head = form.head.pack(
+            form.overhead + len(body) + len(text),
+            form.magic,
+            crc32(body) & SIGN_CLEARED if body_crc is None else body_crc,
+            message.queue_id,
+            message.flag,
+            queue_offset,
+            commit_log_offset,
+            message.sys_flag & _HOSTS_CLEARED | form.hosts,
+            message.born_timestamp_ms,
+            born.ip,
+            born.port,
+            store_timestamp_ms,
+            store.ip,
+            store.port,
+            message.reconsume_times,
+            message.prepared_transaction_offset,
+            len(body),
+        )
+        return head, body, form.counted_topic + PROPERTIES_LENGTH.pack(len(text)) + text
+    except struct.error:
+        raise _does_not_fit(message) from None
+
+
 def encode(record: Record) -> bytearray:
-    r"""Return the bytes of ``record``, ready to be stamped.
+    r"""Return the bytes of ``record`` in one piece.
 
     Raises:
         LocalProtocolError: a number or a text does not fit its field; the message names it.
@@ -164,52 +270,23 @@ def encode(record: Record) -> bytearray:
     bytearray(b'\x00\x00\x00\x071 pizza\x06orders\x00\x00')
 
     """
-    body, topic, text = record.body, record.topic, record.properties
-    born, store = record.born_host, record.store_host
-    hosts = _hosts_of(record)
-    head = HEADS[hosts]
-    version = _version_of(record)
-    topic_length = TOPIC_LENGTH_V1 if version is Version.V1 else TOPIC_LENGTH_V2
-    lengths = topic_length.size + PROPERTIES_LENGTH.size
-    crc = record.body_crc
-    try:
-        return _EMPTY.join(
-            (
-                head.pack(
-                    head.size + len(body) + lengths + len(topic) + len(text),
-                    version.value,
-                    zlib.crc32(body) & SIGN_CLEARED if crc is None else crc,
-                    record.queue_id,
-                    record.flag,
-                    record.queue_offset,
-                    record.commit_log_offset,
-                    record.sys_flag & ~_HOSTS_MASK | hosts << HOSTS_SHIFT,
-                    record.born_timestamp_ms,
-                    born.ip,
-                    born.port,
-                    record.store_timestamp_ms,
-                    store.ip,
-                    store.port,
-                    record.reconsume_times,
-                    record.prepared_transaction_offset,
-                    len(body),
-                ),
-                body,
-                topic_length.pack(len(topic)),
-                topic,
-                PROPERTIES_LENGTH.pack(len(text)),
-                text,
-            )
+    return _EMPTY.join(
+        parts(
+            record,
+            _form_of(record),
+            record.queue_offset,
+            record.commit_log_offset,
+            record.store_timestamp_ms,
+            record.body_crc,
         )
-    except struct.error:
-        raise _does_not_fit(record, version) from None
+    )
 
 
 def size_of(record: Record) -> int:
     """Return how many bytes :func:`encode` would make of ``record``.
 
     Raises:
-        LocalProtocolError: a host's address has neither 4 nor 16 bytes.
+        LocalProtocolError: a host's address has neither 4 nor 16 bytes, or the topic is too long.
 
     >>> here = Host.parse("127.0.0.1:10911")
     >>> size_of(Record(topic=b"orders", body=b"1 pizza", queue_id=0, born_timestamp_ms=0,
@@ -217,37 +294,7 @@ def size_of(record: Record) -> int:
     104
 
     """
-    topic_length = TOPIC_LENGTH_V1 if _version_of(record) is Version.V1 else TOPIC_LENGTH_V2
-    return (
-        HEADS[_hosts_of(record)].size
-        + len(record.body)
-        + topic_length.size
-        + len(record.topic)
-        + PROPERTIES_LENGTH.size
-        + len(record.properties)
-    )
-
-
-def stamp(
-    buffer: bytearray | memoryview,
-    position: int = 0,
-    *,
-    queue_offset: int,
-    commit_log_offset: int,
-    store_timestamp_ms: int,
-) -> None:
-    """Write what is known only when a record is appended into the record at ``position``.
-
-    The caller answers for a whole record being there, in a buffer that can be written to, and for
-    numbers of 64 bits. A ``__CRC32#`` property is to be made afterwards.
-
-    >>> record = bytearray(LEAST_SIZE)
-    >>> stamp(record, queue_offset=7, commit_log_offset=9000, store_timestamp_ms=1)
-    >>> record[20:36].hex(" ", -8)
-    '0000000000000007 0000000000002328'
-    """
-    _OFFSETS.pack_into(buffer, position + OFFSETS_AT, queue_offset, commit_log_offset)
-    LONG.pack_into(buffer, store_timestamp_at(buffer, position), store_timestamp_ms)
+    return _form_of(record).overhead + len(record.body) + len(record.properties)
 
 
 def blank(size: int) -> bytes:
@@ -271,17 +318,19 @@ CRC_PROPERTY_SIZE = len(CRC_NAME) + _CRC_DIGITS + 1
 assert CRC_PROPERTY_SIZE == 20
 
 
-def crc_property(before: Buffer) -> bytes:
+def crc_property(*before: Buffer) -> bytes:
     r"""Return the property that seals a record, given all its bytes before the property.
 
-    Brokers with ``enabledAppendPropCRC`` end every record with it, after it was stamped. The
-    digits run from the least significant on: Java's ``MessageDecoder.createCrc32`` does so.
+    Brokers with ``enabledAppendPropCRC`` end every record with it. The digits run from the least
+    significant on: Java's ``MessageDecoder.createCrc32`` does so.
 
-    >>> crc_property(b"some record")
+    >>> crc_property(b"some ", b"record")
     b'__CRC32#\x011291243902\x02'
     """
-    crc = zlib.crc32(before) & SIGN_CLEARED
-    return CRC_NAME + f"{crc:0{_CRC_DIGITS}d}"[::-1].encode() + b"\x02"
+    crc = 0
+    for part in before:
+        crc = crc32(part, crc)
+    return CRC_NAME + f"{crc & SIGN_CLEARED:0{_CRC_DIGITS}d}"[::-1].encode() + b"\x02"
 
 
 def store_timestamp_at(buffer: bytearray | memoryview, start: int) -> int:
@@ -291,23 +340,9 @@ def store_timestamp_at(buffer: bytearray | memoryview, start: int) -> int:
     return start + _STORE_TIMESTAMP_AT
 
 
-def _hosts_of(record: Record) -> int:
-    """Return the two IPv6 bits, shifted down: which of the four heads the record has."""
-    hosts = 0
-    for bit, host in ((1, record.born_host), (2, record.store_host)):
-        length = len(host.ip)
-        if length == 16:
-            hosts |= bit
-        elif length != 4:
-            name = "born_host" if bit == 1 else "store_host"
-            raise LocalProtocolError(f"{name}: an address has 4 or 16 bytes, not {length}")
-    return hosts
-
-
-def _version_of(record: Record) -> Version:
-    if record.version is not None:
-        return record.version
-    return Version.V1 if len(record.topic) <= _LONGEST_V1_TOPIC else Version.V2
+def _form_of(record: Record) -> Form:
+    born, store = record.born_host, record.store_host
+    return form_of(record.topic, len(born.ip), len(store.ip), record.version)
 
 
 _FIELD_BITS = {
@@ -324,24 +359,20 @@ _FIELD_BITS = {
 }
 
 
-def _does_not_fit(record: Record, version: Version) -> LocalProtocolError:
+def _does_not_fit(message: Storable) -> LocalProtocolError:
     """Return the error for the first field that the layout has no room for."""
-    longest = _LONGEST_V1_TOPIC if version is Version.V1 else _LONGEST_TEXT
-    if len(record.topic) > longest:
+    if len(message.properties) > _LONGEST_TEXT:
+        length = len(message.properties)
         return LocalProtocolError(
-            f"topic: {len(record.topic)} bytes, and a {version.name} record has room for {longest}"
-        )
-    if len(record.properties) > _LONGEST_TEXT:
-        return LocalProtocolError(
-            f"properties: {len(record.properties)} bytes, and a record has room for {_LONGEST_TEXT}"
+            f"properties: {length} bytes, and a record has room for {_LONGEST_TEXT}"
         )
     for name, bits in _FIELD_BITS.items():
-        value = getattr(record, name) or 0
+        value = getattr(message, name, None) or 0
         if not isinstance(value, int):
             return LocalProtocolError(f"{name} must be an int, not {type(value).__name__}")
         if not -(1 << bits - 1) <= value < 1 << bits - 1:
             return LocalProtocolError(f"{name}: {shown_int(value)} does not fit in {bits} bits")
-    for name, host in (("born_host", record.born_host), ("store_host", record.store_host)):
+    for name, host in (("born_host", message.born_host), ("store_host", message.store_host)):
         if not -(1 << 31) <= host.port < 1 << 31:
             return LocalProtocolError(f"{name}: port {host.port} does not fit in 32 bits")
-    return LocalProtocolError(f"body: {len(record.body)} bytes are too many for one record")
+    return LocalProtocolError(f"body: {len(message.body)} bytes are too many for one record")

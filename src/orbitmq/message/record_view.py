@@ -2,7 +2,7 @@
 
 import zlib
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -56,13 +56,14 @@ def _long_at(buffer: memoryview, position: int) -> int:
     return value
 
 
-class Filed(NamedTuple):
-    """Where a record belongs, and what it can be found by."""
+class Filed(msgspec.Struct, frozen=True, gc=False):
+    """Where a record is, where it belongs, and what it can be found by."""
 
     topic: bytes
     queue_id: int
     queue_offset: int
     commit_log_offset: int
+    size: int
     sys_flag: int
     store_timestamp_ms: int
     properties: bytes
@@ -237,6 +238,7 @@ class RecordView(msgspec.Struct, frozen=True, eq=False, gc=False):
             head[3],
             head[5],
             head[6],
+            self.size,
             head[7],
             head[11],
             bytes(buffer[properties_start : self.start + self.size]),

@@ -20,8 +20,10 @@ __all__ = [
     "TagFilter",
     "check_tag",
     "java_hash",
+    "java_hash_bits",
     "java_long_hash",
     "tags_code",
+    "tags_code_utf8",
 ]
 
 SELECT_ALL: Final = "*"
@@ -45,15 +47,22 @@ def java_hash(text: str) -> int:
     >>> java_hash("polygenelubricants")
     -2147483648
     """
-    if text.isascii() and 0 < len(text) <= _DIGITS_MAX:
-        units = text.encode()
-        high, low = int(units.translate(_HIGH_DIGIT), 31), int(units.translate(_LOW_DIGIT), 31)
-        unsigned = (16 * high + low) & 0xFFFF_FFFF
-    else:
-        unsigned = 0
-        for unit in _utf16_units(text):
-            unsigned = (31 * unsigned + unit) & 0xFFFF_FFFF
-    return unsigned - 0x1_0000_0000 if unsigned & 0x8000_0000 else unsigned
+    return _signed32(java_hash_bits(text.encode()) if text.isascii() else _hash_of_units(text))
+
+
+def java_hash_bits(raw: bytes) -> int:
+    """Return the 32 bits of the same, as a number without a sign, for a text in UTF-8.
+
+    What is no UTF-8 counts as U+FFFD.
+
+    >>> java_hash_bits(b"TagA"), java_hash_bits(b"polygenelubricants")
+    (2598919, 2147483648)
+    """
+    if not raw.isascii() or not 0 < len(raw) <= _DIGITS_MAX:
+        return _hash_of_units(raw.decode(errors="replace"))
+    return (
+        16 * int(raw.translate(_HIGH_DIGIT), 31) + int(raw.translate(_LOW_DIGIT), 31)
+    ) & 0xFFFF_FFFF
 
 
 def java_long_hash(value: int) -> int:
@@ -77,10 +86,24 @@ def tags_code(tags: str | None) -> int:
     return _remembered_hash(tags) if len(tags) <= _REMEMBERED_LENGTH else java_hash(tags)
 
 
+def tags_code_utf8(tags: bytes) -> int:
+    """Return the same for tags in UTF-8, as they stand in a record.
+
+    >>> tags_code_utf8(b"TagA"), tags_code_utf8(b"")
+    (2598919, 0)
+    """
+    return _remembered_code(tags) if len(tags) <= _REMEMBERED_LENGTH else _code_of(tags)
+
+
+def _code_of(tags: bytes) -> int:
+    return _signed32(java_hash_bits(tags))
+
+
 # The tags of a topic are few and short, and come with every message. A stranger's may have 32 KB,
 # and are not kept.
 _REMEMBERED_LENGTH: Final = 64
 _remembered_hash = lru_cache(maxsize=1024)(java_hash)
+_remembered_code = lru_cache(maxsize=1024)(_code_of)
 
 
 def check_tag(tag: str) -> None:
@@ -171,6 +194,13 @@ class TagFilter(msgspec.Struct, frozen=True):
         False
         """
         return not self.tags or tags in self.tags
+
+
+def _hash_of_units(text: str) -> int:
+    unsigned = 0
+    for unit in _utf16_units(text):
+        unsigned = (31 * unsigned + unit) & 0xFFFF_FFFF
+    return unsigned
 
 
 def _utf16_units(text: str) -> tuple[int, ...]:

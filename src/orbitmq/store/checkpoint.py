@@ -21,12 +21,20 @@ from typing import Final, NamedTuple
 from orbitmq.store.disk import Disk
 from orbitmq.store.durable import make_durable_directory, parent_of, read_file, replace_file
 
-__all__ = ["AbortMarker", "Checkpoint", "CheckpointValues", "StoreLock", "read_checkpoint"]
+__all__ = [
+    "AbortMarker",
+    "Checkpoint",
+    "CheckpointValues",
+    "IndexMark",
+    "OwnValues",
+    "StoreLock",
+    "read_checkpoint",
+]
 
 CHECKPOINT_BYTES: Final = 4096
 
-# The fields of CheckpointValues, in order, with their names in Java's StoreCheckpoint. The rest of
-# the file is zero. All of it lies in one sector of the disk, so a crash leaves old or new.
+# The fields of CheckpointValues, in order, with their names in Java's StoreCheckpoint. All that is
+# not zero lies in one sector of the disk, so a crash leaves old or new.
 _LAYOUT: Final = struct.Struct(
     ">q"  # log_ms: physicMsgTimestamp
     "q"  # queues_ms: logicsMsgTimestamp
@@ -36,9 +44,43 @@ _LAYOUT: Final = struct.Struct(
 )
 assert _LAYOUT.size == 40
 
+# What only we say, at a place that Java's StoreCheckpoint neither reads nor writes; in the same
+# sector. The copies of the times above tell whether Java has written to the file since: if they
+# differ, all of this is void.
+_OWN_AT: Final = 256
+_OWN_MAGIC: Final = b"orbitmq1"
+_OWN: Final = struct.Struct(
+    ">8s"  # magic
+    "3q"  # copies of log_ms, queues_ms and index_ms
+    "q"  # queues_ms
+    "3q"  # index: name, number, offset
+)
+_SECTOR: Final = 512
+assert _OWN_AT + _OWN.size <= _SECTOR
+
 # Store times of neighbouring records come from several flushes; Java's StoreCheckpoint goes back
 # this much to be on the safe side.
 _MARGIN_MS: Final = 3000
+
+
+class IndexMark(NamedTuple):
+    """How much of the key index is on the disk besides full files, and how far it reaches."""
+
+    name: int = 0
+    """The file that grows; file names are numbers."""
+    number: int = 0
+    """All its entries before this one are on the disk. Its slots are not: entries tell them."""
+    offset: int = 0
+    """The keys of all records before this offset of the log are among them, or in older files."""
+
+
+class OwnValues(NamedTuple):
+    """What a checkpoint of ours says that Java's does not."""
+
+    queues_ms: int
+    """As in ``CheckpointValues``, whose own is held back for Java's sake: it takes part of the
+    index for lost after a crash, and finds the keys again only from that time on."""
+    index_mark: IndexMark
 
 
 class CheckpointValues(NamedTuple):
@@ -52,6 +94,8 @@ class CheckpointValues(NamedTuple):
     index_ms: int = 0
     primary_flushed_offset: int = 0
     confirmed_offset: int = 0
+    own: OwnValues | None = None
+    """None if the last to write was not one of us."""
 
     @property
     def recovery_limit_ms(self) -> int:
@@ -61,7 +105,18 @@ class CheckpointValues(NamedTuple):
         7000
 
         """
-        return max(0, min(self.log_ms, self.queues_ms) - _MARGIN_MS)
+        return min(self.log_vouched_ms, self.queues_vouched_ms)
+
+    @property
+    def log_vouched_ms(self) -> int:
+        """The store timestamp up to which all records are on the disk."""
+        return max(0, self.log_ms - _MARGIN_MS)
+
+    @property
+    def queues_vouched_ms(self) -> int:
+        """The store timestamp up to which the queue entries of all records are on the disk."""
+        queues_ms = self.queues_ms if self.own is None else self.own.queues_ms
+        return max(0, queues_ms - _MARGIN_MS)
 
 
 def read_checkpoint(disk: Disk, path: str) -> CheckpointValues:
@@ -74,8 +129,20 @@ def read_checkpoint(disk: Disk, path: str) -> CheckpointValues:
         DiskFailed: the file is there and can't be read.
 
     """
-    found = read_file(disk, path) or b""
-    return CheckpointValues(*_LAYOUT.unpack(found[: _LAYOUT.size].ljust(_LAYOUT.size, b"\0")))
+    found = (read_file(disk, path) or b"").ljust(CHECKPOINT_BYTES, b"\0")
+    values = CheckpointValues(*_LAYOUT.unpack_from(found))
+    magic, *copies, queues_ms, name, number, offset = _OWN.unpack_from(found, _OWN_AT)
+    if magic != _OWN_MAGIC or tuple(copies) != values[:3]:
+        return values
+    return values._replace(own=OwnValues(queues_ms, IndexMark(name, number, offset)))
+
+
+def _packed(values: CheckpointValues) -> bytes:
+    *shared, own = values
+    own_bytes = b"" if own is None else _OWN.pack(
+        _OWN_MAGIC, *values[:3], own.queues_ms, *own.index_mark
+    )  # fmt: skip
+    return (_LAYOUT.pack(*shared).ljust(_OWN_AT, b"\0") + own_bytes).ljust(_SECTOR, b"\0")
 
 
 class Checkpoint:
@@ -113,7 +180,7 @@ class Checkpoint:
 
         """
         if values != self.values:
-            self._file.write([_LAYOUT.pack(*values)], 0)
+            self._file.write([_packed(values)], 0)
             self._file.sync()
             self.values = values
 

@@ -20,8 +20,9 @@ import msgspec
 
 from orbitmq.errors import InvalidInput
 from orbitmq.message import properties
+from orbitmq.message.ids import offset_id
 from orbitmq.message.record import HEADS, HOSTS_SHIFT, SYS_FLAG_LOW_BYTE_AT
-from orbitmq.store.log_rows import Block
+from orbitmq.store.log_rows import Block, view_of
 
 __all__ = ["COLUMNS", "Column", "ColumnBatch", "VariableColumn", "build", "check_columns"]
 
@@ -116,7 +117,13 @@ _PROPERTIES: Final[Mapping[str, bytes]] = {
     "unique_key": properties.UNIQUE_KEY.encode(),
 }
 
-COLUMNS: Final = (*_NUMBERS, *_PARTS, *_PROPERTIES)
+# Where a message is stored, by which a broker finds it again: text, made of its head.
+_OFFSET_MESSAGE_ID: Final = "offset_message_id"
+_STORE_HOST_AT: Final = 64
+_COMMIT_LOG_OFFSET_AT: Final = _NUMBERS["commit_log_offset"][1]
+_ID_BYTES: Final = 16  # IPv4 address, port, commit log offset; twice as many digits
+
+COLUMNS: Final = (*_NUMBERS, *_PARTS, *_PROPERTIES, _OFFSET_MESSAGE_ID)
 
 
 def check_columns(names: Iterable[str]) -> tuple[str, ...]:
@@ -150,6 +157,9 @@ def build(block: Block, names: Sequence[str]) -> ColumnBatch:
             columns[name] = _number_column(heads, *_NUMBERS[name])
         elif name in _PARTS:
             columns[name] = _variable(_PARTS[name](block))
+        elif name == _OFFSET_MESSAGE_ID:
+            heads = _heads(block) if heads is None else heads
+            columns[name] = _offset_message_ids(block, heads)
         else:
             texts = list(map(bytes, _properties(block))) if texts is None else texts
             columns[name] = _property_column(texts, _PROPERTIES[name])
@@ -196,6 +206,22 @@ def _number_column(heads: bytes, code: str, at: int) -> "array[int]":
         to = size - 1 - byte if sys.byteorder == "little" else byte
         column[to::size] = heads[at + byte :: _HEAD.size]
     return array(code, bytes(column))
+
+
+def _offset_message_ids(block: Block, heads: bytes) -> VariableColumn:
+    """Return what ``message.ids.offset_id`` gives for each record."""
+    if any(body_start - start != _HEAD.size for start, _, body_start, _, _, _ in block.rows):
+        views = (view_of(block.buffer, row) for row in block.rows)
+        texts = [offset_id(view.store_host, view.commit_log_offset) for view in views]
+        return _variable([text.encode() for text in texts])
+    ids = bytearray(len(block.rows) * _ID_BYTES)
+    half = _ID_BYTES // 2
+    for byte in range(half):  # all rows at once, as columns of numbers are
+        ids[byte::_ID_BYTES] = heads[_STORE_HOST_AT + byte :: _HEAD.size]
+        ids[half + byte :: _ID_BYTES] = heads[_COMMIT_LOG_OFFSET_AT + byte :: _HEAD.size]
+    digits = 2 * _ID_BYTES
+    offsets = array("i", range(0, (len(block.rows) + 1) * digits, digits))
+    return VariableColumn(ids.hex().upper().encode(), offsets)
 
 
 def _variable(values: Sequence[memoryview | bytes]) -> VariableColumn:

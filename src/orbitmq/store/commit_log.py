@@ -16,6 +16,7 @@ Laws:
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -29,28 +30,23 @@ from orbitmq.message.record import (
     LEAST_SIZE,
     MAGICS,
     SIZE_AND_MAGIC,
-    Record,
+    Form,
 )
 from orbitmq.message.record_view import Filed, RecordView
 from orbitmq.store.put import Incoming, PutResult, PutStatus
 from orbitmq.store.segment_chain import Segment, SegmentChain, is_directory_name
 from orbitmq.store.settings import StoreSettings
 
-__all__ = ["Appended", "CommitLog"]
+__all__ = ["CommitLog"]
 
 log = logging.getLogger("orbitmq.store")
 
 _PROPERTIES_MAX: Final = 32_767
-_WITHOUT_QUEUE: Final = (flags.TRANSACTION_PREPARED, flags.TRANSACTION_ROLLBACK)
+_REMEMBERED_FORMS: Final = 16_384
+_WITHOUT_QUEUE: Final = flags.TRANSACTION_PREPARED  # a bit that rolled-back ones have as well
+_PUT_OK: Final = PutStatus.PUT_OK  # finding a member of an enum takes as long as making a struct
 
 QueueKey = tuple[str, int]
-
-
-class Appended(msgspec.Struct, gc=False):
-    """One record that has just been written: what its indexes need, before anybody reads it."""
-
-    filed: Filed
-    size: int
 
 
 class _Turn(msgspec.Struct):
@@ -61,7 +57,9 @@ class _Turn(msgspec.Struct):
     room: int = 0
     """What still fits behind ``position`` into the file that the turn has come to."""
     writes: list[tuple[Segment, int, list[Buffer]]] = msgspec.field(default_factory=list)
-    appended: list[Appended] = msgspec.field(default_factory=list)
+    buffers: list[Buffer] = msgspec.field(default_factory=list)
+    """What is to be written into that file, the last of ``writes``."""
+    appended: list[Filed] = msgspec.field(default_factory=list)
     queue_offsets: dict[QueueKey, int] = msgspec.field(default_factory=dict)
 
 
@@ -86,10 +84,10 @@ class CommitLog:
         self._body_bytes_max = settings.max_message_bytes
         self._record_bytes_max = settings.record_bytes_max
         self._batch_bytes_max = settings.segment_bytes - BLANK_SIZE
+        self._least_limit = min(self._body_bytes_max, self._record_bytes_max, _PROPERTIES_MAX)
         self._append_crc = settings.append_crc
         self._first_queue_offset = next_queue_offset
         self._queue_offsets: dict[QueueKey, int] = {}
-        self._topics: dict[str, bytes] = {}
         self.end = 0
         """Where the next record will begin."""
         self.last_store_ms = 0
@@ -144,7 +142,7 @@ class CommitLog:
 
     def append(
         self, messages: Sequence[Incoming], now_ms: int
-    ) -> tuple[list[PutResult], list[Appended]]:
+    ) -> tuple[list[PutResult], list[Filed]]:
         """Append the messages of one turn; return what became of each, and what was written.
 
         A message that can't be stored doesn't keep the others from it. If the disk fails, none of
@@ -152,17 +150,19 @@ class CommitLog:
         """
         turn = _Turn(self.end, max(now_ms, self.last_store_ms))
         results = [self._place(message, turn) for message in messages]
+        if not turn.appended:
+            return results, []
         try:
             for segment, offset, buffers in turn.writes:
                 segment.write(buffers, offset)
         except DiskFailed as error:
             log.error("an append failed: %s", error)
             self._wipe(turn)
-            return [_refused(PutStatus.UNKNOWN_ERROR, str(error)) for _ in messages], []
-        if turn.appended:
-            self.end = turn.position
-            self.last_store_ms = turn.now_ms
-            self._queue_offsets.update(turn.queue_offsets)
+            failed = PutResult(status=PutStatus.UNKNOWN_ERROR, remark=str(error))
+            return [failed for _ in messages], []
+        self.end = turn.position
+        self.last_store_ms = turn.now_ms
+        self._queue_offsets.update(turn.queue_offsets)
         return results, turn.appended
 
     def _wipe(self, turn: _Turn) -> None:
@@ -170,6 +170,7 @@ class CommitLog:
         try:
             for segment, offset, buffers in turn.writes:
                 segment.write([bytes(sum(map(len, buffers)))], offset)
+                segment.file.sync()  # the system may have written back what was refused
         except DiskFailed as error:
             log.critical("nor can it be undone, and the log takes no more writes: %s", error)
             self.failure = error
@@ -178,65 +179,71 @@ class CommitLog:
 
     def _place(self, message: Incoming, turn: _Turn) -> PutResult:
         try:
-            records = self._split(message) if message.is_batch else [self._whole(message)]
-            if fault := self._fault(message, records):
-                return fault
-            encoded = [record.encode(one) for one in records]
-        except (CorruptRecord, LocalProtocolError) as error:
-            return _refused(PutStatus.MESSAGE_ILLEGAL, str(error))
-        size = len(encoded[0]) if len(encoded) == 1 else sum(map(len, encoded))
-        if size > self._record_bytes_max and (fault := self._too_large(encoded, size)):
-            return fault
-        if size > turn.room:
-            try:
+            form = _form_of(message.topic, len(message.born_host.ip), len(message.store_host.ip))
+            if message.is_batch or self._append_crc:
+                inner = self._inner(message)
+                size = sum(form.overhead + len(one.body) + len(one.properties) for one in inner)
+            else:
+                inner = [message]
+                size = form.overhead + len(message.body) + len(message.properties)
+            if size > self._least_limit or message.queue_id < 0:
+                self._check(message, inner, size, form.overhead)
+            if size > turn.room:
                 self._make_room(size, turn)
-            except StoreError as error:
-                log.error("the next file of the log can't be made: %s", error)
-                return _refused(PutStatus.CREATE_MAPPED_FILE_FAILED, str(error))
-        return self._write_down(message, records, encoded, turn)
+                turn.buffers = turn.writes[-1][2]
+            if len(inner) == 1:
+                return self._write_down(inner[0], form, turn)
+            return _of_batch([self._write_down(one, form, turn) for one in inner])
+        except _Refused as refused:
+            return PutResult(status=refused.status, remark=str(refused))
+        except (CorruptRecord, LocalProtocolError) as error:
+            return PutResult(status=PutStatus.MESSAGE_ILLEGAL, remark=str(error))
+        except StoreError as error:
+            log.error("the next file of the log can't be made: %s", error)
+            return PutResult(status=PutStatus.CREATE_MAPPED_FILE_FAILED, remark=str(error))
 
-    def _write_down(
-        self, message: Incoming, records: list[Record], encoded: list[bytearray], turn: _Turn
-    ) -> PutResult:
-        """Take records into the turn; their places are final unless the write fails."""
-        queue_id, sys_flag, now_ms = message.queue_id, message.sys_flag, turn.now_ms
-        key = (message.topic, queue_id)
-        in_queue = sys_flag & flags.TRANSACTION_MASK not in _WITHOUT_QUEUE
-        first = 0
+    def _write_down(self, message: Incoming, form: Form, turn: _Turn) -> PutResult:
+        """Take one record into the turn; its place is final unless the write fails.
+
+        Raises:
+            LocalProtocolError: a number does not fit its field; the turn is as it was. It is a
+                number that all messages of a batch have, so the first of them tells.
+
+        """
+        key = (message.topic, message.queue_id)
+        in_queue = not message.sys_flag & _WITHOUT_QUEUE
+        queue_offset = 0
         if in_queue:
-            first = turn.queue_offsets.get(key, -1)
-            if first < 0:
-                first = self.next_queue_offset(*key)
-        buffers, appended = turn.writes[-1][2], turn.appended
-        offsets = []
-        queue_offset, position = first, turn.position
-        for one, raw in zip(records, encoded, strict=True):
-            record.stamp(
-                raw,
-                queue_offset=queue_offset,
-                commit_log_offset=position,
-                store_timestamp_ms=now_ms,
+            queue_offset = turn.queue_offsets.get(key, -1)
+            if queue_offset < 0:
+                queue_offset = self.next_queue_offset(*key)
+        offset, now_ms = turn.position, turn.now_ms
+        head, body, tail = record.parts(message, form, queue_offset, offset, now_ms)
+        if self._append_crc:
+            tail = _sealed(head, body, tail)
+        size = len(head) + len(body) + len(tail)
+        turn.buffers += (head, body, tail)
+        turn.appended.append(
+            Filed(
+                form.topic,
+                message.queue_id,
+                queue_offset,
+                offset,
+                size,
+                message.sys_flag,
+                now_ms,
+                message.properties,
             )
-            if self._append_crc:
-                raw[-CRC_PROPERTY_SIZE:] = record.crc_property(raw[:-CRC_PROPERTY_SIZE])
-            filed = Filed(
-                one.topic, queue_id, queue_offset, position, sys_flag, now_ms, one.properties
-            )
-            size = len(raw)
-            buffers.append(raw)
-            appended.append(Appended(filed, size))
-            offsets.append(position)
-            position += size
-            queue_offset += in_queue
-        turn.room -= position - turn.position
-        turn.position = position
+        )
         if in_queue:
-            turn.queue_offsets[key] = queue_offset
+            turn.queue_offsets[key] = queue_offset + 1
+        turn.room -= size
+        turn.position = end = offset + size
         return PutResult(
-            status=PutStatus.PUT_OK,
-            queue_offset=first,
-            offsets=tuple(offsets),
-            end=position,
+            status=_PUT_OK,
+            queue_offset=queue_offset,
+            offsets=(offset,),
+            end=end,
             store_timestamp_ms=now_ms,
         )
 
@@ -254,71 +261,100 @@ class CommitLog:
             turn.writes[-1][2].append(record.blank(left))
             turn.position = segment.end
             segment, left = following, following.size
+        elif left <= chain.segment_bytes // 2 and segment is chain.last:
+            chain.prepare_next()
         if not turn.writes or turn.writes[-1][0] is not segment:
             turn.writes.append((segment, turn.position, []))
         turn.room = left - BLANK_SIZE
 
-    # Making records
+    def _inner(self, message: Incoming) -> list[Incoming]:
+        """Return the messages that become a record each, in the shape that they are stored in.
 
-    def _whole(self, message: Incoming) -> Record:
-        return self._record(message, message.flag, message.body, message.properties)
+        Raises:
+            CorruptRecord: a batch is none.
 
-    def _split(self, message: Incoming) -> list[Record]:
-        inner = [
-            self._record(message, part.flag, part.body, bytes(part.properties))
-            for part in batch.split(message.body)
-        ]
-        if not inner:
-            raise CorruptRecord("a batch without messages")
-        return inner
+        """
+        inner = _split(message) if message.is_batch else [message]
+        return [_with_room_for_seal(one) for one in inner] if self._append_crc else inner
 
-    def _record(self, message: Incoming, flag: int, body: Buffer, text: bytes) -> Record:
-        topic = self._topics.get(message.topic)
-        if topic is None:
-            topic = self._topics[message.topic] = _topic_bytes(message.topic)
-        if self._append_crc:
-            text = _with_room_for_seal(text)
-        return Record(
-            topic=topic,
-            body=body,
-            properties=text,
-            queue_id=message.queue_id,
-            flag=flag,
-            sys_flag=message.sys_flag,
-            born_timestamp_ms=message.born_timestamp_ms,
-            born_host=message.born_host,
-            store_host=message.store_host,
-            reconsume_times=message.reconsume_times,
-            prepared_transaction_offset=0
-            if message.is_batch
-            else message.prepared_transaction_offset,
-        )
+    def _check(self, message: Incoming, inner: list[Incoming], size: int, overhead: int) -> None:
+        """Check a message against all limits; Java's limits, and its statuses.
 
-    def _fault(self, message: Incoming, records: list[Record]) -> PutResult | None:
+        What is not larger than the least limit, taken as a whole, keeps them all.
+
+        Raises:
+            _Refused: it breaks one.
+
+        """
         if message.queue_id < 0:
-            return _refused(PutStatus.MESSAGE_ILLEGAL, f"queue_id is {message.queue_id}")
-        size, limit = len(message.body), self._body_bytes_max
-        if size > limit:
-            return _refused(
-                PutStatus.MESSAGE_ILLEGAL, f"a body of {size} bytes is over the limit of {limit}"
+            raise _Refused(PutStatus.MESSAGE_ILLEGAL, f"queue_id is {message.queue_id}")
+        body_size, limit = len(message.body), self._body_bytes_max
+        if body_size > limit:
+            raise _Refused(
+                PutStatus.MESSAGE_ILLEGAL,
+                f"a body of {body_size} bytes is over the limit of {limit}",
             )
-        longest = max([len(one.properties) for one in records])
+        longest = max(len(one.properties) for one in inner)
         if longest > _PROPERTIES_MAX:
-            return _refused(
+            raise _Refused(
                 PutStatus.PROPERTIES_SIZE_EXCEEDED,
                 f"properties of {longest} bytes are over the limit of {_PROPERTIES_MAX}",
             )
-        return None
+        largest = overhead + max(len(one.body) + len(one.properties) for one in inner)
+        if largest > self._record_bytes_max or size > self._batch_bytes_max:
+            raise _Refused(
+                PutStatus.MESSAGE_ILLEGAL,
+                f"{size} bytes, the largest record {largest}, are over the limit of "
+                f"{self._record_bytes_max} for a record, and of {self._batch_bytes_max} for a "
+                "batch",
+            )
 
-    def _too_large(self, encoded: list[bytearray], size: int) -> PutResult | None:
-        largest = max(map(len, encoded))
-        if largest <= self._record_bytes_max and size <= self._batch_bytes_max:
-            return None
-        return _refused(
-            PutStatus.MESSAGE_ILLEGAL,
-            f"{size} bytes, the largest record {largest}, are over the limit of "
-            f"{self._record_bytes_max} for a record, and of {self._batch_bytes_max} for a batch",
+
+class _Refused(Exception):
+    """A message breaks a limit; ``append`` makes a result of it."""
+
+    def __init__(self, status: PutStatus, remark: str) -> None:
+        super().__init__(remark)
+        self.status = status
+
+
+def _of_batch(results: list[PutResult]) -> PutResult:
+    """Return what became of a batch, given what became of its messages."""
+    first, last = results[0], results[-1]
+    return PutResult(
+        status=first.status,
+        queue_offset=first.queue_offset,
+        offsets=tuple(result.offsets[0] for result in results),
+        end=last.end,
+        store_timestamp_ms=last.store_timestamp_ms,
+    )
+
+
+def _split(message: Incoming) -> list[Incoming]:
+    """Return the messages of a batch.
+
+    Raises:
+        CorruptRecord: it is none.
+
+    """
+    inner = [
+        msgspec.structs.replace(
+            message,
+            flag=part.flag,
+            body=part.body,
+            properties=bytes(part.properties),
+            prepared_transaction_offset=0,
         )
+        for part in batch.split(message.body)
+    ]
+    if not inner:
+        raise CorruptRecord("a batch without messages")
+    return inner
+
+
+@lru_cache(maxsize=_REMEMBERED_FORMS)
+def _form_of(topic: str, born_ip_length: int, store_ip_length: int) -> Form:
+    return record.form_of(_topic_bytes(topic), born_ip_length, store_ip_length)
 
 
 def _topic_bytes(topic: str) -> bytes:
@@ -337,16 +373,19 @@ def _topic_bytes(topic: str) -> bytes:
     return topic.encode()
 
 
-def _with_room_for_seal(text: bytes) -> bytes:
-    """Return properties without a seal of somebody else's, ending in room for ours."""
+def _with_room_for_seal(message: Incoming) -> Incoming:
+    """Return a message without a seal of somebody else's, and with room for ours at its end."""
+    text = message.properties
     if properties.get(text, properties.CRC32.encode()) is not None:
         kept = properties.decode(text)
         del kept[properties.CRC32]
         text = properties.encode(kept)
     if text and not text.endswith(b"\x02"):
         text += b"\x02"
-    return text + bytes(CRC_PROPERTY_SIZE)
+    return msgspec.structs.replace(message, properties=text + bytes(CRC_PROPERTY_SIZE))
 
 
-def _refused(status: PutStatus, remark: str) -> PutResult:
-    return PutResult(status=status, remark=remark)
+def _sealed(head: bytes, body: Buffer, tail: bytes) -> bytes:
+    """Return the last part of a record, the seal in the room that was left for it."""
+    before = tail[:-CRC_PROPERTY_SIZE]
+    return before + record.crc_property(head, body, before)

@@ -11,6 +11,7 @@ Laws:
 
 import enum
 from bisect import bisect_left, bisect_right
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -86,7 +87,7 @@ class ConsumeQueue:
         files: QueueFiles,
         *,
         entries_per_file: int,
-        backlog: "list[ConsumeQueue]",
+        backlog: "deque[ConsumeQueue]",
     ) -> None:
         self.topic = topic
         self.queue_id = queue_id
@@ -101,6 +102,11 @@ class ConsumeQueue:
 
     def __repr__(self) -> str:
         return f"<ConsumeQueue {self.topic}/{self.queue_id} {self.min_offset}..{self.max_offset}>"
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it holds no entry of a message; its offsets may go on from an earlier one."""
+        return self.record_end < 0 and not self._pending
 
     # Writing.
 
@@ -134,7 +140,7 @@ class ConsumeQueue:
         """Make an empty queue begin at ``offset``; return False if the offset is taken."""
         if offset < self.max_offset:
             return False
-        if self.record_end >= 0 or self._pending:
+        if not self.is_empty:
             raise StoreDamaged(
                 f"queue {self.queue_id} of topic {self.topic} ends at offset {self.max_offset}, "
                 f"and the next record has offset {offset}: the entries between are missing",
@@ -150,13 +156,20 @@ class ConsumeQueue:
         self.min_offset = self.max_offset = offset
         return True
 
-    def write(self) -> None:
-        """Write what is buffered; if a ``DiskFailed`` is raised, it stays buffered."""
-        if self._pending:
+    def write(self) -> int:
+        """Write what is buffered; return how many entries that was.
+
+        Raises:
+            DiskFailed: they are still buffered, and this may be called again.
+
+        """
+        count = len(self._pending) // ENTRY_SIZE
+        if count:
             # A copy: as long as somebody holds a view of it, a bytearray can't grow.
             self._files.write(self._written * ENTRY_SIZE, bytes(self._pending))
             self._written = self.max_offset
             self._pending.clear()
+        return count
 
     # Reading.
 
@@ -244,6 +257,37 @@ class ConsumeQueue:
         self._end_at(offset)
         self._clear_behind(old_end)
         self.min_offset = min(self.min_offset, self.max_offset)
+
+    def restore(self, offset: int, entries: bytes) -> None:
+        """Have these entries from ``offset`` on, which is not behind the end; for recovery.
+
+        Entries that the queue has are written again, since a failed sync may have left them in
+        memory only. Where it has another one, that and all behind it are dropped first. An empty
+        queue begins at ``offset``.
+        """
+        if self.is_empty and offset != self.max_offset:
+            self._begins_at(offset)
+        self.write()
+        below = max(self.min_offset - offset, 0)  # in no file, or before the first message
+        offset, entries = offset + below, entries[below * ENTRY_SIZE :]
+        count = len(entries) // ENTRY_SIZE
+        agreeing = self._agreeing(offset, entries)
+        if agreeing < min(count, self.max_offset - offset):
+            self.cut(offset + agreeing)
+        if entries:
+            self._files.write(offset * ENTRY_SIZE, entries)
+            self._end_at(max(self.max_offset, offset + count))
+
+    def _agreeing(self, offset: int, entries: bytes) -> int:
+        """Return how many of the entries the queue has, from ``offset`` on."""
+        agreeing, count = 0, len(entries) // ENTRY_SIZE
+        while known := self.entries(offset + agreeing, count - agreeing):
+            wanted = entries[agreeing * ENTRY_SIZE :][: len(known)]
+            if known != wanted:
+                pairs = zip(unpack(known), unpack(wanted), strict=True)
+                return agreeing + [one == other for one, other in pairs].index(False)
+            agreeing += len(known) // ENTRY_SIZE
+        return agreeing
 
     def truncate(self, commit_log_end: int) -> None:
         """Drop the entries whose records begin at ``commit_log_end`` or behind it."""

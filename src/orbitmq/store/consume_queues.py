@@ -1,9 +1,12 @@
 """The consume queues of a store: by the thousand, buffered together, with few files open."""
 
-from collections.abc import Iterator
+import logging
+from collections import deque
+from collections.abc import Iterable, Iterator
 from typing import Final
 
-from orbitmq.errors import InvalidInput, InvalidTopic
+from orbitmq.errors import InvalidInput, InvalidTopic, StoreDamaged
+from orbitmq.message.names import is_lmq
 from orbitmq.store.consume_queue import ConsumeQueue
 from orbitmq.store.disk import Disk
 from orbitmq.store.dispatch import Dispatched
@@ -12,6 +15,8 @@ from orbitmq.store.queue_entry import ENTRY_SIZE
 from orbitmq.store.queue_files import QueueFiles
 
 __all__ = ["ConsumeQueues"]
+
+log = logging.getLogger("orbitmq.store")
 
 _PAGE: Final = 4096
 
@@ -28,13 +33,12 @@ class ConsumeQueues:
     >>> from orbitmq.store.disk import RealDisk
     >>> with TemporaryDirectory() as directory:
     ...     queues = ConsumeQueues(RealDisk(), directory)
-    ...     queues.append(Dispatched(topic="orders", queue_id=3, queue_offset=0,
+    ...     new = queues.append_all([Dispatched(topic="orders", queue_id=3, queue_offset=0,
     ...         commit_log_offset=640, size=200, tags_code=7, store_timestamp_ms=0, sys_flag=0,
-    ...         unique_key=None, keys="", tags=None))
+    ...         unique_key=None, keys=b"", tags=None)])
     ...     queues.write()
-    ...     queues.queue("orders", 3).entry(0)
-    True
-    QueueEntry(commit_log_offset=640, size=200, tags_code=7)
+    ...     len(new), queues.queue("orders", 3).entry(0)
+    (1, QueueEntry(commit_log_offset=640, size=200, tags_code=7))
 
     """
 
@@ -55,7 +59,9 @@ class ConsumeQueues:
         self._per_file = entries_per_file
         self._files = OpenFiles(disk, limit=open_files_max)
         self._topics: dict[str, dict[int, ConsumeQueue]] = {}
-        self._backlog: list[ConsumeQueue] = []
+        self._backlog: deque[ConsumeQueue] = deque()
+        self.buffered = 0
+        """How many entries are in memory only, or a few more."""
 
     def __repr__(self) -> str:
         return f"<ConsumeQueues {self._directory}: {sum(map(len, self._topics.values()))} queues>"
@@ -71,6 +77,15 @@ class ConsumeQueues:
         queues = self._topics.get(topic)
         return None if queues is None else queues.get(queue_id)
 
+    def made(self, topic: str, queue_id: int) -> ConsumeQueue:
+        """Return a queue, an empty one if there is none yet.
+
+        Raises:
+            InvalidTopic: the topic can't be the name of a directory.
+
+        """
+        return self.queue(topic, queue_id) or self._create(topic, queue_id)
+
     def topics(self) -> list[str]:
         """Return the topics that have queues, sorted."""
         return sorted(self._topics)
@@ -81,33 +96,53 @@ class ConsumeQueues:
 
     # Writing.
 
-    def append(self, entry: Dispatched) -> bool:
-        """Buffer the queue entry of a record; return False if its queue has it already.
+    def append_all(self, entries: Iterable[Dispatched]) -> list[Dispatched]:
+        """Buffer the queue entries of records; return those that are new, which consumers now see.
 
-        The caller calls :meth:`write` soon, and leaves out records that have no queue entry.
+        The caller calls :meth:`write` in time. Records that have no queue entry are passed over. So
+        is an entry of a light queue behind a gap:
+        its offset stands in a property of the message, which is no reason to stop for everybody.
 
         Raises:
-            StoreDamaged: entries of the queue are missing before this one; nothing was changed.
-            InvalidTopic: the topic can't be the name of a directory.
+            StoreDamaged: entries of another queue are missing before one; those before it were
+                taken.
+            InvalidTopic: a topic can't be the name of a directory.
 
         """
-        try:
-            queue = self._topics[entry.topic][entry.queue_id]
-        except KeyError:
-            queue = self._create(entry.topic, entry.queue_id)
-        return queue.append(entry)
+        topics, taken = self._topics, []
+        for entry in entries:
+            if not entry.in_queue:
+                continue
+            try:
+                queue = topics[entry.topic][entry.queue_id]
+            except KeyError:
+                queue = self._create(entry.topic, entry.queue_id)
+            try:
+                if queue.append(entry):
+                    taken.append(entry)
+            except StoreDamaged as error:
+                if not is_lmq(entry.topic):
+                    raise
+                log.error("an entry of a light queue is left out: %s", error)
+        self.buffered += len(taken)
+        return taken
 
-    def write(self) -> None:
-        """Write all that is buffered: one call of the disk for each queue, two at a file's end.
+    def write(self, most: int | None = None) -> None:
+        """Write what is buffered: one call of the disk for each queue, two at a file's end.
+
+        Args:
+            most: how many queues are written, those first that have waited longest; None for all.
 
         Raises:
             DiskFailed: what was not written is still buffered, and this may be called again.
 
         """
         backlog = self._backlog
-        while backlog:
-            backlog[-1].write()
-            backlog.pop()
+        for _ in range(len(backlog) if most is None else min(most, len(backlog))):
+            self.buffered -= backlog[0].write()
+            backlog.popleft()
+        if not backlog:
+            self.buffered = 0
 
     def take_unsynced(self, least_pages: int = 0) -> Unsynced:
         """Return what was written and not synced yet; ``Unsynced.sync`` may run on a worker.
@@ -169,13 +204,21 @@ class ConsumeQueues:
 
     def delete_topic(self, topic: str) -> None:
         """Remove all queues of a topic with their files and directories."""
+        for queue_id in list(self._topics.get(topic, ())):
+            self.delete_queue(topic, queue_id)
+
+    def delete_queue(self, topic: str, queue_id: int) -> None:
+        """Remove a queue that is there, with its files and directory, and the topic's if empty."""
+        queues = self._topics[topic]
+        queues[queue_id].remove()
+        del queues[queue_id]
+        self._remove_if_empty(f"{self._directory}/{topic}/{queue_id}")
+        if not queues:
+            del self._topics[topic]
+            self._remove_if_empty(f"{self._directory}/{topic}")
+
+    def _remove_if_empty(self, path: str) -> None:
         disk = self._files.disk
-        for queue_id, queue in self._topics.pop(topic, {}).items():
-            queue.remove()
-            path = f"{self._directory}/{topic}/{queue_id}"
-            if disk.exists(path) and not disk.list(path):
-                disk.remove_directory(path)
-        path = f"{self._directory}/{topic}"
         if disk.exists(path) and not disk.list(path):
             disk.remove_directory(path)
 

@@ -4,7 +4,7 @@ The same code serves records that were just appended and records that recovery r
 index rebuilt from the log is the index that was lost.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -12,7 +12,7 @@ import msgspec
 from orbitmq.message import flags, properties
 from orbitmq.message.names import is_lmq
 from orbitmq.message.record_view import Filed, RecordView
-from orbitmq.message.tags import tags_code
+from orbitmq.message.tags import tags_code_utf8
 from orbitmq.store.segment_chain import is_directory_name
 
 __all__ = ["SCHEDULE_TOPIC", "Dispatched", "Dispatcher"]
@@ -20,12 +20,12 @@ __all__ = ["SCHEDULE_TOPIC", "Dispatched", "Dispatcher"]
 SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
 _UNKNOWN_LEVEL_MS: Final = 1_000
 
-_PAIR_END: Final = properties.VALUE_END
+_PAIR_END: Final = properties.VALUE_END.encode()
 
 
-def _opening(name: str) -> str:
+def _opening(name: str) -> bytes:
     """Return how the pair of a property begins, the end of the one before it included."""
-    return f"{_PAIR_END}{name}{properties.NAME_END}"
+    return _PAIR_END + f"{name}{properties.NAME_END}".encode()
 
 
 _TAGS: Final = _opening(properties.TAGS)
@@ -37,7 +37,10 @@ _DIGITS: Final = 18  # more than that, times 20 bytes an entry, is no place in a
 
 
 class Dispatched(msgspec.Struct, gc=False):
-    """What consume queues and the key index need to know of one record."""
+    """What consume queues and the key index need to know of one record.
+
+    Keys and tags are UTF-8, as the record has them.
+    """
 
     topic: str
     queue_id: int
@@ -48,16 +51,16 @@ class Dispatched(msgspec.Struct, gc=False):
     """What the queue entry holds: the hash of the tags, or when a delayed record is due."""
     store_timestamp_ms: int
     sys_flag: int
-    unique_key: str | None
-    keys: str
+    unique_key: bytes | None
+    keys: bytes
     """All keys, separated by blanks; empty without."""
-    tags: str | None
+    tags: bytes | None
 
     @property
     def in_queue(self) -> bool:
         """Whether consumers may see it: a prepared or rolled-back message has no queue entry."""
-        state = self.sys_flag & flags.TRANSACTION_MASK
-        return state in (flags.TRANSACTION_NONE, flags.TRANSACTION_COMMIT)
+        # The bit that these two states have in common.
+        return not self.sys_flag & flags.TRANSACTION_PREPARED
 
 
 class Dispatcher:
@@ -79,36 +82,39 @@ class Dispatcher:
             CorruptRecord: the lengths inside the record don't add up.
 
         """
-        return self.entries_of(view.filed(), view.size)
+        return self.entries_of((view.filed(),))
 
-    def entries_of(self, filed: Filed, size: int) -> list[Dispatched]:
-        """Return the same for a record of ``size`` bytes whose fields are known."""
-        raw_topic, queue_id, queue_offset, offset, sys_flag, stored_ms, raw = filed
-        topic = self._topics.get(raw_topic) or self._new_topic(raw_topic)
-        text = _PAIR_END + str(raw, "utf-8", "replace")
-        tags = _value(text, _TAGS)
-        code = tags_code(tags)
-        if topic == SCHEDULE_TOPIC and (level := _value(text, _DELAY)) is not None:
-            code = stored_ms + self._delay_ms(level)
-        entry = Dispatched(
-            topic,
-            queue_id,
-            queue_offset,
-            offset,
-            size,
-            code,
-            stored_ms,
-            sys_flag,
-            _value(text, _UNIQUE_KEY),
-            _value(text, _KEYS) or "",
-            tags,
-        )
-        if _MULTI_DISPATCH not in text:
-            return [entry]
-        return [entry, *_multi_dispatch(entry, properties.decode(raw))]
+    def entries_of(self, records: Iterable[Filed]) -> list[Dispatched]:
+        """Return the same for records whose fields are known, one behind the other."""
+        entries = []
+        topics = self._topics
+        for filed in records:
+            topic = topics.get(filed.topic) or self._new_topic(filed.topic)
+            text = _PAIR_END + filed.properties
+            tags = _value(text, _TAGS)
+            code = tags_code_utf8(tags) if tags else 0
+            if topic == SCHEDULE_TOPIC and (level := _value(text, _DELAY)) is not None:
+                code = filed.store_timestamp_ms + self._delay_ms(level)
+            entry = Dispatched(
+                topic,
+                filed.queue_id,
+                filed.queue_offset,
+                filed.commit_log_offset,
+                filed.size,
+                code,
+                filed.store_timestamp_ms,
+                filed.sys_flag,
+                _value(text, _UNIQUE_KEY),
+                _value(text, _KEYS) or b"",
+                tags,
+            )
+            entries.append(entry)
+            if text.find(_MULTI_DISPATCH) >= 0:
+                entries += _multi_dispatch(entry, properties.decode(filed.properties))
+        return entries
 
-    def _delay_ms(self, text: str) -> int:
-        level = int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0
+    def _delay_ms(self, text: bytes) -> int:
+        level = int(text) if text.isdigit() and len(text) < 10 else 0
         level = min(level, len(self._delays_ms))
         return self._delays_ms[level - 1] if level > 0 else _UNKNOWN_LEVEL_MS
 
@@ -117,20 +123,16 @@ class Dispatcher:
         return topic
 
 
-def _value(text: str, opening: str) -> str | None:
+def _value(text: bytes, opening: bytes) -> bytes | None:
     """Return the value of the property that begins so; what ``properties.decode`` would say.
 
     A record has a dozen properties and dispatch wants three: finding them takes half the time.
     """
-    start = text.rfind(opening)
-    if start < 0:
+    _, found, rest = text.rpartition(opening)
+    if not found:
         return None
-    start += len(opening)
-    end = text.find(_PAIR_END, start)
-    if value := text[start:end] if end >= 0 else text[start:]:
-        return value
     # Empty values don't count, and an earlier pair of that name may.
-    return properties.decode(text.encode()).get(opening[1:-1])
+    return rest.partition(_PAIR_END)[0] or properties.get(text, opening[1:-1])
 
 
 def _is_light(queue: str) -> bool:
@@ -151,6 +153,6 @@ def _multi_dispatch(entry: Dispatched, found: dict[str, str]) -> Iterator[Dispat
     for queue, offset in zip(queues, offsets, strict=True):
         if _is_light(queue) and offset.isascii() and offset.isdecimal() and len(offset) < _DIGITS:
             yield msgspec.structs.replace(
-                entry, topic=queue, queue_id=0, queue_offset=int(offset), unique_key=None, keys="",
+                entry, topic=queue, queue_id=0, queue_offset=int(offset), unique_key=None, keys=b"",
                 tags=None,
             )  # fmt: skip

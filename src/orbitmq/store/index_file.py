@@ -16,18 +16,22 @@ from orbitmq.errors import StoreDamaged
 from orbitmq.store.layout import INDEX_ENTRY, INDEX_HEADER, INDEX_SLOT
 from orbitmq.store.open_files import OpenFiles
 
-__all__ = ["GrowingIndexFile", "IndexShape"]
+__all__ = ["GrowingIndexFile", "IndexKey", "IndexShape"]
 
 _HEADER_SIZE: Final = INDEX_HEADER.size
 _SLOT_SIZE: Final = INDEX_SLOT.size
 _ENTRY_SIZE: Final = INDEX_ENTRY.size
 _SECONDS_MAX: Final = 0x7FFF_FFFF
 _BLOCK_SHIFT: Final = 10  # slots are written in blocks of 1024, that is 4 KiB
-_PENDING_BYTES: Final = 65_536 * _ENTRY_SIZE  # of entries that wait in memory
+_PENDING_BYTES: Final = 4096 * _ENTRY_SIZE  # of entries that wait in memory
+_REPLAYED_AT_ONCE: Final = 65_536
 _SLOT_CODE: Final = "i"
 assert array(_SLOT_CODE).itemsize == _SLOT_SIZE
 
 _pack = INDEX_ENTRY.pack
+
+IndexKey = tuple[int, int, int]
+"""One key of a record: its hash, the record's commit log offset, and its store time in ms."""
 
 
 class IndexShape(msgspec.Struct, frozen=True):
@@ -79,6 +83,7 @@ class GrowingIndexFile:
         self._changed_blocks: set[int] = set()
         self._pending = bytearray()
         self._header_changed = False
+        self._header_on_disk = bytes(_HEADER_SIZE)
 
     def __repr__(self) -> str:
         return f"<GrowingIndexFile {self.path} {self.next_number - 1} entries>"
@@ -101,6 +106,7 @@ class GrowingIndexFile:
                 position=length,
             )
         file = cls(files, path, shape)
+        file._header_on_disk = files.read(path, _HEADER_SIZE, 0)
         (
             file.begin_timestamp_ms,
             file.end_timestamp_ms,
@@ -108,13 +114,50 @@ class GrowingIndexFile:
             file.end_offset,
             file.used_slots,
             count,
-        ) = INDEX_HEADER.unpack(files.read(path, _HEADER_SIZE, 0))
+        ) = INDEX_HEADER.unpack(file._header_on_disk)
         if count > shape.entries:
             raise StoreDamaged(
                 f"{path} counts {count} entries, and has room for {shape.entries}; remove it",
                 path=path,
             )
         file.next_number = max(count, 1)  # Java's IndexHeader too takes 0 for 1: nothing in it yet
+        return file
+
+    @classmethod
+    def replay(
+        cls, files: OpenFiles, path: str, shape: IndexShape, next_number: int
+    ) -> "GrowingIndexFile | None":
+        """Return the file as it was before entry ``next_number``; None if it is not to be trusted.
+
+        Those entries, and the header, must have been synced. Whatever stands in the slots, they
+        are made again, and every link from an entry to the one before it is compared with them.
+
+        Raises:
+            StoreDamaged: the file has another length than files of this shape.
+
+        """
+        file = cls.load(files, path, shape)
+        if not 1 <= next_number <= file.next_number:
+            return None
+        slots = array(_SLOT_CODE, bytes(_SLOT_SIZE * shape.slots))
+        number, offset = 1, 0
+        while number < next_number:
+            count = min(next_number - number, _REPLAYED_AT_ONCE)
+            data = files.read(path, count * _ENTRY_SIZE, shape.entries_at + number * _ENTRY_SIZE)
+            for key_hash, entry_offset, _, previous in INDEX_ENTRY.iter_unpack(data):
+                slot = key_hash % shape.slots
+                if slots[slot] != previous or entry_offset < offset:
+                    return None
+                slots[slot] = number
+                offset = entry_offset
+                number += 1
+        _clear_behind(files, path, shape, next_number)
+        file.end_offset = offset
+        file.next_number = next_number
+        file.used_slots = shape.slots - slots.count(0)
+        file._slots = slots
+        file._changed_blocks.update(range((shape.slots >> _BLOCK_SHIFT) + 1))
+        file._header_changed = True
         return file
 
     @classmethod
@@ -141,37 +184,45 @@ class GrowingIndexFile:
         """Whether no entry finds room."""
         return self.next_number >= self._shape.entries
 
-    def add(self, hashes: Sequence[int], commit_log_offset: int, store_timestamp_ms: int) -> int:
-        """Add the keys of a record by their hashes; return how many of them found room."""
+    def add(self, keys: Sequence[IndexKey]) -> int:
+        """Add keys in the order of the log; return how many of them found room."""
+        if self.next_number == 1 and len(keys) > 1:
+            # The time of the first becomes the begin, from which those of the others count.
+            return self.add(keys[:1]) + self.add(keys[1:])
+        keys = keys[: self._shape.entries - self.next_number]
+        if not keys:
+            return 0
         slots = self._loaded_slots() if self._slots is None else self._slots
-        slot_count, pending, changed = self._shape.slots, self._pending, self._changed_blocks
-        number = self.next_number
-        seconds = self._seconds_to(store_timestamp_ms)
-        if number + len(hashes) > self._shape.entries:
-            hashes = hashes[: self._shape.entries - number]
-        for key_hash in hashes:
+        slot_count, pending = self._shape.slots, self._pending
+        first = number = self.next_number
+        seconds, seconds_of, new_chains = 0, -1, 0
+        for key_hash, commit_log_offset, store_timestamp_ms in keys:
+            if store_timestamp_ms != seconds_of:
+                seconds, seconds_of = self._seconds_to(store_timestamp_ms), store_timestamp_ms
             slot = key_hash % slot_count
             previous = slots[slot]
             # A slot may point past the end: the file was not written to its end before a crash.
             if not 0 < previous <= number:
                 previous = 0
-                self.used_slots += 1
+                new_chains += 1
             pending += _pack(key_hash, commit_log_offset, seconds, previous)
             slots[slot] = number
-            changed.add(slot >> _BLOCK_SHIFT)
-            if number == 1:
-                self.begin_offset = commit_log_offset
-                self.begin_timestamp_ms = store_timestamp_ms
-                seconds = 0
             number += 1
-        if hashes:
-            self.next_number = number
-            self.end_offset = commit_log_offset
-            self.end_timestamp_ms = store_timestamp_ms
+        self.next_number = number
+        self.used_slots += new_chains
+        if first == 1:
+            _, self.begin_offset, self.begin_timestamp_ms = keys[0]
+        _, self.end_offset, self.end_timestamp_ms = keys[-1]
+        self._header_changed = True
+        if len(pending) > _PENDING_BYTES:
+            self._write_entries()
+        return len(keys)
+
+    def reach(self, offset: int) -> None:
+        """Note that all records up to an offset of the log are indexed, those without keys too."""
+        if offset > self.end_offset:
+            self.end_offset = offset
             self._header_changed = True
-            if len(pending) > _PENDING_BYTES:
-                self._write_entries()
-        return len(hashes)
 
     def select(self, key_hash: int, max_count: int, begin_ms: int, end_ms: int) -> list[int]:
         """Return commit log offsets of keys with this hash, stored in a span of time, newest first.
@@ -188,6 +239,10 @@ class GrowingIndexFile:
                 found.append(offset)
         return found
 
+    def is_untouched(self) -> bool:
+        """Return whether nobody else has added to the file: its header is the one written here."""
+        return self._files.read(self.path, _HEADER_SIZE, 0) == self._header_on_disk
+
     def write(self) -> None:
         """Write what is in memory only: entries, then the slots that lead to them, then the header.
 
@@ -200,6 +255,31 @@ class GrowingIndexFile:
             for first, end in _runs(sorted(self._changed_blocks)):
                 self._write_slots(self._slots[first << _BLOCK_SHIFT : end << _BLOCK_SHIFT], first)
             self._changed_blocks.clear()
+        self._write_header()
+
+    def write_entries(self) -> None:
+        """Write what :meth:`replay` needs: entries and the header, not the slots.
+
+        Raises:
+            DiskFailed: what was not written is kept, and this may be called again.
+
+        """
+        self._write_entries()
+        self._write_header()
+
+    def finish(self) -> None:
+        """Write all, and give up the array of slots: nothing more will be added."""
+        self.write()
+        self._slots = None
+
+    def _write_entries(self) -> None:
+        if self._pending:
+            self._note_changed_blocks()
+            # A copy: as long as somebody holds a view of it, a bytearray can't grow.
+            self._files.write(self.path, bytes(self._pending), self._entry_at(self._written_number))
+            self._pending.clear()
+
+    def _write_header(self) -> None:
         if self._header_changed:
             header = INDEX_HEADER.pack(
                 self.begin_timestamp_ms,
@@ -210,18 +290,18 @@ class GrowingIndexFile:
                 self.next_number,
             )
             self._files.write(self.path, header, 0)
+            self._header_on_disk = header
             self._header_changed = False
 
-    def finish(self) -> None:
-        """Write all, and give up the array of slots: nothing more will be added."""
-        self.write()
-        self._slots = None
+    def _note_changed_blocks(self) -> None:
+        """Note which blocks of slots the waiting entries changed, unless all are changed already.
 
-    def _write_entries(self) -> None:
-        if self._pending:
-            # A copy: as long as somebody holds a view of it, a bytearray can't grow.
-            self._files.write(self.path, bytes(self._pending), self._entry_at(self._written_number))
-            self._pending.clear()
+        Done for many entries at once, and soon not at all: hashes spread over the whole file.
+        """
+        changed, slot_count = self._changed_blocks, self._shape.slots
+        if len(changed) << _BLOCK_SHIFT < slot_count:
+            for key_hash, _, _, _ in INDEX_ENTRY.iter_unpack(self._pending):
+                changed.add(key_hash % slot_count >> _BLOCK_SHIFT)
 
     def _write_slots(self, slots: "array[int]", first_block: int) -> None:
         position = _HEADER_SIZE + (first_block << _BLOCK_SHIFT) * _SLOT_SIZE
@@ -293,3 +373,17 @@ def _runs(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
         end = number + 1
     if begin >= 0:
         yield begin, end
+
+
+def _clear_behind(files: OpenFiles, path: str, shape: IndexShape, number: int) -> None:
+    """Make zeros of the entries from ``number`` on: a reader takes what stands there for entries.
+
+    Entries are written one behind the other, so the first part without any is the last to look at.
+    """
+    while number < shape.entries:
+        count = min(shape.entries - number, _REPLAYED_AT_ONCE)
+        position = shape.entries_at + number * _ENTRY_SIZE
+        if not any(files.read(path, count * _ENTRY_SIZE, position)):
+            return
+        files.write(path, bytes(count * _ENTRY_SIZE), position)
+        number += count

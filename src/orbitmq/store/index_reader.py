@@ -15,7 +15,7 @@ from orbitmq.store.log_rows import written_end
 from orbitmq.store.segment_chain import path_join
 from orbitmq.store.stream_files import StreamFile, map_file
 
-__all__ = ["IndexFile", "IndexHeader", "index_files"]
+__all__ = ["IndexFile", "IndexHeader", "index_files", "index_names"]
 
 # Java's defaults, tried first: 5 million slots, 20 million entries.
 _DEFAULT_SLOTS: Final = 5_000_000
@@ -94,6 +94,20 @@ class IndexFile:
                 yield offset
             number, left = previous, left - 1
 
+    def entries(self) -> Iterator[tuple[int, int, int]]:
+        """Yield number, hash and log offset of each entry that the header counts."""
+        if self.slots is None:
+            return
+        # _find_slots has seen that the last one ends inside the file.
+        whole = self._view[self.position_of(1) : self.position_of(self.count + 1)]
+        for number, (hash_, offset, _, _) in enumerate(INDEX_ENTRY.iter_unpack(whole), start=1):
+            yield number, hash_, offset
+
+    def position_of(self, number: int) -> int:
+        """Return where in the file an entry stands."""
+        assert self.slots is not None
+        return self._slot_at(self.slots) + number * INDEX_ENTRY.size
+
     def _find_slots(self) -> int | None:
         if not self.count:
             return None
@@ -121,8 +135,7 @@ class IndexFile:
         return bool(newest == number)
 
     def _entry(self, number: int) -> tuple[int, int, int, int]:
-        assert self.slots is not None
-        at = self._slot_at(self.slots) + number * INDEX_ENTRY.size
+        at = self.position_of(number)
         hash_, offset, seconds, previous = INDEX_ENTRY.unpack_from(self._view, at)
         return hash_, offset, seconds, previous
 
@@ -131,18 +144,30 @@ class IndexFile:
         return INDEX_HEADER.size + slot * INDEX_SLOT.size
 
 
+def index_names(disk: Disk, directory: str) -> list[str]:
+    """Return the names of the index files of a store directory, the oldest first: they are times.
+
+    Raises:
+        DiskFailed: the directory can't be listed.
+
+    """
+    folder = path_join(directory, INDEX)
+    return [
+        name
+        for name in disk.list(folder)
+        if name.isascii() and name.isdecimal() and not disk.is_directory(path_join(folder, name))
+    ]
+
+
 def index_files(disk: Disk, directory: str) -> Iterator[IndexFile]:
-    """Yield the index files of a store directory, the newest first: their names are times.
+    """Yield the index files of a store directory, the newest first.
 
     Raises:
         DiskFailed: one can't be opened.
 
     """
-    folder = path_join(directory, INDEX)
-    for name in reversed(disk.list(folder)):
-        path = path_join(folder, name)
-        if not (name.isascii() and name.isdecimal()) or disk.is_directory(path):
-            continue
+    for name in reversed(index_names(disk, directory)):
+        path = path_join(directory, INDEX, name)
         view = map_file(disk, StreamFile(path, 0, disk.size(path)))
         if view is not None:
             yield IndexFile(name, view)

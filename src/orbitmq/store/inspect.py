@@ -1,13 +1,12 @@
 """What is in a store: totals for each queue, times, disk use, and places that can't be read."""
 
-from collections.abc import Callable
-
 import msgspec
 
 from orbitmq.store.columns import numbers
 from orbitmq.store.damage import Damage
 from orbitmq.store.layout import COMMIT_LOG, CONSUME_QUEUE, INDEX
 from orbitmq.store.log_rows import Block, view_of
+from orbitmq.store.progress import Progress
 from orbitmq.store.reader import QueueName, StoreReader
 from orbitmq.store.segment_chain import path_join
 
@@ -15,9 +14,6 @@ __all__ = ["MOST_DAMAGES", "DamageList", "DiskUse", "Progress", "QueueTotals", "
 
 # A store of which nothing can be read could have a damaged place in every page.
 MOST_DAMAGES = 1000
-
-Progress = Callable[[int, int], None]
-"""Called now and then with the work done and all of it, in bytes."""
 
 
 class DamageList:

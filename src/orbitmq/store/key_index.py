@@ -5,29 +5,35 @@ Laws:
 - Keys of a record are indexed in the order unique key, keys, tags. A full file is followed by the
   next in the middle of a record, if need be.
 - File names are local times and only sort the files: a new one is always the last.
-- After a crash no file is trusted that was not full, and synced, before the last checkpoint.
+- After a crash full files are trusted that were synced before the last checkpoint, and of the one
+  that was growing the entries that it speaks for.
+- After an orderly stop the last file tells how far the index reaches, be it over records without
+  keys: the next start need not look at them again.
 """
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Final
 
 from orbitmq.errors import InvalidInput
-from orbitmq.message import flags
-from orbitmq.message.tags import java_hash
+from orbitmq.message import flags, properties
+from orbitmq.store.checkpoint import IndexMark
 from orbitmq.store.disk import Disk
 from orbitmq.store.dispatch import Dispatched
-from orbitmq.store.index_file import GrowingIndexFile, IndexShape
-from orbitmq.store.layout import key_hash
+from orbitmq.store.index_file import GrowingIndexFile, IndexKey, IndexShape
+from orbitmq.store.layout import key_hash, key_hash_utf8
 from orbitmq.store.open_files import OpenFiles, Unsynced
 
 __all__ = ["KeyIndex", "KeyKind"]
 
 _OPEN_FILES_MAX: Final = 16
 _NAME_DIGITS: Final = 17  # yyyyMMddHHmmssSSS
-_SIGN_CLEARED: Final = 0x7FFF_FFFF
-_REMEMBERED_TAGS: Final = 1024
+_STATE: Final = flags.TRANSACTION_MASK
+_ROLLED_BACK: Final = flags.TRANSACTION_ROLLBACK
+_KEY_SEPARATOR: Final = properties.KEY_SEPARATOR.encode()
+_REMEMBERED_TOPICS: Final = 16_384
+_REMEMBERED_TAGS: Final = 16_384
 _REMEMBERED_LENGTH: Final = 64
 
 
@@ -57,7 +63,7 @@ class KeyIndex:
     ...                      file_name=lambda: "20240229120000000")
     ...     index.put(Dispatched(topic="orders", queue_id=0, queue_offset=0, commit_log_offset=640,
     ...         size=200, tags_code=0, store_timestamp_ms=1000, sys_flag=0, unique_key=None,
-    ...         keys="o-41 o-42", tags=None))
+    ...         keys=b"o-41 o-42", tags=None))
     ...     index.query("orders", "o-42", max_count=32, begin_ms=0, end_ms=2000)
     [640]
 
@@ -90,6 +96,11 @@ class KeyIndex:
         return f"<KeyIndex {self._directory}: {len(self._files)} files>"
 
     @property
+    def last_name(self) -> int:
+        """The name of the last file, as the number that it is; 0 without."""
+        return int(self._files[-1].path.rpartition("/")[2]) if self._files else 0
+
+    @property
     def last_timestamp_ms(self) -> int:
         """The store time of the last record indexed; 0 without."""
         return self._files[-1].end_timestamp_ms if self._files else 0
@@ -103,47 +114,84 @@ class KeyIndex:
         return max((file.end_timestamp_ms for file in self._files if file.is_full), default=0)
 
     @property
+    def filled_end_offset(self) -> int:
+        """The commit log offset of that record; -1 without."""
+        return max((file.end_offset for file in self._files if file.is_full), default=-1)
+
+    @property
     def end_offset(self) -> int:
         """The commit log offset of the last record indexed; 0 without."""
         return self._files[-1].end_offset if self._files else 0
 
-    def load(self, *, clean_stop: bool, checkpoint_ms: int) -> list[str]:
+    def load(
+        self, *, clean_stop: bool, checkpoint_ms: int, mark: IndexMark | None = None
+    ) -> list[str]:
         """Find the files; return the paths of those removed, whose keys must be indexed again.
 
         After a crash these are the files with records younger than ``checkpoint_ms``, as in Java's
-        IndexService, and also one that was not full, since its header may be older than its
-        entries, and one that is too short.
+        IndexService, and also one that was not full, and one that is too short; except that the
+        file of the ``mark`` is kept as far as that speaks for it. The checkpoint has the time of a
+        full file. If others behind it end at the same time, because the clock stood still, nobody
+        knows whether they were synced, and they go too.
 
         Raises:
             StoreDamaged: a file does not have the length that ``slots`` and ``entries`` give.
 
         """
         removed = []
-        for name in self._disk.list(self._directory):
+        for name in self._names():
             path = f"{self._directory}/{name}"
-            # Java takes no notice of other names either.
-            if not (name.isascii() and name.isdecimal()) or self._disk.is_directory(path):
-                continue
             if self._was_being_made(path, clean_stop=clean_stop):
                 self._open_files.remove(path)
                 removed.append(path)
                 continue
             file = GrowingIndexFile.load(self._open_files, path, self._shape)
             # Behind a file that is gone, another would claim that its keys are all indexed.
-            trusted = not removed and file.is_full and file.end_timestamp_ms <= checkpoint_ms
-            if clean_stop or trusted:
-                self._files.append(file)
-            else:
-                self._open_files.remove(path)
-                removed.append(path)
+            trusted = not removed and file.is_full and self._is_vouched(file, checkpoint_ms)
+            if not (clean_stop or trusted):
+                replayed = self._replayed(path, mark) if mark and not removed else None
+                if replayed is None:
+                    self._open_files.remove(path)
+                    removed.append(path)
+                    continue
+                file, mark = replayed, None
+            self._files.append(file)
         return removed
+
+    def _replayed(self, path: str, mark: IndexMark) -> GrowingIndexFile | None:
+        """Return the file that grew, as far as a mark speaks for it; None if it does not."""
+        if int(path.rpartition("/")[2]) != mark.name:
+            return None
+        file = GrowingIndexFile.replay(self._open_files, path, self._shape, mark.number)
+        if file is None or file.end_offset >= mark.offset:
+            return None
+        file.reach(mark.offset - 1)
+        return file
+
+    def _is_vouched(self, file: GrowingIndexFile, checkpoint_ms: int) -> bool:
+        """Return whether a checkpoint speaks for a full file, those before it being vouched."""
+        is_next = not self._files or self.last_timestamp_ms < checkpoint_ms
+        return is_next and file.end_timestamp_ms <= checkpoint_ms
 
     def _was_being_made(self, path: str, *, clean_stop: bool) -> bool:
         length = self._disk.size(path)
         return length == 0 or (not clean_stop and length < self._shape.file_bytes)
 
+    def reach(self, offset: int) -> None:
+        """Note for the next start that all records up to an offset of the log are indexed.
+
+        It stands in the header in place of the last record with keys, and means the same to Java's
+        IndexService: records before it are not indexed again.
+        """
+        if self._files:
+            self._files[-1].reach(offset)
+
     def put(self, entry: Dispatched) -> None:
-        """Index the keys of a record.
+        """Index the keys of one record; see :meth:`put_all`."""
+        self.put_all((entry,))
+
+    def put_all(self, entries: Iterable[Dispatched]) -> None:
+        """Index the keys of records, in the order of the log.
 
         Nothing is done for a record that was rolled back, and for one before the last indexed.
         That last one itself is indexed again, as in Java: a record split between two files is.
@@ -152,17 +200,32 @@ class KeyIndex:
             DiskFailed: a new file could not be made, or a full one not written.
 
         """
+        # Made even if none of the records has a key, as by Java's IndexService.buildIndex.
         file = self._file_with_room()
-        if entry.commit_log_offset < file.end_offset:
-            return
-        if entry.sys_flag & flags.TRANSACTION_MASK == flags.TRANSACTION_ROLLBACK:
-            return
-        hashes = self._hashes(entry)
-        added = file.add(hashes, entry.commit_log_offset, entry.store_timestamp_ms)
-        while added < len(hashes):
-            hashes = hashes[added:]
+        keys = self._keys(entries, file.end_offset)
+        while keys:
             file = self._file_with_room()
-            added = file.add(hashes, entry.commit_log_offset, entry.store_timestamp_ms)
+            keys = keys[file.add(keys) :]
+            if file.is_full:
+                file.finish()  # at once: from now on a checkpoint may speak for it
+
+    def _keys(self, entries: Iterable[Dispatched], indexed_to: int) -> list[IndexKey]:
+        """Return the keys of records from an offset of the log on."""
+        keys: list[IndexKey] = []
+        for entry in entries:
+            offset, stored_ms = entry.commit_log_offset, entry.store_timestamp_ms
+            if offset < indexed_to or entry.sys_flag & _STATE == _ROLLED_BACK:
+                continue
+            prefix, tags = _prefix(entry.topic), entry.tags
+            if entry.unique_key is not None:
+                keys.append((key_hash_utf8(prefix + entry.unique_key), offset, stored_ms))
+            for key in entry.keys.split(_KEY_SEPARATOR) if entry.keys else ():
+                if key:
+                    keys.append((key_hash_utf8(prefix + key), offset, stored_ms))  # noqa: PERF401
+            if tags and self._tag_keys:
+                hash_of = _remembered_tags_hash if len(tags) <= _REMEMBERED_LENGTH else _tags_hash
+                keys.append((hash_of(entry.topic, tags), offset, stored_ms))
+        return keys
 
     def query(
         self,
@@ -202,6 +265,25 @@ class KeyIndex:
         if self._files:
             self._files[-1].write()
 
+    def write_mark(self, offset: int) -> IndexMark | None:
+        """Write the entries of the file that grows; return what a sync makes true of it.
+
+        None if there is no such file, or if Java, which trusts a file by its time alone, could take
+        this one for a full one.
+
+        Args:
+            offset: the keys of all records before it were put.
+
+        Raises:
+            DiskFailed: what was not written is kept, and this may be called again.
+
+        """
+        file = self._files[-1] if self._files else None
+        if file is None or file.is_full or file.end_timestamp_ms <= self.filled_timestamp_ms:
+            return None
+        file.write_entries()
+        return IndexMark(self.last_name, file.next_number, offset)
+
     def take_unsynced(self) -> Unsynced:
         """Return what was written and not synced yet; ``Unsynced.sync`` may run on a worker."""
         return self._open_files.take_unsynced()
@@ -215,6 +297,27 @@ class KeyIndex:
         """Close the files; what was not written is lost."""
         self._open_files.close()
 
+    def is_untouched(self) -> bool:
+        """Return whether the files are those made here, and nobody else has written to the last.
+
+        A Java broker that is started on a store in use removes index files and adds to the last
+        one, before it asks for the lock (DefaultMessageStore.load).
+        """
+        known = [file.path.rpartition("/")[2] for file in self._files]
+        return self._names() == known and (not known or self._files[-1].is_untouched())
+
+    def remove_all(self) -> None:
+        """Remove all files, whoever made them; the next start makes the index again.
+
+        Returns when the names are gone from the disk: after an orderly stop what is there is
+        trusted.
+        """
+        self._files.clear()
+        for name in self._names():
+            self._open_files.remove(f"{self._directory}/{name}")
+        if self._disk.exists(self._directory):
+            self._disk.sync_directory(self._directory)
+
     def clean(self, commit_log_start: int) -> list[str]:
         """Remove files whose records are all before an offset, never the last; return the paths."""
         removed = []
@@ -223,20 +326,16 @@ class KeyIndex:
             self._open_files.remove(removed[-1])
         return removed
 
-    def _hashes(self, entry: Dispatched) -> list[int]:
-        topic = entry.topic
-        hashes = []
-        # Spelled out what key_hash does, twice per message: a call less is worth it here.
-        if entry.unique_key is not None:
-            hashes.append(abs(java_hash(f"{topic}#{entry.unique_key}")) & _SIGN_CLEARED)
-        if entry.keys:
-            for key in entry.keys.split(" "):
-                if key:
-                    hashes.append(abs(java_hash(f"{topic}#{key}")) & _SIGN_CLEARED)  # noqa: PERF401
-        if self._tag_keys and entry.tags:
-            hash_of = _remembered_tags_hash if len(entry.tags) <= _REMEMBERED_LENGTH else _tags_hash
-            hashes.append(hash_of(topic, entry.tags))
-        return hashes
+    def _names(self) -> list[str]:
+        """Return the names of the index files there are, the oldest first."""
+        return [
+            name
+            for name in self._disk.list(self._directory)
+            # Java takes no notice of other names either.
+            if name.isascii()
+            and name.isdecimal()
+            and not self._disk.is_directory(f"{self._directory}/{name}")
+        ]
 
     def _file_with_room(self) -> GrowingIndexFile:
         files = self._files
@@ -256,13 +355,17 @@ class KeyIndex:
         Names that are equal, or go back with the clock, would lose a file or its order.
         """
         name = int(self._file_name())
-        if self._files:
-            name = max(name, int(self._files[-1].path.rpartition("/")[2]) + 1)
+        name = max(name, self.last_name + 1)
         return f"{name:0{_NAME_DIGITS}d}"
 
 
-def _tags_hash(topic: str, tags: str) -> int:
-    return key_hash(f"{topic}{KeyKind.TAGS.value}{tags}")
+@lru_cache(maxsize=_REMEMBERED_TOPICS)
+def _prefix(topic: str) -> bytes:
+    return f"{topic}{KeyKind.KEY.value}".encode()
+
+
+def _tags_hash(topic: str, tags: bytes) -> int:
+    return key_hash_utf8(f"{topic}{KeyKind.TAGS.value}".encode() + tags)
 
 
 # The tags of a topic are few and short, and come with every message.

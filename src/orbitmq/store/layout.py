@@ -6,13 +6,15 @@ Numbers are big-endian and signed, as everywhere in a store.
 import struct
 from typing import Final
 
-from orbitmq.message.tags import java_hash
+from orbitmq.message.tags import java_hash, java_hash_bits
 
 __all__ = [
     "ABORT",
+    "BATCH_CONSUME_QUEUE",
     "CHECKPOINT",
     "COMMIT_LOG",
     "CONSUME_QUEUE",
+    "CONSUME_QUEUE_EXT",
     "EXT_ADDRESS_LIMIT",
     "INDEX",
     "INDEX_ENTRY",
@@ -20,12 +22,16 @@ __all__ = [
     "INDEX_SLOT",
     "index_key",
     "key_hash",
+    "key_hash_utf8",
 ]
 
 # What a store directory holds.
 COMMIT_LOG: Final = "commitlog"
 CONSUME_QUEUE: Final = "consumequeue"
 INDEX: Final = "index"
+# What only Java writes: tags codes that fit no entry, and queues of topics that keep batches whole.
+CONSUME_QUEUE_EXT: Final = "consumequeue_ext"
+BATCH_CONSUME_QUEUE: Final = "batchconsumequeue"
 CHECKPOINT: Final = "checkpoint"
 ABORT: Final = "abort"  # there while a broker runs, and after a crash
 
@@ -55,6 +61,9 @@ INDEX_ENTRY: Final = struct.Struct(
 assert INDEX_ENTRY.size == 20
 
 
+_SIGN_CLEARED: Final = 0x7FFF_FFFF
+
+
 def index_key(topic: str, key: str) -> str:
     """Return the text that a key is indexed by.
 
@@ -70,5 +79,14 @@ def key_hash(text: str) -> int:
     >>> key_hash("orders#o-42"), key_hash("polygenelubricants")
     (1823211654, 0)
     """
-    unsigned = abs(java_hash(text))
-    return 0 if unsigned >> 31 else unsigned
+    return abs(java_hash(text)) & _SIGN_CLEARED
+
+
+def key_hash_utf8(raw: bytes) -> int:
+    """Return the same for a text in UTF-8.
+
+    >>> key_hash_utf8(b"orders#o-42")
+    1823211654
+    """
+    bits = java_hash_bits(raw)
+    return bits if bits <= _SIGN_CLEARED else -bits & _SIGN_CLEARED

@@ -9,10 +9,11 @@ moving its end, and leaves the bytes.
 from collections.abc import Callable, Iterator, Sequence
 
 from orbitmq.message.record import SIZE_AND_MAGIC
-from orbitmq.message.scan import Scan, StopReason
 from orbitmq.store.damage import Damage, OnDamage
 from orbitmq.store.log_rows import (
     Block,
+    Checked,
+    fault_at,
     is_blank,
     next_sound,
     sound_row,
@@ -50,7 +51,7 @@ class LogWalk:
         self._open = open_file
         self._claimed = claimed
         self._on_damage = on_damage
-        self._verify = verify
+        self._checked = Checked.BODY_AND_SEAL if verify else Checked.NONE
         self._last_stored_ms = 0
 
     def blocks(self, start: int, end: int) -> Iterator[Block]:
@@ -80,40 +81,39 @@ class LogWalk:
         while position < stop:
             if position - mapped_at > _MAP_BYTES:
                 buffer, mapped_at = self._mapped_again(file, buffer), position
-            rows, next_position = sound_rows(buffer, file.base, position, stop, _BLOCK_ROWS)
+            rows, position = sound_rows(
+                buffer, file.base, position, stop, _BLOCK_ROWS, self._checked
+            )
             if rows:
                 self._last_stored_ms = view_of(buffer, rows[-1]).store_timestamp_ms
-                wanted = self._wanted(Block(buffer, rows), file.base, start - file.base)
-                if wanted.rows:
-                    yield wanted
-            position = next_position
+                wanted = rows
+                if file.base + rows[0][0] < start:
+                    wanted = [row for row in rows if file.base + row[0] >= start]
+                if wanted:
+                    yield Block(buffer, wanted)
             if len(rows) < _BLOCK_ROWS and position < stop:
                 if is_blank(buffer, position):
                     return
-                position = self._behind_fault(number, buffer, position, start)
+                behind = self._behind_bad_checksum(buffer, file.base, position, start)
+                position = behind or self._behind_fault(number, buffer, position, start)
 
-    def _wanted(self, block: Block, base: int, start: int) -> Block:
-        """Return the block without what lies before the start, or fails its checksum."""
-        buffer, rows = block
-        if rows[0][0] < start:
-            rows = [row for row in rows if row[0] >= start]
-        if not self._verify:
-            return Block(buffer, rows)
-        whole = []
-        for row in rows:
-            if view_of(buffer, row).is_whole():
-                whole.append(row)
-            else:
-                reason = "a record that a checksum shows to be damaged"
-                self._report(base + row[0], reason, row[1] - row[0])
-        return Block(buffer, whole)
+    def _behind_bad_checksum(
+        self, buffer: memoryview, base: int, position: int, start: int
+    ) -> int | None:
+        """Report a record whose lengths are right and checksums not; return its end, if it is."""
+        row = sound_row(buffer, base, position)
+        if row is None or sound_row(buffer, base, position, self._checked):
+            return None
+        if base + position >= start:
+            self._report(base + position, fault_at(buffer, position), row[1] - position)
+        return row[1]
 
     def _behind_fault(self, number: int, buffer: memoryview, position: int, start: int) -> int:
         """Report what is wrong at ``position``; return where to go on, the end if nowhere."""
         base, end = self._files[number].base, len(buffer)
         # In this order: a live writer ends this segment before it begins the next.
         last = not self._goes_on_behind(number)
-        reason = _fault(buffer, position)
+        reason = fault_at(buffer, position)
         written = self._written_end(self._files[number], buffer, position)
         found = next_sound(buffer, base, position + 1, written)
         if sound_row(buffer, base, position) or is_blank(buffer, position):
@@ -172,15 +172,3 @@ class LogWalk:
 
     def _report(self, position: int, reason: str, skipped: int, harmless: bool = False) -> None:
         self._on_damage(Damage(position, reason, skipped, harmless=harmless))
-
-
-def _fault(buffer: memoryview, position: int) -> str:
-    """Return in words why no sound record begins at ``position``."""
-    scan = Scan(buffer, position, verify=True)
-    for view in scan:
-        return f"a record that says it lies at byte {view.commit_log_offset} of the log"
-    stop = scan.stop
-    if stop.reason is StopReason.END:
-        return "the end of the file"
-    text: str = stop.reason.value
-    return text.format(stop.detail)

@@ -9,12 +9,13 @@ import logging
 
 from orbitmq.store.disk import Disk
 from orbitmq.store.open_files import Unsynced
-from orbitmq.store.segment_chain import NAME_DIGITS, path_join
+from orbitmq.store.segment_chain import NAME_DIGITS, Segment, path_join
 
-__all__ = ["mend_queues", "mend_stream"]
+__all__ = ["mend_queues", "mend_stream", "write_again"]
 
 log = logging.getLogger("orbitmq.store")
 
+_WRITTEN_AT_ONCE = 1024 * 1024
 _HEAD_BYTES = 8  # a record begins with its size and magic, and neither is 0
 
 
@@ -86,3 +87,22 @@ def _sync_stream(disk: Disk, directory: str) -> None:
     names = [path_join(directory, name) for name in disk.list(directory)]
     files = tuple(path for path in names if not disk.is_directory(path))
     Unsynced(files, (directory,)).sync(disk)
+
+
+def write_again(segment: Segment, begin: int, end: int) -> None:
+    """Write what a file of the log holds between two offsets over itself.
+
+    After a failed sync the system counts pages as clean that are in memory only: they are read as
+    if nothing had happened, and no later sync writes them. Once written again they are dirty again.
+
+    Raises:
+        DiskFailed: they can't be written.
+
+    """
+    begin, end = max(begin, segment.base), min(end, segment.end)
+    for offset in range(begin, end, _WRITTEN_AT_ONCE):
+        at = offset - segment.base
+        part = segment.view[at : min(at + _WRITTEN_AT_ONCE, end - segment.base)]
+        # A copy: a page that is written from a map of itself may have to be read in while it is
+        # locked for the write.
+        segment.file.write([bytes(part)], at)

@@ -12,15 +12,21 @@ and lets the clock in by ``tick``. Workers only sync; they reach the owner throu
 
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 
 from orbitmq.clock import Clock, SystemClock, local_stamp
-from orbitmq.errors import StoreDamaged, StoreError
-from orbitmq.message.names import is_lmq
-from orbitmq.message.record_view import RecordView
-from orbitmq.store.checkpoint import AbortMarker, Checkpoint, CheckpointValues, StoreLock
-from orbitmq.store.commit_log import Appended, CommitLog
+from orbitmq.errors import StoreError
+from orbitmq.message.record_view import Filed, RecordView
+from orbitmq.store.checkpoint import (
+    AbortMarker,
+    Checkpoint,
+    CheckpointValues,
+    IndexMark,
+    StoreLock,
+)
+from orbitmq.store.claims import Claims, Synced
+from orbitmq.store.commit_log import CommitLog
 from orbitmq.store.consume_queue import Boundary
 from orbitmq.store.consume_queues import ConsumeQueues
 from orbitmq.store.damage import Damage
@@ -28,13 +34,17 @@ from orbitmq.store.disk import Disk, RealDisk
 from orbitmq.store.dispatch import Dispatched, Dispatcher
 from orbitmq.store.flush import Flusher, Post
 from orbitmq.store.key_index import KeyIndex
+from orbitmq.store.lookup import Lookup
+from orbitmq.store.memory import memory_bytes
 from orbitmq.store.mending import mend_queues, mend_stream
 from orbitmq.store.open_files import Unsynced
+from orbitmq.store.progress import LoggedProgress, Progress
 from orbitmq.store.put import Incoming, PutResult, PutStatus
 from orbitmq.store.queue_entry import ENTRY_SIZE
+from orbitmq.store.removal import Removal
 from orbitmq.store.restart import Restart
-from orbitmq.store.retention import AgedFile, Retention
 from orbitmq.store.segment_chain import SegmentChain, path_join
+from orbitmq.store.selection import Selector
 from orbitmq.store.settings import FlushMode, StoreSettings, delay_levels
 from orbitmq.threads import Future, ThreadWorkers, Workers
 
@@ -44,7 +54,10 @@ log = logging.getLogger("orbitmq.store")
 
 _CHECKPOINT_MS = 1_000
 _CLEAN_MS = 10_000
-_HOUR = slice(8, 10)  # in yyyyMMddHHmmssSSS
+_BUFFERED_ENTRIES = 65_536
+"""Entries of queues that may wait in memory for a tick, that is 1.3 MB."""
+_QUEUES_PER_TICK = 1024
+"""Queues that one tick writes: of thousands the rest waits, rather than the messages."""
 
 
 class MessageStore:
@@ -57,6 +70,8 @@ class MessageStore:
             inside the worker's thread, which only a test that has no threads can use.
         pid: written into the abort file, for people.
         disk, clock, workers: what it stands on.
+        memory_limit: the memory that the process may use, in bytes; asked of the system if it is
+            left out.
 
     ``open`` it before use, ``close`` it in the end.
 
@@ -72,16 +87,20 @@ class MessageStore:
         disk: Disk | None = None,
         clock: Clock | None = None,
         workers: Workers | None = None,
+        memory_limit: int | None = None,
     ) -> None:
         self.directory = directory
         self.settings = settings or StoreSettings()
         self._pid = pid
         self._disk = disk or RealDisk()
         self._clock = clock or SystemClock()
-        # Two: the queues' files may be many, and the log's must not wait for them.
-        self._workers = workers or ThreadWorkers(2, name="store flush")
+        # One for each kind of work, of which one at a time is under way: the syncs of the log must
+        # not wait for those of the queues, whose files may be many, nor for the log's next file.
+        self._workers = workers or ThreadWorkers(4, name="store")
         self._post = post
-        self._chain = SegmentChain(self._disk, self._path("commitlog"), self.settings.segment_bytes)
+        self._chain = SegmentChain(
+            self._disk, self._path("commitlog"), self.settings.segment_bytes, self._workers
+        )
         self.queues = ConsumeQueues(
             self._disk,
             self._path("consumequeue"),
@@ -98,7 +117,7 @@ class MessageStore:
         self._flusher = Flusher(self._chain, self.settings, self._workers, post)
         self._flusher.on_flushed = self._dispatch_flushed
         self._dispatcher = Dispatcher(delay_levels(self.settings.message_delay_level))
-        self._undispatched: deque[Appended] = deque()
+        self._undispatched: deque[Filed] = deque()
         self._lock: StoreLock | None = None
         self._is_open = False
         self._abort = AbortMarker(self._disk, self._path("abort"))
@@ -108,27 +127,34 @@ class MessageStore:
         self._syncing_queues = False
         self._writing_checkpoint = False
         self._cleaned_at_ms = 0
-        self._disk_full = False
         self._dispatch_failure: StoreError | None = None
-        self._retention = Retention(self.settings)
+        memory = memory_bytes(self._disk) if memory_limit is None else memory_limit
+        self.lookup = Lookup(
+            self.log, self.queues, self.index, Selector(self.log, self.settings, memory)
+        )
+        """Answers what only asks: pulls, queries, offsets and times."""
+        self._removal = Removal(
+            self._disk, directory, self.settings, self._chain, self.log, self.queues, self.index
+        )
         # Up to where the log had grown when the last record of a turn was stored, oldest first.
         self._store_times: deque[tuple[int, int]] = deque()
-        self._flushed_store_ms = 0
         self._dispatched_store_ms = 0
-        self._queues_store_ms = 0
-        self._index_store_ms = 0
+        self._claims = Claims(CheckpointValues(), 0, IndexMark())
         self.damages: list[Damage] = []
         """Places that the last recovery could not read."""
-        self.on_arrival: Callable[[Dispatched], None] = lambda _entry: None
-        """Called by the owner for each message that consumers can see from now on."""
+        self.on_arrival: Callable[[list[Dispatched]], None] = lambda _entries: None
+        """Called by the owner, once a turn, with the messages that consumers see from now on."""
 
     def __repr__(self) -> str:
         return f"<MessageStore {self.directory} {self.log.first_offset}..{self.log.end}>"
 
     # Life
 
-    def open(self, progress: Callable[[int, int], None] = lambda _done, _total: None) -> None:
+    def open(self, progress: Progress = lambda _done, _total: None) -> None:
         """Take the directory over: lock it, recover it, and begin to write.
+
+        A recovery that takes long logs how far it has come; ``progress`` is told more often, in
+        bytes of the log.
 
         Raises:
             StoreLocked: another process uses it.
@@ -145,8 +171,12 @@ class MessageStore:
             self._chain.load()
             self.queues.load()
             if self.settings.index_enabled:
-                checkpoint_ms = self._checkpoint.values.index_ms
-                self.index.load(clean_stop=not crashed, checkpoint_ms=checkpoint_ms)
+                known = self._checkpoint.values
+                self.index.load(
+                    clean_stop=not crashed,
+                    checkpoint_ms=known.index_ms,
+                    mark=known.own and known.own.index_mark,
+                )
             self._abort.create(str(self._pid))
             self._recover(crashed, progress)
         except BaseException:
@@ -175,13 +205,17 @@ class MessageStore:
         self._flusher.flush_all(self.log.end)
         self.queues.write()
         self.queues.sync()
+        self._drop_spoiled_index()
+        is_whole = not self._undispatched and self.failure is None
+        if is_whole:
+            self.index.reach(self.log.end - 1)
         self.index.sync()
-        if self._undispatched or self.failure is not None:
+        if not is_whole:
             return
-        self._queues_store_ms = self._dispatched_store_ms
+        self._claims.add(Synced(self._dispatched_store_ms))
         if self._checkpoint is not None:
             self._checkpoint.write(self._checkpoint_values())
-        self._remove_unused_segments()
+        self._chain.remove_unused(self.log.end)
         self._abort.remove()
 
     def _release(self) -> None:
@@ -207,10 +241,11 @@ class MessageStore:
             return [refusal for _ in messages]
         results, appended = self.log.append(messages, self._clock.now_ms())
         if appended:
-            self._undispatched.extend(appended)
             self._store_times.append((self.log.end, self.log.last_store_ms))
-        if self.settings.flush_mode is FlushMode.ASYNC:
-            self._dispatch(self.log.end)
+            if self.settings.flush_mode is FlushMode.ASYNC:
+                self._dispatch(appended)
+            else:
+                self._undispatched.extend(appended)
         return results
 
     def when_durable(self, end: int, told: Callable[[bool], None]) -> None:
@@ -229,6 +264,7 @@ class MessageStore:
         """Do what is due by the clock; call it every hundred milliseconds or so."""
         now_ms = self._clock.monotonic_ms()  # the time of day may go back, and nothing be flushed
         self._flusher.tick(self.log.end, now_ms)
+        self._write_queues(_QUEUES_PER_TICK)
         if now_ms - self._queues_synced_at_ms >= self.settings.queue_flush_thorough_interval_ms:
             self._queues_synced_at_ms = now_ms
             self._sync_queues()
@@ -248,30 +284,59 @@ class MessageStore:
             asked: whether an operator wants it done now, whatever the hour.
 
         """
-        used = self._disk.usage(self.directory).ratio
-        if self._retention.is_full(used) is not self._disk_full:
-            self._disk_full = not self._disk_full
-            goes = "stops" if self._disk_full else "goes on"
-            log.warning("the disk is %.0f %% full: writing %s", used * 100, goes)
         now_ms = self._clock.now_ms()
-        files = [
-            AgedFile(segment.base, self._disk.modified_ms(segment.file.path))
-            for segment in self._chain.segments
-            if segment.end <= self._flusher.flushed or segment is self._chain.last
-        ]
-        hour = local_stamp(now_ms)[_HOUR]
-        count = self._retention.expired(files, now_ms=now_ms, hour=hour, used=used, asked=asked)
-        removed = [self._chain.remove_first().base for _ in range(count)]
-        if removed:
-            log.info("%d files of the log were removed, up to %d", count, self.log.first_offset)
-            self.queues.clean(self.log.first_offset)
-            self.index.clean(self.log.first_offset)
-        return removed
+        return self._removal.clean(flushed=self._flusher.flushed, now_ms=now_ms, asked=asked)
+
+    def delete_topic(self, topic: str) -> None:
+        """Remove the queues of a topic; if it is used again, its offsets begin at 0.
+
+        What waits for the disk is flushed first, here and now: a message of the topic that became
+        visible later would bring a queue back, with the old offsets.
+
+        Raises:
+            StoreError: the disk failed.
+
+        """
+        self._dispatch_all()
+        self._removal.delete_topic(topic)
+
+    def delete_unused_topics(self, kept: Collection[str]) -> list[str]:
+        """Delete all topics but ``kept``, system topics and light queues; return their names.
+
+        Raises:
+            StoreError: the disk failed.
+
+        """
+        self._dispatch_all()
+        return self._removal.delete_unused_topics(kept)
+
+    def delete_expired_queues(self) -> list[tuple[str, int]]:
+        """Delete the queues whose records are all gone; return their topics and ids.
+
+        Their offsets begin at 0 again, as in Java (``ConsumeQueueStore.cleanExpired``).
+
+        Raises:
+            StoreError: the disk failed.
+
+        """
+        self._dispatch_all()
+        return self._removal.delete_expired_queues()
 
     @property
     def flushed(self) -> int:
         """Everything before this offset of the log is on the disk."""
         return self._flusher.flushed
+
+    @property
+    def undispatched_bytes(self) -> int:
+        """How many bytes of the log consumers can't see yet: they wait for the disk."""
+        waiting = self._undispatched
+        return self.log.end - waiting[0].commit_log_offset if waiting else 0
+
+    @property
+    def disk_used_ratio(self) -> float:
+        """How much of the disk is used, from 0 to 1."""
+        return self._disk.usage(self.directory).ratio
 
     @property
     def failure(self) -> StoreError | None:
@@ -288,10 +353,7 @@ class MessageStore:
         self, topic: str, queue_id: int, timestamp_ms: int, boundary: Boundary = Boundary.LOWER
     ) -> int:
         """Return the queue offset that a moment stands for; 0 for a queue that is not there."""
-        queue = self.queues.queue(topic, queue_id)
-        if queue is None:
-            return 0
-        return queue.offset_by_time(timestamp_ms, boundary, self._store_time_of)
+        return self.lookup.offset_by_time(topic, queue_id, timestamp_ms, boundary)
 
     # Inside
 
@@ -303,7 +365,7 @@ class MessageStore:
             return f"the disk failed: {failure}"
         if self._dispatch_failure is not None:
             return f"queues or index can't be written: {self._dispatch_failure}"
-        return "the disk is full" if self._disk_full else ""
+        return "the disk is full" if self._removal.is_disk_full else ""
 
     def _path(self, name: str) -> str:
         return path_join(self.directory, name)
@@ -312,48 +374,44 @@ class MessageStore:
         queue = self.queues.queue(topic, queue_id)
         return 0 if queue is None else queue.max_offset
 
-    def _store_time_of(self, commit_log_offset: int, _size: int) -> int | None:
-        found = self.record(commit_log_offset)
-        return None if found is None else found.store_timestamp_ms
-
     def _dispatch_flushed(self, end: int) -> None:
         while self._store_times and self._store_times[0][0] <= end:
-            self._flushed_store_ms = self._store_times.popleft()[1]
-        if self.settings.flush_mode is FlushMode.SYNC:
-            self._dispatch(end)
+            self._claims.log_ms = self._store_times.popleft()[1]
+        flushed = []
+        while self._undispatched and self._undispatched[0].commit_log_offset < end:
+            flushed.append(self._undispatched.popleft())
+        if flushed:
+            self._dispatch(flushed)
 
-    def _dispatch(self, end: int) -> None:
-        """Bring queues and index up to an offset of the log, and tell who listens."""
+    def _dispatch(self, records: Sequence[Filed]) -> None:
+        """Give records to the index and to their queues, and tell who listens."""
         arrived: list[Dispatched] = []
-        waiting, entries_of = self._undispatched, self._dispatcher.entries_of
-        index_put = self.index.put if self.settings.index_enabled else None
         try:
-            while waiting and waiting[0].filed.commit_log_offset < end:
-                for entry in entries_of(waiting[0].filed, waiting[0].size):
-                    if index_put is not None:
-                        index_put(entry)
-                    if entry.in_queue and self._enqueue(entry):
-                        arrived.append(entry)
-                waiting.popleft()
-            self.queues.write()
+            entries = self._dispatcher.entries_of(records)
+            if self.settings.index_enabled:
+                self.index.put_all(entries)
+            arrived = self.queues.append_all(entries)
+            # Most wait for a tick, by which time a queue has several to be written at once.
+            if self.queues.buffered > _BUFFERED_ENTRIES:
+                self.queues.write(len(entries))
         except StoreError as error:
-            # The log has the records; the next start brings queues and index up to it.
-            log.critical("dispatch failed, and the store takes no more writes: %s", error)
-            self._dispatch_failure = error
+            self._fail_to_dispatch(error)
         if arrived:
             self._dispatched_store_ms = arrived[-1].store_timestamp_ms
-        for entry in arrived:
-            self.on_arrival(entry)
+            self.on_arrival(arrived)
 
-    def _enqueue(self, entry: Dispatched) -> bool:
+    def _write_queues(self, most: int | None = None) -> None:
+        """Write what queues have buffered, or what so many of them have; readers see it here."""
         try:
-            return self.queues.append(entry)
-        except StoreDamaged as error:
-            if not is_lmq(entry.topic):
-                raise
-            # Its offset stands in a property of the message: no reason to stop for everybody.
-            log.error("an entry of a light queue is left out: %s", error)
-            return False
+            if self.failure is None:
+                self.queues.write(most)
+        except StoreError as error:
+            self._fail_to_dispatch(error)
+
+    def _fail_to_dispatch(self, error: StoreError) -> None:
+        # The log has the records; the next start brings queues and index up to it.
+        log.critical("dispatch failed, and the store takes no more writes: %s", error)
+        self._dispatch_failure = error
 
     def _mend(self) -> None:
         settings = self.settings
@@ -362,37 +420,59 @@ class MessageStore:
         queue_bytes = settings.queue_file_entries * ENTRY_SIZE
         mend_queues(self._disk, self._path("consumequeue"), queue_bytes)
 
-    def _recover(self, crashed: bool, progress: Callable[[int, int], None]) -> None:
+    def _recover(self, crashed: bool, progress: Progress) -> None:
         assert self._checkpoint is not None
         known = self._checkpoint.values
+        mark = IndexMark() if known.own is None else known.own.index_mark
+        if mark.name != self.index.last_name:  # asked before a file is made that has its name
+            mark = IndexMark()
         restart = Restart(
             self._chain, self.log, self.queues, self.index, self._dispatcher, self.settings
         )
-        restart.run(crashed=crashed, limit_ms=known.recovery_limit_ms, progress=progress)
+        if crashed:
+            log.warning("%s was not stopped in order: the log is read again", self.directory)
+        logged = LoggedProgress("recovery of the log", self._clock, progress)
+        restart.run(known if crashed else None, logged)
         self.damages = restart.damages
         now_ms = self._clock.monotonic_ms()
         self._flusher.start_at(self.log.end, now_ms)
-        self._flushed_store_ms = self._dispatched_store_ms = self.log.last_store_ms
-        self._queues_store_ms = self.log.last_store_ms
-        self._index_store_ms = known.index_ms
+        self._dispatched_store_ms = self.log.last_store_ms
+        self._claims = Claims(known, self.log.last_store_ms, mark)
         self._queues_synced_at_ms = now_ms
+        if crashed:  # so that another crash, soon, does not make it all be read again
+            self._checkpoint.write(self._checkpoint_values())
 
     def _sync_queues(self) -> None:
         """Have a worker sync the queues; only then does the checkpoint speak for them."""
+        self._write_queues()
         if self._syncing_queues or self.failure is not None:
             return
         self._syncing_queues = True
-        covered_ms = self._dispatched_store_ms
+        mark = self._index_mark()
         unsynced = (self.queues.take_unsynced(), self.index.take_unsynced())
-        filled_ms = self.index.filled_timestamp_ms
+        synced = Synced(
+            self._dispatched_store_ms,
+            self.index.filled_timestamp_ms,
+            self.index.filled_end_offset,
+            mark,
+        )
         work = self._workers.submit(_sync_all, unsynced, self._disk)
-        self._when_done(work, lambda error: self._queues_synced(covered_ms, filled_ms, error))
+        self._when_done(work, lambda error: self._queues_synced(synced, error))
 
-    def _queues_synced(self, covered_ms: int, filled_ms: int, error: BaseException | None) -> None:
+    def _index_mark(self) -> IndexMark | None:
+        """Write what the index has in memory; return how far it reaches, None if it is unknown."""
+        waiting = self._undispatched
+        dispatched_end = waiting[0].commit_log_offset if waiting else self.log.end
+        try:
+            return self.index.write_mark(dispatched_end)
+        except StoreError as error:
+            log.error("the index could not be written, and is tried again: %s", error)
+            return None
+
+    def _queues_synced(self, synced: Synced, error: BaseException | None) -> None:
         self._syncing_queues = False
         if error is None:
-            self._queues_store_ms = max(self._queues_store_ms, covered_ms)
-            self._index_store_ms = max(self._index_store_ms, filled_ms)
+            self._claims.add(synced)
         elif isinstance(error, StoreError):
             # A second sync would succeed without the pages that were lost, and the checkpoint lie.
             log.critical("queues can't be synced, and the store takes no more writes: %s", error)
@@ -405,6 +485,26 @@ class MessageStore:
         work.add_done_callback(
             lambda done: self._post(lambda: None if done.cancelled() else told(done.exception()))
         )
+
+    def _dispatch_all(self) -> None:
+        """Have nothing wait for the disk before it is dispatched; a sync here and now if need be.
+
+        Raises:
+            StoreError: the disk failed.
+
+        """
+        if self._undispatched:
+            self._flusher.flush_all(self.log.end)
+
+    def _drop_spoiled_index(self) -> None:
+        if self.settings.index_enabled and not self.index.is_untouched():
+            log.error(
+                "%s was changed by another process, and is removed; the next start makes it again "
+                "from the log. Was a second broker started on this directory?",
+                self._path("index"),
+            )
+            self.index.remove_all()
+            self._claims.drop_index()
 
     def _clean_by_the_clock(self) -> None:
         try:
@@ -431,25 +531,11 @@ class MessageStore:
     def _checkpoint_values(self) -> CheckpointValues:
         """Return what is known to be on the disk."""
         assert self._checkpoint is not None
-        values = self._checkpoint.values
-        # An index that knows records which the log may lose would keep their places for ever.
-        index_ms = self._index_store_ms
-        if index_ms > self._flushed_store_ms:
-            index_ms = values.index_ms
-        # Java removes the younger index files after a crash, and reads the log again only from the
-        # other two times on: a later one would cost it the keys in between.
-        queues_ms = self._queues_store_ms
-        if self.settings.index_enabled:
-            queues_ms = min(queues_ms, index_ms)
-        return values._replace(
-            log_ms=self._flushed_store_ms, queues_ms=queues_ms, index_ms=index_ms
+        return self._claims.values(
+            self._checkpoint.values,
+            flushed=self._flusher.flushed,
+            with_index=self.settings.index_enabled,
         )
-
-    def _remove_unused_segments(self) -> None:
-        while (last := self._chain.last) and last.base >= self.log.end:
-            if len(self._chain.segments) == 1:
-                break  # it keeps the place of the log
-            self._chain.remove_last()
 
 
 def _sync_all(unsynced: Sequence[Unsynced], disk: Disk) -> None:

@@ -33,7 +33,7 @@ class Unsynced(msgspec.Struct, frozen=True):
         """Return when all of it is on the disk. Any thread may call this.
 
         Each file gets a descriptor of its own for this, so that the owner may close and remove
-        files meanwhile. One that is gone needs no sync.
+        files meanwhile. A file or directory that is gone needs no sync.
 
         Raises:
             DiskFailed: a file or directory could not be synced. What is on the disk is unknown
@@ -52,8 +52,11 @@ class Unsynced(msgspec.Struct, frozen=True):
             finally:
                 file.close()
         for path in self.directories:
-            if disk.exists(path):
+            try:
                 disk.sync_directory(path)
+            except DiskFailed as error:
+                if error.errno != errno.ENOENT:
+                    raise
 
 
 class OpenFiles:

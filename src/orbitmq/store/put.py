@@ -4,9 +4,9 @@ import enum
 
 import msgspec
 
-from orbitmq.message.buffer import Buffer
 from orbitmq.message.host import Host
 from orbitmq.message.ids import offset_id
+from orbitmq.message.record import Storable
 
 __all__ = ["Incoming", "PutResult", "PutStatus"]
 
@@ -34,20 +34,10 @@ class PutStatus(enum.Enum):
         return self in (PutStatus.PUT_OK, PutStatus.FLUSH_DISK_TIMEOUT)
 
 
-class Incoming(msgspec.Struct, kw_only=True, gc=False):
+class Incoming(Storable, frozen=True, kw_only=True, gc=False):
     """A message on its way into the store; for a batch, the body holds its messages."""
 
     topic: str
-    queue_id: int
-    body: Buffer
-    properties: bytes
-    flag: int = 0
-    sys_flag: int = 0
-    born_timestamp_ms: int
-    born_host: Host
-    store_host: Host
-    reconsume_times: int = 0
-    prepared_transaction_offset: int = 0
     is_batch: bool = False
     wait: bool = True
     """Whether the sender wants to wait for the disk, if the store does."""

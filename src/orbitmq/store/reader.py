@@ -10,17 +10,17 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Final
 
 from orbitmq.errors import StoreError
-from orbitmq.message import properties
 from orbitmq.message.record_view import RecordView
 from orbitmq.store import columns as column_builder
 from orbitmq.store.columns import ColumnBatch
 from orbitmq.store.damage import Damage, OnDamage, raise_damage
 from orbitmq.store.disk import Disk, RealDisk
-from orbitmq.store.index_reader import index_files
+from orbitmq.store.index_reader import index_files, index_names
 from orbitmq.store.layout import ABORT, CHECKPOINT, COMMIT_LOG, CONSUME_QUEUE, index_key
 from orbitmq.store.log_rows import Block, Row, sound_row, view_of
 from orbitmq.store.log_walk import LogWalk
 from orbitmq.store.queue_reader import QueueName, QueueReader, QueueRecord
+from orbitmq.store.record_keys import has_key
 from orbitmq.store.segment_chain import path_join
 from orbitmq.store.stream_files import StreamFile, StreamMaps, map_file
 
@@ -80,7 +80,16 @@ class StoreReader:
     @property
     def has_abort_file(self) -> bool:
         """Whether a broker has the store open, or ended without closing it."""
-        return self.disk.exists(self._path(ABORT))
+        return self.has(ABORT)
+
+    def has(self, part: str) -> bool:
+        """Return whether the store has a file or directory of that name."""
+        return self.disk.exists(self._path(part))
+
+    @property
+    def has_index(self) -> bool:
+        """Whether there are files of a key index."""
+        return bool(index_names(self.disk, self.directory))
 
     # The log.
 
@@ -235,26 +244,32 @@ class StoreReader:
     ) -> list[RecordView]:
         """Return the records of a topic with a key or a unique key, in the order of the log.
 
-        Only what is in the key index is found: brokers may run without one, and after a crash its
-        last file is missing until a broker has started again.
+        Without an index, which brokers may be told to do without, the log is read: all of the time
+        asked for. With one, only what is in it is found; after a crash its last file is missing
+        until a broker has started again.
 
         Raises:
+            StoreDamaged: there is no index, and a place of the log can't be read.
             DiskFailed: a file can't be opened.
 
         """
-        text = index_key(topic, key)
-        offsets = {
-            offset
-            for file in index_files(self.disk, self.directory)
-            if file.covers(begin_ms, end_ms)
-            for offset in file.find(text)
-        }
-        views = (self.message(offset) for offset in sorted(offsets))
+        views: Iterable[RecordView | None]
+        if self.has_index:
+            text = index_key(topic, key)
+            offsets = {
+                offset
+                for file in index_files(self.disk, self.directory)
+                if file.covers(begin_ms, end_ms)
+                for offset in file.find(text)
+            }
+            views = (self.message(offset) for offset in sorted(offsets))
+        else:
+            views = self.by_time(begin_ms, end_ms)
         return [
             view
             for view in views
             if view is not None
-            and _has_key(view, topic.encode(), key.encode())
+            and has_key(view, topic, key)
             and begin_ms <= view.store_timestamp_ms < end_ms
         ]
 
@@ -304,14 +319,3 @@ def _parts(block: Block) -> Iterator[Block]:
         size += row[1] - row[0]
     if rows:
         yield Block(block.buffer, rows)
-
-
-def _has_key(view: RecordView, topic: bytes, key: bytes) -> bool:
-    if view.topic != topic:
-        return False
-    text = view.properties
-    keys = properties.get(text, properties.KEYS.encode()) or b""
-    return (
-        key in keys.split(properties.KEY_SEPARATOR.encode())
-        or properties.get(text, properties.UNIQUE_KEY.encode()) == key
-    )

@@ -1,46 +1,68 @@
-"""Finding the end of the log after a stop or a crash, and what its indexes lack.
+"""Finding the end of the log after a stop or a crash.
 
-The write position is stored nowhere: the end is where the records end. After an orderly stop
-everything was on the disk, so a record that can't be read is damage: it is reported, stepped over,
-and nothing behind it is given up. After a crash the first record that can't be read is where the
-disk had got to: the log is cut there, and what lies behind is zeroed, so that no later crash can
-take it for records again.
+The write position is stored nowhere: the end is where the records end. What a record that can't be
+read means depends on whether it is known to have been on the disk::
 
-Java's rules (``CommitLog.recoverNormally`` and ``recoverAbnormally``), without four of their holes:
+    log   ──────────────────────────────┬───────────────────┬─────────────
+           known to be on the disk      │ written later     │ unwritten
+           ✗ is damage: reported,       │ ✗ is the end: all behind it
+             stepped over, all behind   │   is zeroed, and never
+             it is kept                 │   taken for records again
+
+After an orderly stop all of the log is known to be on the disk, after a crash what the checkpoint
+vouches for.
+
+Java's rules (``CommitLog.recoverNormally`` and ``recoverAbnormally``), without five of their holes:
 the record that begins exactly at the last dispatched end is dispatched too; the look-back is not
-limited to ten files; missing index files are rebuilt even if the queues are whole; and a damaged
-record behind an orderly stop cuts nothing off.
+limited to ten files; missing index files are rebuilt even if the queues are whole; a damaged record
+behind an orderly stop cuts nothing off; nor does one behind a crash that was on the disk before.
 """
 
 import logging
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from typing import Final
 
-from orbitmq.errors import CorruptRecord
-from orbitmq.message.record import BLANK_SIZE, LEAST_SIZE, MAGICS, SIZE_AND_MAGIC
-from orbitmq.message.record_view import RecordView
-from orbitmq.message.scan import Scan, Stop, StopReason
+from orbitmq.message.record import SIZE_AND_MAGIC
 from orbitmq.store.damage import Damage
+from orbitmq.store.log_rows import (
+    Block,
+    Checked,
+    fault_at,
+    is_blank,
+    magics,
+    sound_row,
+    sound_rows,
+    view_of,
+)
+from orbitmq.store.progress import Progress
 from orbitmq.store.segment_chain import Segment, SegmentChain
 
-__all__ = ["RecoveryWalk", "first_store_ms", "zero_behind"]
+__all__ = ["ALL_VOUCHED", "RecoveryWalk", "first_store_ms", "zero_behind"]
 
 log = logging.getLogger("orbitmq.store")
 
+ALL_VOUCHED: Final = (1 << 63) - 1
+"""The time of a checkpoint that vouches for everything: the store was stopped in order."""
+
+_BLOCK_ROWS: Final = 4096
 _ZEROS: Final = bytes(1024 * 1024)
-_MAGIC_AT: Final = 4
 
 
 class RecoveryWalk:
-    """The records of a chain of segments from one of them on; ``end`` is known afterwards.
+    """The records of a chain of segments from one of them on, block by block, checksums compared.
 
     Args:
         chain: the files.
         first: the index of the segment to begin with.
-        cut: whether the first unreadable record is the end of the log (after a crash), or a
-            damaged place to step over.
-        crc_property: whether the store seals its records, so that the seal counts.
-        progress: told how far the walk has come.
+        vouched_ms: the store time up to which all records are known to be on the disk.
+        checked: which checksums count; the seal only in a store that seals its records itself.
+        progress: told how far the walk has come, in bytes of all.
+
+    Attributes, right once the walk is over:
+        end: where the log ends.
+        last_store_ms: when its last record was stored.
+        unvouched: where the records begin that may not be on the disk; None if all are.
+        damages: the places that were stepped over.
 
     """
 
@@ -49,126 +71,100 @@ class RecoveryWalk:
         chain: SegmentChain,
         first: int,
         *,
-        cut: bool,
-        crc_property: bool,
-        progress: Callable[[int, int], None] = lambda _done, _total: None,
+        vouched_ms: int,
+        checked: Checked = Checked.BODY,
+        progress: Progress = lambda _done, _total: None,
     ) -> None:
         self._chain = chain
         self._first = first
-        self._cut = cut
-        self._crc_property = crc_property
+        self._vouched_ms = vouched_ms
+        self._checked = checked
         self._progress = progress
-        self.end = chain.segments[first].base if chain.segments else chain.next_base()
-        self.damages: list[Damage] = []
+        self._begin = chain.segments[first].base if chain.segments else chain.next_base()
+        self._total = chain.next_base() - self._begin
+        self.end = self._begin
         self.last_store_ms = 0
+        self.unvouched: int | None = None
+        self.damages: list[Damage] = []
 
-    def __iter__(self) -> Iterator[RecordView]:
-        segments = self._chain.segments[self._first :]
-        total = sum(segment.size for segment in segments)
-        for number, segment in enumerate(segments):
-            goes_on = yield from self._walk(segment)
-            self._progress((number + 1) * segment.size, total)
+    def __iter__(self) -> Iterator[Block]:
+        for segment in self._chain.segments[self._first :]:
+            goes_on = yield from self._blocks(segment)
             if not goes_on:
-                return
+                break
+        self._progress(self._total, self._total)
 
-    def _walk(self, segment: Segment) -> Generator[RecordView, None, bool]:
+    def _blocks(self, segment: Segment) -> Generator[Block, None, bool]:
         """Yield the records of one segment; return whether the log goes on in the next one."""
-        at = 0
+        buffer, position = segment.view, 0
         while True:
-            records = Scan(segment.view, at, verify=True, crc_property=self._crc_property)
-            misplaced = False
-            for view in records:
-                if view.commit_log_offset != segment.base + view.start:
-                    misplaced = True
-                    at = view.start
-                    break
-                self.end = segment.base + view.start + view.size
-                self.last_store_ms = view.store_timestamp_ms
-                yield view
-            stop = Stop(StopReason.BAD_SIZE, at, 0) if misplaced else records.stop
-            if stop.reason is StopReason.BLANK and stop.position + stop.detail == segment.size:
+            rows, position = sound_rows(
+                buffer, segment.base, position, segment.size, _BLOCK_ROWS, self._checked
+            )
+            if rows:
+                self.end = segment.base + position
+                self.last_store_ms = view_of(buffer, rows[-1]).store_timestamp_ms
+                if self.unvouched is None and self.last_store_ms > self._vouched_ms:
+                    self.unvouched = segment.base + rows[0][0]
+                yield Block(buffer, rows)
+                self._progress(self.end - self._begin, self._total)
+            if len(rows) == _BLOCK_ROWS:
+                continue
+            if is_blank(buffer, position):
                 self.end = segment.end
                 return True
-            resumed = self._resume(segment, stop)
+            resumed = self._resumed(segment, position)
             if resumed is None:
-                return self._goes_on_behind(segment, stop)
-            at = resumed
+                return self._goes_on_behind(segment, position)
+            position = resumed
 
-    def _resume(self, segment: Segment, stop: Stop) -> int | None:
-        """Return where in the segment the records go on behind a damaged place, if they do."""
-        if self._cut:
-            if stop.reason not in (StopReason.UNWRITTEN, StopReason.END):
-                log.warning("the log ends %s of %r; it is cut there", stop, segment)
+    def _resumed(self, segment: Segment, position: int) -> int | None:
+        """Return where the records go on behind a place that can't be read; None if nowhere."""
+        if self.last_store_ms > self._vouched_ms:
+            if not _is_unwritten(segment, position):
+                fault = fault_at(segment.view, position)
+                log.warning("the log ends at byte %d of %r: %s", position, segment, fault)
             return None
-        # Older ones are what Java leaves behind the end when it cuts a log, and no part of it.
-        position = _next_record(segment, stop.position + 1, since_ms=self.last_store_ms)
-        if position is not None:
-            self._note(segment.base + stop.position, segment.base + position, stop)
-        return position
+        buffer, base = segment.view, segment.base
+        for start in magics(buffer, position + 1, segment.size):
+            row = sound_row(buffer, base, start, self._checked)
+            if row and self._belongs(view_of(buffer, row).store_timestamp_ms):
+                self._note(segment, position, start)
+                return start
+        return None
 
-    def _goes_on_behind(self, segment: Segment, stop: Stop) -> bool:
+    def _goes_on_behind(self, segment: Segment, position: int) -> bool:
         """Return whether the next file goes on with records, although this one has no blank."""
         following = self._chain.segment_at(segment.end)
         stored_ms = None if following is None else first_store_ms(following)
-        if self._cut or stored_ms is None or stored_ms < self.last_store_ms:
+        if stored_ms is None or not self._belongs(stored_ms):
             return False
-        self._note(segment.base + stop.position, segment.end, stop)
+        self._note(segment, position, segment.size)
         self.end = segment.end
         return True
 
-    def _note(self, offset: int, end: int, stop: Stop) -> None:
-        damage = Damage(offset, stop.reason.value.format(stop.detail), end - offset)
+    def _belongs(self, stored_ms: int) -> bool:
+        """Return whether a record behind a fault is part of the log, by when it was stored.
+
+        Older ones than before the fault are what Java leaves behind the end when it cuts a log.
+        """
+        return self.last_store_ms <= stored_ms <= self._vouched_ms
+
+    def _note(self, segment: Segment, position: int, end: int) -> None:
+        reason = fault_at(segment.view, position)
+        damage = Damage(segment.base + position, reason, end - position)
         log.error("%s; everything behind it is kept", damage)
         self.damages.append(damage)
 
 
 def first_store_ms(segment: Segment) -> int | None:
-    """Return when the first record of a file was stored; None if it begins with no record."""
-    view = _record_at(segment, 0)
-    return None if view is None else view.store_timestamp_ms
+    """Return when the first record of a file was stored; None if it begins with no whole one."""
+    row = sound_row(segment.view, segment.base, 0, Checked.BODY)
+    return None if row is None else view_of(segment.view, row).store_timestamp_ms
 
 
-def _record_at(segment: Segment, at: int) -> RecordView | None:
-    """Return the record that begins at a byte of a file, if all about it is right."""
-    view = segment.view
-    if segment.size - at < LEAST_SIZE:
-        return None
-    size, magic = SIZE_AND_MAGIC.unpack_from(view, at)
-    if magic not in MAGICS or not LEAST_SIZE <= size <= segment.size - at:
-        return None
-    found = RecordView(view, at, size)
-    try:
-        right = found.commit_log_offset == segment.base + at and found.check_crc()
-    except CorruptRecord:
-        return None
-    return found if right else None
-
-
-def _next_record(segment: Segment, at: int, *, since_ms: int) -> int | None:
-    """Return where the next record of a file begins that was not stored before ``since_ms``.
-
-    It is found by the bytes that every record has.
-    """
-    view = segment.view
-    magics = [SIZE_AND_MAGIC.pack(0, magic)[_MAGIC_AT:] for magic in MAGICS]
-    chunk_size = len(_ZEROS)
-    for begin in range(at, segment.size, chunk_size):
-        chunk = bytes(view[begin : begin + chunk_size + BLANK_SIZE])
-        found = sorted(
-            begin + place - _MAGIC_AT for magic in magics for place in _places(chunk, magic)
-        )
-        for position in found:
-            record = _record_at(segment, position) if at <= position < begin + chunk_size else None
-            if record is not None and record.store_timestamp_ms >= since_ms:
-                return position
-    return None
-
-
-def _places(chunk: bytes, wanted: bytes) -> Iterator[int]:
-    place = chunk.find(wanted)
-    while place >= 0:
-        yield place
-        place = chunk.find(wanted, place + 1)
+def _is_unwritten(segment: Segment, position: int) -> bool:
+    return not any(segment.view[position : position + SIZE_AND_MAGIC.size])
 
 
 def zero_behind(segment: Segment, offset: int) -> int:
@@ -181,7 +177,8 @@ def zero_behind(segment: Segment, offset: int) -> int:
     zeroed = 0
     for begin in range(offset - segment.base, segment.size, len(_ZEROS)):
         end = min(begin + len(_ZEROS), segment.size)
-        if view[begin:end] != _ZEROS[: end - begin]:
+        # A copy: comparing a view takes it byte by byte, and a gigabyte may have to be looked at.
+        if bytes(view[begin:end]) != _ZEROS[: end - begin]:
             segment.file.write([_ZEROS[: end - begin]], begin)
             zeroed += end - begin
     return zeroed

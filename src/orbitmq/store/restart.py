@@ -6,23 +6,28 @@
     log  ─────────────┴───┴──────────▶ first record that can't be read, or the end
           read from the file that the checkpoint vouches for, or both indexes reach
 
-After an orderly stop only what queues and index lack is added. After a crash each record that is
-read is compared with its queue entry, and what the log does not hold is dropped from the queues.
+After an orderly stop only what queues and index lack is added. After a crash each record that the
+checkpoint does not vouch for is compared with its queue entry; what the log does not hold is
+dropped from the queues; and all of it is written again, in the log and in the queues, before it is
+synced and served: the process may have ended because a sync had failed.
 """
 
 import logging
-from collections.abc import Callable
 
-from orbitmq.errors import StoreDamaged
 from orbitmq.message.names import is_lmq
+from orbitmq.store.checkpoint import CheckpointValues
 from orbitmq.store.commit_log import CommitLog
 from orbitmq.store.consume_queue import ConsumeQueue
 from orbitmq.store.consume_queues import ConsumeQueues
 from orbitmq.store.damage import Damage
-from orbitmq.store.dispatch import Dispatched, Dispatcher
+from orbitmq.store.dispatch import Dispatcher
 from orbitmq.store.key_index import KeyIndex
+from orbitmq.store.log_rows import Block, Checked, filed_of
+from orbitmq.store.mending import write_again
+from orbitmq.store.progress import Progress
 from orbitmq.store.queue_entry import QueueEntry
-from orbitmq.store.recovery import RecoveryWalk, first_store_ms, zero_behind
+from orbitmq.store.queue_restore import QueueRestore
+from orbitmq.store.recovery import ALL_VOUCHED, RecoveryWalk, first_store_ms, zero_behind
 from orbitmq.store.segment_chain import SegmentChain
 from orbitmq.store.settings import StoreSettings
 
@@ -30,8 +35,7 @@ __all__ = ["Restart"]
 
 log = logging.getLogger("orbitmq.store")
 
-_WRITE_EVERY = 4096
-"""Records after which the queue entries made of them are written."""
+_ORDERLY = CheckpointValues(log_ms=ALL_VOUCHED, queues_ms=ALL_VOUCHED, index_ms=ALL_VOUCHED)
 
 
 class Restart:
@@ -62,72 +66,75 @@ class Restart:
         self.damages: list[Damage] = []
         """Places that could not be read."""
 
-    def run(self, *, crashed: bool, limit_ms: int, progress: Callable[[int, int], None]) -> None:
+    def run(self, crashed_at: CheckpointValues | None, progress: Progress) -> None:
         """Find the end of the log, and bring the queues and the index up to it.
 
         Args:
-            crashed: whether the last process did not stop in order.
-            limit_ms: the store time from which on the log must be read again after a crash.
+            crashed_at: what the checkpoint says if the last process did not stop in order; None
+                if it did.
             progress: told how far it has come, in bytes of all.
 
         Raises:
             StoreError: a file can't be read or written.
 
         """
+        known = crashed_at or _ORDERLY
         dispatched_end = self._queues.recover()
-        first = self._first_to_read(crashed, dispatched_end, limit_ms)
+        first = self._first_to_read(known.recovery_limit_ms, dispatched_end)
         self._log.end = self._chain.next_base()  # until the walk has found where it really is
         walk = RecoveryWalk(
             self._chain,
             first,
-            cut=crashed,
-            crc_property=self._settings.append_crc,
+            vouched_ms=known.log_vouched_ms,
+            checked=Checked.BODY_AND_SEAL if self._settings.append_crc else Checked.BODY,
             progress=progress,
         )
         self.damages = walk.damages
-        self._read(walk, crashed, dispatched_end)
+        self._read(walk, crashed_at, dispatched_end)
         self._cut(walk.end)
-        self._queues.write()
         self._log.end = walk.end
         self._queues.truncate(walk.end)
-        if crashed:
+        if crashed_at is not None:
             self._drop_false_tails()
         self._queues.correct_min_offsets(self._chain.first_offset)
         self._log.last_store_ms = walk.last_store_ms
         # What a killed process wrote may be in memory only: it counts as flushed after this.
         for segment in self._chain.segments[first:]:
+            if walk.unvouched is not None:
+                write_again(segment, walk.unvouched, walk.end)
             segment.file.sync()
         self._chain.sync_names()
         self._queues.sync()
 
-    def _read(self, walk: RecoveryWalk, crashed: bool, dispatched_end: int) -> None:
-        """Dispatch what the queues and the index lack of the records of a walk."""
+    def _read(
+        self, walk: RecoveryWalk, crashed_at: CheckpointValues | None, dispatched_end: int
+    ) -> None:
+        """Give the queues and the index what they lack of the records of a walk."""
+        crashed = crashed_at is not None
+        vouched_ms = ALL_VOUCHED if crashed_at is None else crashed_at.queues_vouched_ms
+        queues = QueueRestore(self._queues, self._dispatcher, correct=crashed, damages=self.damages)
+        indexed_end = self._indexed_end(crashed=crashed)
+        for block in walk:
+            base = walk.end - block.rows[-1][1]
+            if walk.end > indexed_end:
+                self._index_rows(_behind(block, indexed_end - base))
+            if walk.last_store_ms > vouched_ms:
+                queues.add_block(block)
+            elif walk.end > dispatched_end:
+                queues.add_block(_behind(block, dispatched_end - base))
+        queues.finish()
+
+    def _indexed_end(self, *, crashed: bool) -> int:
+        """Return the offset of the log from which on keys are to be indexed."""
+        if not self._settings.index_enabled:
+            return self._chain.next_base()
         # After a crash the last indexed record may lack keys that stood in the next file.
-        indexed_end = self._index.end_offset
-        if indexed_end and not crashed:
-            indexed_end += 1
-        for count, view in enumerate(walk):
-            for entry in self._dispatcher.entries(view):
-                if entry.in_queue and crashed:
-                    self._cut_unless_known(entry)
-                if self._settings.index_enabled and entry.commit_log_offset >= indexed_end:
-                    self._index.put(entry)
-                if entry.in_queue and (crashed or entry.commit_log_offset >= dispatched_end):
-                    self._requeue(entry)
-            if count % _WRITE_EVERY == 0:
-                self._queues.write()
+        last = self._index.end_offset
+        return last + 1 if last and not crashed else last
 
-    def _cut_unless_known(self, entry: Dispatched) -> None:
-        """Drop what a queue has at a record's place, and behind, if it is not that record.
-
-        After a power loss a page of a queue may be there that was never whole.
-        """
-        queue = self._queues.queue(entry.topic, entry.queue_id)
-        known = None if queue is None else queue.entry(entry.queue_offset)
-        if queue is not None and known is not None and known != (
-            entry.commit_log_offset, entry.size, entry.tags_code
-        ):  # fmt: skip
-            queue.cut(entry.queue_offset)
+    def _index_rows(self, block: Block) -> None:
+        records = [filed_of(block.buffer, row) for row in block.rows]
+        self._index.put_all(self._dispatcher.entries_of(records))
 
     def _drop_false_tails(self) -> None:
         """Drop entries at the ends of queues whose records are not in the log."""
@@ -157,15 +164,7 @@ class Restart:
         filed = view.filed()
         return (filed.queue_id, filed.queue_offset) == (queue.queue_id, offset)
 
-    def _requeue(self, entry: Dispatched) -> None:
-        try:
-            self._queues.append(entry)
-        except StoreDamaged as error:
-            # The record before it is damaged: consumers go on behind the hole.
-            log.error("%s", error)
-            self.damages.append(Damage(entry.commit_log_offset, str(error), 0, where=error.path))
-
-    def _first_to_read(self, crashed: bool, dispatched_end: int, limit_ms: int) -> int:
+    def _first_to_read(self, limit_ms: int, dispatched_end: int) -> int:
         """Return the segment from which on the log must be read."""
         segments = self._chain.segments
         known_end = dispatched_end
@@ -175,7 +174,7 @@ class Restart:
             stored_ms = first_store_ms(segments[index])
             if stored_ms is None:
                 continue
-            if segments[index].base <= known_end and (not crashed or stored_ms <= limit_ms):
+            if segments[index].base <= known_end and stored_ms <= limit_ms:
                 return index
         return 0
 
@@ -187,3 +186,10 @@ class Restart:
         last = self._chain.segment_at(end)
         if last is not None and (zeroed := zero_behind(last, end)):
             log.warning("%d bytes behind the end of the log at %d were zeroed", zeroed, end)
+
+
+def _behind(block: Block, position: int) -> Block:
+    """Return the records of a block that begin at a position of its buffer, or behind it."""
+    if block.rows[0][0] >= position:
+        return block
+    return Block(block.buffer, [row for row in block.rows if row[0] >= position])

@@ -13,14 +13,19 @@ Laws:
 - A file has its full size from the moment it has its name; Java refuses a directory with another.
 - Files follow each other without a gap. The first may go, and a new last may come.
 - A file is read through one read-only map, which lives as long as a view of it.
+- The file after the last may be there before it is in use: a worker makes it when the last is half
+  full, so that no append waits for a gigabyte of space. It has its final name, as with Java's
+  AllocateMappedFileService, and no part in the chain until ``add`` takes it; a crash leaves a file
+  of zeros, which every start, Java's too, takes for what it is.
 """
 
 import logging
 
-from orbitmq.errors import StoreDamaged
+from orbitmq.errors import DiskFailed, StoreDamaged, StoreError
 from orbitmq.message.buffer import Buffer
 from orbitmq.store.disk import Disk, DiskFile
 from orbitmq.store.durable import make_durable_directory
+from orbitmq.threads import Future, Workers
 
 __all__ = [
     "NAME_DIGITS",
@@ -101,13 +106,25 @@ class Segment:
 
 
 class SegmentChain:
-    """All files of the log, the oldest first."""
+    """All files of the log, the oldest first.
 
-    def __init__(self, disk: Disk, directory: str, segment_bytes: int) -> None:
+    Args:
+        disk: where they are.
+        directory: the ``commitlog`` of the store.
+        segment_bytes: the size of each.
+        workers: who makes the next file ahead; without, each is made when it is needed.
+
+    """
+
+    def __init__(
+        self, disk: Disk, directory: str, segment_bytes: int, workers: Workers | None = None
+    ) -> None:
         self._disk = disk
         self.directory = directory
         self.segment_bytes = segment_bytes
         self.segments: list[Segment] = []
+        self._workers = workers
+        self._ahead: Future[DiskFile] | None = None  # the file at next_base, in the making or made
 
     def __repr__(self) -> str:
         return f"<SegmentChain {self.directory}, {len(self.segments)} files>"
@@ -152,8 +169,16 @@ class SegmentChain:
         """Return where the next file will begin."""
         return self.segments[-1].end if self.segments else 0
 
+    def prepare_next(self) -> None:
+        """Have a worker make the next file, unless that was begun; ``add`` then finds it there.
+
+        If it fails, ``add`` tries again and tells why.
+        """
+        if self._ahead is None and self._workers is not None:
+            self._ahead = self._workers.submit(self._make, self.next_base())
+
     def add(self, base: int) -> Segment:
-        """Make the file that begins at ``base``, all zeros, and return it.
+        """Take the file that begins at ``base``, all zeros, into use, and return it.
 
         Its name is not on the disk before its directory is synced.
 
@@ -161,14 +186,7 @@ class SegmentChain:
             DiskFailed: there is no space, or the directory can't be written to.
 
         """
-        path = path_join(self.directory, file_name(base))
-        file = self._disk.open(path, create=True)
-        try:
-            file.allocate(self.segment_bytes)
-        except BaseException:
-            file.close()
-            self._disk.remove(path)
-            raise
+        file = self._take_ahead() or self._make(base)
         segment = Segment(file, base, self.segment_bytes)
         self.segments.append(segment)
         return segment
@@ -185,11 +203,70 @@ class SegmentChain:
         """Remove the newest file; views that others hold stay readable."""
         return self._remove(-1)
 
+    def remove_unused(self, end: int) -> None:
+        """Remove the files behind the end of the log, for a stop; the first stays in any case.
+
+        Returns when their names are gone from the disk: a power loss may bring one back without its
+        length, and a start behind an orderly stop would refuse it.
+
+        Raises:
+            DiskFailed: one can't be removed.
+
+        """
+        if (file := self._take_ahead()) is not None:
+            file.close()
+        path = path_join(self.directory, file_name(self.next_base()))
+        removed = self._disk.exists(path)
+        if removed:  # made ahead; or it could not be made whole, and not be removed either
+            self._disk.remove(path)
+        while len(self.segments) > 1 and self.segments[-1].base >= end:
+            self.remove_last()
+            removed = True
+        if self.segments and self.segments[-1].base >= end:
+            # It was made and nothing was written to it: a power loss may take its length.
+            self.segments[-1].file.sync()
+            removed = True
+        if removed:
+            self.sync_names()
+
     def close(self) -> None:
-        """Let go of all files."""
+        """Let go of all files; the workers are at rest by now."""
+        if (file := self._take_ahead()) is not None:
+            file.close()
         for segment in self.segments:
             segment.drop()
         self.segments.clear()
+
+    def _make(self, base: int) -> DiskFile:
+        """Return the file that begins at ``base``, with its full size. Runs on a worker, too."""
+        path = path_join(self.directory, file_name(base))
+        file = self._disk.open(path, create=True)
+        try:
+            file.allocate(self.segment_bytes)
+        except BaseException:
+            file.close()
+            self._remove_unfinished(path)
+            raise
+        return file
+
+    def _remove_unfinished(self, path: str) -> None:
+        try:
+            self._disk.remove(path)
+        except DiskFailed as error:
+            # The error that is on its way says what to do. Whoever needs the file next makes it
+            # whole, and a stop tries to remove it again, or leaves the start after it to mend it.
+            log.error("a file of the log was left without its full size: %s", error)
+
+    def _take_ahead(self) -> DiskFile | None:
+        """Return the file made ahead, None if there is none; wait for one in the making."""
+        work, self._ahead = self._ahead, None
+        if work is None or work.cancel():
+            return None
+        error = work.exception()
+        if isinstance(error, StoreError):
+            log.warning("the next file of the log could not be made ahead: %s", error)
+            return None
+        return work.result()
 
     def _remove(self, index: int) -> Segment:
         segment = self.segments[index]

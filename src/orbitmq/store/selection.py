@@ -15,11 +15,12 @@ import msgspec
 from orbitmq.store.queue_entry import ENTRY, ENTRY_SIZE
 from orbitmq.store.settings import StoreSettings
 
-__all__ = ["Log", "Queue", "Selected", "Selection", "Selector"]
+__all__ = ["PULL_BYTES_MAX", "Log", "Queue", "Selected", "Selection", "Selector"]
 
 _SCANNED_BYTES_MIN: Final = 16_000
 _BYTES_MIN: Final = 100
-_BYTES_MAX: Final = 128 * 1024 * 1024
+PULL_BYTES_MAX: Final = 128 * 1024 * 1024
+"""What one pull gets at most, whatever the consumer asks for and the settings say."""
 
 
 class Selected(enum.Enum):
@@ -108,13 +109,17 @@ class Selector:
         self._settings = settings
         self._near_bytes = memory_bytes * settings.memory_percent // 100
 
+    def is_near(self, commit_log_offset: int) -> bool:
+        """Return whether a record is held to be in memory: it lies not far from the end."""
+        return self._log.end - commit_log_offset <= self._near_bytes
+
     def select(
         self,
         queue: Queue | None,
         offset: int,
         *,
         max_count: int,
-        max_bytes: int = _BYTES_MAX,
+        max_bytes: int = PULL_BYTES_MAX,
         wants: Callable[[int], bool] | None = None,
     ) -> Selection:
         """Return what a pull gets.
@@ -144,7 +149,7 @@ class Selector:
             selection.status = Selected.OFFSET_FOUND_NULL
             selection.next_offset = queue.next_file_offset(offset)
             return selection
-        limit = min(max(max_bytes, _BYTES_MIN), _BYTES_MAX)
+        limit = min(max(max_bytes, _BYTES_MIN), PULL_BYTES_MAX)
         self._collect(entries, selection, max_count, limit, wants)
         return selection
 

@@ -1,10 +1,11 @@
-"""Whether a store is whole: every checksum, every queue entry against its record, every index file.
+"""Whether a store is whole: every checksum, and every entry of queues and index against its record.
 
 Nothing is changed, and nothing is taken for granted: the three are read each for itself and then
 compared. A live store may be checked; the log is read first, so that what is compared with it can
 only be newer.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -15,19 +16,27 @@ from orbitmq.message.record_view import RecordView
 from orbitmq.message.tags import tags_code
 from orbitmq.store.columns import numbers
 from orbitmq.store.damage import Damage
-from orbitmq.store.index_reader import index_files
+from orbitmq.store.index_reader import IndexFile, index_files
 from orbitmq.store.inspect import DamageList, Progress
-from orbitmq.store.layout import CONSUME_QUEUE, EXT_ADDRESS_LIMIT
+from orbitmq.store.layout import (
+    BATCH_CONSUME_QUEUE,
+    CONSUME_QUEUE,
+    CONSUME_QUEUE_EXT,
+    EXT_ADDRESS_LIMIT,
+    INDEX_ENTRY,
+)
 from orbitmq.store.log_rows import Block
 from orbitmq.store.queue_entry import ENTRY_SIZE, PREFILL_SIZE
 from orbitmq.store.queue_reader import QueueReader
 from orbitmq.store.reader import QueueName, StoreReader
+from orbitmq.store.record_keys import hashes_of
 
 __all__ = ["Verdict", "verify"]
 
 _TAGS: Final = properties.TAGS.encode()
 _NOT_QUEUED: Final = (flags.TRANSACTION_PREPARED, flags.TRANSACTION_ROLLBACK)
 _ENTRIES_PER_STEP: Final = 4096
+_NOT_CHECKED: Final = (BATCH_CONSUME_QUEUE, CONSUME_QUEUE_EXT)
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,6 +48,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     queue_entries: int
     index_files: int
     index_entries: int
+    not_checked: tuple[str, ...] = ()
+    """Parts of the store that nobody here can check."""
     damage_count: int
     damages: list[Damage]
     """The first of them, and harmless ones, ``inspect.MOST_DAMAGES`` at most."""
@@ -74,6 +85,7 @@ def verify(reader: StoreReader, progress: Progress | None = None) -> Verdict:
         queue_entries=entries,
         index_files=len(indexes),
         index_entries=sum(indexes),
+        not_checked=tuple(name for name in _NOT_CHECKED if reader.has(name)),
         damage_count=work.damages.count,
         damages=work.damages.kept,
     )
@@ -93,9 +105,9 @@ class _Verification:
         self._log_start = segments[0].base if segments else 0
         self._log_bytes = sum(file.size for file in segments)
         self._queue_bytes_done = 0
-        self.total = self._log_bytes + sum(
-            reader.queue(*name).stored_bytes for name in reader.queues()
-        )
+        self._queue_bytes = sum(reader.queue(*name).stored_bytes for name in reader.queues())
+        index_bytes = sum(file.count for file in self._index_files()) * INDEX_ENTRY.size
+        self.total = self._log_bytes + self._queue_bytes + index_bytes
 
     def read_log(self) -> None:
         """Read every record, and keep from where to where each queue is in the log."""
@@ -146,13 +158,40 @@ class _Verification:
             self.damages.add(Damage(min(most, high) * ENTRY_SIZE, reason, 0, where=where))
 
     def check_index_files(self) -> list[int]:
-        """Check the head of each index file; return how many entries each one has."""
-        counts = []
-        for file in index_files(self._reader.disk, self._reader.directory):
-            counts.append(file.count)
+        """Check the entries of each index file; return how many each one has."""
+        counts: list[int] = []
+        for file in self._index_files():
             if (damage := file.fault) is not None:
                 self.damages.add(damage)
+            else:
+                self._check_index_entries(file, sum(counts))
+            counts.append(file.count)
         return counts
+
+    def _check_index_entries(self, file: IndexFile, before: int) -> None:
+        last_offset = -1
+        hashes: frozenset[int] | None = None
+        for number, hash_, offset in file.entries():
+            if not number % _ENTRIES_PER_STEP:
+                done = (before + number) * INDEX_ENTRY.size
+                self._tell(self._log_bytes + self._queue_bytes + done)
+            if 0 <= offset < self._log_start:
+                continue  # the record went with its file, and the entry will with its own
+            reason = ""
+            if offset != last_offset:  # the keys of a record follow each other
+                view = self._reader.message(offset)
+                last_offset, hashes = offset, None if view is None else hashes_of(view)
+                if hashes is None:
+                    reason = "where no record can be read"
+            if hashes is not None and hash_ not in hashes:
+                reason = "whose record has no such key"
+            if reason:
+                text = f"entry {number} points to byte {offset} of the log, {reason}"
+                at = file.position_of(number)
+                self.damages.add(Damage(at, text, INDEX_ENTRY.size, where=file.where))
+
+    def _index_files(self) -> Iterator[IndexFile]:
+        return index_files(self._reader.disk, self._reader.directory)
 
     def _note_offsets(self, block: Block) -> None:
         buffer, in_log = block.buffer, self._in_log
@@ -171,7 +210,7 @@ class _Verification:
 
     def _tell(self, done: int) -> None:
         if self._progress is not None:
-            self._progress(done, self.total)
+            self._progress(min(done, self.total), self.total)  # a live store grows meanwhile
 
 
 def _mismatch(name: QueueName, queue_offset: int, code: int, view: RecordView) -> str:

@@ -136,6 +136,20 @@ class SimulatedDisk:
         self._calls_left = None
         self._crashes += 1
 
+    def kill(self) -> None:
+        """End the process alone: its files and locks are dead, and all that it wrote is there.
+
+        >>> disk = SimulatedDisk()
+        >>> lock = disk.lock("/lock", "lock")
+        >>> disk.kill()
+        >>> disk.list("/")
+        ['lock']
+        >>> disk.lock("/lock", "lock").release()
+
+        """
+        self._locks.clear()
+        self._crashes += 1
+
     def cut_power(self, *, after: int) -> None:
         """Let ``after`` more calls pass; each one behind them raises ``PowerLost`` until ``crash``.
 
@@ -172,6 +186,17 @@ class SimulatedDisk:
 
         """
         self._faults.append(_Fault(operation, path_part, errno, after, times))
+
+    def heal(self) -> None:
+        """Refuse nothing any more that ``fail`` has ordered.
+
+        >>> disk = SimulatedDisk()
+        >>> disk.fail("make_directory", "store", errnos.EROFS, times=None)
+        >>> disk.heal()
+        >>> disk.make_directory("/store")
+
+        """
+        self._faults.clear()
 
     def mark(self, text: str) -> None:
         """Note in the log that something else happened now, such as an acknowledgement."""
