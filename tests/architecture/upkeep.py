@@ -12,7 +12,6 @@ from tests.architecture.sources import PACKAGE, Module
 # path below the package → which test covers it instead, and why that is enough
 COVERED_ELSEWHERE: Mapping[str, str] = {
     "message/buffer.py": "one name for a union of types; mypy checks it",
-    "store/restart.py": "test_message_store, test_java_stores and test_kill: a start needs a store",
 }
 
 

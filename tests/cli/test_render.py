@@ -66,6 +66,18 @@ def test_a_bar_is_drawn_once_for_each_percent() -> None:
     assert terminal.getvalue().endswith("\r\x1b[K")
 
 
+@pytest.mark.parametrize("label", ["recovering", "the store of a broker with a long name"])
+def test_a_recovery_fits_80_columns_and_leaves_nothing_behind(label: str) -> None:
+    terminal = Terminal()
+    with ProgressBar(label, terminal) as bar:
+        for done in range(0, 1024**5, 1024**5 // 50):
+            bar(done, 1024**5)
+    *drawn, erased = terminal.getvalue().split("\r")[1:]
+    assert drawn[0].startswith(f"{label}  ░")
+    assert {len(line) for line in drawn} <= set(range(80))
+    assert erased == "\x1b[K"
+
+
 def test_nothing_is_drawn_into_a_file() -> None:
     file = io.StringIO()
     bar = ProgressBar("reading", file)

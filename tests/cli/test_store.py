@@ -36,20 +36,22 @@ VERIFY_TORN = """\
 Store      DIR
 Log        734 messages read, checksums compared
 Queues     735 entries of 4 queues compared with the log
-Index      8 files of 2,205 entries
+Index      8 files of 2,205 entries compared with the log
 
-DAMAGED    2 places
+DAMAGED    3 places
   × commitlog at byte 996,400: no record; its size field says 582, which is not
     the sum of its parts; nothing readable follows (291 B skipped)
   × consumequeue/GoldenCrash/1 at byte 3,660: offset 183 points to byte 996400
     of the log, where no record of 582 bytes can be read (20 B skipped)
+  × index/20261115104213862 at byte 2,640: entry 110 points to byte 996400 of
+    the log, where no record can be read (20 B skipped)
 """
 
 VERIFY_NORMAL = """\
 Store      DIR
 Log        200 messages read, checksums compared
 Queues     200 entries of 8 queues compared with the log
-Index      2 files of 567 entries
+Index      2 files of 567 entries compared with the log
 
 The store is sound.
 """

@@ -7,7 +7,16 @@ from hypothesis import given
 from orbitmq.errors import LocalProtocolError
 from orbitmq.message import flags, properties
 from orbitmq.message.host import Host
-from orbitmq.message.record import BLANK_SIZE, Record, Version, blank, encode, size_of, stamp
+from orbitmq.message.record import (
+    BLANK_SIZE,
+    Record,
+    Version,
+    blank,
+    encode,
+    form_of,
+    parts,
+    size_of,
+)
 from tests.golden_files import golden
 from tests.message.records import (
     ORDER,
@@ -90,14 +99,18 @@ def test_reads_what_it_wrote(record: Record) -> None:
 
 
 @given(records, int64, int64, int64)
-def test_a_stamp_changes_three_fields(record: Record, queue: int, log: int, time: int) -> None:
-    buffer = bytearray(b"before") + encode(record) + b"after"
-    stamp(buffer, 6, queue_offset=queue, commit_log_offset=log, store_timestamp_ms=time)
+def test_a_place_is_written_into_the_record_and_the_body_is_not_copied(
+    record: Record, queue: int, log: int, time: int
+) -> None:
+    form = form_of(record.topic, len(record.born_host.ip), len(record.store_host.ip))
+    head, body, tail = parts(record, form, queue, log, time)
 
-    stamped = msgspec.structs.replace(
+    placed = msgspec.structs.replace(
         record, queue_offset=queue, commit_log_offset=log, store_timestamp_ms=time
     )
-    assert buffer == b"before" + encode(stamped) + b"after"
+    assert head + body + tail == encode(placed)
+    assert body is record.body
+    assert len(head) + len(tail) == form.overhead + len(record.properties)
 
 
 def test_the_crc_property_is_in_reverse_digits() -> None:

@@ -10,7 +10,7 @@ from orbitmq.errors import CompressionFailed, CorruptRecord
 from orbitmq.message import flags
 from orbitmq.message.compression import CompressionType, compress
 from orbitmq.message.record import CRC_PROPERTY_SIZE, LEAST_SIZE, Record, encode
-from orbitmq.message.record_view import RecordView
+from orbitmq.message.record_view import Filed, RecordView
 from tests.message.records import (
     ORDER,
     RECORDS,
@@ -186,7 +186,7 @@ def test_without_a_crc_property_there_is_none_to_fail(text: bytes) -> None:
 def test_what_an_index_needs_is_what_the_fields_say() -> None:
     for encoded in (bytes.fromhex(golden["encoded_hex"]) for golden in RECORDS):
         view = view_of(encoded)
-        assert view.filed() == (
-            view.topic, view.queue_id, view.queue_offset, view.commit_log_offset, view.sys_flag,
-            view.store_timestamp_ms, view.properties,
+        assert view.filed() == Filed(
+            bytes(view.topic), view.queue_id, view.queue_offset, view.commit_log_offset, view.size,
+            view.sys_flag, view.store_timestamp_ms, bytes(view.properties),
         )  # fmt: skip

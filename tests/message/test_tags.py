@@ -5,7 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orbitmq.errors import InvalidTags
-from orbitmq.message.tags import TagFilter, check_tag, java_hash, java_long_hash, tags_code
+from orbitmq.message.tags import (
+    TagFilter,
+    check_tag,
+    java_hash,
+    java_hash_bits,
+    java_long_hash,
+    tags_code,
+    tags_code_utf8,
+)
 from tests.golden_files import golden
 
 
@@ -82,6 +90,13 @@ def test_hash_of_any_text_surrogates_included(text: str) -> None:
 @given(st.text(st.characters(max_codepoint=0x7F), max_size=300))
 def test_hash_of_ascii_of_any_length(text: str) -> None:
     assert java_hash(text) == reference_hash(text)
+
+
+@given(st.text(max_size=100).map(str.encode) | st.binary(max_size=100))
+def test_bytes_hash_as_the_text_that_they_are(raw: bytes) -> None:
+    text = raw.decode(errors="replace")
+    assert java_hash_bits(raw) == java_hash(text) % 2**32
+    assert tags_code_utf8(raw) == tags_code(text)
 
 
 @pytest.mark.parametrize("length", [0, 1, 511, 512, 513, 5000])

@@ -23,7 +23,7 @@ def dispatched(
         store_timestamp_ms=0,
         sys_flag=0,
         unique_key=None,
-        keys="",
+        keys=b"",
         tags=None,
     )
 
@@ -48,7 +48,7 @@ def keyed(
         tags_code=0,
         store_timestamp_ms=store_timestamp_ms,
         sys_flag=sys_flag,
-        unique_key=unique_key,
-        keys=keys,
-        tags=tags,
+        unique_key=None if unique_key is None else unique_key.encode(),
+        keys=keys.encode(),
+        tags=None if tags is None else tags.encode(),
     )

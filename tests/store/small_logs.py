@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from orbitmq.message.host import Host
-from orbitmq.message.record import Record, blank, encode, stamp
+from orbitmq.message.record import Record, blank, encode
 
 SEGMENT = 4096
 NOW = 1_700_000_000_000
@@ -26,13 +26,14 @@ def record(
         body=body,
         properties=properties,
         queue_id=0,
+        queue_offset=number,
+        commit_log_offset=offset,
+        store_timestamp_ms=stored_ms,
         born_timestamp_ms=NOW - 1,
         born_host=_THERE if ipv6 else _HERE,
         store_host=_HERE,
     )
-    encoded = encode(fields)
-    stamp(encoded, queue_offset=number, commit_log_offset=offset, store_timestamp_ms=stored_ms)
-    return bytes(encoded)
+    return bytes(encode(fields))
 
 
 def segment_of(count: int, base: int = 0, *, ended: bool = False, first_number: int = 0) -> bytes:

@@ -13,6 +13,8 @@ from orbitmq.store.checkpoint import (
     AbortMarker,
     Checkpoint,
     CheckpointValues,
+    IndexMark,
+    OwnValues,
     StoreLock,
     read_checkpoint,
 )
@@ -22,7 +24,8 @@ from tests.golden_files import GOLDEN, golden
 
 PATH = "/store/checkpoint"
 LONG = st.integers(-(2**63), 2**63 - 1)
-VALUES = st.builds(CheckpointValues, LONG, LONG, LONG, LONG, LONG)
+OWN = st.builds(OwnValues, LONG, st.builds(IndexMark, LONG, LONG, LONG))
+VALUES = st.builds(CheckpointValues, LONG, LONG, LONG, LONG, LONG, st.none() | OWN)
 
 
 @pytest.fixture
@@ -97,11 +100,12 @@ def test_an_absent_checkpoint_reads_as_zeros_and_is_not_made(disk: SimulatedDisk
 def test_a_short_checkpoint_says_what_it_has(disk: SimulatedDisk, length: int) -> None:
     whole = b"".join(number.to_bytes(8) for number in (1 << 40, 2 << 40, 3 << 40, 4, 5))
     put(disk, PATH, whole[:length])
-    expected = [
+    log_ms, queues_ms, index_ms, flushed, confirmed = (
         int.from_bytes(whole[:length].ljust(40, b"\0")[at : at + 8]) for at in range(0, 40, 8)
-    ]
-    assert read_checkpoint(disk, PATH) == CheckpointValues(*expected)
-    assert Checkpoint(disk, PATH).values == CheckpointValues(*expected)
+    )
+    expected = CheckpointValues(log_ms, queues_ms, index_ms, flushed, confirmed)
+    assert read_checkpoint(disk, PATH) == expected
+    assert Checkpoint(disk, PATH).values == expected
     assert disk.size(PATH) == 4096
 
 
@@ -119,7 +123,7 @@ def test_nothing_new_is_not_written(disk: SimulatedDisk) -> None:
     assert disk.log == []
     checkpoint.write(CheckpointValues(log_ms=1))
     checkpoint.write(CheckpointValues(log_ms=1))
-    assert disk.log == [Call("write", PATH, 0, 40), Call("sync", PATH)]
+    assert disk.log == [Call("write", PATH, 0, 512), Call("sync", PATH)]
 
 
 @pytest.mark.parametrize("operation", ["write", "sync"])
@@ -211,3 +215,20 @@ def test_the_lock_makes_the_directory_for_good() -> None:
 def test_the_lock_file_is_java_s(disk: SimulatedDisk) -> None:
     with StoreLock(disk, "/store"):
         assert read_file(disk, "/store/lock") == from_java("normal", "lock")
+
+
+def test_what_java_has_written_since_makes_our_own_values_void(disk: SimulatedDisk) -> None:
+    own = OwnValues(queues_ms=9_000, index_mark=IndexMark(20_240_229_120_000_000, 7, 640))
+    values = CheckpointValues(log_ms=9_000, queues_ms=4_000, index_ms=4_000, own=own)
+    Checkpoint(disk, PATH).write(values)
+    assert read_checkpoint(disk, PATH).recovery_limit_ms == 6_000
+    disk.open(PATH).write([(9_001).to_bytes(8)], 8)  # logicsMsgTimestamp
+    assert read_checkpoint(disk, PATH) == values._replace(queues_ms=9_001, own=None)
+
+
+def test_java_s_own_fields_stand_where_they_did(disk: SimulatedDisk) -> None:
+    own = OwnValues(queues_ms=6, index_mark=IndexMark(7, 8, 9))
+    Checkpoint(disk, PATH).write(CheckpointValues(1, 2, 3, 4, 5, own))
+    data = read_file(disk, PATH) or b""
+    assert data[:40] == b"".join(number.to_bytes(8) for number in (1, 2, 3, 4, 5))
+    assert (data[40:256], data[512:]) == (bytes(216), bytes(4096 - 512))

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from orbitmq.errors import InvalidInput
 from orbitmq.message import properties
+from orbitmq.message.ids import offset_id
 from orbitmq.store.columns import COLUMNS, VariableColumn, build, check_columns, numbers
 from orbitmq.store.log_rows import Block, sound_rows
 from orbitmq.store.reader import StoreReader
@@ -57,6 +58,7 @@ def test_columns_of_bytes_hold_what_views_read(name: str, tmp_path: Path) -> Non
         "tags": [text.get("TAGS") for text in texts],
         "keys": [text.get("KEYS") for text in texts],
         "unique_key": [text.get("UNIQ_KEY") for text in texts],
+        "offset_message_id": [offset_id(v.store_host, v.commit_log_offset) for v in views],
     }
     batches = list(reader.batches(COLUMNS, on_damage=lambda damage: None))
     for column, values in expected.items():
@@ -70,7 +72,7 @@ def values_of(column: object) -> list[bytes | None]:
 
 
 def test_all_columns_are_tested() -> None:
-    variable = {"topic", "body", "properties", "tags", "keys", "unique_key"}
+    variable = {"topic", "body", "properties", "tags", "keys", "unique_key", "offset_message_id"}
     assert set(COLUMNS) == variable | {name for name, _ in NUMBERS}
 
 
@@ -83,6 +85,14 @@ def test_only_what_is_picked_is_built() -> None:
 def test_heads_with_long_addresses_are_read_at_their_own_places() -> None:
     assert numbers(block_of(b"", b"", ipv6=True), "store_timestamp_ms") == array("q", [NOW] * 2)
     assert numbers(block_of(b"", b"", ipv6=True), "queue_offset") == array("q", [0, 1])
+
+
+@pytest.mark.parametrize("ipv6", [False, True])
+def test_an_offset_message_id_says_where_a_message_is_stored(ipv6: bool) -> None:
+    block = block_of(b"", b"", ipv6=ipv6)
+    first, second = values_of(build(block, ["offset_message_id"])["offset_message_id"])
+    assert first == b"7F00000100002A9F" + b"0" * 16
+    assert second == b"7F00000100002A9F%016X" % block.rows[1][0]
 
 
 @given(st.lists(st.sampled_from([b"", b"TAGS\x01paid\x02", b"KEYS\x01a b\x02"]), min_size=1))
@@ -105,6 +115,31 @@ def test_a_column_is_laid_out_as_arrow_does_it() -> None:
     assert isinstance(tags, VariableColumn)
     assert (tags.data, list(tags.offsets), tags.validity) == (b"abc", [0, 1, 1, 3], b"\x05")
     assert memoryview(tags.offsets).format == "i"
+
+
+def test_arrow_and_numpy_take_the_buffers_as_they_are(tmp_path: Path) -> None:
+    reason = "needs pyarrow and numpy, which orbitmq itself does without"
+    arrow = pytest.importorskip("pyarrow", reason=reason)
+    numpy = pytest.importorskip("numpy", reason=reason)
+
+    def taken(kind: object, rows: int, *buffers: object) -> object:
+        parts = [None if buffer is None else arrow.py_buffer(buffer) for buffer in buffers]
+        made = arrow.Array.from_buffers(kind, rows, parts)
+        made.validate(full=True)
+        return made.to_pylist()
+
+    for batch in StoreReader(unpacked("normal", tmp_path)).batches(COLUMNS):
+        for name, column in batch.columns.items():
+            if isinstance(column, array):
+                kind = arrow.int32() if column.typecode == "i" else arrow.int64()
+                assert taken(kind, len(batch), None, column) == column.tolist(), name
+                assert numpy.frombuffer(column, column.typecode).tolist() == column.tolist()
+                continue
+            buffers = column.validity, column.offsets, column.data
+            assert taken(arrow.binary(), len(batch), *buffers) == values_of(column), name
+            if name != "body":  # the others are text
+                texts = [value and value.decode() for value in values_of(column)]
+                assert taken(arrow.string(), len(batch), *buffers) == texts, name
 
 
 def test_a_column_that_is_not_there() -> None:

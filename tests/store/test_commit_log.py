@@ -10,6 +10,8 @@ from orbitmq.store.commit_log import CommitLog
 from orbitmq.store.disk import RealDisk
 from orbitmq.store.put import PutStatus
 from orbitmq.store.segment_chain import SegmentChain
+from orbitmq.store.settings import StoreSettings
+from orbitmq.testing.clocks import InlineWorkers
 from orbitmq.testing.disks import SimulatedDisk
 from tests.store.logs import HERE, NOW, incoming, new_log
 
@@ -31,7 +33,7 @@ def test_records_stand_where_the_results_say(log_and_chain: tuple[CommitLog, Seg
     results, appended = log.append([incoming(b"%d" % i, queue_id=i % 2) for i in range(6)], NOW)
     assert [result.status for result in results] == [PutStatus.PUT_OK] * 6
     assert [result.queue_offset for result in results] == [0, 0, 1, 1, 2, 2]
-    places = [one.filed.commit_log_offset for one in appended]
+    places = [one.commit_log_offset for one in appended]
     assert places == [result.offsets[0] for result in results]
     for result, i in zip(results, range(6), strict=True):
         view = log.view(result.offsets[0], result.end - result.offsets[0])
@@ -51,12 +53,13 @@ def test_a_turn_is_one_write_per_segment(tmp_path: Path, monkeypatch: pytest.Mon
     real = segment.file.write
 
     def counted(_file: object, buffers: list[bytes], offset: int) -> None:
-        writes.append(len(buffers))
+        writes.append(sum(map(len, buffers)))
         real(buffers, offset)
 
     monkeypatch.setattr(type(segment.file), "write", counted)
+    end = log.end
     log.append([incoming() for _ in range(10)], NOW)
-    assert writes == [10]
+    assert writes == [log.end - end]
 
 
 def test_a_full_segment_ends_in_a_blank_and_the_next_begins(
@@ -165,6 +168,19 @@ def test_a_bad_message_does_not_keep_the_others_of_its_turn_from_it(
     assert [view.queue_offset for view in read_all(log, chain)] == [0, 1]
 
 
+def test_a_bad_message_that_would_have_begun_a_file_leaves_the_log_in_order(
+    log_and_chain: tuple[CommitLog, SegmentChain],
+) -> None:
+    log, chain = log_and_chain
+    misfit = incoming(bytes(3500), flag=2**40)
+    results, _ = log.append([incoming(bytes(1000)), misfit], NOW)
+    assert [result.status.is_stored for result in results] == [True, False]
+    log.append([misfit], NOW)
+    log.append([incoming(bytes(3500)), incoming(bytes(100))], NOW)
+    assert [view.queue_offset for view in read_all(log, chain)] == [0, 1, 2]
+    assert len(read_all(log, chain)[-1].body) == 100
+
+
 def test_sealed_records_carry_their_own_checksum(tmp_path: Path) -> None:
     log, chain = new_log(RealDisk(), str(tmp_path), append_crc=True)
     forged = b"__CRC32#\x010000000000\x02TAGS\x01paid"
@@ -266,4 +282,41 @@ def test_what_is_told_of_a_record_is_what_its_bytes_say(
     log, chain = log_and_chain
     _, appended = log.append([incoming(b"%d" % i, sys_flag=sys_flag) for i in range(3)], NOW)
     views = read_all(log, chain)
-    assert [(one.filed, one.size) for one in appended] == [(v.filed(), v.size) for v in views]
+    assert appended == [view.filed() for view in views]
+
+
+def new_log_made_ahead(disk: SimulatedDisk) -> tuple[CommitLog, SegmentChain]:
+    """Return a log whose files a worker makes."""
+    settings = StoreSettings(segment_bytes=4096)
+    chain = SegmentChain(disk, "/store/commitlog", settings.segment_bytes, InlineWorkers())
+    chain.load()
+    return CommitLog(chain, settings, lambda _topic, _queue: 0), chain
+
+
+def test_the_next_file_is_made_while_this_one_fills_not_when_it_is_full() -> None:
+    disk = SimulatedDisk()
+    log, chain = new_log_made_ahead(disk)
+
+    def files() -> tuple[int, int]:
+        return len(chain.segments), len(disk.list("/store/commitlog"))
+
+    log.append([incoming(bytes(1000))], NOW)
+    log.append([incoming(bytes(1000))], NOW)  # begins in the first half
+    assert files() == (1, 1)
+    log.append([incoming(b"")], NOW)
+    assert files() == (1, 2)
+    before = len(disk.log)
+    log.append([incoming(bytes(2000))], NOW)
+    assert [call.operation for call in disk.log[before:]] == ["write", "write"]
+    assert files() == (2, 2)
+
+
+def test_a_disk_without_space_refuses_only_when_the_next_file_is_needed() -> None:
+    disk = SimulatedDisk(capacity=4096)
+    log, _ = new_log_made_ahead(disk)
+    results = [log.append([incoming(bytes(1000))], NOW)[0][0] for _ in range(4)]
+    assert [result.status for result in results] == [
+        *[PutStatus.PUT_OK] * 3, PutStatus.CREATE_MAPPED_FILE_FAILED
+    ]  # fmt: skip
+    assert "No space left" in results[3].remark
+    assert log.append([incoming(bytes(100))], NOW)[0][0].status is PutStatus.PUT_OK

@@ -1,5 +1,6 @@
 """One queue: what it takes, what it shows, and what it makes of files after a crash."""
 
+from collections import deque
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -22,7 +23,7 @@ PER_FILE = 4
 
 def queue_in(directory: Path) -> ConsumeQueue:
     files = QueueFiles(OpenFiles(RealDisk(), limit=4), str(directory), PER_FILE * ENTRY_SIZE)
-    return ConsumeQueue("orders", 0, files, entries_per_file=PER_FILE, backlog=[])
+    return ConsumeQueue("orders", 0, files, entries_per_file=PER_FILE, backlog=deque())
 
 
 def filled(directory: Path, count: int, *, first: int = 0) -> ConsumeQueue:
@@ -274,3 +275,40 @@ def test_files_of_records_that_are_gone_are_removed_but_the_last(tmp_path: Path)
     again = recovered(tmp_path)
     again.correct_min_offset(5000)
     assert again.max_offset == 10
+
+
+def packed(first: int, end: int, *, at: int = 0) -> bytes:
+    return b"".join(ENTRY.pack(at + 100 * offset, 100, 0) for offset in range(first, end))
+
+
+@given(
+    has=st.integers(0, 11),
+    agrees=st.integers(0, 11),
+    begin=st.integers(0, 11),
+    count=st.integers(1, 11),
+)
+def test_restoring_leaves_what_agrees_and_drops_what_does_not(
+    has: int, agrees: int, begin: int, count: int
+) -> None:
+    begin, agrees = min(begin, has), min(agrees, has)
+    with TemporaryDirectory() as directory:
+        queue = filled(Path(directory), agrees)
+        for offset in range(agrees, has):
+            queue.append(dispatched(offset, 5_000 + offset * 100))
+        queue.restore(begin, packed(begin, begin + count))
+        end = begin + count
+        if agrees >= end:
+            end = has  # nothing in its way was another one's
+        assert queue.max_offset == max(end, begin + count)
+        entries = [entry for offset, entry in queue.iterate(begin) if offset < begin + count]
+        assert entries == list(unpack(packed(begin, begin + count)))
+        again = recovered(Path(directory))
+        assert (again.max_offset, again.record_end) == (queue.max_offset, queue.record_end)
+
+
+def test_an_empty_queue_is_restored_from_any_offset_on(tmp_path: Path) -> None:
+    queue = queue_in(tmp_path)
+    queue.restore(6, packed(6, 9))
+    assert (queue.min_offset, queue.max_offset, queue.record_end) == (6, 9, 900)
+    queue.restore(4, packed(4, 10))
+    assert (queue.min_offset, queue.max_offset, offsets(queue)) == (6, 10, [6, 7, 8, 9])

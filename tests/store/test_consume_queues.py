@@ -4,12 +4,14 @@ from collections import defaultdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import msgspec
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from orbitmq.errors import DiskFailed, InvalidInput, InvalidTopic, StoreDamaged
+from orbitmq.message import flags
 from orbitmq.store.consume_queue import Boundary
 from orbitmq.store.consume_queues import ConsumeQueues
 from orbitmq.store.disk import RealDisk
@@ -52,7 +54,7 @@ def opened(store: GoldenStore) -> ConsumeQueues:
 def fill(queues: ConsumeQueues, store: GoldenStore) -> None:
     for entry in store.dispatched():
         if entry.in_queue:
-            queues.append(entry)
+            queues.append_all([entry])
     queues.write()
 
 
@@ -169,7 +171,7 @@ def test_a_torn_log_costs_its_entries(tmp_path: Path) -> None:
 def test_queues_are_found_again(tmp_path: Path) -> None:
     queues = queues_in(tmp_path)
     for number, (topic, queue_id) in enumerate([("b", 10), ("b", 2), ("%RETRY%a", 0)]):
-        queues.append(dispatched(0, number * 100, topic=topic, queue_id=queue_id))
+        queues.append_all([dispatched(0, number * 100, topic=topic, queue_id=queue_id)])
     queues.write()
     queues.close()
     for seen in (queues, reopened(tmp_path)):
@@ -195,14 +197,44 @@ def test_what_is_no_queue_is_left_alone(tmp_path: Path) -> None:
 def test_a_topic_that_leads_elsewhere_is_refused(tmp_path: Path, topic: str) -> None:
     queues = queues_in(tmp_path)
     with pytest.raises(InvalidTopic, match="can't be a directory") as caught:
-        queues.append(dispatched(topic=topic))
+        queues.append_all([dispatched(topic=topic)])
     assert caught.value.length == len(topic)
     assert list(queues) == []
 
 
 def test_a_negative_queue_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidTopic, match="queue -1"):
-        queues_in(tmp_path).append(dispatched(queue_id=-1))
+        queues_in(tmp_path).append_all([dispatched(queue_id=-1)])
+
+
+def test_those_that_wait_longest_are_written_first(tmp_path: Path) -> None:
+    queues = queues_in(tmp_path)
+    queues.append_all([dispatched(queue_id=queue_id) for queue_id in (2, 0, 1)])
+    queues.append_all([dispatched(1, 100, queue_id=2)])
+    assert queues.buffered == 4
+    queues.write(2)
+    assert (queues.buffered, sorted(path.name for path in tmp_path.glob("*/*/*"))) == (
+        1,
+        ["0", "2"],
+    )
+    queues.write()
+    assert queues.buffered == 0
+
+
+def test_records_without_a_queue_entry_are_passed_over(tmp_path: Path) -> None:
+    queues = queues_in(tmp_path)
+    prepared = msgspec.structs.replace(dispatched(), sys_flag=flags.TRANSACTION_PREPARED)
+    sent = dispatched(0, 100)
+    assert queues.append_all([prepared, sent, sent]) == [sent]
+
+
+def test_a_light_queue_behind_a_gap_keeps_nobody_from_their_messages(tmp_path: Path) -> None:
+    queues = queues_in(tmp_path)
+    light = [dispatched(offset, offset * 100, topic="%LMQ%a") for offset in (0, 2)]
+    sent = dispatched(0, 300)
+    assert queues.append_all([*light, sent]) == [light[0], sent]
+    with pytest.raises(StoreDamaged, match="the entries between are missing"):
+        queues.append_all([dispatched(2, 400)])
 
 
 def test_files_need_an_entry(tmp_path: Path) -> None:
@@ -213,21 +245,21 @@ def test_files_need_an_entry(tmp_path: Path) -> None:
 def test_a_deleted_topic_is_gone(tmp_path: Path) -> None:
     queues = queues_in(tmp_path)
     for offset in range(6):
-        queues.append(dispatched(offset, offset * 100))
+        queues.append_all([dispatched(offset, offset * 100)])
     queues.write()
-    queues.append(dispatched(6, 600))
+    queues.append_all([dispatched(6, 600)])
     queues.delete_topic("orders")
     queues.write()
     assert queues.topics() == []
     assert contents(tmp_path) == {}
     assert not (tmp_path / "consumequeue" / "orders").exists()
     queues.delete_topic("never there")
-    assert queues.append(dispatched(0, 700))
+    assert queues.append_all([dispatched(0, 700)])
 
 
 def test_a_deleted_topic_leaves_what_others_put_there(tmp_path: Path) -> None:
     queues = queues_in(tmp_path)
-    queues.append(dispatched())
+    queues.append_all([dispatched()])
     queues.write()
     (tmp_path / "consumequeue" / "orders" / "notes.txt").touch()
     queues.delete_topic("orders")
@@ -239,14 +271,14 @@ def test_a_deleted_topic_leaves_what_others_put_there(tmp_path: Path) -> None:
 
 def test_a_failed_write_is_done_again(tmp_path: Path) -> None:
     queues = queues_in(tmp_path)
-    queues.append(dispatched(0, 0, topic="a"))
-    queues.append(dispatched(0, 100, topic="b"))
+    queues.append_all([dispatched(0, 0, topic="a")])
+    queues.append_all([dispatched(0, 100, topic="b")])
     blocked = tmp_path / "consumequeue" / "b"
     blocked.parent.mkdir()
     blocked.touch()  # a file where the directory of the topic belongs
     with pytest.raises(DiskFailed):
         queues.write()
-    queues.append(dispatched(1, 200, topic="b"))
+    queues.append_all([dispatched(1, 200, topic="b")])
     blocked.unlink()
     queues.write()
     again = reopened(tmp_path)
@@ -258,14 +290,14 @@ def test_few_files_are_open_for_many_queues(tmp_path: Path) -> None:
     for offset in range(10):
         for queue_id in range(20):
             at = (offset * 20 + queue_id) * 100
-            queues.append(dispatched(offset, at, queue_id=queue_id))
+            queues.append_all([dispatched(offset, at, queue_id=queue_id)])
         queues.write()
     assert all(queue.max_offset == 10 for queue in reopened(tmp_path))
 
 
 def test_only_what_was_written_is_synced_and_once(tmp_path: Path) -> None:
     queues = queues_in(tmp_path, 1000)
-    queues.append(dispatched())
+    queues.append_all([dispatched()])
     assert not queues.take_unsynced()
     queues.write()
     directory = str(tmp_path / "consumequeue")
@@ -280,7 +312,7 @@ def test_only_what_was_written_is_synced_and_once(tmp_path: Path) -> None:
 def test_a_few_new_bytes_wait_for_a_thorough_sync(tmp_path: Path) -> None:
     queues = queues_in(tmp_path, 1000)
     for offset in range(300):
-        queues.append(dispatched(offset, offset * 100))
+        queues.append_all([dispatched(offset, offset * 100)])
     queues.write()
     assert queues.take_unsynced(least_pages=2).files == ()
     assert len(queues.take_unsynced(least_pages=1).files) == 1
@@ -300,7 +332,7 @@ def test_truncation_and_cleaning_reach_every_queue(tmp_path: Path) -> None:
     for offset in range(10):
         for queue_id in range(2):
             at = (offset * 2 + queue_id) * 100
-            queues.append(dispatched(offset, at, queue_id=queue_id))
+            queues.append_all([dispatched(offset, at, queue_id=queue_id)])
     queues.write()
     queues.truncate(1_700)
     assert [queue.max_offset for queue in queues] == [9, 8]
@@ -335,8 +367,8 @@ class Against(RuleBasedStateMachine):
     def append(self, queue_id: int, size: int, code: int) -> None:
         offset = self.next.get(queue_id, self.first)
         entry = dispatched(offset, self.log_end, queue_id=queue_id, size=size, tags_code=code)
-        assert self.queues.append(entry)
-        assert not self.queues.append(entry)
+        assert self.queues.append_all([entry])
+        assert not self.queues.append_all([entry])
         self.model[queue_id][offset] = QueueEntry(self.log_end, size, code)
         self.next[queue_id] = offset + 1
         self.log_end += size
@@ -346,8 +378,8 @@ class Against(RuleBasedStateMachine):
     def append_behind_a_gap(self, queue_id: int, hole: int) -> None:
         if self.model[queue_id]:
             with pytest.raises(StoreDamaged, match="missing"):
-                self.queues.append(
-                    dispatched(self.next[queue_id] + hole, self.log_end, queue_id=queue_id)
+                self.queues.append_all(
+                    [dispatched(self.next[queue_id] + hole, self.log_end, queue_id=queue_id)]
                 )
 
     @rule()

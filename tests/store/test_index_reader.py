@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from orbitmq.store.disk import RealDisk
-from orbitmq.store.index_reader import IndexFile, index_files
+from orbitmq.store.index_reader import IndexFile, index_files, index_names
 from orbitmq.store.layout import INDEX_ENTRY, INDEX_HEADER, INDEX_SLOT, key_hash
 from tests.store.golden import manifest
 from tests.store.unpacked import NAMES, unpacked
@@ -81,6 +81,7 @@ def test_an_empty_file_has_no_entries(count: int) -> None:
     INDEX_HEADER.pack_into(file, 0, 0, 0, 0, 0, 0, count)
     assert (opened(file).count, opened(file).fault) == (0, None)
     assert list(opened(file).find("a#1")) == []
+    assert list(opened(file).entries()) == []
 
 
 def test_a_chain_in_a_circle_ends() -> None:
@@ -126,3 +127,32 @@ def test_what_is_no_index_file_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "index" / "notes.txt").write_text("mine")
     (tmp_path / "index" / "20261115").mkdir()
     assert list(index_files(RealDisk(), str(tmp_path))) == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_entries_are_those_of_java(name: str, tmp_path: Path) -> None:
+    files = list(index_files(RealDisk(), unpacked(name, tmp_path)))
+    for file, one in zip(reversed(files), manifest(name)["dump"]["indexFiles"], strict=True):
+        numbers = [number for number, _, _ in file.entries()]
+        assert numbers == list(range(1, one["indexCount"]))
+        assert all(
+            one["beginPhyOffset"] <= at <= one["endPhyOffset"] for _, _, at in file.entries()
+        )
+
+
+def test_entries_stand_where_they_are_said_to() -> None:
+    keys = [f"orders#o-{number}" for number in range(5)]
+    data = index(keys, 7, 20)
+    file = opened(data)
+    assert list(file.entries()) == [(n + 1, key_hash(key), 1000 * n) for n, key in enumerate(keys)]
+    for number, hash_, offset in file.entries():
+        assert INDEX_ENTRY.unpack_from(data, file.position_of(number))[:2] == (hash_, offset)
+
+
+def test_files_are_named_by_digits(tmp_path: Path) -> None:
+    (tmp_path / "index" / "2026").mkdir(parents=True)
+    for name in ("20261115105049366", "20261115105049365", "notes"):
+        (tmp_path / "index" / name).touch()
+    names = index_names(RealDisk(), str(tmp_path))
+    assert names == ["20261115105049365", "20261115105049366"]
+    assert index_names(RealDisk(), str(tmp_path / "nothing")) == []

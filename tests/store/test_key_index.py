@@ -313,10 +313,49 @@ def test_files_of_records_that_are_gone_are_removed_but_the_last(tmp_path: Path)
     assert index.last_timestamp_ms == 3
 
 
+@pytest.mark.parametrize("written", [False, True])
+def test_another_process_is_noticed(tmp_path: Path, written: bool) -> None:
+    index = index_in(tmp_path)
+    assert index.is_untouched()
+    for number in range(9):
+        index.put(keyed(100 * number, keys=f"k{number}"))
+    if written:
+        index.write()
+    assert index.is_untouched()
+    last = max((tmp_path / "index").iterdir())
+    before = last.read_bytes()
+    last.write_bytes(b"\x01" + before[1:])
+    assert not index.is_untouched()
+    last.write_bytes(before)
+    assert index.is_untouched()
+    (tmp_path / "index" / "20991231235959999").touch()
+    assert not index.is_untouched()
+
+
+def test_all_files_are_removed_whoever_made_them(tmp_path: Path) -> None:
+    index = index_in(tmp_path)
+    index.remove_all()
+    index.put(keyed(100, keys="k"))
+    for name in ("20991231235959999", "notes.txt"):
+        (tmp_path / "index" / name).touch()
+    index.remove_all()
+    assert [path.name for path in (tmp_path / "index").iterdir()] == ["notes.txt"]
+    assert find(index, "k") == []
+
+
 def test_closed_files_open_again(tmp_path: Path) -> None:
     index = filled(tmp_path)
     index.close()
     assert find(index, "a") == [300, 200, 100]
+
+
+def test_a_full_file_is_written_at_once(tmp_path: Path) -> None:
+    """A checkpoint may speak for it from then on, and no further record need ever come."""
+    index = index_in(tmp_path, entries=3)
+    index.put(keyed(100, "a b"))
+    (path,) = index.take_unsynced().files
+    assert index.filled_end_offset == 100
+    assert INDEX_HEADER.unpack_from(Path(path).read_bytes())[-1] == 3
 
 
 def test_what_was_written_is_synced_once(tmp_path: Path) -> None:
@@ -328,6 +367,25 @@ def test_what_was_written_is_synced_once(tmp_path: Path) -> None:
     assert str(tmp_path / "index") in unsynced.directories
     assert not index.take_unsynced()
     index.sync()
+
+
+@given(st.lists(st.integers(0, 4), max_size=12), st.integers(2, 9))
+def test_records_put_together_are_indexed_as_one_by_one(counts: list[int], entries: int) -> None:
+    records = [
+        keyed(100 * number, " ".join("abcd"[:count]), store_timestamp_ms=1000 * number)
+        for number, count in enumerate(counts, 1)
+    ]
+    made = []
+    for turns in ([records] if records else [], [[one] for one in records]):
+        with TemporaryDirectory() as home:
+            index = index_in(Path(home), slots=3, entries=entries)
+            for turn in turns:
+                index.put_all(turn)
+            index.put(keyed(5000, "last"))
+            index.sync()
+            index.close()
+            made.append([path.read_bytes() for path in sorted(Path(home, "index").iterdir())])
+    assert made[0] == made[1]
 
 
 # A plain model.
@@ -359,3 +417,87 @@ def test_every_key_is_found_whatever_the_files(
                 wanted = key_hash(f"orders#{key}")
                 expected = [at for name, at in model if key_hash(f"orders#{name}") == wanted]
                 assert find(index, key) == expected[::-1]
+
+
+def test_files_that_end_at_the_time_of_the_checkpoint_are_trusted_up_to_the_first(
+    tmp_path: Path,
+) -> None:
+    """While the clock stands still, the checkpoint may speak for the first of them only."""
+    index = index_in(tmp_path, entries=3)
+    for number, ms in enumerate((1, 1, 2, 2, 2, 2, 3)):
+        index.put(keyed(100 * number, f"key-{number}", store_timestamp_ms=ms))
+    index.sync()
+    again = index_in(tmp_path, entries=3)
+    assert len(again.load(clean_stop=False, checkpoint_ms=2)) == 2
+    assert [bool(find(again, f"key-{number}")) for number in range(7)] == [True] * 4 + [False] * 3
+
+
+def test_what_was_reached_is_known_to_the_next_start(tmp_path: Path) -> None:
+    index = index_in(tmp_path)
+    index.reach(5)  # nothing is indexed, and there is no file to say so
+    index.put(keyed(100, "a"))
+    index.reach(640)
+    index.reach(500)
+    index.sync()
+    again = index_in(tmp_path)
+    again.load(clean_stop=True, checkpoint_ms=0)
+    assert again.end_offset == 640
+    again.put(keyed(639, "before"))
+    again.put(keyed(641, "behind"))
+    assert (find(again, "a"), find(again, "before"), find(again, "behind")) == ([100], [], [641])
+
+
+def test_the_last_record_of_full_files_is_told(tmp_path: Path) -> None:
+    index = index_in(tmp_path, entries=3)
+    assert index.filled_end_offset == -1
+    for number in range(3):
+        index.put(keyed(100 * number, f"key-{number}"))
+    assert index.filled_end_offset == 100
+
+
+def test_of_the_file_that_grew_a_crash_leaves_what_the_mark_speaks_for(tmp_path: Path) -> None:
+    index = index_in(tmp_path, slots=4, entries=30)
+    for number in range(8):
+        index.put(keyed(100 * number, f"key-{number} all"))
+    mark = index.write_mark(800)
+    for number in range(8, 12):
+        index.put(keyed(100 * number, f"key-{number} all"))
+    index.write_mark(1_200)
+    expected = find(index, "all")
+    again = index_in(tmp_path, slots=4, entries=30)
+    assert again.load(clean_stop=False, checkpoint_ms=0, mark=mark) == []
+    assert again.end_offset == 799
+    assert find(again, "all") == [100 * number for number in range(7, -1, -1)]
+    for number in range(8, 12):
+        again.put(keyed(100 * number, f"key-{number} all"))
+    assert find(again, "all") == expected
+    again.sync()
+    loaded = index_in(tmp_path, slots=4, entries=30)
+    loaded.load(clean_stop=True, checkpoint_ms=0)
+    assert find(loaded, "all") == expected
+
+
+def test_a_mark_that_is_not_that_of_the_file_keeps_nothing(tmp_path: Path) -> None:
+    index = index_in(tmp_path)
+    assert index.write_mark(0) is None
+    index.put(keyed(100, "a"))
+    mark = index.write_mark(200)
+    assert mark is not None
+    for wrong in (mark._replace(name=1), mark._replace(number=7), mark._replace(offset=100)):
+        again = index_in(tmp_path)
+        removed = again.load(clean_stop=False, checkpoint_ms=0, mark=wrong)
+        assert (len(removed), again.end_offset) == (1, 0)
+        index = index_in(tmp_path)
+        index.put(keyed(100, "a"))
+        index.write_mark(200)
+
+
+def test_there_is_no_mark_while_java_could_take_the_file_for_a_full_one(tmp_path: Path) -> None:
+    index = index_in(tmp_path, entries=3)
+    for number in range(3):
+        index.put(keyed(100 * number, f"key-{number}", store_timestamp_ms=5_000))
+    assert index.write_mark(300) is None
+    index.put(keyed(300, "key-3", store_timestamp_ms=5_001))
+    assert index.write_mark(400) is None  # that file is full by now
+    index.put(keyed(400, "key-4", store_timestamp_ms=5_002))
+    assert index.write_mark(500) is not None

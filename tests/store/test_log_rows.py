@@ -1,11 +1,22 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from orbitmq.errors import CorruptRecord
-from orbitmq.message.record import LEAST_SIZE, Version, blank
+from orbitmq.message.record import (
+    CRC_PROPERTY_SIZE,
+    LEAST_SIZE,
+    Version,
+    blank,
+    crc_property,
+)
 from orbitmq.message.record_view import RecordView
 from orbitmq.store.log_rows import (
+    Checked,
+    fault_at,
+    filed_of,
     is_blank,
+    magics,
     next_sound,
     sound_row,
     sound_rows,
@@ -34,6 +45,14 @@ def test_a_head_with_long_addresses() -> None:
     assert row is not None
     assert data[row[2] : row[3]] == b"1 pizza"
     assert bytes(view_of(memoryview(data), row).body) == b"1 pizza"
+
+
+@pytest.mark.parametrize("ipv6", [False, True])
+def test_a_row_is_filed_as_its_view(ipv6: bool) -> None:
+    data = memoryview(record(0, 7, ipv6=ipv6))
+    row = sound_row(data, 0, 0)
+    assert row is not None
+    assert filed_of(data, row) == view_of(data, row).filed()
 
 
 def test_a_block_ends_at_its_limit_and_at_the_stop() -> None:
@@ -107,3 +126,47 @@ def test_where_the_zeros_begin(data: bytes, zeros: int, position: int) -> None:
     position = min(position, len(data))
     written = len(data.rstrip(b"\0"))
     assert written_end(memoryview(data + bytes(zeros)), position) == max(position, written)
+
+
+def test_checksums_count_as_far_as_they_are_checked() -> None:
+    sealed = b"TAGS\x01paid\x02" + bytes(CRC_PROPERTY_SIZE)
+    data = bytearray(record(0, properties=sealed))
+    data[-CRC_PROPERTY_SIZE:] = crc_property(data[:-CRC_PROPERTY_SIZE])
+    row = sound_row(memoryview(data), 0, 0, Checked.BODY_AND_SEAL)
+    assert row is not None
+    data[row[4]] ^= 1  # the topic, which only the seal covers
+    assert sound_row(memoryview(data), 0, 0, Checked.BODY)
+    assert not sound_row(memoryview(data), 0, 0, Checked.BODY_AND_SEAL)
+    data[row[2]] ^= 1
+    assert sound_row(memoryview(data), 0, 0)
+    assert not sound_row(memoryview(data), 0, 0, Checked.BODY)
+
+
+def test_an_empty_body_is_whole_whatever_its_checksum() -> None:
+    data = bytearray(record(0, body=b""))
+    data[8:12] = b"\1\2\3\4"
+    assert sound_row(memoryview(data), 0, 0, Checked.BODY_AND_SEAL)
+
+
+def test_a_fault_is_told_in_words() -> None:
+    segment = bytearray(segment_of(2))
+    segment[2 * SIZE :] = b"\xff" * (SEGMENT - 2 * SIZE)
+    assert fault_at(memoryview(segment), 2 * SIZE).startswith("no record; its magic is 0xffff")
+    assert fault_at(memoryview(record(5000)), 0) == (
+        "a record that says it lies at byte 5000 of the log"
+    )
+    assert fault_at(memoryview(b""), 0) == "the end of the file"
+
+
+def test_places_where_a_record_may_begin_are_found_by_their_magic() -> None:
+    segment = memoryview(segment_of(3, ended=True))
+    assert list(magics(segment, 0, SEGMENT)) == [0, SIZE, 2 * SIZE, 3 * SIZE]
+    assert list(magics(segment, 1, SEGMENT)) == [SIZE, 2 * SIZE, 3 * SIZE]
+
+
+def test_a_record_that_lost_all_behind_its_body_is_not_sound() -> None:
+    data = bytearray(record(0, properties=b""))
+    data[-4:] = bytes(4)  # "orders" and a length of 0
+    assert sound_row(memoryview(data), 0, 0)
+    assert not sound_row(memoryview(data), 0, 0, Checked.BODY)
+    assert fault_at(memoryview(data), 0) == "a record that was not written to its end"

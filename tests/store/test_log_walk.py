@@ -69,7 +69,8 @@ def test_a_flipped_byte_of_a_body_is_seen_by_its_checksum(tmp_path: Path) -> Non
     assert read(directory)[1] == []
     offsets, damages = read(directory, verify=True)
     assert offsets == [0, SIZE, 3 * SIZE, 4 * SIZE]
-    assert damages == [Damage(2 * SIZE, "a record that a checksum shows to be damaged", SIZE)]
+    reason = f"a record of {SIZE} bytes that a checksum shows to be damaged"
+    assert damages == [Damage(2 * SIZE, reason, SIZE)]
 
 
 def test_a_zeroed_part_is_not_taken_for_the_end(tmp_path: Path) -> None:

@@ -1,8 +1,12 @@
+import errno
 from pathlib import Path
 
+import pytest
+
+from orbitmq.errors import DiskFailed
 from orbitmq.store.disk import RealDisk
-from orbitmq.store.mending import mend_queues, mend_stream
-from orbitmq.store.segment_chain import file_name
+from orbitmq.store.mending import mend_queues, mend_stream, write_again
+from orbitmq.store.segment_chain import Segment, file_name
 from orbitmq.testing.disks import SimulatedDisk
 
 
@@ -69,3 +73,20 @@ def test_what_was_mended_stays_so() -> None:
     mend_queues(disk, "/queues", 100)
     disk.crash()
     assert disk.open(path).read(200, 0) == b"entry" + bytes(95)
+
+
+def test_what_is_written_again_reaches_the_disk_after_a_failed_sync() -> None:
+    disk = SimulatedDisk()
+    file = disk.open("/log", create=True)
+    disk.sync_directory("/")
+    file.allocate(3 * 4096)
+    file.sync()
+    file.write([b"x" * 3 * 4096], 0)
+    disk.fail("sync", "log", errno.EIO)
+    with pytest.raises(DiskFailed):
+        file.sync()
+    segment = Segment(file, 8192, 3 * 4096)
+    write_again(segment, 8192 + 4096, 1 << 40)
+    file.sync()
+    disk.crash()
+    assert disk.open("/log").read(3 * 4096, 0) == bytes(4096) + b"x" * 8192

@@ -10,58 +10,17 @@ from orbitmq.errors import DiskFailed, StoreDamaged, StoreLocked
 from orbitmq.message import flags
 from orbitmq.randomness import SeededRandomness
 from orbitmq.store.consume_queue import Boundary
-from orbitmq.store.disk import Disk, RealDisk, Usage
+from orbitmq.store.disk import RealDisk
 from orbitmq.store.dispatch import Dispatched
 from orbitmq.store.message_store import MessageStore
-from orbitmq.store.put import PutResult, PutStatus
+from orbitmq.store.put import PutStatus
 from orbitmq.store.settings import FlushMode, StoreSettings
 from orbitmq.testing.clocks import InlineWorkers
-from orbitmq.testing.disks import SimulatedDisk
+from orbitmq.testing.disks import PowerLost, SimulatedDisk
 from tests.store.logs import NOW, incoming
+from tests.store.stores import SMALL, HandClock, bodies, opened, put
 
 SEEDS = 1000 if os.environ.get("ORBITMQ_SOAK") == "1" else 100
-SMALL = {"segment_bytes": 4096, "queue_file_entries": 5, "index_slots": 20, "index_entries": 50}
-
-
-class HandClock:
-    def __init__(self) -> None:
-        self.now = NOW
-
-    def now_ms(self) -> int:
-        return self.now
-
-    def monotonic_ms(self) -> int:
-        return self.now
-
-
-def opened(
-    disk: Disk, directory: str = "/store", mode: FlushMode = FlushMode.ASYNC, **settings: object
-) -> MessageStore:
-    chosen = StoreSettings(**{**SMALL, "flush_mode": mode, **settings})  # type: ignore[arg-type]
-    store = MessageStore(
-        directory, chosen, disk=disk, clock=HandClock(), workers=InlineWorkers(), pid=7
-    )
-    store.open()
-    return store
-
-
-def bodies(store: MessageStore, topic: str = "orders", queue_id: int = 0) -> list[bytes]:
-    """Return the bodies of a queue, read through its entries; the offsets have no gap."""
-    queue = store.queues.queue(topic, queue_id)
-    if queue is None:
-        return []
-    found = []
-    for offset, entry in queue.iterate(queue.min_offset):
-        view = store.record(entry.commit_log_offset)
-        assert view is not None
-        assert (view.queue_offset, view.size) == (offset, entry.size)
-        found.append(bytes(view.body))
-    assert len(found) == queue.max_offset - queue.min_offset
-    return found
-
-
-def put(store: MessageStore, *names: bytes, queue_id: int = 0) -> list[PutResult]:
-    return store.append([incoming(name * 40, queue_id=queue_id) for name in names])
 
 
 def test_messages_come_back_by_queue_offset_by_offset_and_by_time(tmp_path: Path) -> None:
@@ -105,7 +64,7 @@ def test_a_second_process_is_kept_out(tmp_path: Path) -> None:
 def test_listeners_hear_of_what_consumers_can_see() -> None:
     store = opened(SimulatedDisk())
     heard: list[Dispatched] = []
-    store.on_arrival = heard.append
+    store.on_arrival = heard.extend
     store.append([incoming(), incoming(sys_flag=flags.TRANSACTION_PREPARED), incoming()])
     assert [entry.queue_offset for entry in heard] == [0, 1]
     store.close()
@@ -115,7 +74,7 @@ def test_in_sync_mode_nobody_sees_a_message_before_it_is_on_the_disk() -> None:
     disk = SimulatedDisk()
     store = opened(disk, mode=FlushMode.SYNC)
     heard: list[Dispatched] = []
-    store.on_arrival = heard.append
+    store.on_arrival = heard.extend
     (result,) = put(store, b"a")
     assert heard == []
     told: list[bool] = []
@@ -211,7 +170,10 @@ def test_a_disk_that_fails_to_sync_ends_all_writing_and_keeps_what_was_there() -
 def test_a_full_disk_refuses_and_serves_on() -> None:
     disk = SimulatedDisk(capacity=40_000)
     store = opened(disk, index_enabled=False)
-    statuses = [put(store, b"x" * 20)[0].status for _ in range(60)]
+    statuses = []
+    for _ in range(60):
+        statuses.append(put(store, b"x" * 20)[0].status)
+        store.tick()
     assert PutStatus.CREATE_MAPPED_FILE_FAILED in statuses
     stored = statuses.count(PutStatus.PUT_OK)
     assert len(bodies(store)) == stored > 10
@@ -306,54 +268,25 @@ def test_keys_are_found_and_found_again_after_a_crash_and_without_index_files() 
         store.close()
 
 
-def test_old_files_go_and_queues_and_index_follow() -> None:
-    clock = HandClock()
-    disk = SimulatedDisk(clock=clock)
-    settings = StoreSettings(**SMALL, reserved_hours=1)  # type: ignore[arg-type]
-    store = MessageStore("/store", settings, disk=disk, clock=clock, workers=InlineWorkers())
-    store.open()
-    put(store, *(b"%04d" % i for i in range(60)))
-    kept_view = store.log.view(0, 100)
-    clock.now += 3_600_000
-    put(store, b"new")
-    store.tick()
-    removed = store.clean(asked=True)
-    assert removed[0] == 0
-    assert store.log.first_offset == removed[-1] + 4096
-    queue = store.queues.queue("orders", 0)
-    assert queue is not None
-    assert 0 < queue.min_offset < queue.max_offset == 61
-    assert bodies(store)[-1] == b"new" * 40
-    assert store.record(0) is None
-    assert kept_view is not None
-    assert any(kept_view)
-    store.close()
-    again = opened(disk)
-    found = again.queues.queue("orders", 0)
-    assert found is not None
-    assert (found.min_offset, found.max_offset) == (queue.min_offset, 61)
-    again.close()
-
-
-def test_a_disk_that_is_nearly_full_refuses_until_there_is_room() -> None:
-    class Gauge(SimulatedDisk):
-        used = 50
-
-        def usage(self, path: str) -> Usage:
-            return Usage(100, self.used)
-
-    disk = Gauge()
+def test_entries_of_queues_wait_for_a_tick_and_consumers_do_not() -> None:
+    disk = SimulatedDisk()
     store = opened(disk)
-    disk.used = 95
-    store.clean()
-    (refused,) = put(store, b"a")
-    assert (refused.status, refused.remark) == (
-        PutStatus.SERVICE_NOT_AVAILABLE,
-        "the disk is full",
-    )
-    disk.used = 50
-    store.clean()
-    assert put(store, b"a")[0].status is PutStatus.PUT_OK
+    put(store, b"a", b"b")
+    assert bodies(store) == [b"a" * 40, b"b" * 40]
+    assert not disk.exists("/store/consumequeue/orders")
+    store.tick()
+    assert disk.list("/store/consumequeue/orders/0") != []
+    store.close()
+
+
+def test_entries_that_are_too_many_to_wait_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("orbitmq.store.message_store._BUFFERED_ENTRIES", 3)
+    disk = SimulatedDisk()
+    store = opened(disk)
+    for queue_id in range(4):
+        put(store, b"a", queue_id=queue_id)
+    assert disk.list("/store/consumequeue/orders") == ["0"]
+    assert store.queues.buffered == 3
     store.close()
 
 
@@ -364,6 +297,7 @@ def test_queues_that_cannot_be_written_end_all_writing_until_the_next_start() ->
     disk.fail("write", "consumequeue", errno.EIO)
     (second,) = put(store, b"b")
     assert second.status is PutStatus.PUT_OK  # it is in the log
+    store.tick()
     (third,) = put(store, b"c")
     assert third.status is PutStatus.SERVICE_NOT_AVAILABLE
     assert "Input/output error" in third.remark
@@ -515,3 +449,101 @@ def test_a_queue_whose_records_are_all_gone_keeps_its_offset_after_a_crash() -> 
     assert (idle.min_offset, idle.max_offset) == (3, 3)
     assert put(store, b"d", queue_id=1)[0].queue_offset == 3
     store.close()
+
+
+def test_a_power_loss_at_any_call_around_a_new_file_loses_nothing_acknowledged() -> None:
+    """The file is made ahead, taken into use, named on the disk, then written and acknowledged."""
+
+    def acknowledged(disk: SimulatedDisk) -> list[bytes]:
+        known: list[bytes] = []
+        try:
+            store = opened(disk, mode=FlushMode.SYNC, index_enabled=False)
+            for number in range(9):
+                name = b"%d" % number * 10
+                (result,) = put(store, name)
+                store.when_durable(result.end, lambda ok, name=name: known.append(name * 40))  # type: ignore[misc]
+                store.flush_soon()
+            store.close()
+        except PowerLost:
+            pass
+        return known
+
+    whole = SimulatedDisk()
+    assert len(acknowledged(whole)) == 9
+    assert "00004096" in whole.list("/store/commitlog")[-1]
+    for after in range(len(whole.log)):
+        disk = SimulatedDisk(SeededRandomness(after))
+        disk.cut_power(after=after)
+        known = acknowledged(disk)
+        disk.crash()
+        store = opened(disk, mode=FlushMode.SYNC, index_enabled=False)
+        assert bodies(store)[: len(known)] == known
+        put(store, b"on")
+        store.close()
+
+
+def test_a_file_made_ahead_is_used_after_a_crash_and_gone_after_a_stop() -> None:
+    disk = SimulatedDisk()
+    store = opened(disk, mode=FlushMode.SYNC)
+    put(store, *(b"%02d" % number * 5 for number in range(7)))
+    put(store, b"on")
+    store.when_durable(store.log.end, lambda _: None)
+    store.flush_soon()
+    disk.sync_directory("/store/commitlog")
+    names = disk.list("/store/commitlog")
+    assert (len(names), store.log.end < 4096) == (2, True)
+    disk.crash()
+    assert disk.list("/store/commitlog") == names  # the second without its length
+    store = opened(disk, mode=FlushMode.SYNC)
+    assert len(bodies(store)) == 8
+    put(store, *(b"%02d" % number * 5 for number in range(7)))
+    store.close()
+    assert disk.list("/store/commitlog") == names
+    store = opened(disk, mode=FlushMode.SYNC)
+    assert len(bodies(store)) == 15
+    store.close()
+
+
+def spoil(disk: SimulatedDisk, how: str) -> None:
+    """Do to an index in use what a Java broker may do before it finds the store locked."""
+    names = disk.list("/store/index")
+    assert len(names) > 1
+    if how == "removed":
+        disk.remove(f"/store/index/{names[-1]}")
+    elif how == "added":
+        disk.open("/store/index/20991231235959999", create=True).extend(1120)
+    else:
+        disk.open(f"/store/index/{names[-1]}").write([b"\x00\x00\x00\x07"], 36)
+
+
+@pytest.mark.parametrize("how", ["removed", "added", "written"])
+def test_an_index_that_somebody_else_changed_is_made_again(
+    how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = SimulatedDisk()
+    store = opened(disk)
+    texts = [b"KEYS\x01k%d\x02" % number for number in range(60)]
+    store.append([incoming(properties=text) for text in texts])
+    spoil(disk, how)
+    store.close()
+    assert "another process" in caplog.text
+    assert disk.list("/store/index") == []
+    assert not disk.exists("/store/abort")
+    disk.crash()  # it is gone for good
+    store = opened(disk)
+    for number in range(60):
+        (view,) = store.lookup.query("orders", f"k{number}", max_count=9, begin_ms=0, end_ms=NOW)
+        assert view.queue_offset == number
+    store.close()
+    assert disk.list("/store/index") != []
+
+
+def test_an_index_that_nobody_changed_stays(caplog: pytest.LogCaptureFixture) -> None:
+    disk = SimulatedDisk()
+    for _ in range(3):
+        store = opened(disk)
+        store.append([incoming(properties=b"KEYS\x01k\x02") for _ in range(30)])
+        store.close()
+    assert "another process" not in caplog.text
+    opened(disk, index_enabled=False).close()
+    assert len(disk.list("/store/index")) == 2

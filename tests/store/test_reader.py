@@ -1,6 +1,7 @@
 """The stores that Java made, read by every road; all that Java says of them must be found."""
 
 import hashlib
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -134,6 +135,28 @@ def test_every_record_is_found_by_its_keys(name: str, tmp_path: Path) -> None:
     for record in records_of(name):
         for key in record["properties"].get("KEYS", "").split():
             assert record["physicalOffset"] in offsets(reader.find_key(record["topic"], key))
+
+
+@every_store
+def test_without_an_index_the_log_is_read_for_keys(name: str, tmp_path: Path) -> None:
+    directory = unpacked(name, tmp_path)
+    indexed = StoreReader(directory)
+    asked = {
+        (record["topic"], key)
+        for record in records_of(name)[:40]
+        for key in record["properties"].get("KEYS", "").split()
+    }
+    found = {pair: offsets(indexed.find_key(*pair)) for pair in asked}
+    assert indexed.has_index
+    shutil.rmtree(f"{directory}/index")
+    if name == "crash-torn":  # its end can't be read, and that is told
+        with pytest.raises(StoreDamaged):
+            StoreReader(directory).find_key("GoldenCrash", "ck-1")
+        return
+    bare = StoreReader(directory)
+    assert not bare.has_index
+    assert {pair: offsets(bare.find_key(*pair)) for pair in asked} == found
+    assert all(bare.find_key(*pair, 0, 1) == [] for pair in asked)
 
 
 def test_keys_of_another_time_are_not_found(tmp_path: Path) -> None:

@@ -5,7 +5,8 @@ import pytest
 from orbitmq.message.record_view import RecordView
 from orbitmq.store.commit_log import CommitLog
 from orbitmq.store.disk import RealDisk
-from orbitmq.store.recovery import RecoveryWalk, first_store_ms, zero_behind
+from orbitmq.store.log_rows import Checked, view_of
+from orbitmq.store.recovery import ALL_VOUCHED, RecoveryWalk, first_store_ms, zero_behind
 from orbitmq.store.segment_chain import SegmentChain
 from orbitmq.store.settings import StoreSettings
 from tests.store.logs import NOW, incoming, new_log
@@ -22,9 +23,13 @@ def written(directory: Path, count: int = 12, size: int = 900) -> SegmentChain:
     return again
 
 
-def walk(chain: SegmentChain, *, cut: bool) -> tuple[RecoveryWalk, list[int]]:
-    found = RecoveryWalk(chain, 0, cut=cut, crc_property=False)
-    return found, [view.queue_offset for view in found]
+def records(walk: RecoveryWalk) -> list[RecordView]:
+    return [view_of(block.buffer, row) for block in walk for row in block.rows]
+
+
+def walk(chain: SegmentChain, *, cut: bool, vouched_ms: int = 0) -> tuple[RecoveryWalk, list[int]]:
+    found = RecoveryWalk(chain, 0, vouched_ms=vouched_ms if cut else ALL_VOUCHED)
+    return found, [view.queue_offset for view in records(found)]
 
 
 def spoil(chain: SegmentChain, offset: int, data: bytes) -> None:
@@ -34,11 +39,8 @@ def spoil(chain: SegmentChain, offset: int, data: bytes) -> None:
 
 
 def place_of(chain: SegmentChain, queue_offset: int) -> RecordView:
-    return next(
-        view
-        for view in RecoveryWalk(chain, 0, cut=False, crc_property=False)
-        if view.queue_offset == queue_offset
-    )
+    walk = RecoveryWalk(chain, 0, vouched_ms=ALL_VOUCHED)
+    return next(view for view in records(walk) if view.queue_offset == queue_offset)
 
 
 @pytest.mark.parametrize("cut", [True, False])
@@ -75,6 +77,46 @@ def test_after_a_crash_nothing_behind_an_unreadable_record_counts(tmp_path: Path
     found, offsets = walk(chain, cut=True)
     assert offsets == [0, 1, 2, 3, 4]
     assert found.end == middle.commit_log_offset
+
+
+@pytest.mark.parametrize("queue_offset", [0, 3, 5, 8])
+def test_after_a_crash_a_damaged_record_that_was_on_the_disk_cuts_nothing_off(
+    tmp_path: Path, queue_offset: int
+) -> None:
+    chain = written(tmp_path)
+    whole, _ = walk(chain, cut=True)
+    spoil(chain, place_of(chain, queue_offset).commit_log_offset + 200, b"\xff")
+    found, offsets = walk(chain, cut=True, vouched_ms=NOW + queue_offset + 1)
+    assert offsets == [i for i in range(12) if i != queue_offset]
+    assert (found.end, len(found.damages)) == (whole.end, 1)
+
+
+def test_after_a_crash_the_first_record_of_the_unvouched_part_is_the_end_if_it_is_damaged(
+    tmp_path: Path,
+) -> None:
+    chain = written(tmp_path)
+    spoil(chain, place_of(chain, 5).commit_log_offset + 200, b"\xff")
+    found, offsets = walk(chain, cut=True, vouched_ms=NOW + 5)
+    assert (offsets, found.damages) == ([0, 1, 2, 3, 4], [])
+
+
+def test_what_the_checkpoint_does_not_vouch_for_is_told(tmp_path: Path) -> None:
+    chain = written(tmp_path)
+    second_file = place_of(chain, 4).commit_log_offset
+    found, _ = walk(chain, cut=True, vouched_ms=NOW + 3)
+    assert found.unvouched == second_file
+    found, _ = walk(chain, cut=False)
+    assert found.unvouched is None
+
+
+def test_a_seal_counts_only_where_the_store_writes_it(tmp_path: Path) -> None:
+    log, chain = new_log(RealDisk(), str(tmp_path))
+    log.append([incoming(properties=b"__CRC32#\x010123456789\x02")], NOW)
+    as_told = {
+        checked: len(records(RecoveryWalk(chain, 0, vouched_ms=0, checked=checked)))
+        for checked in (Checked.BODY, Checked.BODY_AND_SEAL)
+    }
+    assert as_told == {Checked.BODY: 1, Checked.BODY_AND_SEAL: 0}
 
 
 @pytest.mark.parametrize(
@@ -129,15 +171,13 @@ def test_the_time_of_a_file_is_that_of_its_first_record(tmp_path: Path) -> None:
     assert first_store_ms(chain.add(chain.next_base())) is None
 
 
-def test_progress_is_told_file_by_file(tmp_path: Path) -> None:
+def test_progress_is_told_block_by_block(tmp_path: Path) -> None:
     chain = written(tmp_path)
+    lasts = [place_of(chain, queue_offset) for queue_offset in (3, 7, 11)]
+    ends = [view.commit_log_offset + view.size for view in lasts]
     told: list[tuple[int, int]] = []
-    list(
-        RecoveryWalk(
-            chain, 0, cut=False, crc_property=False, progress=lambda *step: told.append(step)
-        )
-    )
-    assert told == [(4096, 12288), (8192, 12288), (12288, 12288)]
+    list(RecoveryWalk(chain, 0, vouched_ms=0, progress=lambda *step: told.append(step)))
+    assert told == [(ends[0], 12288), (ends[1], 12288), (ends[2], 12288), (12288, 12288)]
 
 
 def test_an_empty_chain_ends_at_its_beginning(tmp_path: Path) -> None:

@@ -1,14 +1,20 @@
 import errno
+from collections.abc import Callable
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 import pytest
 
 from orbitmq.errors import DiskFailed, StoreDamaged
 from orbitmq.store.disk import RealDisk
 from orbitmq.store.segment_chain import SegmentChain, file_name
+from orbitmq.testing.clocks import InlineWorkers
 from orbitmq.testing.disks import SimulatedDisk
+from orbitmq.threads import Future, Workers
 
 SIZE = 4096
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def chain_in(directory: Path) -> SegmentChain:
@@ -108,3 +114,109 @@ def test_a_file_that_cannot_be_removed_stays_in_use() -> None:
     assert (chain.first_offset, len(chain.segments)) == (0, 2)
     chain.segments[0].write([b"still open"], 0)
     assert chain.remove_first().base == 0
+
+
+class LateWorkers:
+    """Workers that have not begun yet."""
+
+    def submit(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
+        return Future()
+
+    def close(self) -> None:
+        return
+
+
+def prepared(disk: SimulatedDisk, workers: Workers | None = None) -> SegmentChain:
+    """Return a chain of one file whose next one is being made."""
+    chain = SegmentChain(disk, "/commitlog", SIZE, workers or InlineWorkers())
+    chain.load()
+    chain.add(0)
+    chain.prepare_next()
+    return chain
+
+
+def allocations(disk: SimulatedDisk) -> list[str]:
+    return [call.path[-4:] for call in disk.log if call.operation == "allocate" and not call.errno]
+
+
+def test_the_next_file_is_made_ahead_and_counts_when_it_is_added() -> None:
+    disk = SimulatedDisk()
+    chain = prepared(disk)
+    chain.prepare_next()  # once is enough
+    assert disk.size(f"/commitlog/{file_name(SIZE)}") == SIZE
+    assert (len(chain.segments), chain.next_base()) == (1, SIZE)
+    assert chain.add(SIZE).base == SIZE
+    assert allocations(disk) == ["0000", "4096"]
+    chain.close()
+
+
+def test_without_workers_nothing_is_made_ahead() -> None:
+    disk = SimulatedDisk()
+    chain = SegmentChain(disk, "/commitlog", SIZE)
+    chain.load()
+    chain.add(0)
+    chain.prepare_next()
+    assert disk.list("/commitlog") == [file_name(0)]
+
+
+def test_a_file_that_nobody_has_begun_is_made_by_whoever_needs_it() -> None:
+    disk = SimulatedDisk()
+    chain = prepared(disk, LateWorkers())
+    assert disk.list("/commitlog") == [file_name(0)]
+    assert chain.add(SIZE).base == SIZE
+    assert allocations(disk) == ["0000", "4096"]
+
+
+def test_what_could_not_be_made_ahead_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    disk = SimulatedDisk()
+    disk.fail("allocate", "commitlog", errno.ENOSPC, after=1)
+    chain = prepared(disk)
+    assert disk.list("/commitlog") == [file_name(0)]
+    assert chain.add(SIZE).base == SIZE
+    assert "could not be made ahead" in caplog.text
+
+
+def test_a_disk_that_stays_full_is_told_of_when_the_file_is_needed() -> None:
+    disk = SimulatedDisk()
+    disk.fail("allocate", "commitlog", errno.ENOSPC, after=1, times=2)
+    chain = prepared(disk)
+    with pytest.raises(DiskFailed, match="No space left"):
+        chain.add(SIZE)
+    assert len(chain.segments) == 1
+    assert chain.add(SIZE).base == SIZE
+
+
+def test_a_stop_removes_what_is_not_in_use_for_good() -> None:
+    disk = SimulatedDisk()
+    chain = prepared(disk)
+    chain.sync_names()  # as a flush does, whatever names there are by then
+    chain.remove_unused(100)
+    disk.crash()
+    assert disk.list("/commitlog") == [file_name(0)]
+
+
+def test_a_stop_removes_files_behind_the_end_and_keeps_the_first() -> None:
+    disk = SimulatedDisk()
+    chain = prepared(disk)
+    chain.add(SIZE)
+    chain.add(2 * SIZE)
+    chain.remove_unused(SIZE + 1)
+    assert [segment.base for segment in chain.segments] == [0, SIZE]
+    chain.remove_unused(0)
+    assert disk.list("/commitlog") == [file_name(0)]
+
+
+@pytest.mark.parametrize("ahead", [True, False])
+def test_a_file_that_can_be_neither_made_nor_removed_is_dealt_with_later(ahead: bool) -> None:
+    """A short file would keep Java, and us, from the next start."""
+    disk = SimulatedDisk()
+    disk.fail("allocate", "commitlog", errno.ENOSPC, after=1, times=1 if ahead else 2)
+    disk.fail("remove", "commitlog", errno.EIO, times=1 if ahead else 2)
+    chain = prepared(disk)
+    if not ahead:
+        with pytest.raises(DiskFailed, match="No space left"):
+            chain.add(SIZE)
+    assert disk.size(f"/commitlog/{file_name(SIZE)}") == 0
+    chain.remove_unused(100)
+    assert disk.list("/commitlog") == [file_name(0)]
+    assert chain.add(SIZE).file.size == SIZE

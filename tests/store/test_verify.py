@@ -4,6 +4,8 @@ from pathlib import Path
 import pytest
 
 from orbitmq.store.damage import Damage
+from orbitmq.store.disk import RealDisk
+from orbitmq.store.index_reader import index_files
 from orbitmq.store.queue_entry import ENTRY
 from orbitmq.store.reader import StoreReader
 from orbitmq.store.verify import Verdict, verify
@@ -30,9 +32,13 @@ def test_every_golden_store_is_sound(name: str, tmp_path: Path) -> None:
     assert verdict.index_entries == sum(one["indexCount"] - 1 for one in dump["indexFiles"])
 
 
-def test_a_torn_record_is_missed_by_its_queue(tmp_path: Path) -> None:
+def test_a_torn_record_is_missed_by_its_queue_and_its_keys(tmp_path: Path) -> None:
     verdict = verified(unpacked("crash-torn", tmp_path))
-    assert places(verdict) == [("commitlog", 996400), ("consumequeue/GoldenCrash/1", 183 * 20)]
+    assert places(verdict) == [
+        ("commitlog", 996400),
+        ("consumequeue/GoldenCrash/1", 183 * 20),
+        ("index/20261115104213862", 2640),
+    ]
 
 
 def test_a_flipped_bit_of_a_body(tmp_path: Path) -> None:
@@ -105,12 +111,13 @@ def test_missing_queues(tmp_path: Path) -> None:
     assert damages[0].reason == "the log has messages 0 to 24, and the queue no files"
 
 
-def test_a_missing_segment_is_missed_by_the_queues_too(tmp_path: Path) -> None:
+def test_a_missing_segment_is_missed_by_queues_and_index_too(tmp_path: Path) -> None:
     directory = unpacked("crash", tmp_path)
     (Path(directory) / "commitlog" / f"{262144:020d}").unlink()
     verdict = verified(directory)
     assert places(verdict)[0] == ("commitlog", 262144)
-    assert verdict.damage_count == 1 + 193  # and each of its records
+    # Each of its records too, one of them with keys in two index files.
+    assert verdict.damage_count == 1 + 193 + 194
     assert verdict.messages == 735 - 193
 
 
@@ -121,8 +128,40 @@ def test_a_broken_index_file(tmp_path: Path) -> None:
     assert (damage.where, damage.position) == ("index/20261115105049366", 0)
 
 
+@pytest.mark.parametrize(
+    ("at", "reason"),
+    [
+        (0, "whose record has no such key"),  # in the hash
+        (8, "where no record can be read"),  # in the offset
+    ],
+)
+def test_an_index_entry_of_another_record(at: int, reason: str, tmp_path: Path) -> None:
+    directory = unpacked("normal", tmp_path)
+    name = "20261115105049366"
+    [file] = [one for one in index_files(RealDisk(), directory) if one.where.endswith(name)]
+    flip(f"{directory}/index/{name}", file.position_of(5) + at)
+    [damage] = verified(directory).damages
+    assert (damage.where, damage.position) == (f"index/{name}", file.position_of(5))
+    assert damage.reason.startswith("entry 5 points to byte ")
+    assert damage.reason.endswith(reason)
+
+
+def test_what_cannot_be_checked_is_named(tmp_path: Path) -> None:
+    directory = unpacked("normal", tmp_path)
+    assert verified(directory).not_checked == ()
+    (Path(directory) / "batchconsumequeue").mkdir()
+    (Path(directory) / "consumequeue_ext").mkdir()
+    assert verified(directory).not_checked == ("batchconsumequeue", "consumequeue_ext")
+
+
+def test_keys_whose_records_are_gone_with_their_file_are_no_damage(tmp_path: Path) -> None:
+    directory = unpacked("crash", tmp_path)
+    (Path(directory) / "commitlog" / f"{0:020d}").unlink()
+    assert verified(directory).damages == []
+
+
 def test_progress_never_goes_back_and_ends_at_all(tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
     verify(StoreReader(unpacked("crash", tmp_path)), lambda *step: told.append(step))
     assert told == sorted(told)
-    assert told[-1][0] == told[-1][1] == 5 * 262144 + 40 * 400
+    assert told[-1][0] == told[-1][1] == 5 * 262144 + 40 * 400 + 2205 * 20
