@@ -8,7 +8,8 @@ matter are attributes, so that no program has to read them out of a sentence::
     ├─ InvalidInput                what the caller gave can't be used: field, limit, length
     │  ├─ InvalidTopic, InvalidGroup
     │  ├─ InvalidTags, InvalidKeys, InvalidProperty
-    │  └─ MessageTooLarge
+    │  ├─ MessageTooLarge
+    │  └─ InvalidSetting           a setting can't be used: file, line, field
     ├─ LocalProtocolError          we were asked to write what the format can't hold
     ├─ RemoteProtocolError         the peer's bytes break the protocol: where, and why
     │  ├─ InvalidHeader            a header field is missing or unreadable: its name
@@ -52,6 +53,7 @@ __all__ = [
     "InvalidKeys",
     "InvalidParameter",
     "InvalidProperty",
+    "InvalidSetting",
     "InvalidTags",
     "InvalidTopic",
     "LocalProtocolError",
@@ -137,6 +139,21 @@ class InvalidProperty(InvalidInput):
 
 class MessageTooLarge(InvalidInput):
     """A body, or all properties together, over the limit; see ``length`` and ``limit``."""
+
+
+class InvalidSetting(InvalidInput):
+    """A setting, or a whole file of them, can't be used.
+
+    Attributes:
+        file: where it was said; an argument of a command is ``--set``.
+        line: the line of the file, 0 if it has none.
+
+    """
+
+    def __init__(self, message: str, *, file: str, line: int = 0, field: str = "") -> None:
+        super().__init__(message, field=field)
+        self.file = file
+        self.line = line
 
 
 class LocalProtocolError(OrbitError):

@@ -362,7 +362,7 @@ async def test_more_requests_than_are_served_at_once_are_answered_busy(
 async def test_garbage_closes_the_connection_with_the_reason(clock: VirtualClock) -> None:
     async with joined() as (connection, listener):
         await connection.request(ASK)
-        connection._write(b"\xff" * 8)
+        connection._write((b"\xff" * 8,))
         await clock.sleep(0.1)
         assert not connection.is_open
         assert listener.connections == set()

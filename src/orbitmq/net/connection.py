@@ -18,9 +18,10 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from enum import Enum
 from itertools import chain
-from typing import cast
+from typing import Final, cast
 
 from orbitmq.errors import (
+    InvalidBody,
     InvalidHeader,
     LocalProtocolError,
     OrbitError,
@@ -30,13 +31,14 @@ from orbitmq.errors import (
 )
 from orbitmq.net.address import Address
 from orbitmq.net.fork import check_process, process_token
+from orbitmq.net.refusal import Refusal
 from orbitmq.net.settings import NetSettings
 from orbitmq.wire.codes import ResponseCode, name_of_request
 from orbitmq.wire.fields import Header
 from orbitmq.wire.frame import ANSWER_FLAG, ONEWAY_FLAG, Buffer, Frame
 from orbitmq.wire.session import Identity, Response, Session
 
-__all__ = ["Connection", "Handler", "Side", "failure", "not_supported"]
+__all__ = ["Connection", "Handler", "Outcome", "Side", "failure", "not_supported"]
 
 log = logging.getLogger("orbitmq.net")
 
@@ -46,7 +48,8 @@ _FLUSH_BYTES = 1024 * 1024
 Outcome = Response | Awaitable[Response | None] | None
 Handler = Callable[["Connection", Frame], Outcome]
 """Serves one request. Returns the response, an awaitable of it, or None: answered elsewhere, by
-``connection.respond(request, …)`` at any later time. Raises to answer SYSTEM_ERROR."""
+``connection.respond(request, …)`` at any later time. Raises a ``Refusal`` to answer with its code,
+anything else to answer SYSTEM_ERROR."""
 
 
 class Side(Enum):
@@ -60,6 +63,9 @@ class _State(Enum):
     OPEN = "open"
     CLOSING = "closing"
     CLOSED = "closed"
+
+
+_OPEN: Final = _State.OPEN  # bound here, since a member of an enum is looked up slowly
 
 
 class Connection(asyncio.Protocol):
@@ -203,7 +209,7 @@ class Connection(asyncio.Protocol):
         check_process(self._process, self)
         self._check_unsent()
         head = self._session.oneway(header, body, code=code, fields=fields)
-        self._write(head, body)
+        self._write((head, body) if body else (head,))
 
     def respond(self, request: Frame, response: Response) -> None:
         """Answer a request; nothing is sent to a one-way one, or when the peer is gone.
@@ -217,8 +223,9 @@ class Connection(asyncio.Protocol):
         check_process(self._process, self)
         if not request.flag & ONEWAY_FLAG:
             self._serving -= 1
-            self._note_drained()
-        if self._state is not _State.OPEN:
+            if self._drained is not None:
+                self._note_drained()
+        if self._state is not _OPEN:
             return
         try:
             buffers = self._session.answer(request, response)
@@ -226,7 +233,7 @@ class Connection(asyncio.Protocol):
             log.warning("%s: the answer to %r can't be sent: %s", self.peer, request, error)
             buffers = self._session.answer(request, failure(error))
         if buffers:
-            self._write(*buffers)
+            self._write(buffers)
 
     def when_closed(self, listener: Callable[["Connection"], None]) -> None:
         """Have ``listener`` called once, on the loop, when the connection has closed."""
@@ -296,7 +303,7 @@ class Connection(asyncio.Protocol):
                     self._settle(frame)
                 else:
                     self._serve(frame)
-                if self._state is not _State.OPEN:
+                if self._state is not _OPEN:
                     return
                 if self._resumed is not None and self._side is Side.SERVER:
                     self._waiting_frames = frames  # until the peer has read some of its answers
@@ -364,19 +371,20 @@ class Connection(asyncio.Protocol):
         opaque, head = self._session.request(
             header, body, waiter=waiter, now=now, timeout=timeout, code=code, fields=fields
         )
-        self._write(head, body)
+        self._write((head, body) if body else (head,))
         if self._deadline_timer is None or now + timeout < self._deadline_timer.when():
             self._watch_deadlines(now + timeout)
         return opaque, waiter
 
-    def _write(self, *buffers: Buffer) -> None:
+    def _write(self, buffers: tuple[Buffer, ...]) -> None:
         if not self._out:
             self._loop.call_soon(self._flush)
+        self._out += buffers
+        size = self._out_bytes
         for buffer in buffers:
-            if size := len(buffer):
-                self._out.append(buffer)
-                self._out_bytes += size
-        if self._out_bytes > _FLUSH_BYTES:
+            size += len(buffer)
+        self._out_bytes = size
+        if size > _FLUSH_BYTES:
             self._flush()
 
     def _flush(self) -> None:
@@ -429,9 +437,9 @@ class Connection(asyncio.Protocol):
 
     def _serve(self, request: Frame) -> None:
         if not request.flag & ONEWAY_FLAG:
-            self._serving += 1
-            if self._serving > self._settings.serving_max:
-                self.respond(request, _overload(self._serving - 1))
+            self._serving = serving = self._serving + 1
+            if serving > self._settings.serving_max:
+                self.respond(request, _overload(serving - 1))
                 return
         elif len(self._tasks) >= self._settings.serving_max:
             log.warning(
@@ -476,7 +484,10 @@ class Connection(asyncio.Protocol):
 
     def _failed(self, request: Frame, error: Exception) -> Response:
         """Log a handler's error, with its traceback unless the request is to blame."""
-        if isinstance(error, InvalidHeader):
+        if isinstance(error, Refusal):
+            log.debug("%s: %r is refused: %s", self.peer, request, error)
+            return error.response()
+        if isinstance(error, InvalidHeader | InvalidBody):
             log.warning("%s: %r: %s", self.peer, request, error)
         else:
             log.error("%s: %r failed", self.peer, request, exc_info=error)

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import ssl
+from collections.abc import Set
 from types import TracebackType
 from typing import Self
 
@@ -61,11 +62,15 @@ class Listener:
         self._network = network or TcpNetwork()
         self._port: OpenPort | None = None
         self._closing = False
-        self.connections: set[Connection] = set()
-        """Those that are open now."""
+        self._connections: dict[Connection, None] = {}  # in the order in which they came
 
     def __repr__(self) -> str:
-        return f"<Listener {self.address}, {len(self.connections)} connections>"
+        return f"<Listener {self.address}, {len(self._connections)} connections>"
+
+    @property
+    def connections(self) -> Set[Connection]:
+        """Those that are open now, the oldest first."""
+        return self._connections.keys()
 
     @property
     def address(self) -> Address:
@@ -97,7 +102,7 @@ class Listener:
         port, self._port = self._port, None
         if port is not None:
             await port.close()
-        connections = list(self.connections)
+        connections = list(self._connections)
         drains = [asyncio.create_task(connection.drain()) for connection in connections]
         if drains:
             _, late = await asyncio.wait(drains, timeout=self._settings.close_timeout_ms / 1000)
@@ -131,14 +136,17 @@ class Listener:
         if self._closing:
             connection.abort("the server stops")
             return
-        if len(self.connections) < self._settings.connections_max:
-            self.connections.add(connection)
-            connection.when_closed(self.connections.discard)
+        if len(self._connections) < self._settings.connections_max:
+            self._connections[connection] = None
+            connection.when_closed(self._forget)
             return
         log.warning(
             "%s: closing the connection from %s: %d are open, as many as connections_max allows",
             self.address,
             connection.peer,
-            len(self.connections),
+            len(self._connections),
         )
         connection.abort("the server has too many connections")
+
+    def _forget(self, connection: Connection) -> None:
+        self._connections.pop(connection, None)

@@ -58,9 +58,10 @@ _LEAD = struct.Struct(
     ">I"  # total: bytes after this field
     "I"  # header type in the high byte, header size in the other three
 )
+_LEAD_SIZE: Final = 8
 _SIZE_BITS = 0xFF_FFFF
 _BINARY_TYPE = 1 << 24
-assert _LEAD.size == 8
+assert _LEAD.size == _LEAD_SIZE
 
 
 class HeaderEncoding(IntEnum):
@@ -68,6 +69,11 @@ class HeaderEncoding(IntEnum):
 
     JSON = 0
     ROCKETMQ = 1
+
+
+# Bound here, since a member of an enum is looked up slowly.
+_JSON: Final = HeaderEncoding.JSON
+_BINARY: Final = HeaderEncoding.ROCKETMQ
 
 
 class _JsonHeader(msgspec.Struct, gc=False, rename="camel"):
@@ -200,7 +206,7 @@ class FrameReader:
     def __init__(self, limit: int = FRAME_BYTES_MAX) -> None:
         self._total_max = limit - 4
         self._held = bytearray()
-        self._need = _LEAD.size  # bytes of the held frame that must be there to go on
+        self._need = _LEAD_SIZE  # bytes of the held frame that must be there to go on
         self.position = 0
         """How many bytes of the stream belong to frames already given."""
 
@@ -222,14 +228,14 @@ class FrameReader:
             at = self._complete_held(data)
             if len(self._held) < self._need:
                 return
-            held, self._held, self._need = self._held, bytearray(), _LEAD.size
+            held, self._held, self._need = self._held, bytearray(), _LEAD_SIZE
             yield self._frame(held, memoryview(held), 0, *_LEAD.unpack_from(held))
         view = memoryview(data)
         end = len(data)
-        while at + _LEAD.size <= end:
+        while at + _LEAD_SIZE <= end:
             total, typed_size = _LEAD.unpack_from(data, at)
             if total > self._total_max or typed_size & _SIZE_BITS > total - 4:
-                raise self._bad_lead(data[at : at + _LEAD.size])
+                raise self._bad_lead(data[at : at + _LEAD_SIZE])
             if at + 4 + total > end:
                 self._need = 4 + total
                 break
@@ -245,7 +251,7 @@ class FrameReader:
             part = data[taken : taken + self._need - len(self._held)]
             self._held += part
             taken += len(part)
-            if len(self._held) == _LEAD.size:
+            if len(self._held) == _LEAD_SIZE:
                 total, typed_size = _LEAD.unpack_from(self._held)
                 if total > self._total_max or typed_size & _SIZE_BITS > total - 4:
                     raise self._bad_lead(bytes(self._held))
@@ -256,7 +262,7 @@ class FrameReader:
         self, data: bytes | bytearray, view: memoryview, at: int, total: int, typed_size: int
     ) -> Frame:
         """Read the frame at ``at``; ``view`` is of ``data``, for a body that is not copied."""
-        body_at = at + _LEAD.size + (typed_size & _SIZE_BITS)
+        body_at = at + _LEAD_SIZE + (typed_size & _SIZE_BITS)
         end = at + 4 + total
         if typed_size & _SIZE_BITS > HEADER_BYTES_MAX:
             raise self._fault(
@@ -264,20 +270,20 @@ class FrameReader:
                 f"{HEADER_BYTES_MAX}",
                 4,
             )
-        header = data[at + _LEAD.size : body_at]
+        header = data[at + _LEAD_SIZE : body_at]
         body = view[body_at:end] if body_at < end else b""
         try:
             if typed_size < _BINARY_TYPE:
                 frame = _read_json_frame(header, body)
-            elif typed_size >> 24 == HeaderEncoding.ROCKETMQ:
+            elif typed_size >> 24 == _BINARY:
                 frame = _read_binary_frame(header, body)
             else:
                 raise RemoteProtocolError(f"header type {typed_size >> 24} is unknown", position=-4)
         except RemoteProtocolError as error:
-            raise self._fault(str(error), _LEAD.size + error.position) from error
+            raise self._fault(str(error), _LEAD_SIZE + error.position) from error
         except (ValueError, RecursionError) as error:
             # ValueError is the base of msgspec's errors, of bad UTF-8, and of too many digits.
-            raise self._fault(f"the JSON header can't be read: {error}", _LEAD.size) from error
+            raise self._fault(f"the JSON header can't be read: {error}", _LEAD_SIZE) from error
         self.position += 4 + total
         return frame
 
@@ -321,7 +327,7 @@ def _read_json_frame(header: bytes | bytearray, body: memoryview | bytes) -> Fra
         read.remark,
         read.ext_fields,
         body,
-        HeaderEncoding.JSON,
+        _JSON,
     )
 
 
@@ -336,7 +342,7 @@ def _read_binary_frame(header: bytes | bytearray, body: memoryview | bytes) -> F
         remark,
         fields,
         body,
-        HeaderEncoding.ROCKETMQ,
+        _BINARY,
     )
 
 
@@ -369,7 +375,7 @@ def encode_head(
 
     """
     try:
-        header = _binary_header(frame) if encoding else _write_json(frame)
+        header = _binary_header(frame) if encoding is _BINARY else _write_json(frame)
     except (struct.error, UnicodeEncodeError) as error:
         raise LocalProtocolError(
             f"{_name(frame.code, frame.flag)} (code {frame.code}, version {frame.version}) can't "

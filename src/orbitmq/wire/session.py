@@ -221,10 +221,9 @@ class Session(Generic[W]):
         """
         if request.flag & ONEWAY_FLAG:
             return ()
-        header, body = response.header, response.body
-        texts = None if header is None else header.to_texts()
-        if response.fields:
-            texts = {**(texts or {}), **response.fields}
+        header, body, texts = response.header, response.body, response.fields
+        if header is not None:
+            texts = header.to_texts() | (texts or {})
         outgoing = Outgoing(
             response.code,
             request.opaque,
@@ -234,11 +233,11 @@ class Session(Generic[W]):
             response.remark,
             texts,
         )
+        if not body:
+            return (encode_head(outgoing, 0, self._encoding),)
         if isinstance(body, tuple):
-            size = sum(_bytes_in(part) for part in body)
-            return (encode_head(outgoing, size, self._encoding), *body)
-        head = encode_head(outgoing, _bytes_in(body), self._encoding)
-        return (head, body) if body else (head,)
+            return (encode_head(outgoing, _bytes_in_all(body), self._encoding), *body)
+        return (encode_head(outgoing, _bytes_in(body), self._encoding), body)
 
     def _request_head(
         self,
@@ -335,6 +334,16 @@ class Session(Generic[W]):
         return waiting
 
 
+def _bytes_in_all(parts: tuple[Buffer, ...]) -> int:
+    """Return the size of a body in parts; most are views of a log, a thousand in a large answer."""
+    return sum(
+        [
+            part.nbytes if isinstance(part, memoryview) and part.c_contiguous else _bytes_in(part)
+            for part in parts
+        ]
+    )
+
+
 def _bytes_in(body: Buffer) -> int:
     """Return the size of a body on the wire.
 
@@ -345,7 +354,7 @@ def _bytes_in(body: Buffer) -> int:
     if body.__class__ is bytes:
         return len(body)
     try:
-        view = memoryview(body)
+        view = body if body.__class__ is memoryview else memoryview(body)
     except TypeError as error:
         raise LocalProtocolError(f"a body is bytes, not {type(body).__name__}") from error
     if not view.c_contiguous:

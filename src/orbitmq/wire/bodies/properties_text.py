@@ -1,29 +1,18 @@
-r"""Java properties as text: the body of GET_ and UPDATE_…_CONFIG, and of RocketMQ's own files.
+"""Java properties as text: the body of GET_ and UPDATE_…_CONFIG, and of RocketMQ's own files.
 
-A line is ``key=value``. The rules are those of ``java.util.Properties.load``: a key ends at the
-first ``=``, ``:`` or blank that has no backslash before it; a line whose first character is ``#``
-or ``!`` is a comment; a backslash at the end of a line continues it on the next; ``\n``, ``\t``,
-``\r``, ``\f`` and ``\uXXXX`` stand for themselves, any other character for itself.
+Read by the rules of ``orbitmq.settings``, which are Java's.
 """
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from orbitmq.errors import InvalidBody
+from orbitmq.errors import InvalidBody, InvalidSetting
+from orbitmq.settings import Property, parse
 
-__all__ = ["properties_from_text", "properties_to_text"]
+__all__ = ["properties_from_text", "properties_of_body", "properties_to_text"]
 
-_ENTRY = re.compile(
-    r"(?P<key>(?:[^\\=: \t\f]|\\.)*+)"  # up to the first separator that is not escaped
-    r"[ \t\f]*+[=:]?+[ \t\f]*+"
-    r"(?P<value>.*)",
-    re.DOTALL,
-)
-# Characters beyond the basic plane are two escapes, so that a run of them is read as one.
-_ESCAPE = re.compile(r"((?:\\u[0-9A-Fa-f]{4})++)|\\(.)", re.DOTALL)
-_NAMED = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
 _TO_ESCAPE = {"\\": r"\\", "\n": r"\n", "\t": r"\t", "\r": r"\r", "\f": r"\f"}
 _TO_ESCAPE_IN_KEY = {**_TO_ESCAPE, "=": r"\=", ":": r"\:", " ": r"\ ", "#": r"\#", "!": r"\!"}
+_SOURCE = "properties"
 
 
 def properties_to_text(properties: Mapping[str, str]) -> bytes:
@@ -50,51 +39,22 @@ def properties_from_text(text: bytes | memoryview) -> dict[str, str]:
     >>> properties_from_text(b"# a comment\nbrokerIP1 : 10.0.0.7\nnames=a,\\\n   b\n")
     {'brokerIP1': '10.0.0.7', 'names': 'a,b'}
     """
+    return {one.name: one.value for one in properties_of_body(text)}
+
+
+def properties_of_body(text: bytes | memoryview) -> list[Property]:
+    """Read properties as `orbitmq.settings.build` takes them, with the line of each.
+
+    Raises `InvalidBody` if the text is not UTF-8 or an escape is cut short.
+    """
     try:
-        lines = _logical_lines(bytes(text).decode())
+        return parse(bytes(text).decode(), _SOURCE)
     except UnicodeDecodeError as error:
         raise InvalidBody(
             f"properties are not UTF-8 at byte {error.start}", position=error.start
         ) from error
-    entries = {}
-    for line in lines:
-        entry = _ENTRY.fullmatch(line)
-        assert entry is not None  # each part of the pattern may be empty, the last takes the rest
-        entries[_unescape(entry["key"])] = _unescape(entry["value"])
-    return entries
-
-
-def _logical_lines(text: str) -> Iterator[str]:
-    """Yield each line that has an entry, with the lines that continue it, blanks before it cut."""
-    begun: list[str] = []
-    for natural in re.split(r"\r\n|\n|\r", text):
-        line = natural.lstrip(" \t\f")
-        if not begun and (not line or line[0] in "#!"):
-            continue
-        backslashes = len(line) - len(line.rstrip("\\"))
-        if backslashes % 2:  # the last one stands alone, and not for a backslash
-            begun.append(line[:-1])
-            continue
-        yield "".join((*begun, line))
-        begun.clear()
-    if begun:
-        yield "".join(begun)
-
-
-def _unescape(text: str) -> str:
-    return _ESCAPE.sub(_unescaped, text) if "\\" in text else text
-
-
-def _unescaped(match: re.Match[str]) -> str:
-    units, char = match.groups()
-    if char == "u":
-        raise InvalidBody("a property has \\u with fewer than four hexadecimal digits after it")
-    if char:
-        return _NAMED.get(char, char)
-    try:
-        return bytes.fromhex(units.replace("\\u", "")).decode("utf-16-be")
-    except UnicodeDecodeError as error:
-        raise InvalidBody(f"a property has half a character in {units[:24]}") from error
+    except InvalidSetting as error:
+        raise InvalidBody(str(error)) from error
 
 
 def _escape(text: str, escapes: Mapping[str, str]) -> str:

@@ -36,6 +36,14 @@ class DataVersion(Body, frozen=True, kw_only=True):
     state_version: Int64 = 0
     timestamp: Int64 = 0
 
+    def next(self, now_ms: int) -> "DataVersion":
+        """Return the version after a change of the table.
+
+        >>> DataVersion(counter=6).next(1_700_000_000_000).counter
+        7
+        """
+        return DataVersion(counter=self.counter + 1, timestamp=now_ms)
+
 
 class TopicConfig(Body, frozen=True, kw_only=True):
     """A topic as a broker keeps it; attributes to be set have names that begin with ``+``."""

@@ -1,0 +1,238 @@
+"""Settings as they load: the property syntax, types, and errors that name file, line and key."""
+
+import enum
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orbitmq.errors import InvalidInput, InvalidSetting
+from orbitmq.settings import (
+    Property,
+    about_unknown,
+    build,
+    from_arguments,
+    parse,
+    read,
+    texts_of,
+    unknown,
+)
+
+
+class Role(enum.Enum):
+    MASTER = "ASYNC_MASTER"
+    SLAVE = "SLAVE"
+
+
+class Sample(msgspec.Struct, frozen=True, kw_only=True):
+    name: str = "broker-a"
+    port: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = 10_911
+    size: int = 1024
+    ratio: float = 0.75
+    auto_create: bool = True
+    role: Role = Role.MASTER
+    zone: str | None = None
+    least: int = 1
+
+    def __post_init__(self) -> None:
+        if self.least > self.size:
+            raise InvalidInput(f"least is {self.least}, over size {self.size}", field="least")
+
+
+NAMES = {
+    "brokerName": "name",
+    "listenPort": "port",
+    "segmentSize": "size",
+    "usedRatio": "ratio",
+    "autoCreate": "auto_create",
+    "brokerRole": "role",
+    "zoneName": "zone",
+    "leastSize": "least",
+}
+
+
+def from_text(text: str, base: Sample | None = None) -> Sample:
+    return build(Sample, parse(text, "broker.conf"), NAMES, base=base)
+
+
+# The text of a file.
+
+
+def test_each_property_knows_its_line() -> None:
+    text = "# a comment\n\nfirst=1\n  second : 2\nthird=a,\\\n  b\n! a comment\nfourth"
+    assert parse(text, "broker.conf") == [
+        Property("first", "1", "broker.conf", 3),
+        Property("second", "2", "broker.conf", 4),
+        Property("third", "a,b", "broker.conf", 5),
+        Property("fourth", "", "broker.conf", 8),
+    ]
+
+
+def test_line_ends_of_all_systems_count_alike() -> None:
+    assert [one.line for one in parse("a=1\r\nb=2\rc=3\nd=4", "f")] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("value", [r"\u12", r"\ud83d!"])
+def test_a_broken_escape_names_its_line(value: str) -> None:
+    with pytest.raises(InvalidSetting, match="^broker.conf:2: a property has") as raised:
+        parse(f"a=1\nb={value}", "broker.conf")
+    assert (raised.value.file, raised.value.line) == ("broker.conf", 2)
+
+
+@given(st.lists(st.tuples(st.text("ab ", min_size=1), st.text("=:# \t\\ab"))))
+def test_properties_come_in_the_order_of_their_lines(pairs: list[tuple[str, str]]) -> None:
+    text = "\n".join(f"{key}={value}" for key, value in pairs)
+    lines = [one.line for one in parse(text, "f")]
+    assert lines == sorted(set(lines))
+    assert all(1 <= line <= len(pairs) for line in lines)
+
+
+def test_a_file_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "broker.conf"
+    path.write_text("brokerName=上\n")
+    assert read(str(path)) == [Property("brokerName", "上", str(path), 1)]
+
+
+def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSetting, match="gone.conf can't be read: No such file"):
+        read(str(tmp_path / "gone.conf"))
+
+
+def test_a_file_that_is_not_utf_8_is_refused_with_the_line(tmp_path: Path) -> None:
+    path = tmp_path / "broker.conf"
+    path.write_bytes(b"a=1\nb=\xff\n")
+    with pytest.raises(InvalidSetting, match=r"broker\.conf:2: byte 6 .* not UTF-8"):
+        read(str(path))
+
+
+def test_a_file_that_is_far_too_large_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "broker.conf"
+    path.write_bytes(bytes(1024 * 1024 + 1))
+    with pytest.raises(InvalidSetting, match="no file of settings"):
+        read(str(path))
+
+
+# Arguments.
+
+
+def test_an_argument_is_split_at_its_first_equals_sign() -> None:
+    assert from_arguments(["zoneName=a=b\\n"]) == [Property("zoneName", "a=b\\n", "--set")]
+
+
+@pytest.mark.parametrize("argument", ["listenPort", "=1", " =1", "x" * 500])
+def test_an_argument_that_is_no_pair_says_how_to_write_it(argument: str) -> None:
+    with pytest.raises(InvalidSetting, match="write it as key=value") as raised:
+        from_arguments([argument])
+    assert len(str(raised.value)) < 150
+
+
+# Values.
+
+
+def test_values_get_the_types_of_their_fields() -> None:
+    text = (
+        "brokerName=broker-b\nlistenPort=0\nsegmentSize=-7\nusedRatio=0.5\nautoCreate=FALSE\n"
+        "brokerRole=SLAVE\nzoneName=z1\nleastSize=-8"
+    )
+    assert from_text(text) == Sample(
+        name="broker-b",
+        port=0,
+        size=-7,
+        ratio=0.5,
+        auto_create=False,
+        role=Role.SLAVE,
+        zone="z1",
+        least=-8,
+    )
+
+
+def test_the_last_word_holds_and_blanks_around_a_value_do_not_count() -> None:
+    assert from_text("listenPort=1\nlistenPort = 2 \t").port == 2
+
+
+def test_what_is_not_said_is_as_in_the_base() -> None:
+    base = Sample(port=1, role=Role.SLAVE)
+    assert from_text("listenPort=2", base) == Sample(port=2, role=Role.SLAVE)
+
+
+@pytest.mark.parametrize("text", ["ASYNC_MASTER", "MASTER"])
+def test_a_choice_is_said_by_its_value_or_its_name(text: str) -> None:
+    assert from_text(f"brokerRole={text}", Sample(role=Role.SLAVE)).role is Role.MASTER
+
+
+def test_nothing_said_of_an_optional_text_is_none() -> None:
+    assert from_text("zoneName=", Sample(zone="z1")).zone is None
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("listenPort=ten", "listenPort: 'ten' is not a whole number from 0 to 65535"),
+        ("listenPort=65536", "listenPort: '65536' is not a whole number from 0 to 65535"),
+        ("listenPort=1e3", "listenPort: '1e3' is not a whole number"),
+        ("listenPort=", "listenPort: '' is not a whole number"),
+        ("segmentSize=1024*1024", "segmentSize: '1024*1024' is not a whole number"),
+        ("segmentSize=1_000", "segmentSize: '1_000' is not a whole number"),
+        ("usedRatio=much", "usedRatio: 'much' is not a number"),
+        ("autoCreate=yes", "autoCreate: 'yes' is not true or false"),
+        ("autoCreate=1", "autoCreate: '1' is not true or false"),
+        ("brokerRole=KING", "brokerRole: 'KING' is not one of ASYNC_MASTER, SLAVE"),
+        ("leastSize=2000", "leastSize: least is 2000, over size 1024"),
+    ],
+)
+def test_a_bad_value_is_an_error_with_file_line_and_key(line: str, words: str) -> None:
+    with pytest.raises(InvalidSetting) as raised:
+        from_text(f"# first\n{line}")
+    assert str(raised.value).startswith(f"broker.conf:2: {words}")
+    assert (raised.value.line, raised.value.field) == (2, line.partition("=")[0])
+
+
+def test_a_default_that_contradicts_what_was_said_is_told_with_the_file() -> None:
+    with pytest.raises(InvalidSetting, match="^broker.conf: least is 1, over size 0$"):
+        from_text("segmentSize=0")
+
+
+def test_a_long_value_is_not_repeated() -> None:
+    with pytest.raises(InvalidSetting) as raised:
+        from_text(f"listenPort={'9' * 10_000}")
+    assert len(str(raised.value)) < 200
+
+
+def test_settings_are_told_as_they_would_be_read() -> None:
+    settings = Sample(name="b", ratio=0.5, auto_create=False, role=Role.SLAVE)
+    texts = texts_of(settings, {**NAMES, "alias": "port"})
+    assert texts == {
+        "brokerName": "b",
+        "listenPort": "10911",
+        "segmentSize": "1024",
+        "usedRatio": "0.5",
+        "autoCreate": "false",
+        "brokerRole": "SLAVE",
+        "leastSize": "1",
+    }
+    assert build(Sample, [Property(*one, "f") for one in texts.items()], NAMES) == settings
+
+
+# What nobody reads.
+
+
+def test_names_that_nobody_knows_are_returned() -> None:
+    properties = parse("listenPort=1\nlistenport=2\nrocketmqHome=x", "broker.conf")
+    assert [one.name for one in unknown(properties, NAMES, ["rocketmqHome"])] == ["listenport"]
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("listenport", "did you mean listenPort?"),
+        ("brokerNmae", "did you mean brokerName?"),
+        ("entirelyElse", "has no effect"),
+    ],
+)
+def test_the_warning_names_the_nearest_that_is_known(name: str, hint: str) -> None:
+    words = about_unknown(Property(name, "1", "broker.conf", 7), NAMES)
+    assert words.startswith(f"broker.conf:7: {name} is not known here")
+    assert words.endswith(hint)
