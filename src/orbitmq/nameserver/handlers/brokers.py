@@ -1,0 +1,179 @@
+"""What brokers say: I am here, with these topics; I am still here; I go.
+
+Answers REGISTER_BROKER, UNREGISTER_BROKER, BROKER_HEARTBEAT, QUERY_DATA_VERSION and
+GET_BROKER_MEMBER_GROUP (``DefaultRequestProcessor`` in Java). Left out: bodies of brokers before
+3.0.11, which held the topics alone.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from orbitmq.clock import Clock
+from orbitmq.nameserver.kv_config import ORDER_TOPICS, KVConfig
+from orbitmq.nameserver.route_table import LeastIdChange, RouteTable
+from orbitmq.nameserver.settings import LiveSettings
+from orbitmq.net.bodies import read_body
+from orbitmq.net.connection import Connection, Handler
+from orbitmq.net.refusal import Refusal
+from orbitmq.threads import Workers
+from orbitmq.wire.bodies.cluster import BrokerMembers, KVTable
+from orbitmq.wire.bodies.registration import BrokerRegistration, body_crc32
+from orbitmq.wire.bodies.topic import DataVersion
+from orbitmq.wire.codes import RequestCode, ResponseCode
+from orbitmq.wire.frame import Frame
+from orbitmq.wire.headers.route import (
+    BrokerHeartbeat,
+    GetBrokerMemberGroup,
+    QueryDataVersion,
+    QueryDataVersionAnswer,
+    RegisterBroker,
+    RegisterBrokerAnswer,
+    UnregisterBroker,
+)
+from orbitmq.wire.session import Response
+
+__all__ = ["BrokerHandlers"]
+
+log = logging.getLogger("orbitmq.nameserver")
+
+_ZLIB_MARK: Final = b"x"
+
+
+class BrokerHandlers:
+    """Speaks with brokers for the route table.
+
+    Args:
+        routes: the table.
+        config: what operators have put, for the order of topics.
+        settings: those in force.
+        clock: when a broker was heard.
+        workers: who opens registrations that are compressed, or large and not standard JSON.
+        tell: told when the least broker id of a name changes, and the settings want it.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        routes: RouteTable,
+        config: KVConfig,
+        settings: LiveSettings,
+        clock: Clock,
+        workers: Workers,
+        tell: Callable[[LeastIdChange], None],
+    ) -> None:
+        self._routes = routes
+        self._config = config
+        self._settings = settings
+        self._clock = clock
+        self._workers = workers
+        self._tell_brokers = tell
+        self._watched: set[Connection] = set()
+
+    def table(self) -> Mapping[int, Handler]:
+        """Return the handlers by request code."""
+        return {
+            RequestCode.REGISTER_BROKER: self.register,
+            RequestCode.UNREGISTER_BROKER: self.unregister,
+            RequestCode.BROKER_HEARTBEAT: self.heartbeat,
+            RequestCode.QUERY_DATA_VERSION: self.query_data_version,
+            RequestCode.GET_BROKER_MEMBER_GROUP: self.member_group,
+        }
+
+    def expire(self) -> None:
+        """Forget the brokers that fell silent; to be called again and again."""
+        for broker in self._routes.expire(self._clock.monotonic_ms()):
+            log.warning("broker %s fell silent and is taken out of all routes", broker.address)
+            self._tell(broker.change)
+            if isinstance(broker.channel, Connection):
+                broker.channel.abort("the broker behind it fell silent")
+
+    async def register(self, connection: Connection, request: Frame) -> Response | None:
+        """Take a broker and its topics in."""
+        who = request.read(RegisterBroker)
+        if who.body_crc32 and who.body_crc32 != body_crc32(request.body):
+            raise Refusal(
+                ResponseCode.SYSTEM_ERROR,
+                f"crc32 not match: the body of {len(request.body)} bytes changed on its way",
+            )
+        # Brokers of 5.x that compress say that they don't (BrokerOuterAPI in Java), and could not
+        # register with a nameserver that believed them. No JSON begins with the zlib mark.
+        compressed = who.compressed or request.body[:1] == _ZLIB_MARK
+        body = await self._read(request, compressed=compressed)
+        if not connection.is_open:
+            return None  # nobody would ever take it out again
+        if connection not in self._watched:
+            self._watched.add(connection)
+            connection.when_closed(self._lost)
+        is_new = self._routes.version_of(who.cluster_name, who.broker_addr) is None
+        settings = self._settings.now
+        registered = self._routes.register(
+            who,
+            body,
+            channel=connection,
+            now_ms=self._clock.monotonic_ms(),
+            delete_missing=settings.delete_topic_with_broker_registration,
+        )
+        if is_new:
+            log.info("broker %s (%s) registers", who.broker_name, who.broker_addr)
+        self._tell(registered.change)
+        orders = None
+        if settings.return_order_topic_config_to_broker:
+            orders = self._config.namespace(ORDER_TOPICS)
+        return Response(
+            header=RegisterBrokerAnswer(
+                ha_server_addr=registered.ha_server_addr, master_addr=registered.master_addr
+            ),
+            body=b"" if orders is None else KVTable(table=orders).to_json(),
+        )
+
+    def unregister(self, _connection: Connection, request: Frame) -> Response:
+        """Forget a broker."""
+        who = request.read(UnregisterBroker)
+        change = self._routes.unregister(who)
+        log.info("broker %s (%s) unregisters", who.broker_name, who.broker_addr)
+        self._tell(change)
+        return Response()
+
+    def heartbeat(self, _connection: Connection, request: Frame) -> Response:
+        """Note that a broker lives."""
+        who = request.read(BrokerHeartbeat)
+        self._routes.heard(who.cluster_name, who.broker_addr, self._clock.monotonic_ms())
+        return Response()
+
+    def query_data_version(self, _connection: Connection, request: Frame) -> Response:
+        """Tell whether a broker's topics changed since it registered; and note that it lives."""
+        who = request.read(QueryDataVersion)
+        now = DataVersion.from_json(request.body) if request.body else DataVersion()
+        known = self._routes.version_of(who.cluster_name, who.broker_addr)
+        self._routes.heard(who.cluster_name, who.broker_addr, self._clock.monotonic_ms())
+        return Response(
+            header=QueryDataVersionAnswer(changed=known != now),
+            body=b"" if known is None else known.to_json(),
+        )
+
+    def member_group(self, _connection: Connection, request: Frame) -> Response:
+        """Tell the addresses of all brokers of one name."""
+        asked = request.read(GetBrokerMemberGroup)
+        members = self._routes.members(asked.cluster_name, asked.broker_name)
+        return Response(body=BrokerMembers(broker_member_group=members).to_json(java_keys=True))
+
+    async def _read(self, request: Frame, *, compressed: bool) -> BrokerRegistration:
+        if not request.body:
+            return BrokerRegistration()
+        if not compressed:
+            return await read_body(BrokerRegistration, request.body, self._workers)
+        # However small: it may hold thousands of topics, each a text to be taken apart.
+        opened = self._workers.submit(BrokerRegistration.from_compressed, request.body)
+        return await asyncio.wrap_future(opened)
+
+    def _lost(self, connection: Connection) -> None:
+        self._watched.discard(connection)
+        for change in self._routes.drop(connection):
+            self._tell(change)
+
+    def _tell(self, change: LeastIdChange | None) -> None:
+        if change is not None and self._settings.now.notify_min_broker_id_changed:
+            self._tell_brokers(change)

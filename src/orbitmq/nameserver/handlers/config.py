@@ -1,0 +1,112 @@
+"""What operators set: keys of the KV config, and settings of the nameserver itself.
+
+Answers PUT_, GET_ and DELETE_KV_CONFIG, GET_KVLIST_BY_NAMESPACE, GET_ and UPDATE_NAMESRV_CONFIG
+(``DefaultRequestProcessor`` in Java). A setting is updated only if it is on the list of those that
+may be; in Java all may be but a few.
+"""
+
+import logging
+from collections.abc import Mapping
+
+from orbitmq.errors import InvalidBody, InvalidSetting
+from orbitmq.nameserver.kv_file import SavedKVConfig
+from orbitmq.nameserver.settings import LiveSettings
+from orbitmq.net.connection import Connection, Handler
+from orbitmq.net.refusal import Refusal
+from orbitmq.wire.bodies.cluster import KVTable
+from orbitmq.wire.bodies.properties_text import properties_of_body, properties_to_text
+from orbitmq.wire.codes import RequestCode, ResponseCode
+from orbitmq.wire.frame import Frame
+from orbitmq.wire.headers.route import (
+    DeleteKVConfig,
+    GetKVConfig,
+    GetKVConfigAnswer,
+    GetKVListByNamespace,
+    PutKVConfig,
+)
+from orbitmq.wire.session import Response
+
+__all__ = ["ConfigHandlers"]
+
+log = logging.getLogger("orbitmq.nameserver")
+
+
+class ConfigHandlers:
+    """Speaks with operators.
+
+    Args:
+        saved: the KV config, and the file it is kept in.
+        settings: those in force.
+
+    """
+
+    def __init__(self, *, saved: SavedKVConfig, settings: LiveSettings) -> None:
+        self._saved = saved
+        self._config = saved.config
+        self._settings = settings
+
+    def table(self) -> Mapping[int, Handler]:
+        """Return the handlers by request code."""
+        return {
+            RequestCode.PUT_KV_CONFIG: self.put,
+            RequestCode.GET_KV_CONFIG: self.get,
+            RequestCode.DELETE_KV_CONFIG: self.delete,
+            RequestCode.GET_KVLIST_BY_NAMESPACE: self.list_namespace,
+            RequestCode.GET_NAMESRV_CONFIG: self.get_settings,
+            RequestCode.UPDATE_NAMESRV_CONFIG: self.update_settings,
+        }
+
+    async def put(self, connection: Connection, request: Frame) -> Response:
+        """Set a key; answered when it is on the disk."""
+        asked = request.read(PutKVConfig)
+        self._config.put(asked.namespace, asked.key, asked.value)
+        log.info("%s puts %.200s %.200s", connection.peer, asked.namespace, asked.key)
+        await self._saved.save()
+        return Response()
+
+    def get(self, _connection: Connection, request: Frame) -> Response:
+        """Tell the text under a key."""
+        asked = request.read(GetKVConfig)
+        value = self._config.get(asked.namespace, asked.key)
+        if value is None:
+            raise Refusal(
+                ResponseCode.QUERY_NOT_FOUND,
+                f"No config item, Namespace: {asked.namespace} Key: {asked.key}",
+            )
+        return Response(header=GetKVConfigAnswer(value=value))
+
+    async def delete(self, connection: Connection, request: Frame) -> Response:
+        """Delete a key, if it is there; answered when the disk knows."""
+        asked = request.read(DeleteKVConfig)
+        self._config.delete(asked.namespace, asked.key)
+        log.info("%s deletes %.200s %.200s", connection.peer, asked.namespace, asked.key)
+        await self._saved.save()
+        return Response()
+
+    def list_namespace(self, _connection: Connection, request: Frame) -> Response:
+        """Tell all keys of a namespace."""
+        namespace = request.read(GetKVListByNamespace).namespace
+        keys = self._config.namespace(namespace)
+        if keys is None:
+            raise Refusal(ResponseCode.QUERY_NOT_FOUND, f"No config item, Namespace: {namespace}")
+        return Response(body=KVTable(table=keys).to_json())
+
+    def get_settings(self, _connection: Connection, _request: Frame) -> Response:
+        """Tell the settings in force."""
+        return Response(body=properties_to_text(self._settings.texts()))
+
+    def update_settings(self, connection: Connection, request: Frame) -> Response:
+        """Put settings in force, all of those in the body or none."""
+        try:
+            properties = properties_of_body(request.body)
+            if fixed := self._settings.fixed(properties):
+                raise Refusal(
+                    ResponseCode.NO_PERMISSION,
+                    f"Can not update config {', '.join(fixed)[:200]}: not on the list of those "
+                    "that may be changed while the nameserver runs",
+                )
+            self._settings.update(properties)
+        except (InvalidBody, InvalidSetting) as error:
+            raise Refusal(ResponseCode.INVALID_PARAMETER, str(error)) from error
+        log.info("%s sets %s", connection.peer, ", ".join(one.name for one in properties))
+        return Response()

@@ -1,0 +1,194 @@
+"""What clients and admin tools ask: where a topic is, which brokers and topics there are.
+
+Answers GET_ROUTEINFO_BY_TOPIC (``ClientRequestProcessor`` in Java), GET_BROKER_CLUSTER_INFO, the
+lists of topics, REGISTER_ and DELETE_TOPIC_IN_NAMESRV, and the permission to write to a broker
+(``DefaultRequestProcessor``). Left out: ``clusterTest``, which asks another cluster for topics that
+this one lacks.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import msgspec
+
+from orbitmq.clock import Clock
+from orbitmq.errors import InvalidHeader
+from orbitmq.nameserver.kv_config import ORDER_TOPICS, KVConfig
+from orbitmq.nameserver.route_table import RouteTable
+from orbitmq.nameserver.settings import LiveSettings
+from orbitmq.nameserver.topic_table import UNIT, UNIT_SUBSCRIBED
+from orbitmq.nameserver.zones import within_zone
+from orbitmq.net.connection import Connection, Handler
+from orbitmq.net.refusal import Refusal
+from orbitmq.wire.bodies.route import TopicRouteData
+from orbitmq.wire.bodies.topic import TopicList
+from orbitmq.wire.codes import RequestCode, ResponseCode
+from orbitmq.wire.frame import Frame
+from orbitmq.wire.headers.route import (
+    AddWritePermOfBroker,
+    AddWritePermOfBrokerAnswer,
+    DeleteTopicFromNamesrv,
+    GetRouteInfo,
+    GetTopicsByCluster,
+    RegisterTopic,
+    WipeWritePermOfBroker,
+    WipeWritePermOfBrokerAnswer,
+)
+from orbitmq.wire.session import Response
+
+__all__ = ["RouteHandlers"]
+
+log = logging.getLogger("orbitmq.nameserver")
+
+_STANDARD_JSON_SINCE: Final = 401
+"""The clients' version 4.9.4, from which on Java's nameserver writes keys in quotes."""
+
+
+class RouteHandlers:
+    """Speaks with clients and admin tools for the route table.
+
+    Args:
+        routes: the table.
+        config: what operators have put, for the order of topics.
+        settings: those in force.
+        clock: for the time after a start in which no routes are given out.
+
+    """
+
+    def __init__(
+        self, *, routes: RouteTable, config: KVConfig, settings: LiveSettings, clock: Clock
+    ) -> None:
+        self._routes = routes
+        self._config = config
+        self._settings = settings
+        self._clock = clock
+        self._started_ms = clock.monotonic_ms()
+
+    def table(self) -> Mapping[int, Handler]:
+        """Return the handlers by request code."""
+        topics = self._routes.topics
+        return {
+            RequestCode.GET_ROUTEINFO_BY_TOPIC: self.route,
+            RequestCode.GET_BROKER_CLUSTER_INFO: self.cluster_info,
+            RequestCode.WIPE_WRITE_PERM_OF_BROKER: self.wipe_write_permission,
+            RequestCode.ADD_WRITE_PERM_OF_BROKER: self.add_write_permission,
+            RequestCode.REGISTER_TOPIC_IN_NAMESRV: self.register_topic,
+            RequestCode.DELETE_TOPIC_IN_NAMESRV: self.delete_topic,
+            RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: self.all_topics,
+            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: self.system_topics,
+            RequestCode.GET_TOPICS_BY_CLUSTER: self.topics_of_cluster,
+            RequestCode.GET_UNIT_TOPIC_LIST: self._listing(lambda: topics.with_flags(UNIT)),
+            RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: self._listing(
+                lambda: topics.with_flags(UNIT_SUBSCRIBED)
+            ),
+            RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: self._listing(
+                lambda: topics.with_flags(UNIT_SUBSCRIBED, without=UNIT)
+            ),
+        }
+
+    def route(self, _connection: Connection, request: Frame) -> Response:
+        """Tell where the queues of a topic are."""
+        try:
+            asked = request.read(GetRouteInfo)
+        except InvalidHeader as error:
+            if error.field != "topic":
+                raise
+            raise _no_route("null") from error  # Java takes a missing topic for an unknown one
+        self._check_ready()
+        settings = self._settings.now
+        route = self._routes.route(asked.topic, acting_master=settings.support_acting_master)
+        if route is None:
+            raise _no_route(asked.topic)
+        if settings.order_message_enable:
+            order = self._config.get(ORDER_TOPICS, asked.topic)
+            route = msgspec.structs.replace(route, order_topic_conf=order)
+        if asked.zone_mode and asked.zone and not asked.zone.isspace():
+            # Java writes what it filtered in its older form, whatever was asked for.
+            route = within_zone(route, asked.zone)
+        if asked.accept_standard_json_only or request.version >= _STANDARD_JSON_SINCE:
+            return Response(body=route.to_standard_json())
+        return Response(body=route.to_json(java_keys=True))
+
+    def cluster_info(self, _connection: Connection, _request: Frame) -> Response:
+        """Tell all clusters and their brokers."""
+        return Response(body=self._routes.cluster_info().to_json(java_keys=True))
+
+    def wipe_write_permission(self, connection: Connection, request: Frame) -> Response:
+        """Stop writes to a broker, in all routes."""
+        name = request.read(WipeWritePermOfBroker).broker_name
+        count = self._routes.topics.set_writable(name, writable=False)
+        log.info("%s stops writes to %s: %d topics", connection.peer, name, count)
+        return Response(header=WipeWritePermOfBrokerAnswer(wipe_topic_count=count))
+
+    def add_write_permission(self, connection: Connection, request: Frame) -> Response:
+        """Allow writes to a broker again."""
+        name = request.read(AddWritePermOfBroker).broker_name
+        count = self._routes.topics.set_writable(name, writable=True)
+        log.info("%s allows writes to %s: %d topics", connection.peer, name, count)
+        return Response(header=AddWritePermOfBrokerAnswer(add_topic_count=count))
+
+    def register_topic(self, connection: Connection, request: Frame) -> Response:
+        """Set the queues of a topic; brokers that are not known make it a warning, as in Java."""
+        topic = request.read(RegisterTopic).topic
+        route = TopicRouteData.from_json(request.body) if request.body else TopicRouteData()
+        if route.queue_datas and not self._routes.register_topic(topic, route.queue_datas):
+            log.warning("%s: topic %.200s names unknown brokers", connection.peer, topic)
+        return Response()
+
+    def delete_topic(self, connection: Connection, request: Frame) -> Response:
+        """Forget the route of a topic."""
+        asked = request.read(DeleteTopicFromNamesrv)
+        self._routes.delete_topic(asked.topic, asked.cluster_name or "")
+        log.info("%s deletes the route of %.200s", connection.peer, asked.topic)
+        return Response()
+
+    def all_topics(self, _connection: Connection, _request: Frame) -> Response:
+        """Tell the names of all topics."""
+        if not self._settings.now.enable_all_topic_list:
+            raise _disabled("enableAllTopicList")
+        return Response(body=self._routes.topics.names().to_json())
+
+    def system_topics(self, _connection: Connection, _request: Frame) -> Response:
+        """Tell the topics named after clusters and brokers."""
+        return Response(body=self._routes.system_topics().to_json())
+
+    def topics_of_cluster(self, _connection: Connection, request: Frame) -> Response:
+        """Tell the topics of a cluster."""
+        self._check_listing()
+        cluster = request.read(GetTopicsByCluster).cluster
+        return Response(body=self._routes.topics_of(cluster).to_json())
+
+    def _listing(self, topics: Callable[[], TopicList]) -> Handler:
+        def answer(_connection: Connection, _request: Frame) -> Response:
+            self._check_listing()
+            return Response(body=topics().to_json())
+
+        return answer
+
+    def _check_listing(self) -> None:
+        if not self._settings.now.enable_topic_list:
+            raise _disabled("enableTopicList")
+
+    def _check_ready(self) -> None:
+        settings = self._settings.now
+        if settings.need_wait_for_service:
+            waited_ms = self._clock.monotonic_ms() - self._started_ms
+            if waited_ms < settings.wait_seconds_for_service * 1000:
+                raise Refusal(
+                    ResponseCode.SYSTEM_ERROR,
+                    "name server not ready: it waits for brokers to register "
+                    f"(waitSecondsForService={settings.wait_seconds_for_service})",
+                )
+
+
+def _no_route(topic: str) -> Refusal:
+    return Refusal(
+        ResponseCode.TOPIC_NOT_EXIST,
+        f"No topic route info in name server for the topic: {topic}\n"
+        "Create it, or let a broker create it at the first send (autoCreateTopicEnable).",
+    )
+
+
+def _disabled(setting: str) -> Refusal:
+    return Refusal(ResponseCode.SYSTEM_ERROR, f"disable: {setting} is false")

@@ -1,0 +1,159 @@
+"""A nameserver that listens: everything of the room, wired together."""
+
+import asyncio
+import logging
+from types import TracebackType
+from typing import Self
+
+from orbitmq.clock import Clock, SystemClock
+from orbitmq.errors import InvalidInput
+from orbitmq.nameserver.handlers.brokers import BrokerHandlers
+from orbitmq.nameserver.handlers.config import ConfigHandlers
+from orbitmq.nameserver.handlers.routes import RouteHandlers
+from orbitmq.nameserver.kv_config import KVConfig
+from orbitmq.nameserver.kv_file import KVFile, SavedKVConfig
+from orbitmq.nameserver.notices import Notices
+from orbitmq.nameserver.route_table import RouteTable
+from orbitmq.nameserver.settings import LiveSettings, NameserverSettings
+from orbitmq.net.address import Address
+from orbitmq.net.dialer import Dialer
+from orbitmq.net.exposure import check_exposure
+from orbitmq.net.handlers import Handlers
+from orbitmq.net.listener import Listener
+from orbitmq.net.network import Network
+from orbitmq.net.settings import NetSettings
+from orbitmq.threads import ThreadWorkers, Workers
+
+__all__ = ["Nameserver"]
+
+log = logging.getLogger("orbitmq.nameserver")
+
+
+class Nameserver:
+    """A nameserver; an async context manager, or ``start`` and ``close``.
+
+    >>> async def main() -> str:
+    ...     settings = NameserverSettings(listen_port=0, kv_config_path="")
+    ...     async with Nameserver(settings) as nameserver:
+    ...         return nameserver.address.host
+    >>> asyncio.run(main())
+    '127.0.0.1'
+
+    Args:
+        settings: its settings at the start.
+        net: timeouts and bounds of its connections.
+        network: what to listen on and dial through; TCP unless a test says otherwise.
+        clock: when brokers were heard.
+        workers: who writes its file; a thread of its own if None.
+        insecure: allow an address that other machines reach. Whoever reaches it can change it.
+
+    Raises:
+        InvalidInput: the address is not loopback, and ``insecure`` was not said.
+
+    """
+
+    def __init__(
+        self,
+        settings: NameserverSettings | None = None,
+        *,
+        net: NetSettings | None = None,
+        network: Network | None = None,
+        clock: Clock | None = None,
+        workers: Workers | None = None,
+        insecure: bool = False,
+    ) -> None:
+        self.settings = LiveSettings(settings)
+        """Those in force."""
+        now = self.settings.now
+        check_exposure(now.listen_host, insecure=insecure)
+        clock = clock or SystemClock()
+        self._own_workers = None if workers else ThreadWorkers(1, name="orbitmq-nameserver")
+        workers = workers or self._own_workers
+        assert workers is not None
+        self.routes = RouteTable()
+        """What is registered; to be read, not changed."""
+        config = KVConfig()
+        file = KVFile(now.kv_config_path) if now.kv_config_path else None
+        self._saved = SavedKVConfig(config, file, workers)
+        self._notices = Notices(Dialer(settings=net, network=network))
+        self._brokers = BrokerHandlers(
+            routes=self.routes,
+            config=config,
+            settings=self.settings,
+            clock=clock,
+            workers=workers,
+            tell=self._notices.tell,
+        )
+        routes = RouteHandlers(
+            routes=self.routes, config=config, settings=self.settings, clock=clock
+        )
+        operators = ConfigHandlers(saved=self._saved, settings=self.settings)
+        self.handlers = Handlers(self._brokers.table(), routes.table(), operators.table())
+        """What it answers."""
+        self._listener = Listener(
+            Address(now.listen_host, now.listen_port),
+            self.handlers,
+            settings=net,
+            network=network,
+        )
+        self._scan_timer: asyncio.TimerHandle | None = None
+
+    def __repr__(self) -> str:
+        return f"<Nameserver {self.address}, {self.routes!r}>"
+
+    @property
+    def address(self) -> Address:
+        """Where it listens; before the start, where it is meant to."""
+        return self._listener.address
+
+    async def start(self) -> None:
+        """Read its file, and listen.
+
+        Raises:
+            InvalidInput: the address can't be listened on, or the file can't be used.
+            DiskFailed: the file can't be read.
+
+        """
+        await self._saved.load()
+        try:
+            await self._listener.start()
+        except OSError as error:
+            raise InvalidInput(
+                f"{self.address} can't be listened on: {error.strerror or error}",
+                field="listen_port",
+            ) from error
+        self._wait_for_scan()
+        log.info("nameserver %s listens", self.address)
+
+    async def close(self) -> None:
+        """Answer what was asked, within a bound, then close every connection."""
+        if self._scan_timer is not None:
+            self._scan_timer.cancel()
+        await self._listener.close()
+        await self._notices.close()
+        if self._own_workers is not None:
+            self._own_workers.close()
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.start()
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def _wait_for_scan(self) -> None:
+        interval_s = self.settings.now.scan_not_active_broker_interval / 1000
+        self._scan_timer = asyncio.get_running_loop().call_later(interval_s, self._scan)
+
+    def _scan(self) -> None:
+        self._wait_for_scan()
+        self._brokers.expire()

@@ -1,0 +1,118 @@
+"""The settings of a nameserver, and the one place that holds those in force.
+
+A field is the snake case of its name in RocketMQ's ``namesrv.conf`` (``NamesrvConfig`` in Java);
+``docs/settings.md`` lists them.
+
+>>> from orbitmq.settings import from_arguments
+>>> live = LiveSettings.load(from_arguments(["orderMessageEnable=true", "listenPort=0"]))
+>>> live.now.order_message_enable, live.now.listen_port
+(True, 0)
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, Self
+
+import msgspec
+
+from orbitmq.errors import InvalidInput
+from orbitmq.settings import Property, build, texts_of
+
+__all__ = ["JAVA_NAMES", "LiveSettings", "NameserverSettings"]
+
+_PORT_MAX: Final = 65_535
+_DAY_MS: Final = 86_400_000
+_DAY_S: Final = 86_400
+
+
+class NameserverSettings(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"
+):
+    """How a nameserver listens, forgets and answers.
+
+    Raises:
+        InvalidInput: a number is out of its range.
+
+    """
+
+    listen_host: str = "127.0.0.1"
+    """Where to listen; Java binds all addresses (bindAddress)."""
+    listen_port: int = 9876
+    """The port; 0 picks a free one."""
+    kv_config_path: str = "~/namesrv/kvConfig.json"
+    """The file that keeps what operators put; empty: it is gone when the nameserver stops."""
+    scan_not_active_broker_interval: int = 5_000
+    """How often brokers that fell silent are looked for, in milliseconds."""
+    order_message_enable: bool = False
+    """Whether routes tell the order of ordered topics."""
+    return_order_topic_config_to_broker: bool = True
+    """Whether a broker that registers is told the order of all ordered topics."""
+    enable_all_topic_list: bool = True
+    """Whether the list of all topics is given out."""
+    enable_topic_list: bool = True
+    """Whether topics are listed by cluster and by unit."""
+    delete_topic_with_broker_registration: bool = False
+    """Whether a topic that a broker registers no more loses its route there."""
+    support_acting_master: bool = False
+    """Whether a replica stands in routes as the master that is gone, for reading."""
+    notify_min_broker_id_changed: bool = False
+    """Whether the brokers of a name are told when the least id among them changes."""
+    need_wait_for_service: bool = False
+    """Whether no routes are given out at first, until all brokers have had time to register."""
+    wait_seconds_for_service: int = 45
+    """How long that takes."""
+
+    def __post_init__(self) -> None:
+        for name, least, most in (
+            ("listen_port", 0, _PORT_MAX),
+            ("scan_not_active_broker_interval", 1, _DAY_MS),
+            ("wait_seconds_for_service", 0, _DAY_S),
+        ):
+            value = getattr(self, name)
+            if not least <= value <= most:
+                raise InvalidInput(
+                    f"{name} is {value}; it must be from {least} to {most}", field=name
+                )
+
+
+_FIELDS: Final = NameserverSettings.__struct_fields__
+JAVA_NAMES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        **dict(zip(NameserverSettings.__struct_encode_fields__, _FIELDS, strict=True)),
+        "bindAddress": "listen_host",
+    }
+)
+"""The name of a property → the field it sets."""
+
+_UPDATABLE: Final = frozenset(_FIELDS) - {"listen_host", "listen_port", "kv_config_path"}
+"""What may be set from the network: neither where to listen, nor which file to write."""
+
+
+class LiveSettings:
+    """The settings in force: those of the start, and what operators have changed since.
+
+    A change lasts until the nameserver stops; what should last longer belongs in its file.
+    """
+
+    def __init__(self, settings: NameserverSettings | None = None) -> None:
+        self.now = settings or NameserverSettings()
+
+    @classmethod
+    def load(cls, properties: Iterable[Property]) -> Self:
+        """Return the settings that ``properties`` say; InvalidSetting names what is wrong."""
+        return cls(build(NameserverSettings, properties, JAVA_NAMES))
+
+    def fixed(self, properties: Iterable[Property]) -> list[str]:
+        """Return the names among ``properties`` that may not be set while it runs."""
+        return [one.name for one in properties if JAVA_NAMES.get(one.name) not in _UPDATABLE]
+
+    def update(self, properties: Sequence[Property]) -> None:
+        """Put what ``properties`` say in force, all of it or nothing.
+
+        The caller has asked ``fixed`` first. Raises `InvalidSetting` for a value that can't be.
+        """
+        self.now = build(NameserverSettings, properties, JAVA_NAMES, base=self.now)
+
+    def texts(self) -> dict[str, str]:
+        """Return what is in force, by Java's names."""
+        return texts_of(self.now, JAVA_NAMES)
