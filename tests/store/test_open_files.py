@@ -8,6 +8,7 @@ import pytest
 from orbitmq.errors import DiskFailed, InvalidInput
 from orbitmq.store.disk import DiskFile, RealDisk, RealFile
 from orbitmq.store.open_files import OpenFiles, Unsynced
+from orbitmq.testing.disks import SimulatedDisk
 
 
 class CountingDisk(RealDisk):
@@ -108,3 +109,26 @@ def test_a_failed_sync_is_told(tmp_path: Path) -> None:
 def test_a_limit_of_nothing_is_refused() -> None:
     with pytest.raises(InvalidInput, match="limit is 0"):
         OpenFiles(RealDisk(), limit=0)
+
+
+class Hastened(SimulatedDisk):
+    """Counts the hints."""
+
+    hints = 0
+
+    def hasten(self) -> None:
+        self.hints += 1
+
+
+@pytest.mark.parametrize(("count", "hints"), [(256, 0), (257, 1)])
+def test_many_files_are_written_back_together_before_each_is_synced(count: int, hints: int) -> None:
+    disk = Hastened()
+    files = OpenFiles(disk, limit=8)
+    for number in range(count):
+        files.create("/queues", f"{number}", 20)
+        files.write(f"/queues/{number}", b"entry", 0)
+    files.take_unsynced().sync(disk)
+    assert disk.hints == hints
+    disk.sync_directory("/")  # whoever makes the first directory sees to its name
+    disk.crash()
+    assert disk.open("/queues/0").read(5, 0) == b"entry"

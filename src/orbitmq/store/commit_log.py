@@ -106,10 +106,13 @@ class CommitLog:
     def view(self, offset: int, size: int) -> memoryview | None:
         """Return ``size`` bytes of the log without a copy; None if they are not all there."""
         segment = self._chain.segment_at(offset)
-        if segment is None or offset + size > min(segment.end, self.end):
+        if segment is None:
             return None
         at = offset - segment.base
-        return segment.view[at : at + size]
+        end = at + size
+        if end > segment.size or offset + size > self.end:
+            return None
+        return segment.view[at:end]
 
     def record(self, commit_log_offset: int) -> RecordView | None:
         """Return the record at an offset of the log; None if none begins there."""

@@ -6,6 +6,7 @@ through maps: a map in Python keeps a descriptor of its own for as long as a vie
 
 import errno
 from collections import OrderedDict
+from typing import Final
 
 import msgspec
 
@@ -14,6 +15,10 @@ from orbitmq.message.buffer import Buffer
 from orbitmq.store.disk import Disk, DiskFile
 
 __all__ = ["OpenFiles", "Unsynced"]
+
+_MANY: Final = 256
+"""Files from which on all of them are written back at once before each is synced: 10,000 new files
+take a second then, and eight one by one."""
 
 
 class Unsynced(msgspec.Struct, frozen=True):
@@ -40,6 +45,8 @@ class Unsynced(msgspec.Struct, frozen=True):
                 then, and trying again may lie: stop writing.
 
         """
+        if len(self.files) > _MANY:
+            disk.hasten()
         for path in self.files:
             try:
                 file = disk.open(path)

@@ -35,6 +35,8 @@ class Selected(enum.Enum):
     OFFSET_TOO_SMALL = "OFFSET_TOO_SMALL"
     NO_MATCHED_LOGIC_QUEUE = "NO_MATCHED_LOGIC_QUEUE"
     NO_MESSAGE_IN_QUEUE = "NO_MESSAGE_IN_QUEUE"
+    OFFSET_RESET = "OFFSET_RESET"
+    """Said by a broker whose operator moved the group; no selection ends so."""
 
 
 class Selection(msgspec.Struct, kw_only=True):
@@ -137,7 +139,9 @@ class Selector:
         outside = _outside(queue, offset)
         if outside is not None:
             return outside
-        scanned = max(_SCANNED_BYTES_MIN, max_count * ENTRY_SIZE) // ENTRY_SIZE
+        scanned = max(1, max_count)  # without a filter every entry is got, or ends the pull
+        if wants is not None:
+            scanned = max(_SCANNED_BYTES_MIN // ENTRY_SIZE, max_count)
         entries = queue.entries(offset, scanned)
         selection = Selection(
             status=Selected.NO_MATCHED_MESSAGE,
@@ -161,44 +165,45 @@ class Selector:
         max_bytes: int,
         wants: Callable[[int], bool] | None,
     ) -> None:
-        skip_to = 0
+        skip_to, taken, passed, from_disk = 0, 0, 0, False
+        views, view_of = selection.views, self._log.view
+        near_from = self._log.end - self._near_bytes
         for position, size, code in ENTRY.iter_unpack(entries):
-            from_disk = self._log.end - position > self._near_bytes
-            if self._is_full(selection, size, max_count, max_bytes, from_disk):
-                return
-            selection.from_disk = from_disk
-            selection.next_offset += 1
+            is_far = position < near_from
+            if views and self._is_full(len(views), taken + size, max_count, max_bytes, is_far):
+                break
+            from_disk = is_far
+            passed += 1
             if position < skip_to:  # in a file that is gone
                 continue
             if wants is not None and not wants(code):
-                if not selection.views:
+                if not views:
                     selection.status = Selected.NO_MATCHED_MESSAGE
                 continue
-            view = self._log.view(position, size)
+            view = view_of(position, size)
             if view is None:
-                if not selection.views:
+                if not views:
                     selection.status = Selected.MESSAGE_WAS_REMOVING
                 skip_to = self._log.next_segment_offset(position)
                 continue
             skip_to = 0
+            views.append(view)
+            taken += size
+        if views:
             selection.status = Selected.FOUND
-            selection.views.append(view)
-            selection.size += size
+        selection.size, selection.from_disk = taken, from_disk
+        selection.next_offset += passed
 
     def _is_full(
-        self, selection: Selection, size: int, max_count: int, max_bytes: int, from_disk: bool
+        self, count: int, total: int, max_count: int, max_bytes: int, from_disk: bool
     ) -> bool:
-        """Return whether a record of ``size`` bytes is one too many; the first never is."""
-        count = len(selection.views)
-        if not count:
-            return False
+        """Return whether one more record is too many, with which there would be ``total`` bytes."""
+        if count >= max_count or total > max_bytes:
+            return True
         settings = self._settings
         if from_disk:
-            most_bytes, most = settings.pull_bytes_on_disk, settings.pull_count_on_disk
-        else:
-            most_bytes, most = settings.pull_bytes_in_memory, settings.pull_count_in_memory
-        total = selection.size + size
-        return count + 1 > max_count or total > max_bytes or total > most_bytes or count + 1 > most
+            return total > settings.pull_bytes_on_disk or count >= settings.pull_count_on_disk
+        return total > settings.pull_bytes_in_memory or count >= settings.pull_count_in_memory
 
 
 def _outside(queue: Queue, offset: int) -> Selection | None:

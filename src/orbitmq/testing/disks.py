@@ -139,6 +139,8 @@ class SimulatedDisk:
     def kill(self) -> None:
         """End the process alone: its files and locks are dead, and all that it wrote is there.
 
+        After ``cut_power`` it stands for a process that ended between two calls.
+
         >>> disk = SimulatedDisk()
         >>> lock = disk.lock("/lock", "lock")
         >>> disk.kill()
@@ -148,6 +150,7 @@ class SimulatedDisk:
 
         """
         self._locks.clear()
+        self._calls_left = None
         self._crashes += 1
 
     def cut_power(self, *, after: int) -> None:
@@ -295,6 +298,9 @@ class SimulatedDisk:
         """Return when the names in a directory are on the disk."""
         with self._calling(Call("sync_directory", path), "sync"):
             self._folder(path, "sync").sync()
+
+    def hasten(self) -> None:
+        """Do nothing: a disk that promised nothing may as well have written nothing."""
 
     def usage(self, path: str) -> Usage:
         """Return how full the disk is."""
