@@ -1,0 +1,76 @@
+"""Which messages of a topic a consumer wants, as far as a broker can tell.
+
+A broker compares hashes of tags, which stand in the consume queue; the consumer compares the texts.
+"""
+
+from collections.abc import Callable
+
+from orbitmq.errors import InvalidTags
+from orbitmq.message.tags import SELECT_ALL, TagFilter
+from orbitmq.net.refusal import Refusal
+from orbitmq.wire.bodies.heartbeat import SubscriptionData
+from orbitmq.wire.codes import ResponseCode
+
+__all__ = ["TAG", "is_by_tags", "subscription_of", "wants"]
+
+TAG = "TAG"
+
+
+def is_by_tags(expression_type: str | None) -> bool:
+    """Return whether an expression names tags; no type, or an empty one, means so too."""
+    return not expression_type or expression_type == TAG
+
+
+def subscription_of(topic: str, expression: str | None, kind: str | None) -> SubscriptionData:
+    """Return the subscription that a pull brings along.
+
+    Raises:
+        Refusal: it can't be read, or filters by something else than tags.
+
+    >>> subscription_of("orders", "paid || late", None).tags_set
+    ('late', 'paid')
+
+    """
+    check_kind(kind)
+    try:
+        parsed = TagFilter.parse(expression)
+    except InvalidTags as error:
+        raise Refusal(
+            ResponseCode.SUBSCRIPTION_PARSE_FAILED,
+            f"parse the consumer's subscription failed: {error}",
+        ) from error
+    return SubscriptionData(
+        topic=topic,
+        sub_string=parsed.expression,
+        expression_type=TAG,
+        tags_set=tuple(sorted(parsed.tags)),
+        code_set=tuple(sorted(parsed.codes)),
+    )
+
+
+def check_kind(kind: str | None) -> None:
+    """Refuse an expression that is not by tags.
+
+    Raises:
+        Refusal: with Java's code for a broker whose ``enablePropertyFilter`` is off.
+
+    """
+    if not is_by_tags(kind):
+        raise Refusal(
+            ResponseCode.SYSTEM_ERROR,
+            f"The broker does not support consumer to filter message by {kind}; subscribe by tags",
+        )
+
+
+def wants(subscription: SubscriptionData) -> Callable[[int], bool] | None:
+    """Return what tells from a tags code whether a message may be wanted; None for all of them.
+
+    >>> wants(SubscriptionData(sub_string="*")) is None
+    True
+    >>> paid = wants(SubscriptionData(sub_string="paid", code_set=(3433164,)))
+    >>> paid(3433164), paid(0)
+    (True, False)
+    """
+    if subscription.class_filter_mode or subscription.sub_string == SELECT_ALL:
+        return None
+    return frozenset(subscription.code_set).__contains__

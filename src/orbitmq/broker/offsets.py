@@ -1,0 +1,248 @@
+"""How far the groups have come: the offsets that consumers commit.
+
+Three tables, each by ``topic@group`` and queue id::
+
+    offsets   what was committed; the table of consumerOffset.json (ConsumerOffsetManager in Java)
+    resets    where the next pull of a queue begins, whatever it asks for; each holds once
+    pulled    how far a group has pulled, ahead of what it committed; for statistics alone
+
+``@`` can't be part of a name, so that a key can be told apart again.
+"""
+
+import logging
+from collections.abc import Callable, Container, Iterator
+from typing import Final
+
+from orbitmq.broker.settings import LiveSettings
+from orbitmq.clock import Clock
+from orbitmq.wire.bodies.offsets import ConsumerOffsetTable
+from orbitmq.wire.bodies.topic import DataVersion
+
+__all__ = ["NO_OFFSET", "OFFSETS_FILE", "ConsumerOffsets"]
+
+log = logging.getLogger("orbitmq.broker")
+
+OFFSETS_FILE: Final = "consumerOffset.json"
+NO_OFFSET: Final = -1
+"""What stands for an offset where none was committed."""
+
+Table = dict[str, dict[int, int]]
+
+
+class ConsumerOffsets:
+    """The tables. They take any name: who asks checks that group and topic exist."""
+
+    def __init__(self, settings: LiveSettings, clock: Clock) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._offsets: Table = {}
+        self._resets: Table = {}
+        self._pulled: Table = {}
+        self.data_version = DataVersion(timestamp=clock.now_ms())
+        """What replicas compare; it moves once in many commits."""
+        self.changes = 0
+        """Grows with every change of what ``to_json`` gives."""
+
+    def __repr__(self) -> str:
+        return f"<ConsumerOffsets {len(self._offsets)} pairs of group and topic>"
+
+    # Asking
+
+    def query(self, group: str, topic: str, queue_id: int) -> int:
+        """Return the offset a group goes on from, a reset before a commit; -1 if there is none."""
+        key = _key(topic, group)
+        if self._resets and self._settings.broker.use_server_side_reset_offset:
+            reset = self._resets.get(key, {}).get(queue_id)
+            if reset is not None:
+                return reset
+        offsets = self._offsets.get(key)
+        return NO_OFFSET if offsets is None else offsets.get(queue_id, NO_OFFSET)
+
+    def of(self, group: str, topic: str) -> dict[int, int]:
+        """Return the committed offsets of a group in a topic, by queue id."""
+        return dict(self._offsets.get(_key(topic, group), {}))
+
+    def topics_of(self, group: str) -> set[str]:
+        """Return the topics in which a group has committed."""
+        return {topic for topic, name in _names(self._offsets) if name == group}
+
+    def groups_of(self, topic: str) -> set[str]:
+        """Return the groups that have committed in a topic."""
+        return {group for name, group in _names(self._offsets) if name == topic}
+
+    def topics_by_group(self) -> dict[str, set[str]]:
+        """Return the topics in which each group has committed: one look for all groups."""
+        topics: dict[str, set[str]] = {}
+        for topic, group in _names(self._offsets):
+            topics.setdefault(group, set()).add(topic)
+        return topics
+
+    def least(
+        self, topic: str, without: Container[str], min_offset: Callable[[str, int], int]
+    ) -> dict[int, int]:
+        """Return the least offset that groups have in each queue of a topic.
+
+        Java deletes the offsets of the groups it should leave out
+        (``ConsumerOffsetManager.queryMinOffsetInAllGroup``); here they are left out, and stay.
+
+        Args:
+            topic: the topic.
+            without: groups to leave out.
+            min_offset: where a queue begins; offsets before it don't count.
+
+        """
+        least: dict[int, int] = {}
+        for name, group in _names(self._offsets):
+            if name != topic or group in without:
+                continue
+            for queue_id, offset in self._offsets[_key(topic, group)].items():
+                if offset >= min_offset(topic, queue_id):
+                    least[queue_id] = min(offset, least.get(queue_id, offset))
+        return least
+
+    # Committing
+
+    def commit(self, group: str, topic: str, queue_id: int, offset: int, client: str = "") -> None:
+        """Record how far a group has come; an offset lower than before is taken, with a warning.
+
+        Args:
+            group: the group.
+            topic: the topic.
+            queue_id: the queue.
+            offset: the first message that the group has not consumed.
+            client: who says so, for the log.
+
+        """
+        key = _key(topic, group)
+        offsets = self._offsets.get(key)
+        if offsets is None:
+            offsets = self._offsets[key] = {}
+        before = offsets.get(queue_id, NO_OFFSET)
+        offsets[queue_id] = offset
+        if offset < before:
+            log.warning(
+                "group %s goes back from %d to %d in queue %d of topic %s, as %s says",
+                *(group, before, offset, queue_id, topic, client or "nobody"),
+            )
+        self.changes += 1
+        if self.changes % self._settings.broker.consumer_offset_update_version_step == 0:
+            self.data_version = self.data_version.next(self._clock.now_ms())
+
+    def clone(self, source: str, target: str, topic: str) -> None:
+        """Give one group the offsets of another in a topic, if there are any."""
+        offsets = self._offsets.get(_key(topic, source))
+        if offsets is not None:
+            self._offsets[_key(topic, target)] = dict(offsets)
+            self.changes += 1
+
+    def commit_pull(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Record how far a group has pulled."""
+        self._pulled.setdefault(_key(topic, group), {})[queue_id] = offset
+
+    def query_pull(self, group: str, topic: str, queue_id: int) -> int:
+        """Return how far a group has pulled, or else how far it has come; -1 if it has neither."""
+        pulled = self._pulled.get(_key(topic, group), {}).get(queue_id)
+        return self.query(group, topic, queue_id) if pulled is None else pulled
+
+    # Resetting
+
+    def assign_reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Have the next pull of a queue begin elsewhere, and commits before it be ignored.
+
+        The offset is committed too, for a group of which nobody is connected.
+        """
+        key = _key(topic, group)
+        self._resets.setdefault(key, {})[queue_id] = offset
+        self._offsets.setdefault(key, {})[queue_id] = offset
+        self._pulled.pop(key, None)
+        self.changes += 1
+
+    def has_reset(self, group: str, topic: str, queue_id: int) -> bool:
+        """Return whether a reset waits for the next pull of a queue."""
+        return queue_id in self._resets.get(_key(topic, group), ())
+
+    def query_then_erase_reset(self, group: str, topic: str, queue_id: int) -> int | None:
+        """Return where a pull has to begin, and forget it; None if where it likes."""
+        if not self._resets:  # on the way of every pull
+            return None
+        key = _key(topic, group)
+        resets = self._resets.get(key)
+        if resets is None:
+            return None
+        offset = resets.pop(queue_id, None)
+        if not resets:
+            del self._resets[key]
+        return offset
+
+    # Forgetting
+
+    def remove_topic(self, topic: str) -> None:
+        """Forget a topic, with what was reset and pulled in it."""
+        self._remove(lambda name, _group: name == topic)
+
+    def remove_group(self, group: str) -> None:
+        """Forget a group, with what was reset and pulled by it."""
+        self._remove(lambda _topic, name: name == group)
+
+    def scan_unsubscribed(
+        self,
+        is_subscribed: Callable[[str, str], bool],
+        min_offset: Callable[[str, int], int],
+    ) -> list[str]:
+        """Forget what a group left behind in topics it doesn't read any more.
+
+        That is if it isn't subscribed, and every message before its offsets is gone from the disk.
+
+        Args:
+            is_subscribed: tells of a group and a topic.
+            min_offset: where a queue of a topic begins.
+
+        Returns:
+            The keys that were forgotten, ``topic@group``.
+
+        """
+        stale = {
+            (topic, group)
+            for topic, group in _names(self._offsets)
+            if not is_subscribed(group, topic)
+            and all(
+                offset <= min_offset(topic, queue_id)
+                for queue_id, offset in self._offsets[_key(topic, group)].items()
+            )
+        }
+        self._remove(lambda topic, group: (topic, group) in stale)
+        return sorted(_key(topic, group) for topic, group in stale)
+
+    def _remove(self, goes: Callable[[str, str], bool]) -> None:
+        for table in (self._offsets, self._resets, self._pulled):
+            for topic, group in [names for names in _names(table) if goes(*names)]:
+                del table[_key(topic, group)]
+        self.changes += 1
+
+    # consumerOffset.json
+
+    def to_json(self) -> str:
+        """Return the offsets as the text of ``consumerOffset.json``."""
+        table = ConsumerOffsetTable(data_version=self.data_version, offset_table=self._offsets)
+        return table.to_json().decode()
+
+    def load_json(self, text: str) -> None:
+        """Take offsets in, in place of those there are.
+
+        Raises:
+            InvalidBody: it is not a table of offsets. Nothing was changed.
+
+        """
+        loaded = ConsumerOffsetTable.from_json(text.encode())
+        self._offsets = loaded.offset_table
+        self.data_version = loaded.data_version or self.data_version
+
+
+def _key(topic: str, group: str) -> str:
+    return f"{topic}@{group}"
+
+
+def _names(table: Table) -> Iterator[tuple[str, str]]:
+    for key in table:
+        topic, _, group = key.partition("@")
+        yield topic, group

@@ -1,0 +1,43 @@
+"""A table a page at a time, for tools and replicas that ask so."""
+
+from collections.abc import Mapping
+from itertools import islice
+from typing import TypeVar
+
+from orbitmq.errors import InvalidBody
+from orbitmq.wire.bodies.topic import DataVersion
+
+__all__ = ["page"]
+
+V = TypeVar("V")
+
+
+def page(
+    table: Mapping[str, V], version: DataVersion, *, first: int, count: int, known: str | None
+) -> dict[str, V]:
+    """Return a stretch of a table, sorted by name.
+
+    Args:
+        table: all of it.
+        version: its version.
+        first: how many entries the pages before have held.
+        count: the most entries to return.
+        known: the version, as JSON, that the pages before had. If it is missing or another one,
+            the pages begin anew: entries may have moved (TopicConfigManager in Java).
+
+    >>> page({"b": 1, "a": 2}, DataVersion(), first=1, count=5, known='{"counter":0}')
+    {'b': 1}
+    >>> page({"b": 1, "a": 2}, DataVersion(), first=1, count=5, known=None)
+    {'a': 2, 'b': 1}
+
+    """
+    begin = max(first, 0) if known and _read(known) == version else 0
+    names = islice(sorted(table), begin, begin + max(count, 0))
+    return {name: table[name] for name in names}
+
+
+def _read(text: str) -> DataVersion | None:
+    try:
+        return DataVersion.from_json(text.encode())
+    except InvalidBody:
+        return None  # not a version of ours, so not this one

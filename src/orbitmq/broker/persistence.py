@@ -1,0 +1,167 @@
+"""Tables that survive a restart: which changed, and when they are written.
+
+::
+
+    changed ── save_changed(), save() ──▶ writing, by a worker ── done ──▶ as on the disk
+       ▲                                     │
+       └──────── failed: logged, tried again ┘
+
+Laws:
+
+- The text of a table is made on the loop, from one state of it; only the file is a worker's.
+- A file is written by one worker at a time. What changes meanwhile is written after it.
+- A table counts as saved in the version that its text was made of.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from orbitmq.errors import StoreError
+from orbitmq.store.config_files import ConfigFiles
+from orbitmq.threads import Workers
+
+__all__ = ["Persistence"]
+
+log = logging.getLogger("orbitmq.broker")
+
+
+class _Table:
+    """A registered table, and how it stands to its file."""
+
+    __slots__ = ("load_json", "name", "saved", "to_json", "version", "writing")
+
+    def __init__(
+        self,
+        name: str,
+        to_json: Callable[[], str],
+        load_json: Callable[[str], None],
+        version: Callable[[], object],
+    ) -> None:
+        self.name = name
+        self.to_json = to_json
+        self.load_json = load_json
+        self.version = version
+        self.saved: object = None
+        self.writing: asyncio.Future[None] | None = None
+
+    @property
+    def is_changed(self) -> bool:
+        return self.saved != self.version()
+
+
+class Persistence:
+    """Keeps tables in files of a store's ``config`` directory.
+
+    Args:
+        files: the directory.
+        workers: who writes.
+
+    """
+
+    def __init__(self, files: ConfigFiles, workers: Workers) -> None:
+        self._files = files
+        self._workers = workers
+        self._tables: dict[str, _Table] = {}
+
+    def __repr__(self) -> str:
+        changed = [table.name for table in self._tables.values() if table.is_changed]
+        return f"<Persistence {self._files.directory}, changed {changed}>"
+
+    def register(
+        self,
+        name: str,
+        *,
+        to_json: Callable[[], str],
+        load_json: Callable[[str], None],
+        version: Callable[[], object],
+    ) -> None:
+        """Keep a table.
+
+        Args:
+            name: its file, such as ``topics.json``.
+            to_json: gives its text.
+            load_json: takes a text in; an ``OrbitError`` or a ``ValueError`` says that it can't.
+            version: gives a value that is another one after each change, and never None.
+
+        """
+        self._tables[name] = _Table(name, to_json, load_json, version)
+
+    def load(self) -> None:
+        """Read all tables from their files, before the loop does anything else.
+
+        Raises:
+            StoreDamaged: a file can't be used, nor the version before it.
+            DiskFailed: a file can't be read.
+
+        """
+        for table in self._tables.values():
+            if self._files.read(table.name, _read_whole(table)):
+                table.saved = table.version()
+
+    def save_changed(self) -> None:
+        """Have the tables written that changed, unless they are being written.
+
+        Call it on the loop, every few seconds and after a change that should not wait.
+        """
+        for table in self._tables.values():
+            if table.is_changed and table.writing is None:
+                self._write(table)
+
+    def is_changed(self, name: str) -> bool:
+        """Return whether a table is another than the one on the disk."""
+        return self._tables[name].is_changed
+
+    async def save(self, name: str) -> None:
+        """Return when a table, as it is now, is on the disk.
+
+        Raises:
+            StoreError: it could not be written; it is tried again with the next ``save_changed``.
+
+        """
+        table = self._tables[name]
+        if table.writing is not None:  # perhaps of a version before this one
+            await asyncio.wait([table.writing])
+        if table.is_changed:
+            # Shielded: a caller that gives up must not stop the write that others wait for.
+            await asyncio.shield(table.writing or self._write(table))
+
+    async def save_all(self) -> None:
+        """Return when all tables are on the disk; for a stop.
+
+        Raises:
+            StoreError: one could not be written; the others were.
+
+        """
+        saves = (self.save(name) for name in self._tables)
+        for outcome in await asyncio.gather(*saves, return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                raise outcome
+
+    def _write(self, table: _Table) -> asyncio.Future[None]:
+        version = table.version()
+        work = self._workers.submit(self._files.write, table.name, table.to_json())
+        table.writing = asyncio.wrap_future(work)
+        table.writing.add_done_callback(lambda done: _written(table, version, done))
+        return table.writing
+
+
+def _read_whole(table: _Table) -> Callable[[str], bool]:
+    def take_in(text: str) -> bool:
+        table.load_json(text)
+        return True
+
+    return take_in
+
+
+def _written(table: _Table, version: object, done: asyncio.Future[None]) -> None:
+    table.writing = None
+    if done.cancelled():
+        return  # the workers closed before it began
+    error = done.exception()
+    if error is None:
+        table.saved = version
+    else:
+        log.error("%s could not be written, and is tried again: %s", table.name, error)
+        if not isinstance(error, StoreError):
+            raise error

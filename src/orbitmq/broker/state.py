@@ -1,0 +1,169 @@
+"""What a broker knows and keeps: the store, the tables, who is connected, what is under way.
+
+Everything here belongs to one loop. Handlers change it, ``server`` brings it to life, and what has
+to survive a restart is in the store or registered with ``persistence``.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from orbitmq.broker.delays import Delays
+from orbitmq.broker.groups import GROUPS_FILE, Groups
+from orbitmq.broker.held_pulls import HeldPulls
+from orbitmq.broker.machine import Machine
+from orbitmq.broker.members import Members
+from orbitmq.broker.offsets import OFFSETS_FILE, ConsumerOffsets
+from orbitmq.broker.persistence import Persistence
+from orbitmq.broker.queue_locks import QueueLocks
+from orbitmq.broker.send_turn import SendTurn
+from orbitmq.broker.settings import LiveSettings
+from orbitmq.broker.stats import BrokerStats
+from orbitmq.broker.topics import TOPICS_FILE, Topics
+from orbitmq.errors import StoreError
+from orbitmq.store.config_files import ConfigFiles
+from orbitmq.store.message_store import MessageStore
+from orbitmq.wire.bodies.topic import TopicConfig
+
+__all__ = ["State"]
+
+log = logging.getLogger("orbitmq.broker")
+
+_DELAYS_FILE: Final = "delayOffset.json"
+
+
+class State:
+    """The state of one broker; made on its loop.
+
+    Args:
+        settings: the settings in force.
+        machine: what the broker stands on.
+        on_topics: called when the table of topics has changed.
+
+    """
+
+    def __init__(
+        self, settings: LiveSettings, machine: Machine, on_topics: Callable[[], None]
+    ) -> None:
+        self.settings = settings
+        self.machine = machine
+        self.clock = clock = machine.clock
+        self.workers = machine.workers("broker")
+        self._on_topics = on_topics
+        self._loop = asyncio.get_running_loop()
+        self._saving_topics: asyncio.Task[None] | None = None
+        directory = settings.broker.store_path_root_dir
+        self.store = MessageStore(
+            directory,
+            settings.store,
+            post=self._post,
+            pid=machine.pid,
+            disk=machine.disk,
+            clock=clock,
+            workers=machine.workers("store"),
+        )
+        self.topics = Topics(settings, clock, self._topics_changed)
+        self.groups = Groups(settings, clock, self._save_soon)
+        self.offsets = ConsumerOffsets(settings, clock)
+        self.members = Members()
+        self.locks = QueueLocks()
+        self.held_pulls = HeldPulls(settings.broker.pull_thread_pool_queue_capacity)
+        self.stats = BrokerStats(settings.broker.broker_cluster_name, clock.now_ms())
+        self.turn = SendTurn(
+            store=self.store,
+            settings=settings,
+            stats=self.stats,
+            clock=clock,
+            call_soon=self._loop.call_soon,
+        )
+        self.delays = Delays(store=self.store, turn=self.turn, settings=settings)
+        self.persistence = Persistence(
+            ConfigFiles(machine.disk, f"{directory}/config"), self.workers
+        )
+        self._register_tables()
+
+    def __repr__(self) -> str:
+        return f"<State of {self.settings.broker.broker_name}, {self.topics!r}>"
+
+    def open(self, progress: Callable[[int, int], None]) -> None:
+        """Recover the store and read the tables.
+
+        Raises:
+            StoreError: a file can't be used; the message says why.
+
+        """
+        self.store.open(progress)
+        self.persistence.load()
+        self.delays.start(self.clock.now_ms())
+
+    async def flushed(self) -> None:
+        """Return when the log is on the disk, or can't be: tables must not be ahead of it."""
+        self.delays.stop()
+        self.turn.flush()  # what delays had handed over
+        done: asyncio.Future[bool] = self._loop.create_future()
+        self.store.when_durable(self.store.log.end, done.set_result)
+        self.store.flush_soon()
+        await done
+
+    def delete_topic(self, topic: str) -> None:
+        """Forget what a topic had besides its place in the table."""
+        self.store.delete_topic(topic)
+        self.stats.forget_topic(topic)
+
+    def is_consumed_in_order(self, group: str) -> bool:
+        """Return whether a client of a group has locked a queue."""
+        return self.locks.is_locking(group, self.clock.monotonic_ms())
+
+    def _post(self, call: Callable[[], None]) -> None:
+        self._loop.call_soon_threadsafe(call)
+
+    # What survives a restart
+
+    def _register_tables(self) -> None:
+        register = self.persistence.register
+        register(
+            TOPICS_FILE,
+            to_json=self.topics.to_json,
+            load_json=self.topics.load_json,
+            version=lambda: self.topics.data_version,
+        )
+        register(
+            GROUPS_FILE,
+            to_json=self.groups.to_json,
+            load_json=self.groups.load_json,
+            version=lambda: self.groups.data_version,
+        )
+        register(
+            OFFSETS_FILE,
+            to_json=self.offsets.to_json,
+            load_json=self.offsets.load_json,
+            version=lambda: self.offsets.changes,
+        )
+        register(
+            _DELAYS_FILE,
+            to_json=self.delays.to_json,
+            load_json=self.delays.load_json,
+            version=lambda: self.delays.version,
+        )
+
+    def _topics_changed(self, _topics: Sequence[TopicConfig]) -> None:
+        # Whoever sends to a new topic is not told "stored" before the topic is on the disk.
+        self.turn.hold()
+        if self._saving_topics is None:
+            self._saving_topics = self._loop.create_task(self._save_topics())
+        self._on_topics()
+
+    async def _save_topics(self) -> None:
+        try:
+            while self.persistence.is_changed(TOPICS_FILE):
+                await self.persistence.save(TOPICS_FILE)
+        except StoreError as error:
+            # It is tried again every few seconds; sends say for themselves what the disk is like.
+            log.error("topics are not on the disk: %s", error)
+        finally:
+            self._saving_topics = None
+            self.turn.release()
+
+    def _save_soon(self) -> None:
+        self._loop.call_soon(self.persistence.save_changed)

@@ -1,0 +1,77 @@
+from collections.abc import Mapping
+
+import pytest
+
+from orbitmq.broker.handlers.config import ConfigHandlers
+from orbitmq.net.connection import Handler
+from orbitmq.wire.bodies.properties_text import properties_from_text
+from orbitmq.wire.bodies.topic import DataVersion
+from orbitmq.wire.codes import RequestCode, ResponseCode
+from orbitmq.wire.fields import NoFields
+from orbitmq.wire.frame import Frame
+from orbitmq.wire.headers.admin import GetBrokerConfigAnswer
+from tests.broker.world import World, ask
+
+
+def table(world: World) -> Mapping[int, Handler]:
+    return ConfigHandlers(settings=world.settings, topics=world.topics, clock=world.clock).table()
+
+
+def get(world: World) -> Frame:
+    return ask(table(world), NoFields(), code=RequestCode.GET_BROKER_CONFIG)
+
+
+def update(world: World, text: bytes) -> Frame:
+    return ask(table(world), NoFields(), text, code=RequestCode.UPDATE_BROKER_CONFIG)
+
+
+def test_settings_are_told_under_javas_names_with_their_version() -> None:
+    world = World(broker_name="broker-b")
+    answer = get(world)
+    told = properties_from_text(answer.body)
+    assert told["brokerName"] == "broker-b"
+    assert told["autoCreateTopicEnable"] == "true"
+    assert told["flushDiskType"] == "ASYNC_FLUSH"
+    version = answer.read(GetBrokerConfigAnswer).version
+    assert DataVersion.from_json(version.encode()) == world.settings.data_version
+
+
+def test_an_update_holds_at_once() -> None:
+    world = World()
+    world.clock.now += 7
+    assert update(world, b"maxMessageSize=1024\nlongPollingEnable=false\n").code == 0
+    assert world.settings.store.max_message_bytes == 1024
+    assert not world.settings.broker.long_polling_enable
+    assert properties_from_text(get(world).body)["maxMessageSize"] == "1024"
+    assert world.settings.data_version.timestamp == world.clock.now
+    assert world.topics.data_version.counter == 0
+
+
+@pytest.mark.parametrize(("permission", "versions"), [(b"4", 1), (b"6", 0)])
+def test_a_new_permission_is_told_to_nameservers(permission: bytes, versions: int) -> None:
+    world = World()
+    assert update(world, b"brokerPermission=" + permission).code == 0
+    assert world.topics.data_version.counter == versions
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "remark"),
+    [
+        (b"traceOn=false\nstorePathRootDir=/tmp", ResponseCode.NO_PERMISSION, "storePathRootDir"),
+        (b"namesrvAddr=10.0.0.1:9876", ResponseCode.NO_PERMISSION, "can't be changed from the"),
+        (b"noSuchThing=1", ResponseCode.NO_PERMISSION, "the request:1: noSuchThing is not known"),
+        (b"maxMessageSize=big", ResponseCode.INVALID_PARAMETER, "the request:1: maxMessageSize"),
+        (b"traceOn=\\u12", ResponseCode.INVALID_PARAMETER, "hexadecimal"),
+        (b"traceOn=\xff", ResponseCode.INVALID_PARAMETER, "not UTF-8 at byte 8"),
+        (b"#" * 65_537, ResponseCode.INVALID_PARAMETER, "the limit is 65536"),
+    ],
+)
+def test_what_may_not_be_set_is_refused_with_the_reason(
+    text: bytes, code: int, remark: str
+) -> None:
+    world = World()
+    answer = update(world, text)
+    assert answer.code == code
+    assert remark in (answer.remark or "")
+    assert world.settings.broker.trace_on
+    assert world.settings.data_version.counter == 0

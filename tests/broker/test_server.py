@@ -1,0 +1,195 @@
+"""A whole broker: its life, its ports, what it tells nameservers, and what it keeps."""
+
+import asyncio
+import logging
+import socket
+from pathlib import Path
+
+import pytest
+
+from orbitmq.broker.server import Broker
+from orbitmq.broker.settings import LiveSettings
+from orbitmq.errors import InvalidInput, StoreLocked
+from orbitmq.nameserver.server import Nameserver
+from orbitmq.nameserver.settings import NameserverSettings
+from orbitmq.net.dialer import Dialer
+from orbitmq.settings import from_arguments
+from orbitmq.wire.bodies.route import TopicRouteData
+from orbitmq.wire.codes import RequestCode, ResponseCode
+from orbitmq.wire.fields import NoFields
+from orbitmq.wire.headers.offset import (
+    QueryConsumerOffset,
+    QueryConsumerOffsetAnswer,
+    UpdateConsumerOffset,
+)
+from orbitmq.wire.headers.route import GetRouteInfo
+from orbitmq.wire.headers.send import SendMessageAnswer
+from tests.broker.exchanges import pull_header, send_header
+
+SMALL = ("mappedFileSizeCommitLog=8388608", "maxHashSlotNum=100", "maxIndexNum=400")
+
+
+def settings(directory: Path, *more: str) -> LiveSettings:
+    said = [f"storePathRootDir={directory}", "listenPort=0", *SMALL, *more]
+    return LiveSettings.load(from_arguments(said))
+
+
+async def route(nameserver: Nameserver, topic: str) -> TopicRouteData | None:
+    async with Dialer() as dialer:
+        answer = await dialer.request(nameserver.address, GetRouteInfo(topic=topic))
+    return (
+        None
+        if answer.code == ResponseCode.TOPIC_NOT_EXIST
+        else TopicRouteData.from_json(answer.body)
+    )
+
+
+def test_it_registers_with_every_nameserver_tells_them_changes_and_leaves(tmp_path: Path) -> None:
+    async def main() -> None:
+        plain = NameserverSettings(listen_port=0, kv_config_path="")
+        async with Nameserver(plain) as first, Nameserver(plain) as second:
+            both = f"namesrvAddr={first.address};{second.address}"
+            broker = Broker(settings(tmp_path, both))
+            async with broker, Dialer() as dialer:
+                await dialer.request(broker.address, send_header("orders"), b"new topic")
+                for nameserver in (first, second):
+                    while (found := await route(nameserver, "orders")) is None:
+                        pass  # the broker tells it within moments
+                    assert found.broker_datas[0].broker_addrs == {0: str(broker.address)}
+                    assert found.queue_datas[0].write_queue_nums == 4
+            assert await route(first, "orders") is None
+            assert await route(second, "orders") is None
+
+    asyncio.run(asyncio.wait_for(main(), 30))
+
+
+def test_a_nameserver_that_is_down_keeps_nobody_from_starting(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))  # bound, and nobody listens
+            nowhere = f"namesrvAddr=127.0.0.1:{taken.getsockname()[1]}"
+            async with Broker(settings(tmp_path, nowhere)) as broker, Dialer() as dialer:
+                answer = await dialer.request(broker.address, send_header("orders"), b"served")
+                assert answer.code == ResponseCode.SUCCESS
+
+    with caplog.at_level(logging.WARNING, "orbitmq.broker"):
+        asyncio.run(main())
+    assert "does not know this broker" in caplog.text
+
+
+def test_topics_groups_offsets_and_messages_survive_a_restart(tmp_path: Path) -> None:
+    async def first() -> None:
+        async with Broker(settings(tmp_path)) as broker, Dialer() as dialer:
+            answer = await dialer.request(
+                broker.address, send_header("orders", queue_id=2), b"kept"
+            )
+            assert answer.code == ResponseCode.SUCCESS
+            await dialer.request(broker.address, pull_header("orders", 0, queue_id=2))
+            commit = UpdateConsumerOffset(
+                consumer_group="pullers", topic="orders", queue_id=2, commit_offset=1
+            )
+            answer = await dialer.request(broker.address, commit)
+            assert answer.code == ResponseCode.SUCCESS
+
+    async def second() -> tuple[int, int]:
+        async with Broker(settings(tmp_path)) as broker, Dialer() as dialer:
+            query = QueryConsumerOffset(consumer_group="pullers", topic="orders", queue_id=2)
+            answer = await dialer.request(broker.address, query)
+            offset = answer.read(QueryConsumerOffsetAnswer).offset
+            answer = await dialer.request(
+                broker.address, send_header("orders", queue_id=2), b"next"
+            )
+            return offset, answer.read(SendMessageAnswer).queue_offset
+
+    asyncio.run(first())
+    assert not (tmp_path / "abort").exists()
+    assert asyncio.run(second()) == (1, 1)
+
+
+def test_the_port_two_below_serves_too(tmp_path: Path) -> None:
+    async def main() -> int:
+        async with Broker(settings(tmp_path)) as broker, Dialer() as dialer:
+            below = broker.address._replace(port=broker.address.port - 2)
+            answer = await dialer.request(below, send_header("orders"), b"by the side door")
+            return answer.code
+
+    assert asyncio.run(main()) == ResponseCode.SUCCESS
+
+
+def test_a_port_two_below_that_is_taken_is_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            port = taken.getsockname()[1]
+            async with Broker(settings(tmp_path, f"listenPort={port + 2}")) as broker:
+                assert broker.address.port == port + 2
+
+    with caplog.at_level(logging.WARNING, "orbitmq.broker"):
+        asyncio.run(main())
+    assert "vipChannelEnabled" in caplog.text
+
+
+def test_a_port_that_is_taken_is_an_error_and_the_store_is_given_back(tmp_path: Path) -> None:
+    async def main() -> None:
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            port = taken.getsockname()[1]
+            with pytest.raises(InvalidInput, match=f"127.0.0.1:{port} can't be listened on"):
+                async with Broker(settings(tmp_path, f"listenPort={port}")):
+                    pass
+        async with Broker(settings(tmp_path)):
+            pass
+
+    asyncio.run(main())
+
+
+def test_a_store_in_use_is_an_error_that_leaves_it_in_peace(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with Broker(settings(tmp_path)) as broker, Dialer() as dialer:
+            with pytest.raises(StoreLocked):
+                async with Broker(settings(tmp_path)):
+                    pass
+            answer = await dialer.request(broker.address, send_header("orders"), b"still here")
+            assert answer.code == ResponseCode.SUCCESS
+
+    asyncio.run(main())
+
+
+def test_held_pulls_are_answered_when_it_stops(tmp_path: Path) -> None:
+    async def main() -> int:
+        async with Dialer() as dialer:
+            async with Broker(settings(tmp_path)) as broker:
+                await dialer.request(broker.address, send_header("orders"), b"one")
+                connection = await dialer.connection(broker.address)
+                held = connection.start_request(
+                    pull_header("orders", 1, hold_ms=20_000), timeout_ms=30_000
+                )
+                await connection.request(NoFields(), code=RequestCode.GET_BROKER_CONFIG)
+                assert len(broker.state.held_pulls) == 1
+            return (await held).code
+
+    assert asyncio.run(main()) == ResponseCode.PULL_NOT_FOUND
+
+
+def test_routes_name_the_address_that_is_set(tmp_path: Path) -> None:
+    async def main() -> str:
+        async with Broker(settings(tmp_path, "brokerIP1=broker.example")) as broker:
+            return broker.advertised.host
+
+    assert asyncio.run(main()) == "broker.example"
+
+
+def test_other_machines_are_let_in_only_on_purpose(tmp_path: Path) -> None:
+    async def main() -> None:
+        with pytest.raises(InvalidInput, match="--insecure"):
+            Broker(settings(tmp_path, "listenHost=0.0.0.0"))
+        async with Broker(settings(tmp_path, "listenHost=0.0.0.0"), insecure=True) as broker:
+            assert broker.advertised.host != "0.0.0.0"
+
+    asyncio.run(main())

@@ -1,0 +1,159 @@
+import msgspec
+import pytest
+
+from orbitmq.broker.settings import (
+    CONNECTION_NAMES,
+    JAVA_NAMES,
+    STORE_NAMES,
+    UPDATABLE,
+    BrokerRole,
+    BrokerSettings,
+    LiveSettings,
+    warnings_about,
+)
+from orbitmq.errors import InvalidInput, InvalidSetting
+from orbitmq.net.settings import NetSettings
+from orbitmq.settings import from_arguments, parse
+from orbitmq.store.settings import FlushMode, StoreSettings
+from orbitmq.wire.bodies.properties_text import properties_from_text
+from orbitmq.wire.frame import FrameReader
+from tests.golden_files import golden
+
+ALL_NAMES = {**JAVA_NAMES, **STORE_NAMES, **CONNECTION_NAMES}
+OURS = {
+    *("listenHost", "handshakeTimeoutMs", "closeTimeoutMs", "requestTimeoutMs", "inFlightMax"),
+    *("servingMax", "unsentBytesMax", "frameBytesMax", "connectionsMax"),
+}
+
+
+def java_properties() -> dict[str, str]:
+    """Return the settings that a Java broker told."""
+    (told,) = [
+        frame
+        for frame in golden("session_json")["frames"]
+        if (frame["request_name"], frame["kind"]) == ("GET_BROKER_CONFIG", "response")
+    ]
+    (answer,) = FrameReader().feed(bytes.fromhex(told["hex"]))
+    return properties_from_text(answer.body)
+
+
+def test_one_file_sets_the_broker_its_store_and_its_connections() -> None:
+    text = """
+        # a broker.conf as Java's documents show it
+        brokerClusterName = DefaultCluster
+        brokerName=broker-b
+        brokerRole=SYNC_MASTER
+        flushDiskType=SYNC_FLUSH
+        deleteWhen=05
+        mappedFileSizeConsumeQueue=6000001
+        namesrvAddr=10.0.0.1:9876;10.0.0.2:9876
+        serverChannelMaxIdleTimeSeconds=60
+    """
+    live = LiveSettings.load(parse(text, "broker.conf"))
+    assert live.broker.broker_name == "broker-b"
+    assert live.broker.broker_role is BrokerRole.SYNC_MASTER
+    assert [one.host for one in live.broker.nameservers()] == ["10.0.0.1", "10.0.0.2"]
+    assert (live.store.flush_mode, live.store.delete_when) == (FlushMode.SYNC, "05")
+    assert live.store.queue_file_entries == 300_001  # a part of an entry makes one more, as in Java
+    assert live.net.idle_close_ms == 60_000
+
+
+@pytest.mark.parametrize("settings", [BrokerSettings, StoreSettings, NetSettings])
+def test_every_field_has_a_property(settings: type[msgspec.Struct]) -> None:
+    assert set(settings.__struct_fields__) <= set(ALL_NAMES.values())
+
+
+def test_the_properties_are_those_of_java_but_for_our_own() -> None:
+    assert ALL_NAMES.keys() - java_properties().keys() == OURS
+
+
+def test_the_defaults_are_those_of_java_where_nobody_chose_another() -> None:
+    java = java_properties()
+    ours = LiveSettings().as_properties()
+    chosen_by_the_one_who_recorded = {
+        *("listenPort", "namesrvAddr", "brokerIP1", "bindAddress", "storePathRootDir"),
+        *("mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue", "maxHashSlotNum"),
+        *("maxIndexNum", "traceTopicEnable"),
+    }
+    different = {name for name in ours.keys() & java.keys() if ours[name] != java[name]}
+    assert different <= chosen_by_the_one_who_recorded
+
+
+@pytest.mark.parametrize(
+    ("argument", "complaint"),
+    [
+        ("listenPort=70000", "listen_port is 70000; it must be from 0 to 65535"),
+        ("brokerRole=SLAVE", "replicas are not served yet"),
+        ("brokerId=1", "a master has 0"),
+        ("brokerPermission=5", "it is 4 to read, 2 to write"),
+        ("brokerName=broker a", "holds ' ' at position 6"),
+        ("namesrvAddr=127.0.0.1", "not of the form host:port"),
+        ("namesrvAddr=127.0.0.1:0", "a nameserver has a port from 1 on"),
+        ("sendThreadPoolQueueCapacity=0", "it must be from 1 to"),
+        ("autoCreateTopicEnable=maybe", "'maybe' is not true or false"),
+        ("serverChannelMaxIdleTimeSeconds=soon", "'soon' is not a whole number"),
+    ],
+)
+def test_a_value_that_cannot_be_is_named_with_its_key(argument: str, complaint: str) -> None:
+    with pytest.raises(InvalidSetting, match=complaint) as caught:
+        LiveSettings.load(from_arguments([argument]))
+    assert argument.partition("=")[0] in str(caught.value)
+
+
+def test_a_key_that_nobody_knows_is_told_with_the_nearest_one() -> None:
+    properties = from_arguments(["brokerNmae=a", "brokerName=a", "fileReservedTime=1"])
+    (warning,) = warnings_about(properties)
+    assert "brokerNmae" in warning
+    assert "did you mean brokerName?" in warning
+
+
+def test_settings_written_out_are_read_back_the_same() -> None:
+    live = LiveSettings(BrokerSettings(broker_ip1="10.0.0.7"), StoreSettings(queue_file_entries=77))
+    said = from_arguments(f"{key}={value}" for key, value in live.as_properties().items())
+    again = LiveSettings.load(said)
+    assert (again.broker, again.store, again.net) == (live.broker, live.store, live.net)
+
+
+def test_an_update_changes_what_it_says_and_counts_a_version() -> None:
+    live = LiveSettings(now_ms=5)
+    changed = live.update(
+        from_arguments(["brokerPermission=4", "maxMessageSize=1024", "traceOn=true"]), now_ms=9
+    )
+    assert (live.broker.broker_permission, live.store.max_message_bytes) == (4, 1024)
+    assert changed == {"brokerPermission", "maxMessageSize"}
+    assert (live.data_version.counter, live.data_version.timestamp) == (1, 9)
+
+
+@pytest.mark.parametrize("name", [*sorted(ALL_NAMES.keys() - UPDATABLE), "noSuchThing"])
+def test_what_is_not_on_the_list_cannot_be_updated(name: str) -> None:
+    live = LiveSettings()
+    with pytest.raises(InvalidInput, match=name) as caught:
+        live.update(from_arguments(["traceOn=false", f"{name}=1"]), now_ms=1)
+    assert not isinstance(caught.value, InvalidSetting)
+    assert live.broker.trace_on  # all of an update, or nothing
+    assert live.data_version.counter == 0
+
+
+def test_no_path_address_or_name_can_be_updated() -> None:
+    dangerous = ("path", "addr", "port", "host", "ip1", "name", "bind", "dir")
+    assert not [key for key in UPDATABLE if any(word in key.lower() for word in dangerous)]
+
+
+def test_an_update_that_cannot_be_changes_nothing() -> None:
+    live = LiveSettings()
+    with pytest.raises(InvalidSetting, match="maxMessageSize"):
+        live.update(from_arguments(["traceOn=false", "maxMessageSize=-1"]), now_ms=1)
+    assert live.broker.trace_on
+
+
+def test_messages_cannot_become_larger_than_the_store_was_made_for() -> None:
+    live = LiveSettings(store=StoreSettings(max_message_bytes=2_000))
+    live.update(from_arguments(["maxMessageSize=1000"]), now_ms=1)
+    live.update(from_arguments(["maxMessageSize=2000"]), now_ms=2)
+    with pytest.raises(InvalidInput, match="can't be over 2000"):
+        live.update(from_arguments(["maxMessageSize=2001"]), now_ms=3)
+    assert live.store.max_message_bytes == 2_000
+
+
+def test_every_updatable_property_is_one_of_a_broker_or_its_store() -> None:
+    assert JAVA_NAMES.keys() | STORE_NAMES.keys() >= UPDATABLE
