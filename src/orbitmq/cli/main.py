@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 
-from orbitmq.cli import store
+from orbitmq.cli import broker, nameserver, store, up
 from orbitmq.errors import OrbitError
 
 __all__ = ["main"]
@@ -28,7 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="orbitmq", description="Apache RocketMQ for Python and Spark teams."
     )
     families = parser.add_subparsers(metavar="COMMAND", required=True)
-    store.add_commands(families)
+    for family in (up, nameserver, broker, store):
+        family.add_commands(families)
     parsed = parser.parse_args(arguments)
     run: Callable[[argparse.Namespace], int] = parsed.run
     try:

@@ -1,0 +1,69 @@
+"""What all commands that start a server share: one line when it is ready, a clean end on a signal.
+
+The ready line is the only thing on stdout, so that a program can wait for it; the log is on stderr.
+"""
+
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import TypeVar
+
+from orbitmq.cli.render import ProgressBar
+from orbitmq.net.event_loop import new_event_loop
+
+__all__ = ["log_to_stderr", "recovery_progress", "serve"]
+
+S = TypeVar("S")
+
+
+def log_to_stderr() -> None:
+    """Show what servers log, from INFO on, with times."""
+    logging.basicConfig(
+        level=logging.INFO,
+        stream=sys.stderr,
+        format="%(asctime)s %(levelname)-7s %(name)s: %(message)s",
+    )
+
+
+def recovery_progress() -> Callable[[int, int], None]:
+    """Return what draws how far the recovery of a store has come, on a terminal alone."""
+    bar = ProgressBar("recovering")
+
+    def show(done: int, total: int) -> None:
+        bar(done, total)
+        if done >= total:
+            bar.clear()
+
+    return show
+
+
+def serve(make: Callable[[], AbstractAsyncContextManager[S]], ready: Callable[[S], str]) -> int:
+    """Run a server until SIGTERM or SIGINT asks it to stop, and return the exit status, 0.
+
+    Args:
+        make: called on the loop; the server, started and stopped as a context manager.
+        ready: makes the line that is printed when it has started.
+
+    Raises:
+        OrbitError: it could not start, or not stop.
+
+    """
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(_serve(make, ready))
+    return 0
+
+
+async def _serve(
+    make: Callable[[], AbstractAsyncContextManager[S]], ready: Callable[[S], str]
+) -> None:
+    loop = asyncio.get_running_loop()
+    asked_to_stop = asyncio.Event()
+    # Before the start: a signal that comes while it starts is kept, and stops it in order.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, asked_to_stop.set)
+    async with make() as server:
+        print(ready(server), flush=True)
+        await asked_to_stop.wait()

@@ -1,0 +1,50 @@
+"""Commands that serve, each in a process of its own; for a ``with`` statement."""
+
+import contextlib
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from typing import IO, NamedTuple
+
+END_SECONDS = 30
+
+
+class Ended(NamedTuple):
+    """What is left of a command: its exit status, what it printed since, and its whole log."""
+
+    status: int
+    printed: str
+    logged: str
+
+
+class Serving:
+    """A command that runs."""
+
+    def __init__(self, process: "subprocess.Popen[str]", log: IO[str]) -> None:
+        self.process = process
+        self._log = log
+
+    def ready_line(self) -> str:
+        """Return the first line that it prints; empty if it ends without one."""
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def end(self) -> Ended:
+        """Wait until it ends, which somebody asked it to."""
+        printed, _ = self.process.communicate(timeout=END_SECONDS)
+        self._log.seek(0)
+        return Ended(self.process.returncode, printed, self._log.read())
+
+
+@contextlib.contextmanager
+def serving(*arguments: str) -> Iterator[Serving]:
+    """Start a command; at the end it is gone."""
+    command = [sys.executable, "-m", "orbitmq.cli.main", *arguments]
+    # The log goes to a file: a pipe that nobody reads would stop the server once it is full.
+    with tempfile.TemporaryFile("w+") as log:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True) as process:
+            try:
+                yield Serving(process, log)
+            finally:
+                process.kill()

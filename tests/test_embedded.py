@@ -1,0 +1,68 @@
+"""A cluster in the caller's process."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from orbitmq import embedded
+from orbitmq.errors import InvalidInput, InvalidSetting
+from orbitmq.net.address import Address
+from orbitmq.net.blocking import BlockingConnection
+from orbitmq.wire.bodies.route import TopicRouteData
+from orbitmq.wire.codes import ResponseCode
+from orbitmq.wire.headers.route import GetRouteInfo
+from tests.broker.exchanges import pulled, sent
+
+
+def test_it_takes_messages_in_and_gives_them_out_by_its_own_route() -> None:
+    with embedded.start() as cluster:
+        with BlockingConnection(Address.parse(cluster.brokers[0])) as broker:
+            assert [sent(broker, "orders", body) for body in (b"one", b"two")] == [0, 1]
+            assert [message.body for message in pulled(broker, "orders")] == [b"one", b"two"]
+        with BlockingConnection(Address.parse(cluster.nameserver)) as nameserver:
+            answer = nameserver.request(GetRouteInfo(topic="TBW102"))
+        route = TopicRouteData.from_json(answer.body)
+        assert route.broker_datas[0].broker_addrs == {0: cluster.brokers[0]}
+        directory = Path(cluster.directories[0])
+        assert directory.is_dir()
+    assert not directory.exists()
+
+
+def test_a_named_directory_stays_and_holds_the_messages(tmp_path: Path) -> None:
+    with embedded.start(str(tmp_path)) as cluster:
+        with BlockingConnection(Address.parse(cluster.brokers[0])) as broker:
+            sent(broker, "orders", b"kept")
+    assert not (tmp_path / "broker-a" / "abort").exists()
+    with embedded.start(str(tmp_path)) as cluster:
+        with BlockingConnection(Address.parse(cluster.brokers[0])) as broker:
+            assert [message.body for message in pulled(broker, "orders")] == [b"kept"]
+
+
+def test_several_brokers_share_one_nameserver() -> None:
+    async def main() -> tuple[str, ...]:
+        async with embedded.EmbeddedCluster(brokers=3) as cluster:
+            with BlockingConnection(Address.parse(cluster.nameserver)) as nameserver:
+                answer = await asyncio.to_thread(nameserver.request, GetRouteInfo(topic="TBW102"))
+            assert answer.code == ResponseCode.SUCCESS
+            route = TopicRouteData.from_json(answer.body)
+            return tuple(sorted(broker.broker_name for broker in route.broker_datas))
+
+    assert asyncio.run(main()) == ("broker-a", "broker-b", "broker-c")
+
+
+def test_closing_twice_is_no_error() -> None:
+    cluster = embedded.start()
+    cluster.close()
+    cluster.close()
+
+
+@pytest.mark.parametrize("count", [0, 27])
+def test_a_number_of_brokers_that_cannot_be_is_refused(count: int) -> None:
+    with pytest.raises(InvalidInput, match=f"brokers is {count}; it must be from 1 to 26"):
+        embedded.start(brokers=count)
+
+
+def test_a_bad_setting_is_an_error_of_the_start() -> None:
+    with pytest.raises(InvalidSetting, match="flushDiskType"):
+        embedded.start(settings={"flushDiskType": "SOMETIMES"})
