@@ -8,7 +8,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from orbitmq.testing.clocks import Deadlock, InlineWorkers, VirtualClock, VirtualLoop, run_virtual
+from orbitmq.testing.clocks import (
+    Deadlock,
+    InlineWorkers,
+    LateWorkers,
+    VirtualClock,
+    VirtualLoop,
+    run_virtual,
+)
 
 HOUR_S = 3600
 
@@ -238,3 +245,34 @@ def test_the_loop_can_be_used_alone() -> None:
         assert loop.time() == 7.0
     finally:
         loop.close()
+
+
+def test_late_workers_are_done_in_their_time_or_when_somebody_blocks() -> None:
+    done: list[str] = []
+
+    async def main(clock: VirtualClock) -> None:
+        workers = LateWorkers(lambda: 5.0)
+        awaited = asyncio.wrap_future(workers.submit(done.append, "awaited"))
+        assert done == []
+        await awaited
+        assert (done, clock.monotonic_ms()) == (["awaited"], 5000)
+        workers.submit(done.append, "blocked on").result()
+        workers.submit(done.append, "closed")
+        workers.close()
+        assert (done[1:], clock.monotonic_ms()) == (["blocked on", "closed"], 5000)
+        with pytest.raises(RuntimeError, match="closed"):
+            workers.submit(done.append, "too late")
+        await clock.sleep(60)
+
+    run_virtual(main)
+    assert done == ["awaited", "blocked on", "closed"]
+
+
+def test_late_workers_hand_on_what_was_raised() -> None:
+    async def main(clock: VirtualClock) -> None:
+        work = LateWorkers(lambda: 1.0).submit(int, "seven")
+        assert isinstance(work.exception(), ValueError)
+        with pytest.raises(ValueError, match="seven"):
+            await asyncio.wrap_future(LateWorkers(lambda: 1.0).submit(int, "seven"))
+
+    run_virtual(main)

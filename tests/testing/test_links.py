@@ -3,11 +3,12 @@ import ssl
 
 import pytest
 
-from orbitmq.errors import ConnectionClosed, RequestTimeout
+from orbitmq.errors import ConnectFailed, ConnectionClosed, RequestTimeout
 from orbitmq.net.address import Address
 from orbitmq.net.dialer import Dialer
 from orbitmq.net.listener import Listener
 from orbitmq.net.network import TlsMode
+from orbitmq.randomness import SeededRandomness
 from orbitmq.testing.clocks import VirtualClock, run_virtual
 from orbitmq.testing.links import MemoryNetwork
 from tests.net.loopback import ASK, echo
@@ -86,5 +87,100 @@ def test_tls_is_refused_since_there_is_none() -> None:
             await network.listen(
                 asyncio.Protocol, BROKER, tls=tls, mode=TlsMode.PERMISSIVE, handshake_timeout_ms=1
             )
+
+    run_virtual(scenario)
+
+
+def test_bytes_that_come_after_an_end_whose_word_was_lost_are_answered_with_a_reset() -> None:
+    async def scenario(clock: VirtualClock) -> None:
+        network = MemoryNetwork(delay_s=0.01)
+        async with Listener(BROKER, echo, network=network) as listener:
+            async with Dialer(network=network) as dialer:
+                connection = await dialer.connection(BROKER)
+                (server_side,) = listener.connections
+                network.carries = False
+                await server_side.close()
+                network.carries = True
+                assert connection.is_open
+                with pytest.raises(ConnectionClosed, match="was reset"):
+                    await connection.request(ASK)
+
+    run_virtual(scenario)
+
+
+def test_a_host_that_crashes_takes_its_ports_and_connections_with_it() -> None:
+    async def scenario(clock: VirtualClock) -> None:
+        network = MemoryNetwork(delay_s=0.01)
+        host = network.host("broker-a")
+        async with Listener(BROKER, echo, network=host) as listener:
+            async with Dialer(network=network) as dialer:
+                connection = await dialer.connection(BROKER)
+                host.crash()
+                await clock.sleep(0.1)
+                assert "was reset" in connection.close_reason
+                assert len(listener.connections) == 1  # nobody told those who ran there
+                with pytest.raises(ConnectFailed, match="nobody listens"):
+                    await dialer.connection(BROKER)
+
+    run_virtual(scenario)
+
+
+def test_a_host_that_loses_its_power_says_nothing() -> None:
+    async def scenario(clock: VirtualClock) -> None:
+        network = MemoryNetwork()
+        host = network.host("broker-a")
+        async with Listener(BROKER, echo, network=host), Dialer(network=network) as dialer:
+            connection = await dialer.connection(BROKER)
+            host.crash(silent=True)
+            with pytest.raises(RequestTimeout):
+                await connection.request(ASK, timeout_ms=100)
+            assert connection.is_open
+            assert network.lost == 2  # the host, and the request
+
+    run_virtual(scenario)
+
+
+def test_a_host_that_is_cut_off_leaves_the_others_alone() -> None:
+    async def scenario(clock: VirtualClock) -> None:
+        network = MemoryNetwork()
+        near, far = network.host("near"), network.host("far")
+        async with Listener(BROKER, echo, network=network):
+            async with Dialer(network=near) as first, Dialer(network=far) as second:
+                await first.connection(BROKER)
+                await second.connection(BROKER)
+                far.carries = False
+                assert (await first.request(BROKER, ASK, b"here")).body == b"here"
+                with pytest.raises(RequestTimeout):
+                    await second.request(BROKER, ASK, timeout_ms=100)
+
+    run_virtual(scenario)
+
+
+def test_what_is_lost_by_chance_takes_all_behind_it_along() -> None:
+    async def scenario(clock: VirtualClock) -> None:
+        network = MemoryNetwork(chance=SeededRandomness(1))
+        async with Listener(BROKER, echo, network=network), Dialer(network=network) as dialer:
+            connection = await dialer.connection(BROKER)
+            network.loss = 1  # every write
+            with pytest.raises(RequestTimeout):
+                await connection.request(ASK, timeout_ms=100)
+            network.loss = 0
+            with pytest.raises(RequestTimeout):
+                await connection.request(ASK, timeout_ms=100)
+            connection.abort("it went silent")
+            assert (await dialer.request(BROKER, ASK, b"anew")).body == b"anew"
+
+    run_virtual(scenario)
+
+
+def test_a_watch_sees_what_is_written_lost_or_not() -> None:
+    async def scenario(clock: VirtualClock) -> None:
+        network = MemoryNetwork()
+        seen: list[tuple[str, bool]] = []
+        network.watch = lambda whence, _whither, data: seen.append((whence.host, b"hello" in data))
+        async with Listener(BROKER, echo, network=network):
+            async with Dialer(network=network.host("client")) as dialer:
+                await dialer.request(BROKER, ASK, b"hello")
+        assert seen[:2] == [("client", True), ("broker-a", True)]
 
     run_virtual(scenario)

@@ -20,22 +20,33 @@ Laws of a virtual run:
 """
 
 import asyncio
+import contextvars
+import functools
 import inspect
 import itertools
 import selectors
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 from orbitmq.errors import OrbitError
 from orbitmq.threads import Future
 
-__all__ = ["Deadlock", "InlineWorkers", "VirtualClock", "VirtualLoop", "run_virtual"]
+__all__ = [
+    "Deadlock",
+    "InlineWorkers",
+    "LateWorkers",
+    "VirtualClock",
+    "VirtualLoop",
+    "run_virtual",
+]
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 EPOCH_MS = 1_700_000_000_000
 """When a virtual run begins: 2023-11-14 22:13:20 UTC, a Tuesday without meaning."""
+
+Belongs = Callable[[contextvars.Context], bool]
 
 _NS_PER_S = 1_000_000_000
 _NS_PER_MS = 1_000_000
@@ -69,15 +80,31 @@ class _JumpingSelector(selectors.PollSelector):
 
 
 class _NumberedTask(asyncio.Task[Any]):
-    """A task whose hash is its number.
+    """A task whose hash is its number, and which knows its context.
 
     The loop, and task groups, cancel the tasks of a set one by one; by address, that order would
     differ from run to run.
     """
 
-    def __init__(self, coro: Coroutine[Any, Any, Any], *, number: int, **options: Any) -> None:
+    def __init__(
+        self,
+        coro: Coroutine[Any, Any, Any],
+        *,
+        number: int,
+        context: contextvars.Context | None = None,
+        **options: Any,
+    ) -> None:
         self._number = number
-        super().__init__(coro, **options)
+        self.born_in = context or contextvars.copy_context()
+        super().__init__(coro, context=self.born_in, **options)
+
+    def drop(self) -> None:
+        """Let nobody wait for the task any more, who has nothing left that would wake it."""
+        asyncio.tasks._unregister_task(self)
+        self._log_destroy_pending = False
+        coro = self.get_coro()
+        if inspect.iscoroutine(coro) and inspect.getcoroutinestate(coro) == inspect.CORO_CREATED:
+            coro.close()  # it has not begun; nothing of it runs
 
     def __hash__(self) -> int:
         return self._number
@@ -108,6 +135,26 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     ) -> asyncio.Future[T]:
         """Run ``func`` at once, whatever the executor, and return its future."""
         return asyncio.wrap_future(InlineWorkers().submit(func, *args), loop=self)
+
+    def drop(self, belongs: Belongs) -> Sequence[asyncio.Task[Any]]:
+        """Never run again what waits in such a context: callbacks, timers and tasks.
+
+        Returns the tasks. The caller keeps them: those that the collector finds it closes, and they
+        would run their ``finally``.
+        """
+        # First, since a task that is about to run may be held by its callback alone.
+        dropped = [
+            task
+            for task in sorted(asyncio.all_tasks(self), key=hash)
+            if isinstance(task, _NumberedTask) and belongs(task.born_in)
+        ]
+        waiting: list[asyncio.Handle] = [*self._ready, *self._scheduled]  # type: ignore[attr-defined]
+        for handle in waiting:
+            if belongs(handle._context):  # type: ignore[attr-defined]
+                handle.cancel()
+        for task in dropped:
+            task.drop()
+        return dropped
 
     def _number_task(
         self,
@@ -175,6 +222,73 @@ class InlineWorkers:
     def close(self) -> None:
         """Take no more."""
         self._closed = True
+
+
+class LateWorkers:
+    """Workers without threads whose work is done later, in virtual time: syncs that take a while.
+
+    >>> async def main(clock: VirtualClock) -> int:
+    ...     workers = LateWorkers(lambda: 0.25)
+    ...     await asyncio.wrap_future(workers.submit(sum, [1, 2, 3]))
+    ...     return clock.monotonic_ms()
+    >>> run_virtual(main)
+    250
+
+    Whoever blocks on a future of theirs, as a stop does, has the work done at once.
+
+    Args:
+        delay_s: how long the next piece of work takes, in seconds.
+
+    """
+
+    __slots__ = ("_closed", "_delay_s", "_loop", "_waiting")
+
+    def __init__(self, delay_s: Callable[[], float]) -> None:
+        self._delay_s = delay_s
+        self._loop = asyncio.get_running_loop()
+        self._waiting: dict[_LateFuture[Any], None] = {}
+        self._closed = False
+
+    def submit(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Return the future of ``work(*args, **kwargs)``; RuntimeError once closed."""
+        if self._closed:
+            raise RuntimeError("these workers are closed; submit before close()")
+        future: _LateFuture[T] = _LateFuture(functools.partial(work, *args, **kwargs))
+        future.set_running_or_notify_cancel()
+        self._waiting[future] = None
+        future.add_done_callback(lambda _done: self._waiting.pop(future, None))
+        self._loop.call_later(self._delay_s(), future.do_work)
+        return future
+
+    def close(self) -> None:
+        """Do what waits, and take no more."""
+        self._closed = True
+        for future in list(self._waiting):
+            future.do_work()
+
+
+class _LateFuture(Future[T]):
+    """A future that does its own work when somebody blocks on it."""
+
+    def __init__(self, work: Callable[[], T]) -> None:
+        super().__init__()
+        self._work: Callable[[], T] | None = work
+
+    def do_work(self) -> None:
+        work, self._work = self._work, None
+        if work is not None:
+            try:
+                self.set_result(work())
+            except Exception as error:  # not lost: whoever asks for the result gets it
+                self.set_exception(error)
+
+    def result(self, timeout: float | None = None) -> T:
+        self.do_work()
+        return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        self.do_work()
+        return super().exception(timeout)
 
 
 def run_virtual(main: Callable[[VirtualClock], Coroutine[Any, Any, T]]) -> T:

@@ -4,6 +4,9 @@ Both ends live on one loop. Bytes arrive in order, after a delay, as long as the
 them; a reader that stops is felt by the writer, as over TCP. On a virtual loop a run is the same
 every time.
 
+A network has hosts: one of them can crash, or be cut off, and the others go on. Whoever connects or
+listens through the network itself is on a host of its own, ``memory``.
+
 >>> import asyncio
 >>> from orbitmq.net.address import Address
 >>> from orbitmq.net.dialer import Dialer
@@ -23,6 +26,7 @@ every time.
 """
 
 import asyncio
+import contextvars
 import itertools
 import ssl
 from collections import deque
@@ -31,8 +35,9 @@ from typing import Any, Final
 
 from orbitmq.net.address import Address
 from orbitmq.net.network import OpenPort, TlsMode
+from orbitmq.randomness import Randomness
 
-__all__ = ["MemoryNetwork"]
+__all__ = ["MemoryHost", "MemoryNetwork"]
 
 _HIGH_WATER: Final = 64 * 1024
 _LOW_WATER: Final = 16 * 1024
@@ -40,25 +45,104 @@ _FIRST_FREE_PORT: Final = 40_000
 
 _EOF: Final = b""
 
+Accept = Callable[[], asyncio.Protocol]
+
 
 class MemoryNetwork:
     """A network that exists in this object alone.
 
-    Attributes:
+    Args:
         delay_s: how long bytes travel.
+        jitter_s: how much longer they may, by chance.
+        loss: one write in so many is lost by chance, and with it all that follows on its way, as
+            when what was lost is sent again and again in vain; 0 for none.
+        chance: decides about the two.
+
+    Attributes:
+        delay_s, jitter_s, loss: as given; they may be changed at any time.
         carries: False: what is written from now on is lost, and nobody is told (a partition).
+        lost: how often something that a peer waits for, a close among it, never arrived.
+        watch: called with whence, whither and what, for all that is written, lost or not.
 
     """
 
-    def __init__(self, *, delay_s: float = 0.0) -> None:
+    def __init__(
+        self,
+        *,
+        delay_s: float = 0.0,
+        jitter_s: float = 0.0,
+        loss: int = 0,
+        chance: Randomness | None = None,
+    ) -> None:
         self.delay_s = delay_s
+        self.jitter_s = jitter_s
+        self.loss = loss
         self.carries = True
-        self._listening: dict[Address, Callable[[], asyncio.Protocol]] = {}
+        self.lost = 0
+        self.watch: Callable[[Address, Address, bytes], None] = lambda _from, _to, _data: None
+        self._chance = chance
+        self._listening: dict[Address, _MemoryPort] = {}
         self._ports = itertools.count(_FIRST_FREE_PORT)
-        self._ends: list[_End] = []
+        self._ends: dict[_End, None] = {}
+        self._own = self.host("memory")
 
     def __repr__(self) -> str:
         return f"<MemoryNetwork {len(self._listening)} listening, {len(self._ends)} ends>"
+
+    def host(self, name: str) -> "MemoryHost":
+        """Return a new host, to be handed to servers and clients as their network."""
+        return MemoryHost(self, name)
+
+    async def connect(
+        self, protocol: asyncio.Protocol, address: Address, *, tls: ssl.SSLContext | None
+    ) -> None:
+        """Join ``protocol`` to whoever listens at ``address``; see ``MemoryHost.connect``."""
+        await self._own.connect(protocol, address, tls=tls)
+
+    async def listen(
+        self,
+        accept: Accept,
+        address: Address,
+        *,
+        tls: ssl.SSLContext | None,
+        mode: TlsMode,
+        handshake_timeout_ms: int,
+    ) -> OpenPort:
+        """Join each peer that comes to a protocol of ``accept``; see ``MemoryHost.listen``."""
+        return await self._own.listen(
+            accept, address, tls=tls, mode=mode, handshake_timeout_ms=handshake_timeout_ms
+        )
+
+    def cut(self) -> None:
+        """Break every connection there is; new ones can be made."""
+        for end in list(self._ends):
+            end.break_off()
+
+    def travel_s(self) -> float:
+        """Return how long the next bytes travel."""
+        jitter = self._chance.uniform(0, self.jitter_s) if self._chance and self.jitter_s else 0.0
+        return self.delay_s + jitter
+
+    def loses(self) -> bool:
+        """Return whether the next bytes are lost, by chance."""
+        return bool(self.loss and self._chance and self._chance.below(self.loss) == 0)
+
+
+class MemoryHost:
+    """One machine on a network; a :class:`orbitmq.net.network.Network` to those who run there.
+
+    Attributes:
+        carries: False: nothing reaches it, and nothing of it reaches others.
+
+    """
+
+    def __init__(self, network: MemoryNetwork, name: str) -> None:
+        self.name = name
+        self.carries = True
+        self._network = network
+
+    def __repr__(self) -> str:
+        return f"<MemoryHost {self.name}>"
 
     async def connect(
         self, protocol: asyncio.Protocol, address: Address, *, tls: ssl.SSLContext | None
@@ -71,22 +155,25 @@ class MemoryNetwork:
 
         """
         _refuse(tls)
-        await asyncio.sleep(2 * self.delay_s)  # there and back
-        if not self.carries:
+        network = self._network
+        await asyncio.sleep(2 * network.travel_s())  # there and back
+        port = network._listening.get(address)
+        if not (network.carries and self.carries and (port is None or port.host.carries)):
+            network.lost += 1
             await asyncio.get_running_loop().create_future()  # as a lost SYN: until the timeout
-        accept = self._listening.get(address)
-        if accept is None:
+        if port is None:
             raise ConnectionRefusedError(f"nobody listens at {address}")
-        local = Address("memory", next(self._ports))
-        near, far = _End(self, protocol, peer=address), _End(self, accept(), peer=local)
+        local = Address(self.name, next(network._ports))
+        near = _End(self, protocol, local, address, contextvars.copy_context())
+        far = _End(port.host, port.context.run(port.accept), address, local, port.context.copy())
         near.other, far.other = far, near
-        self._ends += (near, far)
+        network._ends |= {near: None, far: None}
         far.begin()
         near.begin()
 
     async def listen(
         self,
-        accept: Callable[[], asyncio.Protocol],
+        accept: Accept,
         address: Address,
         *,
         tls: ssl.SSLContext | None,
@@ -101,22 +188,29 @@ class MemoryNetwork:
 
         """
         _refuse(tls)
+        listening = self._network._listening
         if not address.port:
-            address = address._replace(port=next(self._ports))
-        if address in self._listening:
+            address = address._replace(port=next(self._network._ports))
+        if address in listening:
             raise OSError(f"{address} is in use")
-        self._listening[address] = accept
-        return _MemoryPort(self._listening, address)
+        port = _MemoryPort(self, listening, accept, address)
+        listening[address] = port
+        return port
 
-    def cut(self) -> None:
-        """Break every connection there is; new ones can be made."""
-        for end in list(self._ends):
-            end.break_off()
+    def crash(self, *, silent: bool = False) -> None:
+        """End all of its connections, and listen nowhere; nobody who ran there is told.
 
-    def forget(self, end: "_End") -> None:
-        """Drop an end that has closed."""
-        if end in self._ends:
-            self._ends.remove(end)
+        Args:
+            silent: whether the peers aren't told either, as when the power fails. Otherwise the
+                system closes the connections of a process that ended.
+
+        """
+        network = self._network
+        for address, port in list(network._listening.items()):
+            if port.host is self:
+                del network._listening[address]
+        for end in [end for end in network._ends if end.host is self]:
+            end.vanish(silent=silent)
 
 
 def _refuse(tls: ssl.SSLContext | None) -> None:
@@ -126,43 +220,66 @@ def _refuse(tls: ssl.SSLContext | None) -> None:
 
 class _MemoryPort:
     def __init__(
-        self, listening: dict[Address, Callable[[], asyncio.Protocol]], address: Address
+        self,
+        host: MemoryHost,
+        listening: "dict[Address, _MemoryPort]",
+        accept: Accept,
+        address: Address,
     ) -> None:
-        self._listening = listening
+        self.host = host
+        self.accept = accept
         self.address = address
+        self.context = contextvars.copy_context()
+        self._listening = listening
 
     async def close(self) -> None:
-        self._listening.pop(self.address, None)
+        if self._listening.get(self.address) is self:
+            del self._listening[self.address]
 
 
 class _End(asyncio.Transport):
-    """One end of a connection: a transport to the protocol on it."""
+    """One end of a connection: a transport to the protocol on it.
+
+    The protocol is called in the context of whoever connected or listened, as by a real loop.
+    """
 
     other: "_End"
 
-    def __init__(self, network: MemoryNetwork, protocol: asyncio.Protocol, peer: Address) -> None:
+    def __init__(
+        self,
+        host: MemoryHost,
+        protocol: asyncio.Protocol,
+        local: Address,
+        peer: Address,
+        context: contextvars.Context,
+    ) -> None:
         super().__init__({"peername": (peer.host, peer.port)})
-        self._network = network
+        self.host = host
+        self._network = host._network
         self._protocol = protocol
+        self._local = local
+        self._peer = peer
+        self._context = context
         self._loop = asyncio.get_running_loop()
         self._inbox: deque[bytes] = deque()
         self._unread = 0
         self._reading = True
         self._writing_paused = False
+        self._broken = False  # nothing that is written here arrives any more
         self._closing = False
         self._lost = False
 
     def begin(self) -> None:
-        self._protocol.connection_made(self)
+        self._context.run(self._protocol.connection_made, self)
 
     # Out
 
     def write(self, data: Any) -> None:
-        if not self._closing and self._network.carries and len(data):
-            self._post(bytes(data))
-            if self.other._unread > _HIGH_WATER and not self._writing_paused:
-                self._writing_paused = True
-                self._protocol.pause_writing()
+        if self._closing or not len(data) or not self._post(bytes(data)):
+            return
+        if self.other._unread > _HIGH_WATER and not self._writing_paused:
+            self._writing_paused = True
+            self._protocol.pause_writing()
 
     def writelines(self, list_of_data: Iterable[Any]) -> None:
         self.write(b"".join(list_of_data))
@@ -173,26 +290,38 @@ class _End(asyncio.Transport):
     def close(self) -> None:
         if not self._closing:
             self._closing = True
-            if self._network.carries:
-                self._post(_EOF)
-            self._loop.call_soon(self._lose, None)
+            self._post(_EOF)
+            self._soon(self._lose, None)
 
     def abort(self) -> None:
         if not self._lost:
             self._closing = True
-            if self._network.carries:
-                self._loop.call_later(self._network.delay_s, self.other.break_off)
-            self._loop.call_soon(self._lose, None)
+            if self._carries():
+                self._reset_other()
+            self._soon(self._lose, None)
 
     def is_closing(self) -> bool:
         return self._closing
 
-    def _post(self, data: bytes) -> None:
+    def _carries(self) -> bool:
+        carried = self._network.carries and self.host.carries and self.other.host.carries
+        if carried and not self._broken:
+            return True
+        self._network.lost += 1
+        return False
+
+    def _post(self, data: bytes) -> bool:
+        """Send bytes on their way; return whether they will arrive."""
+        self._network.watch(self._local, self._peer, data)
+        self._broken = self._broken or self._network.loses()
+        if not self._carries():
+            return False
         other = self.other
         other._inbox.append(data)
         other._unread += len(data)
         # The inbox keeps the order, whichever of two timers for one moment fires first.
-        self._loop.call_later(self._network.delay_s, other._deliver)
+        self._loop.call_later(self._network.travel_s(), other._deliver, context=other._context)
+        return True
 
     # In
 
@@ -202,12 +331,14 @@ class _End(asyncio.Transport):
     def resume_reading(self) -> None:
         self._reading = True
         for _ in range(len(self._inbox)):
-            self._loop.call_soon(self._deliver)
+            self._soon(self._deliver)
 
     def is_reading(self) -> bool:
         return self._reading
 
     def _deliver(self) -> None:
+        if self._lost and self._carries():
+            self._reset_other()  # nobody is here any more; the peer may not have heard of the end
         if not self._reading or self._lost or not self._inbox:
             return
         data = self._inbox.popleft()
@@ -220,9 +351,9 @@ class _End(asyncio.Transport):
             self._protocol.data_received(data)
 
     def _peer_read(self) -> None:
-        if self._writing_paused and self.other._unread <= _LOW_WATER:
+        if self._writing_paused and self.other._unread <= _LOW_WATER and not self._lost:
             self._writing_paused = False
-            self._protocol.resume_writing()
+            self._context.run(self._protocol.resume_writing)
 
     # End
 
@@ -230,10 +361,27 @@ class _End(asyncio.Transport):
         """Close as a connection does that was reset."""
         if not self._lost:
             self._closing = True
-            self._loop.call_soon(self._lose, ConnectionResetError("the connection was reset"))
+            self._soon(self._lose, ConnectionResetError("the connection was reset"))
+
+    def vanish(self, *, silent: bool) -> None:
+        """Be gone, without a word to the protocol here."""
+        if silent:
+            self.other._broken = True
+            self._network.lost += 1
+        elif self._carries():
+            self._reset_other()
+        self._closing = self._lost = True
+        self._network._ends.pop(self, None)
+
+    def _reset_other(self) -> None:
+        other = self.other
+        self._loop.call_later(self._network.delay_s, other.break_off, context=other._context)
 
     def _lose(self, error: Exception | None) -> None:
         if not self._lost:
             self._lost = True
-            self._network.forget(self)
+            self._network._ends.pop(self, None)
             self._protocol.connection_lost(error)
+
+    def _soon(self, call: Callable[..., None], *args: object) -> None:
+        self._loop.call_soon(call, *args, context=self._context)

@@ -1,0 +1,192 @@
+"""The servers of a simulated run: a nameserver and a broker that are started, stopped and killed.
+
+::
+
+    absent ── start ──▶ running ── stop ───────▶ absent, all that was told is on the disk
+                           │
+                           ├────── end ────────▶ absent, all that was written is there
+                           └── end, no power ──▶ absent, what was synced is there
+
+The broker's disk outlives it; so do the hosts that both run on.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from orbitmq.broker.machine import Machine
+from orbitmq.broker.server import Broker
+from orbitmq.broker.settings import BrokerSettings, LiveSettings
+from orbitmq.nameserver.server import Nameserver
+from orbitmq.nameserver.settings import NameserverSettings
+from orbitmq.net.address import Address
+from orbitmq.randomness import SeededRandomness
+from orbitmq.store.settings import FlushMode, StoreSettings
+from orbitmq.testing.clocks import InlineWorkers, LateWorkers, VirtualClock
+from orbitmq.testing.disks import PowerLost, SimulatedDisk
+from orbitmq.testing.links import MemoryNetwork
+from orbitmq.testing.processes import Process
+
+__all__ = ["BROKER", "DIRECTORY", "NAMESERVER", "SimulatedServers"]
+
+NAMESERVER: Final = Address("127.0.0.1", 9876)
+BROKER: Final = Address("127.0.0.1", 10911)
+DIRECTORY: Final = "/store"
+
+_WITHOUT_END: Final = 1 << 60
+
+
+class SimulatedServers:
+    """A nameserver and a broker, each a process on a host of its own.
+
+    Args:
+        network: what they are on.
+        clock: the time of the run.
+        flush_mode: whether the broker waits for its disk.
+        sync_s: how long its next piece of work for a worker takes.
+        seed: decides what survives a power loss, and what the broker leaves to chance.
+
+    Attributes:
+        disk: the broker's.
+        nameserver_host, broker_host: where they run.
+        starts: how often the broker was started.
+
+    """
+
+    def __init__(
+        self,
+        network: MemoryNetwork,
+        clock: VirtualClock,
+        *,
+        flush_mode: FlushMode,
+        sync_s: Callable[[], float],
+        seed: int,
+    ) -> None:
+        self._clock = clock
+        self._flush_mode = flush_mode
+        self._sync_s = sync_s
+        self._seed = seed
+        self.disk = SimulatedDisk(SeededRandomness(seed), clock=clock)
+        self.nameserver_host = network.host("nameserver")
+        self.broker_host = network.host("broker")
+        self.starts = 0
+        self._processes: list[Process] = []  # what is left of the dead is not to be collected yet
+        self._nameserver = self._begin("nameserver")
+        self._process = self._begin("broker")
+        self._broker: Broker | None = None
+        self._power_lost = asyncio.Event()
+
+    def __repr__(self) -> str:
+        return f"<SimulatedServers broker started {self.starts} times>"
+
+    @property
+    def broker(self) -> Broker:
+        """The broker that runs, or ran last."""
+        assert self._broker is not None, "start the broker first"
+        return self._broker
+
+    # The nameserver
+
+    async def start_nameserver(self) -> None:
+        """Start it; it knows nothing yet."""
+        self._nameserver = self._begin("nameserver")
+        nameserver = Nameserver(
+            NameserverSettings(listen_port=NAMESERVER.port, kv_config_path=""),
+            network=self.nameserver_host,
+            clock=self._clock,
+            workers=InlineWorkers(),
+        )
+        await self._nameserver.run(nameserver.start())
+
+    def kill_nameserver(self) -> None:
+        """End its process."""
+        self._nameserver.kill()
+        self.nameserver_host.crash()
+
+    # The broker
+
+    async def start_broker(self, *, calls: int = _WITHOUT_END) -> bool:
+        """Start it; return whether it came up within so many calls of its disk.
+
+        One that did not is to be ended, as one that runs.
+        """
+        self.starts += 1
+        self._process = self._begin(f"broker {self.starts}")
+        self._power_lost.clear()
+        self.disk.cut_power(after=calls)
+        start = asyncio.create_task(self._process.run(self._started()))
+        lost = asyncio.create_task(self._power_lost.wait())
+        await asyncio.wait([start, lost], return_when=asyncio.FIRST_COMPLETED)
+        lost.cancel()
+        try:
+            if not start.done():
+                return False
+            self._broker = await start
+        except PowerLost:
+            return False
+        self.disk.cut_power(after=_WITHOUT_END)
+        return True
+
+    async def stop_broker(self) -> None:
+        """Stop it in order."""
+        await self._process.run(self.broker.close())
+
+    async def exhaust_broker(self, *, calls: int) -> None:
+        """Let it make so many calls of its disk, and return when it stands before the next one."""
+        self._power_lost.clear()
+        self.disk.cut_power(after=calls)
+        await self._power_lost.wait()
+
+    def end_broker(self, *, power: bool) -> None:
+        """End its process at once; without power all that was not synced may be gone."""
+        self._process.kill()
+        self.broker_host.crash(silent=not power)
+        if power:
+            self.disk.kill()
+        else:
+            self.disk.crash()
+
+    def note_power_lost(self) -> None:
+        """Be told that the disk refused a call; the loop's exception handler hears of it."""
+        self._power_lost.set()
+
+    def _begin(self, name: str) -> Process:
+        process = Process(name)
+        self._processes.append(process)
+        return process
+
+    async def _started(self) -> Broker:
+        broker = Broker(self._settings(), self._machine())
+        await broker.start()
+        return broker
+
+    def _settings(self) -> LiveSettings:
+        return LiveSettings(
+            BrokerSettings(
+                listen_port=BROKER.port,
+                namesrv_addr=str(NAMESERVER),
+                store_path_root_dir=DIRECTORY,
+            ),
+            StoreSettings(
+                segment_bytes=16 * 1024,
+                max_message_bytes=4 * 1024,
+                queue_file_entries=20,
+                index_slots=20,
+                index_entries=40,
+                # The checksum that every record has is over its body alone: without a seal the last
+                # records may survive a power loss without the end of their properties.
+                append_crc=True,
+                flush_mode=self._flush_mode,
+            ),
+            now_ms=self._clock.now_ms(),
+        )
+
+    def _machine(self) -> Machine:
+        return Machine(
+            network=self.broker_host,
+            disk=self.disk,
+            clock=self._clock,
+            workers=lambda _name: LateWorkers(self._sync_s),
+            randomness=SeededRandomness(self._seed + self.starts),
+            pid=self.starts,
+        )

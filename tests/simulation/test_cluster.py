@@ -1,0 +1,101 @@
+"""A whole cluster on virtual time: one test for each seed, and the same seed twice.
+
+``ORBITMQ_SOAK=1`` runs twenty times the seeds; ``ORBITMQ_SEED=n`` one seed alone.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from orbitmq.broker.held_pulls import HeldPull, HeldPulls
+from orbitmq.broker.offsets import ConsumerOffsets
+from orbitmq.store.settings import FlushMode
+from orbitmq.testing.simulation import Plan, broken_laws, simulate
+
+SEEDS = 1000 if os.environ.get("ORBITMQ_SOAK") == "1" else 50
+CHOSEN = [int(os.environ["ORBITMQ_SEED"])] if "ORBITMQ_SEED" in os.environ else range(SEEDS)
+
+# With losses, four clients and every kind of trouble among its eleven.
+EVENTFUL = 38
+
+PRINT_DIGEST = """
+import sys
+from orbitmq.testing.simulation import simulate
+print(simulate(int(sys.argv[1])).digest)
+"""
+
+
+@pytest.mark.parametrize("seed", CHOSEN)
+def test_no_gap_no_repeat_and_acknowledged_is_readable(seed: int) -> None:
+    history = simulate(seed)
+    assert broken_laws(history) == []
+    assert any(attempt.acked_at is not None for attempt in history.attempts)
+
+
+# A broker with one fault each, and a seed that meets it.
+
+
+def sync_nothing(*_args: object) -> None:
+    """Stand for a disk that says it has what it does not have."""
+
+
+def deliver_anew(*_args: object) -> bool:
+    return False
+
+
+def keep_no_offsets(_offsets: ConsumerOffsets) -> str:
+    return '{"offsetTable":{}}'
+
+
+def hold_for_ever(_held: HeldPulls, _now_ms: int) -> list[HeldPull]:
+    return []
+
+
+@pytest.mark.parametrize(
+    ("place", "fault", "seed", "breach"),
+    [
+        ("orbitmq.store.flush._sync", sync_nothing, 9, "lost"),
+        ("orbitmq.broker.delays.Delays._is_delivered", deliver_anew, 4, "repeated"),
+        ("orbitmq.broker.offsets.ConsumerOffsets.to_json", keep_no_offsets, 2, "progress"),
+        ("orbitmq.broker.held_pulls.HeldPulls.due", hold_for_ever, 2, "no answer"),
+    ],
+)
+def test_a_broker_with_a_fault_is_found(
+    place: str,
+    fault: Callable[..., object],
+    seed: int,
+    breach: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(place, fault)
+    assert any(found.startswith(breach) for found in broken_laws(simulate(seed)))
+
+
+def test_the_same_seed_gives_the_same_history_whatever_the_hashes() -> None:
+    digests = {hash_seed: digest_of(EVENTFUL, hash_seed) for hash_seed in ("1", "2")}
+    assert digests["1"] == digests["2"] == simulate(EVENTFUL).digest
+    assert digests["1"] != simulate(EVENTFUL + 1).digest
+
+
+def test_the_seeds_are_of_every_kind() -> None:
+    plans = [Plan.from_seed(seed) for seed in range(50)]
+    assert {plan.flush_mode for plan in plans} == set(FlushMode)
+    assert {plan.queues for plan in plans} == {1, 2, 3, 4}
+    assert {bool(plan.loss) for plan in plans} == {True, False}
+    assert max(plan.troubles for plan in plans) > 9
+    assert min(plan.troubles for plan in plans) == 0
+
+
+def digest_of(seed: int, hash_seed: str) -> str:
+    """Run a seed in a process of its own, with the hashes of ``hash_seed``."""
+    run = subprocess.run(
+        [sys.executable, "-c", PRINT_DIGEST, str(seed)],
+        env=os.environ | {"PYTHONHASHSEED": hash_seed},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return run.stdout.strip()
