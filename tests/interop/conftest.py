@@ -8,10 +8,13 @@ from typing import NoReturn
 
 import pytest
 
+from orbitmq import embedded
 from tests.interop import counterparts
 from tests.interop.cases import Chance
 from tests.interop.java import Java
 from tests.interop.java_cluster import JavaCluster
+from tests.interop.java_server import free_port
+from tests.interop.team import Team
 from tests.net.conftest import Certificates
 
 
@@ -25,6 +28,12 @@ def java_540(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Java]:
 def java_497(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Java]:
     """RocketMQ 4.9.7, the old line."""
     yield from host("4.9.7", tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def java_550(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Java]:
+    """The client of RocketMQ 5.5.0, the newest release; no server, no admin tool."""
+    yield from host("5.5.0", tmp_path_factory)
 
 
 @pytest.fixture(params=counterparts.ROCKETMQ_VERSIONS)
@@ -43,6 +52,23 @@ def java_cluster_540(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaC
         decline(why)
     with JavaCluster("5.4.0", tmp_path_factory.mktemp("cluster-5.4.0")) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def our_cluster() -> Iterator[embedded.RunningCluster]:
+    """A nameserver and a broker of ours, shared by a module; each delay level is a second."""
+    settings = {
+        "listenPort": str(free_port(below=2, above=1)),
+        "messageDelayLevel": " ".join(["1s"] * 18),
+    }
+    with embedded.start(settings=settings) as running:
+        yield running
+
+
+@pytest.fixture
+def team(java: Java, our_cluster: embedded.RunningCluster) -> Team:
+    """Clients of each Java version in turn, on our cluster."""
+    return Team(java, our_cluster.nameserver, our_cluster.brokers)
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Fetches what the interop tests meet: a Java, Maven, RocketMQ's own jars, and strace.
+"""Fetches what the interop tests meet: RocketMQ's own jars, clients in other languages, strace.
 
 ``python -m tests.interop.counterparts`` (that is, ``make counterparts``) prints one line per
 counterpart. What can't be had is told, not fatal: the tests that need it skip with the same
@@ -12,12 +12,24 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal, NamedTuple
+
+from tests.interop import machine
+from tests.interop.client_packages import OTHER_CLIENTS, OtherClient
+from tests.interop.machine import (
+    DOWNLOAD_SECONDS,
+    INSTALL_SECONDS,
+    Counterpart,
+    install_debian_package,
+    run,
+)
 
 ROCKETMQ_VERSIONS = ("5.4.0", "4.9.7")
 """The release we write like, and the oldest line that clusters still run."""
+
+NEWEST_CLIENT = "5.5.0"
+"""The newest release, of which the client alone is fetched."""
 
 JAVA_AT_LEAST = 11
 """The oldest Java that the classes of RocketMQ 5 and JPype both start on."""
@@ -25,23 +37,23 @@ JAVA_AT_LEAST = 11
 DEBIAN_PACKAGES = {
     "java": ("openjdk-17-jre-headless", "default-jre-headless"),  # 17 left Debian after 12
     "mvn": ("maven",),
+    "node": ("nodejs",),
+    "npm": ("npm",),
+    "go": ("golang-go",),
     "strace": ("strace",),
 }
-ADVICE = {"java": f"a JRE {JAVA_AT_LEAST} or later", "mvn": "Maven", "strace": "strace"}
+ADVICE = {
+    "java": f"a JRE {JAVA_AT_LEAST} or later",
+    "mvn": "Maven",
+    "node": "Node.js",
+    "npm": "npm",
+    "go": "Go",
+    "strace": "strace",
+}
 
 POM = Path(__file__).with_name("pom.xml")
-HOME = Path(__file__).parents[2] / ".counterparts"
+CLIENT_POM = Path(__file__).with_name("client-pom.xml")
 COMPLETE = ".complete"
-INSTALL_SECONDS = 600
-DOWNLOAD_SECONDS = 900
-
-
-class Counterpart(NamedTuple):
-    """One line of the table: a thing the tests meet, and whether it is here."""
-
-    name: str
-    state: Literal["found", "installed", "missing"]
-    why: str
 
 
 def required() -> bool:
@@ -51,7 +63,12 @@ def required() -> bool:
 
 def jars_of(version: str) -> Path:
     """Return the directory that holds (or would hold) the jars of a RocketMQ version."""
-    return HOME / f"rocketmq-{version}"
+    return machine.HOME / f"rocketmq-{version}"
+
+
+def pom_of(version: str) -> Path:
+    """Return the pom that says which jars of a RocketMQ version are fetched."""
+    return CLIENT_POM if version == NEWEST_CLIENT else POM
 
 
 def java_home() -> Path | None:
@@ -93,7 +110,7 @@ def is_complete(version: str) -> bool:
 
 def fingerprint(version: str) -> str:
     """Return what a completed download is marked with: it changes when the pom does."""
-    return hashlib.sha256(POM.read_bytes() + version.encode()).hexdigest()
+    return hashlib.sha256(pom_of(version).read_bytes() + version.encode()).hexdigest()
 
 
 def strace_trouble() -> str | None:
@@ -129,24 +146,6 @@ def ensure_commands() -> Iterator[Counterpart]:
             yield Counterpart(command, "missing", f"{advice}: {why}")
 
 
-def install_debian_package(*names: str) -> str | None:
-    """Install the first of some packages that there is; return what kept us from it, if so."""
-    apt = shutil.which("apt-get")
-    if apt is None:
-        return "this machine has no apt-get to do it with"
-    as_root = [] if os.geteuid() == 0 else [shutil.which("sudo") or "", "-n"]
-    if as_root and not as_root[0]:
-        return "apt-get needs root or sudo"
-    run([*as_root, apt, "-qq", "update"], INSTALL_SECONDS)  # stale lists may still do
-    trouble: str | None = None
-    for name in names:
-        install = [*as_root, apt, "-qq", "-y", "--no-install-recommends", "install", name]
-        trouble = run(install, INSTALL_SECONDS)
-        if trouble is None:
-            return None
-    return trouble
-
-
 def ensure_jars(version: str) -> Counterpart:
     """Have Maven copy the jars of a version; a download that stopped half way starts anew."""
     name, place = f"rocketmq {version}", jars_of(version)
@@ -155,7 +154,7 @@ def ensure_jars(version: str) -> Counterpart:
     maven = shutil.which("mvn")
     if maven is None or java_home() is None:
         return Counterpart(name, "missing", "Java and Maven are needed to fetch the jars")
-    copy = [maven, "-B", "-q", "-f", str(POM), f"-Drocketmq.version={version}"]
+    copy = [maven, "-B", "-q", "-f", str(pom_of(version)), f"-Drocketmq.version={version}"]
     copy += ["dependency:copy-dependencies", f"-DoutputDirectory={place}", "-DincludeScope=runtime"]
     trouble: str | None = "not tried"
     for _attempt in range(2):  # a mirror may hiccup; Maven keeps what already came
@@ -172,26 +171,15 @@ def describe(place: Path) -> str:
     return f"{sum(1 for _ in place.glob('*.jar'))} jars in {place.parent.name}/{place.name}"
 
 
-def run(command: Sequence[str], seconds: int) -> str | None:
-    """Run a command to its end; return the first line it complained with, None if it went well."""
-    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-    try:
-        done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=seconds, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return str(error)
-    if done.returncode == 0:
-        return None
-    said = [line.strip() for line in (done.stderr + done.stdout).splitlines() if line.strip()]
-    return said[0][:200] if said else f"{command[0]} ended with status {done.returncode}"
-
-
 def main() -> int:
     """Fetch everything, print the table, return the exit status."""
-    counterparts = [*ensure_commands(), *map(ensure_jars, ROCKETMQ_VERSIONS)]
+    counterparts = [
+        *ensure_commands(),
+        *map(ensure_jars, (*ROCKETMQ_VERSIONS, NEWEST_CLIENT)),
+        *map(OtherClient.ensure, OTHER_CLIENTS),
+    ]
     for one in counterparts:
-        print(f"{one.name:<16} {one.state:<10} {one.why}")
+        print(f"{one.name:<26} {one.state:<10} {one.why}")
     lacking = [one.name for one in counterparts if one.state == "missing"]
     if lacking and required():
         print(f"ORBITMQ_INTEROP=require, yet missing: {', '.join(lacking)}", file=sys.stderr)

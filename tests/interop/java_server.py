@@ -33,14 +33,17 @@ FAREWELL_SECONDS = 1
 LOG_TAIL_BYTES = 2_000
 PATIENT = NetSettings(request_timeout_ms=10_000)
 
+# What RocketMQ's own start scripts open for Java 9 and later.
+MODULES_OPENED = (
+    *("--add-exports", "java.base/jdk.internal.ref=ALL-UNNAMED"),
+    *("--add-opens", "java.base/sun.nio.ch=ALL-UNNAMED"),
+    *("--add-opens", "java.base/java.nio=ALL-UNNAMED"),
+)
 JVM_OPTIONS = (
     *("-Xms64m", "-Xmx256m"),
     # A test server lives for seconds: quick to start counts for more than quick to run.
     *("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
-    # What RocketMQ's own start scripts open for Java 9 and later.
-    *("--add-exports", "java.base/jdk.internal.ref=ALL-UNNAMED"),
-    *("--add-opens", "java.base/sun.nio.ch=ALL-UNNAMED"),
-    *("--add-opens", "java.base/java.nio=ALL-UNNAMED"),
+    *MODULES_OPENED,
 )
 
 LOG_TO_OUTPUT = """<configuration>
@@ -69,6 +72,7 @@ class JavaServer(ABC):
     """
 
     main_class: ClassVar[str]
+    jvm_options: ClassVar[tuple[str, ...]] = JVM_OPTIONS
 
     def __init__(
         self,
@@ -209,7 +213,7 @@ class JavaServer(ABC):
         file.write_text("".join(f"{name}={value}\n" for name, value in self.settings.items()))
         return [
             str(home / "bin" / "java"),
-            *JVM_OPTIONS,
+            *self.jvm_options,
             *(f"-D{name}={value}" for name, value in properties.items()),
             *("-cp", f"{counterparts.jars_of(self.version)}/*"),
             *(self.main_class, "-c", str(file)),

@@ -7,7 +7,7 @@ their packages moved between 4.x and 5.x.
 """
 
 from dataclasses import dataclass
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -194,6 +194,125 @@ class Serving(msgspec.Struct, frozen=True):
     code: int
 
 
+class ProducerOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How Java's producer sends; a compression that is not named is its own choice, ZLIB."""
+
+    nameserver: str
+    group: str = "senders"
+    vip: bool = False
+    timeout_ms: int = 10_000
+    retries: int = 2
+    compression: str | None = None
+    compress_over: int = 4096
+    message_bytes_max: int = 4 * 1024 * 1024
+    poll_routes_ms: int = 30_000
+
+
+class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
+    """A message to send."""
+
+    topic: str
+    body: bytes = b""
+    tags: str = ""
+    keys: str = ""
+    properties: dict[str, str] = {}
+    delay_level: int = 0
+
+
+Way: TypeAlias = Literal["sync", "async", "oneway", "batch", "queue", "selector"]
+
+
+class Sending(msgspec.Struct, frozen=True, kw_only=True):
+    """Messages and the way they go; a queue or the key of a shard where the way needs one."""
+
+    producer: int
+    messages: list[Outgoing]
+    way: Way = "sync"
+    broker: str = ""
+    queue_id: int = 0
+    shard: str = ""
+
+
+class Sent(msgspec.Struct, frozen=True, kw_only=True):
+    """What a producer was told; a batch has one answer, with ids joined by commas."""
+
+    status: str
+    message_id: str
+    offset_id: str
+    broker: str
+    queue_id: int
+    queue_offset: int
+
+
+class Load(msgspec.Struct, frozen=True):
+    """A producer that sends the numbers from 0 on to a topic, one after another."""
+
+    producer: int
+    topic: str
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """The numbers that were acknowledged, and what was thrown where one was not."""
+
+    acknowledged: list[int]
+    failures: list[str]
+
+
+Kind: TypeAlias = Literal["concurrent", "orderly", "lite", "pull"]
+"""A push consumer of either sort, a lite pull consumer, or the pull consumer of old."""
+
+
+class ConsumerOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """A consumer and what it reads, from the first offset on; it refuses a message so often."""
+
+    nameserver: str
+    group: str
+    topic: str = ""
+    expression: str = "*"
+    kind: Kind = "concurrent"
+    broadcasting: bool = False
+    refusals: int = 0
+    max_reconsume_times: int = -1
+    poll_routes_ms: int = 30_000
+
+
+class Received(msgspec.Struct, frozen=True, kw_only=True):
+    """A message as a consumer sees it."""
+
+    topic: str
+    body: bytes
+    properties: dict[str, str]
+    queue_id: int
+    queue_offset: int
+    message_id: str
+    reconsume_times: int
+    born_ms: int
+    stored_ms: int
+    record_bytes: int
+
+
+class Pull(msgspec.Struct, frozen=True, kw_only=True):
+    """A single pull."""
+
+    consumer: int
+    topic: str
+    broker: str
+    queue_id: int
+    offset: int
+    count: int = 32
+    expression: str = "*"
+
+
+class Pulled(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a pull; the status is the name of Java's PullStatus."""
+
+    status: str
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    messages: list[Received]
+
+
 # the host itself
 PRINT = Operation("print_line", str, type(None))
 
@@ -249,6 +368,22 @@ INVOKE_ONEWAY = Operation("invoke_oneway", Call, type(None))
 SERVE = Operation("serve", Serving, type(None))
 SERVED = Operation("served", int, list[Command])
 CHANNEL_EVENTS = Operation("channel_events", int, list[str])
+
+# producers and consumers
+OPEN_PRODUCER = Operation("open_producer", ProducerOptions, int)
+CLOSE_PRODUCER = Operation("close_producer", int, type(None))
+SEND = Operation("send", Sending, list[Sent])
+START_LOAD = Operation("start_load", Load, type(None))
+LOADED = Operation("loaded", int, Loaded)
+END_LOAD = Operation("end_load", int, Loaded)
+OPEN_CONSUMER = Operation("open_consumer", ConsumerOptions, int)
+CLOSE_CONSUMER = Operation("close_consumer", int, type(None))
+CLIENT_ID = Operation("client_id", int, str)
+RECEIVED = Operation("received", int, list[Received])
+PULL = Operation("pull_once", Pull, Pulled)
+
+# the admin tool, with a client of its own
+MQADMIN = Operation("mqadmin", list[str], str)
 
 OPERATIONS: dict[str, Operation[Any, Any]] = {
     operation.name: operation

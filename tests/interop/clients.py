@@ -1,0 +1,153 @@
+"""Java's producers and consumers, as a test holds them; each ends with its ``with`` statement."""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tests.interop.java import Java
+from tests.interop.operations import (
+    CLIENT_ID,
+    CLOSE_CONSUMER,
+    CLOSE_PRODUCER,
+    END_LOAD,
+    LOADED,
+    OPEN_CONSUMER,
+    OPEN_PRODUCER,
+    PULL,
+    RECEIVED,
+    SEND,
+    START_LOAD,
+    ConsumerOptions,
+    Load,
+    Loaded,
+    Outgoing,
+    ProducerOptions,
+    Pull,
+    Pulled,
+    Received,
+    Sending,
+    Sent,
+    Way,
+)
+from tests.interop.waiting import until
+
+
+@dataclass(frozen=True)
+class Producer:
+    """A producer of Java."""
+
+    java: Java
+    number: int
+
+    def send(
+        self,
+        *messages: Outgoing,
+        way: Way = "sync",
+        broker: str = "",
+        queue_id: int = 0,
+        shard: str = "",
+    ) -> list[Sent]:
+        """Send messages; JavaHostFailed, with what Java threw, if one is refused."""
+        sending = Sending(
+            producer=self.number,
+            messages=list(messages),
+            way=way,
+            broker=broker,
+            queue_id=queue_id,
+            shard=shard,
+        )
+        (sent,) = self.java.ask(SEND, [sending])
+        return sent
+
+    def send_bodies(self, topic: str, *bodies: bytes) -> list[Sent]:
+        """Send bodies, one after another."""
+        return self.send(*(Outgoing(topic=topic, body=body) for body in bodies))
+
+    def start_load(self, topic: str) -> None:
+        """Begin to send numbers."""
+        self.java.ask(START_LOAD, [Load(self.number, topic)])
+
+    def loaded(self) -> Loaded:
+        """Return what became of the load so far."""
+        (so_far,) = self.java.ask(LOADED, [self.number])
+        return so_far
+
+    def end_load(self) -> Loaded:
+        """End the load, and return what became of it."""
+        (whole,) = self.java.ask(END_LOAD, [self.number])
+        return whole
+
+    def until_acknowledged(self, count: int) -> None:
+        """Return when so many more numbers than now are acknowledged."""
+        goal = len(self.loaded().acknowledged) + count
+        until(lambda: len(self.loaded().acknowledged) >= goal, what=f"{count} more acknowledged")
+
+
+@dataclass(frozen=True)
+class Consumer:
+    """A consumer of Java."""
+
+    java: Java
+    number: int
+
+    @property
+    def client_id(self) -> str:
+        """The id by which brokers know it."""
+        (found,) = self.java.ask(CLIENT_ID, [self.number])
+        return found
+
+    def received(self) -> list[Received]:
+        """Return all it was given so far."""
+        (messages,) = self.java.ask(RECEIVED, [self.number])
+        return messages
+
+    def bodies(self) -> list[bytes]:
+        """Return the bodies of all it was given so far."""
+        return [message.body for message in self.received()]
+
+    def wait_for(self, count: int, *, seconds: float = 30) -> list[Received]:
+        """Return what it was given, when that is at least so many."""
+
+        def enough() -> list[Received] | None:
+            messages = self.received()
+            return messages if len(messages) >= count else None
+
+        try:
+            return until(enough, what=f"{count} messages", seconds=seconds)
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}; there are {self.bodies()}") from None
+
+    def pull(
+        self, topic: str, queue_id: int, offset: int, *, broker: str, expression: str = "*"
+    ) -> Pulled:
+        """Pull once; for a consumer of the kind ``pull``."""
+        pull = Pull(
+            consumer=self.number,
+            topic=topic,
+            broker=broker,
+            queue_id=queue_id,
+            offset=offset,
+            expression=expression,
+        )
+        (pulled,) = self.java.ask(PULL, [pull])
+        return pulled
+
+
+@contextlib.contextmanager
+def producing(java: Java, options: ProducerOptions) -> Iterator[Producer]:
+    """Run a producer."""
+    (number,) = java.ask(OPEN_PRODUCER, [options])
+    try:
+        yield Producer(java, number)
+    finally:
+        java.ask(CLOSE_PRODUCER, [number])
+
+
+@contextlib.contextmanager
+def consuming(java: Java, options: ConsumerOptions) -> Iterator[Consumer]:
+    """Run a consumer."""
+    (number,) = java.ask(OPEN_CONSUMER, [options])
+    try:
+        yield Consumer(java, number)
+    finally:
+        java.ask(CLOSE_CONSUMER, [number])

@@ -1,0 +1,126 @@
+"""Our own servers, as a user starts them: each a process, found by its ready line."""
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from orbitmq.net.address import Address
+from tests.cli.servers import Serving, serving
+from tests.interop.java_server import free_port
+
+LOOPBACK = "127.0.0.1"
+
+SMALL_STORE = {
+    "mappedFileSizeCommitLog": str(16 * 1024 * 1024),  # over the 4 MiB that one message may have
+    "mappedFileSizeConsumeQueue": str(6_000 * 20),
+    "maxHashSlotNum": "10000",
+    "maxIndexNum": "40000",
+}
+
+
+class OurServer:
+    """A server of ours that can be killed and comes back where it was, on its files.
+
+    Args:
+        address: where it listens.
+        arguments: of the command ``orbitmq``.
+
+    """
+
+    def __init__(self, address: Address, *arguments: str) -> None:
+        self.address = address
+        self._arguments = arguments
+        self._running = contextlib.ExitStack()
+        self._server: Serving | None = None
+
+    def __repr__(self) -> str:
+        return f"<OurServer {self._arguments[0]} {self.address}>"
+
+    def start(self) -> None:
+        """Start it; return when it serves."""
+        server = self._running.enter_context(serving(*self._arguments))
+        line = server.ready_line()
+        assert f"={self.address}" in line, server.end()
+        self._server = server
+
+    def stop(self) -> None:
+        """Stop it in order, which it has to do without a complaint."""
+        assert self._server is not None
+        self._server.process.terminate()
+        ended = self._server.end()
+        assert ended.status == 0, ended.logged
+        assert "Traceback" not in ended.logged, ended.logged
+        self._forget()
+
+    def kill(self) -> None:
+        """End it at once, as a crash would; return when it is gone."""
+        assert self._server is not None
+        self._server.process.kill()
+        self._server.end()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._running.close()
+        self._server = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._server is None:
+            return
+        if error is None:
+            self.stop()
+        else:
+            self._forget()
+
+
+def a_nameserver(directory: Path, **settings: str) -> OurServer:
+    """Return a nameserver whose file is in ``directory``."""
+    address = Address(LOOPBACK, free_port())
+    said = {"kvConfigPath": str(directory / "kvConfig.json"), **settings}
+    return OurServer(address, "nameserver", "--port", str(address.port), *_set(said))
+
+
+def a_broker(
+    directory: Path, *, nameservers: str, name: str = "broker-a", **settings: str
+) -> OurServer:
+    """Return a broker with small files in ``directory``."""
+    address = Address(LOOPBACK, free_port(below=2, above=1))
+    said = {
+        "brokerName": name,
+        "listenPort": str(address.port),
+        "namesrvAddr": nameservers,
+        "storePathRootDir": str(directory),
+        **SMALL_STORE,
+        **settings,
+    }
+    return OurServer(address, "broker", *_set(said))
+
+
+def a_small_cluster(directory: Path) -> tuple[OurServer, Address]:
+    """Return ``orbitmq up`` with its files in ``directory``, and where its nameserver will be."""
+    nameserver = Address(LOOPBACK, free_port())
+    broker = Address(LOOPBACK, free_port(below=2, above=1))
+    ports = ("--nameserver-port", str(nameserver.port), "--broker-port", str(broker.port))
+    command = ("up", "--no-dashboard", "--store", str(directory), *ports, *_set(SMALL_STORE))
+    return OurServer(broker, *command), nameserver
+
+
+def _set(settings: Mapping[str, str]) -> list[str]:
+    return [f"--set={name}={value}" for name, value in settings.items()]
+
+
+@contextlib.contextmanager
+def our_nameserver(directory: Path, **settings: str) -> Iterator[Address]:
+    """Run a nameserver whose file is in ``directory``, and give out where it listens."""
+    with a_nameserver(directory, **settings) as server:
+        yield server.address
