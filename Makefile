@@ -41,6 +41,7 @@ bench: setup
 	$(BIN)/python -m bench.recover
 	$(BIN)/python -m bench.scan
 	$(BIN)/python -m bench.growth $(if $(FULL),--full)
+	$(BIN)/python -m bench.broker
 
 clean:
 	rm -rf .venv .counterparts .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

@@ -1,0 +1,340 @@
+"""Load on a broker, ours or Java's: sends and pulls over raw connections, as fast as it answers.
+
+Each load runs in a process of its own, so that its time is not the broker's, and tells what the
+broker spent on it, and how many messages passed in a second.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from functools import partial
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from bench.measure import resident_of
+from orbitmq.net.address import Address
+from orbitmq.net.connection import Connection
+from orbitmq.net.dialer import Dialer
+from orbitmq.net.event_loop import new_event_loop
+from orbitmq.wire.bodies.heartbeat import (
+    ConsumeFromWhere,
+    ConsumerData,
+    ConsumeType,
+    HeartbeatData,
+    MessageModel,
+    SubscriptionData,
+)
+from orbitmq.wire.codes import ResponseCode
+from orbitmq.wire.fields import Header
+from orbitmq.wire.frame import Frame
+from orbitmq.wire.headers.admin import CreateTopic
+from orbitmq.wire.headers.heartbeat import Heartbeat
+from orbitmq.wire.headers.offset import GetMaxOffset, GetMaxOffsetAnswer
+from orbitmq.wire.headers.pull import COMMIT_OFFSET, SUSPEND, PullMessage, PullMessageAnswer
+from orbitmq.wire.headers.send import SendMessageV2
+
+KILOBYTE: Final = bytes(range(256)) * 4
+QUEUES: Final = 4
+PULL_MESSAGES: Final = 32
+TIMEOUT_MS: Final = 20_000
+_GROUP: Final = "bench"
+_QUEUES_OF_A_TOPIC: Final = 100
+_HOLD_MS: Final = 15_000
+_BORN_MS: Final = 1_700_000_000_000
+_CPU_OF_PROCESS: Final = 2  # CPUCLOCK_SCHED of Linux: all threads, user and system
+
+
+class Target(NamedTuple):
+    """A broker under load."""
+
+    address: Address
+    pid: int
+    topic: str
+
+
+class Passed(NamedTuple):
+    """What a load has cost the broker."""
+
+    cpu_us: float
+    """CPU time of its process, for each message."""
+    per_second: float
+    """Messages, as long as this machine's other work let them."""
+
+
+def cpu_ns(pid: int) -> int:
+    """Return the CPU time of a process so far, as ``clock_getcpuclockid`` of Linux finds it."""
+    return time.clock_gettime_ns(~pid << 3 | _CPU_OF_PROCESS)
+
+
+# Loads: each runs in a process of its own
+
+
+def sends(target: Target, *, connections: int, window: int, count: int) -> Passed:
+    """Send so many messages of 1 KB, with ``window`` unanswered on each connection."""
+
+    async def load(opened: Sequence[Connection]) -> None:
+        await Sends(target.topic, count).run(opened, window)
+
+    return _run(target, connections, load, count)
+
+
+def pulls(target: Target, *, count: int) -> Passed:
+    """Pull so many stored messages from the start: one pull at a time for each queue."""
+
+    async def load(opened: Sequence[Connection]) -> None:
+        await Pulls(target.topic, [0] * QUEUES, count).run(opened[0])
+
+    return _run(target, 1, load, count)
+
+
+def tail(target: Target, *, window: int, count: int) -> Passed:
+    """Send so many messages, and pull each as it arrives: pulls wait at the ends of queues."""
+    ends: list[int] = []
+
+    async def load(opened: Sequence[Connection]) -> None:
+        pulling = asyncio.create_task(Pulls(target.topic, ends, count).run(opened[0]))
+        await Sends(target.topic, count).run(opened[1:], window)
+        await pulling
+
+    async def find_ends(opened: Sequence[Connection]) -> None:
+        ends.extend([await _end_of(opened[0], target.topic, queue) for queue in range(QUEUES)])
+
+    return _run(target, 2, load, count, prepare=find_ends)
+
+
+def _run(
+    target: Target,
+    connections: int,
+    load: Callable[[Sequence[Connection]], Awaitable[None]],
+    count: int,
+    prepare: Callable[[Sequence[Connection]], Awaitable[None]] | None = None,
+) -> Passed:
+    async def measured() -> Passed:
+        async with AsyncExitStack() as stack:
+            opened = [await connect(stack, target.address) for _ in range(connections)]
+            await _join(opened[0], target.topic)
+            if prepare is not None:
+                await prepare(opened)
+            began, spent = time.perf_counter(), cpu_ns(target.pid)
+            await load(opened)
+            took, spent = time.perf_counter() - began, cpu_ns(target.pid) - spent
+            return Passed(spent / count / 1000, count / took)
+
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        return runner.run(measured())
+
+
+async def connect(stack: AsyncExitStack, address: Address) -> Connection:
+    """Return a connection that nobody shares; it is closed with ``stack``."""
+    return await (await stack.enter_async_context(Dialer())).connection(address)
+
+
+# Memory
+
+
+class Crowd(NamedTuple):
+    """The resident memory of a broker, in MB."""
+
+    idle: float
+    connected: float
+    """With connections, each of which a producer has sent over."""
+    queued: float
+    """With queues, each of which has a message."""
+
+
+def crowd(target: Target, *, connections: int, queues: int) -> Crowd:
+    """Open connections, then fill queues; return the memory of the broker before and after."""
+
+    async def grow() -> Crowd:
+        idle = _resident(target.pid)
+        async with AsyncExitStack() as stack:
+            opened = [await connect(stack, target.address) for _ in range(connections)]
+            for connection in opened:
+                await _store(connection, target.topic, 0)
+            connected = _resident(target.pid)
+            for begin in range(0, queues, _QUEUES_OF_A_TOPIC):
+                await _fill_queues(opened[0], f"{target.topic}-{begin}")
+            return Crowd(idle, connected, _resident(target.pid))
+
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        return runner.run(grow())
+
+
+async def _fill_queues(connection: Connection, topic: str) -> None:
+    wanted = CreateTopic(
+        topic=topic,
+        default_topic="TBW102",
+        read_queue_nums=_QUEUES_OF_A_TOPIC,
+        write_queue_nums=_QUEUES_OF_A_TOPIC,
+        perm=6,
+        topic_filter_type="SINGLE_TAG",
+        topic_sys_flag=0,
+    )
+    await _asked(connection, wanted)
+    for queue_id in range(_QUEUES_OF_A_TOPIC):
+        await _store(connection, topic, queue_id)
+
+
+async def _store(connection: Connection, topic: str, queue_id: int) -> None:
+    wanted = send_header(topic, 0, queue_id)
+    while not is_stored(await connection.request(wanted, b"-", timeout_ms=TIMEOUT_MS)):
+        pass  # a busy broker is asked again
+
+
+def _resident(pid: int) -> float:
+    memory = resident_of(Path(f"/proc/{pid}/status").read_text())
+    return memory.own + memory.mapped
+
+
+# Sends
+
+
+def send_header(topic: str, number: int, queue_id: int) -> SendMessageV2:
+    """Return the header of a send as Java's producers make it; every unique key is another."""
+    return SendMessageV2(
+        producer_group=_GROUP,
+        topic=topic,
+        default_topic="TBW102",
+        default_topic_queue_nums=QUEUES,
+        queue_id=queue_id,
+        sys_flag=0,
+        born_timestamp=_BORN_MS + number,
+        flag=0,
+        properties=(
+            f"UNIQ_KEY\x017F00000100002A9F00000A1B{number:08X}\x02WAIT\x01true\x02TAGS\x01paid\x02"
+        ),
+        reconsume_times=0,
+        unit_mode=False,
+        batch=False,
+    )
+
+
+class Sends:
+    """Sends so many messages to the queues of a topic in turn."""
+
+    def __init__(self, topic: str, count: int) -> None:
+        self._topic = topic
+        self._to_send = self._unanswered = count
+        self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def run(self, connections: Sequence[Connection], window: int) -> None:
+        """Return when all are stored; raise what went wrong first."""
+        for _ in range(window):
+            for connection in connections:
+                self._send(connection)
+        await self._done
+
+    def _send(self, connection: Connection) -> None:
+        if self._to_send:
+            number = self._to_send = self._to_send - 1
+            header = send_header(self._topic, number, number % QUEUES)
+            answer = connection.start_request(header, KILOBYTE, timeout_ms=TIMEOUT_MS)
+            answer.add_done_callback(partial(self._answered, connection))
+
+    def _answered(self, connection: Connection, answer: "asyncio.Future[Frame]") -> None:
+        if self._done.done():
+            return
+        try:
+            if is_stored(answer.result()):
+                self._unanswered -= 1
+            else:
+                self._to_send += 1
+            self._send(connection)
+        except Exception as error:
+            self._done.set_exception(error)
+            return
+        if not self._unanswered:
+            self._done.set_result(None)
+
+
+def is_stored(answer: Frame) -> bool:
+    """Return whether a message was stored; False if the broker was too busy.
+
+    Raises:
+        RuntimeError: it was refused for another reason.
+
+    """
+    if answer.code == ResponseCode.SUCCESS:
+        return True
+    if answer.code == ResponseCode.SYSTEM_BUSY:
+        return False
+    raise RuntimeError(f"a send was refused: {answer!r}")
+
+
+# Pulls
+
+
+class Pulls:
+    """Pulls the queues of a topic from offsets on, until so many messages came in all."""
+
+    def __init__(self, topic: str, begins: Sequence[int], count: int) -> None:
+        self._topic = topic
+        self._begins = begins
+        self._left = count
+
+    async def run(self, connection: Connection) -> None:
+        """Return when enough messages came; pulls that still wait are left to the broker."""
+        async with asyncio.TaskGroup() as group:
+            pulling = [
+                group.create_task(self._pull(connection, queue_id, offset))
+                for queue_id, offset in enumerate(self._begins)
+            ]
+            await asyncio.wait(pulling, return_when=asyncio.FIRST_COMPLETED)
+            for one in pulling:
+                one.cancel()
+
+    async def _pull(self, connection: Connection, queue_id: int, offset: int) -> None:
+        while self._left > 0:
+            wanted = pull_header(self._topic, queue_id, offset)
+            answer = await connection.request(wanted, timeout_ms=TIMEOUT_MS)
+            found = answer.read(PullMessageAnswer)
+            self._left -= found.next_begin_offset - offset
+            offset = found.next_begin_offset
+            if answer.code not in _PULLED:
+                raise RuntimeError(f"a pull was refused: {answer!r}")
+
+
+_PULLED: Final = (ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND)
+
+
+def pull_header(topic: str, queue_id: int, offset: int) -> PullMessage:
+    """Return the header of a pull as Java's consumers make it."""
+    return PullMessage(
+        consumer_group=_GROUP,
+        topic=topic,
+        queue_id=queue_id,
+        queue_offset=offset,
+        max_msg_nums=PULL_MESSAGES,
+        sys_flag=COMMIT_OFFSET | SUSPEND,
+        commit_offset=offset,
+        suspend_timeout_millis=_HOLD_MS,
+        sub_version=0,
+        expression_type="TAG",
+    )
+
+
+async def _join(connection: Connection, topic: str) -> None:
+    """Make the connection a member of the group that pulls."""
+    subscription = SubscriptionData(topic=topic, sub_string="*")
+    consumer = ConsumerData(
+        consume_type=ConsumeType.CONSUME_PASSIVELY,
+        consume_from_where=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
+        group_name=_GROUP,
+        message_model=MessageModel.CLUSTERING,
+        subscription_data_set=(subscription,),
+    )
+    beat = HeartbeatData(client_id="bench", consumer_data_set=(consumer,))
+    await _asked(connection, Heartbeat(), beat.to_json())
+
+
+async def _end_of(connection: Connection, topic: str, queue_id: int) -> int:
+    answer = await _asked(connection, GetMaxOffset(topic=topic, queue_id=queue_id))
+    return answer.read(GetMaxOffsetAnswer).offset
+
+
+async def _asked(connection: Connection, header: Header, body: bytes = b"") -> Frame:
+    answer = await connection.request(header, body, timeout_ms=TIMEOUT_MS)
+    if answer.code != ResponseCode.SUCCESS:
+        raise RuntimeError(f"{type(header).__name__} was refused: {answer!r}")
+    return answer

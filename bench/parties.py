@@ -1,0 +1,110 @@
+"""The two brokers that are compared, each in a process of its own: ours, and Java's.
+
+Both keep the sizes of their files as they are by default, and sync in the background. Java's gets
+the collector of RocketMQ's own start script, and a heap of a gigabyte; not that script's eight.
+"""
+
+import contextlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from time import perf_counter
+from typing import ClassVar, Final
+
+from bench.load import KILOBYTE, send_header
+from orbitmq.errors import NetworkError
+from orbitmq.net.address import Address
+from orbitmq.net.blocking import BlockingConnection
+from orbitmq.wire.codes import ResponseCode
+from tests.interop.java_cluster import JavaBroker, JavaNameserver
+from tests.interop.java_server import MODULES_OPENED, PATIENT, free_port
+from tests.interop.waiting import until
+
+__all__ = ["JAVA", "JAVA_VERSION", "OURS", "PARTIES", "Party"]
+
+JAVA_VERSION: Final = "5.4.0"
+_FIRST_TOPIC: Final = "first"
+
+
+class Party:
+    """A broker that serves, and how long it took until it did."""
+
+    def __init__(self, address: Address, pid: int, ready_ms: float) -> None:
+        self.address = address
+        self.pid = pid
+        self.ready_ms = ready_ms
+
+
+@contextlib.contextmanager
+def ours(directory: Path) -> Iterator[Party]:
+    """Run ``orbitmq up``: a nameserver is part of the process."""
+    address = Address("127.0.0.1", free_port(below=2))
+    command = [sys.executable, "-m", "orbitmq", "up", "--no-dashboard", "--nameserver-port", "0"]
+    command += ["--broker-port", str(address.port), "--store", str(directory / "store")]
+    directory.mkdir(parents=True)
+    began = perf_counter()
+    with (
+        (directory / "output.log").open("wb") as output,
+        subprocess.Popen(command, stdout=output, stderr=output) as process,
+    ):
+        try:
+            until(lambda: _serves(process, address), what="orbitmq stores a message")
+            yield Party(address, process.pid, (perf_counter() - began) * 1000)
+        finally:
+            process.kill()  # to stop in order it would sync ten thousand files
+
+
+class _TunedBroker(JavaBroker):
+    """Java's broker as it runs in production; it is ready when it stores."""
+
+    jvm_options: ClassVar[tuple[str, ...]] = (
+        *("-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:G1HeapRegionSize=16m"),
+        *("-XX:G1ReservePercent=25", "-XX:InitiatingHeapOccupancyPercent=30"),
+        *MODULES_OPENED,
+    )
+
+    def _is_ready(self) -> bool:
+        return _stores(self.address)
+
+
+@contextlib.contextmanager
+def java(directory: Path) -> Iterator[Party]:
+    """Run Java's broker; its nameserver, a process of its own, is there before it."""
+    default_sizes = {
+        "mappedFileSizeCommitLog": 1024**3,
+        "mappedFileSizeConsumeQueue": 300_000 * 20,
+        "maxHashSlotNum": 5_000_000,
+        "maxIndexNum": 5_000_000 * 4,
+    }
+    with JavaNameserver(JAVA_VERSION, directory / "nameserver") as nameserver:
+        broker = _TunedBroker(
+            JAVA_VERSION,
+            directory / "broker",
+            nameserver=nameserver.address,
+            settings=default_sizes,
+        )
+        began = perf_counter()
+        with broker:
+            yield Party(broker.address, broker.pid, (perf_counter() - began) * 1000)
+
+
+def _serves(process: "subprocess.Popen[bytes]", address: Address) -> bool:
+    if process.poll() is not None:
+        raise RuntimeError(f"orbitmq ended with status {process.returncode} before it served")
+    return _stores(address)
+
+
+def _stores(address: Address) -> bool:
+    """Tell whether a broker stores a message; it creates the topic for it."""
+    try:
+        with BlockingConnection(address, settings=PATIENT) as connection:
+            answer = connection.request(send_header(_FIRST_TOPIC, 0, 0), KILOBYTE)
+    except NetworkError:
+        return False
+    return answer.code == ResponseCode.SUCCESS
+
+
+OURS: Final = "orbitmq"
+JAVA: Final = "Java"
+PARTIES: Final = {OURS: ours, JAVA: java}
