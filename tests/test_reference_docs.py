@@ -3,14 +3,24 @@
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import pytest
 
+from orbitmq.broker.machine import Machine
+from orbitmq.broker.server import Broker
+from orbitmq.broker.settings import BrokerSettings, LiveSettings
+from orbitmq.nameserver.server import Nameserver
+from orbitmq.nameserver.settings import NameserverSettings
 from orbitmq.net.settings import NetSettings
 from orbitmq.store.settings import StoreSettings
-from orbitmq.wire.codes import RequestCode
+from orbitmq.testing.clocks import InlineWorkers, VirtualClock, run_virtual
+from orbitmq.testing.disks import SimulatedDisk
+from orbitmq.testing.links import MemoryNetwork
+from orbitmq.wire.codes import RequestCode, name_of_request
 from orbitmq.wire.fields import NoFields
 from orbitmq.wire.headers import request_type
 from orbitmq.wire.session import Identity
@@ -33,7 +43,9 @@ def table(document: str, heading: str) -> list[Row]:
     [
         ("Connections: `orbitmq.net.settings.NetSettings`", NetSettings),
         ("Identity: `orbitmq.wire.session.Identity`", Identity),
+        ("Nameserver: `orbitmq.nameserver.settings.NameserverSettings`", NameserverSettings),
         ("Store: `orbitmq.store.settings.StoreSettings`", StoreSettings),
+        ("Broker: `orbitmq.broker.settings.BrokerSettings`", BrokerSettings),
     ],
 )
 def test_the_settings_are_those_of_the_code(heading: str, settings: type[msgspec.Struct]) -> None:
@@ -49,10 +61,21 @@ def as_shown(value: object) -> str:
 
 
 def test_the_codes_are_those_of_the_code() -> None:
-    rows = table("docs/compatibility.md", "Request codes")
-    assert {row[1]: (int(row[0]), row[2]) for row in rows} == {
-        code.name: (code.value, header_name(code)) for code in RequestCode
-    }
+    shown = {row.name: (int(row.code), row.header) for row in code_rows()}
+    assert shown == {code.name: (code.value, header_name(code)) for code in RequestCode}
+
+
+class CodeRow(NamedTuple):
+    code: str
+    name: str
+    header: str
+    nameserver: str
+    broker: str
+    why: str
+
+
+def code_rows() -> list[CodeRow]:
+    return [CodeRow(*row) for row in table("docs/compatibility.md", "Request codes")]
 
 
 def header_name(code: RequestCode) -> str:
@@ -60,6 +83,43 @@ def header_name(code: RequestCode) -> str:
     if header is None:
         return "–"
     return "no fields" if header is NoFields else f"`{header.__name__}`"
+
+
+@cache
+def served() -> dict[str, frozenset[int]]:
+    """Return the codes that each server has handlers for."""
+
+    async def make(clock: VirtualClock) -> dict[str, frozenset[int]]:
+        network = MemoryNetwork()
+        nameserver = Nameserver(
+            NameserverSettings(kv_config_path=""),
+            network=network,
+            clock=clock,
+            workers=InlineWorkers(),
+        )
+        machine = Machine(
+            network=network,
+            disk=SimulatedDisk(),
+            clock=clock,
+            workers=lambda _name: InlineWorkers(),
+        )
+        broker = Broker(LiveSettings(), machine)
+        return {"nameserver": nameserver.handlers.codes, "broker": broker.handlers.codes}
+
+    return run_virtual(make)
+
+
+@pytest.mark.parametrize("server", ["nameserver", "broker"])
+def test_the_codes_that_are_said_to_be_served_are(server: str) -> None:
+    said = {row.name for row in code_rows() if getattr(row, server) in ("yes", "partly")}
+    assert said == {name_of_request(code) for code in served()[server]}
+
+
+def test_what_is_not_served_or_not_wholly_has_a_reason() -> None:
+    for row in code_rows():
+        assert {row.nameserver, row.broker} <= {"yes", "partly", "no", "–"}, row.name
+        is_whole = "yes" in (row.nameserver, row.broker)
+        assert bool(row.why) is not is_whole, f"{row.name}: {row.why or 'no reason'}"
 
 
 def programs(document: Path) -> list[str]:
@@ -73,4 +133,4 @@ def test_the_programs_of_the_readme_run(program: str) -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
     )
     assert run.returncode == 0, run.stderr
-    assert "{0: '127.0.0.1:10911'}" in run.stdout
+    assert run.stdout == "0\n"  # the offset of the first message

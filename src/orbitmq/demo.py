@@ -1,8 +1,8 @@
 """What exists, shown in one terminal: ``make demo``.
 
-A message is encoded and its bytes are drawn; it crosses a real socket to a stand-in that keeps
-it in a store, and comes back in a pull answer. The stand-in lives here alone: it shows that bytes,
-frames, connections and the store work together, and is no broker.
+A message is encoded and its bytes are drawn; then a nameserver and a broker start in this process,
+and messages go the whole way: routed, sent, filtered by tags, delayed, found by key, kept on disk,
+and read again after a restart. There is no producer yet, so requests are made by hand.
 """
 
 import asyncio
@@ -14,29 +14,24 @@ from tempfile import TemporaryDirectory
 from textwrap import fill
 
 from orbitmq.clock import Clock, SystemClock, local_month
+from orbitmq.embedded import EmbeddedCluster
 from orbitmq.message import properties, record, scan
 from orbitmq.message.host import Host
 from orbitmq.message.ids import UniqueIds
-from orbitmq.message.model import Message
+from orbitmq.message.model import Message, StoredMessage
 from orbitmq.net.address import Address
 from orbitmq.net.connection import Connection
 from orbitmq.net.dialer import Dialer
 from orbitmq.net.event_loop import new_event_loop
-from orbitmq.net.listener import Listener
-from orbitmq.store.message_store import MessageStore
-from orbitmq.store.put import Incoming
-from orbitmq.store.settings import StoreSettings
-from orbitmq.wire.codes import RequestCode, ResponseCode
-from orbitmq.wire.frame import Frame, HeaderEncoding
-from orbitmq.wire.headers.pull import PullMessage, PullMessageAnswer
+from orbitmq.wire.bodies.route import TopicRouteData
+from orbitmq.wire.frame import HeaderEncoding
+from orbitmq.wire.headers.pull import SUBSCRIPTION, SUSPEND, PullMessage
+from orbitmq.wire.headers.query import QueryMessage
+from orbitmq.wire.headers.route import GetRouteInfo
 from orbitmq.wire.headers.send import SendMessageAnswer, SendMessageV2
-from orbitmq.wire.session import Identity, Response, Session
+from orbitmq.wire.session import Identity, Session
 
-LOOPBACK = Address("127.0.0.1", 0)
 STORE_HOST = Host.parse("127.0.0.1:10911")
-SMALL_FILES = StoreSettings(
-    segment_bytes=64 * 1024, queue_file_entries=100, index_slots=100, index_entries=400
-)
 MESSAGES = (
     Message("orders", b'{"order": "o-42", "paid": true}', tags="paid", keys=["o-42"]),
     Message("orders", b'{"order": "o-43", "paid": false}', tags="open", keys=["o-43"]),
@@ -44,68 +39,21 @@ MESSAGES = (
 )
 
 
-class StandIn:
-    """Answers sends and pulls of one queue from a store."""
-
-    def __init__(self, store: MessageStore) -> None:
-        self._store = store
-
-    def serve(self, connection: Connection, request: Frame) -> Response:
-        """Serve one request, of the two kinds it knows."""
-        if request.code == RequestCode.SEND_MESSAGE_V2:
-            return self._send(request.read(SendMessageV2), request, connection.peer)
-        if request.code == RequestCode.PULL_MESSAGE:
-            return self._pull(request.read(PullMessage))
-        return Response(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark="a stand-in, no broker")
-
-    def _send(self, send: SendMessageV2, request: Frame, peer: str) -> Response:
-        message = Incoming(
-            topic=send.topic,
-            queue_id=send.queue_id,
-            body=request.body,
-            properties=(send.properties or "").encode(),
-            flag=send.flag,
-            sys_flag=send.sys_flag,
-            born_timestamp_ms=send.born_timestamp,
-            born_host=Host.parse(peer),
-            store_host=STORE_HOST,
-        )
-        (result,) = self._store.append([message])
-        answer = SendMessageAnswer(
-            msg_id=result.message_ids(STORE_HOST),
-            queue_id=send.queue_id,
-            queue_offset=result.queue_offset,
-        )
-        return Response(header=answer)
-
-    def _pull(self, pull: PullMessage) -> Response:
-        found = self._store.lookup.select(
-            pull.topic, pull.queue_id, pull.queue_offset, max_count=pull.max_msg_nums
-        )
-        answer = PullMessageAnswer(
-            suggest_which_broker_id=0,
-            next_begin_offset=found.next_offset,
-            min_offset=found.min_offset,
-            max_offset=found.max_offset,
-        )
-        return Response(header=answer, body=tuple(found.views))
-
-
 def main() -> None:
     """Show it all."""
-    title("orbitmq: the bytes, the connections and the store of RocketMQ, in Python")
-    say(f"Python {platform.python_version()}. There is no broker yet, nor a producer: what stands")
-    say("is what they will be built on. A stand-in of this demo answers in their place,")
-    say("with a real store directory below it.")
+    title("orbitmq: RocketMQ's bytes, nameserver, broker and store, in Python")
+    say(f"Python {platform.python_version()}. There is no producer or consumer yet, nor a Spark")
+    say("source: the clients for Java, Go and Node use what stands here, and so does")
+    say("this demo, with requests made by hand.")
     clock = SystemClock()
     ids = UniqueIds(b"\x7f\x00\x00\x01", 1, 0x5EED, clock, local_month)
     message = MESSAGES[0].replace(message_id=ids.next())
     show_record(message, clock)
     show_frame(message, clock)
-    with TemporaryDirectory() as directory:
-        with asyncio.Runner(loop_factory=new_event_loop) as runner:
-            runner.run(show_exchange(ids, clock, directory))
-        show_store(directory)
+    with TemporaryDirectory() as home, asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(show_exchange(ids, clock, home))
+        show_store(home)
+        runner.run(show_restart(home))
 
 
 def show_record(message: Message, clock: Clock) -> None:
@@ -150,54 +98,94 @@ def show_frame(message: Message, clock: Clock) -> None:
 
 
 async def show_exchange(ids: UniqueIds, clock: Clock, directory: str) -> None:
-    """Send messages over a socket to the stand-in, and pull them back."""
-    title("3. Over a socket on loopback into a store, and back")
-    store = MessageStore(directory, SMALL_FILES)
-    store.open()
-    stand_in = StandIn(store)
-    async with Listener(LOOPBACK, stand_in.serve) as listener, Dialer() as dialer:
-        connection = await dialer.connection(listener.address)
-        say(f"{connection!r}")
+    """Send messages to a broker by its route, and pull them back."""
+    title("3. A nameserver and a broker in this process, and messages on their way")
+    began_ms = clock.monotonic_ms()
+    async with EmbeddedCluster(directory) as cluster, Dialer() as dialer:
+        say(f"ready in {clock.monotonic_ms() - began_ms} ms: nameserver {cluster.nameserver}")
+        nameserver = Address.parse(cluster.nameserver)
+        answer = await dialer.request(nameserver, GetRouteInfo(topic="TBW102"))
+        route = TopicRouteData.from_json(answer.body).broker_datas[0]
+        say(f"the route leads to {route.broker_name} at {route.broker_addrs[0]}")
+        connection = await dialer.connection(Address.parse(route.broker_addrs[0]))
         for message in MESSAGES:
             sent = message.replace(message_id=ids.next())
             answer = await connection.request(send_header(sent, clock), sent.body)
             receipt = answer.read(SendMessageAnswer)
             say(f"sent   {sent.message_id}   {sent.body.decode()}")
             say(f"stored {receipt.msg_id}   at offset {receipt.queue_offset}")
-        pull = PullMessage(
-            consumer_group="demo",
-            topic="orders",
-            queue_id=0,
-            queue_offset=0,
-            max_msg_nums=32,
-            sys_flag=0,
-            commit_offset=0,
-            suspend_timeout_millis=0,
-            sub_version=0,
-        )
-        answer = await connection.request(pull)
-        for stored in scan.decode_all(bytes(answer.body), broker_name="stand-in"):
+        for stored in await pulled(connection):
             say(f"pulled {stored.message_id}   {stored.body.decode()}")
-        unknown = await connection.request(pull, code=4711)
+        for stored in await pulled(connection, tags="paid"):
+            say(f"tagged {stored.tags}: {stored.body.decode()}")
+        await show_delay(connection, ids, clock)
+        await show_query(connection)
+        unknown = await connection.request(pull_header(), code=4711)
         say("asked for what it can't do, it answers:")
         say(repr(unknown))
-    store.close()
+
+
+async def show_delay(connection: Connection, ids: UniqueIds, clock: Clock) -> None:
+    """Hold a pull at the end of a queue until a delayed message arrives there."""
+    late = Message("reminders", b"it is time", delay_level=1, message_id=ids.next())
+    await connection.request(send_header(late, clock), late.body)
+    began_ms = clock.monotonic_ms()
+    (stored,) = await pulled(connection, topic="reminders", hold_ms=15_000)
+    waited_ms = clock.monotonic_ms() - began_ms
+    say(f"a pull was held for {waited_ms} ms until a delayed message was due: {stored.body!r}")
+
+
+async def show_query(connection: Connection) -> None:
+    """Find a message by its key."""
+    query = QueryMessage(
+        topic="orders", key="o-43", max_num=1, begin_timestamp=0, end_timestamp=2**62
+    )
+    answer = await connection.request(query)
+    (found,) = scan.decode_all(bytes(answer.body), broker_name="broker-a")
+    say(f"key o-43 leads to offset {found.queue_offset} of queue {found.queue_id}")
+
+
+async def pulled(
+    connection: Connection, *, topic: str = "orders", tags: str = "*", hold_ms: int = 0
+) -> list[StoredMessage]:
+    """Return what one pull of queue 0 gets."""
+    answer = await connection.request(
+        pull_header(topic, tags=tags, hold_ms=hold_ms), timeout_ms=30_000
+    )
+    return scan.decode_all(bytes(answer.body), broker_name="broker-a")
 
 
 def show_store(directory: str) -> None:
-    """Show what the stand-in left on the disk, and open it again."""
+    """Show what the broker left on the disk."""
     title("4. The store directory it left: RocketMQ's files, byte for byte")
-    for path in sorted(Path(directory).rglob("*")):
-        if path.is_file():
-            say(f"  {path.stat().st_size:9,d}  {path.relative_to(directory)}")
-    store = MessageStore(directory, SMALL_FILES)
-    store.open()
-    (offset,) = store.index.query("orders", "o-43", 1, 0, 2**62)
-    view = store.record(offset)
-    assert view is not None
-    say(f"opened again: the log ends at {store.log.end}; key o-43 leads to offset {offset}:")
-    say(f"  {bytes(view.body).decode()}")
-    store.close()
+    home = Path(directory) / "broker-a"
+    for path in sorted(home.rglob("*")):
+        if path.is_file() and not path.name.endswith(".bak"):
+            say(f"  {path.stat().st_size:10,d}  {path.relative_to(home)}")
+
+
+async def show_restart(directory: str) -> None:
+    """Start a broker on those files again; a Java broker could as well."""
+    async with EmbeddedCluster(directory) as cluster, Dialer() as dialer:
+        connection = await dialer.connection(Address.parse(cluster.brokers[0]))
+        messages = await pulled(connection)
+        say(f"started again on it: {len(messages)} messages of queue 0 of orders are there")
+
+
+def pull_header(topic: str = "orders", *, tags: str = "*", hold_ms: int = 0) -> PullMessage:
+    """Return a pull of queue 0 from its beginning, held if there is nothing."""
+    return PullMessage(
+        consumer_group="demo",
+        topic=topic,
+        queue_id=0,
+        queue_offset=0,
+        max_msg_nums=32,
+        sys_flag=SUBSCRIPTION | (SUSPEND if hold_ms else 0),
+        commit_offset=0,
+        suspend_timeout_millis=hold_ms,
+        subscription=tags,
+        sub_version=0,
+    )
 
 
 def send_header(message: Message, clock: Clock) -> SendMessageV2:

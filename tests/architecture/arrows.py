@@ -25,13 +25,17 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "store": frozenset({"message", "clock", "threads"}),
     # several
     "client": frozenset({"net", "wire", "message"}) | _SEAMS,
-    "nameserver": frozenset({"net", "wire", "clock"}),
+    "nameserver": frozenset({"net", "wire", "clock", "threads"}),
     "replication": frozenset({"store", "net", "wire", "clock"}),
     "failover": frozenset({"net", "wire", "clock", "randomness"}),
     "broker": frozenset({"store", "replication", "failover", "net", "wire", "message"}) | _SEAMS,
     # faces
     "blocking": frozenset({"client", "message"}) | _SEAMS,
-    "embedded": frozenset({"nameserver.server", "broker.server", "blocking", "message"}) | _SEAMS,
+    "embedded": frozenset(
+        {"nameserver.server", "nameserver.settings", "blocking", "message", "net.event_loop"}
+        | {"broker.server", "broker.settings", "broker.machine"}
+    )
+    | _SEAMS,
     "spark": frozenset(
         {"message", "wire", "net.blocking", "blocking", "store.reader", "clock", "randomness"}
     ),
@@ -39,7 +43,9 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "cli": frozenset(
         {"client.admin", "blocking", "store.reader", "message", "clock", "demo", "embedded"}
         | {"store.inspect", "store.verify", "store.damage"}
-        | {"nameserver.server", "broker.server", "dashboard.app", "spark.jobs"}
+        | {"nameserver.server", "nameserver.settings", "dashboard.app", "spark.jobs"}
+        | {"broker.server", "broker.settings", "broker.machine"}
+        | {"net.event_loop", "net.exposure", "net.address"}
     ),
     "demo": frozenset({"embedded", "blocking", "message", "wire", "net", "client", "spark.jobs"})
     | frozenset({"store"})
