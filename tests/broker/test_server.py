@@ -7,13 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from orbitmq.broker.machine import Machine
 from orbitmq.broker.server import Broker
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.errors import InvalidInput, StoreLocked
 from orbitmq.nameserver.server import Nameserver
 from orbitmq.nameserver.settings import NameserverSettings
+from orbitmq.net.address import Address
 from orbitmq.net.dialer import Dialer
+from orbitmq.net.listener import Listener
 from orbitmq.settings import from_arguments
+from orbitmq.testing.clocks import InlineWorkers, VirtualClock, run_virtual
+from orbitmq.testing.disks import SimulatedDisk
+from orbitmq.testing.links import MemoryNetwork
 from orbitmq.wire.bodies.route import TopicRouteData
 from orbitmq.wire.codes import RequestCode, ResponseCode
 from orbitmq.wire.fields import NoFields
@@ -193,3 +199,27 @@ def test_other_machines_are_let_in_only_on_purpose(tmp_path: Path) -> None:
             assert broker.advertised.host != "0.0.0.0"
 
     asyncio.run(main())
+
+
+def test_a_nameserver_that_is_silent_holds_a_start_up_for_moments_only() -> None:
+    async def main(clock: VirtualClock) -> int:
+        network = MemoryNetwork()
+        silent = Listener(
+            Address("127.0.0.1", 9876), lambda _connection, _request: None, network=network
+        )
+        await silent.start()
+        machine = Machine(
+            network=network,
+            disk=SimulatedDisk(),
+            clock=clock,
+            workers=lambda _name: InlineWorkers(),
+        )
+        began_ms = clock.monotonic_ms()
+        broker = Broker(settings(Path("/store"), "namesrvAddr=127.0.0.1:9876"), machine)
+        await broker.start()
+        waited_ms = clock.monotonic_ms() - began_ms
+        await broker.close()
+        await silent.close()
+        return waited_ms
+
+    assert run_virtual(main) == 3_000

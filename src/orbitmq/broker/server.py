@@ -39,6 +39,8 @@ log = logging.getLogger("orbitmq.broker")
 _PASSED_OVER_MS: Final = 5_000
 _EXPIRE_MS: Final = 10_000
 _SAMPLE_MS: Final = 1_000
+_FIRST_ROUND_S: Final = 3
+"""How long a start waits for nameservers: clients that know the address can be served already."""
 _VIP_BELOW: Final = 2
 """Java's clients may send to the port two below, so that sends don't wait behind other requests."""
 
@@ -223,8 +225,13 @@ class Broker:
             timeout_ms=broker.register_broker_timeout_mills,
             on_ordered=self.state.topics.mark_ordered,
         )
-        await self._registration.register()
         self._registering = asyncio.create_task(self._registration.run())
+        try:
+            async with asyncio.timeout(_FIRST_ROUND_S):
+                await self._registration.register()
+        except TimeoutError:
+            log.warning("a nameserver does not answer; it is told again and again")
+            self._registration.changed()
 
     def _topic_table(self) -> TopicConfigAndMappingTable:
         """Return what nameservers are told: a broker that may not be written lends it to no topic.
