@@ -7,7 +7,7 @@ to survive a restart is in the store or registered with ``persistence``.
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from orbitmq.broker.delays import Delays
 from orbitmq.broker.groups import GROUPS_FILE, Groups
@@ -31,6 +31,12 @@ __all__ = ["State"]
 log = logging.getLogger("orbitmq.broker")
 
 _DELAYS_FILE: Final = "delayOffset.json"
+
+
+class _Table(Protocol):
+    def to_json(self) -> str: ...
+
+    def load_json(self, text: str) -> None: ...
 
 
 class State:
@@ -121,31 +127,16 @@ class State:
     # What survives a restart
 
     def _register_tables(self) -> None:
-        register = self.persistence.register
-        register(
-            TOPICS_FILE,
-            to_json=self.topics.to_json,
-            load_json=self.topics.load_json,
-            version=lambda: self.topics.data_version,
+        tables: Sequence[tuple[str, _Table, Callable[[], object]]] = (
+            (TOPICS_FILE, self.topics, lambda: self.topics.data_version),
+            (GROUPS_FILE, self.groups, lambda: self.groups.data_version),
+            (OFFSETS_FILE, self.offsets, lambda: self.offsets.changes),
+            (_DELAYS_FILE, self.delays, lambda: self.delays.version),
         )
-        register(
-            GROUPS_FILE,
-            to_json=self.groups.to_json,
-            load_json=self.groups.load_json,
-            version=lambda: self.groups.data_version,
-        )
-        register(
-            OFFSETS_FILE,
-            to_json=self.offsets.to_json,
-            load_json=self.offsets.load_json,
-            version=lambda: self.offsets.changes,
-        )
-        register(
-            _DELAYS_FILE,
-            to_json=self.delays.to_json,
-            load_json=self.delays.load_json,
-            version=lambda: self.delays.version,
-        )
+        for name, table, version in tables:
+            self.persistence.register(
+                name, to_json=table.to_json, load_json=table.load_json, version=version
+            )
 
     def _topics_changed(self, _topics: Sequence[TopicConfig]) -> None:
         # Whoever sends to a new topic is not told "stored" before the topic is on the disk.

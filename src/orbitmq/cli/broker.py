@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from orbitmq.broker.machine import Machine
 from orbitmq.broker.server import Broker
 from orbitmq.broker.settings import LiveSettings, warnings_about
-from orbitmq.cli.serving import log_to_stderr, recovery_progress, serve
+from orbitmq.cli.serving import add_server_options, log_to_stderr, recovery_progress, serve
 from orbitmq.net.exposure import is_loopback
 from orbitmq.settings import Property, from_arguments, read
 
@@ -32,18 +32,7 @@ def add_commands(families: "Families") -> None:
         epilog="Exit status: 0 stopped when asked to, 2 it could not start.",
     )
     command.add_argument("-c", dest="file", metavar="FILE", help="a RocketMQ broker.conf")
-    command.add_argument(
-        "--set",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        help="a property of the file, which it overrides",
-    )
-    command.add_argument(
-        "--insecure",
-        action="store_true",
-        help="allow an address that other machines reach, although nobody has to say who they are",
-    )
+    add_server_options(command)
     command.set_defaults(run=_run)
 
 

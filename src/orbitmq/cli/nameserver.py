@@ -7,7 +7,7 @@ import argparse
 import logging
 from typing import TYPE_CHECKING, TypeAlias
 
-from orbitmq.cli.serving import log_to_stderr, serve
+from orbitmq.cli.serving import add_server_options, log_to_stderr, serve
 from orbitmq.nameserver.server import Nameserver
 from orbitmq.nameserver.settings import JAVA_NAMES, LiveSettings
 from orbitmq.settings import Property, about_unknown, from_arguments, read, unknown
@@ -31,14 +31,7 @@ def add_commands(families: "Families") -> None:
     command.add_argument("-c", dest="file", metavar="FILE", help="a RocketMQ namesrv.conf")
     command.add_argument("--host", help="where to listen; 127.0.0.1 if nothing is said")
     command.add_argument("--port", help="the port, 9876 if nothing is said; 0 picks a free one")
-    command.add_argument(
-        "--set", metavar="KEY=VALUE", action="append", default=[], help="a setting of the file"
-    )
-    command.add_argument(
-        "--insecure",
-        action="store_true",
-        help="allow an address that other machines reach, although nobody has to say who they are",
-    )
+    add_server_options(command)
     command.set_defaults(run=_run)
 
 

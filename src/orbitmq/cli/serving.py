@@ -3,6 +3,7 @@
 The ready line is the only thing on stdout, so that a program can wait for it; the log is on stderr.
 """
 
+import argparse
 import asyncio
 import logging
 import signal
@@ -14,9 +15,25 @@ from typing import TypeVar
 from orbitmq.cli.render import ProgressBar
 from orbitmq.net.event_loop import new_event_loop
 
-__all__ = ["log_to_stderr", "recovery_progress", "serve"]
+__all__ = ["add_server_options", "log_to_stderr", "recovery_progress", "serve"]
 
 S = TypeVar("S")
+
+
+def add_server_options(command: argparse.ArgumentParser) -> None:
+    """Add what every command that listens takes: settings one by one, and the open door."""
+    command.add_argument(
+        "--set",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="a property of the file, which it overrides",
+    )
+    command.add_argument(
+        "--insecure",
+        action="store_true",
+        help="allow an address that other machines reach, although nobody has to say who they are",
+    )
 
 
 def log_to_stderr() -> None:

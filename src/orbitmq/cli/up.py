@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from orbitmq.broker.machine import Machine
 from orbitmq.broker.server import Broker
 from orbitmq.cli.broker import load_settings, warn_of_open_door
-from orbitmq.cli.serving import log_to_stderr, recovery_progress, serve
+from orbitmq.cli.serving import add_server_options, log_to_stderr, recovery_progress, serve
 from orbitmq.cli.supervisor import Supervisor
 from orbitmq.errors import InvalidInput
 from orbitmq.nameserver.server import Nameserver
@@ -63,15 +63,8 @@ def add_commands(families: "Families") -> None:
     command.add_argument(
         "--no-dashboard", action="store_true", help="accepted; there is no dashboard yet"
     )
-    command.add_argument(
-        "--set", metavar="KEY=VALUE", action="append", default=[], help="a broker.conf property"
-    )
     command.add_argument("--json", action="store_true", help="print the ready line as JSON")
-    command.add_argument(
-        "--insecure",
-        action="store_true",
-        help="allow an address that other machines reach, although nobody has to say who they are",
-    )
+    add_server_options(command)
     command.set_defaults(run=_run)
 
 
