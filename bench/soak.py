@@ -28,6 +28,8 @@ def main() -> int:
             [
                 *(sys.executable, "-m", "pytest", "-q", "tests"),
                 *("--timeout", str(TIMEOUT_S), f"--junitxml={report}"),
+                # A file's tests share servers and Java processes, so they stay together.
+                *("-n", str(os.cpu_count() or 1), "--dist", "loadfile"),
             ],
             env=environment,
             check=False,
