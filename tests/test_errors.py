@@ -2,6 +2,7 @@ import copy
 import inspect
 import pickle
 import re
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,7 @@ from orbitmq.errors import (
     TopicNotFound,
 )
 
+ROOT = Path(__file__).parents[1]
 ALL = {name: getattr(errors, name) for name in errors.__all__}
 
 
@@ -29,10 +31,19 @@ def test_every_error_is_listed_and_descends_from_the_root() -> None:
     defined = {
         name
         for name, member in inspect.getmembers(errors, inspect.isclass)
-        if member.__module__ == errors.__name__
+        if member.__module__.startswith(errors.__name__)
     }
     assert defined == set(ALL)
     assert all(issubclass(error, OrbitError) for error in ALL.values())
+
+
+def test_every_error_has_an_entry_in_the_documentation() -> None:
+    page = (ROOT / "docs/errors.md").read_text()
+    entries = {
+        f"docs/errors.md#{name.lower()}" for name in re.findall(r"^#+ (\w+)$", page, re.MULTILINE)
+    }
+    for error in ALL.values():
+        assert error.__new__(error).docs in entries
 
 
 def test_network_errors_may_be_tried_again_and_our_own_mistakes_may_not() -> None:

@@ -9,6 +9,7 @@ matter are attributes, so that no program has to read them out of a sentence::
     │  ├─ InvalidTopic, InvalidGroup
     │  ├─ InvalidTags, InvalidKeys, InvalidProperty
     │  ├─ MessageTooLarge
+    │  ├─ NoNameserver             nobody to ask for routes: the ways to set one
     │  └─ InvalidSetting           a setting can't be used: file, line, field
     ├─ LocalProtocolError          we were asked to write what the format can't hold
     ├─ RemoteProtocolError         the peer's bytes break the protocol: where, and why
@@ -23,8 +24,29 @@ matter are attributes, so that no program has to read them out of a sentence::
     ├─ NetworkError                retriable
     │  ├─ ConnectFailed            nobody listens there, or the handshake failed
     │  ├─ ConnectionClosed         closed while (or before) the request was on its way
-    │  └─ RequestTimeout           no answer in time; it may still have been carried out
+    │  ├─ RequestTimeout           no answer in time; it may still have been carried out
+    │  └─ NameserversFailed        no nameserver answered: what became of each request
+    ├─ NoRoute                     retriable: no queue to write to: what each nameserver answered
     ├─ TooManyRequests             retriable: our own bound on requests in flight is met
+    ├─ SendFailed                  a send gave up: topic, attempts, whether it may be stored
+    │  ├─ SendTimeout              its time was over: where the time went
+    │  │  └─ BackPressure          it was over before our own bound let the message go
+    │  ├─ SendUnreachable          no broker could be reached
+    │  ├─ SendRefused              the brokers answered with error codes: code, remark
+    │  │  ├─ SendRefusedBusy       they were busy: their remark says with what
+    │  │  ├─ SendUnauthorised      topic, group or user may not do this there
+    │  │  └─ SendIllegal           they hold the message to be illegal, such as for its size
+    │  ├─ SendForbidden            a hook of the application forbade it
+    │  ├─ NotDurable               stored, but less safely than was required: the receipt
+    │  ├─ PartlySent               of several frames some failed: receipts and errors
+    │  ├─ SendKept                 it is safe in the outbox, and will be sent later
+    │  ├─ TransactionNotBegun      its half message was stored too unsurely, and dropped
+    │  └─ NoReply                  a request was sent, and nobody replied in time
+    ├─ OutboxFull                  retriable: the file of unsent messages has met its bound
+    ├─ NotRunning                  a producer that is not started, or whose start failed: state
+    │  └─ ProducerClosed           it was closed
+    ├─ AlreadyStarted              a start of what has been started before: state
+    ├─ WrongLoop                   an object of one event loop, used on another
     ├─ WrongProcess                a connection of the parent process, used after a fork
     ├─ MissingExtra                an optional package is needed: which one to install
     └─ BrokerError                 a server answered with an error code: code, remark, address
@@ -34,9 +56,30 @@ matter are attributes, so that no program has to read them out of a sentence::
 """
 
 import re
+from collections.abc import Mapping
 from typing import ClassVar
 
+from orbitmq.errors.base import OrbitError
+from orbitmq.errors.sends import (
+    BackPressure,
+    NoReply,
+    NotDurable,
+    PartlySent,
+    SendFailed,
+    SendForbidden,
+    SendIllegal,
+    SendKept,
+    SendRefused,
+    SendRefusedBusy,
+    SendTimeout,
+    SendUnauthorised,
+    SendUnreachable,
+    TransactionNotBegun,
+)
+
 __all__ = [
+    "AlreadyStarted",
+    "BackPressure",
     "BrokerBusy",
     "BrokerError",
     "BrokerFailed",
@@ -60,41 +103,41 @@ __all__ = [
     "MessageRefused",
     "MessageTooLarge",
     "MissingExtra",
+    "NameserversFailed",
     "NetworkError",
+    "NoNameserver",
     "NoPermission",
+    "NoReply",
+    "NoRoute",
+    "NotDurable",
     "NotFound",
+    "NotRunning",
     "OrbitError",
+    "OutboxFull",
+    "PartlySent",
+    "ProducerClosed",
     "RemoteProtocolError",
     "RequestNotSupported",
     "RequestTimeout",
+    "SendFailed",
+    "SendForbidden",
+    "SendIllegal",
+    "SendKept",
+    "SendRefused",
+    "SendRefusedBusy",
+    "SendTimeout",
+    "SendUnauthorised",
+    "SendUnreachable",
     "ServiceNotAvailable",
     "StoreDamaged",
     "StoreError",
     "StoreLocked",
     "TooManyRequests",
     "TopicNotFound",
+    "TransactionNotBegun",
+    "WrongLoop",
     "WrongProcess",
 ]
-
-
-class OrbitError(Exception):
-    """The root of the tree: catch it to catch all that orbitmq raises on purpose."""
-
-    retriable: ClassVar[bool] = False
-    refresh_route: ClassVar[bool] = False
-
-    def __reduce__(self) -> tuple[object, ...]:
-        # Errors cross processes, and their constructors take more than the one text of ``args``.
-        return _restored, (type(self), self.args, self.__dict__)
-
-
-def _restored(
-    kind: type[OrbitError], args: tuple[object, ...], state: dict[str, object]
-) -> OrbitError:
-    error = kind.__new__(kind)
-    error.args = args
-    error.__dict__.update(state)
-    return error
 
 
 class InvalidInput(OrbitError, ValueError):
@@ -139,6 +182,12 @@ class InvalidProperty(InvalidInput):
 
 class MessageTooLarge(InvalidInput):
     """A body, or all properties together, over the limit; see ``length`` and ``limit``."""
+
+
+class NoNameserver(InvalidInput):
+    """Nothing says whom to ask for routes; the message names the ways to set it."""
+
+    code = 10004
 
 
 class InvalidSetting(InvalidInput):
@@ -302,10 +351,97 @@ class RequestTimeout(NetworkError):
         self.timeout_ms = timeout_ms
 
 
+class NameserversFailed(NetworkError):
+    """No nameserver answered.
+
+    Attributes:
+        answers: what became of the request to each, by address.
+
+    """
+
+    def __init__(self, message: str, *, answers: Mapping[str, str]) -> None:
+        super().__init__(message, address=", ".join(answers))
+        self.answers = dict(answers)
+
+
+class NoRoute(OrbitError):
+    """There is no queue of the topic that could be written to.
+
+    Attributes:
+        topic: the topic.
+        is_missing: True: no nameserver knows the topic. False: it is known, and no broker takes
+            writes to it now.
+        answers: what each nameserver answered, by address.
+        code: Java's number for it.
+
+    """
+
+    retriable = True
+    refresh_route = True
+    code = 10005
+
+    def __init__(
+        self, message: str, *, topic: str, is_missing: bool, answers: Mapping[str, str]
+    ) -> None:
+        super().__init__(message)
+        self.topic = topic
+        self.is_missing = is_missing
+        self.answers = dict(answers)
+
+
 class TooManyRequests(OrbitError):
     """Our own bound on requests in flight is met; wait for answers, then try again."""
 
     retriable = True
+
+
+class OutboxFull(OrbitError):
+    """The file of unsent messages has met its bound; the message at hand is not in it.
+
+    Attributes:
+        path: the file.
+
+    """
+
+    retriable = True
+
+    def __init__(self, message: str, *, path: str) -> None:
+        super().__init__(message)
+        self.path = path
+
+
+class AlreadyStarted(OrbitError):
+    """Something was started that has been started before; make a new one.
+
+    Attributes:
+        state: what it is now.
+
+    """
+
+    def __init__(self, message: str, *, state: str) -> None:
+        super().__init__(message)
+        self.state = state
+
+
+class NotRunning(OrbitError):
+    """Something was asked of a producer that is not running.
+
+    Attributes:
+        state: what it is instead.
+
+    """
+
+    def __init__(self, message: str, *, state: str) -> None:
+        super().__init__(message)
+        self.state = state
+
+
+class ProducerClosed(NotRunning):
+    """The producer was closed; make a new one."""
+
+
+class WrongLoop(OrbitError):
+    """An object that belongs to one event loop was used on another; make one there."""
 
 
 class WrongProcess(OrbitError):
