@@ -1,3 +1,5 @@
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -46,6 +48,30 @@ def test_closing_waits_for_what_runs_and_gives_up_the_rest() -> None:
     assert running.result(timeout=0) == "finished"
     with pytest.raises(RuntimeError):
         workers.submit(block)
+
+
+def test_finishing_does_all_that_was_given() -> None:
+    workers = ThreadWorkers(1, name="slow")
+    given = [workers.submit(int, str(number)) for number in range(10)]
+    workers.finish()
+    assert [one.result(timeout=0) for one in given] == list(range(10))
+    with pytest.raises(RuntimeError):
+        workers.submit(int)
+
+
+EXIT = """
+from orbitmq.threads import ThreadWorkers, at_exit
+workers = ThreadWorkers(1, name="late")
+at_exit(lambda: print(workers.submit(str.upper, "still at work").result()))
+print("the end")
+"""
+
+
+def test_what_is_done_at_the_exit_can_still_use_threads() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", EXIT], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert ran.stdout.splitlines() == ["the end", "STILL AT WORK"]
 
 
 @pytest.mark.parametrize("daemon", [True, False])

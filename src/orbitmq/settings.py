@@ -18,6 +18,7 @@ file, line and key.
 
 import difflib
 import enum
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -32,6 +33,7 @@ __all__ = [
     "Property",
     "about_unknown",
     "build",
+    "environment",
     "from_arguments",
     "parse",
     "read",
@@ -101,6 +103,15 @@ def read(path: str) -> list[Property]:
         raise InvalidSetting(
             f"{path}:{line}: byte {error.start} of the file is not UTF-8", file=path, line=line
         ) from error
+
+
+def environment(name: str) -> str:
+    """Return a variable of the environment without blanks around it; empty if it is not set.
+
+    >>> environment("NO_SUCH_VARIABLE_HERE")
+    ''
+    """
+    return os.environ.get(name, "").strip()
 
 
 def parse(text: str, file: str) -> list[Property]:

@@ -10,16 +10,29 @@ workers that run everything at once.
 
 """
 
+import atexit
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from typing import ParamSpec, Protocol, TypeVar
 
-__all__ = ["Future", "Thread", "ThreadWorkers", "Workers", "start_thread"]
+__all__ = [
+    "CancelledError",
+    "Future",
+    "Lock",
+    "Slots",
+    "Thread",
+    "ThreadWorkers",
+    "Workers",
+    "at_exit",
+    "start_thread",
+]
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
+Lock = threading.Lock
+Slots = threading.BoundedSemaphore
 Thread = threading.Thread
 
 
@@ -56,6 +69,10 @@ class ThreadWorkers:
         """Wait for what is running, give up what has not begun, take no more."""
         self._executor.shutdown(wait=True, cancel_futures=True)
 
+    def finish(self) -> None:
+        """Wait for all that was given, and take no more; not to be called by a worker."""
+        self._executor.shutdown(wait=True)
+
     def __enter__(self) -> "ThreadWorkers":
         return self
 
@@ -80,3 +97,15 @@ def start_thread(target: Callable[[], object], *, name: str, daemon: bool) -> Th
     thread = Thread(target=target, name=name, daemon=daemon)
     thread.start()
     return thread
+
+
+def at_exit(work: Callable[[], object]) -> None:
+    """Have ``work`` done when the program ends, while threads can still be used.
+
+    The functions of ``atexit`` come too late for that: by then every executor has been shut down.
+    ``threading`` keeps a list for the time before, which ``concurrent.futures`` itself is on; it is
+    not documented, hence the other way where it is missing.
+    """
+    register: Callable[[Callable[[], object]], object]
+    register = getattr(threading, "_register_atexit", atexit.register)
+    register(work)

@@ -92,6 +92,11 @@ def test_a_one_way_request_is_not_waited_for_and_not_answered() -> None:
     assert Session[None]().answer(request, Response()) == ()
 
 
+def test_a_one_way_request_may_have_a_remark() -> None:
+    (request,) = FrameReader().feed(Session[None]().oneway(ROUTE, remark="the database is gone"))
+    assert request.remark == "the database is gone"
+
+
 def test_a_sibling_code_and_more_fields_can_be_given() -> None:
     client: Session[str] = Session()
     pull = PullMessage(

@@ -138,18 +138,29 @@ class UniqueIds:
         self._month_of = month_of
         self._month = month_of(clock.now_ms())
         self._counter = itertools.count()
+        # Of one millisecond the ids begin alike; one object, since threads may share the maker.
+        self._begun = (-1, "")
 
     def next(self) -> str:
         """Return an id that nobody was given before."""
-        now_ms = self._clock.now_ms()
+        return self.next_at(self._clock.now_ms())
+
+    def next_at(self, now_ms: int) -> str:
+        """Return an id that nobody was given before; the caller knows the time already."""
+        begun_ms, beginning = self._begun
+        if now_ms != begun_ms:
+            beginning = self._beginning(now_ms)
+            self._begun = (now_ms, beginning)
+        return f"{beginning}{next(self._counter) & 0xFFFF:04X}"
+
+    def _beginning(self, now_ms: int) -> str:
         start_ms, end_ms = self._month
         if now_ms >= end_ms:
             self._month = start_ms, end_ms = self._month_of(now_ms)
         passed_ms = now_ms - start_ms
         if -_SMALL_STEP_BACK_MS < passed_ms < 0:
             passed_ms = 0
-        count = next(self._counter) & 0xFFFF
-        return f"{self._prefix}{passed_ms & 0xFFFF_FFFF:08X}{count:04X}"
+        return f"{self._prefix}{passed_ms & 0xFFFF_FFFF:08X}"
 
 
 class UniqueId(NamedTuple):

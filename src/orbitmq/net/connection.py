@@ -129,7 +129,7 @@ class Connection(asyncio.Protocol):
     @property
     def is_open(self) -> bool:
         """Whether requests can be sent."""
-        return self._state is _State.OPEN
+        return self._state is _OPEN
 
     @property
     def close_reason(self) -> str:
@@ -187,7 +187,8 @@ class Connection(asyncio.Protocol):
             ConnectionClosed, LocalProtocolError, WrongProcess: as ``request`` does.
 
         """
-        self._check_unsent()
+        if self._resumed is not None:
+            self._check_unsent()
         now = self._loop.time()
         return self._send(header, body, now, timeout_ms / 1000, code, None)[1]
 
@@ -198,6 +199,7 @@ class Connection(asyncio.Protocol):
         *,
         code: int | None = None,
         fields: Mapping[str, str] | None = None,
+        remark: str | None = None,
     ) -> None:
         """Send a request that is not answered. That it returns says nothing of its arrival.
 
@@ -208,7 +210,7 @@ class Connection(asyncio.Protocol):
         """
         check_process(self._process, self)
         self._check_unsent()
-        head = self._session.oneway(header, body, code=code, fields=fields)
+        head = self._session.oneway(header, body, code=code, fields=fields, remark=remark)
         self._write((head, body) if body else (head,))
 
     def respond(self, request: Frame, response: Response) -> None:

@@ -6,7 +6,10 @@ import msgspec
 
 from orbitmq.errors import InvalidInput
 
-__all__ = ["TlsFiles", "client_context", "server_context"]
+__all__ = ["TlsContext", "TlsFiles", "client_context", "server_context"]
+
+TlsContext = ssl.SSLContext
+"""What others name the type by: ``ssl`` itself is for this room alone."""
 
 
 class TlsFiles(msgspec.Struct, frozen=True, kw_only=True):

@@ -199,8 +199,11 @@ class Session(Generic[W]):
         *,
         code: int | None = None,
         fields: Mapping[str, str] | None = None,
+        remark: str | None = None,
     ) -> bytes:
         """Return the head of a request that is never answered, not even with an error.
+
+        A remark is for the peer's log; of requests, only the end of a transaction has one.
 
         Raises:
             ConnectionClosed: the session is closed.
@@ -210,7 +213,8 @@ class Session(Generic[W]):
         if self._closed is not None:
             raise ConnectionClosed(f"the connection is closed: {self._closed}", address=self.peer)
         asked = header.code if code is None else code
-        return self._request_head(header, body, asked, self._take_number(), ONEWAY_FLAG, fields)
+        opaque = self._take_number()
+        return self._request_head(header, body, asked, opaque, ONEWAY_FLAG, fields, remark)
 
     def answer(self, request: Frame, response: Response) -> tuple[Buffer, ...]:
         """Return what to write in answer to a request: nothing at all to a one-way one.
@@ -247,23 +251,23 @@ class Session(Generic[W]):
         opaque: int,
         flag: int,
         fields: Mapping[str, str] | None,
+        remark: str | None = None,
     ) -> bytes:
         texts = header.to_texts()
         if fields:
             texts.update(fields)
         identity = self._identity
-        encoding = self._encoding_for(code)
+        encoding = self._encoding
+        if code > binary_header.CODE_MAX:  # it has no place there; each frame tells its form
+            encoding = HeaderEncoding.JSON
         if identity.credentials is not None:
             if encoding is HeaderEncoding.ROCKETMQ:
                 # An empty value arrives as null, and a signature over it would not hold.
                 texts = {name: text for name, text in texts.items() if text}
             texts.update(auth.sign(texts, body, identity.credentials))
-        outgoing = Outgoing(code, opaque, flag, self._version, self._language, None, texts)
-        return encode_head(outgoing, _bytes_in(body), encoding)
-
-    def _encoding_for(self, code: int) -> HeaderEncoding:
-        """Write a code that has no place in the binary form as JSON; each frame tells its form."""
-        return HeaderEncoding.JSON if code > binary_header.CODE_MAX else self._encoding
+        outgoing = Outgoing(code, opaque, flag, self._version, self._language, remark, texts)
+        size = len(body) if body.__class__ is bytes else _bytes_in(body)
+        return encode_head(outgoing, size, encoding)
 
     def _take_number(self) -> int:
         """Count up through 32 bits with sign, as Java does, past numbers still in use."""

@@ -1,0 +1,34 @@
+import pytest
+
+from orbitmq.wire.headers.send import SendMessage, SendMessageV2
+from orbitmq.wire.send_template import SendTemplate
+
+SHARED = {
+    "producer_group": "billing",
+    "topic": "orders",
+    "default_topic": "TBW102",
+    "default_topic_queue_nums": 4,
+    "queue_id": 3,
+    "reconsume_times": 0,
+    "unit_mode": False,
+}
+
+
+@pytest.mark.parametrize("kind", [SendMessage, SendMessageV2])
+@pytest.mark.parametrize(("sys_flag", "flag"), [(0, 0), (769, -7)])
+def test_a_template_writes_what_the_header_would(
+    kind: type[SendMessage] | type[SendMessageV2], sys_flag: int, flag: int
+) -> None:
+    blank = kind(**SHARED, sys_flag=0, born_timestamp=0, flag=0)  # type: ignore[arg-type]
+    whole = kind(
+        **SHARED,  # type: ignore[arg-type]
+        sys_flag=sys_flag,
+        born_timestamp=1_700_000_000_000,
+        flag=flag,
+        properties="TAGS\x01paid\x02",
+    )
+    template = SendTemplate(blank)
+    for _ in range(2):  # what is filled in once does not stay
+        filled = template.fill("1700000000000", "TAGS\x01paid\x02", sys_flag=sys_flag, flag=flag)
+        assert filled.to_texts() == whole.to_texts()
+    assert template.fill("1", "").to_texts() != whole.to_texts()
