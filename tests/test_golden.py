@@ -8,7 +8,6 @@ TESTS = Path(__file__).parent
 # What waits for the room it belongs to. The list may only shrink.
 WAITING = {
     "allocations": "how consumers share queues",
-    "fault_strategy": "how producers avoid slow brokers",
 }
 
 

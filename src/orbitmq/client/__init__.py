@@ -1,0 +1,1 @@
+"""The client: producers, and what they stand on."""

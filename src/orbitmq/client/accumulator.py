@@ -1,0 +1,258 @@
+"""Automatic batching: single sends are gathered for some milliseconds and travel together.
+
+::
+
+    add ─▶ batch of its key ─▶ full (bytes or count), or the first has waited long enough ─▶ send
+       └▶ None: it can't be gathered, or too much is held already; the caller sends it alone
+
+Messages of one topic, tag and wait flag, and of one queue if the caller chose it, make a batch; the
+numbers are those of Java's ProduceAccumulator. :class:`Batches` decides, :class:`Accumulator` has
+the timer and the tasks.
+"""
+
+import asyncio
+import copy
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from orbitmq.client.settings import ProducerSettings
+from orbitmq.clock import Clock
+from orbitmq.errors import OrbitError
+from orbitmq.message.model import Message, MessageQueue, SendReceipt
+from orbitmq.message.names import is_retry_topic
+from orbitmq.message.properties import PRODUCER_GROUP
+
+__all__ = ["Accumulator", "Batch", "BatchKey", "Batches", "SendBatch", "can_be_gathered"]
+
+_MESSAGES_MAX: Final = 1_024
+"""Messages of a batch: as many acknowledgements hang on one answer."""
+
+
+class BatchKey(NamedTuple):
+    """What the messages of a batch have in common."""
+
+    topic: str
+    tags: str | None
+    wait_stored: bool
+    queue: MessageQueue | None
+
+
+Waiter = asyncio.Future[SendReceipt]
+
+
+class Batch(msgspec.Struct):
+    """Messages that will travel together, and who waits for the receipt of each."""
+
+    key: BatchKey
+    due_ms: int
+    size: int = 0
+    messages: list[Message] = msgspec.field(default_factory=list)
+    waiters: list[Waiter] = msgspec.field(default_factory=list)
+
+
+SendBatch = Callable[[Sequence[Message], MessageQueue | None], Awaitable[Sequence[SendReceipt]]]
+"""Sends messages of one topic together, to that queue if one is given; a receipt for each."""
+
+
+def can_be_gathered(message: Message) -> bool:
+    """Return whether a message may travel in a batch: not with a delay, nor to be tried again.
+
+    >>> can_be_gathered(Message("orders", b"paid")), can_be_gathered(
+    ...     Message("orders", b"paid", delay_level=3)
+    ... )
+    (True, False)
+    """
+    return (
+        message.delay_level == 0
+        and message.delay is None
+        and message.deliver_at is None
+        and PRODUCER_GROUP not in message.properties
+        and not is_retry_topic(message.topic)
+    )
+
+
+class Batches:
+    """The batches that are filling, and how much all of them hold. Pure: time is an argument.
+
+    Args:
+        linger_ms: how long the first message of a batch waits for others.
+        batch_bytes: the largest batch.
+        total_bytes: what may be held in all, batches on their way included.
+
+    """
+
+    def __init__(self, *, linger_ms: int, batch_bytes: int, total_bytes: int) -> None:
+        self._linger_ms = linger_ms
+        self._batch_bytes = batch_bytes
+        self._total_bytes = total_bytes
+        # All linger equally long, so the first to come is the first to be due.
+        self._filling: dict[BatchKey, Batch] = {}
+        self.held_bytes = 0
+
+    @property
+    def next_due_ms(self) -> int | None:
+        """When the next batch is due; None if none is filling."""
+        return next((batch.due_ms for batch in self._filling.values()), None)
+
+    def takes(self, message: Message) -> bool:
+        """Return whether there is room for a message; one as large as a batch gains nothing.
+
+        Java holds one message more than the total, and lets a batch grow past its bytes by one.
+        """
+        size = len(message.body)
+        return size < self._batch_bytes and self.held_bytes + size <= self._total_bytes
+
+    def add(
+        self, message: Message, queue: MessageQueue | None, waiter: Waiter, now_ms: int
+    ) -> list[Batch]:
+        """Add a message that :meth:`takes` has room for; return the batches that are full now.
+
+        They are forgotten here: the caller sends them, in their order.
+        """
+        key = BatchKey(message.topic, message.tags, message.wait_stored, queue)
+        full = []
+        batch = self._filling.get(key)
+        if batch is not None and batch.size + len(message.body) > self._batch_bytes:
+            full.append(self._filling.pop(key))
+            batch = None
+        if batch is None:
+            batch = self._filling[key] = Batch(key, now_ms + self._linger_ms)
+        batch.messages.append(message)
+        batch.waiters.append(waiter)
+        batch.size += len(message.body)
+        self.held_bytes += len(message.body)
+        if batch.size >= self._batch_bytes or len(batch.messages) >= _MESSAGES_MAX:
+            full.append(self._filling.pop(key))
+        return full
+
+    def due(self, now_ms: int) -> list[Batch]:
+        """Return the batches whose first message has waited long enough, and forget them."""
+        due = []
+        for key, batch in self._filling.items():
+            if batch.due_ms > now_ms:
+                break
+            due.append(key)
+        return [self._filling.pop(key) for key in due]
+
+    def drain(self) -> list[Batch]:
+        """Return all batches, and forget them."""
+        batches = list(self._filling.values())
+        self._filling.clear()
+        return batches
+
+    def settled(self, batch: Batch) -> None:
+        """Take note that a batch has ended, sent or not."""
+        self.held_bytes -= batch.size
+
+
+class Accumulator:
+    """Gathers the sends of one producer; belongs to one loop.
+
+    Args:
+        settings: how long, and how much.
+        clock: the time.
+        send: sends a batch. What it raises is raised to everybody in the batch.
+
+    """
+
+    def __init__(self, settings: ProducerSettings, clock: Clock, send: SendBatch) -> None:
+        self._batches = Batches(
+            linger_ms=settings.linger_ms,
+            batch_bytes=settings.batch_bytes,
+            total_bytes=settings.total_bytes,
+        )
+        self._clock = clock
+        self._send = send
+        self._timer: asyncio.TimerHandle | None = None
+        self._sending: set[asyncio.Task[None]] = set()
+
+    @property
+    def held_bytes(self) -> int:
+        """The bytes of bodies in batches that are filling or on their way."""
+        return self._batches.held_bytes
+
+    def add(self, message: Message, queue: MessageQueue | None = None) -> Waiter | None:
+        """Add a message to its batch; return where its receipt will be, None: send it alone.
+
+        A message whose future is cancelled before the batch leaves is not sent.
+        """
+        if not (self._batches.takes(message) and can_be_gathered(message)):
+            return None
+        waiter: Waiter = asyncio.get_running_loop().create_future()
+        for batch in self._batches.add(message, queue, waiter, self._clock.monotonic_ms()):
+            self._begin(batch)
+        if self._timer is None:
+            self._set_timer()
+        return waiter
+
+    async def flush(self) -> None:
+        """Send all that is gathered, and return when all batches have ended."""
+        for batch in self._batches.drain():
+            self._begin(batch)
+        self._set_timer()
+        while self._sending:
+            await asyncio.wait(self._sending)
+
+    def cancel(self) -> None:
+        """Send nothing any more; whoever waits is cancelled."""
+        for batch in self._batches.drain():
+            self._batches.settled(batch)
+            for waiter in batch.waiters:
+                waiter.cancel()
+        for task in self._sending:
+            task.cancel()
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        due_ms = self._batches.next_due_ms
+        if due_ms is not None:
+            delay_ms = max(0, due_ms - self._clock.monotonic_ms())
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(delay_ms / 1_000, self._send_due)
+
+    def _send_due(self) -> None:
+        for batch in self._batches.due(self._clock.monotonic_ms()):
+            self._begin(batch)
+        self._set_timer()
+
+    def _begin(self, batch: Batch) -> None:
+        task = asyncio.get_running_loop().create_task(self._send_batch(batch))
+        self._sending.add(task)
+        task.add_done_callback(self._sending.discard)
+
+    async def _send_batch(self, batch: Batch) -> None:
+        wanted = [pair for pair in zip(batch.messages, batch.waiters, strict=True) if _waits(pair)]
+        try:
+            if wanted:
+                receipts = await self._send([message for message, _ in wanted], batch.key.queue)
+                for (_, waiter), receipt in zip(wanted, receipts, strict=True):
+                    if not waiter.done():
+                        waiter.set_result(receipt)
+        except asyncio.CancelledError:
+            for _, waiter in wanted:
+                waiter.cancel()
+            raise
+        except Exception as error:  # whatever it is, everybody in the batch waits for it
+            for _, waiter in wanted:
+                if not waiter.done():
+                    waiter.set_exception(_own(error))
+        finally:
+            self._batches.settled(batch)
+
+
+def _waits(pair: tuple[Message, Waiter]) -> bool:
+    return not pair[1].done()
+
+
+def _own(error: Exception) -> Exception:
+    """Return a copy of the error for one of those who get it: each adds its own traceback."""
+    if not isinstance(error, OrbitError):
+        return error
+    own = copy.copy(error)
+    own.__cause__ = error
+    return own

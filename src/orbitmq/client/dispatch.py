@@ -1,0 +1,443 @@
+"""What a running producer does with a message: permit, turn, packing, hooks, and the courier.
+
+Two ways lead to a broker. A plain send over a known route to an open connection is begun on the
+spot, and its caller waits for one future (``begin``, ``settle``). Whatever else may be needed, a
+permit to wait for, a route, a queue of the caller's choice, compression, hooks, takes the other way
+(``send``); a plain send that fails goes on there with its second try.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from orbitmq.client.back_pressure import Permits, ShortageKind
+from orbitmq.client.broker_health import Outcome
+from orbitmq.client.core import ClientCore
+from orbitmq.client.courier import Courier, Errand, Tried
+from orbitmq.client.fault_tolerance import health_of
+from orbitmq.client.hooks import Hooks, SendContext, SendMode, kind_of
+from orbitmq.client.key_turns import Key, KeyTurn, KeyTurns
+from orbitmq.client.lanes import Lane, Lanes, Slot, Target
+from orbitmq.client.outgoing import NO_MARKS, PLAIN_CODE, Packer, Parcel
+from orbitmq.client.receipts import check_durable, check_requirable, read_receipt
+from orbitmq.client.send_failures import back_pressure, timeout
+from orbitmq.client.send_plan import SendPlan
+from orbitmq.client.settings import ProducerSettings, Require
+from orbitmq.client.statistics import SendStatistics
+from orbitmq.client.time_spent import LoopStalls, TimeSpent
+from orbitmq.clock import local_month
+from orbitmq.errors import (
+    NetworkError,
+    OrbitError,
+    ProducerClosed,
+    SendFailed,
+    SendForbidden,
+    SendTimeout,
+)
+from orbitmq.message.host import Host
+from orbitmq.message.ids import UniqueIds
+from orbitmq.message.model import Message, MessageQueue, SendReceipt
+from orbitmq.wire.frame import Frame
+
+__all__ = ["Begun", "Dispatch", "Wish"]
+
+log = logging.getLogger("orbitmq.client")
+
+_COMPRESS_HERE_MAX: Final = 16 * 1024
+"""Larger bodies are compressed by a worker: here they would hold up the loop for a millisecond."""
+
+
+class Begun(msgspec.Struct):
+    """A plain send on its way."""
+
+    answer: "asyncio.Future[Frame]"
+    message: Message
+    send_id: str
+    slot: Slot
+    began: float
+
+
+class Wish(NamedTuple):
+    """What a caller asked for, besides the message."""
+
+    target: Target = None
+    timeout_ms: int | None = None
+    require: Require | None = None
+    marks: Mapping[str, str] = NO_MARKS
+    mode: SendMode = SendMode.ANSWERED
+    slot: Slot | None = None
+    """Whose turn it is, if the first try is left to the plan and that was asked already."""
+
+
+class Dispatch:
+    """The sends of one running producer; belongs to its loop.
+
+    Args:
+        core: the client, acquired for it.
+        settings: the producer's.
+        hooks: what to call around each send.
+
+    """
+
+    def __init__(self, core: ClientCore, settings: ProducerSettings, hooks: Hooks) -> None:
+        machine = core.machine
+        self.settings = settings
+        self.statistics = SendStatistics(settings.group, machine.clock.monotonic_ms())
+        self.permits = Permits(settings.in_flight_max, settings.in_flight_bytes_max)
+        ids = _unique_ids(core)
+        self.packer = Packer(settings, core.settings, ids)
+        self._next_id_at, self._properties_text = ids.next_at, self.packer.properties_text
+        self.health = health_of(settings)
+        self.lanes = Lanes(core, settings, self.packer, self.health)
+        self._stalls = LoopStalls.watch()
+        self._courier = Courier(
+            core, settings, self.lanes, self.health, self.statistics, self._stalls
+        )
+        self._core = core
+        self._hooks = hooks
+        self._key_turns = KeyTurns()
+        self.before_turn: Callable[[Message], None] | None = None
+        """Called when the turn of a sharding key comes; what it raises ends the send."""
+        self._now_ms = machine.clock.now_ms
+        self._time: Callable[[], float] = asyncio.get_running_loop().time
+        self._plain_max = _plain_max(settings)
+        self._learns = self.health.active
+        per_try_ms = settings.per_try_timeout_ms if settings.retries else None
+        self._first_try_ms = min(per_try_ms or settings.send_timeout_ms, settings.send_timeout_ms)
+
+    def __repr__(self) -> str:
+        return f"<Dispatch of {self.settings.group}, {self.permits!r}>"
+
+    async def close(self, timeout_ms: int) -> None:
+        """Wait so long for what is on its way; the caller begins nothing any more."""
+        try:
+            async with asyncio.timeout(timeout_ms / 1_000):
+                await self.permits.drained()
+        except TimeoutError:
+            pass  # what is left ends by its own timeouts, or with the connections
+        self.permits.close()
+        self._stalls.release()
+
+    async def meet(self, topic: str) -> None:
+        """Find a topic, and connect to its brokers as far as they can be reached.
+
+        Raises:
+            NoRoute, NameserversFailed: it can't be found.
+
+        """
+        lane = await self.lanes.lane(topic)
+        away: set[str] = set()
+        for queue in lane.queues:
+            if queue.broker_name in away:
+                continue
+            try:
+                await self.lanes.connect(lane.slot(queue))
+            except NetworkError as error:
+                away.add(queue.broker_name)
+                log.warning("a broker of %s can't be reached at the start: %s", topic, error)
+
+    async def lane(self, topic: str, timeout_ms: int | None = None) -> Lane:
+        """Return the lane of a topic, looked up within the time of a send.
+
+        Raises:
+            SendTimeout: no nameserver answered in time.
+            NoRoute, NameserversFailed: it can't be found.
+
+        """
+        limit_ms = self.settings.send_timeout_ms if timeout_ms is None else timeout_ms
+        try:
+            async with asyncio.timeout(limit_ms / 1_000):
+                return await self.lanes.lane(topic)
+        except TimeoutError:
+            raise SendTimeout(
+                f"the route of {topic} was not found within {limit_ms} ms; nothing was sent",
+                topic=topic,
+                send_id="",
+                timeout_ms=limit_ms,
+                spent=TimeSpent(route_ms=limit_ms),
+            ) from None
+
+    # A plain send
+
+    def begin(self, message: Message) -> Begun | Slot | None:
+        """Begin a plain send, if nothing stands in its way; else return whose turn it would be.
+
+        Of one that is begun the caller waits for the answer, has it read by ``receipt``, or goes on
+        after an error by ``go_on``, and gives the permit back, whatever happens. Else it takes the
+        other way, with the slot whose turn it is, if that is known already.
+        """
+        size = len(message.body)
+        if self._hooks.are_set or size > self._plain_max or message.sharding_key is not None:
+            return None
+        lane = self.lanes.ready(message.topic)
+        if lane is None:
+            return None
+        began = self._time()
+        learns = self._learns
+        slot = lane.next_slot(int(began * 1_000)) if learns else lane.slot_in_turn()
+        connection = slot.connection
+        if connection is None or not connection.is_open or not self.permits.take(size):
+            return slot
+        try:
+            now_ms = self._now_ms()
+            send_id = message.message_id or self._next_id_at(now_ms)
+            text = self._properties_text(message, send_id)
+            answer = connection.start_request(
+                slot.stamp.fill_plain(str(now_ms), text, flag=message.flag),
+                message.body,
+                timeout_ms=self._first_try_ms_of(slot, began) if learns else self._first_try_ms,
+                code=PLAIN_CODE,
+            )
+        except OrbitError:  # the other way meets it too, and has words for it
+            self.permits.give_back(size)
+            return slot
+        return Begun(answer, message, send_id, slot, began)
+
+    def receipt(self, begun: Begun, answer: Frame) -> SendReceipt:
+        """Return what a broker says of a plain send.
+
+        Raises:
+            BrokerError, InvalidHeader: it did not store the message, or says not where.
+
+        """
+        slot, began = begun.slot, begun.began
+        peer = slot.connection.peer if slot.connection is not None else ""
+        receipt = read_receipt(answer, begun.send_id, slot.queue, peer)
+        now = self._time()
+        took_ms, now_ms = int((now - began) * 1_000), int(now * 1_000)
+        self.statistics.stored(receipt.status, took_ms, now_ms)
+        if self._learns:
+            self.health.learn(slot.queue.broker_name, Outcome.STORED, took_ms, now_ms)
+        return receipt
+
+    def _first_try_ms_of(self, slot: Slot, began: float) -> int:
+        """Tell health of a try that leaves now, and return how long it may take."""
+        if not self.health.sent(slot.queue.broker_name, int(began * 1_000)):
+            return self._first_try_ms
+        plan = SendPlan(self.settings, self._core.machine.randomness, began_ms=0)
+        return plan.try_timeout_ms(0, probe=True)
+
+    async def go_on(self, begun: Begun, error: OrbitError) -> SendReceipt:
+        """Return the receipt of a plain send whose first try failed, after further ones.
+
+        Raises:
+            OrbitError: as ``send`` does.
+
+        """
+        parcel = self.packer.pack(begun.message, send_id=begun.send_id)
+        errand = Errand(parcel, None, self.settings.send_timeout_ms, begun.began)
+        errand.spend("answer_ms", self._time() - begun.began)
+        tried = Tried(begun.slot, begun.began, error)
+        try:
+            receipt = await self._courier.deliver(errand, tried)
+        except BaseException as failure:
+            self.statistics.failed_with(failure)
+            raise
+        self._count(errand, receipt)
+        return receipt
+
+    # Any other send
+
+    async def send(self, message: Message, wish: Wish) -> SendReceipt:
+        """Return the receipt of a message.
+
+        Raises:
+            SendFailed: or one of its kinds.
+            NoRoute, NameserversFailed: where to send is not known.
+            InvalidInput: or one of its kinds: what was given can't be sent.
+            ProducerClosed: the producer was closed while the send waited for a permit.
+            MissingExtra: the package for the type of compression is not installed.
+
+        """
+        require = wish.require or self.settings.require
+        check_requirable(message, require)
+        parcel = self.packer.pack(message, wish.marks)
+        keys: list[Key] = []
+        if wish.target is None and message.sharding_key is not None:
+            wish = wish._replace(target=message.sharding_key)
+            keys = [(message.topic, message.sharding_key)]
+        receipt = await self.carry(parcel, wish, keys)
+        check_durable(receipt, require)
+        return receipt
+
+    async def carry(self, parcel: Parcel, wish: Wish, keys: Sequence[Key] = ()) -> SendReceipt:
+        """Return the receipt of a parcel, once those of the same keys before it are over.
+
+        Raises:
+            OrbitError: as ``send`` does, but for what the receipt may lack.
+
+        """
+        timeout_ms = self.settings.send_timeout_ms if wish.timeout_ms is None else wish.timeout_ms
+        errand = Errand(parcel, wish.target, timeout_ms, self._time())
+        errand.next_slot = wish.slot
+        context = self._begin_hooks(parcel, wish) if self._hooks.are_set else None
+        receipt: SendReceipt | None = None
+        failure: BaseException | None = None
+        try:
+            receipt = await self._in_turn(errand, keys)
+        except BaseException as error:
+            failure = error
+            self.statistics.failed_with(error, len(parcel.messages))
+            raise
+        finally:
+            if context is not None:
+                self._end_hooks(context, errand, receipt, failure)
+        self._count(errand, receipt)
+        return receipt
+
+    async def oneway(self, message: Message, wish: Wish) -> None:
+        """Send a message that nobody answers for.
+
+        Raises:
+            SendFailed, NoRoute, NameserversFailed, InvalidInput: as ``send`` does.
+
+        """
+        parcel = self.packer.pack(message, wish.marks)
+        timeout_ms = self.settings.send_timeout_ms if wish.timeout_ms is None else wish.timeout_ms
+        target = message.sharding_key if wish.target is None else wish.target
+        errand = Errand(parcel, target, timeout_ms, self._time())
+        context = self._begin_hooks(parcel, wish) if self._hooks.are_set else None
+        failure: BaseException | None = None
+        try:
+            errand.parcel = await self._compressed(parcel)
+            errand.queue = (await self._courier.oneway(errand)).queue
+        except BaseException as error:
+            failure = error
+            self.statistics.failed_with(error)
+            raise
+        finally:
+            if context is not None:
+                self._end_hooks(context, errand, None, failure)
+        self.statistics.left()
+
+    async def _in_turn(self, errand: Errand, keys: Sequence[Key]) -> SendReceipt:
+        # The line first and the permit next, without a pause between: so an earlier send of a key
+        # has its permit before a later one, and can't wait for it in vain.
+        turn = self._key_turns.join(keys) if keys else None
+        size = len(errand.parcel.body)
+        try:
+            if not self.permits.take(size):
+                await self._wait_for_permit(errand, size)
+            try:
+                errand.parcel = await self._compressed(errand.parcel)
+                if turn is not None:
+                    await self._come(errand, turn)
+                    if self.before_turn is not None:
+                        self.before_turn(errand.parcel.messages[0])
+                return await self._courier.deliver(errand)
+            finally:
+                self.permits.give_back(size)
+        finally:
+            if turn is not None:
+                turn.leave()
+
+    async def _wait_for_permit(self, errand: Errand, size: int) -> None:
+        shortage = await self.permits.wait(size, errand.timeout_ms)
+        errand.spend("permit_ms", self._time() - errand.began)
+        if shortage is None:
+            return
+        if shortage.kind is ShortageKind.CLOSED:
+            raise ProducerClosed(
+                f"send {errand.parcel.send_id} to {errand.parcel.topic} was not begun: the "
+                "producer was closed while it waited for a permit",
+                state="closed",
+            )
+        spent = errand.spent(self._stalls)
+        raise back_pressure(errand.parcel, shortage, spent, errand.timeout_ms)
+
+    async def _come(self, errand: Errand, turn: KeyTurn) -> None:
+        began = self._time()
+        try:
+            async with asyncio.timeout(errand.left_s(began)):
+                await turn.come()
+        except TimeoutError:
+            errand.spend("permit_ms", self._time() - began)
+            spent = errand.spent(self._stalls)
+            raise timeout(errand.parcel, (), spent, errand.timeout_ms) from None
+        errand.spend("permit_ms", self._time() - began)
+
+    async def _compressed(self, parcel: Parcel) -> Parcel:
+        if not self.packer.wants_compression(parcel):
+            return parcel
+        if len(parcel.body) <= _COMPRESS_HERE_MAX:
+            return self.packer.compressed(parcel)
+        work = self._core.workers.submit(self.packer.compressed, parcel)
+        return await asyncio.wrap_future(work)
+
+    def _count(self, errand: Errand, receipt: SendReceipt) -> None:
+        now = self._time()
+        took_ms = int((now - errand.began) * 1_000)
+        count = len(errand.parcel.messages)
+        self.statistics.stored(receipt.status, took_ms, int(now * 1_000), count)
+
+    # Hooks
+
+    def _begin_hooks(self, parcel: Parcel, wish: Wish) -> SendContext:
+        message = parcel.messages[0]
+        context = SendContext(
+            group=self.settings.group,
+            mode=wish.mode,
+            namespace=self._core.settings.namespace,
+            message=message,
+            messages=parcel.messages,
+            message_ids=parcel.message_ids,
+            kind=kind_of(message, wish.marks),
+            send_id=parcel.send_id,
+            began_ms=self._now_ms(),
+            queue=wish.target if isinstance(wish.target, MessageQueue) else None,
+        )
+        try:
+            self._hooks.check(context)
+        except Exception as error:
+            raise SendForbidden(
+                f"send {parcel.send_id} to {parcel.topic} was forbidden by a hook: {error}",
+                topic=parcel.topic,
+                send_id=parcel.send_id,
+            ) from error
+        self._hooks.before(context)
+        return context
+
+    def _end_hooks(
+        self,
+        context: SendContext,
+        errand: Errand,
+        receipt: SendReceipt | None,
+        failure: BaseException | None,
+    ) -> None:
+        context.took_ms = int((self._time() - errand.began) * 1_000)
+        context.receipt = receipt
+        context.error = failure
+        if receipt is not None:
+            context.queue = receipt.queue
+        elif isinstance(failure, SendFailed):
+            context.queue = failure.queue
+        else:
+            context.queue = errand.queue
+        lane = self.lanes.ready(errand.parcel.topic)
+        if lane is not None and context.queue is not None:
+            context.broker_address = str(lane.slot(context.queue).address or "")
+        self._hooks.after(context)
+
+
+def _plain_max(settings: ProducerSettings) -> int:
+    """Return the largest body that may be begun on the spot; -1 if the settings ask for more."""
+    is_plain = (
+        settings.short_header
+        and settings.require is None
+        and not settings.retry_another_broker_when_not_stored
+    )
+    return min(settings.compress_over_bytes - 1, settings.max_message_bytes) if is_plain else -1
+
+
+def _unique_ids(core: ClientCore) -> UniqueIds:
+    machine = core.machine
+    return UniqueIds(
+        Host.parse(f"{machine.host}:0").ip,
+        pid=machine.pid,
+        discriminator=machine.randomness.below(2**32),
+        clock=machine.clock,
+        month_of=local_month,
+    )

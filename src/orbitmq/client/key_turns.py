@@ -1,0 +1,92 @@
+"""Turns by sharding key: of sends with the same key one is on its way, the others wait in line.
+
+A broker may serve requests of one connection side by side, and a try that fails may be followed by
+another one: so the order of calls is the order in the queue only if each send ends before the next
+one of its key begins. Sends with other keys pass by.
+
+>>> import asyncio
+>>> async def main() -> list[str]:
+...     turns, order = KeyTurns(), []
+...     async def send(name: str) -> None:
+...         turn = turns.join([("orders", "o-42")])
+...         await turn.come()
+...         order.append(name)
+...         turn.leave()
+...     await asyncio.gather(send("created"), send("paid"), send("shipped"))
+...     return order
+>>> asyncio.run(main())
+['created', 'paid', 'shipped']
+"""
+
+import asyncio
+from collections.abc import Iterable
+from functools import partial
+
+__all__ = ["Key", "KeyTurn", "KeyTurns"]
+
+Key = tuple[str, str]
+"""A topic and a sharding key."""
+
+
+class KeyTurns:
+    """The lines of one producer, by key; it bounds who may join. Belongs to one loop."""
+
+    def __init__(self) -> None:
+        self._last: dict[Key, asyncio.Future[None]] = {}
+
+    def __repr__(self) -> str:
+        return f"<KeyTurns {len(self._last)} keys>"
+
+    def __len__(self) -> int:
+        return len(self._last)
+
+    def join(self, keys: Iterable[Key]) -> "KeyTurn":
+        """Join the lines of some keys, all at once: so that no two can wait for each other.
+
+        The caller leaves again, whatever happens.
+        """
+        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        before = []
+        for key in dict.fromkeys(keys):
+            if (last := self._last.get(key)) is not None:
+                before.append(last)
+            self._last[key] = over
+            over.add_done_callback(partial(self._ended, key))
+        return KeyTurn(before, over)
+
+    def _ended(self, key: Key, over: asyncio.Future[None]) -> None:
+        if self._last.get(key) is over:
+            del self._last[key]
+
+
+class KeyTurn:
+    """One send's place in its lines."""
+
+    __slots__ = ("_before", "_over")
+
+    def __init__(self, before: list[asyncio.Future[None]], over: asyncio.Future[None]) -> None:
+        self._before = before
+        self._over = over
+
+    async def come(self) -> None:
+        """Return when all who joined before have left; the caller bounds the time."""
+        for earlier in self._before:
+            if not earlier.done():
+                await asyncio.shield(earlier)
+
+    def leave(self) -> None:
+        """Let the next ones come; if this one went away while waiting, those before it first."""
+        waiting = [earlier for earlier in self._before if not earlier.done()]
+        if not waiting:
+            self._over.set_result(None)
+            return
+        left = len(waiting)
+
+        def one_less(_done: asyncio.Future[None]) -> None:
+            nonlocal left
+            left -= 1
+            if not left:
+                self._over.set_result(None)
+
+        for earlier in waiting:
+            earlier.add_done_callback(one_less)

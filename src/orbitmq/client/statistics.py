@@ -1,0 +1,159 @@
+"""What a producer sent, how long it took and what failed: counted, never kept.
+
+Times are counted in the thirteen buckets that brokers use for their puts, a minute at a time; what
+is served is the last whole minute, and totals since the start for Prometheus.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from itertools import accumulate
+from typing import Final, NamedTuple
+
+from orbitmq.message.model import SendStatus
+
+__all__ = ["BUCKET_NAMES", "Sample", "SendStatistics"]
+
+_MINUTE_MS: Final = 60_000
+
+# As a broker has it (Java's StoreStatsService): 10 ms is in the third bucket, since the first two
+# hold what took nothing, and less than 10 ms.
+_BUCKET_ENDS_MS: Final = (10, 50, 100, 200, 500, 1_000, 2_000, 3_000, 4_000, 5_000, 10_000)
+BUCKET_NAMES: Final = (
+    *("<=0ms", "0~10ms", "10~50ms", "50~100ms", "100~200ms", "200~500ms", "500ms~1s"),
+    *("1~2s", "2~3s", "3~4s", "4~5s", "5~10s", "10s~"),
+)
+assert len(BUCKET_NAMES) == len(_BUCKET_ENDS_MS) + 2
+
+_OK: Final = SendStatus.SEND_OK
+_ERRORS_MAX: Final = 100
+"""Kinds of errors that are told apart; there are fewer, unless somebody makes them up."""
+_OTHER: Final = "other"
+
+
+class Sample(NamedTuple):
+    """One figure, as Prometheus names it.
+
+    >>> print(Sample("orbitmq_producer_errors_total", (("error", "SendTimeout"),), 3))
+    orbitmq_producer_errors_total{error="SendTimeout"} 3
+    """
+
+    name: str
+    labels: tuple[tuple[str, str], ...]
+    value: float
+
+    def __str__(self) -> str:
+        labels = ",".join(f'{name}="{_escaped(value)}"' for name, value in self.labels)
+        return f"{self.name}{{{labels}}} {self.value:.16g}"
+
+
+class SendStatistics:
+    """The figures of one producer.
+
+    Args:
+        group: its group, a label of every figure.
+        now_ms: the time, of a clock that only runs forward.
+
+    >>> statistics = SendStatistics("billing", now_ms=0)
+    >>> statistics.stored(SendStatus.SEND_OK, took_ms=3, now_ms=1_000)
+    >>> statistics.last_minute(now_ms=60_000)["0~10ms"]
+    1
+
+    """
+
+    def __init__(self, group: str, now_ms: int) -> None:
+        self._group = group
+        self._ok = 0  # apart from the others, since an enum's hash costs as much as all the rest
+        self._by_status = dict.fromkeys(SendStatus, 0)
+        self._by_error: dict[str, int] = {}
+        self._oneway = 0
+        self._retries = 0
+        self._took_ms = 0
+        self._minute_ends_ms = now_ms + _MINUTE_MS
+        self._minute = [0] * len(BUCKET_NAMES)
+        self._last_minute = self._minute.copy()
+        self._before = self._minute.copy()  # totals of the minutes that are over
+
+    def __repr__(self) -> str:
+        return f"<SendStatistics of {self._group}: {self.sent} sent, {self.failed} failed>"
+
+    @property
+    def sent(self) -> int:
+        """Messages that a broker has stored."""
+        return self._ok + sum(self._by_status.values())
+
+    @property
+    def failed(self) -> int:
+        """Messages whose send ended with an error."""
+        return sum(self._by_error.values())
+
+    # Counting
+
+    def stored(self, status: SendStatus, took_ms: int, now_ms: int, count: int = 1) -> None:
+        """Count messages that a broker has stored in one frame, which took so long."""
+        if now_ms >= self._minute_ends_ms:
+            self._turn(now_ms)
+        if status is _OK:
+            self._ok += count
+        else:
+            self._by_status[status] += count
+        self._took_ms += took_ms
+        self._minute[bisect_right(_BUCKET_ENDS_MS, took_ms) + 1 if took_ms > 0 else 0] += 1
+
+    def failed_with(self, error: BaseException, count: int = 1) -> None:
+        """Count messages whose send ended with an error, a cancellation among them."""
+        kind = type(error).__name__
+        if kind not in self._by_error and len(self._by_error) >= _ERRORS_MAX:
+            kind = _OTHER
+        self._by_error[kind] = self._by_error.get(kind, 0) + count
+
+    def retried(self) -> None:
+        """Count an attempt that follows another one."""
+        self._retries += 1
+
+    def left(self, count: int = 1) -> None:
+        """Count messages that nobody answers for: oneway ones."""
+        self._oneway += count
+
+    # What is served
+
+    def last_minute(self, now_ms: int) -> dict[str, int]:
+        """Return how many frames of the last whole minute took how long, by bucket."""
+        self._turn(now_ms)
+        return dict(zip(BUCKET_NAMES, self._last_minute, strict=True))
+
+    def samples(self) -> Iterator[Sample]:
+        """Yield all figures since the start."""
+        group = (("group", self._group),)
+        for status, count in {**self._by_status, _OK: self._ok}.items():
+            labels = (*group, ("status", status.value))
+            yield Sample("orbitmq_producer_messages_total", labels, count)
+        for error, count in sorted(self._by_error.items()):
+            labels = (*group, ("error", error))
+            yield Sample("orbitmq_producer_errors_total", labels, count)
+        yield Sample("orbitmq_producer_oneway_messages_total", group, self._oneway)
+        yield Sample("orbitmq_producer_retries_total", group, self._retries)
+        counts = [a + b for a, b in zip(self._before, self._minute, strict=True)]
+        ends = ("0", *(f"{end / 1000:g}" for end in _BUCKET_ENDS_MS), "+Inf")
+        for end, count in zip(ends, accumulate(counts), strict=True):
+            yield Sample("orbitmq_producer_send_seconds_bucket", (*group, ("le", end)), count)
+        yield Sample("orbitmq_producer_send_seconds_sum", group, self._took_ms / 1000)
+        yield Sample("orbitmq_producer_send_seconds_count", group, sum(counts))
+
+    def prometheus(self) -> str:
+        """Return all figures as Prometheus reads them, a line each."""
+        return "".join(f"{sample}\n" for sample in self.samples())
+
+    def _turn(self, now_ms: int) -> None:
+        """Begin a new minute, if the old one is over; after a silence the last one was empty."""
+        if now_ms < self._minute_ends_ms:
+            return
+        late_ms = now_ms - self._minute_ends_ms
+        self._before = [a + b for a, b in zip(self._before, self._minute, strict=True)]
+        empty = [0] * len(BUCKET_NAMES)
+        self._last_minute = self._minute if late_ms < _MINUTE_MS else empty
+        self._minute = empty.copy()
+        self._minute_ends_ms += _MINUTE_MS * (1 + late_ms // _MINUTE_MS)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,0 +1,461 @@
+"""Transactions: a message that consumers see only once the sender's own work is done.
+
+::
+
+    half message ── SEND_OK ──▶ open ── commit() ──────────▶ delivered
+         │                       ├───── rollback() ────────▶ dropped
+         │                       └───── leave_undecided() ─▶ the broker asks, see transaction_checks
+         └─ stored, but less surely than asked ── dropped, and TransactionNotBegun
+
+The decision travels one-way, as Java's does (``DefaultMQProducerImpl.endTransaction``). One that is
+lost on its way costs time, not the outcome: the broker asks the group, and a process that decided
+still remembers what.
+"""
+
+import enum
+import logging
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType, TracebackType
+from typing import Final, Protocol, Self
+
+import msgspec
+
+from orbitmq.client.user_code import UserCode
+from orbitmq.errors import InvalidInput, OrbitError, TransactionNotBegun
+from orbitmq.message import flags, names, properties
+from orbitmq.message.ids import parse_offset_id
+from orbitmq.message.model import (
+    Message,
+    MessageQueue,
+    SendReceipt,
+    SendStatus,
+    StoredMessage,
+)
+from orbitmq.wire.fields import Header
+from orbitmq.wire.headers.transaction import EndTransaction
+
+__all__ = [
+    "Check",
+    "LocalWork",
+    "Transaction",
+    "TransactionEnd",
+    "TransactionListener",
+    "TransactionReceipt",
+    "TransactionState",
+    "Transactions",
+    "decided",
+]
+
+log = logging.getLogger("orbitmq.client")
+
+DECIDED_MAX: Final = 10_000
+"""Decisions that are remembered for the broker's questions, the latest ones."""
+
+
+class TransactionState(enum.Enum):
+    """What became of the sender's own work; the value is Java's word for it in trace records."""
+
+    COMMIT = "COMMIT_MESSAGE"
+    """Deliver the message."""
+    ROLLBACK = "ROLLBACK_MESSAGE"
+    """Drop the message."""
+    UNKNOWN = "UNKNOW"
+    """Not known yet: ask again later. (Java's spelling.)"""
+
+    @property
+    def wire(self) -> int:
+        """The number that END_TRANSACTION carries.
+
+        >>> [state.wire for state in TransactionState]
+        [8, 12, 0]
+        """
+        return _WIRE[self]
+
+
+_WIRE: Final[Mapping[TransactionState, int]] = MappingProxyType(
+    {
+        TransactionState.COMMIT: flags.TRANSACTION_COMMIT,
+        TransactionState.ROLLBACK: flags.TRANSACTION_ROLLBACK,
+        TransactionState.UNKNOWN: 0,
+    }
+)
+
+Decision = TransactionState | Awaitable[TransactionState]
+LocalWork = Callable[[Message], Decision]
+"""Does the sender's own work and says what became of it: a coroutine function runs on the loop, a
+plain one on a worker thread."""
+Check = Callable[[StoredMessage], Decision]
+"""Says what became of the work that a half message was about; runs like ``LocalWork``. It may be
+asked about messages of every member of the group, so it looks into what all of them share, such as
+a database."""
+
+
+class TransactionListener(Protocol):
+    """Both in one object, as in Java; either method may be a coroutine function."""
+
+    def execute(self, message: Message) -> Decision:
+        """Do the sender's own work for a message, whose half is stored."""
+        ...
+
+    def check(self, message: StoredMessage) -> Decision:
+        """Say what became of the work for a half message."""
+        ...
+
+
+class TransactionReceipt(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a transaction: the broker's receipt for the half message, and the decision."""
+
+    receipt: SendReceipt
+    state: TransactionState
+
+
+class TransactionEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """What hooks and traces are told of a decision on its way to the broker."""
+
+    topic: str
+    tags: str | None
+    keys: tuple[str, ...]
+    message_id: str
+    transaction_id: str | None
+    broker_address: str
+    region: str | None
+    state: TransactionState
+    from_check: bool
+
+
+class Link(Protocol):
+    """The part of a connection that decisions need."""
+
+    @property
+    def peer(self) -> str:
+        """The broker, as ``host:port``."""
+        ...
+
+    def oneway(self, header: Header, *, remark: str | None = None) -> None:
+        """Send a request that is not answered."""
+        ...
+
+
+Connect = Callable[[MessageQueue], Awaitable[Link]]
+"""Returns a connection to the broker that holds a queue, dialled if there is none."""
+SendHalf = Callable[[Mapping[str, str]], Awaitable[SendReceipt]]
+"""Sends the message at hand with some properties that only RocketMQ itself may set."""
+OnEnd = Callable[[TransactionEnd], None]
+
+
+class Transactions:
+    """The transactions of one producer.
+
+    Args:
+        group: the producer group as it travels, namespace included: the broker asks its members.
+        connect: finds the broker that holds a half message.
+        user_code: runs the functions that users hand in.
+        listener: does the local work where a send names none.
+        namespace: the client's namespace of the first kind, which is part of names on the wire.
+        namespace_v2: the client's namespace of the second kind, which travels in headers.
+        on_end: told of each decision; must not raise.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        group: str,
+        connect: Connect,
+        user_code: UserCode,
+        listener: TransactionListener | None = None,
+        namespace: str = "",
+        namespace_v2: str = "",
+        on_end: OnEnd = lambda _end: None,
+    ) -> None:
+        self._group = group
+        self._connect = connect
+        self._user_code = user_code
+        self._listener = listener
+        self._namespace = namespace
+        self._namespace_v2 = namespace_v2
+        self._on_end = on_end
+        self._open: set[str] = set()
+        self._decided: OrderedDict[str, TransactionState] = OrderedDict()
+
+    def __repr__(self) -> str:
+        return f"<Transactions of {self._group}, {len(self._open)} open>"
+
+    def transaction(self, message: Message, send_half: SendHalf) -> "Transaction":
+        """Return a transaction to be entered with ``async with``.
+
+        Raises:
+            InvalidInput: the message is a delayed one.
+
+        """
+        _check_undelayed(message)
+        return Transaction(self, message, send_half)
+
+    async def send(
+        self, message: Message, send_half: SendHalf, local_work: LocalWork | None = None
+    ) -> TransactionReceipt:
+        """Send the half message, do the local work, tell the broker; return what became of it.
+
+        Local work that raises leaves the transaction undecided, as in Java: the error goes to the
+        log and to the broker, which will ask the check function. A half message that is stored less
+        surely than asked is rolled back, and no work is done.
+
+        Raises:
+            InvalidInput: the message is a delayed one, or there is nothing to do the local work.
+            OrbitError: the half message could not be sent; see ``Producer.send``.
+
+        """
+        _check_undelayed(message)
+        work = local_work
+        if work is None and self._listener is not None:
+            work = self._listener.execute
+        if work is None:
+            raise InvalidInput(
+                "a transaction needs local work: give a function, or the producer a "
+                "TransactionListener; or use 'async with producer.transaction(message)'",
+                field="local_work",
+            )
+        receipt = await send_half(self._marks())
+        if receipt.status is not SendStatus.SEND_OK:
+            await self.end(message, receipt, TransactionState.ROLLBACK)
+            return TransactionReceipt(receipt=receipt, state=TransactionState.ROLLBACK)
+        self._open.add(receipt.message_id)
+        state, remark = TransactionState.UNKNOWN, None
+        try:
+            state = decided(await self._user_code.call(work, message))
+        except Exception as error:
+            log.exception("%s: the local work of %s failed", self._group, receipt.message_id)
+            remark = f"executeLocalTransactionBranch exception: {_brief(error)}"
+        finally:
+            self._open.discard(receipt.message_id)
+        await self.end(message, receipt, state, remark)
+        return TransactionReceipt(receipt=receipt, state=state)
+
+    async def begin(self, message: Message, send_half: SendHalf) -> SendReceipt:
+        """Send the half message and return its receipt; the caller ends what was begun.
+
+        Raises:
+            TransactionNotBegun: it is stored less surely than asked, and was rolled back.
+            OrbitError: it could not be sent; see ``Producer.send``.
+
+        """
+        receipt = await send_half(self._marks())
+        if receipt.status is not SendStatus.SEND_OK:
+            await self.end(message, receipt, TransactionState.ROLLBACK)
+            raise TransactionNotBegun(
+                f"the half message {receipt.message_id} to {message.topic} was answered with "
+                f"{receipt.status.value}, so it was rolled back before any work was done",
+                topic=message.topic,
+                send_id=receipt.message_id,
+            )
+        self._open.add(receipt.message_id)
+        return receipt
+
+    async def end(
+        self,
+        message: Message,
+        receipt: SendReceipt,
+        state: TransactionState,
+        remark: str | None = None,
+    ) -> None:
+        """Remember a decision and tell the broker; that it can't be told is a line in the log."""
+        self._open.discard(receipt.message_id)
+        self._remember(receipt.message_id, state)
+        try:
+            link = await self._connect(receipt.queue)
+            self._on_end(_end(message, receipt, state, link.peer))
+            link.oneway(self._header(message, receipt, state), remark=remark)
+        except OrbitError as error:
+            log.warning(
+                "%s: %s can't be told of the %s of %s, and will ask: %s",
+                self._group,
+                receipt.queue.broker_name,
+                state.name,
+                receipt.message_id,
+                error,
+            )
+
+    def recall(self, message_id: str) -> TransactionState | None:
+        """Return what this process knows of a transaction: None if nothing.
+
+        One that is still open is UNKNOWN: whoever decides it will tell the broker.
+        """
+        if message_id in self._open:
+            return TransactionState.UNKNOWN
+        return self._decided.get(message_id)
+
+    def _marks(self) -> Mapping[str, str]:
+        return {
+            properties.TRANSACTION_PREPARED: "true",
+            properties.PRODUCER_GROUP: self._group,
+        }
+
+    def _remember(self, message_id: str, state: TransactionState) -> None:
+        if state is TransactionState.UNKNOWN:
+            return
+        self._decided[message_id] = state
+        if len(self._decided) > DECIDED_MAX:
+            self._decided.popitem(last=False)
+
+    def _header(
+        self, message: Message, receipt: SendReceipt, state: TransactionState
+    ) -> EndTransaction:
+        _, commit_log_offset = parse_offset_id(receipt.offset_message_id)
+        return EndTransaction(
+            topic=names.wrap_namespace(self._namespace, message.topic),
+            producer_group=self._group,
+            tran_state_table_offset=receipt.queue_offset,
+            commit_log_offset=commit_log_offset,
+            commit_or_rollback=state.wire,
+            msg_id=receipt.message_id,
+            transaction_id=receipt.transaction_id,
+            target_broker=receipt.queue.broker_name,
+            namespace=self._namespace_v2 or None,
+            namespaced=True if self._namespace_v2 else None,
+        )
+
+
+class Transaction:
+    """One transaction; leaving the block commits it, leaving by an exception rolls it back.
+
+    A cancelled block is rolled back too. Where the outcome of your own work is in doubt (a database
+    that did not answer a commit, say), call ``leave_undecided`` before you let the error out: the
+    broker will then ask the check function.
+
+    ``Producer.transaction`` makes it::
+
+        async with producer.transaction(message) as transaction:
+            await database.execute("INSERT …", transaction.message_id)
+
+    """
+
+    def __init__(self, owner: Transactions, message: Message, send_half: SendHalf) -> None:
+        self._owner = owner
+        self._message = message
+        self._send_half = send_half
+        self._receipt: SendReceipt | None = None
+        self._state: TransactionState | None = None
+
+    def __repr__(self) -> str:
+        known = self._receipt.message_id if self._receipt else "not begun"
+        return f"<Transaction {known} {self._state.name if self._state else 'open'}>"
+
+    @property
+    def receipt(self) -> SendReceipt:
+        """The broker's receipt for the half message."""
+        if self._receipt is None:
+            raise InvalidInput(
+                "the transaction has not begun; enter it with 'async with'", field="transaction"
+            )
+        return self._receipt
+
+    @property
+    def message_id(self) -> str:
+        """The unique id of the message, to store beside your own work: a check is asked by it."""
+        return self.receipt.message_id
+
+    @property
+    def state(self) -> TransactionState | None:
+        """What was decided; None while the transaction is open."""
+        return self._state
+
+    async def commit(self) -> None:
+        """Have the message delivered, before the end of the block.
+
+        Raises:
+            InvalidInput: it was decided already.
+
+        """
+        await self._decide(TransactionState.COMMIT)
+
+    async def rollback(self) -> None:
+        """Have the message dropped, without an exception.
+
+        Raises:
+            InvalidInput: it was decided already.
+
+        """
+        await self._decide(TransactionState.ROLLBACK)
+
+    async def leave_undecided(self) -> None:
+        """Leave the decision to the check function, which the broker will ask.
+
+        Raises:
+            InvalidInput: it was decided already.
+
+        """
+        await self._decide(TransactionState.UNKNOWN)
+
+    async def __aenter__(self) -> Self:
+        if self._receipt is not None:
+            raise InvalidInput(
+                "the transaction was entered before; make one for each message",
+                field="transaction",
+            )
+        self._receipt = await self._owner.begin(self._message, self._send_half)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._state is None:
+            await self._decide(
+                TransactionState.COMMIT if kind is None else TransactionState.ROLLBACK
+            )
+
+    async def _decide(self, state: TransactionState) -> None:
+        receipt = self.receipt
+        if self._state is not None:
+            raise InvalidInput(
+                f"the transaction of {receipt.message_id} was ended with {self._state.name} before",
+                field="transaction",
+            )
+        self._state = state
+        await self._owner.end(self._message, receipt, state)
+
+
+def decided(value: object) -> TransactionState:
+    """Return what a user's function decided.
+
+    Raises:
+        TypeError: it returned something else, such as None for want of a return statement.
+
+    """
+    if not isinstance(value, TransactionState):
+        raise TypeError(f"a TransactionState must be returned, not {type(value).__name__}")
+    return value
+
+
+def _check_undelayed(message: Message) -> None:
+    if message.delay_level or message.delay is not None or message.deliver_at is not None:
+        # Java's client drops the level without a word, and the message would be early.
+        raise InvalidInput(
+            "a message of a transaction can't be delayed; send it without delay_level, delay and "
+            "deliver_at",
+            field="delay_level",
+        )
+
+
+def _end(
+    message: Message, receipt: SendReceipt, state: TransactionState, address: str
+) -> TransactionEnd:
+    return TransactionEnd(
+        topic=message.topic,
+        tags=message.tags,
+        keys=tuple(message.keys),
+        message_id=receipt.message_id,
+        transaction_id=receipt.transaction_id,
+        broker_address=address,
+        region=receipt.region,
+        state=state,
+        from_check=False,
+    )
+
+
+def _brief(error: Exception) -> str:
+    """Return an error as a remark holds it: a header has bounds."""
+    return f"{type(error).__name__}: {error}"[:1024]

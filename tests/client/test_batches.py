@@ -1,0 +1,181 @@
+import asyncio
+
+import pytest
+
+from orbitmq.errors import NotDurable, PartlySent, SendIllegal, SendRefused, SendTimeout
+from orbitmq.message import batch
+from orbitmq.message.model import Message, MessageQueue, SendReceipt
+from orbitmq.wire.codes import RequestCode, ResponseCode
+from tests.client.post import later, open_post, open_producer, refuse, status
+from tests.client.scene import NAMES, Scene, play, route
+
+
+def numbered(count: int, topic: str = "orders", **others: object) -> list[Message]:
+    return [Message(topic, b"%d" % number, **others) for number in range(count)]  # type: ignore[arg-type]
+
+
+def test_messages_of_a_topic_travel_in_one_frame() -> None:
+    async def story(scene: Scene) -> list[SendReceipt]:
+        post = await open_post(scene)
+        receipts = await (await open_producer(scene)).send_many(numbered(5))
+        (sent,) = post.sent
+        assert sent.code == RequestCode.SEND_BATCH_MESSAGE
+        assert [bytes(part.body) for part in batch.split(sent.body)] == [
+            b"0",
+            b"1",
+            b"2",
+            b"3",
+            b"4",
+        ]
+        return receipts
+
+    receipts = play(story)
+    assert [receipt.queue_offset for receipt in receipts] == [0, 1, 2, 3, 4]
+    assert len({receipt.message_id for receipt in receipts}) == 5
+    assert len({receipt.offset_message_id for receipt in receipts}) == 5
+
+
+def test_nothing_is_sent_for_nothing() -> None:
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene)
+        assert await (await open_producer(scene)).send_many([]) == []
+        assert post.sent == []
+
+    play(story)
+
+
+def test_frames_are_split_by_topic_size_and_kind() -> None:
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene)
+        scene.routes["bills"] = route("a", queues=1)
+        producer = await open_producer(scene, max_message_bytes=10_000)
+        messages = [
+            *(Message("orders", b"x" * 3_000) for _ in range(4)),
+            Message("bills", b"one"),
+            Message("orders", b"later", delay_level=1),
+        ]
+        receipts = await producer.send_many(messages)
+        assert [receipt.queue.topic for receipt in receipts] == ["orders"] * 4 + ["bills", "orders"]
+        sizes = sorted(
+            len(list(batch.split(one.body)))
+            for one in post.sent
+            if one.code == RequestCode.SEND_BATCH_MESSAGE
+        )
+        assert sizes == [2, 2]
+        assert len(post.sent) == 4
+
+    play(story)
+
+
+def test_keys_keep_to_their_queues_and_their_order() -> None:
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene)
+        for name in "ab":
+            post.scripts[name] = [later(0.5, post.store)]
+        producer = await open_producer(scene, max_message_bytes=1_000)
+        messages = [
+            Message("orders", b"%d" % number, sharding_key=f"k{number % 3}") for number in range(30)
+        ]
+        receipts = await producer.send_many(messages)
+        for key in range(3):
+            mine = receipts[key::3]
+            assert len({receipt.queue for receipt in mine}) == 1
+            offsets = [receipt.queue_offset for receipt in mine]
+            assert offsets == sorted(offsets)
+            alone = await producer.send(messages[key])
+            assert alone.queue == mine[0].queue
+
+    play(story)
+
+
+def test_a_queue_or_a_selector_holds_for_all() -> None:
+    async def story(scene: Scene) -> None:
+        await open_post(scene)
+        producer = await open_producer(scene)
+        queues = await producer.queues("orders")
+        chosen = await producer.send_many(numbered(3), queue=queues[2])
+        assert {receipt.queue for receipt in chosen} == {queues[2]}
+        spread = await producer.send_many(
+            numbered(4), selector=lambda queues, message: queues[int(message.body) % 2]
+        )
+        assert [receipt.queue for receipt in spread] == [queues[0], queues[1]] * 2
+
+    play(story)
+
+
+def test_the_error_of_the_only_frame_is_raised_as_it_is() -> None:
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene)
+        post.always = dict.fromkeys("ab", refuse(13))
+        producer = await open_producer(scene)
+        with pytest.raises(SendIllegal):
+            await producer.send_many(numbered(3))
+
+    play(story)
+
+
+def test_of_several_frames_those_that_failed_are_told() -> None:
+    async def story(scene: Scene) -> PartlySent:
+        post = await open_post(scene, "a")
+        scene.routes["bills"] = route("a", queues=1)
+        producer = await open_producer(scene)
+        post.scripts["a"] = [refuse(13)]
+        messages = [*numbered(2), *numbered(2, "bills")]
+        with pytest.raises(PartlySent) as caught:
+            await producer.send_many(messages)
+        return caught.value
+
+    error = play(story)
+    assert [receipt is None for receipt in error.receipts] == [True, True, False, False]
+    assert set(error.errors) == {0, 1}
+    assert all(isinstance(one, SendRefused) for one in error.errors.values())
+    assert error.topic == "orders"
+    assert "2 of 4 messages" in str(error)
+
+
+def test_each_message_is_held_to_what_is_required() -> None:
+    async def story(scene: Scene) -> PartlySent:
+        post = await open_post(scene)
+        post.always = dict.fromkeys("ab", status(post, ResponseCode.SLAVE_NOT_AVAILABLE))
+        producer = await open_producer(scene)
+        with pytest.raises(PartlySent) as caught:
+            await producer.send_many(numbered(2), require="replicated")
+        return caught.value
+
+    error = play(story)
+    assert all(isinstance(one, NotDurable) for one in error.errors.values())
+    assert error.may_be_stored
+
+
+def test_a_cancelled_call_gives_its_permits_back() -> None:
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene)
+        post.always = dict.fromkeys("ab", later(2.0, post.store))
+        producer = await open_producer(scene)
+        sending = asyncio.create_task(
+            producer.send_many([*numbered(3), *numbered(3, wait_stored=False)])
+        )
+        await asyncio.sleep(0.5)
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
+        assert producer._dispatch is not None
+        assert producer._dispatch.permits.in_flight == 0
+        queue = MessageQueue("orders", "broker-a", 0)
+        assert (await producer.send(Message("orders", b"x"), queue=queue)).queue == queue
+
+    play(story)
+
+
+def test_a_silent_nameserver_ends_with_the_call() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.listen(NAMES[0], lambda _connection, _request: None)
+        producer = await open_producer(scene)
+        for sending in (
+            producer.send_many(numbered(2, sharding_key="k"), timeout_ms=300),
+            producer.send_many(numbered(2), timeout_ms=300),
+        ):
+            with pytest.raises(SendTimeout) as caught:
+                await sending
+            assert caught.value.spent.route_ms == 300
+
+    play(story)

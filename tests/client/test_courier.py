@@ -1,0 +1,371 @@
+"""Faults between client and broker, by script: attempts, brokers chosen, and total time."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable
+
+import pytest
+
+from orbitmq.client.settings import RETRY_CODES
+from orbitmq.errors import (
+    BrokerBusy,
+    ConnectFailed,
+    ConnectionClosed,
+    NameserversFailed,
+    NoRoute,
+    RequestTimeout,
+    SendFailed,
+    SendIllegal,
+    SendRefused,
+    SendRefusedBusy,
+    SendTimeout,
+    SendUnauthorised,
+    SendUnreachable,
+)
+from orbitmq.message import properties
+from orbitmq.message.model import Message, MessageQueue, SendReceipt, SendStatus
+from orbitmq.wire.codes import ResponseCode
+from tests.client.post import (
+    Script,
+    later,
+    open_post,
+    open_producer,
+    refuse,
+    reset,
+    say_nothing,
+    status,
+)
+from tests.client.scene import NAMES, Scene, play, route
+
+MESSAGE = Message("orders", b"paid", tags="paid")
+QUEUE = MessageQueue("orders", "broker-a", 1)
+
+
+async def failed(sending: Awaitable[SendReceipt]) -> SendFailed:
+    with pytest.raises(SendFailed) as caught:
+        await sending
+    return caught.value
+
+
+# Which faults lead to another try, and where
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [*(refuse(code) for code in RETRY_CODES), reset],
+    ids=[*(str(code) for code in RETRY_CODES), "reset"],
+)
+def test_java_s_codes_and_a_reset_lead_to_the_other_broker(fault: Script) -> None:
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene)
+        producer = await open_producer(scene)
+        post.scripts["a"], post.scripts["b"] = [fault], [fault]
+        receipt = await producer.send(MESSAGE)
+        # Both fail once: the third try goes back to the first broker.
+        assert receipt.status is SendStatus.SEND_OK
+        assert len(post.sent) == 3
+        assert post.brokers[0] != post.brokers[1]
+        assert post.brokers[0] == post.brokers[2]
+        assert len({one.properties[properties.UNIQUE_KEY] for one in post.sent}) == 1
+
+    play(story)
+
+
+@pytest.mark.parametrize("code", [13, 3, 26, 215], ids=str)
+def test_other_codes_end_the_send(code: int) -> None:
+    async def story(scene: Scene) -> SendFailed:
+        post = await open_post(scene, "a")
+        post.always["a"] = refuse(code)
+        error = await failed((await open_producer(scene)).send(MESSAGE))
+        assert len(post.sent) == 1
+        return error
+
+    error = play(story)
+    assert isinstance(error, SendRefused)
+    assert (error.code, error.remark, error.may_be_stored) == (code, "by script", False)
+    assert isinstance(error, SendIllegal) == (code == 13)
+
+
+def test_a_third_refusal_is_the_end() -> None:
+    async def story(scene: Scene) -> SendFailed:
+        post = await open_post(scene)
+        post.always = {"a": refuse(2, "[OVERLOAD]"), "b": refuse(2, "[OVERLOAD]")}
+        error = await failed((await open_producer(scene)).send(MESSAGE))
+        assert len(post.sent) == 3
+        # Java tries again at once; we leave busy brokers a moment, within the time of the call.
+        gaps = [b.at_ms - a.at_ms for a, b in zip(post.sent, post.sent[1:], strict=False)]
+        assert all(20 <= gap <= 200 for gap in gaps)
+        return error
+
+    error = play(story)
+    assert isinstance(error, SendRefusedBusy)
+    assert (error.code, error.remark) == (2, "[OVERLOAD]")
+    assert isinstance(error.__cause__, BrokerBusy)
+    assert [attempt.queue.broker_name for attempt in error.attempts] in (
+        ["broker-a", "broker-b", "broker-a"],
+        ["broker-b", "broker-a", "broker-b"],
+    )
+    assert "[OVERLOAD]" in str(error)
+    assert error.send_id in str(error)
+
+
+def test_no_permission_has_a_type_of_its_own() -> None:
+    async def story(scene: Scene) -> SendFailed:
+        post = await open_post(scene, "a")
+        post.always["a"] = refuse(ResponseCode.NO_PERMISSION)
+        return await failed((await open_producer(scene, retries=0)).send(MESSAGE))
+
+    assert isinstance(play(story), SendUnauthorised)
+
+
+def test_retry_codes_are_a_setting() -> None:
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene)
+        post.always = {"a": refuse(2), "b": refuse(2)}
+        producer = await open_producer(scene, retry_codes=(14,))
+        await failed(producer.send(MESSAGE))
+        assert len(post.sent) == 1
+
+    play(story)
+
+
+def test_statuses_are_receipts_unless_asked_otherwise() -> None:
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene)
+        producer = await open_producer(scene)
+        for code, told in [(10, "FLUSH_DISK_TIMEOUT"), (12, "FLUSH_SLAVE_TIMEOUT")]:
+            post.always = dict.fromkeys("ab", status(post, ResponseCode(code)))
+            assert (await producer.send(MESSAGE)).status.value == told
+        assert len(post.sent) == 2
+
+    play(story)
+
+
+def test_another_broker_is_tried_for_a_better_status_if_asked() -> None:
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene)
+        producer = await open_producer(scene, retry_another_broker_when_not_stored=True)
+        unsure = status(post, ResponseCode.SLAVE_NOT_AVAILABLE)
+        post.scripts = {"a": [unsure], "b": [unsure]}
+        assert (await producer.send(MESSAGE)).status is SendStatus.SEND_OK
+        assert len(set(post.brokers[:2])) == 2
+        post.always = {"a": unsure, "b": unsure}
+        assert (await producer.send(MESSAGE)).status is SendStatus.SLAVE_NOT_AVAILABLE
+
+    play(story)
+
+
+# Sends to a chosen queue
+
+
+def test_a_chosen_queue_is_tried_once() -> None:
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene)
+        producer = await open_producer(scene)
+        for choice in ({"queue": QUEUE}, {"selector": lambda _queues, _message: QUEUE}):
+            post.sent.clear()
+            post.scripts["a"] = [refuse(2)]
+            error = await failed(producer.send(MESSAGE, **choice))
+            assert (error.queue, len(post.sent)) == (QUEUE, 1)
+
+    play(story)
+
+
+def test_a_chosen_queue_is_tried_again_on_request() -> None:
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene)
+        producer = await open_producer(scene, retry_same_queue=True)
+        post.scripts["a"] = [refuse(2), reset]
+        assert (await producer.send(MESSAGE, queue=QUEUE)).queue == QUEUE
+        assert [one.queue for one in post.sent] == [("a", 1)] * 3
+
+    play(story)
+
+
+# Time
+
+
+def test_a_silent_broker_takes_all_of_the_time() -> None:
+    async def story(scene: Scene) -> tuple[SendFailed, int]:
+        post = await open_post(scene)
+        post.always = {"a": say_nothing, "b": say_nothing}
+        producer = await open_producer(scene)
+        await producer.queues("orders")
+        began = scene.clock.monotonic_ms()
+        error = await failed(producer.send(MESSAGE))
+        assert len(post.sent) == 1
+        return error, scene.clock.monotonic_ms() - began
+
+    error, took_ms = play(story)
+    assert isinstance(error, SendTimeout)
+    assert isinstance(error, TimeoutError)
+    assert took_ms == error.timeout_ms == 3_000
+    assert error.spent.answer_ms == 3_000
+    assert error.may_be_stored
+    assert isinstance(error.__cause__, RequestTimeout)
+    assert "3000 ms for wire and broker" in str(error)
+    assert "it may be stored all the same" in str(error)
+
+
+def test_one_try_may_be_bounded_so_that_others_follow() -> None:
+    async def story(scene: Scene) -> list[int]:
+        post = await open_post(scene)
+        post.scripts = {"a": [say_nothing], "b": [say_nothing]}
+        producer = await open_producer(scene, per_try_timeout_ms=500)
+        await producer.queues("orders")
+        began = scene.clock.monotonic_ms()
+        await producer.send(MESSAGE)
+        return [one.at_ms - began for one in post.sent]
+
+    assert play(story) == [0, 500, 1_000]
+
+
+def test_a_slow_answer_leaves_less_time_for_the_next_try() -> None:
+    async def story(scene: Scene) -> tuple[SendFailed, int]:
+        post = await open_post(scene)
+        post.always = dict.fromkeys("ab", later(2.0, refuse(1)))
+        producer = await open_producer(scene)
+        began = scene.clock.monotonic_ms()
+        error = await failed(producer.send(MESSAGE, timeout_ms=3_000))
+        return error, scene.clock.monotonic_ms() - began
+
+    error, took_ms = play(story)
+    assert isinstance(error, SendTimeout)
+    assert took_ms == 3_000
+    assert [round(attempt.took_ms, -2) for attempt in error.attempts] == [2_000, 1_000]
+
+
+def test_the_time_of_a_call_may_be_given() -> None:
+    async def story(scene: Scene) -> int:
+        post = await open_post(scene, "a")
+        post.always["a"] = say_nothing
+        producer = await open_producer(scene)
+        began = scene.clock.monotonic_ms()
+        error = await failed(producer.send(MESSAGE, timeout_ms=200))
+        assert isinstance(error, SendTimeout)
+        return scene.clock.monotonic_ms() - began
+
+    assert play(story) == 200
+
+
+def test_an_answer_that_comes_too_late_settles_nothing() -> None:
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene, "a")
+        post.scripts["a"] = [later(0.3, post.store)]
+        producer = await open_producer(scene)
+        await failed(producer.send(MESSAGE, timeout_ms=200))
+        await asyncio.sleep(1)
+        assert (await producer.send(MESSAGE)).queue_offset >= 0
+
+    play(story)
+
+
+# Brokers and nameservers that aren't there
+
+
+def test_a_broker_that_is_gone_is_avoided() -> None:
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene, "a")
+        scene.routes["orders"] = route("a", "b", queues=2)
+        producer = await open_producer(scene)
+        receipts = await asyncio.gather(*(producer.send(MESSAGE) for _ in range(8)))
+        assert {receipt.queue.broker_name for receipt in receipts} == {"broker-a"}
+        assert len(post.sent) == 8
+
+    play(story)
+
+
+def test_no_broker_at_all_is_told_with_each_attempt() -> None:
+    async def story(scene: Scene) -> SendFailed:
+        scene.routes["orders"] = route("a", "b")
+        await scene.nameserver()
+        return await failed((await open_producer(scene)).send(MESSAGE))
+
+    error = play(story)
+    assert isinstance(error, SendUnreachable)
+    assert (error.code, error.may_be_stored, len(error.attempts)) == (10_001, False, 3)
+    assert all(isinstance(attempt.cause, ConnectFailed) for attempt in error.attempts)
+
+
+def test_a_connection_that_breaks_may_have_stored_it() -> None:
+    async def story(scene: Scene) -> SendFailed:
+        post = await open_post(scene, "a")
+        post.always["a"] = reset
+        return await failed((await open_producer(scene)).send(MESSAGE))
+
+    error = play(story)
+    assert isinstance(error, SendUnreachable)
+    assert isinstance(error.__cause__, ConnectionClosed)
+    assert error.may_be_stored
+
+
+def test_a_dial_that_nobody_answers_ends_with_the_call() -> None:
+    async def story(scene: Scene) -> SendFailed:
+        await open_post(scene, "a")
+        producer = await open_producer(scene)
+        await producer.queues("orders")
+        scene.network.carries = False
+        error = await failed(producer.send(MESSAGE, timeout_ms=250))
+        scene.network.carries = True
+        return error
+
+    error = play(story)
+    assert isinstance(error, SendTimeout)
+    assert (error.spent.connection_ms, error.may_be_stored) == (250, False)
+
+
+def test_a_nameserver_that_is_silent_ends_with_the_call() -> None:
+    async def story(scene: Scene) -> SendFailed:
+        await scene.listen(NAMES[0], lambda _connection, _request: None)
+        return await failed((await open_producer(scene)).send(MESSAGE, timeout_ms=400))
+
+    error = play(story)
+    assert isinstance(error, SendTimeout)
+    assert error.spent.route_ms == 400
+    assert error.attempts == ()
+
+
+def test_a_missing_topic_and_missing_nameservers_keep_their_own_errors() -> None:
+    async def story(scene: Scene) -> None:
+        nameserver = await scene.nameserver()
+        producer = await open_producer(scene)
+        with pytest.raises(NoRoute, match="orders is missing"):
+            await producer.send(MESSAGE)
+        await nameserver.close()
+        with pytest.raises(NameserversFailed):
+            await producer.send(MESSAGE)
+
+    play(story)
+
+
+# What is told on the way
+
+
+def test_each_line_of_the_log_names_the_send(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(scene: Scene) -> SendReceipt:
+        post = await open_post(scene)
+        post.scripts = {"a": [refuse(2)], "b": [refuse(2)]}
+        return await (await open_producer(scene)).send(MESSAGE)
+
+    with caplog.at_level(logging.INFO, logger="orbitmq.client"):
+        receipt = play(story)
+    lines = [line for line in caplog.messages if "attempt" in line]
+    assert len(lines) == 2
+    assert all(receipt.message_id in line and "paid" not in line for line in lines)
+
+
+def test_a_cancelled_send_makes_no_further_try() -> None:
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene)
+        post.always = {"a": say_nothing, "b": say_nothing}
+        producer = await open_producer(scene, per_try_timeout_ms=500)
+        sending = asyncio.create_task(producer.send(MESSAGE))
+        await asyncio.sleep(0.6)
+        assert len(post.sent) == 2
+        sending.cancel()
+        await asyncio.sleep(5)
+        assert (sending.cancelled(), len(post.sent)) == (True, 2)
+        assert producer._dispatch is not None
+        assert producer._dispatch.permits.in_flight == 0
+
+    play(story)

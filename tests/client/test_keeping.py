@@ -1,0 +1,301 @@
+"""A producer with an outbox: what its senders are told, and what brokers get in the end."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from orbitmq.client.outbox_file import read_contents
+from orbitmq.client.producer import Producer
+from orbitmq.errors import (
+    BackPressure,
+    InvalidInput,
+    NotDurable,
+    OutboxFull,
+    PartlySent,
+    SendIllegal,
+    SendKept,
+    SendRefused,
+    SendUnreachable,
+    StoreLocked,
+)
+from orbitmq.message.model import Message, MessageQueue
+from orbitmq.wire.codes import ResponseCode
+from tests.client.post import Post, later, open_post, open_producer, refuse, reset, status
+from tests.client.scene import Scene, play
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return str(tmp_path / "outbox")
+
+
+async def opened(scene: Scene, path: str, **options: object) -> tuple[Post, Producer]:
+    post = await open_post(scene)
+    return post, await open_producer(scene, outbox_path=path, **options)
+
+
+def break_down(post: Post) -> None:
+    post.always = {"a": reset, "b": reset}
+
+
+async def drained(producer: Producer) -> None:
+    assert producer.outbox is not None
+    async with asyncio.timeout(600):
+        await producer.outbox.drained()
+
+
+def stored(post: Post) -> list[bytes]:
+    """Return what brokers have stored, in their order."""
+    return [sent.body for sent in post.sent if sent.broker not in post.always]
+
+
+def test_a_send_that_works_needs_no_outbox(path: str) -> None:
+    async def story(scene: Scene) -> None:
+        post, producer = await opened(scene, path)
+        receipt = await producer.send(Message("orders", b"paid"))
+        assert post.sent[0].properties["UNIQ_KEY"] == receipt.message_id
+        assert read_contents(path).waiting == ()
+
+    play(story)
+
+
+def test_what_no_broker_took_is_sent_when_they_return(path: str) -> None:
+    async def story(scene: Scene) -> None:
+        post, producer = await opened(scene, path)
+        break_down(post)
+        with pytest.raises(SendKept, match="don't send it again") as raised:
+            await producer.send(Message("orders", b"paid"))
+        kept = raised.value
+        assert isinstance(kept.__cause__, SendUnreachable)
+        assert (kept.path, kept.number, kept.topic) == (path, 1, "orders")
+        assert kept.may_be_stored
+        (entry,) = read_contents(path).waiting
+        assert entry.message_id == kept.send_id
+        await scene.clock.sleep(600)
+        post.always = {}
+        await drained(producer)
+        assert {sent.properties["UNIQ_KEY"] for sent in post.sent} == {kept.send_id}
+        assert stored(post)[-1] == b"paid"
+
+    play(story)
+
+
+def test_the_next_producer_sends_what_the_last_one_left(path: str) -> None:
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene)
+        break_down(post)
+        client = scene.settings(linger_ms=0)
+        async with Producer(
+            "billing", client=client, machine=scene.machine, outbox_path=path
+        ) as producer:
+            with pytest.raises(SendKept):
+                await producer.send(Message("orders", b"paid"))
+        post.always = {}
+        producer = await open_producer(scene, outbox_path=path)
+        await drained(producer)
+        assert stored(post)[-1] == b"paid"
+
+    play(story)
+
+
+def test_a_keys_sends_keep_their_order_although_the_first_ones_fail(path: str) -> None:
+    async def story(scene: Scene) -> None:
+        post, producer = await opened(scene, path, retries=0)
+        numbers = range(20)
+        post.scripts = {name: [reset] * 3 for name in "ab"}  # and then they are there again
+        outcomes = await asyncio.gather(
+            *(
+                producer.send(Message("orders", b"%d" % number, sharding_key="o-42"))
+                for number in numbers
+            ),
+            return_exceptions=True,
+        )
+        assert any(isinstance(one, SendKept) for one in outcomes)
+        await drained(producer)
+        # Of a message that was tried again, the last try was stored.
+        taken = {body: place for place, body in enumerate(post.bodies)}
+        assert [*sorted(taken, key=taken.__getitem__)] == [b"%d" % number for number in numbers]
+        assert (await producer.send(Message("orders", b"new", sharding_key="o-42"))).message_id
+
+    play(story)
+
+
+def test_one_that_waits_behind_others_of_its_key_says_so(path: str) -> None:
+    async def story(scene: Scene) -> None:
+        post, producer = await opened(scene, path)
+        break_down(post)
+        with pytest.raises(SendKept):
+            await producer.send(Message("orders", b"1", sharding_key="o-42"))
+        post.always = {}
+        with pytest.raises(SendKept, match="others of sharding key 'o-42'") as raised:
+            await producer.send(Message("orders", b"2"), sharding_key="o-42")
+        assert raised.value.__cause__ is None
+        assert not raised.value.may_be_stored
+        await producer.send(Message("orders", b"other", sharding_key="o-43"))
+        await drained(producer)
+        assert [body for body in stored(post) if body in b"12"][-2:] == [b"1", b"2"]
+
+    play(story)
+
+
+def test_a_chosen_queue_stays_the_one(path: str) -> None:
+    async def story(scene: Scene) -> None:
+        post, producer = await opened(scene, path)
+        break_down(post)
+        queue = MessageQueue("orders", "broker-b", 1)
+        with pytest.raises(SendKept):
+            await producer.send(Message("orders", b"1"), queue=queue)
+        with pytest.raises(SendKept):
+            await producer.send(
+                Message("orders", b"2"), selector=lambda queues, _message: queues[0]
+            )
+        post.always = {}
+        del post.sent[:]
+        await drained(producer)
+        assert {sent.body: sent.queue for sent in post.sent} == {b"1": ("b", 1), b"2": ("a", 0)}
+
+    play(story)
+
+
+def test_gathered_sends_are_kept_one_by_one(path: str) -> None:
+    async def story(scene: Scene) -> None:
+        post, producer = await opened(scene, path, auto_batch=True)
+        break_down(post)
+        outcomes = await asyncio.gather(
+            *(producer.send(Message("orders", b"%d" % number)) for number in range(5)),
+            return_exceptions=True,
+        )
+        assert [type(one) for one in outcomes] == [SendKept] * 5
+        post.always = {}
+        del post.sent[:]
+        await drained(producer)
+        assert sorted(stored(post)) == [b"%d" % number for number in range(5)]
+
+    play(story)
+
+
+def test_of_many_those_that_fail_are_kept(path: str) -> None:
+    async def story(scene: Scene) -> None:
+        post, producer = await opened(scene, path, retries=0)
+        orders = [Message("orders", b"%d" % number) for number in range(3)]
+        break_down(post)
+        with pytest.raises(
+            PartlySent, match="3 of 3 messages failed, of which 3 are kept"
+        ) as raised:
+            await producer.send_many(orders)
+        assert {type(error) for error in raised.value.errors.values()} == {SendKept}
+        assert raised.value.receipts == (None, None, None)
+        with pytest.raises(SendKept):
+            await producer.send_many(orders[:1])
+        post.always = {}
+        del post.sent[:]
+        await drained(producer)
+        assert sorted(stored(post)) == [b"0", b"0", b"1", b"2"]
+
+    play(story)
+
+
+# What is not kept
+
+
+@pytest.mark.parametrize(
+    ("code", "kept"),
+    [
+        (ResponseCode.SYSTEM_ERROR, True),
+        (ResponseCode.SYSTEM_BUSY, True),
+        (ResponseCode.SERVICE_NOT_AVAILABLE, True),
+        (ResponseCode.MESSAGE_ILLEGAL, False),
+        (ResponseCode.NO_PERMISSION, False),
+    ],
+)
+def test_what_brokers_will_never_take_is_an_error_as_ever(
+    path: str, code: ResponseCode, kept: bool
+) -> None:
+    async def story(scene: Scene) -> None:
+        post, producer = await opened(scene, path, retries=0)
+        post.always = {"a": refuse(code), "b": refuse(code)}
+        with pytest.raises(SendKept if kept else SendRefused):
+            await producer.send(Message("orders", b"paid"))
+        assert len(read_contents(path).waiting) == kept
+
+    play(story)
+
+
+def test_a_message_that_can_not_be_sent_is_not_kept(path: str) -> None:
+    async def story(scene: Scene) -> None:
+        _post, producer = await opened(scene, path, max_message_bytes=10)
+        with pytest.raises(InvalidInput, match="the limit is 10"):
+            await producer.send(Message("orders", b"x" * 11))
+        assert read_contents(path).waiting == ()
+
+    play(story)
+
+
+def test_what_is_stored_less_safely_is_stored(path: str) -> None:
+    async def story(scene: Scene) -> None:
+        post, producer = await opened(scene, path, require="flushed")
+        answer = status(post, ResponseCode.FLUSH_DISK_TIMEOUT)
+        post.always = {"a": answer, "b": answer}
+        with pytest.raises(NotDurable):
+            await producer.send(Message("orders", b"paid"))
+        assert read_contents(path).waiting == ()
+
+    play(story)
+
+
+def test_back_pressure_is_no_reason_to_keep(path: str) -> None:
+    async def story(scene: Scene) -> None:
+        post, producer = await opened(scene, path, in_flight_max=10, send_timeout_ms=1_000)
+        slow = later(0.9, post.store)
+        post.always = {"a": slow, "b": slow}
+        outcomes = await asyncio.gather(
+            *(producer.send(Message("orders", b"paid")) for _ in range(40)), return_exceptions=True
+        )
+        assert BackPressure in {type(one) for one in outcomes}
+        for entry in read_contents(path).waiting:
+            assert "BackPressure" not in entry.reason
+
+    play(story)
+
+
+def test_a_full_outbox_leaves_the_error_as_it_was(path: str) -> None:
+    async def story(scene: Scene) -> None:
+        post, producer = await opened(scene, path, outbox_bytes_max=1024 * 1024)
+        break_down(post)
+        large = b"x" * 900_000
+        with pytest.raises(SendKept):
+            await producer.send(Message("orders", large, sharding_key="a"))
+        with pytest.raises(SendUnreachable) as raised:
+            await producer.send(Message("orders", large))
+        assert "could not be kept in the outbox either" in raised.value.__notes__[0]
+        with pytest.raises(OutboxFull):  # it may not overtake, and there is no room to wait
+            await producer.send(Message("orders", large, sharding_key="a"))
+
+    play(story)
+
+
+def test_what_a_broker_refuses_later_is_set_aside(path: str) -> None:
+    async def story(scene: Scene) -> None:
+        post, producer = await opened(scene, path)
+        break_down(post)
+        with pytest.raises(SendKept):
+            await producer.send(Message("orders", b"paid"))
+        refusal = refuse(ResponseCode.MESSAGE_ILLEGAL, "too large for us")
+        post.always = {"a": refusal, "b": refusal}
+        await drained(producer)
+        assert producer.outbox is not None
+        (entry,) = producer.outbox.refused
+        assert "too large for us" in entry.reason
+        assert SendIllegal.__name__ not in entry.reason
+
+    play(story)
+
+
+def test_two_producers_can_not_have_one_outbox(path: str) -> None:
+    async def story(scene: Scene) -> None:
+        await opened(scene, path)
+        with pytest.raises(StoreLocked):
+            await open_producer(scene, outbox_path=path)
+
+    play(story)

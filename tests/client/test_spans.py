@@ -1,0 +1,160 @@
+"""Spans: begun and ended with each send, with ids and lengths, never a body."""
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+
+import pytest
+
+from orbitmq.client import spans
+from orbitmq.client.hooks import SendContext, SendMode
+from orbitmq.client.spans import SpanHook, Value, telemetry
+from orbitmq.errors import SendFailed
+from orbitmq.message.model import Message, MessageQueue, SendReceipt, SendStatus
+from orbitmq.message.trace import MessageKind
+
+
+class FakeSpan:
+    def __init__(self, name: str, kind: object, attributes: Mapping[str, Value]) -> None:
+        self.name = name
+        self.kind = kind
+        self.attributes = dict(attributes)
+        self.exceptions: list[BaseException] = []
+        self.status: tuple[object, str | None] | None = None
+        self.ended = 0
+
+    def set_attribute(self, key: str, value: Value) -> None:
+        self.attributes[key] = value
+
+    def record_exception(self, exception: BaseException) -> None:
+        self.exceptions.append(exception)
+
+    def set_status(self, status: object, description: str | None = None) -> None:
+        self.status = status, description
+
+    def end(self) -> None:
+        self.ended += 1
+
+
+class FakeTelemetry:
+    """Looks like the module ``opentelemetry.trace``."""
+
+    SpanKind = SimpleNamespace(PRODUCER="producer")
+    StatusCode = SimpleNamespace(ERROR="error")
+
+    def __init__(self) -> None:
+        self.spans: list[FakeSpan] = []
+
+    def get_tracer(self, name: str) -> "FakeTelemetry":
+        assert name == "orbitmq"
+        return self
+
+    def start_span(self, name: str, *, kind: object, attributes: Mapping[str, Value]) -> FakeSpan:
+        self.spans.append(FakeSpan(name, kind, attributes))
+        return self.spans[-1]
+
+
+def a_context(*messages: Message) -> SendContext:
+    return SendContext(
+        group="billing",
+        mode=SendMode.ANSWERED,
+        namespace="",
+        message=messages[0],
+        messages=messages,
+        kind=MessageKind.NORMAL,
+        send_id="7F01",
+        began_ms=0,
+    )
+
+
+MESSAGE = Message("orders", b"secret", tags="paid", keys=["o-42"], sharding_key="k")
+
+
+def test_a_send_is_a_span_with_ids_and_lengths() -> None:
+    found = FakeTelemetry()
+    hook = SpanHook(found)
+    context = a_context(MESSAGE)
+    hook.before(context)
+    (span,) = found.spans
+    assert (span.name, span.kind, span.ended) == ("send orders", "producer", 0)
+    context.queue = MessageQueue("orders", "broker-a", 3)
+    context.broker_address = "10.0.0.7:10911"
+    context.receipt = SendReceipt(
+        status=SendStatus.SEND_OK,
+        message_id="7F01",
+        offset_message_id="",
+        queue=context.queue,
+        queue_offset=9,
+    )
+    hook.after(context)
+    assert (span.ended, span.status) == (1, None)
+    assert span.attributes == {
+        "messaging.system": "rocketmq",
+        "messaging.operation.name": "send",
+        "messaging.operation.type": "send",
+        "messaging.destination.name": "orders",
+        "messaging.destination.partition.id": "3",
+        "messaging.message.id": "7F01",
+        "messaging.message.body.size": 6,
+        "messaging.rocketmq.client_group": "billing",
+        "messaging.rocketmq.message.type": "normal",
+        "messaging.rocketmq.message.tag": "paid",
+        "messaging.rocketmq.message.keys": ["o-42"],
+        "messaging.rocketmq.message.group": "k",
+        "server.address": "10.0.0.7",
+        "server.port": 10911,
+        "orbitmq.send_status": "SEND_OK",
+    }
+    assert "secret" not in str(span.attributes)
+
+
+def test_a_send_that_fails_is_a_span_with_the_error() -> None:
+    found = FakeTelemetry()
+    hook = SpanHook(found)
+    context = a_context(MESSAGE)
+    hook.before(context)
+    context.error = SendFailed("no broker", topic="orders", send_id="7F01")
+    hook.after(context)
+    (span,) = found.spans
+    assert span.status == ("error", "no broker")
+    assert span.exceptions == [context.error]
+    assert span.attributes["error.type"] == "SendFailed"
+    assert span.attributes["orbitmq.attempts"] == 0
+    assert span.ended == 1
+
+
+def test_a_batch_says_how_many() -> None:
+    found = FakeTelemetry()
+    SpanHook(found).before(a_context(MESSAGE, MESSAGE))
+    (span,) = found.spans
+    assert span.attributes["messaging.batch.message_count"] == 2
+    assert span.attributes["messaging.message.body.size"] == 12
+
+
+def test_a_send_that_began_before_the_hook_was_there_is_left_alone() -> None:
+    found = FakeTelemetry()
+    SpanHook(found).after(a_context(MESSAGE))
+    assert found.spans == []
+
+
+class NoProvider:
+    pass
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_without_opentelemetry_set_up_there_is_nothing_to_do(
+    installed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def find(name: str) -> object:
+        assert name == "opentelemetry.trace"
+        if not installed:
+            raise ImportError(name)
+        return SimpleNamespace(ProxyTracerProvider=NoProvider, get_tracer_provider=NoProvider)
+
+    monkeypatch.setattr(spans, "import_module", find)
+    assert telemetry() is None
+
+
+def test_opentelemetry_that_is_set_up_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = SimpleNamespace(ProxyTracerProvider=NoProvider, get_tracer_provider=object)
+    monkeypatch.setattr(spans, "import_module", lambda _name: found)
+    assert telemetry() is found

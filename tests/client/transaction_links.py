@@ -1,0 +1,81 @@
+"""A broker's end for tests of transactions: takes half messages, and hears decisions."""
+
+from collections.abc import Mapping
+
+from orbitmq.client.transaction import SendHalf, Transactions, TransactionState
+from orbitmq.client.user_code import UserCode
+from orbitmq.errors import ConnectFailed, ConnectionClosed
+from orbitmq.message.host import Host
+from orbitmq.message.ids import offset_id
+from orbitmq.message.model import MessageQueue, SendReceipt, SendStatus
+from orbitmq.testing.clocks import InlineWorkers
+from orbitmq.wire.fields import Header
+from orbitmq.wire.headers.transaction import EndTransaction
+
+STORE_HOST = Host.parse("10.0.0.7:10911")
+QUEUE = MessageQueue("orders", "broker-a", 3)
+
+
+class FakeLink:
+    """A connection that keeps what it is given."""
+
+    peer = "10.0.0.7:10911"
+
+    def __init__(self) -> None:
+        self.ends: list[EndTransaction] = []
+        self.remarks: list[str | None] = []
+        self.is_open = True
+
+    def oneway(self, header: Header, *, remark: str | None = None) -> None:
+        if not self.is_open:
+            raise ConnectionClosed("the peer closed it", address=self.peer)
+        assert isinstance(header, EndTransaction)
+        self.ends.append(header)
+        self.remarks.append(remark)
+
+    @property
+    def decisions(self) -> list[TransactionState]:
+        return [
+            state
+            for end in self.ends
+            for state in TransactionState
+            if state.wire == end.commit_or_rollback
+        ]
+
+
+class FakeBroker:
+    """Stores half messages, or less surely."""
+
+    def __init__(self, status: SendStatus = SendStatus.SEND_OK) -> None:
+        self.link = FakeLink()
+        self.status = status
+        self.marks: list[Mapping[str, str]] = []
+        self.is_reachable = True
+
+    async def connect(self, queue: MessageQueue) -> FakeLink:
+        assert queue == QUEUE
+        if not self.is_reachable:
+            raise ConnectFailed("no connection", address=self.link.peer)
+        return self.link
+
+    def half(self, message_id: str = "7F01") -> SendHalf:
+        async def send(marks: Mapping[str, str]) -> SendReceipt:
+            self.marks.append(marks)
+            return SendReceipt(
+                status=self.status,
+                message_id=message_id,
+                offset_message_id=offset_id(STORE_HOST, 8888),
+                queue=QUEUE,
+                queue_offset=5,
+                transaction_id="T1",
+            )
+
+        return send
+
+    def transactions(self, **options: object) -> Transactions:
+        return Transactions(
+            group="billing",
+            connect=self.connect,
+            user_code=UserCode(InlineWorkers()),
+            **options,  # type: ignore[arg-type]
+        )
