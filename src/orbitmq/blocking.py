@@ -1,0 +1,529 @@
+"""The client for code without an event loop: the same names, arguments and errors, without await.
+
+>>> from orbitmq import embedded
+>>> from orbitmq.message.model import Message
+>>> with embedded.start() as cluster:
+...     with Producer("billing", nameserver=cluster.nameserver) as producer:
+...         producer.send(Message("orders", b"paid", keys=["o-42"])).status
+<SendStatus.SEND_OK: 'SEND_OK'>
+
+Each object is a face of an async one, which lives on the one loop thread of the process
+(``client/loop_thread.py``): heartbeats go on while nobody calls. Threads may share a face.
+
+Functions that are handed in (selectors, hooks) run on the loop thread, and must not wait. Those
+that may wait have threads of their own: the work and checks of transactions, and the callbacks of
+``send_later``.
+"""
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack
+from functools import partial, wraps
+from types import TracebackType
+from typing import Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack
+
+from orbitmq.client import admin, outbox, producer, transaction
+from orbitmq.client.admin import connect
+from orbitmq.client.hooks import SendHook
+from orbitmq.client.loop_thread import LoopThread, lease
+from orbitmq.client.machine import Machine
+from orbitmq.client.options import ProducerOptions
+from orbitmq.client.outbox_ledger import Entry
+from orbitmq.client.producer import ProducerState
+from orbitmq.client.queue_choice import QueueSelector
+from orbitmq.client.settings import ClientSettings, ProducerSettings, Require
+from orbitmq.client.starts import call_site, called_from
+from orbitmq.client.statistics import SendStatistics
+from orbitmq.client.time_spent import TimeSpent
+from orbitmq.client.trace import Tracer
+from orbitmq.client.transaction import Check, TransactionListener, TransactionState
+from orbitmq.errors import AlreadyStarted, BackPressure, NotRunning, ProducerClosed
+from orbitmq.message.model import Message, MessageQueue, SendReceipt
+from orbitmq.threads import Future, Lock, Slots, Workers
+
+__all__ = ["Admin", "Outbox", "Producer", "Transaction"]
+
+log = logging.getLogger("orbitmq.client")
+
+A = TypeVar("A")
+A_co = TypeVar("A_co", covariant=True)
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class _Face(ABC, Generic[A_co]):
+    """The blocking face of an async object that lives on the loop thread."""
+
+    @abstractmethod
+    def _reach(self) -> tuple[LoopThread, A_co]:
+        """Return the thread and the object; raise if there are none to be called."""
+
+
+def _twin(
+    method: Callable[Concatenate[A, P], Coroutine[object, object, T]],
+) -> Callable[Concatenate[_Face[A], P], T]:
+    """Return the method of a face that runs the same method of the async object, and waits."""
+
+    @wraps(method)
+    def call(face: _Face[A], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        thread, inner = face._reach()
+        thread.check(face)
+        return thread.call(method, inner, *args, **kwargs)
+
+    return call
+
+
+def _on_loop(method: Callable[Concatenate[A, P], T]) -> Callable[Concatenate[_Face[A], P], T]:
+    """Do the same for a plain method, which may be called on the loop only."""
+
+    async def call(inner: A, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return method(inner, *args, **kwargs)
+
+    return _twin(wraps(method)(call))
+
+
+class _Living(_Face[A_co]):
+    """A face that is started and closed: by ``with``, or by its methods."""
+
+    def __init__(self, linger_ms: int) -> None:
+        self._linger_ms = linger_ms
+        self._life = Lock()
+        self._thread: LoopThread | None = None
+        self._is_closed = False
+
+    @abstractmethod
+    async def _open(self) -> None:
+        """Start the async object, on the loop."""
+
+    @abstractmethod
+    async def _shut(self) -> None:
+        """Close it, on the loop; twice is no error."""
+
+    def _start(self) -> None:
+        if self._thread is not None:
+            self._thread.check(self)
+        with self._life:
+            thread = self._thread or lease(self, self._shut)
+            try:
+                thread.call(self._open)
+            except BaseException:
+                if self._thread is None:  # else it was started before, and goes on
+                    thread.leave(self, linger_ms=self._linger_ms)
+                raise
+            self._thread, self._is_closed = thread, False
+
+    def close(self) -> None:
+        """Wait for what is on its way, at most ``stop_timeout_ms``, and stop; twice is no error.
+
+        Raises:
+            WrongLoop, WrongProcess: it can't be closed here.
+
+        """
+        if self._thread is not None:
+            self._thread.check(self)
+        with self._life:
+            if self._is_closed:
+                return
+            thread = self._thread or lease(self, self._shut)
+            try:
+                thread.call(self._shut)
+            finally:
+                self._thread, self._is_closed = None, True
+                thread.leave(self, linger_ms=self._linger_ms)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class _Later(Future[T]):
+    """A future that calls back on threads of its own, so that a slow callback delays no send."""
+
+    def __init__(self, workers: Workers, release: Callable[[], None]) -> None:
+        super().__init__()
+        self._workers = workers
+        self._release = release
+        self._guard = Lock()
+        self._callbacks: list[Callable[[Future[T]], object]] | None = []
+        super().add_done_callback(self._tell)
+
+    def add_done_callback(self, fn: Callable[[Future[T]], object]) -> None:
+        """Have ``fn`` called with this future when it is done; here and now if it is."""
+        with self._guard:
+            if self._callbacks is not None:
+                self._callbacks.append(fn)
+                return
+        self._call_back([fn])
+
+    def _tell(self, _done: Future[T]) -> None:
+        with self._guard:
+            callbacks, self._callbacks = self._callbacks, None
+        if callbacks:
+            self._workers.submit(self._tell_all, callbacks)
+        else:
+            self._release()
+
+    def _tell_all(self, callbacks: list[Callable[[Future[T]], object]]) -> None:
+        self._release()  # only now: sends whose callbacks wait for a thread count as well
+        self._call_back(callbacks)
+
+    def _call_back(self, callbacks: list[Callable[[Future[T]], object]]) -> None:
+        for callback in callbacks:
+            try:
+                callback(self)
+            except Exception:
+                log.exception("a callback of send_later failed")
+
+
+class Producer(_Living[producer.Producer]):
+    """Sends messages; a context manager, or ``start`` and ``close``. Threads may share it.
+
+    The arguments and errors are those of ``orbitmq.client.producer.Producer``. One that is not
+    closed is closed when the program ends, with a ResourceWarning: then, too, sends on their way
+    get their time.
+    """
+
+    def __init__(
+        self,
+        group: str | None = None,
+        *,
+        settings: ProducerSettings | None = None,
+        client: ClientSettings | None = None,
+        machine: Machine | None = None,
+        transaction_listener: TransactionListener | Check | None = None,
+        **options: Unpack[ProducerOptions],
+    ) -> None:
+        self._inner = producer.Producer(
+            group,
+            settings=settings,
+            client=client,
+            machine=machine,
+            transaction_listener=transaction_listener,
+            **options,
+        )
+        super().__init__(self.client_settings.linger_ms)
+        self._slots = Slots(self.settings.in_flight_max)
+
+    def __repr__(self) -> str:
+        return f"<blocking Producer {self.settings.group} {self.state.value}>"
+
+    # Life
+
+    @property
+    def settings(self) -> ProducerSettings:
+        """How it sends."""
+        return self._inner.settings
+
+    @property
+    def client_settings(self) -> ClientSettings:
+        """Whom it asks, and how it reaches them."""
+        return self._inner.client_settings
+
+    @property
+    def state(self) -> ProducerState:
+        """Where it is in its life."""
+        return self._inner.state
+
+    @property
+    def client_id(self) -> str:
+        """The id that brokers know its client by; empty before the start."""
+        return self._inner.client_id
+
+    @property
+    def statistics(self) -> SendStatistics:
+        """What it has sent, and how long that took; NotRunning if it was never started."""
+        return self._inner.statistics
+
+    @property
+    def tracer(self) -> Tracer | None:
+        """Counts the reports on its sends; None unless ``trace`` is set."""
+        return self._inner.tracer
+
+    @property
+    def outbox(self) -> "Outbox | None":
+        """The messages that it could not send yet; None unless ``outbox_path`` is set."""
+        inner = self._inner.outbox
+        return None if inner is None else Outbox(self._reach()[0], inner)
+
+    def add_hook(self, hook: SendHook) -> None:
+        """Have a hook called around each send that begins from now on, on the loop thread."""
+        with self._life:
+            self._inner.add_hook(hook)
+
+    def remove_hook(self, hook: SendHook) -> None:
+        """Call a hook no more; ValueError if it was not added."""
+        with self._life:
+            self._inner.remove_hook(hook)
+
+    def start(self) -> None:
+        """Connect; return when it can send. The errors are those of the async one."""
+        with called_from(call_site()):
+            self._start()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    async def _open(self) -> None:
+        await self._inner.start()
+
+    async def _shut(self) -> None:
+        await self._inner.close()
+
+    def _reach(self) -> tuple[LoopThread, producer.Producer]:
+        if self._thread is None:
+            raise self._not_running()
+        return self._thread, self._inner
+
+    def _not_running(self) -> NotRunning:
+        group, state = self.settings.group, self.state
+        if state in (ProducerState.CLOSING, ProducerState.CLOSED):
+            return ProducerClosed(
+                f"producer {group} is {state.value}; make a new one", state=state.value
+            )
+        hint = "start it first, by 'with' or start()"
+        if state is ProducerState.START_FAILED:
+            hint = "make a new one"
+        return NotRunning(f"producer {group} is {state.value}; {hint}", state=state.value)
+
+    # Sending
+
+    send = _twin(producer.Producer.send)
+    send_oneway = _twin(producer.Producer.send_oneway)
+    send_many = _twin(producer.Producer.send_many)
+    queues = _twin(producer.Producer.queues)
+
+    def send_later(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        sharding_key: str | None = None,
+        timeout_ms: int | None = None,
+        require: Require | str | None = None,
+    ) -> Future[SendReceipt]:
+        """Begin a send as ``send`` does, and return the future of its receipt, or of its error.
+
+        Callbacks of the future run on a few threads of their own. To cancel it is to cancel the
+        send. As many as ``in_flight_max`` may be under way, callbacks that wait for a thread among
+        them; one more waits for room here.
+
+        Raises:
+            BackPressure: there was no room within the time of the send.
+            NotRunning, WrongLoop, WrongProcess: the producer can't be used so.
+
+        """
+        thread, inner = self._reach()
+        thread.check(self)
+        given_ms = self.settings.send_timeout_ms if timeout_ms is None else timeout_ms
+        if not self._slots.acquire(timeout=max(given_ms, 0) / 1000):
+            raise self._no_room(message, given_ms)
+        future: _Later[SendReceipt] = _Later(thread.callbacks, self._slots.release)
+        work = partial(
+            inner.send,
+            message,
+            queue=queue,
+            selector=selector,
+            sharding_key=sharding_key,
+            timeout_ms=timeout_ms,
+            require=require,
+        )
+        try:
+            thread.begin(future, work)
+        except NotRunning:
+            future.cancel()
+            raise
+        return future
+
+    def _no_room(self, message: Message, timeout_ms: int) -> BackPressure:
+        return BackPressure(
+            f"send to {message.topic} was not begun within {timeout_ms} ms: "
+            f"{self.settings.in_flight_max} futures of send_later are under way. Wait for some "
+            "before you send more, have shorter callbacks, or raise in_flight_max",
+            topic=message.topic,
+            send_id=message.message_id or "",
+            timeout_ms=timeout_ms,
+            spent=TimeSpent(permit_ms=timeout_ms),
+        )
+
+    # More than sending
+
+    def transaction(self, message: Message, *, timeout_ms: int | None = None) -> "Transaction":
+        """Return a transaction: a message that consumers get if the block ends without an error.
+
+        ::
+
+            with producer.transaction(Message("orders", b"paid")) as transaction:
+                database.execute("UPDATE …", transaction.message_id)
+
+        The rules and errors are those of the async one.
+        """
+        thread, _ = self._reach()
+        return Transaction(thread, self._begin_transaction(message, timeout_ms=timeout_ms))
+
+    _begin_transaction = _on_loop(producer.Producer.transaction)
+    send_in_transaction = _twin(producer.Producer.send_in_transaction)
+    request = _twin(producer.Producer.request)
+    reply = _twin(producer.Producer.reply)
+    recall = _twin(producer.Producer.recall)
+
+
+class _Part(_Face[A]):
+    """A part of a face, which ends with it."""
+
+    def __init__(self, thread: LoopThread, inner: A) -> None:
+        self._thread = thread
+        self._inner = inner
+
+    def __repr__(self) -> str:
+        return f"<blocking {self._inner!r}>"
+
+    def _reach(self) -> tuple[LoopThread, A]:
+        return self._thread, self._inner
+
+
+class Transaction(_Part[transaction.Transaction]):
+    """One transaction; leaving the block commits it, leaving by an exception rolls it back."""
+
+    @property
+    def receipt(self) -> SendReceipt:
+        """The broker's receipt for the half message; InvalidInput before the block is entered."""
+        return self._inner.receipt
+
+    @property
+    def message_id(self) -> str:
+        """The unique id of the message, to store beside your own work: a check is asked by it."""
+        return self._inner.message_id
+
+    @property
+    def state(self) -> TransactionState | None:
+        """What was decided; None while the transaction is open."""
+        return self._inner.state
+
+    commit = _twin(transaction.Transaction.commit)
+    rollback = _twin(transaction.Transaction.rollback)
+    leave_undecided = _twin(transaction.Transaction.leave_undecided)
+    _enter = _twin(transaction.Transaction.__aenter__)
+    _exit = _twin(transaction.Transaction.__aexit__)
+
+    def __enter__(self) -> Self:
+        self._enter()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._exit(kind, error, traceback)
+
+
+def _entries_of(inner: outbox.Outbox) -> list[Entry]:
+    return inner.entries
+
+
+def _refused_of(inner: outbox.Outbox) -> list[Entry]:
+    return inner.refused
+
+
+class Outbox(_Part[outbox.Outbox]):
+    """The messages that a producer could not send yet; ``Producer.outbox`` has it."""
+
+    def __len__(self) -> int:
+        return len(self._inner)
+
+    @property
+    def sent(self) -> int:
+        """Messages that were sent from here."""
+        return self._inner.sent
+
+    @property
+    def entries(self) -> list[Entry]:
+        """What waits to be sent, in the order of keeping."""
+        return self._entries()
+
+    @property
+    def refused(self) -> list[Entry]:
+        """What brokers will not take, with their reasons; see ``retry`` and ``discard``."""
+        return self._refused()
+
+    retry = _on_loop(outbox.Outbox.retry)
+    discard = _on_loop(outbox.Outbox.discard)
+    drained = _twin(outbox.Outbox.drained)
+    _entries = _on_loop(_entries_of)
+    _refused = _on_loop(_refused_of)
+
+
+class Admin(_Living[admin.Admin]):
+    """Asks about topics, queues and single messages; a context manager, or ``start`` and ``close``.
+
+    Args:
+        settings: whom it asks, and how it reaches them.
+        machine: what it stands on; the real one unless a test says otherwise.
+
+    >>> from orbitmq import embedded
+    >>> with embedded.start() as cluster:
+    ...     with Admin(ClientSettings(nameserver=cluster.nameserver)) as admin:
+    ...         _ = admin.create_topic("orders", queues=2)
+    ...         len(admin.queues("orders"))
+    2
+
+    """
+
+    def __init__(self, settings: ClientSettings, machine: Machine | None = None) -> None:
+        super().__init__(settings.linger_ms)
+        self._settings = settings
+        self._machine = machine
+        self._inner: admin.Admin | None = None
+        self._parts = AsyncExitStack()
+
+    def __repr__(self) -> str:
+        return f"<blocking Admin {self._settings.nameserver or '-'}>"
+
+    def start(self) -> None:
+        """Connect.
+
+        Raises:
+            NoNameserver, InvalidInput: as the async ``connect`` does.
+
+        """
+        self._start()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    async def _open(self) -> None:
+        if self._inner is not None:
+            raise AlreadyStarted("the admin was started before, and is running", state="running")
+        self._inner = await self._parts.enter_async_context(connect(self._settings, self._machine))
+
+    async def _shut(self) -> None:
+        self._inner = None
+        await self._parts.aclose()
+
+    def _reach(self) -> tuple[LoopThread, admin.Admin]:
+        if self._thread is None or self._inner is None:
+            raise NotRunning(
+                "the admin is not started, or closed; use 'with', or start()", state="not running"
+            )
+        return self._thread, self._inner
+
+    topics = _twin(admin.Admin.topics)
+    route = _twin(admin.Admin.route)
+    queues = _twin(admin.Admin.queues)
+    create_topic = _twin(admin.Admin.create_topic)
+    search_offset = _twin(admin.Admin.search_offset)
+    max_offset = _twin(admin.Admin.max_offset)
+    min_offset = _twin(admin.Admin.min_offset)
+    earliest_store_time = _twin(admin.Admin.earliest_store_time)
+    view_message = _twin(admin.Admin.view_message)
+    query_message = _twin(admin.Admin.query_message)
+    message_by_unique_key = _twin(admin.Admin.message_by_unique_key)

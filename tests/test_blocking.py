@@ -1,0 +1,362 @@
+"""The face for code without a loop: the same as the async one, from any thread."""
+
+import asyncio
+import inspect
+import socket
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path
+
+import pytest
+
+from orbitmq import blocking, embedded
+from orbitmq.client import admin, outbox, producer, transaction
+from orbitmq.client.hooks import SendContext, SendHook
+from orbitmq.client.settings import ClientSettings
+from orbitmq.client.starts import StartRate
+from orbitmq.embedded import RunningCluster
+from orbitmq.errors import (
+    AlreadyStarted,
+    BackPressure,
+    MessageTooLarge,
+    NoNameserver,
+    NotRunning,
+    ProducerClosed,
+    WrongLoop,
+)
+from orbitmq.message.model import Message, SendReceipt, SendStatus
+from orbitmq.threads import Future
+from tests.net.test_fork import said_in_a_fork
+
+MESSAGE = Message("orders", b"paid", tags="paid", keys=["o-42"])
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[RunningCluster]:
+    with embedded.start() as running:
+        yield running
+
+
+def settings(nameserver: str) -> ClientSettings:
+    return ClientSettings(nameserver=nameserver, linger_ms=0)
+
+
+@pytest.fixture
+def sender(cluster: RunningCluster) -> Iterator[blocking.Producer]:
+    with blocking.Producer("billing", client=settings(cluster.nameserver)) as running:
+        yield running
+
+
+@pytest.fixture
+def stuck() -> Iterator[blocking.Producer]:
+    """A producer whose sends don't end: its nameserver is a port that nobody accepts from."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        client = ClientSettings(
+            nameserver=f"127.0.0.1:{silent.getsockname()[1]}",
+            request_timeout_ms=60_000,
+            linger_ms=0,
+        )
+        with blocking.Producer(
+            "billing", client=client, send_timeout_ms=60_000, in_flight_max=10, stop_timeout_ms=0
+        ) as running:
+            yield running
+
+
+# The same as the async ones
+
+
+def public(kind: type) -> dict[str, object]:
+    return {name: getattr(kind, name) for name in dir(kind) if not name.startswith("_")}
+
+
+@pytest.mark.parametrize(
+    ("face", "inner", "more", "fewer"),
+    [
+        (blocking.Producer, producer.Producer, {"send_later", "settings", "client_settings"}, {}),
+        (blocking.Transaction, transaction.Transaction, {}, {}),
+        (blocking.Admin, admin.Admin, {"start", "close"}, {}),
+        (
+            *(blocking.Outbox, outbox.Outbox, {"sent"}),
+            {"open", "holds", "keep", "stop", "close"},  # are the producer's to call
+        ),
+    ],
+)
+def test_every_public_name_has_its_twin_with_the_same_arguments(
+    face: type, inner: type, more: set[str], fewer: set[str]
+) -> None:
+    mine, theirs = public(face), public(inner)
+    assert mine.keys() - theirs.keys() == set(more)
+    assert theirs.keys() - mine.keys() == set(fewer)
+    for name in mine.keys() & theirs.keys():
+        twin, method = mine[name], theirs[name]
+        assert isinstance(twin, property) == isinstance(method, property), name
+        if callable(twin) and callable(method):
+            assert parameters(twin) == parameters(method), name
+            assert not inspect.iscoroutinefunction(twin), name
+
+
+def parameters(function: Callable[..., object]) -> list[tuple[object, ...]]:
+    given = inspect.signature(function).parameters.values()
+    return [(one.name, one.kind, one.default, one.annotation) for one in given]
+
+
+def test_a_producer_is_made_of_the_same_arguments_and_sends_later_with_those_of_a_send() -> None:
+    assert parameters(blocking.Producer) == parameters(producer.Producer)
+    assert parameters(blocking.Producer.send_later) == parameters(producer.Producer.send)
+    assert parameters(blocking.Admin) == parameters(admin.connect)
+
+
+# Life
+
+
+def test_a_producer_lives_from_its_start_to_its_end(cluster: RunningCluster) -> None:
+    one = blocking.Producer("billing", client=settings(cluster.nameserver))
+    with pytest.raises(NotRunning, match="start it first, by 'with' or start"):
+        one.send(MESSAGE)
+    one.start()
+    with pytest.raises(AlreadyStarted):
+        one.start()
+    assert one.client_id
+    assert one.send(MESSAGE).status is SendStatus.SEND_OK
+    one.close()
+    one.close()
+    assert repr(one) == "<blocking Producer billing closed>"
+    with pytest.raises(ProducerClosed, match="make a new one"):
+        one.send(MESSAGE)
+    with pytest.raises(AlreadyStarted):
+        one.start()
+
+
+def test_one_that_was_never_started_can_be_closed() -> None:
+    one = blocking.Producer("billing", client=settings("127.0.0.1:9"))
+    one.close()
+    with pytest.raises(ProducerClosed):
+        one.send(MESSAGE)
+
+
+def test_a_start_that_fails_raises_and_leaves_nothing_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("NAMESRV_ADDR", raising=False)
+    one = blocking.Producer("billing")
+    with pytest.raises(NoNameserver):
+        one.start()
+    with pytest.raises(NotRunning, match="start failed; make a new one"):
+        one.send(MESSAGE)
+
+
+def test_a_warning_of_too_many_starts_names_the_place_of_the_call(
+    cluster: RunningCluster, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(producer, "_starts", StartRate())
+    for _ in range(11):
+        with blocking.Producer("billing", nameserver=cluster.nameserver):
+            pass
+    assert "test_blocking.py:" in caplog.text
+
+
+def test_inside_a_running_loop_it_says_what_to_use_instead(sender: blocking.Producer) -> None:
+    async def main() -> SendReceipt:
+        for attempt in (sender.send, sender.send_later, sender.send_oneway):
+            with pytest.raises(WrongLoop, match=r"orbitmq\.client with 'await'"):
+                attempt(MESSAGE)
+        with pytest.raises(WrongLoop), sender:
+            pass
+        return await asyncio.to_thread(sender.send, MESSAGE)
+
+    assert asyncio.run(main()).status is SendStatus.SEND_OK
+
+
+def test_a_child_process_is_told_to_make_its_own_which_works(
+    cluster: RunningCluster, sender: blocking.Producer
+) -> None:
+    def make_own() -> None:
+        with blocking.Producer("billing", client=settings(cluster.nameserver)) as own:
+            own.send(MESSAGE)
+
+    sender.send(MESSAGE)
+    assert "belongs to the parent" in said_in_a_fork(lambda: sender.send(MESSAGE))
+    assert "belongs to the parent" in said_in_a_fork(sender.close)
+    assert said_in_a_fork(make_own) == "nothing was raised"
+    assert sender.send(MESSAGE).status is SendStatus.SEND_OK
+
+
+UNCLOSED = """
+    import sys
+    from orbitmq.blocking import Producer
+    from orbitmq.message.model import Message
+
+    producer = Producer("billing", nameserver=sys.argv[1])
+    producer.start()
+    for number in range(50):
+        # Large enough to be compressed on a thread.
+        producer.send_later(Message("exit", b"x" * 100_000)).add_done_callback(
+            lambda done: sys.stdout.write(done.result().status.value + chr(10))
+        )
+"""
+
+
+def test_an_unclosed_producer_is_drained_when_the_program_ends(cluster: RunningCluster) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-W", "always", "-c", textwrap.dedent(UNCLOSED), cluster.nameserver],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert ran.stdout.split() == ["SEND_OK"] * 50
+    assert "ResourceWarning: <blocking Producer billing closed> was closed by" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+# Sending
+
+
+def test_sixteen_threads_share_one_producer(sender: blocking.Producer) -> None:
+    def send(thread: int) -> list[SendReceipt]:
+        return [sender.send(Message("shared", f"{thread}-{turn}".encode())) for turn in range(20)]
+
+    with ThreadPoolExecutor(16) as threads:
+        receipts = [one for some in threads.map(send, range(16)) for one in some]
+    places = {(receipt.queue, receipt.queue_offset) for receipt in receipts}
+    assert len(places) == len(receipts) == sender.statistics.sent == 320
+
+
+def test_a_key_keeps_the_order_of_calls(sender: blocking.Producer) -> None:
+    futures = [sender.send_later(MESSAGE, sharding_key="o-42") for _ in range(50)]
+    receipts = [future.result(timeout=10) for future in futures]
+    assert len({receipt.queue for receipt in receipts}) == 1
+    offsets = [receipt.queue_offset for receipt in receipts]
+    assert offsets == sorted(offsets)
+
+
+def test_the_other_ways_to_send(sender: blocking.Producer) -> None:
+    queues = sender.queues("ways")
+    receipts = sender.send_many([Message("ways", b"one"), Message("ways", b"two")], queue=queues[0])
+    assert [receipt.queue_offset for receipt in receipts] == [0, 1]
+    sender.send_oneway(Message("ways", b"three"), queue=queues[0])
+    last = sender.send(Message("ways", b"four"), selector=lambda found, _message: found[0])
+    assert (last.queue, last.queue_offset) == (queues[0], 3)
+
+
+def test_errors_are_those_of_the_async_one(sender: blocking.Producer) -> None:
+    large = Message("orders", bytes(5 * 1024 * 1024))
+    with pytest.raises(MessageTooLarge):
+        sender.send(large)
+    assert isinstance(sender.send_later(large).exception(timeout=10), MessageTooLarge)
+
+
+def test_a_hook_sees_sends_until_it_is_removed(sender: blocking.Producer) -> None:
+    class Listening(SendHook):
+        heard = 0
+
+        def after(self, context: SendContext) -> None:
+            self.heard += 1
+
+    hook = Listening()
+    sender.add_hook(hook)
+    sender.send(MESSAGE)
+    sender.remove_hook(hook)
+    sender.send(MESSAGE)
+    assert hook.heard == 1
+
+
+# Later
+
+
+def test_callbacks_run_on_threads_of_their_own_and_may_send(sender: blocking.Producer) -> None:
+    told: Future[tuple[str, SendStatus]] = Future()
+
+    def tell(done: Future[SendReceipt]) -> None:
+        again = sender.send(MESSAGE)
+        told.set_result((threading.current_thread().name, again.status))
+
+    # A selector runs on the loop thread: the callback is there before the send is done.
+    added = threading.Event()
+    future = sender.send_later(
+        MESSAGE, selector=lambda queues, _message: (added.wait(10), queues[0])[1]
+    )
+    future.add_done_callback(tell)
+    added.set()
+    name, status = told.result(timeout=10)
+    assert name.startswith("orbitmq-callbacks")
+    assert status is SendStatus.SEND_OK
+
+
+def test_a_callback_that_comes_late_is_called_at_once_and_one_that_fails_is_logged(
+    sender: blocking.Producer, caplog: pytest.LogCaptureFixture
+) -> None:
+    future = sender.send_later(MESSAGE)
+    future.result(timeout=10)
+    future.add_done_callback(lambda _done: 1 // 0)
+    assert "a callback of send_later failed" in caplog.text
+
+
+def test_sends_under_way_are_bounded_and_a_cancelled_one_makes_room(
+    stuck: blocking.Producer,
+) -> None:
+    futures = [stuck.send_later(MESSAGE) for _ in range(10)]
+    with pytest.raises(BackPressure, match="10 futures of send_later are under way") as caught:
+        stuck.send_later(MESSAGE, timeout_ms=1)
+    assert not caught.value.may_be_stored
+    for future in futures:
+        assert future.cancel()
+    assert not wait(futures, timeout=10).not_done
+    stuck.send_later(MESSAGE, timeout_ms=10_000).cancel()
+
+
+def test_a_callback_that_waits_for_a_thread_counts_too(stuck: blocking.Producer) -> None:
+    release = threading.Event()
+    futures = [stuck.send_later(MESSAGE) for _ in range(10)]
+    for future in futures:
+        future.add_done_callback(lambda _done: release.wait(10))
+        future.cancel()
+    # Four callbacks have a thread each, six wait for one.
+    more = [stuck.send_later(MESSAGE) for _ in range(4)]
+    with pytest.raises(BackPressure):
+        stuck.send_later(MESSAGE, timeout_ms=1)
+    release.set()
+    for future in more:
+        future.cancel()
+
+
+# More than sending
+
+
+def test_the_outbox_is_within_reach(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        nobody = f"127.0.0.1:{free.getsockname()[1]}"
+    with blocking.Producer(
+        "billing",
+        client=settings(nobody),
+        outbox_path=str(tmp_path / "outbox"),
+        send_timeout_ms=100,
+    ) as one:
+        future = one.send_later(MESSAGE)
+        assert future.exception(timeout=10) is not None
+        assert one.outbox is not None
+        assert len(one.outbox) == len(one.outbox.entries) == 1
+        assert (one.outbox.refused, one.outbox.sent) == ([], 0)
+        with pytest.raises(KeyError):
+            one.outbox.retry(99)
+
+
+def test_an_admin_asks_about_topics_and_messages(
+    cluster: RunningCluster, sender: blocking.Producer
+) -> None:
+    with blocking.Admin(settings(cluster.nameserver)) as asking:
+        assert asking.create_topic("asked", queues=2) == ("broker-a",)
+        assert len(asking.queues("asked")) == 2
+        receipt = sender.send(Message("asked", b"paid"))
+        assert asking.max_offset(receipt.queue) == 1
+        assert asking.view_message("asked", receipt.message_id).body == b"paid"
+        with pytest.raises(AlreadyStarted):
+            asking.start()
+    with pytest.raises(NotRunning):
+        asking.topics()
+    with asking:
+        assert "asked" in asking.topics()
