@@ -1,9 +1,17 @@
 """Running commands in this process, with the time zone of the golden texts."""
 
+import io
 import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+
+class Terminal(io.StringIO):
+    """A stream that says that it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from orbitmq.cli.main import main
+from orbitmq.errors import OrbitError
 from tests.store.unpacked import unpacked
 
 
@@ -30,6 +31,21 @@ def test_errors_have_no_traceback(tmp_path: Path) -> None:
     assert finished.stdout == ""
     assert finished.stderr.startswith("orbitmq: ")
     assert "Traceback" not in finished.stderr
+
+
+def test_an_error_is_one_line_with_its_notes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    error = OrbitError("broker-a refused:\n  no permission")
+    error.add_note("broker-b: done")
+
+    def failing(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("orbitmq.cli.store.StoreReader", failing)
+    assert main(["store", "inspect", "DIR"]) == 2
+    said = capsys.readouterr().err
+    assert said == "orbitmq: broker-a refused: no permission; broker-b: done\n"
 
 
 def test_no_progress_bar_without_a_terminal(tmp_path: Path) -> None:

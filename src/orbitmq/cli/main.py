@@ -10,12 +10,42 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 
-from orbitmq.cli import broker, nameserver, store, up
+from orbitmq.cli import broker, message, nameserver, outbox, send, store, topic, up
 from orbitmq.errors import OrbitError
 
-__all__ = ["main"]
+__all__ = ["main", "parser"]
 
 _FAILED = 2
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return what reads the arguments; it sets ``run`` to the function of the command."""
+    reader = argparse.ArgumentParser(
+        prog="orbitmq", description="Apache RocketMQ for Python and Spark teams."
+    )
+    families = reader.add_subparsers(metavar="COMMAND", required=True)
+    for family in (up, nameserver, broker, send, topic, message, outbox, store):
+        family.add_commands(families)
+    return reader
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Return what was said; ``late`` names an argument that may be left out, or follow options.
+
+    ``argparse`` takes such a one for left out as soon as an option comes before it (Python 3.11).
+    """
+    reader = parser()
+    parsed, rest = reader.parse_known_args(arguments)
+    late = getattr(parsed, "late", None)
+    words = rest[1:] if rest[:1] == ["--"] else rest
+    if late and getattr(parsed, late) is None and len(words) == 1:
+        is_option = words is rest and len(words[0]) > 1 and words[0].startswith("-")
+        if not is_option:
+            setattr(parsed, late, words[0])
+            return parsed
+    if rest:
+        reader.error(f"unrecognized arguments: {' '.join(rest)}")
+    return parsed
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,20 +54,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     >>> main(["store", "inspect", "/no/such/directory"])  # says so on stderr
     2
     """
-    parser = argparse.ArgumentParser(
-        prog="orbitmq", description="Apache RocketMQ for Python and Spark teams."
-    )
-    families = parser.add_subparsers(metavar="COMMAND", required=True)
-    for family in (up, nameserver, broker, store):
-        family.add_commands(families)
-    parsed = parser.parse_args(arguments)
+    parsed = _parse(arguments)
     run: Callable[[argparse.Namespace], int] = parsed.run
     try:
         status = run(parsed)
         sys.stdout.flush()
         return status
     except OrbitError as error:
-        print(f"orbitmq: {error}", file=sys.stderr)
+        print(_line(error), file=sys.stderr)
         return _FAILED
     except KeyboardInterrupt:
         return 128 + signal.SIGINT  # as a shell would tell
@@ -45,6 +69,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Whoever read us has seen enough, as with `| head`. Python flushes once more at the end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
+
+
+def _line(error: OrbitError) -> str:
+    """Return an error with its notes in one line, although it may quote a broker with several."""
+    told = "; ".join([str(error), *getattr(error, "__notes__", ())])
+    return f"orbitmq: {' '.join(told.split())}"
 
 
 if __name__ == "__main__":

@@ -1,0 +1,89 @@
+"""Whom commands ask, and what they make of their options."""
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from orbitmq.cli.cluster import (
+    add_client_options,
+    add_group_option,
+    client_settings,
+    pairs,
+    print_found,
+    producer_settings,
+)
+from orbitmq.errors import InvalidInput, InvalidSetting
+
+
+def parsed(*arguments: str) -> argparse.Namespace:
+    command = argparse.ArgumentParser()
+    add_client_options(command)
+    add_group_option(command, "orbitmq-send")
+    return command.parse_args(arguments)
+
+
+@pytest.fixture(autouse=True)
+def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NAMESRV_ADDR", raising=False)
+
+
+def test_nobody_said_whom_to_ask() -> None:
+    assert client_settings(parsed()).nameserver == "127.0.0.1:9876"
+
+
+def test_the_environment_says_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NAMESRV_ADDR", "names:9876")
+    assert client_settings(parsed()).nameserver == ""  # which a client takes from there
+
+
+def test_the_option_holds_over_file_and_properties(tmp_path: Path) -> None:
+    file = tmp_path / "client.conf"
+    file.write_text("namesrvAddr=one:9876\naccessKey=alice\nsecretKey=sesame\n")
+    said = ("-c", str(file), "--set", "accessKey=bob")
+    assert client_settings(parsed(*said)).nameserver == "one:9876"
+    settings = client_settings(parsed(*said, "--nameserver", "two:9876;three:9876"))
+    assert (settings.nameserver, settings.access_key) == ("two:9876;three:9876", "bob")
+
+
+def test_a_list_behind_a_url_is_not_overruled() -> None:
+    settings = client_settings(parsed("--set", "nameserverUrl=http://names/list"))
+    assert (settings.nameserver, settings.nameserver_url) == ("", "http://names/list")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "group"),
+    [
+        ([], "orbitmq-send"),
+        (["--set", "producerGroup=billing"], "billing"),
+        (["--set", "producerGroup=billing", "--group", "night-shift"], "night-shift"),
+    ],
+)
+def test_the_group(arguments: list[str], group: str) -> None:
+    assert producer_settings(parsed(*arguments))[1].group == group
+
+
+def test_connections_end_with_the_command() -> None:
+    assert client_settings(parsed()).linger_ms == 0
+
+
+def test_a_property_that_nobody_reads_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    client_settings(parsed("--set", "acessKey=alice"))
+    assert "accessKey" in caplog.text
+
+
+def test_an_address_that_is_none() -> None:
+    with pytest.raises((InvalidSetting, InvalidInput), match="no-port"):
+        client_settings(parsed("--nameserver", "no-port"))
+
+
+@pytest.mark.parametrize("argument", ["colour", "=blue", ""])
+def test_what_is_no_pair(argument: str) -> None:
+    with pytest.raises(InvalidInput, match="--property .* is not KEY=VALUE"):
+        pairs([argument], "--property")
+
+
+def test_json_or_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    print_found({"topic": "orders"}, ["orders"], as_json=False)
+    print_found({"topic": "orders"}, ["orders"], as_json=True)
+    assert capsys.readouterr().out == 'orders\n{\n  "topic": "orders"\n}\n'

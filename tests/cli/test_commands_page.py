@@ -1,0 +1,108 @@
+"""docs/commands.md: it names every command, and every example of it prints what it says."""
+
+import argparse
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from orbitmq.cli.main import main, parser
+from orbitmq.embedded import start
+from tests.architecture.sources import ROOT
+from tests.cli.outboxes import message, outbox_file
+from tests.cli.servers import serving
+from tests.store.unpacked import unpacked
+
+PAGE = (ROOT / "docs" / "commands.md").read_text()
+
+
+class Example(NamedTuple):
+    """What is typed, and what is printed then."""
+
+    typed: str
+    printed: str
+
+
+def examples() -> list[Example]:
+    blocks = re.findall(r"(?ms)^```console\n(.*?)^```", PAGE)
+    found = re.findall(r"(?m)^\$ (.*)\n((?:(?!\$ ).*\n)*)", "".join(blocks))
+    return [Example(typed, printed) for typed, printed in found]
+
+
+def is_as_said(printed: str, said: str) -> bool:
+    """Return whether a text is the one of the page, where ``…`` stands for part of a line."""
+    pattern = re.escape(said).replace("…", ".*")
+    return re.fullmatch(pattern, printed) is not None
+
+
+def commands(of: argparse.ArgumentParser) -> Iterator[str]:
+    """Yield each command in full, as ``orbitmq topic list``."""
+    families = [one for one in of._actions if isinstance(one, argparse._SubParsersAction)]
+    if not families:
+        yield of.prog
+    for family in families:
+        for command in family.choices.values():
+            yield from commands(command)
+
+
+def test_the_page_has_every_command() -> None:
+    headings = re.findall(r"(?m)^### `(.*)`$", PAGE)
+    assert sorted(headings) == sorted(commands(parser()))
+
+
+@pytest.mark.parametrize("arguments", [one.typed for one in examples() if one.typed.endswith(" &")])
+def test_servers_are_ready_as_it_says(
+    arguments: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _, *words = arguments.removesuffix(" &").split()
+    said = next(one.printed for one in examples() if one.typed == arguments)
+    with serving(*words) as server:
+        assert is_as_said(f"{server.ready_line()}\n", said)
+        server.process.terminate()
+        assert server.end().status == 0
+
+
+@pytest.fixture
+def orbitmq(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Have what the page speaks of: the command, a cluster, an outbox, and a copy of a store."""
+    command = tmp_path / "bin" / "orbitmq"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m orbitmq.cli.main "$@"\n')
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{command.parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
+    monkeypatch.setenv("PYTHONIOENCODING", "utf-8")
+    monkeypatch.chdir(tmp_path)
+    outbox_file(tmp_path, message("orders", b"paid"))
+    Path(unpacked("normal", tmp_path)).rename(tmp_path / "backup")
+    with start() as cluster:
+        monkeypatch.setenv("NAMESRV_ADDR", cluster.nameserver)
+        yield
+
+
+def run(typed: str, capsys: pytest.CaptureFixture[str]) -> str:
+    """Run what was typed, and return what it printed; a shell is needed for pipes alone."""
+    if "|" in typed:
+        ran = subprocess.run(["sh", "-c", typed], capture_output=True, text=True, check=True)
+        return ran.stdout + ran.stderr
+    main(shlex.split(typed)[1:])
+    printed = capsys.readouterr()
+    return printed.out + printed.err
+
+
+@pytest.mark.usefixtures("orbitmq")
+def test_examples_print_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+    message_id = ""
+    for one in examples():
+        if not one.typed.endswith(" &"):
+            printed = run(one.typed.replace("MESSAGE_ID", message_id), capsys)
+            assert is_as_said(printed, one.printed), f"$ {one.typed}\n{printed}"
+            sent = re.match(r"Message +(\w+)", printed)
+            message_id = message_id or (sent[1] if sent else "")
