@@ -21,7 +21,17 @@ from tests.interop.pipe import Outcome, Request, read_packet, write_packet
 
 Do = Callable[[Any], object]
 
-ROOMS = ("admin", "consumers", "handles", "message", "names", "producers", "remoting", "wire")
+ROOMS = (
+    "admin",
+    "consumers",
+    "exchanges",
+    "handles",
+    "message",
+    "names",
+    "producers",
+    "remoting",
+    "wire",
+)
 """The modules ``java_…`` that carry operations out."""
 
 

@@ -313,6 +313,37 @@ class Pulled(msgspec.Struct, frozen=True, kw_only=True):
     messages: list[Received]
 
 
+class Asking(msgspec.Struct, frozen=True, kw_only=True):
+    """A request that one of Java's producers sends, and waits for the reply to."""
+
+    producer: int
+    topic: str
+    body: bytes
+    timeout_ms: int = 10_000
+
+
+class Traced(msgspec.Struct, frozen=True, kw_only=True):
+    """A trace record as Java's decoder reads it; what a kind of record lacks is None."""
+
+    kind: str
+    timestamp_ms: int
+    region: str
+    group: str
+    topic: str
+    message_id: str
+    tags: str | None
+    keys: str | None
+    store_host: str | None
+    body_length: int
+    cost_ms: int
+    success: bool
+    message_kind: str | None
+    offset_message_id: str | None
+    transaction_id: str | None
+    transaction_state: str | None
+    from_check: bool
+
+
 # the host itself
 PRINT = Operation("print_line", str, type(None))
 
@@ -381,6 +412,12 @@ CLOSE_CONSUMER = Operation("close_consumer", int, type(None))
 CLIENT_ID = Operation("client_id", int, str)
 RECEIVED = Operation("received", int, list[Received])
 PULL = Operation("pull_once", Pull, Pulled)
+
+# requests, replies and traces
+OPEN_RESPONDER = Operation("open_responder", ConsumerOptions, int)
+CLOSE_RESPONDER = Operation("close_responder", int, type(None))
+ASK = Operation("ask", Asking, Received)
+DECODE_TRACE = Operation("decode_trace", bytes, list[Traced])
 
 # the admin tool, with a client of its own
 MQADMIN = Operation("mqadmin", list[str], str)
