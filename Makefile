@@ -40,6 +40,7 @@ bench: setup
 	$(BIN)/python -m bench.flush
 	$(BIN)/python -m bench.recover
 	$(BIN)/python -m bench.scan
+	$(BIN)/python -m bench.health
 	$(BIN)/python -m bench.growth $(if $(FULL),--full)
 	$(BIN)/python -m bench.broker
 

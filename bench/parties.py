@@ -30,8 +30,9 @@ _FIRST_TOPIC: Final = "first"
 class Party:
     """A broker that serves, and how long it took until it did."""
 
-    def __init__(self, address: Address, pid: int, ready_ms: float) -> None:
+    def __init__(self, address: Address, nameserver: Address, pid: int, ready_ms: float) -> None:
         self.address = address
+        self.nameserver = nameserver
         self.pid = pid
         self.ready_ms = ready_ms
 
@@ -40,8 +41,10 @@ class Party:
 def ours(directory: Path) -> Iterator[Party]:
     """Run ``orbitmq up``: a nameserver is part of the process."""
     address = Address("127.0.0.1", free_port(below=2))
-    command = [sys.executable, "-m", "orbitmq", "up", "--no-dashboard", "--nameserver-port", "0"]
-    command += ["--broker-port", str(address.port), "--store", str(directory / "store")]
+    nameserver = Address("127.0.0.1", free_port())
+    command = [sys.executable, "-m", "orbitmq", "up", "--no-dashboard"]
+    command += ["--nameserver-port", str(nameserver.port), "--broker-port", str(address.port)]
+    command += ["--store", str(directory / "store")]
     directory.mkdir(parents=True)
     began = perf_counter()
     with (
@@ -50,7 +53,7 @@ def ours(directory: Path) -> Iterator[Party]:
     ):
         try:
             until(lambda: _serves(process, address), what="orbitmq stores a message")
-            yield Party(address, process.pid, (perf_counter() - began) * 1000)
+            yield Party(address, nameserver, process.pid, (perf_counter() - began) * 1000)
         finally:
             process.kill()  # to stop in order it would sync ten thousand files
 
@@ -86,7 +89,8 @@ def java(directory: Path) -> Iterator[Party]:
         )
         began = perf_counter()
         with broker:
-            yield Party(broker.address, broker.pid, (perf_counter() - began) * 1000)
+            ready_ms = (perf_counter() - began) * 1000
+            yield Party(broker.address, nameserver.address, broker.pid, ready_ms)
 
 
 def _serves(process: "subprocess.Popen[bytes]", address: Address) -> bool:

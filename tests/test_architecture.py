@@ -81,6 +81,8 @@ def test_the_table_of_rooms_has_no_circle() -> None:
         ("orbitmq/dashboard/app.py", "from orbitmq.broker.handlers import send"),
         ("orbitmq/client/producer.py", "from orbitmq.testing.clocks import VirtualClock"),
         ("orbitmq/errors.py", "from orbitmq.clock import Clock"),
+        ("orbitmq/errors.py", "from orbitmq.message.model import SendReceipt"),
+        ("orbitmq/errors.py", "if TYPE_CHECKING:\n    from orbitmq.clock import Clock"),
         ("orbitmq/utils/helpers.py", ""),
         ("orbitmq/helpers.py", ""),
     ],
@@ -94,6 +96,10 @@ def test_a_wrong_arrow_is_caught(path: str, text: str) -> None:
     [
         ("orbitmq/message/ids.py", "from orbitmq.message.host import Host\nimport struct"),
         ("orbitmq/wire/frame.py", "from orbitmq.errors import OrbitError"),
+        (
+            "orbitmq/errors.py",
+            "if TYPE_CHECKING:\n    from orbitmq.message.model import SendReceipt",
+        ),
         ("orbitmq/wire/frame.py", "from orbitmq.message.model import Message"),
         ("orbitmq/wire/frame.py", "from orbitmq.wire import codes"),
         ("orbitmq/net/dialer.py", "from orbitmq.wire.frame import FrameReader"),

@@ -1,9 +1,12 @@
 """What the documents promise is so; each rule is shown to catch what it forbids."""
 
+import re
 from pathlib import Path
 
 import pytest
 
+from orbitmq import errors
+from orbitmq.errors import OrbitError
 from tests.architecture import documents
 from tests.architecture.documents import Document, documents_below
 from tests.architecture.sources import PACKAGE, ROOT, modules_below
@@ -198,3 +201,19 @@ def test_a_copy_without_its_history_is_read_too(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).touch()
     assert documents.tracked_files(tmp_path).keys() == {".gitignore", "src/kept.txt"}
+
+
+# Errors.
+
+
+@pytest.mark.parametrize("name", errors.__all__)
+def test_an_error_has_an_entry_where_it_says(name: str) -> None:
+    kind: type[OrbitError] = getattr(errors, name)
+    path, _, anchor = kind.__new__(kind).docs.partition("#")
+    entries = next(document for document in DOCUMENTS if document.path == path)
+    assert anchor in entries.anchors
+
+
+def test_every_entry_about_an_error_is_about_one_there_is() -> None:
+    text = (ROOT / "docs" / "errors.md").read_text()
+    assert sorted(re.findall(r"(?m)^### (\w+)$", text)) == sorted(errors.__all__)

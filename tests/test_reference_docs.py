@@ -13,6 +13,7 @@ import pytest
 from orbitmq.broker.machine import Machine
 from orbitmq.broker.server import Broker
 from orbitmq.broker.settings import BrokerSettings, LiveSettings
+from orbitmq.client.settings import ClientSettings, ProducerSettings
 from orbitmq.nameserver.server import Nameserver
 from orbitmq.nameserver.settings import NameserverSettings
 from orbitmq.net.settings import NetSettings
@@ -43,6 +44,8 @@ def table(document: str, heading: str) -> list[Row]:
     [
         ("Connections: `orbitmq.net.settings.NetSettings`", NetSettings),
         ("Identity: `orbitmq.wire.session.Identity`", Identity),
+        ("Client: `orbitmq.client.settings.ClientSettings`", ClientSettings),
+        ("Producer: `orbitmq.client.settings.ProducerSettings`", ProducerSettings),
         ("Nameserver: `orbitmq.nameserver.settings.NameserverSettings`", NameserverSettings),
         ("Store: `orbitmq.store.settings.StoreSettings`", StoreSettings),
         ("Broker: `orbitmq.broker.settings.BrokerSettings`", BrokerSettings),

@@ -46,6 +46,10 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
         | {"nameserver.server", "nameserver.settings", "dashboard.app", "spark.jobs"}
         | {"broker.server", "broker.settings", "broker.machine"}
         | {"net.event_loop", "net.exposure", "net.address"}
+        # Commands run on a loop of their own, so they use the asynchronous face; what an outbox
+        # holds is shown without a producer.
+        | {"client.producer", "client.settings"}
+        | {"client.outbox", "client.outbox_file", "client.outbox_ledger"}
     ),
     "demo": frozenset({"embedded", "blocking", "message", "wire", "net", "client", "spark.jobs"})
     | frozenset({"store"})
@@ -67,6 +71,11 @@ WITHIN: Mapping[str, str] = {
 # that the table above names.
 CLOSED: Mapping[str, frozenset[str]] = {
     "net": frozenset({"wire.headers", "wire.bodies"}),  # it carries frames, whatever they mean
+}
+# Types that a room may name and not import: an error says what it carries, and stands on nothing.
+FOR_TYPES: Mapping[str, frozenset[str]] = {
+    "errors": frozenset({"message.model", "client.send_plan", "client.time_spent"}),
+    "cli": frozenset({"wire.bodies.route"}),  # what an admin returns
 }
 
 
@@ -90,6 +99,8 @@ def _fault(module: Module, touch: Touch) -> str | None:
     room = target.partition(".")[0]
     if room not in MAY_IMPORT or room == PACKAGE:
         return None if module.room in ("testing", "demo") else f"{touch.name} goes through the door"
+    if touch.is_for_types and _opens(FOR_TYPES.get(module.room, frozenset()), target):
+        return None
     if reason := _closed(module, target):
         return reason
     if room == module.room or _opens(MAY_IMPORT[module.room] | EVERYBODY, target):

@@ -89,7 +89,7 @@ SEAMS = (
             | {"pathlib.Path", "?.write_text", "?.write_bytes"}
         ),
         homes=(
-            *("store/disk.py", "settings.py", "nameserver/kv_file.py", "client/outbox.py"),
+            *("store/disk.py", "settings.py", "nameserver/kv_file.py", "client/outbox_file.py"),
             *("spark/", "cli/", "dashboard/", "embedded.py", "demo.py"),
         ),
         instead="make file calls in store/disk.py",

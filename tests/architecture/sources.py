@@ -20,6 +20,8 @@ class Touch(NamedTuple):
 
     name: str
     line: int
+    is_for_types: bool = False
+    """Whether it stands below ``if TYPE_CHECKING:`` and is never imported when the program runs."""
 
 
 @dataclass(frozen=True)
@@ -75,14 +77,23 @@ def modules_below(folder: Path) -> tuple[Module, ...]:
 
 def _imports(tree: ast.Module) -> Iterator[Touch]:
     aliases = dict(_aliases(tree))
+    for_types = {id(below) for node in ast.walk(tree) for below in _for_types(node)}
     for node in ast.walk(tree):
+        types = id(node) in for_types
         if isinstance(node, ast.Import):
-            yield from (Touch(alias.name, node.lineno) for alias in node.names)
+            yield from (Touch(alias.name, node.lineno, types) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             base = "." * node.level + (node.module or "")
-            yield from (Touch(f"{base}.{alias.name}", node.lineno) for alias in node.names)
+            yield from (Touch(f"{base}.{alias.name}", node.lineno, types) for alias in node.names)
         elif isinstance(node, ast.Call) and _resolve(node.func, aliases) in _IMPORTING_CALLS:
             yield Touch(_literal(node.args[:1]) or _UNKNOWN_MODULE, node.lineno)
+
+
+def _for_types(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield what stands below ``if TYPE_CHECKING:``, if the node is one."""
+    if isinstance(node, ast.If) and _dotted(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+        for statement in node.body:
+            yield from ast.walk(statement)
 
 
 def _aliases(tree: ast.Module) -> Iterator[tuple[str, str]]:

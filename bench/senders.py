@@ -1,0 +1,213 @@
+"""The two producers that are compared, ours and Java's, each in a process of its own.
+
+Both send messages of 1 KB with a tag to a topic, so many unanswered at any time, and tell what
+that has cost their own process. Java's keeps its process, since it takes tens of thousands of sends
+to be compiled; a send that a broker refuses for now is made again by both.
+"""
+
+import asyncio
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from time import perf_counter, process_time_ns
+from typing import Final, NamedTuple
+
+from bench.load import KILOBYTE, TIMEOUT_MS, cpu_ns
+from bench.measure import Resident, in_child, resident
+from bench.parties import JAVA_VERSION
+from orbitmq.client.producer import Producer
+from orbitmq.errors import SendRefusedBusy
+from orbitmq.message.model import Message
+from orbitmq.net.event_loop import new_event_loop
+from tests.interop import counterparts
+from tests.interop.java_server import MODULES_OPENED
+
+TOPIC: Final = "bench"
+_SOURCE: Final = Path(__file__).parent / "java" / "SendLoad.java"
+_STORED: Final = "stored "
+_LAST_WORDS: Final = 2_000
+_WARM_FRAMES: Final = 2_000  # routes, connections, and the interpreter's own quickening
+
+
+class Load(NamedTuple):
+    """What to send: so many messages, in so many frames at any time."""
+
+    in_flight: int
+    """Sends that wait for an answer."""
+    together: int
+    """Messages of one send."""
+    gathered: bool
+    """Whether the client gathers messages to batches by itself."""
+    threads: bool
+    """Whether Java's waits for each answer in a thread, or has callbacks; ours has its tasks."""
+    messages: int
+
+
+class Spent(NamedTuple):
+    """What a load has cost the client."""
+
+    cpu_us: float
+    """CPU time of its process, for each message."""
+    per_second: float
+    refused: int
+    """Sends that the broker was too busy for, and that were made again."""
+
+
+# Ours
+
+
+def send_ours(nameserver: str, load: Load) -> Spent:
+    """Send with our producer, in a process of its own; return what it has spent."""
+    return in_child(_send_ours, nameserver, load)
+
+
+def _send_ours(nameserver: str, load: Load) -> Spent:
+    async def measured() -> Spent:
+        async with _producer(nameserver, load) as producer:
+            sends = Sends(producer, load, KILOBYTE)
+            await sends.run(min(_WARM_FRAMES, load.messages // load.together))
+            sends.refused = 0
+            began, spent = perf_counter(), process_time_ns()
+            await sends.run(load.messages // load.together)
+            took, spent = perf_counter() - began, process_time_ns() - spent
+            return Spent(spent / load.messages / 1000, load.messages / took, sends.refused)
+
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        return runner.run(measured())
+
+
+def _producer(nameserver: str, load: Load) -> Producer:
+    return Producer(
+        "bench", nameserver=nameserver, auto_batch=load.gathered, send_timeout_ms=TIMEOUT_MS
+    )
+
+
+class Sends:
+    """So many tasks, each of which awaits one send after another."""
+
+    def __init__(self, producer: Producer, load: Load, body: bytes) -> None:
+        self._producer = producer
+        self._load = load
+        self._body = body
+        self._left = 0
+        self.refused = 0
+
+    async def run(self, frames: int) -> None:
+        """Return when so many frames are stored; raise what went wrong first."""
+        self._left = frames
+        work = self._send_batches if self._load.together > 1 else self._send_each
+        async with asyncio.TaskGroup() as group:
+            for _ in range(self._load.in_flight):
+                group.create_task(work())
+
+    async def _send_each(self) -> None:
+        while self._left > 0:
+            self._left -= 1
+            try:
+                await self._producer.send(Message(TOPIC, self._body, tags="paid"))
+            except SendRefusedBusy:
+                self._again()
+
+    async def _send_batches(self) -> None:
+        while self._left > 0:
+            self._left -= 1
+            together = range(self._load.together)
+            try:
+                await self._producer.send_many(
+                    [Message(TOPIC, self._body, tags="paid") for _ in together]
+                )
+            except SendRefusedBusy:
+                self._again()
+
+    def _again(self) -> None:
+        self._left += 1
+        self.refused += 1
+
+
+# Memory
+
+
+def memory_of_ours(nameserver: str, load: Load, *, body: bytes, steps: int) -> list[Resident]:
+    """Send so many messages in steps, in a process of its own; return its memory after each.
+
+    Raises:
+        RuntimeError: this system doesn't tell the memory of a process.
+
+    """
+    return in_child(_memory_of_ours, nameserver, load, body, steps)
+
+
+def _memory_of_ours(nameserver: str, load: Load, body: bytes, steps: int) -> list[Resident]:
+    async def measured() -> list[Resident]:
+        found = []
+        async with _producer(nameserver, load) as producer:
+            sends = Sends(producer, load, body)
+            for _ in range(steps):
+                await sends.run(load.messages // steps)
+                if (memory := resident()) is None:
+                    raise RuntimeError("the memory of a process is told in /proc, as Linux has it")
+                found.append(memory)
+        return found
+
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        return runner.run(measured())
+
+
+# Java's
+
+
+class JavaSender:
+    """Java's producers, one for each nameserver, in one process."""
+
+    def __init__(self, process: "subprocess.Popen[str]", log: Path) -> None:
+        self._process = process
+        self._log = log
+
+    def send(self, nameserver: str, load: Load) -> Spent:
+        """Send, and return what the process has spent on it, its compiler and collector included.
+
+        Raises:
+            RuntimeError: a send failed; the message ends with what Java says of it.
+
+        """
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        began, spent = perf_counter(), cpu_ns(self._process.pid)
+        print(nameserver, *load, file=self._process.stdin, flush=True)
+        for line in self._process.stdout:  # its logger writes there too
+            if line.startswith(_STORED):
+                took, spent = perf_counter() - began, cpu_ns(self._process.pid) - spent
+                refused = int(line.removeprefix(_STORED))
+                return Spent(spent / load.messages / 1000, load.messages / took, refused)
+        last_words = self._log.read_text(errors="replace")[-_LAST_WORDS:]
+        raise RuntimeError(f"Java's producer ended, status {self._process.wait()}: {last_words}")
+
+
+@contextmanager
+def java_sender(directory: Path) -> Iterator[JavaSender]:
+    """Run Java's producer.
+
+    Raises:
+        RuntimeError: there is no Java, or none that compiles; the message says what to install.
+
+    """
+    home, why = counterparts.java_home(), counterparts.missing_for(JAVA_VERSION)
+    if home is None or why is not None:
+        raise RuntimeError(f"{why}: run 'make counterparts'")
+    if not (home / "bin" / "javac").exists():
+        raise RuntimeError(f"{home} has no compiler: install a JDK, or name one in JAVA_HOME")
+    directory.mkdir(parents=True)
+    command = [
+        *(str(home / "bin" / "java"), "-Xms512m", "-Xmx512m", *MODULES_OPENED),
+        *(f"-Duser.home={directory}", "-cp", f"{counterparts.jars_of(JAVA_VERSION)}/*"),
+        *(str(_SOURCE), TOPIC, str(len(KILOBYTE))),
+    ]
+    pipe = partial(subprocess.Popen, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    log = directory / "output.log"
+    with log.open("wb") as output, pipe(command, stderr=output) as process:
+        try:
+            yield JavaSender(process, log)
+        finally:
+            process.kill()
