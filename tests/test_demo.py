@@ -15,7 +15,7 @@ def test_the_demo_shows_what_there_is_in_eighty_columns() -> None:
     assert run.stderr == ""
     lines = run.stdout.splitlines()
     assert max(map(len, lines)) <= 80
-    assert any("There is no producer or consumer yet" in line for line in lines)
+    assert any("There is no consumer yet" in line for line in lines)
     sent = [line.split()[1] for line in lines if line.startswith("sent ")]
     pulled = [line.split()[1] for line in lines if line.startswith("pulled ")]
     assert sent == pulled

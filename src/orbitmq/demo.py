@@ -2,7 +2,7 @@
 
 A message is encoded and its bytes are drawn; then a nameserver and a broker start in this process,
 and messages go the whole way: routed, sent, filtered by tags, delayed, found by key, kept on disk,
-and read again after a restart. There is no producer yet, so requests are made by hand.
+and read again after a restart. Requests are made by hand here, to show them.
 """
 
 import asyncio
@@ -42,9 +42,9 @@ MESSAGES = (
 def main() -> None:
     """Show it all."""
     title("orbitmq: RocketMQ's bytes, nameserver, broker and store, in Python")
-    say(f"Python {platform.python_version()}. There is no producer or consumer yet, nor a Spark")
-    say("source: the clients for Java, Go and Node use what stands here, and so does")
-    say("this demo, with requests made by hand.")
+    say(f"Python {platform.python_version()}. There is no consumer yet, nor a Spark source: the")
+    say("clients for Java, Go and Node use what stands here, and so does this demo, with")
+    say("requests made by hand to show them.")
     clock = SystemClock()
     ids = UniqueIds(b"\x7f\x00\x00\x01", 1, 0x5EED, clock, local_month)
     message = MESSAGES[0].replace(message_id=ids.next())
