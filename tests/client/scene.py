@@ -16,12 +16,27 @@ from orbitmq.wire.bodies.route import BrokerData, QueueData, TopicRouteData
 from orbitmq.wire.codes import RequestCode, ResponseCode
 from orbitmq.wire.frame import Frame
 from orbitmq.wire.headers.route import GetRouteInfo
+from orbitmq.wire.headers.send import ReplyMessage
 from orbitmq.wire.session import Response
 
 T = TypeVar("T")
 
 NAMES = tuple(Address(f"names-{number}", 9876) for number in (1, 2, 3))
 BROKER_A, BROKER_B = Address("10.0.0.1", 10911), Address("10.0.0.2", 10911)
+
+REPLY = ReplyMessage(
+    producer_group="g",
+    topic="t",
+    default_topic="TBW102",
+    default_topic_queue_nums=4,
+    queue_id=0,
+    sys_flag=0,
+    born_timestamp=0,
+    flag=0,
+    born_host="10.0.0.1:1",
+    store_host="10.0.0.1:2",
+)
+"""A reply that nobody waits for."""
 
 
 def route(*brokers: str, queues: int = 4, perm: int = 6, **others: object) -> TopicRouteData:

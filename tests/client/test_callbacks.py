@@ -15,24 +15,11 @@ from orbitmq.wire.headers.heartbeat import (
     NotifyConsumerIdsChanged,
 )
 from orbitmq.wire.headers.offset import GetConsumerStatus, ResetOffset
-from orbitmq.wire.headers.send import ReplyMessage
 from orbitmq.wire.headers.transaction import CheckTransactionState
 from orbitmq.wire.session import Response
-from tests.client.scene import BROKER_A, Scene, play
+from tests.client.scene import BROKER_A, REPLY, Scene, play
 
 CHECK = CheckTransactionState(tran_state_table_offset=1, commit_log_offset=2)
-REPLY = ReplyMessage(
-    producer_group="g",
-    topic="t",
-    default_topic="TBW102",
-    default_topic_queue_nums=4,
-    queue_id=0,
-    sys_flag=0,
-    born_timestamp=0,
-    flag=0,
-    born_host="10.0.0.1:1",
-    store_host="10.0.0.1:2",
-)
 
 
 def half_message(properties: bytes) -> bytes:

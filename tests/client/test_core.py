@@ -21,9 +21,8 @@ from orbitmq.wire.bodies.heartbeat import HeartbeatData
 from orbitmq.wire.codes import RequestCode, ResponseCode
 from orbitmq.wire.headers.heartbeat import GetConsumerRunningInfo, Heartbeat
 from orbitmq.wire.headers.offset import GetMaxOffset
-from orbitmq.wire.headers.send import ReplyMessage
 from orbitmq.wire.session import Response
-from tests.client.scene import BROKER_A, BROKER_B, NAMES, Scene, play, route
+from tests.client.scene import BROKER_A, BROKER_B, NAMES, REPLY, Scene, play, route
 from tests.net.conftest import Certificates
 from tests.net.loopback import LOOPBACK
 from tests.net.test_fork import said_in_a_fork
@@ -287,19 +286,7 @@ def test_brokers_can_ask_back() -> None:
         (caller,) = scene.callers[BROKER_A]
         answer = await caller.request(GetConsumerRunningInfo(consumer_group="g", client_id="c"))
         assert answer.code == ResponseCode.SYSTEM_ERROR
-        reply = ReplyMessage(
-            producer_group="g",
-            topic="t",
-            default_topic="TBW102",
-            default_topic_queue_nums=4,
-            queue_id=0,
-            sys_flag=0,
-            born_timestamp=0,
-            flag=0,
-            born_host="10.0.0.1:1",
-            store_host="10.0.0.1:2",
-        )
-        assert (await caller.request(reply, b"late")).code == ResponseCode.SUCCESS
+        assert (await caller.request(REPLY, b"late")).code == ResponseCode.SUCCESS
         assert core.requests.late == 1
         await core.release()
 

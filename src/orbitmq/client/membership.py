@@ -14,6 +14,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
+from orbitmq.client.periodic import again_and_again, give_up
 from orbitmq.errors import OrbitError
 from orbitmq.net.address import Address
 from orbitmq.net.connection import Connection
@@ -127,19 +128,12 @@ class Membership:
 
     async def run(self, interval_ms: int) -> None:
         """Send heartbeats again and again, until cancelled."""
-        while True:
-            await asyncio.sleep(interval_ms / 1000)
-            try:
-                await self.beat_all()
-            except Exception:  # a fault of ours; brokers must not forget us for it
-                log.exception("heartbeats can't be sent; the next time may go better")
+        work = lambda: self.beat_all()  # noqa: E731, PLW0108 - found anew each time, as it is now
+        await again_and_again(interval_ms, work, "heartbeats can't be sent")
 
     async def close(self) -> None:
         """Give up heartbeats on their way."""
-        beating = list(self._beating.values())
-        for beat in beating:
-            beat.cancel()
-        await asyncio.gather(*beating, return_exceptions=True)
+        await give_up(self._beating.values())
 
     def _knows_us(self, address: Address) -> bool:
         greeting = self._greeted.get(address)

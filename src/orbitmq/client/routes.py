@@ -21,6 +21,7 @@ import msgspec
 from msgspec.structs import replace
 
 from orbitmq.client.nameservers import Nameservers
+from orbitmq.client.periodic import again_and_again, give_up
 from orbitmq.client.publish_route import (
     MASTER_ID,
     DefaultTopic,
@@ -271,19 +272,12 @@ class Routes:
 
     async def run(self, interval_ms: int) -> None:
         """Refresh again and again, until cancelled."""
-        while True:
-            await asyncio.sleep(interval_ms / 1000)
-            try:
-                await self.refresh()
-            except Exception:  # a fault of ours; routes must not grow old for it
-                log.exception("routes can't be refreshed; the next time may go better")
+        work = lambda: self.refresh()  # noqa: E731, PLW0108 - found anew each time, as it is now
+        await again_and_again(interval_ms, work, "routes can't be refreshed")
 
     async def close(self) -> None:
         """Give up what is being looked up."""
-        looking = list(self._looking.values())
-        for task in looking:
-            task.cancel()
-        await asyncio.gather(*looking, return_exceptions=True)
+        await give_up(self._looking.values())
 
     # Looking up
 
