@@ -66,3 +66,11 @@ def bodies(store: MessageStore, topic: str = "orders", queue_id: int = 0) -> lis
 def put(store: MessageStore, *names: bytes, queue_id: int = 0) -> list[PutResult]:
     """Append a message for each name, which is its body forty times over."""
     return store.append([incoming(name * 40, queue_id=queue_id) for name in names])
+
+
+def flush(store: MessageStore) -> None:
+    """Have all of the log on the disk."""
+    told: list[bool] = []
+    store.when_durable(store.log.end, told.append)
+    store.flush_soon()
+    assert told == [True]

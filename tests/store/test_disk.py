@@ -277,6 +277,14 @@ def test_rename_to_another_directory(disk: Disk, root: str) -> None:
     assert contents(disk, f"{root}/d/g") == b"moved"
 
 
+def test_rename_takes_a_directory_with_what_is_in_it(disk: Disk, root: str) -> None:
+    disk.make_directory(f"{root}/d")
+    put(disk, f"{root}/d/f", b"moved")
+    disk.rename(f"{root}/d", f"{root}/e")
+    assert disk.list(root) == ["e"]
+    assert contents(disk, f"{root}/e/f") == b"moved"
+
+
 def test_rename_needs_a_file_and_a_place(disk: Disk, root: str) -> None:
     with pytest.raises(DiskFailed, match=f"can't rename to {root}/b {root}/a: No such file"):
         disk.rename(f"{root}/a", f"{root}/b")

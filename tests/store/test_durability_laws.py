@@ -11,14 +11,7 @@ from orbitmq.store.reader import StoreReader
 from orbitmq.store.verify import verify
 from orbitmq.testing.disks import SimulatedDisk
 from tests.store.logs import NOW, incoming
-from tests.store.stores import HandClock, bodies, opened, put
-
-
-def flush(store: MessageStore) -> None:
-    told: list[bool] = []
-    store.when_durable(store.log.end, told.append)
-    store.flush_soon()
-    assert told == [True]
+from tests.store.stores import HandClock, bodies, flush, opened, put
 
 
 def test_a_file_in_which_nothing_was_written_has_its_length_after_a_stop() -> None:

@@ -1,12 +1,19 @@
 import errno
 import itertools
+from pathlib import Path
 
 import pytest
 
 from orbitmq.errors import DiskFailed
 from orbitmq.randomness import SeededRandomness
 from orbitmq.store.disk import RealDisk
-from orbitmq.store.durable import make_durable_directory, parent_of, read_file, replace_file
+from orbitmq.store.durable import (
+    make_durable_directory,
+    parent_of,
+    read_file,
+    remove_tree,
+    replace_file,
+)
 from orbitmq.testing.disks import Call, Operation, PowerLost, SimulatedDisk
 
 
@@ -114,3 +121,13 @@ def test_a_crash_at_any_point_leaves_the_old_version_or_the_new(seed: int | None
         assert read_file(disk, "/f") == b"new" * 5000
         assert calls > 3
         break
+
+
+def test_a_tree_goes_with_all_that_is_in_it(tmp_path: Path) -> None:
+    disk = RealDisk()
+    (tmp_path / "queue/0/deep").mkdir(parents=True)
+    (tmp_path / "queue/0/deep/file").write_bytes(b"a")
+    (tmp_path / "beside").touch()
+    remove_tree(disk, f"{tmp_path}/queue")
+    remove_tree(disk, f"{tmp_path}/absent")
+    assert disk.list(str(tmp_path)) == ["beside"]

@@ -1,17 +1,19 @@
 import errno
+from contextlib import suppress
 
 import pytest
 
 from orbitmq.errors import DiskFailed
 from orbitmq.message.names import SCHEDULE_TOPIC
+from orbitmq.randomness import SeededRandomness
 from orbitmq.store.disk import Usage
 from orbitmq.store.message_store import MessageStore
 from orbitmq.store.put import PutStatus
 from orbitmq.store.settings import FlushMode, StoreSettings
 from orbitmq.testing.clocks import InlineWorkers
-from orbitmq.testing.disks import SimulatedDisk
+from orbitmq.testing.disks import PowerLost, SimulatedDisk
 from tests.store.logs import incoming
-from tests.store.stores import SMALL, HandClock, bodies, opened, put
+from tests.store.stores import SMALL, HandClock, bodies, flush, opened, put
 
 
 def test_old_files_go_and_queues_and_index_follow() -> None:
@@ -176,10 +178,48 @@ def test_a_queue_that_cannot_be_removed_is_still_there() -> None:
     store = opened(disk)
     put(store, b"a")
     store.tick()
-    disk.fail("remove", "consumequeue", errno.EIO)
+    disk.fail("rename", "consumequeue", errno.EIO)
     with pytest.raises(DiskFailed):
         store.delete_topic("orders")
     assert bodies(store) == [b"a" * 40]
+    assert put(store, b"b")[0].queue_offset == 1
     store.delete_topic("orders")
     assert store.queues.topics() == []
     store.close()
+
+
+def test_files_that_cannot_be_removed_are_no_queue_any_more() -> None:
+    disk = SimulatedDisk()
+    store = opened(disk)
+    put(store, b"a")
+    store.tick()
+    disk.fail("remove", "consumequeue", errno.EIO)
+    with pytest.raises(DiskFailed):
+        store.delete_topic("orders")
+    assert disk.list("/store/consumequeue/orders") == ["0.deleted"]
+    assert put(store, b"b")[0].queue_offset == 0
+    store.close()
+    store = opened(disk)
+    assert disk.list("/store/consumequeue/orders") == ["0"]
+    assert bodies(store) == [b"b" * 40]
+    store.close()
+
+
+@pytest.mark.parametrize("calls", range(12))
+def test_a_power_loss_brings_back_all_of_a_deleted_queue_or_nothing(calls: int) -> None:
+    """One that came back without its last file would have a hole, which nobody fills."""
+    for seed in range(8):
+        disk = SimulatedDisk(SeededRandomness(seed))
+        store = opened(disk, queue_file_entries=5)
+        put(store, *(b"%02d" % n for n in range(12)))
+        flush(store)
+        store.tick()
+        store.queues.sync()
+        disk.cut_power(after=calls)
+        with suppress(PowerLost):
+            store.delete_topic("orders")
+        disk.crash()
+        store = opened(disk, queue_file_entries=5)
+        assert store.damages == []
+        assert bodies(store) in ([], [b"%02d" % n * 40 for n in range(12)])
+        store.close()

@@ -281,6 +281,16 @@ class StoreMachine(RuleBasedStateMachine):
         self.start(mode)
         self.survived([])
 
+    @rule(mode=MODES, calls=CALLS, topic=st.sampled_from(TOPICS))
+    def the_power_fails_while_a_topic_is_deleted(
+        self, mode: FlushMode, calls: int, topic: str
+    ) -> None:
+        self.until_power_fails(calls, lambda: self.store.delete_topic(topic))
+        self.model.durable = max(self.model.durable, self.store.flushed)
+        self.model.delete({key for key in self.model.queues if key[0] == topic})
+        self.start(mode)
+        self.survived([])
+
     def until_power_fails(self, calls: int, action: Callable[[], object]) -> None:
         self.disk.cut_power(after=calls)
         with suppress(PowerLost):

@@ -314,10 +314,10 @@ class ConsumeQueue:
         self.correct_min_offset(commit_log_start)
         return removed
 
-    def remove(self) -> None:
-        """Remove all files; the queue must not be used any more."""
+    def discard(self) -> None:
+        """Forget what is not written, and close the files; it must not be used any more."""
         self._pending.clear()
-        self._files.remove_behind(0)
+        self._files.discard()
 
     # Positions.
 

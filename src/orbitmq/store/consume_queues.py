@@ -2,7 +2,7 @@
 
 import logging
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 from orbitmq.errors import InvalidInput, InvalidTopic, StoreDamaged
@@ -10,6 +10,7 @@ from orbitmq.message.names import is_lmq
 from orbitmq.store.consume_queue import ConsumeQueue
 from orbitmq.store.disk import Disk
 from orbitmq.store.dispatch import Dispatched
+from orbitmq.store.durable import remove_tree
 from orbitmq.store.open_files import OpenFiles, Unsynced
 from orbitmq.store.queue_entry import ENTRY_SIZE
 from orbitmq.store.queue_files import QueueFiles
@@ -19,6 +20,8 @@ __all__ = ["ConsumeQueues"]
 log = logging.getLogger("orbitmq.store")
 
 _PAGE: Final = 4096
+_RETIRED: Final = ".deleted"
+"""Behind the number of a queue that is deleted; Java too passes over what is no number."""
 
 
 class ConsumeQueues:
@@ -164,13 +167,16 @@ class ConsumeQueues:
     def load(self) -> None:
         """Find all queues. What is not ``<topic>/<number>/`` is none, and left alone.
 
+        Of queues that were being deleted what is left is removed.
+
         Raises:
             StoreDamaged: a file of a queue has another length or name, or one is missing.
 
         """
         disk = self._files.disk
-        for topic in disk.list(self._directory):
-            for name in disk.list(f"{self._directory}/{topic}") if self._is_topic(topic) else ():
+        for topic in filter(self._is_topic, disk.list(self._directory)):
+            self._remove_retired(topic)
+            for name in disk.list(f"{self._directory}/{topic}"):
                 path = f"{self._directory}/{topic}/{name}"
                 is_number = name.isascii() and name.isdecimal() and str(int(name)) == name
                 if is_number and disk.is_directory(path):
@@ -204,23 +210,40 @@ class ConsumeQueues:
 
     def delete_topic(self, topic: str) -> None:
         """Remove all queues of a topic with their files and directories."""
-        for queue_id in list(self._topics.get(topic, ())):
-            self.delete_queue(topic, queue_id)
+        self.delete(topic, list(self._topics.get(topic, ())))
 
-    def delete_queue(self, topic: str, queue_id: int) -> None:
-        """Remove a queue that is there, with its files and directory, and the topic's if empty."""
-        queues = self._topics[topic]
-        queues[queue_id].remove()
-        del queues[queue_id]
-        self._remove_if_empty(f"{self._directory}/{topic}/{queue_id}")
+    def delete(self, topic: str, queue_ids: Collection[int]) -> None:
+        """Remove queues that are there, with files and directories, and the topic's if empty.
+
+        A queue goes in one step, by another name for its directory: a power loss brings back all
+        of it or nothing. One that came back without its last file would lack entries that nobody
+        writes again.
+        """
+        queues = self._topics.get(topic, {})
+        folder = f"{self._directory}/{topic}"
+        for queue_id in queue_ids:
+            self._retire(f"{folder}/{queue_id}")
+            queues.pop(queue_id).discard()
+        if self._files.disk.exists(folder):
+            self._files.disk.sync_directory(folder)
+            self._remove_retired(topic)
         if not queues:
-            del self._topics[topic]
-            self._remove_if_empty(f"{self._directory}/{topic}")
+            self._topics.pop(topic, None)
 
-    def _remove_if_empty(self, path: str) -> None:
-        disk = self._files.disk
-        if disk.exists(path) and not disk.list(path):
-            disk.remove_directory(path)
+    def _retire(self, directory: str) -> None:
+        disk, retired = self._files.disk, directory + _RETIRED
+        if disk.exists(directory):
+            remove_tree(disk, retired)  # of a deletion that failed half-way
+            disk.rename(directory, retired)
+
+    def _remove_retired(self, topic: str) -> None:
+        """Remove the files of queues that are deleted already, and the directory left empty."""
+        disk, folder = self._files.disk, f"{self._directory}/{topic}"
+        for name in disk.list(folder):
+            if name.endswith(_RETIRED):
+                remove_tree(disk, f"{folder}/{name}")
+        if not disk.list(folder):
+            disk.remove_directory(folder)
 
     def _create(self, topic: str, queue_id: int) -> ConsumeQueue:
         if not topic or topic in (".", "..") or "/" in topic or "\x00" in topic or queue_id < 0:

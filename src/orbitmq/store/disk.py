@@ -133,7 +133,7 @@ class Disk(Protocol):
         ...
 
     def rename(self, path: str, new_path: str) -> None:
-        """Give a file another name, in one step; what was there before is gone."""
+        """Give a file or directory another name, in one step; a file that had it is gone."""
         ...
 
     def sync_directory(self, path: str) -> None:
@@ -233,7 +233,7 @@ class RealDisk:
             raise _failed(path, "remove", error) from error
 
     def rename(self, path: str, new_path: str) -> None:
-        """Give a file another name, in one step; what was there before is gone."""
+        """Give a file or directory another name, in one step; a file that had it is gone."""
         try:
             os.replace(path, new_path)
         except OSError as error:

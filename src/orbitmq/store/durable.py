@@ -9,7 +9,7 @@ from typing import Final
 
 from orbitmq.store.disk import Disk
 
-__all__ = ["make_durable_directory", "parent_of", "read_file", "replace_file"]
+__all__ = ["make_durable_directory", "parent_of", "read_file", "remove_tree", "replace_file"]
 
 _UNFINISHED: Final = ".tmp"
 
@@ -84,6 +84,30 @@ def replace_file(disk: Disk, path: str, data: bytes, *, backup: str | None = Non
         disk.rename(path, backup)
     disk.rename(unfinished, path)
     disk.sync_directory(parent_of(path))
+
+
+def remove_tree(disk: Disk, path: str) -> None:
+    """Remove a directory with all that is in it; one that is absent is fine.
+
+    A power loss may bring back any part of it.
+
+    >>> from orbitmq.testing.disks import SimulatedDisk
+    >>> disk = SimulatedDisk()
+    >>> disk.make_directory("/store/index")
+    >>> disk.open("/store/index/1", create=True).close()
+    >>> remove_tree(disk, "/store/index")
+    >>> disk.list("/store")
+    []
+    """
+    if not disk.is_directory(path):
+        return
+    for name in disk.list(path):
+        inner = f"{path}/{name}"
+        if disk.is_directory(inner):
+            remove_tree(disk, inner)
+        else:
+            disk.remove(inner)
+    disk.remove_directory(path)
 
 
 def parent_of(path: str) -> str:

@@ -115,11 +115,15 @@ class OpenFiles:
 
     def remove(self, path: str) -> None:
         """Close and remove a file; it needs no sync any more."""
+        self.discard(path)
+        self.disk.remove(path)
+
+    def discard(self, path: str) -> None:
+        """Close a file that is about to go; it needs no sync any more."""
         file = self._open.pop(path, None)
         if file is not None:
             file.close()
         self._written.pop(path, None)
-        self.disk.remove(path)
 
     def take_unsynced(self, least_bytes: int = 0) -> Unsynced:
         """Return what to sync, and forget it: the caller answers for it from now on.

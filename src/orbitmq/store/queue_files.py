@@ -130,6 +130,11 @@ class QueueFiles:
             self.end -= self._size
         return removed
 
+    def discard(self) -> None:
+        """Close the files, and let none of them be synced any more: they are about to go."""
+        for start in range(self.start, self.end, self._size):
+            self._files.discard(self.path_of(start))
+
     def remove_first(self) -> str:
         """Remove the first file; return its path."""
         path = self.path_of(self.start)

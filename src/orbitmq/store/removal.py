@@ -18,6 +18,7 @@ from orbitmq.message.names import is_lmq, is_system_topic
 from orbitmq.store.commit_log import CommitLog
 from orbitmq.store.consume_queues import ConsumeQueues
 from orbitmq.store.disk import Disk
+from orbitmq.store.durable import remove_tree
 from orbitmq.store.key_index import KeyIndex
 from orbitmq.store.layout import BATCH_CONSUME_QUEUE, CONSUME_QUEUE_EXT
 from orbitmq.store.retention import AgedFile, Retention
@@ -97,10 +98,12 @@ class Removal:
         """Remove the queues of a topic, and those of Java's that only it can read."""
         if not is_directory_name(topic):
             return  # there is none, and the path would lead elsewhere
-        self._queues.delete_topic(topic)
-        self._log.forget_queues(topic)
+        try:
+            self._queues.delete_topic(topic)
+        finally:
+            self._log.forget_queues(topic)  # of queues that stay it finds the end again
         for part in (CONSUME_QUEUE_EXT, BATCH_CONSUME_QUEUE):
-            self._remove_tree(path_join(self._directory, part, topic))
+            remove_tree(self._disk, path_join(self._directory, part, topic))
 
     def delete_unused_topics(self, kept: Collection[str]) -> list[str]:
         """Delete all topics but ``kept``, system topics and light queues; return their names."""
@@ -124,8 +127,8 @@ class Removal:
             if 0 <= queue.record_end <= self._chain.first_offset
             and not is_system_topic(queue.topic)
         ]
-        for topic, queue_id in expired:
-            self._queues.delete_queue(topic, queue_id)
+        for topic in {topic for topic, _ in expired}:
+            self._queues.delete(topic, [number for name, number in expired if name == topic])
             self._log.forget_queues(topic)
         return expired
 
@@ -134,14 +137,3 @@ class Removal:
             self.is_disk_full = not self.is_disk_full
             goes = "stops" if self.is_disk_full else "goes on"
             log.warning("the disk is %.0f %% full: writing %s", used * 100, goes)
-
-    def _remove_tree(self, path: str) -> None:
-        if not self._disk.is_directory(path):
-            return
-        for name in self._disk.list(path):
-            inner = path_join(path, name)
-            if self._disk.is_directory(inner):
-                self._remove_tree(inner)
-            else:
-                self._disk.remove(inner)
-        self._disk.remove_directory(path)

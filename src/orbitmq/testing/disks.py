@@ -278,20 +278,23 @@ class SimulatedDisk:
             folder.change({name: None})
 
     def rename(self, path: str, new_path: str) -> None:
-        """Give a file another name, in one step; what was there before is gone.
+        """Give a file or directory another name, in one step; a file that had it is gone.
 
         From one directory to another it is two steps: a power loss may leave both names, or none.
         """
         doing = f"rename to {new_path}"
         with self._calling(Call("rename", path), doing):
-            contents = self._contents(path, doing)
-            if self.is_directory(new_path):
+            node = self._find(path)
+            if node is None:
+                raise _failed(doing, path, errnos.ENOENT)
+            taken = self._find(new_path)
+            if taken is not None and (isinstance(taken, Folder) or isinstance(node, Folder)):
                 raise _failed(doing, path, errnos.EISDIR)
             (old, name), (new, new_name) = self._place(path, doing), self._place(new_path, doing)
             if old is new:
-                old.change({name: None, new_name: contents})
+                old.change({name: None, new_name: node})
             else:
-                new.change({new_name: contents})
+                new.change({new_name: node})
                 old.change({name: None})
 
     def sync_directory(self, path: str) -> None:
