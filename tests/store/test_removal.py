@@ -13,7 +13,7 @@ from orbitmq.store.settings import FlushMode, StoreSettings
 from orbitmq.testing.clocks import InlineWorkers
 from orbitmq.testing.disks import PowerLost, SimulatedDisk
 from tests.store.logs import incoming
-from tests.store.stores import SMALL, HandClock, bodies, flush, opened, put
+from tests.store.stores import SMALL, HandClock, bodies, opened, put
 
 
 def test_old_files_go_and_queues_and_index_follow() -> None:
@@ -205,21 +205,27 @@ def test_files_that_cannot_be_removed_are_no_queue_any_more() -> None:
     store.close()
 
 
-@pytest.mark.parametrize("calls", range(12))
+@pytest.mark.parametrize("calls", [*range(0, 24, 3), 200])
 def test_a_power_loss_brings_back_all_of_a_deleted_queue_or_nothing(calls: int) -> None:
     """One that came back without its last file would have a hole, which nobody fills."""
+    names = [b"%02d" % n for n in range(60)]
     for seed in range(8):
-        disk = SimulatedDisk(SeededRandomness(seed))
-        store = opened(disk, queue_file_entries=5)
-        put(store, *(b"%02d" % n for n in range(12)))
-        flush(store)
+        clock = HandClock()
+        disk = SimulatedDisk(SeededRandomness(seed), clock=clock)
+        store = opened(disk, clock=clock, queue_file_entries=5)
+        put(store, *names[:40])
+        clock.now += 600_000
         store.tick()
-        store.queues.sync()
+        put(store, *names[40:])
+        store.append([incoming(topic="bills")])
+        store.close()
+        store = opened(disk, clock=clock, queue_file_entries=5)  # which trusts the stop's syncs
         disk.cut_power(after=calls)
         with suppress(PowerLost):
             store.delete_topic("orders")
         disk.crash()
-        store = opened(disk, queue_file_entries=5)
+        store = opened(disk, clock=clock, queue_file_entries=5)
         assert store.damages == []
-        assert bodies(store) in ([], [b"%02d" % n * 40 for n in range(12)])
+        found = bodies(store)  # the log's last records come back in any case, as in Java
+        assert found == [name * 40 for name in names[len(names) - len(found) :]]
         store.close()
