@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import select
 import signal
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from orbitmq.wire.bodies.cluster import ClusterInfo
 from orbitmq.wire.codes import RequestCode
 from orbitmq.wire.fields import NoFields
 from tests.broker.exchanges import pulled, sent
-from tests.cli.servers import Serving, serving
+from tests.cli.servers import END_SECONDS, Serving, serving
 
 PORTS = ("--nameserver-port", "0", "--broker-port", "0", "--no-dashboard")
 SMALL = ("--set", "mappedFileSizeCommitLog=8388608")
@@ -71,6 +72,20 @@ def test_several_brokers_are_processes_and_one_that_dies_comes_back(tmp_path: Pa
     assert "broker-a ended: killed by SIGKILL; it is started again" in ended.logged
     for name in ("broker-a", "broker-b"):
         assert not (tmp_path / name / "abort").exists()
+
+
+def test_brokers_end_in_order_with_a_supervisor_that_is_killed(tmp_path: Path) -> None:
+    with serving("up", *PORTS, *SMALL, "--brokers", "2", "--store", str(tmp_path)) as server:
+        server.ready_line()
+        stores = [tmp_path / name for name in ("broker-a", "broker-b")]
+        brokers = [os.pidfd_open(process_of(store)) for store in stores]
+        server.process.kill()
+        for broker in brokers:
+            assert select.select([broker], [], [], END_SECONDS)[0], "a broker outlives it"
+            os.close(broker)
+    for store in stores:
+        assert (store / "commitlog").is_dir()
+        assert not (store / "abort").exists()
 
 
 def process_of(store: Path) -> int:

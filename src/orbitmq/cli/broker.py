@@ -32,6 +32,11 @@ def add_commands(families: "Families") -> None:
         epilog="Exit status: 0 stopped when asked to, 2 it could not start.",
     )
     command.add_argument("-c", dest="file", metavar="FILE", help="a RocketMQ broker.conf")
+    command.add_argument(
+        "--stop-at-eof",
+        action="store_true",
+        help="stop as well when standard input ends: for whoever runs brokers as processes",
+    )
     add_server_options(command)
     command.set_defaults(run=_run)
 
@@ -49,6 +54,7 @@ def _run(arguments: argparse.Namespace) -> int:
             progress=recovery_progress(),
         ),
         lambda broker: f"ready broker={broker.address}",
+        stop_at_eof=arguments.stop_at_eof,
     )
 
 

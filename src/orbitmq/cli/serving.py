@@ -57,30 +57,49 @@ def recovery_progress() -> Callable[[int, int], None]:
     return show
 
 
-def serve(make: Callable[[], AbstractAsyncContextManager[S]], ready: Callable[[S], str]) -> int:
+def serve(
+    make: Callable[[], AbstractAsyncContextManager[S]],
+    ready: Callable[[S], str],
+    *,
+    stop_at_eof: bool = False,
+) -> int:
     """Run a server until SIGTERM or SIGINT asks it to stop, and return the exit status, 0.
 
     Args:
         make: called on the loop; the server, started and stopped as a context manager.
         ready: makes the line that is printed when it has started.
+        stop_at_eof: stop as well when standard input, a pipe, ends: whoever held its other end is
+            gone.
 
     Raises:
         OrbitError: it could not start, or not stop.
 
     """
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        runner.run(_serve(make, ready))
+        runner.run(_serve(make, ready, stop_at_eof))
     return 0
 
 
 async def _serve(
-    make: Callable[[], AbstractAsyncContextManager[S]], ready: Callable[[S], str]
+    make: Callable[[], AbstractAsyncContextManager[S]], ready: Callable[[S], str], stop_at_eof: bool
 ) -> None:
     loop = asyncio.get_running_loop()
     asked_to_stop = asyncio.Event()
     # Before the start: a signal that comes while it starts is kept, and stops it in order.
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, asked_to_stop.set)
+    if stop_at_eof:
+        await loop.connect_read_pipe(lambda: _EndOfInput(asked_to_stop), sys.stdin)
     async with make() as server:
         print(ready(server), flush=True)
         await asked_to_stop.wait()
+
+
+class _EndOfInput(asyncio.Protocol):
+    """Reads what nobody writes, and tells of its end."""
+
+    def __init__(self, ended: asyncio.Event) -> None:
+        self._ended = ended
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 (asyncio's name)
+        self._ended.set()

@@ -37,6 +37,9 @@ class ProcessFailed(OrbitError):
 class Supervisor:
     """Runs ``orbitmq`` commands as processes; an async context manager.
 
+    Their standard input is a pipe that ends with this process: a command that stops at its end
+    does not outlive a supervisor that is killed.
+
     Args:
         commands: the arguments of each, by a name for people.
 
@@ -88,7 +91,7 @@ class Supervisor:
     async def _start(self, name: str) -> None:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "orbitmq", *self._commands[name]),
-            stdin=asyncio.subprocess.DEVNULL,
+            stdin=asyncio.subprocess.PIPE,  # it ends with us, however we end
             stdout=asyncio.subprocess.PIPE,
             start_new_session=True,  # a ^C is for the supervisor, which stops them in order
             env={**os.environ, "PYTHONUNBUFFERED": "1"},

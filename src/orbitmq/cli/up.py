@@ -148,7 +148,7 @@ def _properties(arguments: argparse.Namespace, number: int, nameserver: Address)
 
 
 def _command(properties: list[Property]) -> list[str]:
-    arguments = ["broker"]
+    arguments = ["broker", "--stop-at-eof"]
     for one in properties:
         arguments += ["--set", f"{one.name}={one.value}"]
     return arguments
