@@ -153,9 +153,13 @@ class KeptQueue:
 
 
 class StoreModel:
-    """Everything that was stored, and how far it is durable."""
+    """Everything that was stored, and how far it is durable.
 
-    def __init__(self) -> None:
+    In a ``sealed`` store each record ends with a checksum over all of it.
+    """
+
+    def __init__(self, *, sealed: bool) -> None:
+        self.seal_size = CRC_PROPERTY_SIZE if sealed else 0
         self.records: list[Kept] = []
         self.queues: dict[QueueKey, KeptQueue] = {}
         self.deleted: dict[QueueKey, list[list[Kept]]] = {}
@@ -186,7 +190,8 @@ class StoreModel:
         queue_offset = len(queue.records) if sent.kind.in_queue else 0
         assert (str(view.topic, "utf-8"), view.queue_id) == key
         assert bytes(view.body) == awaited.body
-        assert bytes(view.properties)[:-CRC_PROPERTY_SIZE] == sent.properties
+        text = bytes(view.properties)
+        assert text[: len(text) - self.seal_size] == sent.properties
         assert view.sys_flag == sent.kind.sys_flag
         assert view.queue_offset == queue_offset
         stored_ms = view.store_timestamp_ms
@@ -259,6 +264,14 @@ class StoreModel:
 
     # What the store must show
 
+    def length_to_leave(self, left: int, sent: Sent) -> int:
+        """Return how long a body makes a record that leaves ``left`` bytes of its file.
+
+        The record is the next of the log, and has the topic and properties of ``sent``.
+        """
+        others = LEAST_SIZE + len(sent.place[0]) + len(sent.properties) + self.seal_size
+        return SEGMENT - self.end % SEGMENT - others - left
+
     def kept_records(self) -> Iterator[Kept]:
         """Yield the records of the files that are there."""
         return (kept for kept in self.records if kept.offset >= self.first_offset)
@@ -282,15 +295,6 @@ def awaited(turn: Iterable[tuple[Sent, int]]) -> list[Awaited]:
         if sent.kind.expected.is_stored
         for body in sent.bodies(number)
     ]
-
-
-def length_to_leave(left: int, end: int, sent: Sent) -> int:
-    """Return how long a body makes a record that leaves ``left`` bytes of its file.
-
-    The record begins at ``end``, and has the topic and properties of ``sent``.
-    """
-    others = LEAST_SIZE + len(sent.place[0]) + len(sent.properties) + CRC_PROPERTY_SIZE
-    return SEGMENT - end % SEGMENT - others - left
 
 
 def place_behind(end: int, size: int) -> int:

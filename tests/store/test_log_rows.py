@@ -170,3 +170,28 @@ def test_a_record_that_lost_all_behind_its_body_is_not_sound() -> None:
     assert sound_row(memoryview(data), 0, 0)
     assert not sound_row(memoryview(data), 0, 0, Checked.BODY)
     assert fault_at(memoryview(data), 0) == "a record that was not written to its end"
+
+
+@pytest.mark.parametrize("lost", [range(400, 512), range(512, 1024), range(1030, 1100)])
+@pytest.mark.parametrize("sealed", [False, True])
+def test_a_record_that_lost_a_part_of_its_properties_is_not_sound(
+    lost: range, sealed: bool
+) -> None:
+    """A power loss takes bytes away as far as the end of a sector, or of what was written."""
+    others = len(record(0, properties=b""))
+    whole = bytearray(record(0, properties=b"note\x01".ljust(1100 - others, b"x")))
+    if sealed:
+        whole[-CRC_PROPERTY_SIZE:] = crc_property(memoryview(whole)[:-CRC_PROPERTY_SIZE])
+    assert len(whole) == 1100
+    assert sound_row(memoryview(whole), 0, 0, Checked.BODY_AND_SEAL)
+    for at in lost:
+        whole[at] = 0
+    for checked in (Checked.BODY, Checked.BODY_AND_SEAL):
+        assert not sound_row(memoryview(whole), 0, 0, checked)
+    if not sealed:
+        assert fault_at(memoryview(whole), 0) == "a record that was not written to its end"
+
+
+def test_zeros_that_no_power_loss_leaves_are_left_alone() -> None:
+    text = b"note\x01" + b"x" * 300 + b"\0" + b"x" * 300 + b"\x02"
+    assert sound_row(memoryview(record(0, properties=text)), 0, 0, Checked.BODY_AND_SEAL)

@@ -82,12 +82,16 @@ def test_what_was_written_is_to_be_synced_once(tmp_path: Path) -> None:
     assert not files.take_unsynced()
 
 
-def test_a_removed_file_is_closed_and_needs_no_sync(tmp_path: Path, disk: CountingDisk) -> None:
+def test_a_removed_file_is_closed_and_only_its_name_is_synced(
+    tmp_path: Path, disk: CountingDisk
+) -> None:
     files = OpenFiles(disk, limit=2)
     files.create(str(tmp_path), "a", 100)
+    files.take_unsynced()
+    files.write(str(tmp_path / "a"), b"new", 0)
     files.remove(str(tmp_path / "a"))
     assert disk.open_now() == []
-    assert files.take_unsynced().files == ()
+    assert files.take_unsynced() == Unsynced((), (str(tmp_path),))
     assert not (tmp_path / "a").exists()
 
 

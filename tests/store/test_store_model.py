@@ -39,7 +39,6 @@ from tests.store.store_model import (
     Sent,
     StoreModel,
     awaited,
-    length_to_leave,
     place_behind,
 )
 
@@ -83,12 +82,13 @@ class GaugedDisk(SimulatedDisk):
 class StoreMachine(RuleBasedStateMachine):
     """One store directory and the processes that use it, one after the other."""
 
-    @initialize(seed=st.integers(0, 2**32 - 1), mode=MODES)
-    def begin(self, seed: int, mode: FlushMode) -> None:
+    @initialize(seed=st.integers(0, 2**32 - 1), mode=MODES, sealed=st.booleans())
+    def begin(self, seed: int, mode: FlushMode, sealed: bool) -> None:
         self.loop = VirtualLoop()
         self.clock = VirtualClock(self.loop)
         self.disk = GaugedDisk(SeededRandomness(seed), clock=self.clock)
-        self.model = StoreModel()
+        self.model = StoreModel(sealed=sealed)
+        self.is_sealed = sealed
         self.seen = 0
         self.number = 0
         self.start(mode)
@@ -104,7 +104,7 @@ class StoreMachine(RuleBasedStateMachine):
             HOME,
             StoreSettings(
                 segment_bytes=SEGMENT,
-                append_crc=True,  # else nothing tells that a power loss has torn properties
+                append_crc=self.is_sealed,
                 max_message_bytes=BODY_MAX,
                 queue_file_entries=5,
                 index_slots=7,
@@ -173,7 +173,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(left=st.integers(0, 2 * BLANK_SIZE))
     def a_message_nearly_fills_its_file(self, left: int) -> None:
-        length = length_to_leave(left, self.model.end, A_MESSAGE)
+        length = self.model.length_to_leave(left, A_MESSAGE)
         if 5 <= length <= BODY_MAX:
             self.put(self.numbered([A_MESSAGE._replace(length=length)]))
 

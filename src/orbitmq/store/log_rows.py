@@ -84,6 +84,7 @@ assert _V2.to_bytes(4).startswith(_MAGIC_START)
 _MAGIC_AT = 4
 _BLANK_MAGIC = MAGIC_BLANK.to_bytes(4)
 _SEARCHED_AT_ONCE = 1 << 20
+_SECTOR = 512  # the least that a disk writes at once
 _ZEROS = bytes(_SEARCHED_AT_ONCE)
 
 
@@ -91,7 +92,7 @@ class Checked(enum.Enum):
     """Which checksums of a record are compared."""
 
     NONE = "none"
-    BODY = "the CRC of the body, and that the topic was written to its end"
+    BODY = "the CRC of the body, and that topic and properties were written to their ends"
     BODY_AND_SEAL = "that, and the ``__CRC32#`` property of a record that ends in one"
 
 
@@ -161,9 +162,10 @@ def sound_rows(
         # An empty body is whole whatever the CRC says, as Java's CommitLog has it.
         if check_body and body_length and crc32(buffer[body_start:body_end]) & SIGN_CLEARED != crc:
             break
-        # That covers the body alone. Behind it a power loss may leave zeros, and they add up if
-        # the record has no properties; no topic can end in one.
-        if check_body and not buffer[topic_end - 1]:
+        # That covers the body alone. Behind it a power loss may leave zeros.
+        if check_body and (
+            _is_torn(buffer, topic_start, topic_end) or _is_torn(buffer, topic_end + 2, end)
+        ):
             break
         if check_seal and not _seal_agrees(buffer, position, topic_end + 2, end):
             break
@@ -172,12 +174,26 @@ def sound_rows(
     return rows, position
 
 
+def _is_torn(buffer: memoryview, start: int, end: int) -> bool:
+    """Return whether a power loss has left zeros in a text.
+
+    What it takes away it takes to the end of a sector, or of the text: no topic ends in a zero, nor
+    do properties. One that stands just before the end of a sector would be held for a tear; nobody
+    has it in a name or a value, and only what nothing vouches for is lost by that.
+    """
+    if start == end:
+        return False
+    if not buffer[end - 1]:
+        return True
+    sector = (start | _SECTOR - 1) + 1
+    return sector < end and any(not buffer[at - 1] for at in range(sector, end, _SECTOR))
+
+
 def _seal_agrees(buffer: memoryview, start: int, properties_start: int, end: int) -> bool:
     """Return whether the property that seals a record, if it ends in one, is that of its bytes."""
     at = end - CRC_PROPERTY_SIZE
     if at < properties_start or buffer[at : at + len(CRC_NAME)] != CRC_NAME:
-        # A power loss leaves zeros where the end of a record was, the seal first of all.
-        return end == properties_start or buffer[end - 1] != 0
+        return True
     return buffer[at:end] == crc_property(buffer[start:at])
 
 
@@ -195,7 +211,8 @@ def fault_at(buffer: memoryview, position: int) -> str:
     """Return in words why no sound record begins at ``position``."""
     scan = Scan(buffer, position, verify=True)
     for view in scan:
-        if not view.topic or view.topic.endswith(b"\0"):
+        own_place = view.commit_log_offset - position
+        if not sound_row(buffer, own_place, position, Checked.BODY):
             return "a record that was not written to its end"
         return f"a record that says it lies at byte {view.commit_log_offset} of the log"
     stop = scan.stop

@@ -22,7 +22,7 @@ take a second then, and eight one by one."""
 
 
 class Unsynced(msgspec.Struct, frozen=True):
-    """What has to reach the disk: written files, and directories in which names are new.
+    """What has to reach the disk: written files, and directories in which names have changed.
 
     >>> bool(Unsynced((), ()))
     False
@@ -85,7 +85,7 @@ class OpenFiles:
         self._limit = limit
         self._open: OrderedDict[str, DiskFile] = OrderedDict()
         self._written: dict[str, int] = {}
-        self._new_names: dict[str, None] = {}
+        self._changed_names: dict[str, None] = {}
 
     def __repr__(self) -> str:
         return f"<OpenFiles {len(self._open)} of {self._limit} open>"
@@ -98,7 +98,7 @@ class OpenFiles:
         file = self._keep(path, self.disk.open(path, create=True))
         file.extend(size)
         self._written.setdefault(path, 0)
-        self._new_names[directory] = None
+        self._changed_names[directory] = None
 
     def read(self, path: str, size: int, offset: int) -> bytes:
         """Return up to ``size`` bytes from ``offset`` on; fewer at the end of the file."""
@@ -114,9 +114,13 @@ class OpenFiles:
         self._file(path).sync()
 
     def remove(self, path: str) -> None:
-        """Close and remove a file; it needs no sync any more."""
+        """Close and remove a file; it needs no sync any more, but that it is gone does.
+
+        A stop that seemed to be in order would vouch for it if a power loss brought it back.
+        """
         self.discard(path)
         self.disk.remove(path)
+        self._changed_names[path.rpartition("/")[0]] = None
 
     def discard(self, path: str) -> None:
         """Close a file that is about to go; it needs no sync any more."""
@@ -133,8 +137,8 @@ class OpenFiles:
         due = tuple(path for path, size in self._written.items() if size >= least_bytes)
         for path in due:
             del self._written[path]
-        directories = tuple(self._new_names)
-        self._new_names.clear()
+        directories = tuple(self._changed_names)
+        self._changed_names.clear()
         return Unsynced(due, directories)
 
     def close(self) -> None:
@@ -162,6 +166,6 @@ class OpenFiles:
             parent, separator, _ = path.rpartition("/")
             if not separator or not parent:
                 break
-            self._new_names[parent] = None
+            self._changed_names[parent] = None
             path = parent
         self.disk.make_directory(directory)
