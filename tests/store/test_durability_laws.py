@@ -174,7 +174,7 @@ def test_an_index_made_again_is_trusted_only_once_it_was_synced() -> None:
 
 def test_an_index_file_that_a_crash_left_short_is_gone_for_good() -> None:
     """Its name came back after a stop in order, which vouches for what it finds."""
-    for seed in range(60):
+    for seed in range(150):
         disk = SimulatedDisk(SeededRandomness(seed))
         store = opened(disk)
         put(store, b"a")
