@@ -229,3 +229,22 @@ def test_a_power_loss_brings_back_all_of_a_deleted_queue_or_nothing(calls: int) 
         found = bodies(store)  # the log's last records come back in any case, as in Java
         assert found == [name * 40 for name in names[len(names) - len(found) :]]
         store.close()
+
+
+def test_other_settings_hold_at_once_as_far_as_files_allow() -> None:
+    clock = HandClock()
+    disk = SimulatedDisk(clock=clock)
+    store = opened(disk, clock=clock, reserved_hours=100)
+    put(store, *(b"%04d" % i for i in range(60)))
+    clock.now += 2 * 3_600_000
+    store.tick()
+    assert store.clean(asked=True) == []
+    bytes_before = store.settings.segment_bytes
+    store.apply(StoreSettings(reserved_hours=1, segment_bytes=1 << 20, pull_count_in_memory=3))
+    assert store.settings.segment_bytes == bytes_before
+    assert store.clean(asked=True) != []
+    queue = store.queues.queue("orders", 0)
+    assert queue is not None
+    found = store.lookup.select("orders", 0, queue.min_offset, max_count=32)
+    assert len(found.views) == 3
+    store.close()

@@ -190,7 +190,7 @@ def _operating(
             workers=state.workers,
             on_delete=state.stats.forget_group,
         ),
-        ConfigHandlers(settings=settings, topics=topics, clock=state.clock),
+        ConfigHandlers(settings=settings, topics=topics, store=state.store, clock=state.clock),
         RelayHandlers(calls=calls, store=state.store, broker_name=settings.broker.broker_name),
     )
     return [handlers.table() for handlers in tables]

@@ -24,7 +24,7 @@ from orbitmq.message.names import TRACE_TOPIC, check_topic
 from orbitmq.net.address import Address
 from orbitmq.net.settings import NetSettings
 from orbitmq.settings import Property, about_unknown, build, unknown
-from orbitmq.store.settings import StoreSettings
+from orbitmq.store.settings import CHANGEABLE, StoreSettings
 from orbitmq.wire.bodies.topic import DataVersion
 from orbitmq.wire.fields import INT32_MAX, INT64_MAX
 
@@ -306,6 +306,7 @@ UPDATABLE: Final[frozenset[str]] = frozenset(
         *("flushConsumerOffsetInterval", "consumerOffsetUpdateVersionStep"),
         "delayOffsetUpdateVersionStep",
     }
+    | {name for name, field in STORE_NAMES.items() if field in CHANGEABLE}
 )
 """What may be changed from the network, while the broker runs.
 

@@ -52,7 +52,8 @@ class Flusher:
         self, chain: SegmentChain, settings: StoreSettings, workers: Workers, post: Post
     ) -> None:
         self._chain = chain
-        self._settings = settings
+        self.settings = settings
+        """The intervals; others may be set at any time."""
         self._workers = workers
         self._post = post
         self._waiters: deque[_Waiter] = deque()
@@ -84,7 +85,7 @@ class Flusher:
         elif self.failure is not None:
             told(False)
         else:
-            deadline = now_ms + self._settings.sync_flush_timeout_ms
+            deadline = now_ms + self.settings.sync_flush_timeout_ms
             self._waiters.append(_Waiter(end, deadline, told))
             self._awaited = max(self._awaited, end)
 
@@ -125,7 +126,7 @@ class Flusher:
             self._done(end, names_end)
 
     def _is_due(self, end: int, now_ms: int) -> bool:
-        settings = self._settings
+        settings = self.settings
         if settings.flush_mode is FlushMode.SYNC:
             return True  # dispatch waits for the disk, even if no sender does
         if now_ms - self._last_thorough_ms >= settings.flush_thorough_interval_ms:

@@ -15,6 +15,8 @@ from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 
+import msgspec
+
 from orbitmq.clock import Clock, SystemClock, local_stamp
 from orbitmq.errors import StoreError
 from orbitmq.message.record_view import Filed, RecordView
@@ -45,7 +47,7 @@ from orbitmq.store.removal import Removal
 from orbitmq.store.restart import Restart
 from orbitmq.store.segment_chain import SegmentChain, path_join
 from orbitmq.store.selection import Selector
-from orbitmq.store.settings import FlushMode, StoreSettings, delay_levels
+from orbitmq.store.settings import CHANGEABLE, FlushMode, StoreSettings, delay_levels
 from orbitmq.threads import Future, ThreadWorkers, Workers
 
 __all__ = ["MessageStore"]
@@ -129,9 +131,8 @@ class MessageStore:
         self._cleaned_at_ms = 0
         self._dispatch_failure: StoreError | None = None
         memory = memory_bytes(self._disk) if memory_limit is None else memory_limit
-        self.lookup = Lookup(
-            self.log, self.queues, self.index, Selector(self.log, self.settings, memory)
-        )
+        self._selector = Selector(self.log, self.settings, memory)
+        self.lookup = Lookup(self.log, self.queues, self.index, self._selector)
         """Answers what only asks: pulls, queries, offsets and times."""
         self._removal = Removal(
             self._disk, directory, self.settings, self._chain, self.log, self.queues, self.index
@@ -147,6 +148,17 @@ class MessageStore:
 
     def __repr__(self) -> str:
         return f"<MessageStore {self.directory} {self.log.first_offset}..{self.log.end}>"
+
+    def apply(self, settings: StoreSettings) -> None:
+        """Take other numbers while the store is in use: those that are ``CHANGEABLE``.
+
+        The rest stays as it was when the store was made.
+        """
+        taken = {name: getattr(settings, name) for name in CHANGEABLE}
+        self.settings = msgspec.structs.replace(self.settings, **taken)
+        self._flusher.settings = self.settings
+        self._selector.apply(self.settings)
+        self._removal.apply(self.settings)
 
     # Life
 

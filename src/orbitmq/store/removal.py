@@ -63,6 +63,10 @@ class Removal:
         self.is_disk_full = False
         """Whether so much of the disk is used that nothing may be written."""
 
+    def apply(self, settings: StoreSettings) -> None:
+        """Keep files for as long as these settings say."""
+        self._retention = Retention(settings)
+
     def clean(self, *, flushed: int, now_ms: int, asked: bool) -> list[int]:
         """Remove the oldest files of the log that may go; return where they began.
 

@@ -108,8 +108,13 @@ class Selector:
 
     def __init__(self, log: Log, settings: StoreSettings, memory_bytes: int) -> None:
         self._log = log
+        self._memory_bytes = memory_bytes
+        self.apply(settings)
+
+    def apply(self, settings: StoreSettings) -> None:
+        """Answer within these limits from now on."""
         self._settings = settings
-        self._near_bytes = memory_bytes * settings.memory_percent // 100
+        self._near_bytes = self._memory_bytes * settings.memory_percent // 100
 
     def is_near(self, commit_log_offset: int) -> bool:
         """Return whether a record is held to be in memory: it lies not far from the end."""

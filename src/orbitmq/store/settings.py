@@ -9,7 +9,7 @@ import msgspec
 
 from orbitmq.errors import InvalidInput
 
-__all__ = ["FlushMode", "StoreSettings", "delay_levels"]
+__all__ = ["CHANGEABLE", "FlushMode", "StoreSettings", "delay_levels"]
 
 _DELAY_UNITS_MS: Final[Mapping[str, int]] = {
     "s": 1_000,
@@ -104,6 +104,19 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     def record_bytes_max(self) -> int:
         """The largest record: Java allows 64 KiB for all that is not body (MessageExtEncoder)."""
         return min(self.max_message_bytes + 64 * 1024, self.segment_bytes - 8)
+
+
+CHANGEABLE: Final = frozenset(
+    {
+        *("flush_interval_ms", "flush_least_pages", "flush_thorough_interval_ms"),
+        *("sync_flush_timeout_ms", "queue_flush_thorough_interval_ms"),
+        *("reserved_hours", "delete_when"),
+        *("disk_used_max_percent", "disk_clean_forcibly_percent", "disk_full_percent"),
+        *("memory_percent", "pull_bytes_in_memory", "pull_count_in_memory"),
+        *("pull_bytes_on_disk", "pull_count_on_disk"),
+    }
+)
+"""Fields that a store takes while it runs; files are made for the others, or answers given."""
 
 
 def delay_levels(text: str) -> tuple[int, ...]:

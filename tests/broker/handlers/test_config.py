@@ -14,7 +14,9 @@ from tests.broker.world import World, ask
 
 
 def table(world: World) -> Mapping[int, Handler]:
-    return ConfigHandlers(settings=world.settings, topics=world.topics, clock=world.clock).table()
+    return ConfigHandlers(
+        settings=world.settings, topics=world.topics, store=world.store, clock=world.clock
+    ).table()
 
 
 def get(world: World) -> Frame:
@@ -45,6 +47,15 @@ def test_an_update_holds_at_once() -> None:
     assert properties_from_text(get(world).body)["maxMessageSize"] == "1024"
     assert world.settings.data_version.timestamp == world.clock.now
     assert world.topics.data_version.counter == 0
+
+
+def test_the_store_takes_what_it_can_at_once() -> None:
+    world = World()
+    assert update(world, b"fileReservedTime=24\nmaxTransferCountOnMessageInMemory=64\n").code == 0
+    assert world.store.settings.reserved_hours == 24
+    assert world.store.settings.pull_count_in_memory == 64
+    refused = update(world, b"mappedFileSizeCommitLog=1048576\n")
+    assert refused.code == ResponseCode.NO_PERMISSION
 
 
 @pytest.mark.parametrize(("permission", "versions"), [(b"4", 1), (b"6", 0)])

@@ -16,6 +16,7 @@ from orbitmq.errors import InvalidInput, InvalidSetting
 from orbitmq.net.connection import Connection, Handler
 from orbitmq.net.refusal import Refusal
 from orbitmq.settings import Property, parse
+from orbitmq.store.message_store import MessageStore
 from orbitmq.wire.bodies.properties_text import properties_to_text
 from orbitmq.wire.codes import RequestCode, ResponseCode
 from orbitmq.wire.frame import Frame
@@ -37,13 +38,17 @@ class ConfigHandlers:
     Args:
         settings: the settings in force.
         topics: given a new version when what routes say of the broker changes.
+        store: takes what was changed of its numbers.
         clock: dates the versions of the settings.
 
     """
 
-    def __init__(self, *, settings: LiveSettings, topics: Topics, clock: Clock) -> None:
+    def __init__(
+        self, *, settings: LiveSettings, topics: Topics, store: MessageStore, clock: Clock
+    ) -> None:
         self._settings = settings
         self._topics = topics
+        self._store = store
         self._clock = clock
 
     def table(self) -> Mapping[int, Handler]:
@@ -66,6 +71,7 @@ class ConfigHandlers:
         except InvalidInput as error:
             raise Refusal(ResponseCode.NO_PERMISSION, str(error)) from error
         log.info("%s changed settings: %s", connection.peer, ", ".join(sorted(changed)) or "none")
+        self._store.apply(self._settings.store)
         if _IN_ROUTES in changed:
             self._topics.touch()
         return Response()
