@@ -67,6 +67,27 @@ def test_a_reader_that_has_seen_enough(tmp_path: Path) -> None:
     assert (finished.stderr, finished.returncode) == (b"", 141)
 
 
+def test_a_disk_that_is_full(tmp_path: Path) -> None:
+    if not os.path.exists("/dev/full"):
+        pytest.skip("this system has no /dev/full to print to")
+    with open("/dev/full", "wb") as full:
+        finished = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "orbitmq.cli.main",
+                "store",
+                "inspect",
+                unpacked("normal", tmp_path),
+            ],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert finished.stderr == b"orbitmq: [Errno 28] No space left on device\n"
+    assert finished.returncode == 2
+
+
 def test_help_names_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["store", "--help"])

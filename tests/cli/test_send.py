@@ -168,6 +168,14 @@ class TestLines:
         )
         assert sent.stderr.count(b"\n") == 1
 
+    def test_lines_of_a_key_go_one_by_one(self) -> None:
+        said = ["--sharding-key", "o-42", "--json", "--set", "maxMessageSize=1024"]
+        said += ["--set", "compressMsgBodyOverHowmuch=1024"]
+        sent = send_lines(b"small\n" + b"x" * 1025 + b"\nsmall too\n", "one-by-one", *said)
+        assert sent.returncode == 2
+        assert len(sent.stdout.splitlines()) == 1
+        assert b"line 2 could not be sent; no line after 2 was tried: " in sent.stderr
+
     def test_no_cluster_at_all(self) -> None:
         sent = send_lines(b"a\nb\n", "orders", "--nameserver", "127.0.0.1:1")
         assert (sent.returncode, sent.stdout) == (2, b"0 messages sent to orders\n")

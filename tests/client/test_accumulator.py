@@ -222,7 +222,7 @@ def test_who_goes_away_in_time_is_not_sent() -> None:
         assert [len(one.body) for one in broker.sent[0][1]] == [11, 12]
         only = added(accumulator, message())
         only[0].cancel()
-        await accumulator.flush()
+        await accumulator.flush(5_000)
         assert len(broker.sent) == 1
         assert accumulator.held_bytes == 0
 
@@ -234,11 +234,23 @@ def test_a_flush_sends_all_and_waits_for_it() -> None:
         broker = Broker(clock, takes_s=1)
         accumulator = broker.accumulator()
         waiters = added(accumulator, message("a"), message("b"))
-        await accumulator.flush()
+        await accumulator.flush(5_000)
         assert all(waiter.done() for waiter in waiters)
         return clock.monotonic_ms()
 
     assert run_virtual(main) == 1_000
+
+
+def test_a_flush_waits_no_longer_than_it_may() -> None:
+    async def main(clock: VirtualClock) -> None:
+        broker = Broker(clock, takes_s=1)
+        accumulator = broker.accumulator()
+        (waiter,) = added(accumulator, message("a"))
+        await accumulator.flush(300)
+        assert clock.monotonic_ms() == 300
+        await waiter  # what has left goes on
+
+    run_virtual(main)
 
 
 def test_a_cancel_tells_everybody() -> None:
@@ -251,7 +263,7 @@ def test_a_cancel_tells_everybody() -> None:
         accumulator.cancel()
         await asyncio.wait([*on_their_way, *filling])
         assert all(waiter.cancelled() for waiter in (*on_their_way, *filling))
-        await accumulator.flush()
+        await accumulator.flush(5_000)
         assert accumulator.held_bytes == 0
         assert len(broker.sent) == 1
 

@@ -88,6 +88,20 @@ def test_keys_keep_to_their_queues_and_their_order() -> None:
     play(story)
 
 
+def test_a_send_of_the_same_key_does_not_overtake() -> None:
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene)
+        producer = await open_producer(scene, topics=["orders"])
+        first, second, third = numbered(3, sharding_key="o-42")
+        await asyncio.gather(producer.send_many([first, second]), producer.send(third))
+        assert [sent.code for sent in post.sent] == [
+            RequestCode.SEND_BATCH_MESSAGE,
+            RequestCode.SEND_MESSAGE_V2,
+        ]
+
+    play(story)
+
+
 def test_a_queue_or_a_selector_holds_for_all() -> None:
     async def story(scene: Scene) -> None:
         await open_post(scene)

@@ -248,6 +248,35 @@ def test_the_time_of_a_call_may_be_given() -> None:
     assert play(story) == 200
 
 
+def test_what_had_no_time_to_leave_is_not_stored() -> None:
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene)
+        producer = await open_producer(scene, topics=["orders"])
+        error = await failed(producer.send(MESSAGE, timeout_ms=0))
+        assert isinstance(error, SendTimeout)
+        assert not error.may_be_stored
+        assert post.sent == []
+
+    play(story)
+
+
+def test_what_meets_a_client_that_is_closed_is_not_stored() -> None:
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene)
+        post.always = {"a": say_nothing, "b": say_nothing}
+        producer = await open_producer(scene, stop_timeout_ms=100)
+        first, second = (
+            asyncio.create_task(producer.send(MESSAGE, sharding_key="o-42")) for _ in range(2)
+        )
+        await asyncio.sleep(0.1)
+        await producer.close()
+        assert (await failed(first)).may_be_stored
+        assert not (await failed(second)).may_be_stored
+        assert len(post.sent) == 1
+
+    play(story)
+
+
 def test_an_answer_that_comes_too_late_settles_nothing() -> None:
     async def story(scene: Scene) -> None:
         post = await open_post(scene, "a")

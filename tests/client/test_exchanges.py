@@ -7,10 +7,17 @@ import pytest
 
 from orbitmq.client.producer import Producer
 from orbitmq.client.transaction import TransactionState
-from orbitmq.errors import InvalidInput, NoReply, NotRunning, TransactionNotBegun
+from orbitmq.errors import (
+    InvalidInput,
+    NoReply,
+    NotRunning,
+    RequestTimeout,
+    SendTimeout,
+    TransactionNotBegun,
+)
 from orbitmq.message import properties
 from orbitmq.message.ids import recall_handle
-from orbitmq.message.model import Message, StoredMessage
+from orbitmq.message.model import Message, MessageQueue, StoredMessage
 from orbitmq.net.connection import Connection, Outcome
 from orbitmq.wire.codes import RequestCode, ResponseCode
 from orbitmq.wire.frame import Frame
@@ -19,7 +26,7 @@ from orbitmq.wire.headers.transaction import CheckTransactionState, EndTransacti
 from orbitmq.wire.session import Response
 from tests.client import frames
 from tests.client.post import Post, open_producer, status
-from tests.client.scene import BROKER_A, Scene, play, route
+from tests.client.scene import BROKER_A, BROKER_B, NAMES, Scene, play, route
 from tests.client.test_request_reply import a_request, pushed
 
 COMMIT, ROLLBACK, UNKNOWN = TransactionState
@@ -215,6 +222,35 @@ def test_without_a_reply_there_is_an_error_in_time() -> None:
         with pytest.raises(NoReply):
             await producer.request(MESSAGE, timeout_ms=700)
         assert scene.clock.monotonic_ms() - began == 700
+
+    play(story)
+
+
+def test_a_silent_nameserver_takes_no_more_than_the_time_of_a_request_or_a_recall() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.listen(NAMES[0], lambda _connection, _request: None)
+        producer = await open_producer(scene)
+        with pytest.raises(SendTimeout, match="nothing was sent"):
+            await producer.request(MESSAGE, timeout_ms=700)
+        assert scene.clock.monotonic_ms() == 700
+        handle = recall_handle("orders", "broker-a", 1_700_000_000_000, "7F01")
+        with pytest.raises(RequestTimeout, match="within 200 ms"):
+            await producer.recall("orders", handle, timeout_ms=200)
+        assert scene.clock.monotonic_ms() == 900
+
+    play(story)
+
+
+def test_a_broker_that_is_gone_does_not_hold_up_requests_to_the_other() -> None:
+    async def story(scene: Scene) -> None:
+        broker, producer = await opened(scene)
+        scene.routes["orders"] = route("a", "b", queues=1)
+        await scene.listen(BROKER_B, lambda _connection, _request: None)
+        queue = MessageQueue("orders", "broker-a", 0)
+        for _ in range(3):  # the first one waits for a greeting that does not come
+            await producer.request(MESSAGE, queue=queue, timeout_ms=2_000)
+            await scene.clock.sleep(3)
+        assert [sent.at_ms for sent in broker.sent] == [1_000, 4_000, 7_000]
 
     play(story)
 

@@ -21,7 +21,16 @@ from orbitmq.errors import (
 )
 from orbitmq.message.model import Message, MessageQueue
 from orbitmq.wire.codes import ResponseCode
-from tests.client.post import Post, later, open_post, open_producer, refuse, reset, status
+from tests.client.post import (
+    Post,
+    later,
+    open_post,
+    open_producer,
+    refuse,
+    reset,
+    say_nothing,
+    status,
+)
 from tests.client.scene import Scene, play
 
 
@@ -196,7 +205,39 @@ def test_of_many_those_that_fail_are_kept(path: str) -> None:
     play(story)
 
 
+def test_of_a_key_those_sent_together_are_kept_before_a_later_one(path: str) -> None:
+    async def story(scene: Scene) -> None:
+        post, producer = await opened(scene, path, topics=["orders"])
+        orders = [Message("orders", b"%d" % number, sharding_key="o-42") for number in range(4)]
+        break_down(post)
+        outcomes = await asyncio.gather(
+            producer.send_many(orders[:3]), producer.send(orders[3]), return_exceptions=True
+        )
+        assert [type(one) for one in outcomes] == [PartlySent, SendKept]
+        post.always = {}
+        del post.sent[:]
+        await drained(producer)
+        assert stored(post) == [b"0", b"1", b"2", b"3"]
+
+    play(story)
+
+
 # What is not kept
+
+
+def test_what_a_close_leaves_unsent_fails_as_without_an_outbox(path: str) -> None:
+    async def story(scene: Scene) -> None:
+        post, producer = await opened(scene, path, stop_timeout_ms=100, send_timeout_ms=60_000)
+        post.always = {"a": say_nothing, "b": say_nothing}
+        sending = asyncio.create_task(producer.send(Message("orders", b"paid")))
+        await asyncio.sleep(0.1)
+        await producer.close()
+        with pytest.raises(SendUnreachable) as raised:
+            await sending
+        assert raised.value.may_be_stored
+        assert "could not be kept in the outbox either" in raised.value.__notes__[0]
+
+    play(story)
 
 
 @pytest.mark.parametrize(

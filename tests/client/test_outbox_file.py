@@ -1,5 +1,6 @@
 """The file of an outbox: what a crash leaves of it, who may use it, what a bad disk does to it."""
 
+import contextlib
 import errno
 import itertools
 import os
@@ -220,6 +221,57 @@ def test_after_a_failed_sync_nothing_is_kept_any_more(
     with pytest.raises(DiskFailed, match="a sync failed before"):
         file.rewrite([])
     file.close()
+
+
+def test_nor_when_it_is_not_known_which_file_a_power_loss_leaves(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = OutboxFile(str(path))
+    file.open()
+    file.append([a_record(1)], sync=True)
+
+    def refuse(_path: str) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("orbitmq.client.outbox_file._sync_directory", refuse)
+        with pytest.raises(DiskFailed, match="Input/output error"):
+            file.rewrite([])
+    with pytest.raises(DiskFailed, match="a sync failed before"):
+        file.append([a_record(2)], sync=True)
+    assert file.read(1) == a_kept(1)
+    file.close()
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+@pytest.mark.parametrize("call", ["pwrite", "fsync", "rename"])
+@pytest.mark.parametrize("nth", range(4))
+def test_a_crash_at_any_call_of_a_rewrite_leaves_what_was_kept(
+    path: Path, monkeypatch: pytest.MonkeyPatch, call: str, nth: int
+) -> None:
+    file = OutboxFile(str(path))
+    file.open()
+    file.append([a_record(1), a_record(2), done(1), a_record(3)], sync=True)
+    calls = itertools.count()
+    real = getattr(os, call)
+
+    def end_at_the_nth(*arguments: object) -> object:
+        if next(calls) == nth:
+            raise Killed
+        return real(*arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(f"os.{call}", end_at_the_nth)
+        with contextlib.suppress(Killed):
+            file.rewrite([])
+    assert waiting(path) == [2, 3]
+    file.close()
+    again = OutboxFile(str(path))
+    assert [entry.sequence for entry in again.open().waiting] == [2, 3]
+    again.close()
 
 
 def test_an_empty_file_begins_with_its_mark(path: Path) -> None:

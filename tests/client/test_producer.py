@@ -29,7 +29,9 @@ from orbitmq.message.model import Message, MessageQueue, SendReceipt, SendStatus
 from orbitmq.message.scan import decode_all
 from orbitmq.net.address import Address
 from orbitmq.net.blocking import BlockingConnection
+from orbitmq.net.connection import Connection
 from orbitmq.wire.codes import RequestCode, ResponseCode
+from orbitmq.wire.frame import Frame
 from orbitmq.wire.headers.pull import SUBSCRIPTION, PullMessage
 from tests.client.post import later, open_post, open_producer, say_nothing, status
 from tests.client.scene import BROKER_A, Scene, play, route
@@ -149,6 +151,25 @@ def test_a_close_waits_no_longer_than_it_may() -> None:
 
     # What comes on top is the goodbye to a broker that doesn't answer.
     assert 500 <= play(story) < 8_000
+
+
+def test_all_parts_of_a_close_share_one_time() -> None:
+    async def story(scene: Scene) -> int:
+        post = await open_post(scene, "a")
+        post.always["a"] = say_nothing
+        producer = await open_producer(
+            scene, stop_timeout_ms=500, send_timeout_ms=60_000, auto_batch=True, trace=True
+        )
+        alone = Message("orders", b"paid", sharding_key="o-42")
+        sending = [asyncio.create_task(producer.send(one)) for one in (MESSAGE, alone)]
+        await asyncio.sleep(0.1)
+        began = scene.clock.monotonic_ms()
+        await producer.close()
+        took_ms = scene.clock.monotonic_ms() - began
+        await asyncio.gather(*sending, return_exceptions=True)
+        return took_ms
+
+    assert play(story) == 500
 
 
 def test_another_loop_is_refused() -> None:
@@ -325,6 +346,44 @@ def test_a_oneway_send_wants_no_answer() -> None:
         assert post.sent[1].queue == ("a", 1)
         figures = {sample.name: sample.value for sample in producer.statistics.samples()}
         assert figures["orbitmq_producer_oneway_messages_total"] == 2
+
+    play(story)
+
+
+def test_oneway_sends_wait_for_a_broker_that_does_not_read() -> None:
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene, "a", queues=1)
+        links: list[asyncio.ReadTransport] = []
+
+        def stop_reading(connection: Connection, _request: Frame) -> None:
+            assert isinstance(connection._transport, asyncio.ReadTransport)
+            connection._transport.pause_reading()
+            links.append(connection._transport)
+
+        post.scripts["a"] = [stop_reading]
+        producer = await open_producer(scene, topics=["orders"])
+        message = Message("orders", bytes(4_000))
+
+        async def flood() -> None:
+            while True:
+                await producer.send_oneway(message)
+
+        with pytest.raises(SendTimeout, match="3000 ms for wire and broker") as caught:
+            await flood()
+        assert not caught.value.may_be_stored
+        links[0].resume_reading()
+        await producer.send_oneway(message)
+
+    play(story)
+
+
+def test_many_oneway_sends_leave_the_loop_its_turns() -> None:
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene)
+        producer = await open_producer(scene, topics=["orders"])
+        for _ in range(1_000):
+            await producer.send_oneway(MESSAGE)
+        assert len(post.sent) > 800  # what brokers got while we never waited for them
 
     play(story)
 

@@ -8,7 +8,15 @@ import pytest
 from msgspec.structs import replace
 
 from orbitmq.client.request_reply import Requests, read_reply, reply_marks, reply_to
-from orbitmq.errors import ConnectionClosed, InvalidInput, NoReply, SendFailed, TooManyRequests
+from orbitmq.client.time_spent import TimeSpent
+from orbitmq.errors import (
+    BackPressure,
+    ConnectionClosed,
+    InvalidInput,
+    NoReply,
+    SendFailed,
+    TooManyRequests,
+)
 from orbitmq.message import properties
 from orbitmq.message.model import MessageQueue, SendReceipt, SendStatus, StoredMessage
 from orbitmq.randomness import SeededRandomness
@@ -171,6 +179,30 @@ def test_the_time_is_for_everything_together() -> None:
             await party.request(2_000)
         assert party.timeouts == [1_500]
         assert clock.monotonic_ms() == 2_000
+
+    run_virtual(main)
+
+
+def test_a_broker_that_does_not_greet_back_takes_half_the_time_at_most() -> None:
+    async def main(clock: VirtualClock) -> None:
+        party = Party(clock)
+        party.introduction_s = 60.0
+        await party.request(2_000)
+        assert party.timeouts == [1_000]
+        assert clock.monotonic_ms() == 1_500
+
+    run_virtual(main)
+
+
+def test_a_send_without_room_says_that_nothing_was_sent() -> None:
+    async def main(clock: VirtualClock) -> None:
+        party = Party(clock)
+        party.error = BackPressure(
+            "no room", topic="orders", send_id="7F01", timeout_ms=1, spent=TimeSpent()
+        )
+        with pytest.raises(BackPressure) as raised:
+            await party.request()
+        assert not raised.value.may_be_stored
 
     run_virtual(main)
 

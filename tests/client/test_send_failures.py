@@ -51,7 +51,7 @@ def attempts(*causes: OrbitError) -> list[Attempt]:
         (ConnectFailed("nobody"), SendUnreachable, 10_001, False),
         (ConnectionClosed("gone"), SendUnreachable, -1, True),
         (TooManyRequests("full"), SendUnreachable, -1, False),
-        (RequestTimeout("late"), SendTimeout, 10_002, True),
+        (RequestTimeout("late", timeout_ms=9), SendTimeout, 10_002, True),
         (RemoteProtocolError("odd"), SendFailed, -1, True),
         (LocalProtocolError("large"), SendFailed, 10_003, False),
     ],

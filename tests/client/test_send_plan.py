@@ -256,7 +256,8 @@ def test_whatever_happens_a_send_ends_within_its_tries_and_its_time(
     [
         (ConnectFailed("x"), False),
         (LOST, True),
-        (RequestTimeout("x"), True),
+        (RequestTimeout("x", timeout_ms=9), True),
+        (RequestTimeout("no time was left to ask"), False),
         (RemoteProtocolError("x"), True),
         (SendStatus.FLUSH_DISK_TIMEOUT, True),
         (BrokerBusy(2, ""), False),

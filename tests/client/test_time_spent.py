@@ -7,7 +7,7 @@ from orbitmq.testing.clocks import VirtualClock, VirtualLoop, run_virtual
 def test_time_is_told_by_what_it_was_spent_on() -> None:
     assert str(TimeSpent()) == "no time at all"
     assert str(TimeSpent(permit_ms=1, connection_ms=2, pause_ms=3)) == (
-        "1 ms for a permit, 2 ms for a connection, 3 ms between attempts"
+        "1 ms for a permit or its key's turn, 2 ms for a connection, 3 ms between attempts"
     )
 
 

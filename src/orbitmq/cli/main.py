@@ -65,10 +65,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _FAILED
     except KeyboardInterrupt:
         return 128 + signal.SIGINT  # as a shell would tell
-    except BrokenPipeError:
-        # Whoever read us has seen enough, as with `| head`. Python flushes once more at the end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # whoever read us has seen enough, as with `| head`
+        _print_no_more()
         return 128 + signal.SIGPIPE
+    except OSError as error:  # input or output, such as to a disk that is full
+        _print_no_more()
+        print(f"orbitmq: {error}", file=sys.stderr)
+        return _FAILED
+
+
+def _print_no_more() -> None:
+    """Have what could not be printed go nowhere: Python flushes once more at the end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def _line(error: OrbitError) -> str:

@@ -1,7 +1,7 @@
 """``orbitmq send``: one message, or one for each line of standard input.
 
-Lines are sent as they come, many at once, and go to the queues in turn. The first that can't be
-sent ends the command, which says what became of the others.
+Lines are sent as they come, many at once, and go to the queues in turn; those of a sharding key go
+one by one. The first that can't be sent ends the command, which says what became of the others.
 """
 
 import argparse
@@ -112,7 +112,9 @@ async def _send_lines(producer: Producer, sample: Message, fd: int, *, as_json: 
     tried = 0
     rate = Rate(SystemClock(), sys.stderr)
     bytes_max = producer.settings.max_message_bytes
-    parts = lines(fd, count_max=_AT_ONCE, line_bytes_max=bytes_max)
+    # Of one key each waits for the one before it, and its time would run out meanwhile.
+    at_once = _AT_ONCE if sample.sharding_key is None else 1
+    parts = lines(fd, count_max=at_once, line_bytes_max=bytes_max)
     try:
         async with producer, aclosing(parts):
             async for part in parts:

@@ -187,13 +187,13 @@ class Accumulator:
             self._set_timer()
         return waiter
 
-    async def flush(self) -> None:
-        """Send all that is gathered, and return when all batches have ended."""
+    async def flush(self, timeout_ms: int) -> None:
+        """Send all that is gathered, and wait so long for all batches to end."""
         for batch in self._batches.drain():
             self._begin(batch)
         self._set_timer()
-        while self._sending:
-            await asyncio.wait(self._sending)
+        if self._sending:
+            await asyncio.wait(self._sending, timeout=timeout_ms / 1_000)
 
     def cancel(self) -> None:
         """Send nothing any more; whoever waits is cancelled."""

@@ -42,7 +42,10 @@ async def send_many(
             found = await _send_frame(dispatch, [given[index] for index in frame], wish, place)
             outcomes.update(zip(frame, found, strict=True))
 
-    await asyncio.gather(*(work() for _ in range(min(len(frames), _FRAMES_AT_ONCE))))
+    if len(frames) == 1:
+        await work()  # here and now: a task would begin behind a later send of the same key
+    else:
+        await asyncio.gather(*(work() for _ in range(min(len(frames), _FRAMES_AT_ONCE))))
     return _receipts(given, len(frames), outcomes)
 
 

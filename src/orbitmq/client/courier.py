@@ -13,7 +13,7 @@ All of it shares the time of one call. Whoever calls has a permit, and gives it 
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from orbitmq.client.broker_health import Health, Outcome, outcome_of
 from orbitmq.client.core import ClientCore
@@ -25,13 +25,24 @@ from orbitmq.client.send_plan import Again, Done, GiveUp, SendPlan, Step
 from orbitmq.client.settings import ProducerSettings
 from orbitmq.client.statistics import SendStatistics
 from orbitmq.client.time_spent import LoopStalls, TimeSpent
-from orbitmq.errors import ConnectFailed, OrbitError, RequestTimeout, SendFailed, WrongProcess
+from orbitmq.errors import (
+    ConnectFailed,
+    ConnectionClosed,
+    OrbitError,
+    RequestTimeout,
+    SendFailed,
+    SendTimeout,
+    WrongProcess,
+)
 from orbitmq.message.model import MessageQueue, SendReceipt
 from orbitmq.net.connection import Connection
 
 __all__ = ["Courier", "Errand", "Tried"]
 
 log = logging.getLogger("orbitmq.client")
+
+_ONEWAYS_IN_A_ROW: Final = 64
+"""After so many the loop gets its turn: who sends them one by one never waits for anything."""
 
 
 class Tried(NamedTuple):
@@ -111,6 +122,7 @@ class Courier:
         self._randomness = core.machine.randomness
         self._clock = core.machine.clock
         self._time: Callable[[], float] = asyncio.get_running_loop().time
+        self._oneways = 0
 
     def __repr__(self) -> str:
         return f"<Courier of {self._settings.group}>"
@@ -165,14 +177,32 @@ class Courier:
         began = self._time()
         try:
             connection = await self._connect(errand, slot)
+            self._oneways += 1
+            if not self._oneways % _ONEWAYS_IN_A_ROW:
+                await asyncio.sleep(0)
+            if not connection.is_writable:
+                await self._make_room(errand, plan, connection)
             header = slot.stamp.header(parcel, self._clock.now_ms())
             connection.oneway(header, parcel.body, code=parcel.code)
-        except WrongProcess:
+        except (WrongProcess, SendTimeout):
             raise
         except OrbitError as error:
             plan.failed(error, slot.queue, _ms(began), _ms(self._time()))
             raise self._failed(errand, plan, GiveUp(error, timed_out=False)) from error
         return slot
+
+    async def _make_room(self, errand: Errand, plan: SendPlan, connection: Connection) -> None:
+        """Return when one more that nobody answers for may leave: answers don't hold it back."""
+        began = self._time()
+        try:
+            async with asyncio.timeout(errand.left_s(began)):
+                await connection.writable()
+            return
+        except TimeoutError:
+            pass  # told below, when the time is counted
+        finally:
+            errand.spend("answer_ms", self._time() - began)
+        raise self._timed_out(errand, plan)
 
     # Where to
 
@@ -244,6 +274,8 @@ class Courier:
                 f"no connection to {slot.address} within {round(1_000 * left_s)} ms",
                 address=str(slot.address),
             ) from None
+        except ConnectionClosed as error:  # of one that was asked for nothing yet
+            raise ConnectFailed(str(error), address=str(slot.address)) from error
         finally:
             errand.spend("connection_ms", self._time() - began)
 

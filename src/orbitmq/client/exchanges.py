@@ -3,6 +3,7 @@
 The rules of each are in a module of its own; here they are joined to a running producer.
 """
 
+import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -27,7 +28,7 @@ from orbitmq.client.transaction import (
 )
 from orbitmq.client.transaction_checks import TransactionChecks, read_question
 from orbitmq.client.user_code import UserCode
-from orbitmq.errors import OrbitError
+from orbitmq.errors import OrbitError, RequestTimeout
 from orbitmq.message.ids import RecallHandle
 from orbitmq.message.model import Message, MessageQueue, SendReceipt, StoredMessage
 from orbitmq.message.names import wrap_namespace
@@ -133,7 +134,9 @@ class Exchanges:
     ) -> StoredMessage:
         """Return the reply to a request; see ``Producer.request``."""
         timeout_ms = self._dispatch.settings.send_timeout_ms if timeout_ms is None else timeout_ms
-        lane = await self._dispatch.lanes.lane(message.topic)
+        began_ms = self._core.machine.clock.monotonic_ms()
+        lane = await self._dispatch.lane(message.topic, timeout_ms)
+        timeout_ms -= self._core.machine.clock.monotonic_ms() - began_ms
 
         async def send(marks: Mapping[str, str], timeout_ms: int) -> SendReceipt:
             return await self._dispatch.send(message, Wish(target, timeout_ms, marks=marks))
@@ -151,16 +154,23 @@ class Exchanges:
 
     async def recall(self, topic: str, handle: str, timeout_ms: int | None) -> str:
         """Return the id of a message that was called back; see ``Producer.recall``."""
-        return await delayed.recall(
-            wrap_namespace(self._namespace, topic),
-            handle,
-            group=self._group,
-            connect=partial(self._connect_holder, topic),
-            timeout_ms=self._dispatch.settings.send_timeout_ms
-            if timeout_ms is None
-            else timeout_ms,
-            namespace_v2=self._core.settings.namespace_v2,
-        )
+        timeout_ms = self._dispatch.settings.send_timeout_ms if timeout_ms is None else timeout_ms
+        try:
+            async with asyncio.timeout(timeout_ms / 1_000):
+                return await delayed.recall(
+                    wrap_namespace(self._namespace, topic),
+                    handle,
+                    group=self._group,
+                    connect=partial(self._connect_holder, topic),
+                    timeout_ms=timeout_ms,
+                    namespace_v2=self._core.settings.namespace_v2,
+                )
+        except TimeoutError:
+            raise RequestTimeout(
+                f"the broker of a message to {topic} was not found, reached and heard within "
+                f"{timeout_ms} ms; the message may be recalled all the same",
+                timeout_ms=timeout_ms,
+            ) from None
 
     async def _connect_holder(self, topic: str, handle: RecallHandle) -> Connection:
         """Return a connection to the broker that a handle names, or, as Java does, to any other."""

@@ -18,6 +18,7 @@ from orbitmq.client.outbox import Outbox
 from orbitmq.client.settings import ProducerSettings
 from orbitmq.errors import (
     BackPressure,
+    NotRunning,
     OrbitError,
     OutboxFull,
     PartlySent,
@@ -116,7 +117,7 @@ class Keeping:
                 raise
             if fixed and isinstance(error, SendFailed):
                 queue = error.queue
-            kept = await self._kept(message, queue, error)
+            kept = await self._kept(message, error, self._keep(message, queue, error))
             raise kept from (None if isinstance(error, _Behind) else error)
 
     async def send_many(
@@ -145,9 +146,14 @@ class Keeping:
             if not _is_keepable(error):
                 raise
             receipts, errors = (None,) * len(messages), dict.fromkeys(range(len(messages)), error)
-        for index, fault in errors.items():
-            if _is_keepable(fault):
-                errors[index] = await self._kept(messages[index], queue, fault)
+        # All of them at once: a later send of a key would come between two that are awaited.
+        keeping = {
+            index: self._keep(messages[index], queue, fault)
+            for index, fault in errors.items()
+            if _is_keepable(fault)
+        }
+        for index, number in keeping.items():
+            errors[index] = await self._kept(messages[index], errors[index], number)
         first = next(iter(errors.values()))
         if len(messages) == 1:
             raise first
@@ -161,16 +167,20 @@ class Keeping:
             errors=errors,
         ) from first
 
-    async def _kept(
+    def _keep(
         self, message: Message, queue: MessageQueue | None, error: OrbitError
+    ) -> Awaitable[int]:
+        send_id = message.message_id or ""
+        return self.outbox.keep(message, send_id=send_id, queue=queue, reason=str(error))
+
+    async def _kept(
+        self, message: Message, error: OrbitError, keeping: Awaitable[int]
     ) -> OrbitError:
-        """Keep a message, and return what its sender is told; the error itself if it can't be."""
+        """Return what the sender of a message is told; the error itself if it can't be kept."""
         send_id = message.message_id or ""
         try:
-            number = await self.outbox.keep(
-                message, send_id=send_id, queue=queue, reason=str(error)
-            )
-        except (OutboxFull, StoreError) as refusal:
+            number = await keeping
+        except (OutboxFull, StoreError, NotRunning) as refusal:
             if isinstance(error, _Behind):
                 return refusal
             error.add_note(f"It could not be kept in the outbox either: {refusal}")

@@ -239,8 +239,8 @@ async def _carry(future: Future[T], work: Work[[], T]) -> None:
 
 def _ended() -> NotRunning:
     return NotRunning(
-        "the thread of orbitmq.blocking has ended, since all that used it is closed; make a new "
-        "producer",
+        "the thread of orbitmq.blocking has ended, since all that used it is closed, or the "
+        "program is ending; have threads end before the producer that they use, or make a new one",
         state="closed",
     )
 

@@ -113,10 +113,13 @@ class Membership:
     async def introduce(self, addresses: Iterable[Address]) -> None:
         """Return when brokers have heard of our groups, or can't be told.
 
-        Those that have, on a connection that is open, are not told again.
+        Those that have, on a connection that is open, are not told again. Those that could not be
+        told the last time are, and nobody waits for them.
         """
-        if unaware := [address for address in addresses if not self._knows_us(address)]:
-            await asyncio.wait([self._beat(address) for address in unaware])
+        unaware = [address for address in addresses if not self._knows_us(address)]
+        beats = [(self._beat(address), address in self._failing) for address in unaware]
+        if awaited := [beat for beat, is_failing in beats if not is_failing]:
+            await asyncio.wait(awaited)
 
     async def beat_all(self) -> None:
         """Send a heartbeat to all masters; return when each has answered, or its time is over."""

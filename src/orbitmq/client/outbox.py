@@ -61,7 +61,7 @@ class _Writing(NamedTuple):
     kind: Kind
     sequence: int
     raw: bytes
-    waiter: asyncio.Future[None] | None
+    waiter: asyncio.Future[int] | None
 
 
 class Outbox:
@@ -152,15 +152,18 @@ class Outbox:
             return False
         return lane in self._keeping or self._ledger.holds(lane)
 
-    async def keep(
+    def keep(
         self,
         message: Message,
         *,
         send_id: str,
         queue: MessageQueue | None = None,
         reason: str = "",
-    ) -> int:
-        """Keep a message, and return its number once it is safe on the disk.
+    ) -> asyncio.Future[int]:
+        """Keep a message, and return the future of its number, done once it is safe on the disk.
+
+        It has its place in the order of keeping when this returns. The caller awaits the future;
+        one who goes away leaves a message that is kept.
 
         Args:
             message: the message as its sender gave it.
@@ -169,13 +172,17 @@ class Outbox:
             reason: why it could not be sent.
 
         Raises:
-            OutboxFull: the file has met its bound.
-            DiskFailed: the disk refused, or a sync failed; the message is not kept.
-            NotRunning: the outbox is closed.
+            OutboxFull: by the future: the file has met its bound.
+            DiskFailed: by the future: the disk refused, or a sync failed; it is not kept.
+            NotRunning: by the future: the outbox is closed.
 
         """
+        waiter: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         if self._closed:
-            raise NotRunning(f"the outbox {self._file.path} is closed", state="closed")
+            waiter.set_exception(
+                NotRunning(f"the outbox {self._file.path} is closed", state="closed")
+            )
+            return waiter
         kept = Kept(
             self._clock.now_ms(),
             queue,
@@ -186,12 +193,10 @@ class Outbox:
         self._next_sequence += 1
         raw = encode(Kind.KEPT, sequence, kept)
         entry = Entry.of(sequence, len(raw), kept)
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._keeping[entry.lane] = self._keeping.get(entry.lane, 0) + 1
         waiter.add_done_callback(lambda done: self._kept(entry, done))
         self._write(_Writing(Kind.KEPT, sequence, raw, waiter))
-        await asyncio.shield(waiter)  # a caller that goes away leaves a message that is kept
-        return sequence
+        return asyncio.shield(waiter)
 
     def retry(self, sequence: int) -> None:
         """Have a refused message tried again, such as after a permission was given.
@@ -267,7 +272,7 @@ class Outbox:
             return
         for one in batch:
             if one.waiter is not None:
-                one.waiter.set_result(None)
+                one.waiter.set_result(one.sequence)
 
     async def _fitting(self, batch: list[_Writing]) -> list[_Writing]:
         """Return what there is room for, and tell the others; what frees room always fits."""
@@ -311,7 +316,7 @@ class Outbox:
         except StoreError as error:
             log.warning("%s can't be rewritten: %s", self._file.path, error)
 
-    def _kept(self, entry: Entry, done: asyncio.Future[None]) -> None:
+    def _kept(self, entry: Entry, done: asyncio.Future[int]) -> None:
         left = self._keeping[entry.lane] - 1
         if left:
             self._keeping[entry.lane] = left

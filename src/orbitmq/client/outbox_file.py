@@ -178,7 +178,8 @@ class OutboxFile:
         """Leave behind what is of no use: keep the messages, and what is said of refused ones.
 
         Raises:
-            DiskFailed: the system refused; the file is what it was.
+            DiskFailed: the system refused; the file is what it was, or it is not known which one a
+                power loss would leave, so that nothing is kept any more.
 
         """
         self._check_sound()
@@ -204,8 +205,12 @@ class OutboxFile:
                 raise
             os.close(self._fd)
         self._fd, self._places, self.size = fd, places, end
-        with _as_disk_failure(self.path):
-            _sync_directory(self.path)
+        try:
+            with _as_disk_failure(self.path):
+                _sync_directory(self.path)
+        except DiskFailed as error:  # a power loss would bring the old file back, without new ones
+            self._broken = error
+            raise
 
     def close(self) -> None:
         """Close the file and let others have it; twice is no error."""

@@ -12,7 +12,7 @@ import asyncio
 import enum
 import logging
 from asyncio import get_running_loop
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Final, Self, Unpack
@@ -118,6 +118,7 @@ class Producer(ExchangeMethods):
         self._tracing: Tracing | None = None
         self._core: ClientCore | None = None
         self._parts = AsyncExitStack()
+        self._stop_by: float | None = None
         self._process = process_token()
 
     def __repr__(self) -> str:
@@ -206,14 +207,14 @@ class Producer(ExchangeMethods):
         if settings.trace:
             self._tracing = Tracing(core, settings)
             self._add_own_hook(self._tracing.hook, parts)
-            parts.push_async_callback(self._tracing.close, settings.stop_timeout_ms)
+            parts.push_async_callback(self._in_time, self._tracing.close)
         if (opentelemetry := telemetry()) is not None:
             self._add_own_hook(SpanHook(opentelemetry), parts)
         dispatch = self._dispatch = Dispatch(core, settings, self._hooks)
         if settings.outbox_path:
             self._keeping = Keeping(core, dispatch, settings)
             parts.push_async_callback(self._keeping.close)
-        parts.push_async_callback(dispatch.close, settings.stop_timeout_ms)
+        parts.push_async_callback(self._in_time, dispatch.close)
         if self._keeping is not None:
             await self._keeping.open()
             parts.push_async_callback(self._keeping.stop)
@@ -223,19 +224,26 @@ class Producer(ExchangeMethods):
             self._transaction_listener,
             on_end=self._tracing.note_end if self._tracing else lambda _end: None,
         )
-        parts.push_async_callback(self._exchanges.close, settings.stop_timeout_ms)
+        parts.push_async_callback(self._in_time, self._exchanges.close)
         if settings.detector:
             detector = Detector(core, dispatch.health, settings.detect_timeout_ms)
             await parts.enter_async_context(detector)
         if settings.auto_batch:
             self._accumulator = Accumulator(settings, core.machine.clock, self._send_gathered)
-            parts.push_async_callback(self._accumulator.flush)
+            parts.push_async_callback(self._in_time, self._accumulator.flush)
         for topic in settings.topics:
             await dispatch.meet(topic)
 
     def _add_own_hook(self, hook: SendHook, parts: AsyncExitStack) -> None:
         self._hooks.add(hook)
         parts.callback(self._hooks.remove, hook)
+
+    async def _in_time(self, close: Callable[[int], Awaitable[None]]) -> None:
+        """Close a part in what is left of ``stop_timeout_ms``, which all of them share."""
+        now = asyncio.get_running_loop().time()
+        if self._stop_by is None:
+            self._stop_by = now + self.settings.stop_timeout_ms / 1_000
+        await close(max(0, round(1_000 * (self._stop_by - now))))
 
     async def close(self) -> None:
         """Wait for sends on their way, at most ``stop_timeout_ms``, and stop; twice is no error."""
@@ -361,7 +369,8 @@ class Producer(ExchangeMethods):
         """Send messages together, and return a receipt for each, in their order.
 
         Those of one topic travel in as few frames as their size allows. What can't be in a batch,
-        such as a delayed message, travels alone.
+        such as a delayed message, travels alone. Messages of one sharding key keep their order;
+        towards other calls that are under way, only if they make one frame over a known route.
 
         Args:
             messages: what to send, to any topics.

@@ -18,7 +18,7 @@ from reprlib import repr as elided
 from typing import Final, Protocol
 
 from orbitmq.clock import Clock
-from orbitmq.errors import InvalidInput, NoReply, OrbitError, TooManyRequests
+from orbitmq.errors import InvalidInput, NoReply, OrbitError, SendTimeout, TooManyRequests
 from orbitmq.message import flags, names, properties
 from orbitmq.message.compression import CompressionType, decompress
 from orbitmq.message.host import Host
@@ -105,7 +105,12 @@ class Requests:
                 f"{len(self._waiting)} requests wait for replies, as many as allowed"
             )
         began_ms = self._clock.monotonic_ms()
-        await self._introduce(topic)
+        try:
+            # One broker that doesn't answer must not take the time of a request to the others.
+            async with asyncio.timeout(timeout_ms / 1000 / 2):
+                await self._introduce(topic)
+        except TimeoutError:
+            log.info("a request to %s leaves although not all its brokers know us", topic)
         correlation_id = self._randomness.uuid4()
         marks = {
             properties.CORRELATION_ID: correlation_id,
@@ -122,6 +127,8 @@ class Requests:
                 if not reply.done():
                     sending.result()  # raises, if the request was not sent
                 return await reply
+        except SendTimeout:
+            raise  # the send's own, which says whether it may be stored
         except TimeoutError:
             raise self._no_reply(topic, correlation_id, sending, timeout_ms) from None
         finally:

@@ -62,7 +62,7 @@ class Attempt(msgspec.Struct, frozen=True):
     def may_be_stored(self) -> bool:
         """Whether the broker may have the message, although the try failed."""
         match self.cause:
-            case ConnectFailed():
+            case ConnectFailed() | RequestTimeout(timeout_ms=0):  # it did not leave
                 return False
             case SendStatus() | NetworkError() | RemoteProtocolError():
                 return True

@@ -17,8 +17,8 @@ _STALLS_KEPT: Final = 64
 class TimeSpent(NamedTuple):
     """Milliseconds of one send, by what it waited for; the loop's stall is part of any of them.
 
-    >>> print(TimeSpent(permit_ms=3, answer_ms=2_990, loop_stall_ms=1_200))
-    3 ms for a permit, 2990 ms for wire and broker; our own loop stood still for 1200 ms at a time
+    >>> print(TimeSpent(permit_ms=3, answer_ms=2_990))
+    3 ms for a permit or its key's turn, 2990 ms for wire and broker
     """
 
     permit_ms: int = 0
@@ -36,7 +36,7 @@ class TimeSpent(NamedTuple):
 
     def __str__(self) -> str:
         named = (
-            (self.permit_ms, "for a permit"),
+            (self.permit_ms, "for a permit or its key's turn"),
             (self.route_ms, "for the route"),
             (self.connection_ms, "for a connection"),
             (self.pause_ms, "between attempts"),

@@ -213,6 +213,16 @@ class Connection(asyncio.Protocol):
         head = self._session.oneway(header, body, code=code, fields=fields, remark=remark)
         self._write((head, body) if body else (head,))
 
+    @property
+    def is_writable(self) -> bool:
+        """Whether the peer takes more bytes; who sends many one-way requests asks for it."""
+        return self._resumed is None
+
+    async def writable(self) -> None:
+        """Return once the peer takes more bytes, or the connection closes; the caller bounds it."""
+        while self._resumed is not None and self._state is _OPEN:
+            await asyncio.shield(self._resumed)
+
     def respond(self, request: Frame, response: Response) -> None:
         """Answer a request; nothing is sent to a one-way one, or when the peer is gone.
 
@@ -415,18 +425,16 @@ class Connection(asyncio.Protocol):
             )
 
     async def _writable(self, deadline: float, timeout_ms: int, what: str) -> None:
-        """Wait until the peer takes more bytes, or the connection closes."""
-        while self._resumed is not None and self._state is _State.OPEN:
-            try:
-                async with asyncio.timeout_at(deadline):
-                    await asyncio.shield(self._resumed)
-            except TimeoutError:
-                raise RequestTimeout(
-                    f"{what} was not sent within {timeout_ms} ms: "
-                    f"{self.peer} does not read what was sent before",
-                    address=self.peer,
-                    timeout_ms=timeout_ms,
-                ) from None
+        try:
+            async with asyncio.timeout_at(deadline):
+                await self.writable()
+        except TimeoutError:
+            raise RequestTimeout(
+                f"{what} was not sent within {timeout_ms} ms: "
+                f"{self.peer} does not read what was sent before",
+                address=self.peer,
+                timeout_ms=timeout_ms,
+            ) from None
 
     # In
 
