@@ -240,7 +240,8 @@ def test_java_and_we_share_what_java_began(
     end(java)
 
     store = open_store(directory_of(java))
-    found = assert_kept(OurStore(store), sent)
+    # On a slow machine Java may have delivered reminders before it ended.
+    found = [one for one in assert_kept(OurStore(store), sent) if one.topic != REMINDERS]
     assert list(map(as_sent, found)) == in_order(sent)
     waiting = OurStore(store).queue(SCHEDULE_TOPIC, 2)
     assert list(map(as_sent, waiting)) == in_order(delayed)
