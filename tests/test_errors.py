@@ -65,6 +65,14 @@ def test_an_answer_becomes_the_error_of_its_code() -> None:
     assert (error.retriable, error.refresh_route) == (True, True)
 
 
+def test_the_access_control_of_4_x_is_told_by_its_remark() -> None:
+    remark = "org.apache.rocketmq.acl.common.AclException: No accessKey is configured"
+    error = BrokerError.of(1, remark)
+    assert type(error) is errors.NoPermission
+    assert (error.code, error.remark) == (1, remark)
+    assert type(BrokerError.of(1, "disk full")) is errors.BrokerFailed
+
+
 def test_a_code_without_a_class_is_a_plain_broker_error() -> None:
     error = BrokerError.of(604, None)
     assert type(error) is BrokerError

@@ -24,7 +24,10 @@ from orbitmq.errors import (
 )
 from orbitmq.message import properties
 from orbitmq.message.model import Message, MessageQueue, SendReceipt, SendStatus
+from orbitmq.net.connection import Connection, Outcome
+from orbitmq.net.listener import Listener
 from orbitmq.wire.codes import ResponseCode
+from orbitmq.wire.frame import Frame
 from tests.client.post import (
     Script,
     later,
@@ -35,10 +38,11 @@ from tests.client.post import (
     say_nothing,
     status,
 )
-from tests.client.scene import NAMES, Scene, play, route
+from tests.client.scene import BROKER_B, NAMES, Scene, play, route
 
 MESSAGE = Message("orders", b"paid", tags="paid")
 QUEUE = MessageQueue("orders", "broker-a", 1)
+GO_AWAY = ResponseCode.GO_AWAY
 
 
 async def failed(sending: Awaitable[SendReceipt]) -> SendFailed:
@@ -52,8 +56,8 @@ async def failed(sending: Awaitable[SendReceipt]) -> SendFailed:
 
 @pytest.mark.parametrize(
     "fault",
-    [*(refuse(code) for code in RETRY_CODES), reset],
-    ids=[*(str(code) for code in RETRY_CODES), "reset"],
+    [*(refuse(code) for code in RETRY_CODES if code != GO_AWAY), reset],
+    ids=[*(str(code) for code in RETRY_CODES if code != GO_AWAY), "reset"],
 )
 def test_java_s_codes_and_a_reset_lead_to_the_other_broker(fault: Script) -> None:
     async def story(scene: Scene) -> None:
@@ -340,7 +344,98 @@ def test_a_dial_that_nobody_answers_ends_with_the_call() -> None:
 
     error = play(story)
     assert isinstance(error, SendTimeout)
-    assert (error.spent.connection_ms, error.may_be_stored) == (250, False)
+    assert error.spent.connection_ms + error.spent.pause_ms == 250
+    assert not error.may_be_stored
+
+
+def test_an_address_that_answers_nothing_leaves_time_for_another_broker() -> None:
+    async def story(scene: Scene) -> list[int]:
+        post = await open_post(scene, "a")
+        scene.routes["orders"] = route("a", "b", queues=1)
+        dead = scene.network.host("b")
+        await scene.open.enter_async_context(Listener(BROKER_B, post.serve(BROKER_B), network=dead))
+        dead.carries = False
+        producer = await open_producer(scene)
+        await producer.queues("orders")
+        took_ms = []
+        for _ in range(2):  # one of them is b's turn
+            began = scene.clock.monotonic_ms()
+            assert (await producer.send(MESSAGE)).queue.broker_name == "broker-a"
+            took_ms.append(scene.clock.monotonic_ms() - began)
+        return took_ms
+
+    assert sorted(play(story)) == [0, 1_000]
+
+
+def test_a_dial_that_is_slow_serves_a_later_try() -> None:
+    async def story(scene: Scene) -> int:
+        await open_post(scene, "a")
+        producer = await open_producer(scene)
+        scene.network.delay_s = 0.7  # a dial takes two of them, and a request as many
+        await producer.queues("orders")
+        began = scene.clock.monotonic_ms()
+        await producer.send(MESSAGE)
+        return scene.clock.monotonic_ms() - began
+
+    assert play(story) == 2_800
+
+
+# A broker that stops, and says so
+
+go_away = refuse(GO_AWAY, "please go away")
+
+
+@pytest.mark.parametrize("way", ["plain", "queue"])
+def test_a_broker_that_sends_us_away_is_dialled_anew_and_asked_again(way: str) -> None:
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene, "a")
+        connections: list[Connection] = []
+
+        def noting(then: Script) -> Script:
+            def script(connection: Connection, request: Frame) -> Outcome:
+                connections.append(connection)
+                return then(connection, request)
+
+            return script
+
+        post.scripts["a"] = [noting(post.store), noting(go_away), noting(post.store)]
+        producer = await open_producer(scene, retries=0)
+        await producer.send(MESSAGE)
+        receipt = await producer.send(MESSAGE, queue=QUEUE if way == "queue" else None)
+        assert receipt.status is SendStatus.SEND_OK
+        first, again = post.sent[1:]
+        assert (again.queue, again.properties) == (first.queue, first.properties)
+        assert connections[0] is connections[1] is not connections[2]
+
+    play(story)
+
+
+@pytest.mark.parametrize("way", ["plain", "queue"])
+def test_being_sent_away_twice_is_a_failed_try(way: str) -> None:
+    async def story(scene: Scene) -> SendFailed:
+        post = await open_post(scene, "a")
+        producer = await open_producer(scene, retries=0)
+        await producer.send(MESSAGE)
+        post.always["a"] = go_away
+        error = await failed(producer.send(MESSAGE, queue=QUEUE if way == "queue" else None))
+        assert len(post.sent) == 1 + 2
+        return error
+
+    error = play(story)
+    assert isinstance(error, SendRefused)
+    assert (error.code, len(error.attempts), error.may_be_stored) == (1500, 1, False)
+
+
+def test_after_being_sent_away_twice_the_other_broker_is_asked() -> None:
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene)
+        producer = await open_producer(scene)
+        post.always["a"] = go_away
+        for _ in range(4):
+            assert (await producer.send(MESSAGE)).queue.broker_name == "broker-b"
+        assert post.brokers.count("a") in (2, 4)
+
+    play(story)
 
 
 def test_a_nameserver_that_is_silent_ends_with_the_call() -> None:

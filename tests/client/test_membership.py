@@ -8,7 +8,7 @@ from orbitmq.client.membership import INNER_GROUP, Membership
 from orbitmq.net.address import Address
 from orbitmq.net.dialer import Dialer
 from orbitmq.wire.bodies.heartbeat import HeartbeatData
-from orbitmq.wire.codes import RequestCode
+from orbitmq.wire.codes import VERSION_5_4_0, RequestCode
 from orbitmq.wire.frame import Frame
 from orbitmq.wire.headers.heartbeat import Heartbeat, UnregisterClient
 from orbitmq.wire.session import Response
@@ -118,6 +118,17 @@ def test_who_has_heard_is_not_told_again() -> None:
         await membership.introduce([BROKER_A])
         assert groups(scene.heard[1][2]) == {INNER_GROUP, "billing", "audit"}
         assert len(scene.heard) == 2
+
+    with_membership(story, BROKER_A)
+
+
+def test_the_release_of_a_broker_is_known_from_its_answer() -> None:
+    async def story(scene: Scene, membership: Membership, dialer: Dialer) -> None:
+        await scene.broker(BROKER_A)
+        membership.join("billing")
+        assert membership.release_of(BROKER_A) == membership.release_of(None) == 0
+        await membership.introduce([BROKER_A])
+        assert membership.release_of(BROKER_A) == VERSION_5_4_0
 
     with_membership(story, BROKER_A)
 

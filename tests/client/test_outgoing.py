@@ -209,6 +209,20 @@ def test_a_batch_holds_its_messages_and_says_so() -> None:
 
 
 @pytest.mark.parametrize(
+    ("release", "is_told"), [(0, False), (407, False), (479, False), (493, True)]
+)
+def test_the_id_of_a_batch_is_told_to_brokers_that_can_take_it(release: int, is_told: bool) -> None:
+    made = packer()
+    parcel = made.pack_batch([Message("orders", b"one"), Message("orders", b"two")])
+    texts = made.stamp(QUEUE).header(parcel, 0, release).to_texts()
+    told = properties.decode(texts["i"].encode())
+    assert told.get("UNIQ_KEY") == (parcel.send_id if is_told else None)
+    assert told["WAIT"] == "true"
+    alone = made.stamp(QUEUE).header(made.pack(Message("orders", b"x")), 0, release).to_texts()
+    assert alone["i"].count("UNIQ_KEY") == 1
+
+
+@pytest.mark.parametrize(
     "other",
     [
         Message("bills", b"x"),

@@ -117,6 +117,16 @@ def test_a_probe_leaves_time_for_another_try() -> None:
     assert plan.try_timeout_ms(1_000, probe=True) == 2_000, "there is none to leave time for"
 
 
+def test_a_connection_gets_the_share_of_its_try() -> None:
+    plan = plan_of(retries=2)
+    assert plan.connect_timeout_ms(0) == 1_000
+    plan.failed(ConnectFailed("nobody there"), A0, 0, 600)
+    assert plan.connect_timeout_ms(600) == 1_200
+    plan.failed(ConnectFailed("nobody there"), A0, 600, 1_800)
+    assert plan.connect_timeout_ms(1_800) == 1_200, "the last may take what is left"
+    assert plan_of(fixed=True).connect_timeout_ms(0) == 3_000
+
+
 def test_a_caller_may_name_the_time() -> None:
     plan = SendPlan(ProducerSettings("g"), SeededRandomness(1), began_ms=0, timeout_ms=50)
     assert plan.left_ms(20) == 30

@@ -4,6 +4,10 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 
 import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from orbitmq.client import spans
 from orbitmq.client.hooks import SendContext, SendMode
@@ -11,6 +15,8 @@ from orbitmq.client.spans import SpanHook, Value, telemetry
 from orbitmq.errors import SendFailed
 from orbitmq.message.model import Message, MessageQueue, SendReceipt, SendStatus
 from orbitmq.message.trace import MessageKind
+from tests.client.post import open_post, open_producer, refuse
+from tests.client.scene import Scene, play
 
 
 class FakeSpan:
@@ -152,6 +158,46 @@ def test_without_opentelemetry_set_up_there_is_nothing_to_do(
 
     monkeypatch.setattr(spans, "import_module", find)
     assert telemetry() is None
+
+
+@pytest.fixture
+def exported(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
+    """What the real OpenTelemetry exports, set up for one test alone."""
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
+    return exporter
+
+
+def test_a_producer_s_sends_are_spans_of_the_real_opentelemetry(
+    exported: InMemorySpanExporter,
+) -> None:
+    async def story(scene: Scene) -> tuple[SendReceipt, SendFailed]:
+        post = await open_post(scene, "a")
+        producer = await open_producer(scene, retries=1)
+        with trace.get_tracer("tests").start_as_current_span("checkout"):
+            receipt = await producer.send(MESSAGE)
+        post.always["a"] = refuse(2)
+        with pytest.raises(SendFailed) as caught:
+            await producer.send(MESSAGE)
+        return receipt, caught.value
+
+    receipt, error = play(story)
+    sent, checkout, failed = exported.get_finished_spans()
+    assert (sent.name, sent.kind) == ("send orders", trace.SpanKind.PRODUCER)
+    assert sent.parent is not None
+    assert sent.parent.span_id == checkout.context.span_id
+    assert sent.attributes is not None
+    assert sent.attributes["messaging.message.id"] == receipt.message_id
+    assert sent.attributes["messaging.rocketmq.message.keys"] == ("o-42",)
+    assert sent.attributes["server.port"] == 10911
+    assert sent.status.status_code is trace.StatusCode.UNSET
+    assert failed.parent is None
+    assert failed.status.status_code is trace.StatusCode.ERROR
+    assert failed.attributes is not None
+    assert failed.attributes["messaging.message.id"] == error.send_id
+    assert [event.name for event in failed.events] == ["exception"]
 
 
 def test_opentelemetry_that_is_set_up_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,8 +32,8 @@ def java_497(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Java]:
 
 @pytest.fixture(scope="session")
 def java_550(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Java]:
-    """The client of RocketMQ 5.5.0, the newest release; no server, no admin tool."""
-    yield from host("5.5.0", tmp_path_factory)
+    """RocketMQ 5.5.0, the newest release."""
+    yield from host(counterparts.NEWEST_VERSION, tmp_path_factory)
 
 
 @pytest.fixture(params=counterparts.ROCKETMQ_VERSIONS)

@@ -28,8 +28,8 @@ from tests.interop.machine import (
 ROCKETMQ_VERSIONS = ("5.4.0", "4.9.7")
 """The release we write like, and the oldest line that clusters still run."""
 
-NEWEST_CLIENT = "5.5.0"
-"""The newest release, of which the client alone is fetched."""
+NEWEST_VERSION = "5.5.0"
+"""The newest release, for smoke tests in both directions."""
 
 JAVA_AT_LEAST = 11
 """The oldest Java that the classes of RocketMQ 5 and JPype both start on."""
@@ -52,7 +52,6 @@ ADVICE = {
 }
 
 POM = Path(__file__).with_name("pom.xml")
-CLIENT_POM = Path(__file__).with_name("client-pom.xml")
 COMPLETE = ".complete"
 
 
@@ -64,11 +63,6 @@ def required() -> bool:
 def jars_of(version: str) -> Path:
     """Return the directory that holds (or would hold) the jars of a RocketMQ version."""
     return machine.HOME / f"rocketmq-{version}"
-
-
-def pom_of(version: str) -> Path:
-    """Return the pom that says which jars of a RocketMQ version are fetched."""
-    return CLIENT_POM if version == NEWEST_CLIENT else POM
 
 
 def java_home() -> Path | None:
@@ -110,7 +104,7 @@ def is_complete(version: str) -> bool:
 
 def fingerprint(version: str) -> str:
     """Return what a completed download is marked with: it changes when the pom does."""
-    return hashlib.sha256(pom_of(version).read_bytes() + version.encode()).hexdigest()
+    return hashlib.sha256(POM.read_bytes() + version.encode()).hexdigest()
 
 
 def strace_trouble() -> str | None:
@@ -154,7 +148,7 @@ def ensure_jars(version: str) -> Counterpart:
     maven = shutil.which("mvn")
     if maven is None or java_home() is None:
         return Counterpart(name, "missing", "Java and Maven are needed to fetch the jars")
-    copy = [maven, "-B", "-q", "-f", str(pom_of(version)), f"-Drocketmq.version={version}"]
+    copy = [maven, "-B", "-q", "-f", str(POM), f"-Drocketmq.version={version}"]
     copy += ["dependency:copy-dependencies", f"-DoutputDirectory={place}", "-DincludeScope=runtime"]
     trouble: str | None = "not tried"
     for _attempt in range(2):  # a mirror may hiccup; Maven keeps what already came
@@ -175,7 +169,7 @@ def main() -> int:
     """Fetch everything, print the table, return the exit status."""
     counterparts = [
         *ensure_commands(),
-        *map(ensure_jars, (*ROCKETMQ_VERSIONS, NEWEST_CLIENT)),
+        *map(ensure_jars, (*ROCKETMQ_VERSIONS, NEWEST_VERSION)),
         *map(OtherClient.ensure, OTHER_CLIENTS),
     ]
     for one in counterparts:

@@ -37,6 +37,7 @@ from orbitmq.wire.codes import RequestCode, ResponseCode
 from orbitmq.wire.fields import NoFields
 from orbitmq.wire.headers.admin import CreateTopic
 from orbitmq.wire.headers.route import GetRouteInfo
+from orbitmq.wire.session import Identity
 from tests.interop.java_server import PATIENT, JavaServer, JavaServerFailed, Settings, free_port
 from tests.interop.waiting import until
 
@@ -111,6 +112,7 @@ class JavaBroker(JavaServer):
         nameserver: Address,
         settings: Settings | None = None,
         jvm_properties: Settings | None = None,
+        identity: Identity | None = None,
     ) -> None:
         address = Address(LOOPBACK, free_port(below=2, above=1))
         store = directory / "store"
@@ -132,6 +134,7 @@ class JavaBroker(JavaServer):
             address=address,
             settings={**defaults, **(settings or {})},
             jvm_properties=jvm_properties,
+            identity=identity,
         )
         self._nameserver = nameserver
 
@@ -145,8 +148,13 @@ class JavaBroker(JavaServer):
         """The cluster it says it is a part of."""
         return str(self.settings["brokerClusterName"])
 
-    def create_topic(self, topic: str, *, queues: int = 4) -> None:
+    def create_topic(self, topic: str, *, queues: int = 4, attributes: str | None = None) -> None:
         """Create a topic, or change the number of its queues.
+
+        Args:
+            topic: its name.
+            queues: how many of them are read, and written.
+            attributes: what else it is, such as ``+queue.type=BatchCQ``.
 
         Raises:
             JavaServerFailed: the broker refuses; the message has its remark.
@@ -160,6 +168,7 @@ class JavaBroker(JavaServer):
             perm=READ_WRITE,
             topic_filter_type="SINGLE_TAG",
             topic_sys_flag=0,
+            attributes=attributes,
         )
         with self.connect() as connection:
             answer = connection.request(wanted)
@@ -191,7 +200,9 @@ class JavaCluster:
         version: of RocketMQ, for both.
         directory: where their settings, files and logs go.
         broker_settings: settings of the broker, beyond or instead of the usual ones.
+        nameserver_settings: likewise, of the nameserver.
         jvm_properties: system properties of both.
+        identity: how tests introduce themselves to the broker.
 
     """
 
@@ -201,11 +212,16 @@ class JavaCluster:
         directory: Path,
         *,
         broker_settings: Settings | None = None,
+        nameserver_settings: Settings | None = None,
         jvm_properties: Settings | None = None,
+        identity: Identity | None = None,
     ) -> None:
         self.version = version
         self.nameserver = JavaNameserver(
-            version, directory / "nameserver", jvm_properties=jvm_properties
+            version,
+            directory / "nameserver",
+            settings=nameserver_settings,
+            jvm_properties=jvm_properties,
         )
         self.broker = JavaBroker(
             version,
@@ -213,6 +229,7 @@ class JavaCluster:
             nameserver=self.nameserver.address,
             settings=broker_settings,
             jvm_properties=jvm_properties,
+            identity=identity,
         )
         self._servers = contextlib.ExitStack()
         self._topics = itertools.count(1)

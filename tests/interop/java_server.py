@@ -68,6 +68,7 @@ class JavaServer(ABC):
         directory: where its settings, files and logs go; made if missing.
         settings: what its settings file says.
         jvm_properties: system properties, such as ``tls.server.mode``.
+        identity: how tests introduce themselves to it, where it knows nobody else.
 
     """
 
@@ -82,6 +83,7 @@ class JavaServer(ABC):
         address: Address,
         settings: Settings,
         jvm_properties: Settings | None = None,
+        identity: Identity | None = None,
     ) -> None:
         self.version = version
         self.directory = directory
@@ -89,6 +91,7 @@ class JavaServer(ABC):
         """Where it serves: the same after a restart."""
         self.settings = settings
         self._jvm_properties = jvm_properties or {}
+        self._identity = identity
         self._process: subprocess.Popen[bytes] | None = None
 
     def __repr__(self) -> str:
@@ -148,6 +151,7 @@ class JavaServer(ABC):
         self, *, identity: Identity | None = None, tls: ssl.SSLContext | None = None
     ) -> BlockingConnection:
         """Return a connection to it, patient with a busy machine; the caller closes it."""
+        identity = identity or self._identity
         return BlockingConnection(self.address, identity=identity, settings=PATIENT, tls=tls)
 
     def last_words(self) -> str:

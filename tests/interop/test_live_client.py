@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from orbitmq.net.connection import Connection, Handler, not_supported
+from orbitmq.net.connection import Connection, Handler
 from orbitmq.net.listener import Listener
+from orbitmq.net.refusal import not_supported
 from orbitmq.net.tls import server_context
 from orbitmq.threads import start_thread
 from orbitmq.wire.codes import Language, RequestCode, ResponseCode

@@ -10,8 +10,9 @@ import pytest
 from orbitmq.errors import ConnectionClosed
 from orbitmq.net.address import Address
 from orbitmq.net.blocking import BlockingConnection
-from orbitmq.net.connection import Connection, not_supported
+from orbitmq.net.connection import Connection
 from orbitmq.net.dialer import Dialer
+from orbitmq.net.refusal import not_supported
 from orbitmq.net.settings import NetSettings
 from orbitmq.net.tls import client_context
 from orbitmq.wire.bodies.cluster import ClusterInfo

@@ -120,6 +120,30 @@ def test_a_batch_arrives_as_its_messages(cluster: JavaCluster, team: Team) -> No
         assert read.queue_offset == receipt.queue_offset
 
 
+def test_a_batch_is_one_record_where_the_topic_says_so(
+    java_cluster_540: JavaCluster, java_540: Java
+) -> None:
+    cluster, topic = java_cluster_540, "ours-inner-batch"
+    team = Team(java_540, str(cluster.nameserver.address), [str(cluster.broker.address)])
+
+    async def use(producer: Producer) -> list[SendReceipt]:
+        sent: list[SendReceipt] = []
+        for _ in range(100):  # until a heartbeat was answered, and the broker's release is known
+            sent += await producer.send_many([Message(topic, b"one"), Message(topic, b"two")])
+            if sent[-1].offset_message_id == sent[-2].offset_message_id:
+                break
+        return sent
+
+    cluster.broker.create_topic(topic, queues=1, attributes="+queue.type=BatchCQ")
+    until(lambda: cluster.nameserver.has_route(topic), what=f"the route of {topic}")
+    receipts = producing(cluster, use)
+    assert receipts[-1].offset_message_id == receipts[-2].offset_message_id
+    with team.consumer(topic) as consumer:
+        received = {one.message_id: one for one in consumer.wait_for(len(receipts))}
+    for receipt in receipts:
+        assert received[receipt.message_id].queue_offset == receipt.queue_offset
+
+
 def test_batches_up_to_the_limit_are_taken(cluster: JavaCluster) -> None:
     topic = cluster.create_topic("ours-large-batch")
     small = [Message(topic, b"x", properties={"p": "v" * 10}) for _ in range(9_000)]

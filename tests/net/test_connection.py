@@ -256,6 +256,26 @@ async def test_close_listeners_are_told_once(clock: VirtualClock) -> None:
 
 
 @virtual
+async def test_a_peer_that_sends_us_away_may_still_answer_what_it_has(clock: VirtualClock) -> None:
+    async def slow(_connection: Connection, request: Frame) -> Response:
+        await asyncio.sleep(float(bytes(request.body)))
+        return Response(ResponseCode.GO_AWAY if request.body == b"1" else ResponseCode.SUCCESS)
+
+    async with joined(slow) as (connection, _):
+        early, late, never = (
+            asyncio.create_task(connection.request(ASK, body, timeout_ms=2_500))
+            for body in (b"1", b"2", b"9")
+        )
+        assert (await early).code == ResponseCode.GO_AWAY
+        assert not connection.is_open
+        assert (await late).code == ResponseCode.SUCCESS
+        assert connection.close_reason == ""
+        with pytest.raises(RequestTimeout):
+            await never
+        assert connection.close_reason == "the peer told us to go away"
+
+
+@virtual
 async def test_an_idle_connection_is_closed_after_two_minutes(clock: VirtualClock) -> None:
     async with joined() as (connection, listener):
         await clock.sleep(100)

@@ -4,12 +4,13 @@ import pytest
 
 from orbitmq.errors import ConnectFailed, ConnectionClosed
 from orbitmq.net.address import Address
-from orbitmq.net.connection import Connection
+from orbitmq.net.connection import Connection, Handler
 from orbitmq.net.dialer import Dialer
 from orbitmq.net.listener import Listener
 from orbitmq.net.settings import NetSettings
 from orbitmq.testing.clocks import VirtualClock, run_virtual
 from orbitmq.testing.links import MemoryNetwork
+from orbitmq.wire.codes import ResponseCode
 from orbitmq.wire.frame import Frame
 from orbitmq.wire.headers.route import GetRouteInfo
 from orbitmq.wire.session import Response
@@ -61,6 +62,59 @@ def test_a_lost_connection_is_dialled_anew_by_the_next_caller() -> None:
             assert dialer.connections == {}
             assert (await dialer.request(BROKER, ASK, b"again")).body == b"again"
             assert await dialer.connection(BROKER) is not before
+
+    run_virtual(scenario)
+
+
+def sends_away(times: int) -> Handler:
+    """Serve as a broker that is about to stop does, so often."""
+    left = iter(range(times))
+
+    def serve(connection: Connection, request: Frame) -> Response:
+        if next(left, None) is not None:
+            return Response(ResponseCode.GO_AWAY, remark="please go away")
+        return echo(connection, request)
+
+    return serve
+
+
+@pytest.mark.parametrize(("times", "code"), [(1, ResponseCode.SUCCESS), (2, ResponseCode.GO_AWAY)])
+def test_a_peer_that_sends_us_away_is_dialled_anew_and_asked_once_more(
+    times: int, code: int
+) -> None:
+    async def scenario(clock: VirtualClock) -> None:
+        network = MemoryNetwork()
+        async with (
+            Listener(BROKER, sends_away(times), network=network) as listener,
+            Dialer(network=network) as dialer,
+        ):
+            before = await dialer.connection(BROKER)
+            assert (await dialer.request(BROKER, ASK, b"again")).code == code
+            assert not before.is_open
+            assert (await dialer.request(BROKER, ASK, b"at last")).body == b"at last"
+            await clock.sleep(0.1)
+            assert len(listener.connections) == 1
+
+    run_virtual(scenario)
+
+
+def test_a_connection_that_leaves_is_closed_with_the_dialer() -> None:
+    def serve(connection: Connection, request: Frame) -> Response | None:
+        return None if request.body else Response(ResponseCode.GO_AWAY)
+
+    async def scenario(clock: VirtualClock) -> None:
+        network = MemoryNetwork()
+        async with Listener(BROKER, serve, network=network):
+            dialer = Dialer(network=network)
+            waiter = asyncio.create_task(dialer.request(BROKER, ASK, b"never answered"))
+            await asyncio.sleep(0)
+            leaving = await dialer.connection(BROKER)
+            await dialer.request(BROKER, ASK)
+            assert dialer.connections[BROKER] is not leaving
+            await dialer.close()
+            with pytest.raises(ConnectionClosed, match="the client stops"):
+                await waiter
+            assert leaving.close_reason == "the client stops"
 
     run_virtual(scenario)
 

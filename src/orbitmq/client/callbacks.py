@@ -21,7 +21,8 @@ from typing import Final
 
 from orbitmq.message import properties
 from orbitmq.message.scan import Scan
-from orbitmq.net.connection import Connection, Handler, Outcome, not_supported
+from orbitmq.net.connection import Connection, Handler, Outcome
+from orbitmq.net.refusal import not_supported
 from orbitmq.wire.bodies.offsets import ConsumerStatus
 from orbitmq.wire.codes import RequestCode, ResponseCode, name_of_request
 from orbitmq.wire.frame import Frame

@@ -291,8 +291,9 @@ class ClientCore:
             OrbitError: whatever ``connection`` and ``Connection.request`` raise.
 
         """
-        connection = await self.connection(address)
-        return await connection.request(
+        await self.connection(address)  # a broker that has to be dialled hears from us, too
+        return await self._dialer.request(
+            address,
             header,
             body,
             timeout_ms=self.settings.request_timeout_ms if timeout_ms is None else timeout_ms,

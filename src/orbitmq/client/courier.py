@@ -26,6 +26,7 @@ from orbitmq.client.settings import ProducerSettings
 from orbitmq.client.statistics import SendStatistics
 from orbitmq.client.time_spent import LoopStalls, TimeSpent
 from orbitmq.errors import (
+    BrokerError,
     ConnectFailed,
     ConnectionClosed,
     OrbitError,
@@ -36,11 +37,14 @@ from orbitmq.errors import (
 )
 from orbitmq.message.model import MessageQueue, SendReceipt
 from orbitmq.net.connection import Connection
+from orbitmq.wire.codes import ResponseCode
+from orbitmq.wire.frame import Frame
 
 __all__ = ["Courier", "Errand", "Tried"]
 
 log = logging.getLogger("orbitmq.client")
 
+_GO_AWAY: Final = int(ResponseCode.GO_AWAY)
 _ONEWAYS_IN_A_ROW: Final = 64
 """After so many the loop gets its turn: who sends them one by one never waits for anything."""
 
@@ -64,7 +68,16 @@ class Errand:
 
     """
 
-    __slots__ = ("_spent", "began", "next_slot", "parcel", "queue", "target", "timeout_ms")
+    __slots__ = (
+        "_spent",
+        "began",
+        "next_slot",
+        "parcel",
+        "queue",
+        "target",
+        "timeout_ms",
+        "was_sent_away",
+    )
 
     def __init__(self, parcel: Parcel, target: Target, timeout_ms: int, began: float) -> None:
         self.parcel = parcel
@@ -75,6 +88,8 @@ class Errand:
         """The queue that the caller chose, once it is known."""
         self.next_slot: Slot | None = None
         """Where the first try goes, if that is known."""
+        self.was_sent_away = False
+        """Whether the broker of the first try has said GO_AWAY already."""
         self._spent: dict[str, float] = {}
 
     def spend(self, what: str, seconds: float) -> None:
@@ -147,7 +162,11 @@ class Courier:
             timeout_ms=errand.timeout_ms,
             fixed=errand.target is not None,
         )
-        step = None if tried is None else self._judge(plan, tried)
+        step: Step | None = None
+        if tried is not None and _is_sent_away(tried.outcome):
+            errand.next_slot, errand.was_sent_away = tried.slot, True
+        elif tried is not None:
+            step = self._judge(plan, tried)
         while True:
             if isinstance(step, Done):
                 return step.receipt
@@ -176,7 +195,7 @@ class Courier:
         parcel = errand.parcel
         began = self._time()
         try:
-            connection = await self._connect(errand, slot)
+            connection = await self._connect(errand, slot, errand.left_s(began))
             self._oneways += 1
             if not self._oneways % _ONEWAYS_IN_A_ROW:
                 await asyncio.sleep(0)
@@ -246,11 +265,18 @@ class Courier:
     # One try
 
     async def _try(self, errand: Errand, plan: SendPlan, slot: Slot) -> Step:
-        """Make one try, and return what follows."""
+        """Make one try, and return what follows.
+
+        A broker that says GO_AWAY has not taken the message. It is dialled anew and asked once
+        more within the same try, as Java's ``NettyRemotingClient`` does.
+        """
         began = self._time()
+        was_sent_away, errand.was_sent_away = errand.was_sent_away, False
         try:
-            connection = await self._connect(errand, slot)
-            receipt = await self._ask(errand, plan, slot, connection)
+            answer = await self._ask(errand, plan, slot)
+            if answer.code == _GO_AWAY and not was_sent_away:
+                answer = await self._ask(errand, plan, slot)
+            receipt = read_receipt(answer, errand.parcel.send_id, slot.queue, slot.peer)
         except WrongProcess:
             raise
         except OrbitError as error:
@@ -260,18 +286,17 @@ class Courier:
             raise
         return self._judge(plan, Tried(slot, began, receipt))
 
-    async def _connect(self, errand: Errand, slot: Slot) -> Connection:
+    async def _connect(self, errand: Errand, slot: Slot, timeout_s: float) -> Connection:
         connection = slot.connection
         if connection is not None and connection.is_open:
             return connection
         began = self._time()
-        left_s = errand.left_s(began)
         try:
-            async with asyncio.timeout(left_s):
+            async with asyncio.timeout(timeout_s):
                 return await self._lanes.connect(slot)
         except TimeoutError:
             raise ConnectFailed(
-                f"no connection to {slot.address} within {round(1_000 * left_s)} ms",
+                f"no connection to {slot.address} within {round(1_000 * timeout_s)} ms",
                 address=str(slot.address),
             ) from None
         except ConnectionClosed as error:  # of one that was asked for nothing yet
@@ -279,9 +304,10 @@ class Courier:
         finally:
             errand.spend("connection_ms", self._time() - began)
 
-    async def _ask(
-        self, errand: Errand, plan: SendPlan, slot: Slot, connection: Connection
-    ) -> SendReceipt:
+    async def _ask(self, errand: Errand, plan: SendPlan, slot: Slot) -> Frame:
+        """Return what the broker of a slot answers."""
+        connect_s = plan.connect_timeout_ms(_ms(self._time())) / 1_000
+        connection = await self._connect(errand, slot, connect_s)
         began = self._time()
         parcel, health = errand.parcel, self._health
         is_probe = health.active and health.sent(slot.queue.broker_name, _ms(began))
@@ -290,16 +316,16 @@ class Courier:
             raise RequestTimeout(
                 f"no time was left to ask {connection.peer}", address=connection.peer
             )
+        release = self._core.membership.release_of(slot.address) if parcel.is_batch else 0
         try:
-            answer = await connection.start_request(
-                slot.stamp.header(parcel, self._clock.now_ms()),
+            return await connection.start_request(
+                slot.stamp.header(parcel, self._clock.now_ms(), release),
                 parcel.body,
                 timeout_ms=timeout_ms,
                 code=parcel.code,
             )
         finally:
             errand.spend("answer_ms", self._time() - began)
-        return read_receipt(answer, parcel.send_id, slot.queue, connection.peer)
 
     def _judge(self, plan: SendPlan, tried: Tried) -> Step:
         """Learn from a try, and return what follows it."""
@@ -343,6 +369,10 @@ class Courier:
     def _timed_out(self, errand: Errand, plan: SendPlan) -> SendFailed:
         spent = errand.spent(self._stalls)
         return timeout(errand.parcel, plan.attempts, spent, errand.timeout_ms)
+
+
+def _is_sent_away(outcome: SendReceipt | OrbitError) -> bool:
+    return isinstance(outcome, BrokerError) and outcome.code == _GO_AWAY
 
 
 def _ms(seconds: float) -> int:

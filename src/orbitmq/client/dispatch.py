@@ -204,8 +204,7 @@ class Dispatch:
 
         """
         slot, began = begun.slot, begun.began
-        peer = slot.connection.peer if slot.connection is not None else ""
-        receipt = read_receipt(answer, begun.send_id, slot.queue, peer)
+        receipt = read_receipt(answer, begun.send_id, slot.queue, slot.peer)
         now = self._time()
         took_ms, now_ms = int((now - began) * 1_000), int(now * 1_000)
         self.statistics.stored(receipt.status, took_ms, now_ms)

@@ -66,6 +66,11 @@ class Slot:
         self.connection: Connection | None = None
         """The connection that was used last; it may have closed since."""
 
+    @property
+    def peer(self) -> str:
+        """Whom the last send to it was made to; empty before the first."""
+        return "" if self.connection is None else self.connection.peer
+
     def __repr__(self) -> str:
         return f"<Slot {self.queue.broker_name}:{self.queue.queue_id} at {self.address}>"
 

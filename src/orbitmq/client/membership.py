@@ -34,10 +34,11 @@ _FAREWELL_MS: Final = 1_000
 
 
 class _Greeting(NamedTuple):
-    """Which connection carried a heartbeat, and which groups it named."""
+    """Which connection carried a heartbeat, which groups it named, and which release answered."""
 
     connection: Connection
     version: int
+    release: int
 
 
 class Membership:
@@ -110,6 +111,11 @@ class Membership:
         if self._groups and (greeting is None or greeting.connection is not connection):
             self._beat(address)
 
+    def release_of(self, address: Address | None) -> int:
+        """Return the release that a broker is of, as its answers number it; 0 if it isn't known."""
+        greeting = None if address is None else self._greeted.get(address)
+        return 0 if greeting is None else greeting.release
+
     async def introduce(self, addresses: Iterable[Address]) -> None:
         """Return when brokers have heard of our groups, or can't be told.
 
@@ -172,7 +178,7 @@ class Membership:
             return self._note_failure(address, str(error))
         if answer.code != ResponseCode.SUCCESS:
             return self._note_failure(address, f"it answered {answer.code}: {answer.remark}")
-        self._greeted[address] = _Greeting(connection, version)
+        self._greeted[address] = _Greeting(connection, version, answer.version)
         if address in self._failing:
             self._failing.discard(address)
             log.info("broker %s hears heartbeats again", address)

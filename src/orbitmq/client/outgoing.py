@@ -22,7 +22,7 @@ from orbitmq.message.buffer import Buffer
 from orbitmq.message.compression import compress
 from orbitmq.message.ids import UniqueIds
 from orbitmq.message.model import Message, MessageQueue
-from orbitmq.wire.codes import RequestCode
+from orbitmq.wire.codes import VERSION_5_4_0, RequestCode
 from orbitmq.wire.fields import Header
 from orbitmq.wire.headers.send import SendMessage, SendMessageV2
 from orbitmq.wire.send_template import SendTemplate
@@ -38,6 +38,12 @@ _SEND_BATCH: Final = int(RequestCode.SEND_BATCH_MESSAGE)
 _SEND_REPLY: Final = int(RequestCode.SEND_REPLY_MESSAGE)
 _SEND_REPLY_V2: Final = int(RequestCode.SEND_REPLY_MESSAGE_V2)
 _REPLY: Final = "reply"  # the MSG_TYPE of a reply (MixAll.REPLY_MESSAGE_FLAG)
+
+_BATCH_ID_SINCE: Final = VERSION_5_4_0
+"""The first release that takes the id of a batch without harm. It needs one to keep a batch as a
+single record, where a topic's ``queue.type`` is BatchCQ. Older ones add the properties of the batch
+to those of each message, whose own id is lost by that (``MessageExtEncoder``); Java's 5.x clients
+send it to them all the same."""
 
 # What a record of the commit log takes beyond body and properties, and what the broker adds to
 # the properties: a batch is held to a broker's limit record by record.
@@ -179,9 +185,8 @@ class Packer:
     def pack_batch(self, messages: Sequence[Message]) -> Parcel:
         """Return messages of one topic packed together, as ``in_batches`` found them.
 
-        A batch is never compressed: Java's brokers would not open it. It has an id, by which errors
-        name it, and unlike Java's 5.x client we keep that to ourselves: a 4.9 broker adds the
-        properties of the batch to those of each message, whose own id would be lost.
+        A batch is never compressed: Java's brokers would not open it. It has an id of its own, by
+        which errors name it; ``Stamp.header`` tells it to brokers that can take it.
 
         Raises:
             InvalidInput: there are none, or they can't travel in one batch.
@@ -279,12 +284,22 @@ class Stamp:
         self.fill_plain: Final = SendTemplate(header).fill
         """Makes the header of a plain message in short form; see ``SendTemplate.fill``."""
 
-    def header(self, parcel: Parcel, born_ms: int) -> Header:
-        """Return the header of one request; ``parcel.code`` is its request code."""
+    def header(self, parcel: Parcel, born_ms: int, release: int = 0) -> Header:
+        """Return the header of one request; ``parcel.code`` is its request code.
+
+        Args:
+            parcel: what is sent.
+            born_ms: the time.
+            release: which one the broker is of, as its answers number it; 0: not known.
+
+        """
         fill = self.fill_plain
+        text = parcel.properties
         if parcel.code != PLAIN_CODE or parcel.reconsume_times is not None:
             fill = self._unusual(parcel).fill
-        return fill(str(born_ms), parcel.properties, sys_flag=parcel.sys_flag, flag=parcel.flag)
+            if parcel.is_batch and release >= _BATCH_ID_SINCE:
+                text = f"UNIQ_KEY\x01{parcel.send_id}\x02{text}"
+        return fill(str(born_ms), text, sys_flag=parcel.sys_flag, flag=parcel.flag)
 
     def _unusual(self, parcel: Parcel) -> SendTemplate:
         if parcel.is_batch:

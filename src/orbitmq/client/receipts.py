@@ -59,7 +59,8 @@ def split_receipt(receipt: SendReceipt, parcel: Parcel) -> list[SendReceipt]:
     """Return a receipt for each message of a parcel, in their order.
 
     A broker answers a batch with the ids of all records, separated by commas, and the offset of the
-    first. One that keeps the batch as a single record (an inner batch) gives one id for all.
+    first. One that keeps the batch as a single record (an inner batch) gives one id for all. The
+    unique ids are then, too, those that consumers see; Java tells the id of the batch instead.
     """
     if not parcel.is_batch:
         return [receipt]

@@ -166,6 +166,16 @@ class SendPlan:
         limit_ms = self._settings.per_try_timeout_ms
         return left_ms if limit_ms is None else min(left_ms, limit_ms)
 
+    def connect_timeout_ms(self, now_ms: int) -> int:
+        """Return how long the next try may wait for its connection: its share of what is left.
+
+        Java lets one address that answers nothing take three seconds, which is all of the time by
+        default, so that no other broker is asked. A dial that outlives its share goes on, and
+        serves a later try to the same broker.
+        """
+        tries_left = max(1, self._tries - len(self.attempts))
+        return self.left_ms(now_ms) // tries_left
+
     def stored(self, receipt: SendReceipt, began_ms: int, now_ms: int) -> Step:
         """Return what follows a receipt; never GiveUp, since the message is stored.
 

@@ -456,6 +456,9 @@ class MissingExtra(OrbitError, ImportError):
         self.extra = extra
 
 
+_ACL_EXCEPTION = "org.apache.rocketmq.acl."
+
+
 class BrokerError(OrbitError):
     """A server answered with an error code.
 
@@ -484,8 +487,15 @@ class BrokerError(OrbitError):
 
     @classmethod
     def of(cls, code: int, remark: str | None, *, address: str = "") -> "BrokerError":
-        """Return the error of the class that stands for ``code``, this class if none does."""
-        return BrokerError.by_code.get(code, BrokerError)(code, remark, address=address)
+        """Return the error of the class that stands for ``code``, this class if none does.
+
+        The access control of 4.x refuses with code 1 and the name of Java's exception: that is a
+        ``NoPermission``, too, and keeps its code.
+        """
+        kind = BrokerError.by_code.get(code, BrokerError)
+        if kind is BrokerFailed and remark is not None and remark.startswith(_ACL_EXCEPTION):
+            kind = NoPermission
+        return kind(code, remark, address=address)
 
 
 class BrokerFailed(BrokerError):

@@ -24,8 +24,8 @@ from orbitmq.errors import (
     TooManyRequests,
 )
 from orbitmq.net.address import Address
-from orbitmq.net.connection import failure, not_supported
 from orbitmq.net.fork import check_process, process_token
+from orbitmq.net.refusal import failure, not_supported
 from orbitmq.net.settings import NetSettings
 from orbitmq.wire.codes import name_of_request
 from orbitmq.wire.fields import Header

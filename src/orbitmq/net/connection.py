@@ -3,6 +3,8 @@
 ::
 
     OPEN ── close(), peer gone, idle, garbage, slow reader ──▶ CLOSING ── transport gone ──▶ CLOSED
+      └── GO_AWAY, from a server that is about to stop: no new requests (``is_open`` is False),
+          those on their way may be answered; when all are settled, it closes
 
 Laws:
 
@@ -24,21 +26,20 @@ from orbitmq.errors import (
     InvalidBody,
     InvalidHeader,
     LocalProtocolError,
-    OrbitError,
     RemoteProtocolError,
     RequestTimeout,
     TooManyRequests,
 )
 from orbitmq.net.address import Address
 from orbitmq.net.fork import check_process, process_token
-from orbitmq.net.refusal import Refusal
+from orbitmq.net.refusal import Refusal, failure, not_supported, overload
 from orbitmq.net.settings import NetSettings
 from orbitmq.wire.codes import ResponseCode, name_of_request
 from orbitmq.wire.fields import Header
 from orbitmq.wire.frame import ANSWER_FLAG, ONEWAY_FLAG, Buffer, Frame
 from orbitmq.wire.session import Identity, Response, Session
 
-__all__ = ["Connection", "Handler", "Outcome", "Side", "failure", "not_supported"]
+__all__ = ["Connection", "Handler", "Outcome", "Side"]
 
 log = logging.getLogger("orbitmq.net")
 
@@ -66,6 +67,7 @@ class _State(Enum):
 
 
 _OPEN: Final = _State.OPEN  # bound here, since a member of an enum is looked up slowly
+_GO_AWAY: Final = int(ResponseCode.GO_AWAY)
 
 
 class Connection(asyncio.Protocol):
@@ -118,6 +120,8 @@ class Connection(asyncio.Protocol):
         self._close_reason = ""
         self._closed: asyncio.Future[None] = self._loop.create_future()
         self._close_listeners: list[Callable[[Connection], None]] = []
+        self.is_open = True
+        """Whether new requests should be sent on it; callers only read it."""
         self.peer = "(not connected)"
         """The other end, as ``host:port``."""
 
@@ -125,11 +129,6 @@ class Connection(asyncio.Protocol):
         return f"<Connection {self.peer} {self._state.value}, {self._session.in_flight} in flight>"
 
     # What callers use
-
-    @property
-    def is_open(self) -> bool:
-        """Whether requests can be sent."""
-        return self._state is _OPEN
 
     @property
     def close_reason(self) -> str:
@@ -444,12 +443,22 @@ class Connection(asyncio.Protocol):
             log.debug("%s answered too late: %r", self.peer, answer)
         elif not pending.waiter.done():
             pending.waiter.set_result(answer)
+        if answer.code == _GO_AWAY or not self.is_open:
+            self._leave()
+
+    def _leave(self) -> None:
+        """Take no new requests; close when those on their way are settled."""
+        if self.is_open:
+            self.is_open = False
+            log.info("%s stops soon, and told us to go away", self.peer)
+        if not self._session.in_flight:
+            self._begin_close("the peer told us to go away")
 
     def _serve(self, request: Frame) -> None:
         if not request.flag & ONEWAY_FLAG:
             self._serving = serving = self._serving + 1
             if serving > self._settings.serving_max:
-                self.respond(request, _overload(serving - 1))
+                self.respond(request, overload(serving - 1))
                 return
         elif len(self._tasks) >= self._settings.serving_max:
             log.warning(
@@ -520,6 +529,8 @@ class Connection(asyncio.Protocol):
         deadline = self._session.next_deadline()
         if deadline is not None:
             self._watch_deadlines(deadline)
+        if not self.is_open:
+            self._leave()
 
     def _watch_idle(self) -> None:
         idle_s = self._settings.idle_close_ms / 1000
@@ -534,6 +545,7 @@ class Connection(asyncio.Protocol):
             return
         check_process(self._process, self)
         self._state = _State.CLOSING
+        self.is_open = False
         self._close_reason = reason
         for pending in self._session.close(reason):
             if not pending.waiter.done():
@@ -571,24 +583,3 @@ def _raw_fields(frame: Frame) -> str:
 
 def _serve_nothing(_connection: Connection, request: Frame) -> Response:
     return not_supported(request)
-
-
-def not_supported(request: Frame) -> Response:
-    """Return Java's answer to an unknown request code, leading blank included."""
-    return Response(
-        ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
-        remark=f" request type {request.code} not supported",
-    )
-
-
-def failure(error: Exception) -> Response:
-    """Return the answer to a request that failed; an error of ours speaks for itself."""
-    text = str(error) if isinstance(error, OrbitError) else f"{type(error).__name__}: {error}"
-    return Response(ResponseCode.SYSTEM_ERROR, remark=text)
-
-
-def _overload(serving: int) -> Response:
-    return Response(
-        ResponseCode.SYSTEM_BUSY,
-        remark=f"[OVERLOAD]{serving} requests of this connection are not answered yet; try later",
-    )

@@ -13,6 +13,7 @@ from orbitmq.net.fork import check_process, process_token
 from orbitmq.net.network import Network
 from orbitmq.net.settings import NetSettings
 from orbitmq.net.tcp import TcpNetwork
+from orbitmq.wire.codes import ResponseCode
 from orbitmq.wire.fields import Header
 from orbitmq.wire.frame import Buffer, Frame
 from orbitmq.wire.session import Identity
@@ -24,7 +25,8 @@ class Dialer:
     """Gives out connections; an async context manager.
 
     Callers that ask for the same address while it is being dialled wait for the one dial. A dial
-    that fails is an error to all of them, and the next caller dials again.
+    that fails is an error to all of them, and the next caller dials again. A connection whose
+    peer told us to go away is replaced by a new one, and closes when it has its answers.
 
     Args:
         identity: how the client introduces itself; also its credentials.
@@ -50,6 +52,7 @@ class Dialer:
         self._handler = handler
         self._network = network or TcpNetwork()
         self._open: dict[Address, Connection] = {}
+        self._leaving: set[Connection] = set()
         self._dialling: dict[Address, asyncio.Task[Connection]] = {}
         self._closed = False
         self._process = process_token()
@@ -103,17 +106,28 @@ class Dialer:
     ) -> Frame:
         """Send a request to an address and return the answer, whatever its code.
 
-        The timeout is for the answer alone; a dial has its own.
+        The timeout is for the answer alone; a dial has its own. A peer that says GO_AWAY has not
+        carried the request out: it is sent once more, on a new connection, as Java's
+        ``NettyRemotingClient`` does. A second GO_AWAY is the answer.
 
         Raises:
             ConnectFailed: as ``connection`` does.
             OrbitError: whatever ``Connection.request`` raises.
 
         """
+        if timeout_ms is None:
+            timeout_ms = self._settings.request_timeout_ms
         connection = await self.connection(address)
-        return await connection.request(
+        time = asyncio.get_running_loop().time
+        asked = time()
+        answer = await connection.request(
             header, body, timeout_ms=timeout_ms, code=code, fields=fields
         )
+        if answer.code != ResponseCode.GO_AWAY:
+            return answer
+        left_ms = max(1, timeout_ms - int(1_000 * (time() - asked)))
+        connection = await self.connection(address)
+        return await connection.request(header, body, timeout_ms=left_ms, code=code, fields=fields)
 
     async def close(self) -> None:
         """Close all connections; requests without an answer fail with the reason.
@@ -127,7 +141,8 @@ class Dialer:
         dials = list(self._dialling.values())
         for dial in dials:
             dial.cancel()
-        closes = [asyncio.create_task(one.close("the client stops")) for one in self._open.values()]
+        connections = [*self._open.values(), *self._leaving]
+        closes = [asyncio.create_task(one.close("the client stops")) for one in connections]
         # A cancelled close leaves nothing open: the tasks go on, each bounded by its close timeout.
         await asyncio.shield(asyncio.gather(*dials, *closes, return_exceptions=True))
 
@@ -164,6 +179,8 @@ class Dialer:
                 f"no connection to {address}: {str(error) or type(error).__name__}{hint}",
                 address=str(address),
             ) from error
+        if (before := self._open.get(address)) is not None:
+            self._leaving.add(before)
         self._open[address] = connection
         connection.when_closed(lambda closed: self._lost(address, closed))
         return connection
@@ -174,5 +191,6 @@ class Dialer:
             dial.exception()  # seen by whoever waited; the last of them may have gone
 
     def _lost(self, address: Address, connection: Connection) -> None:
+        self._leaving.discard(connection)
         if self._open.get(address) is connection:
             del self._open[address]

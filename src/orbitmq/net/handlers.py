@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-from orbitmq.net.connection import Connection, Handler, Outcome, not_supported
+from orbitmq.net.connection import Connection, Handler, Outcome
+from orbitmq.net.refusal import not_supported
 from orbitmq.wire.codes import name_of_request
 from orbitmq.wire.frame import Frame
 

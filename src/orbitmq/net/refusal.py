@@ -1,9 +1,11 @@
-"""How a handler says no: with a response code and a remark for people."""
+"""How a server says no: with a response code and a remark for people."""
 
 from orbitmq.errors import OrbitError
+from orbitmq.wire.codes import ResponseCode
+from orbitmq.wire.frame import Frame
 from orbitmq.wire.session import Response
 
-__all__ = ["Refusal"]
+__all__ = ["Refusal", "failure", "not_supported", "overload"]
 
 
 class Refusal(OrbitError):
@@ -22,3 +24,25 @@ class Refusal(OrbitError):
     def response(self) -> Response:
         """Return the answer that says so."""
         return Response(self.code, remark=self.remark, fields=self.fields)
+
+
+def not_supported(request: Frame) -> Response:
+    """Return Java's answer to an unknown request code, leading blank included."""
+    return Response(
+        ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+        remark=f" request type {request.code} not supported",
+    )
+
+
+def failure(error: Exception) -> Response:
+    """Return the answer to a request that failed; an error of ours speaks for itself."""
+    text = str(error) if isinstance(error, OrbitError) else f"{type(error).__name__}: {error}"
+    return Response(ResponseCode.SYSTEM_ERROR, remark=text)
+
+
+def overload(serving: int) -> Response:
+    """Return the answer to one request too many, where so many of the peer are in the making."""
+    return Response(
+        ResponseCode.SYSTEM_BUSY,
+        remark=f"[OVERLOAD]{serving} requests of this connection are not answered yet; try later",
+    )

@@ -23,8 +23,8 @@ from orbitmq.broker.pull_admission import Admitted, PullAdmission
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.broker.stats import BrokerStats
 from orbitmq.clock import Clock
-from orbitmq.net.connection import Connection, Handler, failure
-from orbitmq.net.refusal import Refusal
+from orbitmq.net.connection import Connection, Handler
+from orbitmq.net.refusal import Refusal, failure
 from orbitmq.store.message_store import MessageStore
 from orbitmq.store.selection import Selected, Selection
 from orbitmq.wire.codes import RequestCode, ResponseCode
