@@ -2,8 +2,9 @@
 
 Each client sends to each broker: four pairs, in one run. They take turns, so that a busy minute of
 the machine meets all of them, and the best round of each counts. Java's client and broker first get
-as many sends as it takes to be compiled. Then our client sends a million small messages (ten with
-``--full``), and its memory is looked at on the way.
+as many sends as it takes to be compiled. The last two loads are those of our blocking face; in all
+others ours sends from tasks, and Java's from threads or by callbacks. In the end our client sends a
+million small messages (ten with ``--full``), and its memory is looked at on the way.
 """
 
 import argparse
@@ -27,6 +28,8 @@ LOADS: Final[Mapping[str, Load]] = {
     "1,024 in flight": Load(1_024, 1, gathered=False, threads=False, messages=25_000),
     "4 batches of 16": Load(4, 16, gathered=False, threads=False, messages=32_000),
     "1,024, gathered": Load(1_024, 1, gathered=True, threads=False, messages=32_000),
+    "1 thread": Load(1, 1, gathered=False, threads=True, messages=3_000, blocking=True),
+    "16 threads": Load(16, 1, gathered=False, threads=True, messages=10_000, blocking=True),
 }
 AIMED_AT: Final = "64 in flight"
 CPU_AIM: Final = 1 / 3

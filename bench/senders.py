@@ -8,6 +8,7 @@ to be compiled; a send that a broker refuses for now is made again by both.
 import asyncio
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Final, NamedTuple
 from bench.load import KILOBYTE, TIMEOUT_MS, cpu_ns
 from bench.measure import Resident, in_child, resident
 from bench.parties import JAVA_VERSION
+from orbitmq import blocking
 from orbitmq.client.producer import Producer
 from orbitmq.errors import SendRefusedBusy
 from orbitmq.message.model import Message
@@ -43,6 +45,8 @@ class Load(NamedTuple):
     threads: bool
     """Whether Java's waits for each answer in a thread, or has callbacks; ours has its tasks."""
     messages: int
+    blocking: bool = False
+    """Whether ours has threads too, as many as sends in flight, and its blocking face."""
 
 
 class Spent(NamedTuple):
@@ -60,7 +64,8 @@ class Spent(NamedTuple):
 
 def send_ours(nameserver: str, load: Load) -> Spent:
     """Send with our producer, in a process of its own; return what it has spent."""
-    return in_child(_send_ours, nameserver, load)
+    send = _send_from_threads if load.blocking else _send_ours
+    return in_child(send, nameserver, load)
 
 
 def _send_ours(nameserver: str, load: Load) -> Spent:
@@ -71,11 +76,24 @@ def _send_ours(nameserver: str, load: Load) -> Spent:
             sends.refused = 0
             began, spent = perf_counter(), process_time_ns()
             await sends.run(load.messages // load.together)
-            took, spent = perf_counter() - began, process_time_ns() - spent
-            return Spent(spent / load.messages / 1000, load.messages / took, sends.refused)
+            return _spent_since(began, spent, load, sends.refused)
 
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(measured())
+
+
+def _send_from_threads(nameserver: str, load: Load) -> Spent:
+    with blocking.Producer("bench", nameserver=nameserver, send_timeout_ms=TIMEOUT_MS) as producer:
+        sends = ThreadSends(producer, load.in_flight, KILOBYTE)
+        sends.run(min(_WARM_FRAMES, load.messages))
+        began, spent = perf_counter(), process_time_ns()
+        refused = sends.run(load.messages)
+        return _spent_since(began, spent, load, refused)
+
+
+def _spent_since(began: float, spent: int, load: Load, refused: int) -> Spent:
+    took, spent = perf_counter() - began, process_time_ns() - spent
+    return Spent(spent / load.messages / 1000, load.messages / took, refused)
 
 
 def _producer(nameserver: str, load: Load) -> Producer:
@@ -124,6 +142,36 @@ class Sends:
     def _again(self) -> None:
         self._left += 1
         self.refused += 1
+
+
+class ThreadSends:
+    """So many threads, each of which makes one send after another."""
+
+    def __init__(self, producer: blocking.Producer, threads: int, body: bytes) -> None:
+        self._producer = producer
+        self._threads = threads
+        self._body = body
+
+    def run(self, messages: int) -> int:
+        """Return how many sends were refused, when so many messages are stored."""
+        unsent = iter(range(messages))  # shared: each thread takes the next one
+        with ThreadPoolExecutor(self._threads) as pool:
+            working = [pool.submit(self._send_each, unsent) for _ in range(self._threads)]
+            return sum(one.result() for one in working)
+
+    def _send_each(self, unsent: Iterator[int]) -> int:
+        refused = 0
+        for _ in unsent:
+            while not self._is_stored():
+                refused += 1
+        return refused
+
+    def _is_stored(self) -> bool:
+        try:
+            self._producer.send(Message(TOPIC, self._body, tags="paid"))
+        except SendRefusedBusy:
+            return False
+        return True
 
 
 # Memory
@@ -175,7 +223,8 @@ class JavaSender:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         began, spent = perf_counter(), cpu_ns(self._process.pid)
-        print(nameserver, *load, file=self._process.stdin, flush=True)
+        words = (load.in_flight, load.together, load.gathered, load.threads, load.messages)
+        print(nameserver, *words, file=self._process.stdin, flush=True)
         for line in self._process.stdout:  # its logger writes there too
             if line.startswith(_STORED):
                 took, spent = perf_counter() - began, cpu_ns(self._process.pid) - spent

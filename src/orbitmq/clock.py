@@ -14,7 +14,7 @@ True
 import time
 from typing import NamedTuple, Protocol
 
-__all__ = ["Clock", "LocalMonth", "SystemClock", "local_month", "local_stamp"]
+__all__ = ["Clock", "LocalMonth", "SystemClock", "local_month", "local_stamp", "pause"]
 
 _NS_PER_MS = 1_000_000
 _DECEMBER = 12
@@ -47,6 +47,14 @@ class SystemClock:
 
     def __repr__(self) -> str:
         return "<SystemClock>"
+
+
+def pause(duration_ms: int) -> None:
+    """Let the calling thread wait; for code without an event loop, such as a Spark task.
+
+    >>> pause(0)
+    """
+    time.sleep(duration_ms / 1000)
 
 
 class LocalMonth(NamedTuple):

@@ -1,6 +1,7 @@
 import asyncio
 
-from bench.senders import Load, Sends
+from bench.senders import Load, Sends, ThreadSends
+from orbitmq import blocking, embedded
 from orbitmq.client.producer import Producer
 from orbitmq.embedded import EmbeddedCluster
 from orbitmq.errors import SendRefusedBusy
@@ -40,3 +41,24 @@ def test_all_messages_of_a_load_are_sent() -> None:
 
 def test_what_is_refused_is_sent_again() -> None:
     assert asyncio.run(stored(ONE_BY_ONE, BusyAtFirst)) == (10, 1)
+
+
+class BusyFace(blocking.Producer):
+    """Refuses the first send, as a busy broker does."""
+
+    refused = False
+
+    def send(self, message: Message, **_others: object) -> SendReceipt:
+        if not self.refused:
+            self.refused = True
+            raise SendRefusedBusy("busy", topic=message.topic, send_id="1", code=2, remark=None)
+        return super().send(message)
+
+
+def test_threads_send_all_messages_too() -> None:
+    with (
+        embedded.start() as cluster,
+        BusyFace("bench", nameserver=cluster.nameserver) as producer,
+    ):
+        assert ThreadSends(producer, 3, b"x").run(10) == 1
+        assert producer.statistics.sent == 10

@@ -2,7 +2,14 @@ import asyncio
 
 import pytest
 
-from orbitmq.errors import NotDurable, PartlySent, SendIllegal, SendRefused, SendTimeout
+from orbitmq.errors import (
+    InvalidInput,
+    NotDurable,
+    PartlySent,
+    SendIllegal,
+    SendRefused,
+    SendTimeout,
+)
 from orbitmq.message import batch
 from orbitmq.message.model import Message, MessageQueue, SendReceipt
 from orbitmq.wire.codes import RequestCode, ResponseCode
@@ -115,6 +122,69 @@ def test_a_queue_or_a_selector_holds_for_all() -> None:
         assert [receipt.queue for receipt in spread] == [queues[0], queues[1]] * 2
 
     play(story)
+
+
+def test_each_may_have_a_queue_of_its_own() -> None:
+    async def story(scene: Scene) -> None:
+        await open_post(scene)
+        producer = await open_producer(scene)
+        there = await producer.queues("orders")
+        messages = [*numbered(3), Message("orders", b"keyed", sharding_key="k")]
+        receipts = await producer.send_many(messages, queues=[there[1], None, there[1], None])
+        assert [receipts[0].queue, receipts[2].queue] == [there[1], there[1]]
+        assert receipts[2].queue_offset == receipts[0].queue_offset + 1
+        assert receipts[3].queue == (await producer.send(messages[3])).queue
+
+    play(story)
+
+
+def test_where_messages_go_is_said_once_and_of_each() -> None:
+    async def story(scene: Scene) -> None:
+        await open_post(scene)
+        producer = await open_producer(scene)
+        (first, *_) = await producer.queues("orders")
+        with pytest.raises(InvalidInput, match="at most one of queue, queues and selector"):
+            await producer.send_many(numbered(1), queue=first, queues=[first])
+        with pytest.raises(InvalidInput, match="where 1 messages go, and there are 2"):
+            await producer.send_many(numbered(2), queues=[first])
+
+    play(story)
+
+
+def test_small_frames_spread() -> None:
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene)
+        producer = await open_producer(scene)
+        await producer.send_many(
+            [Message("orders", b"x" * 3_000) for _ in range(6)], frame_bytes=8_000
+        )
+        assert [len(list(batch.split(one.body))) for one in post.sent] == [2, 2, 2]
+        with pytest.raises(InvalidInput, match="frame_bytes is 0"):
+            await producer.send_many(numbered(1), frame_bytes=0)
+
+    play(story)
+
+
+def test_behind_a_failed_frame_nothing_of_its_queue_is_sent() -> None:
+    async def story(scene: Scene) -> PartlySent:
+        post = await open_post(scene)
+        producer = await open_producer(scene)
+        first, other, *_ = await producer.queues("orders")
+        post.scripts["a"] = [refuse(13)]
+        with pytest.raises(PartlySent) as caught:
+            await producer.send_many(
+                [Message("orders", b"x" * 3_000) for _ in range(3)] + numbered(1),
+                queues=[first, first, first, other],
+                frame_bytes=4_000,
+            )
+        assert len(post.sent) == 2
+        return caught.value
+
+    error = play(story)
+    assert [receipt is None for receipt in error.receipts] == [True, True, True, False]
+    assert "not sent, since messages before it in its queue failed" in str(error.errors[2])
+    assert isinstance(error.errors[2], SendIllegal)
+    assert not error.errors[2].may_be_stored
 
 
 def test_the_error_of_the_only_frame_is_raised_as_it_is() -> None:

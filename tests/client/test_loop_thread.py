@@ -112,17 +112,54 @@ def test_an_interrupt_while_waiting_cancels_the_work(
         finally:
             ended.set()
 
-    class Interrupted(Future[None]):
-        """Waits as one does when Ctrl-C is pressed."""
+    def interrupted(_call: object) -> None:
+        """Wait as one does when Ctrl-C is pressed."""
+        assert begun.wait(10)
+        raise KeyboardInterrupt
 
-        def result(self, timeout: float | None = None) -> None:
-            assert begun.wait(10)
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(loop_thread, "Future", Interrupted)
+    monkeypatch.setattr(loop_thread._Call, "wait", interrupted)
     with pytest.raises(KeyboardInterrupt):
         thread.call(work)
     assert ended.wait(10)
+
+
+def test_an_interrupt_before_the_work_has_begun_prevents_it(
+    thread: LoopThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    holds, let_go, begun = threading.Event(), threading.Event(), threading.Event()
+
+    async def hold() -> None:
+        holds.set()
+        assert let_go.wait(10)
+
+    async def work() -> None:
+        begun.set()
+
+    def interrupted(_call: object) -> None:
+        raise KeyboardInterrupt
+
+    holding: Future[None] = Future()
+    thread.begin(holding, hold)
+    assert holds.wait(10)  # from here on the loop comes to nothing else
+    with monkeypatch.context() as patch:
+        patch.setattr(loop_thread._Call, "wait", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            thread.call(work)
+    let_go.set()
+    thread.call(nothing)  # calls have their turn in order
+    assert not begun.is_set()
+
+
+def test_a_call_on_its_way_when_the_thread_ends_is_told_so() -> None:
+    thread = lease("one", nothing)
+
+    async def leave_and_wait() -> None:
+        thread.leave("one", linger_ms=0)
+        await forever()
+
+    with pytest.raises(NotRunning):
+        thread.call(leave_and_wait)
+    thread.join()
 
 
 def test_a_thread_with_a_loop_of_its_own_may_not_wait(thread: LoopThread) -> None:

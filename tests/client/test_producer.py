@@ -10,7 +10,7 @@ from orbitmq.client import producer as producer_module
 from orbitmq.client.dispatch import Begun
 from orbitmq.client.producer import Producer, ProducerState
 from orbitmq.client.queue_choice import QueueSelector, by_hash
-from orbitmq.client.settings import ClientSettings, ProducerSettings
+from orbitmq.client.settings import ClientSettings, ProducerSettings, Require
 from orbitmq.client.starts import StartRate
 from orbitmq.errors import (
     AlreadyStarted,
@@ -419,6 +419,36 @@ def test_single_sends_are_gathered() -> None:
         assert len({receipt.message_id for receipt in receipts}) == 5
         delayed = await producer.send(Message("orders", b"later", delay_level=1))
         assert delayed.status is SendStatus.SEND_OK
+
+    play(story)
+
+
+def test_gathered_messages_with_long_properties_travel_in_several_frames() -> None:
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene)
+        producer = await open_producer(scene, auto_batch=True, max_message_bytes=10_000)
+        messages = [
+            Message("orders", b"%d" % number, properties={"note": "x" * 4_000})
+            for number in range(5)
+        ]
+        receipts = await asyncio.gather(*map(producer.send, messages))
+        assert len(receipts) == 5
+        assert len(post.sent) > 1
+        assert all(len(one.body) <= 10_000 for one in post.sent)
+
+    play(story)
+
+
+def test_of_gathered_messages_each_gets_its_own_receipt_or_error() -> None:
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene)
+        post.always = dict.fromkeys("ab", status(post, ResponseCode.FLUSH_DISK_TIMEOUT))
+        producer = await open_producer(scene, auto_batch=True, require=Require.FLUSHED)
+        sends = (producer.send(Message("orders", b"%d" % number)) for number in range(3))
+        errors = await asyncio.gather(*sends, return_exceptions=True)
+        assert len(post.sent) == 1
+        told = {error.receipt.message_id for error in errors if isinstance(error, NotDurable)}
+        assert len(told) == 3
 
     play(story)
 

@@ -11,11 +11,9 @@ from orbitmq.client.settings import (
     ProducerSettings,
     Require,
     load,
-    parse_addresses,
 )
 from orbitmq.errors import InvalidGroup, InvalidInput, InvalidSetting, InvalidTopic
 from orbitmq.message.compression import CompressionType
-from orbitmq.net.address import Address
 from orbitmq.settings import build, from_arguments
 
 
@@ -159,13 +157,6 @@ def test_a_bad_property_is_named_with_its_place() -> None:
 def test_every_name_sets_a_field(names: dict[str, str]) -> None:
     kind = ClientSettings if names is CLIENT_NAMES else ProducerSettings
     assert set(names.values()) <= set(kind.__struct_fields__)
-
-
-def test_an_address_may_be_written_as_an_endpoint() -> None:
-    assert parse_addresses("http://MQ_INST_1.names:80; b:1;b:1;") == (
-        Address("MQ_INST_1.names", 80),
-        Address("b", 1),
-    )
 
 
 def test_client_ids_are_put_together_as_in_java() -> None:

@@ -155,6 +155,13 @@ def test_an_id_from_later_in_the_month_is_of_the_month_before() -> None:
     assert on_the_20th.created_ms(epoch_ms(2024, 1, 10), utc_month) == epoch_ms(2023, 12, 20)
 
 
+def test_some_ids_are_those_that_one_by_one_would_be() -> None:
+    clock = HandSetClock(epoch_ms(2024, 2))
+    one_by_one, at_once = ids_at(clock), ids_at(clock)
+    assert at_once.some(3) == [one_by_one.next() for _ in range(3)]
+    assert at_once.next() == one_by_one.next()
+
+
 def test_a_new_month_starts_over() -> None:
     clock = HandSetClock(epoch_ms(2024, 2) - 1)
     new_ids = ids_at(clock)

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orbitmq.errors import InvalidInput
-from orbitmq.net.address import Address
+from orbitmq.net.address import Address, parse_addresses
 
 
 @pytest.mark.parametrize(
@@ -44,3 +44,10 @@ def test_a_text_that_is_no_address_is_refused_with_the_form(text: str, words: st
 @given(st.ip_addresses().map(str), st.integers(0, 65535))
 def test_what_is_written_is_read(host: str, port: int) -> None:
     assert Address.parse(str(Address(host, port))) == Address(host, port)
+
+
+def test_an_address_may_be_written_as_an_endpoint() -> None:
+    assert parse_addresses("http://MQ_INST_1.names:80; b:1;b:1;") == (
+        Address("MQ_INST_1.names", 80),
+        Address("b", 1),
+    )

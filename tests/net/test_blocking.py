@@ -85,6 +85,40 @@ def test_requests_are_pipelined_and_taken_in_any_order() -> None:
         assert [connection.result(n).body for n in numbers[3:]] == [b"3", b"4"]
 
 
+def test_requests_leave_in_one_write_and_each_has_its_answer() -> None:
+    def by_size(accepted: socket.socket) -> None:
+        session: Session[None] = Session()
+        together = list(session.receive(accepted.recv(65536)))
+        for place, request in enumerate(together):
+            answer = Response(body=b"%d of %d" % (place, len(together)))
+            accepted.sendall(b"".join(session.answer(request, answer)))
+
+    with peer(by_size) as address, BlockingConnection(address) as connection:
+        numbers = connection.start_all([ASK] * 3)
+        bodies = [bytes(connection.result(number).body) for number in numbers]
+        assert bodies == [b"0 of 3", b"1 of 3", b"2 of 3"]
+
+
+def test_of_requests_that_could_not_all_be_sent_none_is_waited_for() -> None:
+    settings = NetSettings(in_flight_max=3)
+    with peer(until_closed) as address:
+        with BlockingConnection(address, settings=settings) as connection:
+            with pytest.raises(TooManyRequests):
+                connection.start_all([ASK] * 4)
+            assert "open, 0 in flight" in repr(connection)
+
+
+def test_the_answer_to_an_abandoned_request_is_dropped_come_or_not() -> None:
+    with peer(echoing(3)) as address, BlockingConnection(address) as connection:
+        first, second, third = (connection.start(ASK, b"%d" % number) for number in range(3))
+        connection.abandon(first)  # on its way
+        assert connection.result(third).body == b"2"
+        connection.abandon(second)  # here
+        for number in (first, second):
+            with pytest.raises(InvalidInput, match="was not started here"):
+                connection.result(number)
+
+
 def test_no_answer_in_time_is_a_timeout_and_a_late_one_is_dropped() -> None:
     def late(accepted: socket.socket) -> None:
         both = requests(accepted, 2)
@@ -312,3 +346,29 @@ def test_answers_that_are_never_taken_are_bounded() -> None:
         connection._answers.update(dict.fromkeys(range(100, 103), connection._answers[numbers[0]]))
         with pytest.raises(TooManyRequests, match="were never taken"):
             connection.start(ASK)
+
+
+def test_a_poll_sees_that_the_peer_has_closed() -> None:
+    with peer(echoing(1)) as address:
+        connection = BlockingConnection(address)
+        assert connection.poll()
+        connection.request(ASK)
+    assert connection.is_open  # nobody has looked
+    assert not connection.poll()
+    assert "the peer closed it" in repr(connection)
+    assert not connection.poll()
+
+
+def test_a_poll_takes_in_answers_that_came() -> None:
+    answered = start_event()
+
+    def at_once(accepted: socket.socket) -> None:
+        echoing(1)(accepted)
+        answered.put(None)
+        until_closed(accepted)
+
+    with peer(at_once) as address, BlockingConnection(address) as connection:
+        number = connection.start(ASK, b"x")
+        answered.get(timeout=10)
+        assert connection.poll()
+        assert connection.result(number).body == b"x"

@@ -12,6 +12,7 @@ from orbitmq.wire.frame import (
     FrameReader,
     HeaderEncoding,
     Outgoing,
+    RequestForm,
     encode_head,
 )
 from orbitmq.wire.headers import request_type
@@ -149,6 +150,26 @@ SOME_FRAME = st.builds(
     remark=TEXT.filter(bool) | st.none(),
     ext_fields=st.dictionaries(TEXT.filter(bool), TEXT.filter(bool), min_size=1) | st.none(),
 )  # fmt: skip
+
+
+@given(
+    SOME_FRAME,
+    st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), TEXT),
+    st.integers(0, 99),
+)
+def test_a_form_is_filled_in_as_the_whole_is_written(
+    frame: Outgoing, fields: dict[str, str], body_size: int
+) -> None:
+    frame = msgspec.structs.replace(frame, remark=None, ext_fields=fields)
+    form = RequestForm(frame.version, frame.language)
+    written = msgspec.json.encode(fields)
+    head = form.head(frame.code, frame.opaque, frame.flag, written, body_size)
+    assert head == encode_head(frame, body_size)
+
+
+def test_a_form_holds_frames_to_their_limit() -> None:
+    with pytest.raises(LocalProtocolError, match="over the limit"):
+        RequestForm(493, "PYTHON").head(310, 7, 0, b"{}", FRAME_BYTES_MAX)
 
 
 @BOTH

@@ -1,9 +1,10 @@
 import pytest
+from msgspec import json
 
 from orbitmq.wire.headers.send import SendMessage, SendMessageV2
 from orbitmq.wire.send_template import SendTemplate
 
-SHARED = {
+SHARED: dict[str, object] = {
     "producer_group": "billing",
     "topic": "orders",
     "default_topic": "TBW102",
@@ -29,6 +30,16 @@ def test_a_template_writes_what_the_header_would(
     )
     template = SendTemplate(blank)
     for _ in range(2):  # what is filled in once does not stay
-        filled = template.fill("1700000000000", "TAGS\x01paid\x02", sys_flag=sys_flag, flag=flag)
+        filled = template.fill(1_700_000_000_000, "TAGS\x01paid\x02", sys_flag=sys_flag, flag=flag)
         assert filled.to_texts() == whole.to_texts()
-    assert template.fill("1", "").to_texts() != whole.to_texts()
+        assert json.decode(filled.to_json()) == whole.to_texts()
+    assert template.fill(1, "").to_texts() != whole.to_texts()
+
+
+def test_any_name_and_any_properties_travel() -> None:
+    odd = {**SHARED, "topic": "%RETRY%d|%b%%", "producer_group": '"quoted"'}
+    blank = SendMessageV2(**odd, sys_flag=0, born_timestamp=0, flag=0)  # type: ignore[arg-type]
+    texts = SendTemplate(blank).fill(1, 'a\x01"\\%dé😀\x02').to_texts()
+    assert texts["b"] == "%RETRY%d|%b%%"
+    assert texts["a"] == '"quoted"'
+    assert texts["i"] == 'a\x01"\\%dé😀\x02'

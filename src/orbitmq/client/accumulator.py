@@ -21,7 +21,7 @@ from orbitmq.client.settings import ProducerSettings
 from orbitmq.clock import Clock
 from orbitmq.errors import OrbitError
 from orbitmq.message.model import Message, MessageQueue, SendReceipt
-from orbitmq.message.names import is_retry_topic
+from orbitmq.message.names import RETRY_PREFIX
 from orbitmq.message.properties import PRODUCER_GROUP
 
 __all__ = ["Accumulator", "Batch", "BatchKey", "Batches", "SendBatch", "can_be_gathered"]
@@ -52,8 +52,10 @@ class Batch(msgspec.Struct):
     waiters: list[Waiter] = msgspec.field(default_factory=list)
 
 
-SendBatch = Callable[[Sequence[Message], MessageQueue | None], Awaitable[Sequence[SendReceipt]]]
-"""Sends messages of one topic together, to that queue if one is given; a receipt for each."""
+SendBatch = Callable[
+    [Sequence[Message], MessageQueue | None], Awaitable[Sequence[SendReceipt | OrbitError]]
+]
+"""Sends messages of one key together, to that queue if one is given; tells what became of each."""
 
 
 def can_be_gathered(message: Message) -> bool:
@@ -69,7 +71,7 @@ def can_be_gathered(message: Message) -> bool:
         and message.delay is None
         and message.deliver_at is None
         and PRODUCER_GROUP not in message.properties
-        and not is_retry_topic(message.topic)
+        and not message.topic.startswith(RETRY_PREFIX)
     )
 
 
@@ -88,7 +90,7 @@ class Batches:
         self._batch_bytes = batch_bytes
         self._total_bytes = total_bytes
         # All linger equally long, so the first to come is the first to be due.
-        self._filling: dict[BatchKey, Batch] = {}
+        self._filling: dict[tuple[str, str | None, bool, MessageQueue | None], Batch] = {}
         self.held_bytes = 0
 
     @property
@@ -111,19 +113,22 @@ class Batches:
 
         They are forgotten here: the caller sends them, in their order.
         """
-        key = BatchKey(message.topic, message.tags, message.wait_stored, queue)
+        # As equal as a BatchKey, and made in a quarter of the time.
+        key = (message.topic, message.tags, message.wait_stored, queue)
         full = []
+        added = len(message.body)
         batch = self._filling.get(key)
-        if batch is not None and batch.size + len(message.body) > self._batch_bytes:
+        if batch is not None and batch.size + added > self._batch_bytes:
             full.append(self._filling.pop(key))
             batch = None
         if batch is None:
-            batch = self._filling[key] = Batch(key, now_ms + self._linger_ms)
-        batch.messages.append(message)
+            batch = self._filling[key] = Batch(BatchKey(*key), now_ms + self._linger_ms)
+        messages = batch.messages
+        messages.append(message)
         batch.waiters.append(waiter)
-        batch.size += len(message.body)
-        self.held_bytes += len(message.body)
-        if batch.size >= self._batch_bytes or len(batch.messages) >= _MESSAGES_MAX:
+        batch.size = size = batch.size + added
+        self.held_bytes += added
+        if size >= self._batch_bytes or len(messages) >= _MESSAGES_MAX:
             full.append(self._filling.pop(key))
         return full
 
@@ -165,6 +170,7 @@ class Accumulator:
         )
         self._clock = clock
         self._send = send
+        self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._sending: set[asyncio.Task[None]] = set()
 
@@ -180,7 +186,7 @@ class Accumulator:
         """
         if not (self._batches.takes(message) and can_be_gathered(message)):
             return None
-        waiter: Waiter = asyncio.get_running_loop().create_future()
+        waiter: Waiter = self._loop.create_future()
         for batch in self._batches.add(message, queue, waiter, self._clock.monotonic_ms()):
             self._begin(batch)
         if self._timer is None:
@@ -212,8 +218,7 @@ class Accumulator:
         due_ms = self._batches.next_due_ms
         if due_ms is not None:
             delay_ms = max(0, due_ms - self._clock.monotonic_ms())
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(delay_ms / 1_000, self._send_due)
+            self._timer = self._loop.call_later(delay_ms / 1_000, self._send_due)
 
     def _send_due(self) -> None:
         for batch in self._batches.due(self._clock.monotonic_ms()):
@@ -221,32 +226,44 @@ class Accumulator:
         self._set_timer()
 
     def _begin(self, batch: Batch) -> None:
-        task = asyncio.get_running_loop().create_task(self._send_batch(batch))
+        task = self._loop.create_task(self._send_batch(batch))
         self._sending.add(task)
         task.add_done_callback(self._sending.discard)
 
     async def _send_batch(self, batch: Batch) -> None:
-        wanted = [pair for pair in zip(batch.messages, batch.waiters, strict=True) if _waits(pair)]
+        messages, waiters = _wanted(batch)
         try:
-            if wanted:
-                receipts = await self._send([message for message, _ in wanted], batch.key.queue)
-                for (_, waiter), receipt in zip(wanted, receipts, strict=True):
-                    if not waiter.done():
-                        waiter.set_result(receipt)
+            if messages:
+                outcomes = await self._send(messages, batch.key.queue)
+                for waiter, outcome in zip(waiters, outcomes, strict=True):
+                    _settle(waiter, outcome)
         except asyncio.CancelledError:
-            for _, waiter in wanted:
+            for waiter in waiters:
                 waiter.cancel()
             raise
         except Exception as error:  # whatever it is, everybody in the batch waits for it
-            for _, waiter in wanted:
-                if not waiter.done():
-                    waiter.set_exception(_own(error))
+            for waiter in waiters:
+                _settle(waiter, error)
         finally:
             self._batches.settled(batch)
 
 
-def _waits(pair: tuple[Message, Waiter]) -> bool:
-    return not pair[1].done()
+def _wanted(batch: Batch) -> tuple[list[Message], list[Waiter]]:
+    """Return the messages of a batch that somebody still waits for, and who does."""
+    if not any(waiter.done() for waiter in batch.waiters):
+        return batch.messages, batch.waiters
+    pairs = zip(batch.messages, batch.waiters, strict=True)
+    wanted = [(message, waiter) for message, waiter in pairs if not waiter.done()]
+    return [message for message, _ in wanted], [waiter for _, waiter in wanted]
+
+
+def _settle(waiter: Waiter, outcome: SendReceipt | Exception) -> None:
+    if waiter.done():
+        return
+    if isinstance(outcome, SendReceipt):
+        waiter.set_result(outcome)
+    else:
+        waiter.set_exception(_own(outcome))
 
 
 def _own(error: Exception) -> Exception:

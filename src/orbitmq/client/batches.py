@@ -1,61 +1,182 @@
-"""Many messages at once: split into frames, sent side by side, receipts put back in order."""
+"""Many messages at once: split into frames, sent side by side, receipts put back in order.
+
+::
+
+    messages ── in_batches ──▶ frames ── by queue ──▶ lines ──▶ 16 lines at once ──▶ receipts
+                                                       └ the frames of a line one after the other
+
+Frames that any queue will do for are lines of their own. What is left of a line whose frame failed
+is not sent: else the messages of a queue, or of a sharding key, could be stored in another order.
+"""
 
 import asyncio
+import copy
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, TypeGuard
 
 from orbitmq.client.dispatch import Dispatch, Wish
 from orbitmq.client.key_turns import Key
-from orbitmq.client.outgoing import in_batches
+from orbitmq.client.outgoing import Parcel, in_batches
 from orbitmq.client.receipts import check_durable, check_requirable, split_receipt
 from orbitmq.client.settings import Require
-from orbitmq.errors import OrbitError, PartlySent
+from orbitmq.errors import (
+    InvalidInput,
+    MessageTooLarge,
+    NotDurable,
+    OrbitError,
+    PartlySent,
+    SendFailed,
+)
 from orbitmq.message.model import Message, MessageQueue, SendReceipt
 
-__all__ = ["send_many"]
+__all__ = ["Outcome", "send_gathered", "send_many"]
 
-_FRAMES_AT_ONCE: Final = 16
+_LINES_AT_ONCE: Final = 16
 """Frames of one call on their way at once; each may have 4 MiB."""
+
+Outcome = SendReceipt | OrbitError
+"""What became of one message."""
+Place = MessageQueue | None
 
 
 async def send_many(
-    dispatch: Dispatch, messages: Iterable[Message], wish: Wish
+    dispatch: Dispatch,
+    messages: Iterable[Message],
+    wish: Wish,
+    *,
+    queues: Sequence[Place] | None = None,
+    frame_bytes: int | None = None,
 ) -> list[SendReceipt]:
     """Return a receipt for each message, in their order; see ``Producer.send_many``.
 
     Raises:
         PartlySent: of several frames some failed.
+        InvalidInput: ``queues`` says nothing of some, or ``frame_bytes`` is not positive.
         OrbitError: the only frame failed; or where messages of a chosen queue go is not known.
 
     """
     given = list(messages)
-    for message in given:
-        check_requirable(message, wish.require or dispatch.settings.require)
-    places = await _places(dispatch, given, wish)
-    frames = in_batches(given, dispatch.settings.max_message_bytes, places)
-    outcomes: dict[int, SendReceipt | OrbitError] = {}
-    waiting = iter(frames)
-
-    async def work() -> None:
-        for frame in waiting:
-            place = places[frame[0]]
-            found = await _send_frame(dispatch, [given[index] for index in frame], wish, place)
-            outcomes.update(zip(frame, found, strict=True))
-
-    if len(frames) == 1:
-        await work()  # here and now: a task would begin behind a later send of the same key
-    else:
-        await asyncio.gather(*(work() for _ in range(min(len(frames), _FRAMES_AT_ONCE))))
+    limit = dispatch.settings.max_message_bytes
+    if frame_bytes is not None:
+        limit = _checked_limit(frame_bytes, limit)
+    require = wish.require or dispatch.settings.require
+    if require is not None:
+        for message in given:
+            check_requirable(message, require)
+    places = await _places(dispatch, given, wish, queues)
+    frames = in_batches(given, limit, places)
+    outcomes = await _send_frames(dispatch, given, wish, places, frames)
     return _receipts(given, len(frames), outcomes)
 
 
+async def send_gathered(
+    dispatch: Dispatch, messages: Sequence[Message], queue: MessageQueue | None
+) -> Sequence[Outcome]:
+    """Return what became of each message of a batch, as the accumulator has put it together.
+
+    They are alike and few enough for one frame, unless their properties are very long.
+
+    Raises:
+        InvalidInput: the settings require what these messages tell the broker not to wait for.
+
+    """
+    wish = Wish(queue)
+    check_requirable(messages[0], dispatch.settings.require)
+    try:
+        parcel = _pack(dispatch, messages)
+    except MessageTooLarge:
+        parcel = None
+    if parcel is not None and dispatch.packer.fits(parcel):
+        return await _send_parcel(dispatch, parcel, wish, queue)
+    places = [queue] * len(messages)
+    frames = in_batches(messages, dispatch.settings.max_message_bytes, places)
+    return await _send_frames(dispatch, messages, wish, places, frames)
+
+
+def _checked_limit(frame_bytes: int, most: int) -> int:
+    if type(frame_bytes) is not int or frame_bytes < 1:
+        raise InvalidInput(
+            f"frame_bytes is {str(frame_bytes)[:40]}; it must be a whole number of 1 or more",
+            field="frame_bytes",
+        )
+    return min(frame_bytes, most)
+
+
+def _lines(frames: Sequence[list[int]], places: Sequence[Place]) -> list[list[list[int]]]:
+    """Return the frames that have to follow each other, together.
+
+    >>> a = MessageQueue("orders", "broker-a", 0)
+    >>> _lines([[0, 2], [1], [3]], [a, None, a, a])
+    [[[0, 2], [3]], [[1]]]
+    """
+    lines: list[list[list[int]]] = []
+    of_place: dict[MessageQueue, list[list[int]]] = {}
+    for frame in frames:
+        place = places[frame[0]]
+        line = None if place is None else of_place.get(place)
+        if line is None:
+            line = []
+            lines.append(line)
+            if place is not None:
+                of_place[place] = line
+        line.append(frame)
+    return lines
+
+
+async def _send_line(
+    dispatch: Dispatch,
+    messages: Sequence[Message],
+    wish: Wish,
+    place: Place,
+    line: Sequence[list[int]],
+    outcomes: dict[int, Outcome],
+) -> None:
+    """Send frames one after the other, up to the first that fails; tell what became of each."""
+    failed: OrbitError | None = None
+    for frame in line:
+        if failed is not None:
+            outcomes.update(dict.fromkeys(frame, failed))
+            continue
+        found = await _send_frame(dispatch, [messages[index] for index in frame], wish, place)
+        outcomes.update(zip(frame, found, strict=True))
+        fault = next((one for one in found if _is_missing(one)), None)
+        failed = None if fault is None else _left_behind(fault)
+
+
+def _is_missing(outcome: Outcome) -> TypeGuard[OrbitError]:
+    return isinstance(outcome, OrbitError) and not isinstance(outcome, NotDurable)
+
+
+def _left_behind(error: OrbitError) -> OrbitError:
+    """Return the error of messages that were not sent, for the sake of order.
+
+    It is of the same type, so that they are tried again, or kept, as those before them are.
+    """
+    own = copy.copy(error)
+    own.args = (f"not sent, since messages before it in its queue failed: {error}",)
+    own.__cause__ = error
+    if isinstance(own, SendFailed):
+        own.may_be_stored = False
+    return own
+
+
 async def _places(
-    dispatch: Dispatch, messages: Sequence[Message], wish: Wish
-) -> list[MessageQueue | None]:
+    dispatch: Dispatch,
+    messages: Sequence[Message],
+    wish: Wish,
+    queues: Sequence[Place] | None,
+) -> list[Place]:
     """Return the queue that each message has to go to; None where any will do."""
-    places: list[MessageQueue | None] = []
-    for message in messages:
-        target = message.sharding_key if wish.target is None else wish.target
+    if queues is not None and len(queues) != len(messages):
+        raise InvalidInput(
+            f"queues says where {len(queues)} messages go, and there are {len(messages)}",
+            field="queues",
+        )
+    places: list[Place] = []
+    for index, message in enumerate(messages):
+        target = wish.target if queues is None else queues[index]
+        if target is None:
+            target = message.sharding_key
         if target is None:
             places.append(None)
         else:
@@ -65,21 +186,59 @@ async def _places(
     return places
 
 
+async def _send_frames(
+    dispatch: Dispatch,
+    messages: Sequence[Message],
+    wish: Wish,
+    places: Sequence[Place],
+    frames: Sequence[list[int]],
+) -> list[Outcome]:
+    """Return what became of each message; each frame has the indexes of some."""
+    outcomes: dict[int, Outcome] = {}
+    lines = _lines(frames, places)
+    waiting = iter(lines)
+
+    async def work() -> None:
+        for line in waiting:
+            await _send_line(dispatch, messages, wish, places[line[0][0]], line, outcomes)
+
+    if len(lines) == 1:
+        await work()  # here and now: a task would begin behind a later send of the same key
+    else:
+        await asyncio.gather(*(work() for _ in range(min(len(lines), _LINES_AT_ONCE))))
+    return [outcomes[index] for index in range(len(messages))]
+
+
 async def _send_frame(
-    dispatch: Dispatch, messages: Sequence[Message], wish: Wish, place: MessageQueue | None
-) -> Sequence[SendReceipt | OrbitError]:
+    dispatch: Dispatch, messages: Sequence[Message], wish: Wish, place: Place
+) -> Sequence[Outcome]:
     """Return the receipt of each message of a frame, or what went wrong with it."""
-    packer = dispatch.packer
     try:
-        parcel = packer.pack(messages[0]) if len(messages) == 1 else packer.pack_batch(messages)
+        parcel = _pack(dispatch, messages)
+    except OrbitError as error:
+        return [error] * len(messages)
+    return await _send_parcel(dispatch, parcel, wish, place)
+
+
+def _pack(dispatch: Dispatch, messages: Sequence[Message]) -> Parcel:
+    packer = dispatch.packer
+    return packer.pack(messages[0]) if len(messages) == 1 else packer.pack_batch(messages)
+
+
+async def _send_parcel(
+    dispatch: Dispatch, parcel: Parcel, wish: Wish, place: MessageQueue | None
+) -> Sequence[Outcome]:
+    messages = parcel.messages
+    try:
         receipt = await dispatch.carry(parcel, wish._replace(target=place), _keys(messages, place))
     except OrbitError as error:
         return [error] * len(messages)
+    receipts = split_receipt(receipt, parcel)
     require = wish.require or dispatch.settings.require
-    return [_judged(one, require) for one in split_receipt(receipt, parcel)]
+    return receipts if require is None else [_judged(one, require) for one in receipts]
 
 
-def _keys(messages: Sequence[Message], place: MessageQueue | None) -> list[Key]:
+def _keys(messages: Sequence[Message], place: Place) -> list[Key]:
     """Return the lines that a frame waits in: of its keys, and of its queue, for order's sake."""
     if place is None:
         return []
@@ -89,7 +248,7 @@ def _keys(messages: Sequence[Message], place: MessageQueue | None) -> list[Key]:
     return [(place.topic, key) for key in (*keys, line)]
 
 
-def _judged(receipt: SendReceipt, require: Require | None) -> SendReceipt | OrbitError:
+def _judged(receipt: SendReceipt, require: Require) -> Outcome:
     try:
         check_durable(receipt, require)
     except OrbitError as error:
@@ -98,9 +257,8 @@ def _judged(receipt: SendReceipt, require: Require | None) -> SendReceipt | Orbi
 
 
 def _receipts(
-    messages: Sequence[Message], frame_count: int, outcomes: dict[int, SendReceipt | OrbitError]
+    messages: Sequence[Message], frame_count: int, found: Sequence[Outcome]
 ) -> list[SendReceipt]:
-    found = [outcomes[index] for index in range(len(messages))]
     receipts = [one for one in found if isinstance(one, SendReceipt)]
     if len(receipts) == len(messages):
         return receipts

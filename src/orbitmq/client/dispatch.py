@@ -186,7 +186,7 @@ class Dispatch:
             send_id = message.message_id or self._next_id_at(now_ms)
             text = self._properties_text(message, send_id)
             answer = connection.start_request(
-                slot.stamp.fill_plain(str(now_ms), text, flag=message.flag),
+                slot.stamp.fill_plain(now_ms, text, flag=message.flag),
                 message.body,
                 timeout_ms=self._first_try_ms_of(slot, began) if learns else self._first_try_ms,
                 code=PLAIN_CODE,

@@ -125,9 +125,14 @@ class Keeping:
         messages: Sequence[Message],
         send: Callable[[Sequence[Message]], Awaitable[list[SendReceipt]]],
         *,
-        queue: MessageQueue | None = None,
+        queues: Sequence[MessageQueue | None],
     ) -> list[SendReceipt]:
         """Return the receipts of messages sent together; those that fail are kept.
+
+        Args:
+            messages: what to send, with their unique ids.
+            send: sends them.
+            queues: the queue that the caller chose for each, None where it chose none.
 
         Raises:
             PartlySent: some failed; the errors of those that are kept are ``SendKept``.
@@ -136,7 +141,7 @@ class Keeping:
 
         """
         try:
-            for message in messages:
+            for message, queue in zip(messages, queues, strict=True):
                 if self.outbox.holds(message, queue):
                     raise _behind(message)
             return await send(messages)
@@ -148,7 +153,7 @@ class Keeping:
             receipts, errors = (None,) * len(messages), dict.fromkeys(range(len(messages)), error)
         # All of them at once: a later send of a key would come between two that are awaited.
         keeping = {
-            index: self._keep(messages[index], queue, fault)
+            index: self._keep(messages[index], queues[index], fault)
             for index, fault in errors.items()
             if _is_keepable(fault)
         }

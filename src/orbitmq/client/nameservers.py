@@ -14,9 +14,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from orbitmq.client.machine import Machine
-from orbitmq.client.settings import ClientSettings, parse_addresses
+from orbitmq.client.settings import ClientSettings
 from orbitmq.errors import InvalidInput, NameserversFailed, NoNameserver, OrbitError
-from orbitmq.net.address import Address
+from orbitmq.net.address import Address, parse_addresses
 from orbitmq.net.dialer import Dialer
 from orbitmq.net.web_text import fetch_text
 from orbitmq.randomness import Randomness

@@ -104,7 +104,7 @@ class Packer:
     def __init__(self, producer: ProducerSettings, client: ClientSettings, ids: UniqueIds) -> None:
         self._producer = producer
         self._client = client
-        self._next_id = ids.next
+        self._next_id, self._some_ids = ids.next, ids.some
         self._body_max = producer.max_message_bytes
         self._group = names.wrap_namespace(client.namespace, producer.group)
         namespace = client.namespace
@@ -196,26 +196,37 @@ class Packer:
         if not messages:
             raise InvalidInput("a batch has no messages", field="messages", length=0)
         first = messages[0]
-        ids, parts = [], []
-        for message in messages:
-            _check_batchable(message, first)
-            message_id = self.new_id(message)
-            ids.append(message_id)
-            text = self.properties_text(message, message_id)
+        topic, waits = first.topic, first.wait_stored
+        send_id, *ids = self._some_ids(1 + len(messages))
+        parts = []
+        for index, message in enumerate(messages):
+            if (
+                not _is_batchable(message)
+                or message.topic != topic
+                or message.wait_stored is not waits
+            ):
+                raise _unfit(message, first)
+            if message.message_id is not None:
+                ids[index] = message.message_id
+            text = self.properties_text(message, ids[index])
             parts.append((message.flag, message.body, text.encode()))
         body = batch.encode(parts)
         names.check_body(len(body), self._body_max)
-        send_id = self._next_id()
-        stored = "true" if first.wait_stored else "false"
+        stored = "true" if waits else "false"
         return Parcel(
             send_id=send_id,
-            topic=first.topic,
+            topic=topic,
             body=body,
             properties=f"WAIT\x01{stored}\x02{self._instance}",
             messages=tuple(messages),
             message_ids=tuple(ids),
             code=_SEND_BATCH,
         )
+
+    def fits(self, parcel: Parcel) -> bool:
+        """Return whether a broker takes a batch of that many bytes, as it counts them."""
+        more = len(parcel.messages) * (_RECORD_BYTES + len(parcel.topic))
+        return not parcel.is_batch or len(parcel.body) + more <= self._body_max
 
     def wants_compression(self, parcel: Parcel) -> bool:
         """Return whether the settings ask for the body to be compressed."""
@@ -299,7 +310,7 @@ class Stamp:
             fill = self._unusual(parcel).fill
             if parcel.is_batch and release >= _BATCH_ID_SINCE:
                 text = f"UNIQ_KEY\x01{parcel.send_id}\x02{text}"
-        return fill(str(born_ms), text, sys_flag=parcel.sys_flag, flag=parcel.flag)
+        return fill(born_ms, text, sys_flag=parcel.sys_flag, flag=parcel.flag)
 
     def _unusual(self, parcel: Parcel) -> SendTemplate:
         if parcel.is_batch:
@@ -376,33 +387,35 @@ def _is_batchable(message: Message) -> bool:
         message.delay_level
         or message.delay is not None
         or message.deliver_at is not None
-        or names.is_retry_topic(message.topic)
+        or message.topic.startswith(names.RETRY_PREFIX)
     )
 
 
-def _check_batchable(message: Message, first: Message) -> None:
+def _unfit(message: Message, first: Message) -> InvalidInput:
+    """Return why a message can't be in the batch of another one."""
     if not _is_batchable(message):
-        raise InvalidInput(
+        return InvalidInput(
             f"a message to {message.topic} with a delay, or to a retry topic, can't be in a batch; "
             "send it alone",
             field="messages",
         )
-    if message.topic != first.topic or message.wait_stored is not first.wait_stored:
-        raise InvalidInput(
-            f"a batch has one topic and one wait_stored: {first.topic} and {first.wait_stored}, "
-            f"not {message.topic} and {message.wait_stored}",
-            field="messages",
-        )
+    return InvalidInput(
+        f"a batch has one topic and one wait_stored: {first.topic} and {first.wait_stored}, "
+        f"not {message.topic} and {message.wait_stored}",
+        field="messages",
+    )
 
 
 def _bytes_in_batch(message: Message) -> int:
     """Return about what a message takes in a batch, and as a record; never less."""
-    texts = sum(
-        _CHARACTER_BYTES_MAX * (len(name) + len(value) + 2)
-        for name, value in message.properties.items()
-    )
-    own = (message.tags or "", message.sharding_key or "", message.message_id or "", *message.keys)
-    texts += sum(_CHARACTER_BYTES_MAX * (len(text) + 1) for text in own)
+    characters = 3 + len(message.tags or "") + len(message.sharding_key or "")
+    characters += len(message.message_id or "")
+    for key in message.keys:
+        characters += len(key) + 1
+    if message.properties:
+        for name, value in message.properties.items():
+            characters += len(name) + len(value) + 2
+    texts = _CHARACTER_BYTES_MAX * characters
     return len(message.body) + texts + len(message.topic) + _RECORD_BYTES
 
 

@@ -12,13 +12,14 @@ import asyncio
 import enum
 import logging
 from asyncio import get_running_loop
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from types import TracebackType
 from typing import Final, Self, Unpack
 
 from orbitmq.client.accumulator import Accumulator
-from orbitmq.client.batches import send_many
+from orbitmq.client.batches import send_gathered, send_many
 from orbitmq.client.core import ClientCore
 from orbitmq.client.detector import Detector
 from orbitmq.client.dispatch import Begun, Dispatch, Wish
@@ -229,7 +230,9 @@ class Producer(ExchangeMethods):
             detector = Detector(core, dispatch.health, settings.detect_timeout_ms)
             await parts.enter_async_context(detector)
         if settings.auto_batch:
-            self._accumulator = Accumulator(settings, core.machine.clock, self._send_gathered)
+            self._accumulator = Accumulator(
+                settings, core.machine.clock, partial(send_gathered, dispatch)
+            )
             parts.push_async_callback(self._in_time, self._accumulator.flush)
         for topic in settings.topics:
             await dispatch.meet(topic)
@@ -362,37 +365,52 @@ class Producer(ExchangeMethods):
         messages: Iterable[Message],
         *,
         queue: MessageQueue | None = None,
+        queues: Sequence[MessageQueue | None] | None = None,
         selector: QueueSelector | None = None,
         timeout_ms: int | None = None,
         require: Require | str | None = None,
+        frame_bytes: int | None = None,
     ) -> list[SendReceipt]:
         """Send messages together, and return a receipt for each, in their order.
 
         Those of one topic travel in as few frames as their size allows. What can't be in a batch,
-        such as a delayed message, travels alone. Messages of one sharding key keep their order;
-        towards other calls that are under way, only if they make one frame over a known route.
+        such as a delayed message, travels alone. Frames to one queue follow each other, and those
+        behind one that failed are not sent, so that their order holds. Messages of one sharding
+        key keep their order also towards other calls under way if they make one frame over a
+        known route.
 
         Args:
             messages: what to send, to any topics.
             queue: send them there.
+            queues: where each goes; None leaves it to its sharding key, or to the turn.
             selector: send each where this says.
             timeout_ms: how long each frame may take.
             require: the least that each receipt must say.
+            frame_bytes: about the largest frame of several messages; ``max_message_bytes`` if left
+                out. Smaller frames spread over more queues.
 
         Raises:
             PartlySent: there were several frames, and some failed: which ones, and receipts for
                 the others.
+            InvalidInput: more than one of queue, queues and selector is given.
             OrbitError: the only frame failed, as ``send`` does.
 
         """
-        wish = Wish(target_of(queue, selector), timeout_ms, _require(require))
-        dispatch = self._running()
-        if self._keeping is None:
-            return await send_many(dispatch, messages, wish)
-        named = [self._keeping.named(message) for message in messages]
-        return await self._keeping.send_many(
-            named, lambda given: send_many(dispatch, given, wish), queue=queue
+        target = target_of(queue, selector)
+        if queues is not None and target is not None:
+            raise InvalidInput(
+                "give at most one of queue, queues and selector: each says where messages go",
+                field="queues",
+            )
+        wish = Wish(target, timeout_ms, _require(require))
+        send = partial(
+            send_many, self._running(), wish=wish, queues=queues, frame_bytes=frame_bytes
         )
+        if self._keeping is None:
+            return await send(messages)
+        named = [self._keeping.named(message) for message in messages]
+        kept_for = [queue] * len(named) if queues is None else queues
+        return await self._keeping.send_many(named, send, queues=kept_for)
 
     async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
         """Return the queues of a topic that can be written to, in the order that selectors see.
@@ -422,12 +440,6 @@ class Producer(ExchangeMethods):
         self._running()
         assert self._exchanges is not None  # made at the start
         return self._exchanges
-
-    async def _send_gathered(
-        self, messages: Iterable[Message], queue: MessageQueue | None
-    ) -> list[SendReceipt]:
-        assert self._dispatch is not None
-        return await send_many(self._dispatch, messages, Wish(queue))
 
     def _running(self) -> Dispatch:
         dispatch = self._running_dispatch

@@ -26,7 +26,7 @@ from orbitmq.message.names import (
     check_group,
     check_topic,
 )
-from orbitmq.net.address import Address
+from orbitmq.net.address import parse_addresses
 from orbitmq.net.settings import NetSettings
 from orbitmq.net.tls import TlsContext, TlsFiles, client_context
 from orbitmq.settings import Property, build
@@ -45,7 +45,6 @@ __all__ = [
     "ProducerSettings",
     "Require",
     "load",
-    "parse_addresses",
 ]
 
 DEFAULT_INSTANCE: Final = "DEFAULT"
@@ -508,30 +507,6 @@ def _fault_tolerance(one: Property) -> Property:
             field=one.name,
         )
     return one._replace(name="faultTolerance", value=kind.value)
-
-
-def parse_addresses(text: str) -> tuple[Address, ...]:
-    """Return the nameservers in a list; Java's ``http://`` before one, and its path, are cut.
-
-    >>> parse_addresses("127.0.0.1:9876; http://ns-2:9876")
-    (Address(host='127.0.0.1', port=9876), Address(host='ns-2', port=9876))
-
-    Raises:
-        InvalidInput: one is no address, or has port 0.
-
-    """
-    found: dict[Address, None] = {}
-    for part in text.split(";"):
-        if not part.strip():
-            continue
-        try:
-            address = Address.parse(part.strip().rpartition("/")[2])
-        except InvalidInput as error:
-            raise InvalidInput(f"nameserver: {error}", field="nameserver") from error
-        if not address.port:
-            raise InvalidInput(f"nameserver: {address} has no port", field="nameserver")
-        found[address] = None
-    return tuple(found)
 
 
 def _check_ranges(settings: msgspec.Struct, ranges: Mapping[str, tuple[int, int]]) -> None:

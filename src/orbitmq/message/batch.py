@@ -51,18 +51,17 @@ def encode(messages: Iterable[tuple[int, Buffer, Buffer]]) -> bytes:
 
     """
     parts: list[Buffer] = []
+    pack_head, pack_length = _HEAD.pack, _PROPERTIES_LENGTH.pack
     for index, (flag, body, properties) in enumerate(messages):
         size = _LEAST + len(body) + len(properties)
         try:
-            parts.append(_HEAD.pack(size, 0, 0, flag, len(body)))
-            parts.append(body)
-            parts.append(_PROPERTIES_LENGTH.pack(len(properties)))
+            head = pack_head(size, 0, 0, flag, len(body))
+            parts += (head, body, pack_length(len(properties)), properties)
         except struct.error:
             raise LocalProtocolError(
                 f"message {index} of the batch does not fit the format: flag {flag}, body of "
                 f"{len(body)} bytes, properties of {len(properties)} bytes (at most 32767)"
             ) from None
-        parts.append(properties)
     return b"".join(parts)
 
 

@@ -3,7 +3,7 @@
 import enum
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from functools import lru_cache, partial
 from reprlib import Repr
 from reprlib import repr as elided
 from types import MappingProxyType
@@ -40,7 +40,7 @@ _BRIEF.maxstring = _BRIEF.maxother = 80
 _BRIEF.maxdict = 12
 
 
-class MessageQueue(msgspec.Struct, frozen=True, order=True, rename="camel"):
+class MessageQueue(msgspec.Struct, frozen=True, order=True, rename="camel", gc=False):
     """One queue of a topic on one broker; sorts as in Java: topic, broker, queue id.
 
     >>> MessageQueue("orders", "broker-a", 3)
@@ -52,6 +52,17 @@ class MessageQueue(msgspec.Struct, frozen=True, order=True, rename="camel"):
     queue_id: int
 
 
+# A program sends to few topics, with few tags: what is known to be right is not looked at again.
+_REMEMBERED_MAX: Final = 1_024
+_check_tag_once: Final = lru_cache(_REMEMBERED_MAX)(check_tag)
+
+
+@lru_cache(_REMEMBERED_MAX)
+def _check_topic_once(topic: str) -> None:
+    names.check_topic(topic)
+    names.check_sendable(topic)
+
+
 class _Content(msgspec.Struct, frozen=True):
     """The two fields of a message that may be given by position."""
 
@@ -59,7 +70,8 @@ class _Content(msgspec.Struct, frozen=True):
     body: bytes
 
 
-class Message(_Content, frozen=True, kw_only=True):
+# A producer makes them by the thousand, and they hold bytes, numbers and texts alone: no cycles.
+class Message(_Content, frozen=True, kw_only=True, gc=False):
     """A message to send; once built it is valid, and nothing can change it.
 
     Attributes:
@@ -106,17 +118,22 @@ properties={'colour': 'blue'})
     message_id: str | None = None
 
     def __post_init__(self) -> None:
-        names.check_topic(self.topic)
-        names.check_sendable(self.topic)
+        if type(self.topic) is str:
+            _check_topic_once(self.topic)
+        else:
+            names.check_topic(self.topic)  # says what it should be
         if type(self.body) is not bytes or not self.body:
             force_setattr(self, "body", _checked_body(self.body))
-        if self.tags is not None:
+        if type(self.tags) is str:
+            _check_tag_once(self.tags)
+        elif self.tags is not None:
             check_tag(self.tags)
         if self.keys != ():
             force_setattr(self, "keys", _checked_keys(self.keys))
         if self.properties is not _NO_PROPERTIES:
             force_setattr(self, "properties", properties.read_only_copy(self.properties))
-        _check_int("flag", self.flag, lowest=_INT32_MIN)
+        if type(self.flag) is not int or self.flag:
+            _check_int("flag", self.flag, lowest=_INT32_MIN)
         if self.sharding_key is not None:
             properties.check_text(
                 self.sharding_key, "sharding_key", field="sharding_key", error=InvalidInput
@@ -309,7 +326,7 @@ class SendStatus(enum.Enum):
     """Stored, but no slave is near enough to copy it (synchronous replication)."""
 
 
-class SendReceipt(msgspec.Struct, frozen=True, kw_only=True):
+class SendReceipt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a broker says of a message it has stored.
 
     Attributes:

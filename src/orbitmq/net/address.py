@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from orbitmq.errors import InvalidInput
 
-__all__ = ["Address"]
+__all__ = ["Address", "parse_addresses"]
 
 _PORT_MAX = 65_535
 
@@ -51,3 +51,27 @@ class Address(NamedTuple):
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def parse_addresses(text: str) -> tuple[Address, ...]:
+    """Return the nameservers in a list; Java's ``http://`` before one, and its path, are cut.
+
+    >>> parse_addresses("127.0.0.1:9876; http://ns-2:9876")
+    (Address(host='127.0.0.1', port=9876), Address(host='ns-2', port=9876))
+
+    Raises:
+        InvalidInput: one is no address, or has port 0.
+
+    """
+    found: dict[Address, None] = {}
+    for part in text.split(";"):
+        if not part.strip():
+            continue
+        try:
+            address = Address.parse(part.strip().rpartition("/")[2])
+        except InvalidInput as error:
+            raise InvalidInput(f"nameserver: {error}", field="nameserver") from error
+        if not address.port:
+            raise InvalidInput(f"nameserver: {address} has no port", field="nameserver")
+        found[address] = None
+    return tuple(found)

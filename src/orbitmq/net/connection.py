@@ -124,6 +124,8 @@ class Connection(asyncio.Protocol):
         """Whether new requests should be sent on it; callers only read it."""
         self.peer = "(not connected)"
         """The other end, as ``host:port``."""
+        self.is_open = True
+        """Whether requests can be sent; a plain attribute, since every send looks at it."""
 
     def __repr__(self) -> str:
         return f"<Connection {self.peer} {self._state.value}, {self._session.in_flight} in flight>"
@@ -312,8 +314,8 @@ class Connection(asyncio.Protocol):
                     log.debug("%s sent %r %.2048s", self.peer, frame, _raw_fields(frame))
                 if frame.flag & ANSWER_FLAG:
                     self._settle(frame)
-                else:
-                    self._serve(frame)
+                    continue
+                self._serve(frame)
                 if self._state is not _OPEN:
                     return
                 if self._resumed is not None and self._side is Side.SERVER:

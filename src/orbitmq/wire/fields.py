@@ -41,6 +41,9 @@ Int32 = Annotated[int, msgspec.Meta(ge=INT32_MIN, le=INT32_MAX)]
 Int64 = Annotated[int, msgspec.Meta(ge=INT64_MIN, le=INT64_MAX)]
 
 
+_write_json: Final = msgspec.json.Encoder().encode
+
+
 class _Declaration(msgspec.StructMeta):
     """Makes every header class frozen, keyword-only and named in camel case on the wire.
 
@@ -79,6 +82,15 @@ class Header(msgspec.Struct, metaclass=_Declaration, frozen=True):
         write = _compile_writer(cls)
         setattr(cls, "to_texts", write)  # noqa: B010 - mypy holds a method for fixed
         return write(self)
+
+    def to_json(self) -> bytes:
+        """Return the same as a JSON object, which is how it stands in the header of a frame.
+
+        Raises:
+            UnicodeEncodeError: a text holds half of a surrogate pair.
+
+        """
+        return _write_json(self.to_texts())
 
     @classmethod
     def from_json(cls, raw: msgspec.Raw | bytes | memoryview) -> Self:

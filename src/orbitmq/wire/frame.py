@@ -42,6 +42,7 @@ __all__ = [
     "FrameReader",
     "HeaderEncoding",
     "Outgoing",
+    "RequestForm",
     "encode_head",
 ]
 
@@ -62,6 +63,8 @@ _LEAD_SIZE: Final = 8
 _SIZE_BITS = 0xFF_FFFF
 _BINARY_TYPE = 1 << 24
 assert _LEAD.size == _LEAD_SIZE
+_pack_lead: Final = _LEAD.pack
+_TOTAL_MAX: Final = FRAME_BYTES_MAX - 4
 
 
 class HeaderEncoding(IntEnum):
@@ -274,7 +277,18 @@ class FrameReader:
         body = view[body_at:end] if body_at < end else b""
         try:
             if typed_size < _BINARY_TYPE:
-                frame = _read_json_frame(header, body)
+                read = _read_json(header)
+                frame = Frame(
+                    read.code,
+                    read.opaque,
+                    read.flag,
+                    read.version,
+                    read.language,
+                    read.remark,
+                    read.ext_fields,
+                    body,
+                    _JSON,
+                )
             elif typed_size >> 24 == _BINARY:
                 frame = _read_binary_frame(header, body)
             else:
@@ -314,21 +328,6 @@ def _what_it_looks_like(first: bytes) -> str:
     if first in (b"GET ", b"POST", b"HEAD", b"PUT ", b"HTTP"):
         return "; it looks like HTTP"
     return ""
-
-
-def _read_json_frame(header: bytes | bytearray, body: memoryview | bytes) -> Frame:
-    read = _read_json(header)
-    return Frame(
-        read.code,
-        read.opaque,
-        read.flag,
-        read.version,
-        read.language,
-        read.remark,
-        read.ext_fields,
-        body,
-        _JSON,
-    )
 
 
 def _read_binary_frame(header: bytes | bytearray, body: memoryview | bytes) -> Frame:
@@ -383,12 +382,52 @@ def encode_head(
         ) from error
     size = len(header)
     total = 4 + size + body_size
-    if total + 4 > FRAME_BYTES_MAX:  # and so the header's size fits its 24 bits
-        raise LocalProtocolError(
-            f"{_name(frame.code, frame.flag)}: a frame of {total + 4} bytes (header {size}, body "
-            f"{body_size}) is over the limit of {FRAME_BYTES_MAX}; send less at a time"
-        )
+    if total > _TOTAL_MAX:  # and so the header's size fits its 24 bits
+        raise _too_large(frame.code, frame.flag, size, body_size)
     return _LEAD.pack(total, encoding << 24 | size) + header
+
+
+class RequestForm:
+    """The JSON heads of one sender's requests: what they share is written once.
+
+    To fill it in is to encode an ``Outgoing``, byte for byte, in half the time.
+
+    Args:
+        version, language: how the sender introduces itself.
+
+    >>> RequestForm(493, "PYTHON").head(105, 7, 0, b'{"topic":"orders"}', body_size=0)[8:55]
+    b'{"serializeTypeCurrentRPC":"JSON","code":105,"o'
+
+    """
+
+    __slots__ = ("_form",)
+
+    def __init__(self, version: int, language: str) -> None:
+        self._form = (
+            b'{"serializeTypeCurrentRPC":"JSON","code":%%d,"opaque":%%d,"flag":%%d,'
+            b'"version":%d,"language":%b,"extFields":%%b}' % (version, _write_json(language))
+        )
+
+    def head(self, code: int, opaque: int, flag: int, fields: bytes, body_size: int) -> bytes:
+        """Return everything of a request that comes before its body; ``fields`` are JSON.
+
+        Raises:
+            LocalProtocolError: the frame would be over 16 MiB.
+
+        """
+        header = self._form % (code, opaque, flag, fields)
+        size = len(header)
+        total = 4 + size + body_size
+        if total > _TOTAL_MAX:
+            raise _too_large(code, flag, size, body_size)
+        return _pack_lead(total, size) + header
+
+
+def _too_large(code: int, flag: int, size: int, body_size: int) -> LocalProtocolError:
+    return LocalProtocolError(
+        f"{_name(code, flag)}: a frame of {_LEAD_SIZE + size + body_size} bytes (header {size}, "
+        f"body {body_size}) is over the limit of {FRAME_BYTES_MAX}; send less at a time"
+    )
 
 
 def _binary_header(frame: Outgoing) -> bytes:

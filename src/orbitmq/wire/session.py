@@ -33,6 +33,7 @@ from orbitmq.wire.frame import (
     FrameReader,
     HeaderEncoding,
     Outgoing,
+    RequestForm,
     encode_head,
 )
 
@@ -121,6 +122,10 @@ class Session(Generic[W]):
         self._language = self._identity.language.name
         self._version = self._identity.version
         self._encoding = self._identity.encoding
+        # For requests that nobody signs, in the encoding that nearly all have.
+        self._form: RequestForm | None = None
+        if self._encoding is HeaderEncoding.JSON and self._identity.credentials is None:
+            self._form = RequestForm(self._version, self._language)
         self._in_flight_max = in_flight_max
         self._reader = FrameReader(frame_bytes_max)
         self._pending: dict[int, Pending[W]] = {}
@@ -177,17 +182,17 @@ class Session(Generic[W]):
         """
         if self._closed is not None:
             raise ConnectionClosed(f"the connection is closed: {self._closed}", address=self.peer)
-        if len(self._pending) >= self._in_flight_max:
+        pending = self._pending
+        if len(pending) >= self._in_flight_max:
             raise TooManyRequests(
-                f"{len(self._pending)} requests wait for an answer on this connection, "
-                f"as many as allowed"
+                f"{len(pending)} requests wait for an answer on this connection, as many as allowed"
             )
         asked = header.code if code is None else code
         opaque = self._take_number()
         head = self._request_head(header, body, asked, opaque, 0, fields)
         deadline = now + timeout
-        self._pending[opaque] = Pending(opaque, asked, now, deadline, waiter)
-        if len(self._deadlines) > 64 + 2 * len(self._pending):
+        pending[opaque] = Pending(opaque, asked, now, deadline, waiter)
+        if len(self._deadlines) > 64 + 2 * len(pending):
             self.next_deadline()  # drops the entries of settled requests
         heappush(self._deadlines, (deadline, opaque))
         return opaque, head
@@ -253,6 +258,14 @@ class Session(Generic[W]):
         fields: Mapping[str, str] | None,
         remark: str | None = None,
     ) -> bytes:
+        size = len(body) if body.__class__ is bytes else _bytes_in(body)
+        if self._form is not None and not fields and remark is None:
+            try:
+                return self._form.head(code, opaque, flag, header.to_json(), size)
+            except UnicodeEncodeError as error:
+                raise LocalProtocolError(
+                    f"{name_of_request(code)} (code {code}) can't be written: {error}"
+                ) from error
         texts = header.to_texts()
         if fields:
             texts.update(fields)
@@ -266,7 +279,6 @@ class Session(Generic[W]):
                 texts = {name: text for name, text in texts.items() if text}
             texts.update(auth.sign(texts, body, identity.credentials))
         outgoing = Outgoing(code, opaque, flag, self._version, self._language, remark, texts)
-        size = len(body) if body.__class__ is bytes else _bytes_in(body)
         return encode_head(outgoing, size, encoding)
 
     def _take_number(self) -> int:
