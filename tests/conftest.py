@@ -1,6 +1,12 @@
 import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # How long an example takes depends on the machine; a hang is the business of the test's timeout.
 # The suite tries the same examples in each run, so that a red one tells of the change; the soak
@@ -8,3 +14,13 @@ from hypothesis import settings
 settings.register_profile("orbitmq", deadline=None, derandomize=True)
 settings.register_profile("soak", deadline=None, print_blob=True, max_examples=2000)
 settings.load_profile("soak" if os.environ.get("ORBITMQ_SOAK") == "1" else "orbitmq")
+
+
+@pytest.fixture(scope="session")
+def spark() -> "Iterator[SparkSession]":
+    """A Spark with two cores that tries tasks twice. Don't stop it; unset what you set."""
+    from orbitmq.spark.sessions import session  # noqa: PLC0415 - only who asks waits for pyspark
+
+    running = session("tests", master="local[2,2]")
+    yield running
+    running.stop()

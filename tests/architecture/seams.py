@@ -53,7 +53,7 @@ SEAMS = (
     ),
     Seam(
         frozenset({"subprocess", "signal", "os.kill", "os.execv", "os._exit"}),
-        homes=("cli/", "spark/", "demo.py"),
+        homes=("cli/", "spark/"),
         instead="leave processes and signals to cli/",
     ),
     Seam(
@@ -65,7 +65,7 @@ SEAMS = (
         frozenset({"asyncio", "uvloop"}),
         homes=(
             *("net/", "client/", "nameserver/", "replication/", "failover/", "broker/"),
-            *("dashboard/", "cli/", "blocking.py", "embedded.py", "demo.py"),
+            *("dashboard/", "cli/", "blocking.py", "embedded.py"),
         ),
         instead="decide in plain functions and let the caller await",
     ),
@@ -90,18 +90,18 @@ SEAMS = (
         ),
         homes=(
             *("store/disk.py", "settings.py", "nameserver/kv_file.py", "client/outbox_file.py"),
-            *("spark/", "cli/", "dashboard/", "embedded.py", "demo.py"),
+            *("spark/", "cli/", "dashboard/", "embedded.py", "demo/"),
         ),
         instead="make file calls in store/disk.py",
     ),
     Seam(
         frozenset({"os.environ", "os.environb", "os.getenv", "os.putenv"}),
-        homes=("settings.py", "cli/", "spark/session.py", "demo.py"),
+        homes=("settings.py", "cli/", "spark/sessions.py"),
         instead="take settings",
     ),
     Seam(
         frozenset({"builtins.print", "builtins.input", "sys.stdin", "sys.stdout", "sys.stderr"}),
-        homes=("cli/", "demo.py"),
+        homes=("cli/", "demo/"),
         instead="log, or return the text",
     ),
     # Bytes rooms know nothing of the machine, not even the process id or a path.

@@ -10,7 +10,11 @@ matter are attributes, so that no program has to read them out of a sentence::
     │  ├─ InvalidTags, InvalidKeys, InvalidProperty
     │  ├─ MessageTooLarge
     │  ├─ NoNameserver             nobody to ask for routes: the ways to set one
-    │  └─ InvalidSetting           a setting can't be used: file, line, field
+    │  ├─ InvalidSetting           a setting can't be used: file, line, field
+    │  ├─ InvalidColumn            a column of a data frame can't be read or written: field
+    │  └─ InvalidOption            an option of a read or write can't be used: field
+    │     ├─ UnknownOption         there is none of that name: nearest
+    │     └─ InvalidOffsets        offsets that can't be read, or of no queue: position
     ├─ LocalProtocolError          we were asked to write what the format can't hold
     ├─ RemoteProtocolError         the peer's bytes break the protocol: where, and why
     │  ├─ InvalidHeader            a header field is missing or unreadable: its name
@@ -26,7 +30,7 @@ matter are attributes, so that no program has to read them out of a sentence::
     │  ├─ ConnectionClosed         closed while (or before) the request was on its way
     │  ├─ RequestTimeout           no answer in time; it may still have been carried out
     │  └─ NameserversFailed        no nameserver answered: what became of each request
-    ├─ NoRoute                     retriable: no queue to write to: what each nameserver answered
+    ├─ NoRoute                     retriable: no queue of the topic: what each nameserver answered
     ├─ TooManyRequests             retriable: our own bound on requests in flight is met
     ├─ SendFailed                  a send gave up: topic, attempts, whether it may be stored
     │  ├─ SendTimeout              its time was over: where the time went
@@ -42,6 +46,8 @@ matter are attributes, so that no program has to read them out of a sentence::
     │  ├─ SendKept                 it is safe in the outbox, and will be sent later
     │  ├─ TransactionNotBegun      its half message was stored too unsurely, and dropped
     │  └─ NoReply                  a request was sent, and nobody replied in time
+    ├─ RowsRejected                rows of a write can't be messages: partition, rows
+    ├─ DataLost                    messages to be read are gone: queue, wanted, available
     ├─ OutboxFull                  retriable: the file of unsent messages has met its bound
     ├─ NotRunning                  a producer that is not started, or whose start failed: state
     │  └─ ProducerClosed           it was closed
@@ -49,17 +55,28 @@ matter are attributes, so that no program has to read them out of a sentence::
     ├─ WrongLoop                   an object of one event loop, used on another
     ├─ WrongProcess                a connection of the parent process, used after a fork
     ├─ MissingExtra                an optional package is needed: which one to install
+    ├─ JavaNotFound                a session needs one of a release that is new enough: least
     └─ BrokerError                 a server answered with an error code: code, remark, address
        ├─ BrokerFailed 1, BrokerBusy 2, RequestNotSupported 3, MessageRefused 13
        ├─ ServiceNotAvailable 14, NoPermission 16, TopicNotFound 17, NotFound 22
        └─ GroupNotFound 26, InvalidParameter 29
 """
 
-import re
 from collections.abc import Mapping
 from typing import ClassVar
 
 from orbitmq.errors.base import OrbitError
+from orbitmq.errors.inputs import (
+    InvalidGroup,
+    InvalidInput,
+    InvalidKeys,
+    InvalidProperty,
+    InvalidSetting,
+    InvalidTags,
+    InvalidTopic,
+    MessageTooLarge,
+    NoNameserver,
+)
 from orbitmq.errors.sends import (
     BackPressure,
     NoReply,
@@ -76,6 +93,15 @@ from orbitmq.errors.sends import (
     SendUnreachable,
     TransactionNotBegun,
 )
+from orbitmq.errors.spark import (
+    DataLost,
+    InvalidColumn,
+    InvalidOffsets,
+    InvalidOption,
+    JavaNotFound,
+    RowsRejected,
+    UnknownOption,
+)
 
 __all__ = [
     "AlreadyStarted",
@@ -87,18 +113,23 @@ __all__ = [
     "ConnectFailed",
     "ConnectionClosed",
     "CorruptRecord",
+    "DataLost",
     "DiskFailed",
     "GroupNotFound",
     "InvalidBody",
+    "InvalidColumn",
     "InvalidGroup",
     "InvalidHeader",
     "InvalidInput",
     "InvalidKeys",
+    "InvalidOffsets",
+    "InvalidOption",
     "InvalidParameter",
     "InvalidProperty",
     "InvalidSetting",
     "InvalidTags",
     "InvalidTopic",
+    "JavaNotFound",
     "LocalProtocolError",
     "MessageRefused",
     "MessageTooLarge",
@@ -119,6 +150,7 @@ __all__ = [
     "RemoteProtocolError",
     "RequestNotSupported",
     "RequestTimeout",
+    "RowsRejected",
     "SendFailed",
     "SendForbidden",
     "SendIllegal",
@@ -135,74 +167,10 @@ __all__ = [
     "TooManyRequests",
     "TopicNotFound",
     "TransactionNotBegun",
+    "UnknownOption",
     "WrongLoop",
     "WrongProcess",
 ]
-
-
-class InvalidInput(OrbitError, ValueError):
-    """What the caller gave can't be used; nothing was sent.
-
-    Attributes:
-        field: the name of the argument or message field.
-        length: the length of the value given, in the unit the message states, if it has one.
-        limit: the largest length allowed, if a length is what is wrong.
-
-    """
-
-    def __init__(
-        self, message: str, *, field: str, length: int | None = None, limit: int | None = None
-    ) -> None:
-        told = length is None or re.search(rf"(?<!\d){length}(?!\d)", message)
-        super().__init__(message if told else f"{message} (length {length})")
-        self.field = field
-        self.length = length
-        self.limit = limit
-
-
-class InvalidTopic(InvalidInput):
-    """A topic name RocketMQ would refuse."""
-
-
-class InvalidGroup(InvalidInput):
-    """A producer or consumer group name RocketMQ would refuse."""
-
-
-class InvalidTags(InvalidInput):
-    """A tag that no subscription could select."""
-
-
-class InvalidKeys(InvalidInput):
-    """Keys that could not be told apart again, since a blank separates them."""
-
-
-class InvalidProperty(InvalidInput):
-    """A property whose name is reserved, or whose text the property format can't hold."""
-
-
-class MessageTooLarge(InvalidInput):
-    """A body, or all properties together, over the limit; see ``length`` and ``limit``."""
-
-
-class NoNameserver(InvalidInput):
-    """Nothing says whom to ask for routes; the message names the ways to set it."""
-
-    code = 10004
-
-
-class InvalidSetting(InvalidInput):
-    """A setting, or a whole file of them, can't be used.
-
-    Attributes:
-        file: where it was said; an argument of a command is ``--set``.
-        line: the line of the file, 0 if it has none.
-
-    """
-
-    def __init__(self, message: str, *, file: str, line: int = 0, field: str = "") -> None:
-        super().__init__(message, field=field)
-        self.file = file
-        self.line = line
 
 
 class LocalProtocolError(OrbitError):
@@ -365,12 +333,12 @@ class NameserversFailed(NetworkError):
 
 
 class NoRoute(OrbitError):
-    """There is no queue of the topic that could be written to.
+    """There is no queue of the topic that could be written to, or read from.
 
     Attributes:
         topic: the topic.
-        is_missing: True: no nameserver knows the topic. False: it is known, and no broker takes
-            writes to it now.
+        is_missing: True: no nameserver knows the topic. False: it is known, and no broker
+            serves it now.
         answers: what each nameserver answered, by address.
         code: Java's number for it.
 
@@ -476,6 +444,7 @@ class BrokerError(OrbitError):
     by_code: ClassVar[dict[int, type["BrokerError"]]] = {}
 
     def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
         if cls.default_code is not None:
             BrokerError.by_code[cls.default_code] = cls
 

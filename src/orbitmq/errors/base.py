@@ -1,15 +1,23 @@
 """The root of all errors."""
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 __all__ = ["OrbitError"]
+
+_DOOR: Final = "orbitmq.errors"
 
 
 class OrbitError(Exception):
     """The root of the tree: catch it to catch all that orbitmq raises on purpose."""
 
+    # Tracebacks name an error as programs import it, wherever below the door it is written.
+    __module__ = _DOOR
     retriable: ClassVar[bool] = False
     refresh_route: ClassVar[bool] = False
+
+    def __init_subclass__(cls) -> None:
+        if cls.__module__.startswith(f"{_DOOR}."):
+            cls.__module__ = _DOOR
 
     @property
     def docs(self) -> str:

@@ -1,0 +1,47 @@
+"""RocketMQ as a Spark data source: ``format("rocketmq")`` to read, stream and write.
+
+::
+
+    import orbitmq.spark
+
+    spark = orbitmq.spark.session()
+    orders = spark.read.format("rocketmq").options(nameserver="127.0.0.1:9876", subscribe="orders")
+    orders.load().groupBy("tags").count().show()
+
+Its names are imported when they are first asked for; without PySpark that is an error, which says
+what to install.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from orbitmq.spark.deduplication import drop_duplicates
+    from orbitmq.spark.sessions import register, session
+    from orbitmq.spark.source import RocketMQSource
+else:
+    from orbitmq.errors import MissingExtra
+
+    # What the extra brings. An import that fails for want of anything else is a fault to be seen.
+    _EXTRA = frozenset({"numpy", "py4j", "pyarrow", "pyspark"})
+
+    def __getattr__(name: str) -> object:
+        """Import what is asked for."""
+        try:
+            if name in ("register", "session"):
+                value: object = getattr(import_module("orbitmq.spark.sessions"), name)
+            elif name == "RocketMQSource":
+                value = import_module("orbitmq.spark.source").RocketMQSource
+            elif name == "drop_duplicates":
+                value = import_module("orbitmq.spark.deduplication").drop_duplicates
+            else:
+                raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] not in _EXTRA:
+                raise
+            raise MissingExtra(f"orbitmq.spark.{name}", extra="spark") from error
+        globals()[name] = value
+        return value
+
+
+__all__ = ["RocketMQSource", "drop_duplicates", "register", "session"]

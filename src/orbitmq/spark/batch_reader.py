@@ -1,0 +1,93 @@
+"""Batch reads: planned on the driver, read by tasks.
+
+There are two classes, because Spark refuses a reader that takes filters unless its setting
+``spark.sql.python.filterPushdown.enabled`` is on, and doesn't tell the reader whether it is.
+"""
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+
+from orbitmq.spark.arrow_rows import read_slice
+from orbitmq.spark.cluster import cluster_for
+from orbitmq.spark.filters import Narrowing, narrowed
+from orbitmq.spark.offsets import Slice
+from orbitmq.spark.options import ReadOptions
+from orbitmq.spark.planning import batch_slices
+
+__all__ = ["BatchReader", "FilteringBatchReader", "SlicePartition", "rows_of"]
+
+
+class SlicePartition(InputPartition):
+    """What one task reads, as Spark hands it over."""
+
+    def __init__(self, piece: Slice) -> None:
+        super().__init__(piece)
+        self.piece = piece
+
+
+def rows_of(partition: InputPartition, options: ReadOptions) -> Iterator[pa.RecordBatch]:
+    """Return the rows of a partition, in a task, over the connections that its process has.
+
+    A read without any partition is given one by Spark, which holds nothing.
+
+    Raises:
+        OrbitError: the errors of ``read_slice``, when rows are taken.
+
+    """
+    if not isinstance(partition, SlicePartition):
+        return iter(())
+    return read_slice(cluster_for(options.access), partition.piece, options)
+
+
+class BatchReader(DataSourceReader):
+    """Reads all that the options say; Spark applies the filters."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> list[InputPartition]:
+        """Return what tasks read: fixed here, so that a task that is tried again reads the same.
+
+        Raises:
+            InvalidOffsets: the options have offsets of queues that there are not.
+            DataLost: they ask for what the queues don't have, and that is to fail the read.
+            OrbitError: the topic, or a server, can't be found.
+
+        """
+        found = batch_slices(cluster_for(self._options.access), self._options)
+        return [SlicePartition(piece) for piece in found]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Return the rows of one partition."""
+        return rows_of(partition, self._options)
+
+
+class FilteringBatchReader(BatchReader):
+    """Leaves out what filters exclude, as far as brokers can tell; see ``filters``."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        super().__init__(options)
+        self._narrowing = Narrowing()
+        self._selects_nothing = False
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # Spark's name
+        """Take the filters of a query; return those that Spark has to apply itself."""
+        self._narrowing, left = narrowed(filters)
+        tags = self._narrowing.subscription(self._options.tags)
+        if tags is None:
+            self._selects_nothing = True
+        else:
+            self._options = msgspec.structs.replace(self._options, tags=tags)
+        return left
+
+    def partitions(self) -> list[InputPartition]:
+        """Return what tasks read; the errors are those of ``BatchReader``."""
+        if self._selects_nothing:
+            return []
+        cluster = cluster_for(self._options.access)
+        return [
+            SlicePartition(piece) for piece in batch_slices(cluster, self._options, self._narrowing)
+        ]

@@ -1,0 +1,73 @@
+"""Records made plain: bodies opened, inner batches split, the form of a record kept.
+
+What reads thousands of records at once need not know of either then. Few records are not plain, and
+opening a body costs more than making a record anew.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from orbitmq.errors import CorruptRecord
+from orbitmq.message import batch, flags
+from orbitmq.message.buffer import Buffer
+from orbitmq.message.compression import CompressionType, decompress
+from orbitmq.message.record import (
+    CRC_AT,
+    FLAG_AT,
+    HEADS,
+    HOSTS_SHIFT,
+    INT,
+    LONG,
+    OFFSETS_AT,
+    PROPERTIES_LENGTH,
+    SYS_FLAG_AT,
+)
+from orbitmq.message.record_view import RecordView
+
+__all__ = ["NOT_PLAIN", "plain_records"]
+
+_INNER_BATCH: Final = flags.NEED_UNWRAP | flags.INNER_BATCH
+NOT_PLAIN: Final = flags.COMPRESSED | _INNER_BATCH
+"""A record with one of these bits of the sys flag may have to be made plain."""
+
+
+def plain_records(view: RecordView) -> Iterator[tuple[int, bytes]]:
+    """Yield what stands in the place of a record: the queue offset, and the bytes of a record.
+
+    As in Java's ``MessageDecoder``: of the sys flag only the compressed bit is cleared; a part of a
+    batch has the next offset, flag, body and properties of its own, no checksum, and all else from
+    the record around it. The checksum of an opened body stays that of the body as it was stored.
+
+    Raises:
+        CorruptRecord: the record, or the batch in it, does not add up.
+        CompressionFailed: the body can't be opened, or is too large.
+        MissingExtra: the package to open the body with is not installed.
+
+    """
+    sys_flag, body = view.sys_flag, view.body
+    head = bytearray(view.raw[: HEADS[sys_flag >> HOSTS_SHIFT & 3].size])
+    behind = view.raw[len(head) + len(body) :]
+    opened: Buffer = body
+    if sys_flag & flags.COMPRESSED and body:
+        opened = decompress(body, CompressionType.of(sys_flag))
+        sys_flag &= ~flags.COMPRESSED
+        INT.pack_into(head, SYS_FLAG_AT, sys_flag)
+    if sys_flag & _INNER_BATCH != _INNER_BATCH:
+        yield view.queue_offset, _record(head, opened, behind)
+        return
+    if not opened:
+        raise CorruptRecord(f"record at byte {view.start} is an inner batch without a body")
+    topic = behind[: len(behind) - len(view.properties) - PROPERTIES_LENGTH.size]
+    INT.pack_into(head, CRC_AT, 0)
+    for offset, inner in enumerate(batch.split(opened), view.queue_offset):
+        INT.pack_into(head, FLAG_AT, inner.flag)
+        LONG.pack_into(head, OFFSETS_AT, offset)
+        tail = b"".join((topic, PROPERTIES_LENGTH.pack(len(inner.properties)), inner.properties))
+        yield offset, _record(head, inner.body, tail)
+
+
+def _record(head: bytearray, body: Buffer, behind: Buffer) -> bytes:
+    """Return a record; the sizes in its head are made right."""
+    INT.pack_into(head, 0, len(head) + len(body) + len(behind))
+    INT.pack_into(head, len(head) - INT.size, len(body))
+    return b"".join((head, body, behind))

@@ -1,0 +1,192 @@
+"""The columns of a read and of a write, for Spark and for Arrow.
+
+Spark takes a batch only if its Arrow schema equals the one that Spark makes of ours, so that both
+are made of one table here, and a test compares them with Spark's.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql.types import (
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from orbitmq.errors import InvalidColumn, InvalidOption
+
+__all__ = [
+    "PROPERTIES",
+    "READ_COLUMNS",
+    "WRITE_COLUMNS",
+    "arrow_schema",
+    "check_read_columns",
+    "check_write_schema",
+    "read_schema",
+]
+
+
+class _Types(NamedTuple):
+    spark: DataType
+    arrow: pa.DataType
+
+
+_TEXT: Final = _Types(StringType(), pa.string())
+_BYTES: Final = _Types(BinaryType(), pa.binary())
+_INT: Final = _Types(IntegerType(), pa.int32())
+_LONG: Final = _Types(LongType(), pa.int64())
+_TIME: Final = _Types(TimestampType(), pa.timestamp("us", tz="UTC"))
+_TEXTS: Final = _Types(MapType(StringType(), StringType()), pa.map_(pa.string(), pa.string()))
+
+_READ: Final[Mapping[str, _Types]] = {
+    "key": _TEXT,
+    "value": _BYTES,
+    "topic": _TEXT,
+    "broker": _TEXT,
+    "queue_id": _INT,
+    "queue_offset": _LONG,
+    "timestamp": _TIME,  # when it was stored
+    "born_timestamp": _TIME,
+    "tags": _TEXT,
+    "message_id": _TEXT,
+    "offset_message_id": _TEXT,
+    "properties": _TEXTS,
+    "flag": _INT,
+    "reconsume_times": _INT,
+    "body_crc": _INT,
+}
+READ_COLUMNS: Final = tuple(_READ)
+PROPERTIES: Final = "properties"
+
+_WRITE: Final[Mapping[str, tuple[type[DataType], ...]]] = {
+    "topic": (StringType,),
+    "value": (BinaryType, StringType),
+    "key": (StringType,),
+    "tags": (StringType,),
+    "properties": (MapType,),
+    "queue_id": (IntegerType, LongType),
+    "sharding_key": (StringType,),
+    "delay_level": (IntegerType, LongType),
+    "deliver_at": (TimestampType,),
+}
+WRITE_COLUMNS: Final = tuple(_WRITE)
+
+
+def check_read_columns(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the columns that option ``columns`` picks, in the order in which it names them.
+
+    Raises:
+        InvalidOption: there is no such column, or it is there twice.
+
+    >>> check_read_columns(["value", "tags"])
+    ('value', 'tags')
+
+    """
+    picked = tuple(names)
+    for number, name in enumerate(picked):
+        if name not in _READ:
+            near = get_close_matches(name, READ_COLUMNS, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(READ_COLUMNS)}"
+            raise InvalidOption(
+                f"columns: there is no column {name[:60]!r}; {hint}", field="columns"
+            )
+        if name in picked[:number]:
+            raise InvalidOption(f"columns: {name} is there twice", field="columns")
+    return picked
+
+
+def read_schema(columns: Sequence[str] = READ_COLUMNS) -> StructType:
+    """Return the schema of a read with these columns, in this order.
+
+    >>> read_schema(["value", "timestamp"]).simpleString()
+    'struct<value:binary,timestamp:timestamp>'
+    """
+    return StructType([StructField(name, _READ[name].spark) for name in columns])
+
+
+def arrow_schema(columns: Sequence[str] = READ_COLUMNS) -> pa.Schema:
+    """Return the same as record batches have to have it.
+
+    >>> arrow_schema(["queue_offset"]).field("queue_offset").type
+    DataType(int64)
+    """
+    return pa.schema([pa.field(name, _READ[name].arrow) for name in columns])
+
+
+def check_write_schema(
+    schema: StructType, *, topic: str | None = None, id_column: str | None = None
+) -> None:
+    """Check that rows can be written as messages.
+
+    Args:
+        schema: the columns of the data frame.
+        topic: where rows go if there is no column ``topic``.
+        id_column: the column of ids, which may have any name.
+
+    Raises:
+        InvalidColumn: one is unknown, of another type than it has to be, or missing.
+
+    """
+    names = schema.fieldNames()
+    for field in schema.fields:
+        if field.name in _WRITE:
+            _check_type(field)
+        elif field.name != id_column:
+            raise _unknown_column(field.name)
+    if "value" not in names:
+        raise InvalidColumn("there is no column value; it holds the body", field="value")
+    if "topic" not in names and topic is None:
+        raise InvalidColumn(
+            "nothing says where rows go: give option topic, or a column topic", field="topic"
+        )
+    if id_column is not None:
+        _check_id_column(schema, id_column)
+
+
+def _check_type(field: StructField) -> None:
+    wanted = _WRITE[field.name]
+    found = field.dataType
+    fits = isinstance(found, wanted)
+    if isinstance(found, MapType):
+        fits = fits and isinstance(found.keyType, StringType)
+        fits = fits and isinstance(found.valueType, StringType)
+    if not fits:
+        types = " or ".join(_type_name(one) for one in wanted)
+        raise InvalidColumn(
+            f"column {field.name} is {found.simpleString()[:60]}; it has to be {types}. "
+            f"Cast it, as in df.withColumn('{field.name}', …)",
+            field=field.name,
+        )
+
+
+def _type_name(kind: type[DataType]) -> str:
+    return "map<string,string>" if kind is MapType else kind().simpleString()
+
+
+def _check_id_column(schema: StructType, name: str) -> None:
+    if name not in schema.fieldNames():
+        raise InvalidColumn(f"idColumn is {name[:60]!r}, and there is no such column", field=name)
+    if not isinstance(schema[name].dataType, StringType):
+        raise InvalidColumn(
+            f"idColumn {name[:60]} is {schema[name].dataType.simpleString()[:60]}; it has to be "
+            "string",
+            field=name,
+        )
+
+
+def _unknown_column(name: str) -> InvalidColumn:
+    near = get_close_matches(name, WRITE_COLUMNS, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(WRITE_COLUMNS)}"
+    return InvalidColumn(
+        f"column {name[:60]!r} is none that can be written; {hint} "
+        "Leave it out by df.select or df.drop, or put it into properties",
+        field=name,
+    )

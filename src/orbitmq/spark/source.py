@@ -1,0 +1,126 @@
+"""The data source ``rocketmq``: from a format's name and options to readers and writers."""
+
+from collections.abc import Mapping
+
+import msgspec
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+from pyspark.sql.types import StructType
+
+from orbitmq.errors import InvalidColumn, OrbitError
+from orbitmq.spark.batch_reader import BatchReader, FilteringBatchReader
+from orbitmq.spark.option_table import OPTIONS, Use
+from orbitmq.spark.options import ReadOptions, read_options, write_options
+from orbitmq.spark.schema import READ_COLUMNS, read_schema
+from orbitmq.spark.stream_reader import RefusedStreamReader, StreamReader
+
+__all__ = ["RocketMQSource"]
+
+
+class RocketMQSource(DataSource):
+    """RocketMQ as a source and a sink of Spark.
+
+    ``docs/spark.md`` lists options and columns. Nothing is asked of a cluster before a query runs,
+    but options are checked as soon as there are any. Errors are raised on the driver, and their
+    text is the last line of Spark's own error, but for the ``SQLSTATE`` that Spark adds.
+
+    ::
+
+        spark.read.format("rocketmq").options(nameserver="…", subscribe="orders").load()
+    """
+
+    # Spark's names
+    # ruff: noqa: N802
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format."""
+        return "rocketmq"
+
+    def schema(self) -> StructType:
+        """Return the columns of a read.
+
+        Raises:
+            InvalidOption: an option can't be used, or contradicts another one.
+
+        """
+        return read_schema(_some_read_options(self.options).columns)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return what reads a batch.
+
+        Raises:
+            InvalidOption: an option can't be used for a batch.
+            InvalidColumn: the user's own schema has columns that there are not.
+
+        """
+        options = _with_schema(read_options(self.options, streaming=False), schema)
+        return FilteringBatchReader(options) if options.push_filters else BatchReader(options)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Return what reads a stream, or what says why not."""
+        try:
+            return StreamReader(_with_schema(read_options(self.options, streaming=True), schema))
+        except OrbitError as error:
+            return RefusedStreamReader(error)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Return what writes a batch; the errors are those of ``RocketMQWriter``."""
+        # Here, because it brings the client along: Spark starts processes for each read, and none
+        # of them should wait for that.
+        from orbitmq.spark.writer import RocketMQWriter  # noqa: PLC0415
+
+        return RocketMQWriter(write_options(self.options), schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002
+        """Return what writes a stream; the errors are those of ``RocketMQStreamWriter``."""
+        from orbitmq.spark.writer import RocketMQStreamWriter  # noqa: PLC0415
+
+        return RocketMQStreamWriter(write_options(self.options), schema)
+
+
+def _some_read_options(given: Mapping[str, str]) -> ReadOptions:
+    """Return what options mean to a read of either kind: Spark doesn't say yet which it will be.
+
+    Raises:
+        InvalidOption: they mean nothing to both; told as to the kind that they look like.
+
+    """
+    of_streams = {option.name.lower() for option in OPTIONS if option.use is Use.STREAM}
+    looks_streaming = any(name.lower() in of_streams for name in given)
+    try:
+        return read_options(given, streaming=looks_streaming)
+    except OrbitError as error:
+        try:
+            return read_options(given, streaming=not looks_streaming)
+        except OrbitError:
+            raise error from None
+
+
+def _with_schema(options: ReadOptions, schema: StructType) -> ReadOptions:
+    """Return options that pick the columns of a schema, be it the user's own: ``.schema("…")``.
+
+    Raises:
+        InvalidColumn: it has a column that there isn't, or one of another type.
+
+    """
+    for field in schema.fields:
+        if field.name not in READ_COLUMNS:
+            raise InvalidColumn(
+                f"there is no column {field.name[:60]!r} to read; there are "
+                f"{', '.join(READ_COLUMNS)}",
+                field=field.name,
+            )
+        wanted = read_schema([field.name]).fields[0].dataType
+        if field.dataType != wanted:
+            raise InvalidColumn(
+                f"column {field.name} is {wanted.simpleString()}, and the schema given says "
+                f"{field.dataType.simpleString()[:60]}; cast it after reading",
+                field=field.name,
+            )
+    return msgspec.structs.replace(options, columns=tuple(schema.fieldNames()))

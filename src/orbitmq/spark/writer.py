@@ -1,0 +1,271 @@
+"""Writes of Spark, batch and streaming: rows of Arrow batches become messages, at least once.
+
+::
+
+    driver    RocketMQWriter(options, schema) ── checks ──▶ pickled ──▶ tasks
+    task      Arrow batch ──▶ pieces ──▶ messages of a piece ──▶ frames, on their way while the
+                                                                  next piece is made
+    driver    commit(Written of each task), or abort(Written of each task that ended)
+
+A task that returns has receipts for all of its rows. One that fails may have stored some, and Spark
+runs it again: that is what *at least once* means. The copies have the same ``ORBIT_ID`` (see
+``stable_ids``), by which ``drop_duplicates`` takes them out.
+
+Rows of one sharding key within a partition are stored in their order, and so are rows of one
+``queue_id``. Brokers take no delayed messages in batches, so those travel alone, many at once.
+"""
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
+
+from orbitmq.blocking import Producer
+from orbitmq.errors import InvalidInput, OrbitError, PartlySent, RowsRejected, SendFailed
+from orbitmq.randomness import SystemRandomness
+from orbitmq.spark.options import FAIL, WriteOptions
+from orbitmq.spark.outgoing_rows import Outgoing, OutgoingRows
+from orbitmq.spark.producers import producer_for
+from orbitmq.spark.schema import check_write_schema
+from orbitmq.spark.stable_ids import StableIds
+from orbitmq.threads import Future, ThreadWorkers
+
+__all__ = ["RocketMQStreamWriter", "RocketMQWriter", "Written"]
+
+log = logging.getLogger("orbitmq.spark")
+
+_PIECE_BYTES: Final = 8 * 1024 * 1024
+_PIECE_ROWS: Final = 16_384
+"""What is made into messages at once. A task holds two such pieces, as messages and as frames: some
+40 MiB, however large the batches are that Spark is set to."""
+
+# Spark's own names of what a streaming query tells its tasks.
+_QUERY_ID: Final = "sql.streaming.queryId"
+_BATCH_ID: Final = "streaming.sql.batchId"
+
+
+@dataclass(frozen=True)
+class Written(WriterCommitMessage):
+    """What one task has written.
+
+    Attributes:
+        partition: the task, as Spark numbers them.
+        row_count: the messages that brokers have receipts for.
+        rejected_count: the rows that went to the dead-letter topic instead.
+        body_bytes: the bytes of all bodies.
+
+    """
+
+    partition: int
+    row_count: int = 0
+    rejected_count: int = 0
+    body_bytes: int = 0
+
+
+class RocketMQWriter(DataSourceArrowWriter):
+    """A batch write; made on the driver, where it refuses what can't be written.
+
+    Args:
+        options: what the user said.
+        schema: the columns of the data frame.
+        overwrite: whether the mode is overwrite, which a topic can't be.
+
+    Raises:
+        InvalidInput: the mode is overwrite; or a column is not one that can be written.
+        OrbitError: no nameserver answers, or a topic that the options name can't be written to.
+
+    """
+
+    def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool) -> None:
+        if overwrite:
+            raise InvalidInput(
+                "a topic can't be overwritten; write with mode('append')", field="mode"
+            )
+        check_write_schema(schema, topic=options.topic, id_column=options.id_column)
+        for topic in (options.topic, _dead_letters(options)):
+            if topic is not None:
+                producer_for(options).queues(topic)
+        self._options = options
+        # Tasks that run again must know the write by the same name: hence here, and not there.
+        self._write_id = SystemRandomness().uuid4()
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """Send all rows of a task, and return how many they were.
+
+        Raises:
+            RowsRejected: rows can't be messages, and no topic is set for them.
+            OrbitError: the client's own: brokers could not be reached, or refused.
+
+        """
+        return _write(self._options, ("write", self._write_id), iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Log what was written; all of it is stored already."""
+        log.info("write %s: %s", self._write_id, _told(messages))
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Log what may be stored all the same: messages can't be taken back."""
+        log.warning("write %s failed: %s", self._write_id, _left(messages))
+
+
+class RocketMQStreamWriter(DataSourceStreamArrowWriter):
+    """The write of one streaming batch. Nothing is asked of a cluster here.
+
+    It is made anew to commit, too, where a nameserver that is away for a moment must not make Spark
+    replay a batch that is stored.
+
+    Args:
+        options: what the user said.
+        schema: the columns of the data frame.
+
+    Raises:
+        InvalidColumn: a column is not one that can be written.
+
+    """
+
+    def __init__(self, options: WriteOptions, schema: StructType) -> None:
+        check_write_schema(schema, topic=options.topic, id_column=options.id_column)
+        self._options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """Send all rows of a task, and return how many they were; as a batch write does."""
+        context = _context()
+        query, batch = context.getLocalProperty(_QUERY_ID), context.getLocalProperty(_BATCH_ID)
+        if query is None or batch is None:
+            # Ids that are too new leave copies; ids that queries share would cost messages.
+            log.warning("Spark tells no query and batch: ids of rows change when a task is retried")
+            return _write(self._options, ("task", SystemRandomness().uuid4()), iterator)
+        return _write(self._options, ("query", query, batch), iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Log what was written; all of it is stored already."""
+        log.info("streaming batch %d: %s", batchId, _told(messages))
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Log what may be stored all the same: the batch is replayed, with the same ids."""
+        log.warning("streaming batch %d failed: %s", batchId, _left(messages))
+
+
+def _context() -> TaskContext:
+    context = TaskContext.get()
+    if context is None:
+        raise InvalidInput("rows are written by Spark's tasks alone", field="iterator")
+    return context
+
+
+def _write(
+    options: WriteOptions, origin: tuple[str, ...], batches: Iterator[pa.RecordBatch]
+) -> Written:
+    partition = _context().partitionId()
+    producer = producer_for(options)
+    rows = OutgoingRows(
+        StableIds(origin, partition),
+        producer.queues,
+        topic=options.topic,
+        id_column=options.id_column,
+        dead_letters=_dead_letters(options),
+    )
+    sending = _Sending(producer, options, partition)
+    # One thread waits for brokers while this one makes messages; and there is one, so that pieces
+    # leave in their order.
+    with ThreadWorkers(1, name="orbitmq-spark-write") as workers:
+        before: Future[None] | None = None
+        for batch in batches:
+            for piece in _pieces(batch):
+                outgoing = rows.of(piece)
+                if before is not None:
+                    before.result()
+                before = workers.submit(sending.send, outgoing)
+        if before is not None:
+            before.result()
+    return sending.written
+
+
+def _dead_letters(options: WriteOptions) -> str | None:
+    """Return the topic that gets the letters of rejected rows; None: they fail the write."""
+    return None if options.on_reject == FAIL else options.on_reject
+
+
+def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Yield a batch in slices of the sizes above, as far as its rows are of one size."""
+    count = max(-(-batch.nbytes // _PIECE_BYTES), -(-batch.num_rows // _PIECE_ROWS), 1)
+    row_count = max(1, -(-batch.num_rows // count))
+    for start in range(0, batch.num_rows, row_count):
+        yield batch.slice(start, row_count)
+
+
+class _Sending:
+    """Sends the pieces of one task, one after the other, and counts."""
+
+    def __init__(self, producer: Producer, options: WriteOptions, partition: int) -> None:
+        self._producer = producer
+        self._options = options
+        self.written = Written(partition)
+
+    def send(self, outgoing: Outgoing) -> None:
+        """Return when brokers have receipts for all messages of a piece.
+
+        Raises:
+            RowsRejected, OrbitError: as `RocketMQWriter.write` does.
+
+        """
+        before = self.written
+        try:
+            if outgoing.rejected and _dead_letters(self._options) is None:
+                raise RowsRejected(before.partition, outgoing.rejected)
+            self._producer.send_many(
+                outgoing.messages, queues=outgoing.queues, frame_bytes=self._options.batch_bytes
+            )
+        except OrbitError as error:
+            self._add_note(error, len(outgoing.messages))
+            raise
+        self.written = Written(
+            partition=before.partition,
+            row_count=before.row_count + outgoing.row_count - len(outgoing.rejected),
+            rejected_count=before.rejected_count + len(outgoing.rejected),
+            body_bytes=before.body_bytes + sum(len(one.body) for one in outgoing.messages),
+        )
+
+    def _add_note(self, error: OrbitError, tried: int) -> None:
+        """Add to an error how far the task had come."""
+        stored, uncertain = self.written.row_count + self.written.rejected_count, 0
+        if isinstance(error, PartlySent):
+            stored += sum(receipt is not None for receipt in error.receipts)
+            uncertain = sum(_may_be_stored(fault) for fault in error.errors.values())
+        elif _may_be_stored(error):
+            uncertain = tried
+        error.add_note(
+            f"partition {self.written.partition}: {stored} messages of this task are stored, and "
+            f"{uncertain} more may be. When Spark tries it again, copies have the same ids"
+        )
+
+
+def _may_be_stored(error: OrbitError) -> bool:
+    return isinstance(error, SendFailed) and error.may_be_stored
+
+
+def _told(messages: Sequence[WriterCommitMessage | None]) -> str:
+    """Return the totals of some tasks, in words."""
+    written = [one for one in messages if isinstance(one, Written)]
+    rows, rejected = sum(w.row_count for w in written), sum(w.rejected_count for w in written)
+    size = sum(w.body_bytes for w in written)
+    dead = f", {rejected} rows rejected and in the dead-letter topic" if rejected else ""
+    return f"{rows} messages with {size} bytes from {len(written)} tasks{dead}"
+
+
+def _left(messages: Sequence[WriterCommitMessage | None]) -> str:
+    """Return what a write that failed may have left behind, in words."""
+    failed = sum(one is None for one in messages)
+    return (
+        f"{_told(messages)} are stored and stay; of {failed} tasks that did not end, some rows may "
+        "be stored as well"
+    )

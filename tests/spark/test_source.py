@@ -1,0 +1,111 @@
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import CaseInsensitiveDict
+from pyspark.sql.types import StructType
+
+import pyspark_rocketmq
+from orbitmq.embedded import RunningCluster
+from orbitmq.errors import InvalidColumn, InvalidInput, InvalidOption, NoRoute, UnknownOption
+from orbitmq.spark.batch_reader import BatchReader, FilteringBatchReader
+from orbitmq.spark.schema import READ_COLUMNS
+from orbitmq.spark.source import RocketMQSource
+from orbitmq.spark.stream_reader import RefusedStreamReader, StreamReader
+from orbitmq.spark.writer import RocketMQStreamWriter
+
+NOWHERE = {"nameserver": "127.0.0.1:1", "subscribe": "orders"}
+"""Options of a cluster that is not there: whoever asks it fails."""
+
+
+def source(**options: str) -> RocketMQSource:
+    return RocketMQSource(CaseInsensitiveDict({**NOWHERE, **options}))
+
+
+def test_spark_finds_it_by_the_name_of_its_door() -> None:
+    assert pyspark_rocketmq.DefaultSource is RocketMQSource
+    assert RocketMQSource.name() == "rocketmq"
+
+
+def test_a_schema_needs_no_cluster() -> None:
+    assert source().schema().fieldNames() == list(READ_COLUMNS)
+    assert source(columns="tags").schema().simpleString() == "struct<tags:string>"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"startingOffsets": "latest"},  # nothing to read for a batch
+        {"maxOffsetsPerTrigger": "10"},
+        {"endingOffsets": "latest"},
+    ],
+)
+def test_a_schema_is_given_for_either_kind_of_read(options: dict[str, str]) -> None:
+    assert source(**options).schema().fieldNames() == list(READ_COLUMNS)
+
+
+def test_options_that_suit_no_read_are_refused_as_the_kind_they_look_like() -> None:
+    with pytest.raises(InvalidOption, match=r"^minPartitions"):
+        source(maxOffsetsPerTrigger="10", minPartitions="none").schema()
+    with pytest.raises(InvalidOption, match=r"^minPartitions"):
+        source(endingOffsets="latest", minPartitions="none").schema()
+    with pytest.raises(UnknownOption, match="did you mean minPartitions"):
+        source(minPartition="3").schema()
+
+
+def test_readers_are_made_without_a_cluster() -> None:
+    schema = source().schema()
+
+    assert type(source().reader(schema)) is BatchReader
+    assert type(source(pushFilters="true").reader(schema)) is FilteringBatchReader
+    assert type(source().streamReader(schema)) is StreamReader
+
+
+def test_a_stream_that_is_refused_says_so_when_it_is_asked() -> None:
+    reader = source(endingOffsets="latest").streamReader(source().schema())
+
+    assert isinstance(reader, RefusedStreamReader)
+    with pytest.raises(InvalidOption, match="endingOffsets is an option of batch reads"):
+        reader.getDefaultReadLimit()
+
+
+def test_a_schema_of_the_users_own_picks_columns() -> None:
+    own = StructType().add("tags", "string").add("queue_offset", "long")
+
+    assert source().reader(own)._options.columns == ("tags", "queue_offset")  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("name", "kind"), [("body", "binary"), ("queue_offset", "string")])
+def test_but_no_columns_that_there_are_not(name: str, kind: str) -> None:
+    with pytest.raises(InvalidColumn, match=name):
+        source().reader(StructType().add(name, kind))
+
+
+def test_writers_check_what_they_are_given() -> None:
+    to_topic = RocketMQSource(CaseInsensitiveDict({"nameserver": "127.0.0.1:1", "topic": "orders"}))
+    value = StructType().add("value", "binary")
+
+    assert type(to_topic.streamWriter(value, False)) is RocketMQStreamWriter
+    with pytest.raises(InvalidInput, match="overwritten"):
+        to_topic.writer(value, True)
+    with pytest.raises(InvalidColumn, match="colour"):
+        to_topic.streamWriter(value.add("colour", "string"), False)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"subscrbe": "orders"}, "there is no option 'subscrbe'; did you mean subscribe?"),
+        ({"subscribe": "nobody-knows"}, f"{NoRoute.__name__}: topic nobody-knows is missing"),
+    ],
+)
+def test_our_sentence_is_the_last_thing_that_the_user_sees(
+    spark: SparkSession, shared_cluster: RunningCluster, options: dict[str, str], sentence: str
+) -> None:
+    read = spark.read.format("rocketmq").options(nameserver=shared_cluster.nameserver, **options)
+
+    with pytest.raises(AnalysisException) as caught:
+        read.load().collect()
+
+    last = str(caught.value).rpartition("orbitmq.errors.")[2]
+    assert sentence in last.removesuffix(" SQLSTATE: 38000")
+    assert "Traceback" not in last

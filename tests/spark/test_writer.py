@@ -1,0 +1,266 @@
+"""The writer in one process: tasks are played here. In Spark: ``test_spark_writes.py``."""
+
+import logging
+import pickle
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pytest
+from pyspark import TaskContext
+from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
+
+from orbitmq import embedded
+from orbitmq.embedded import RunningCluster
+from orbitmq.errors import (
+    InvalidColumn,
+    InvalidInput,
+    NoRoute,
+    OrbitError,
+    RowsRejected,
+    SendTimeout,
+    SendUnreachable,
+)
+from orbitmq.spark import writer as writer_module
+from orbitmq.spark.options import write_options
+from orbitmq.spark.outgoing_rows import REASON
+from orbitmq.spark.producers import close_producers
+from orbitmq.spark.stable_ids import ORBIT_ID
+from orbitmq.spark.writer import RocketMQStreamWriter, RocketMQWriter, Written
+from tests.spark.stored import stored
+
+VALUES = StructType([StructField("value", BinaryType())])
+STREAMED = {"sql.streaming.queryId": "query", "streaming.sql.batchId": "7"}
+
+
+@dataclass
+class PlayedTask:
+    """A task as Spark's Python worker knows it."""
+
+    partition: int = 0
+    properties: Mapping[str, str] = ()  # type: ignore[assignment]
+
+    def partitionId(self) -> int:  # noqa: N802
+        return self.partition
+
+    def getLocalProperty(self, name: str) -> str | None:  # noqa: N802
+        return dict(self.properties).get(name)
+
+
+@pytest.fixture
+def cluster() -> Iterator[RunningCluster]:
+    with embedded.start(brokers=2) as running:
+        yield running
+        close_producers()
+
+
+@pytest.fixture(autouse=True)
+def task(monkeypatch: pytest.MonkeyPatch) -> PlayedTask:
+    played = PlayedTask(properties=STREAMED)
+    monkeypatch.setattr(TaskContext, "get", lambda: played)
+    return played
+
+
+def batch_writer(cluster: RunningCluster, **options: str) -> RocketMQWriter:
+    given = {"nameserver": cluster.nameserver, "topic": "orders", **options}
+    made = RocketMQWriter(write_options(given), VALUES, overwrite=False)
+    again: RocketMQWriter = pickle.loads(pickle.dumps(made))  # as it goes to tasks
+    return again
+
+
+def values(*bodies: bytes | None) -> pa.RecordBatch:
+    return pa.record_batch([pa.array(bodies, pa.binary())], names=["value"])
+
+
+def test_all_rows_are_stored_when_a_task_returns(cluster: RunningCluster) -> None:
+    bodies = [b"%d" % number for number in range(1_000)]
+    batches = [values(*bodies[start : start + 300]) for start in range(0, 1_000, 300)]
+    written = batch_writer(cluster, batchBytes="20000").write(iter(batches))
+    assert written == Written(0, row_count=1_000, body_bytes=2_890)
+    assert pickle.loads(pickle.dumps(written)) == written
+    found = stored(cluster, "orders")
+    assert sorted(one.body for one in found) == sorted(bodies)
+    assert len({one.properties[ORBIT_ID] for one in found}) == 1_000
+    assert len({(one.broker_name, one.queue_id) for one in found}) > 4
+
+
+def test_rows_of_a_key_or_a_queue_keep_their_order(cluster: RunningCluster) -> None:
+    numbers = range(600)
+    given = pa.record_batch(
+        {
+            "value": [b"%03d" % number for number in numbers],
+            "sharding_key": [None if n % 4 == 3 else f"customer-{n % 4}" for n in numbers],
+            "queue_id": pa.array([2 if n % 4 == 3 else None for n in numbers], pa.int32()),
+        }
+    )
+    batches = [given.slice(start, 100) for start in range(0, 600, 100)]
+    batch_writer(cluster, batchBytes="4000").write(iter(batches))
+    found = stored(cluster, "orders")
+    for shard in range(4):
+        mine = [one for one in found if int(one.body) % 4 == shard]
+        assert [int(one.body) for one in mine] == list(range(shard, 600, 4))
+        assert len({(one.broker_name, one.queue_id) for one in mine}) == 1
+
+
+def test_a_large_batch_is_sent_in_pieces(
+    cluster: RunningCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer_module, "_PIECE_BYTES", 10_000)
+    given = values(*[b"%03d" % number * 100 for number in range(200)])
+    assert [piece.num_rows for piece in writer_module._pieces(given)] == [29] * 6 + [26]
+    assert batch_writer(cluster).write(iter([given])).row_count == 200
+    assert len(stored(cluster, "orders")) == 200
+
+
+def test_pieces_are_bounded_in_bytes_and_rows() -> None:
+    def sizes(given: pa.RecordBatch) -> list[int]:
+        return [piece.num_rows for piece in writer_module._pieces(given)]
+
+    assert sizes(values(*[b"x" * 1_000_000] * 20)) == [7, 7, 6]
+    assert sizes(values(*[b"x"] * 40_000)) == [13_334, 13_334, 13_332]
+    assert sizes(values(b"x")) == [1]
+
+
+def test_nothing_is_written_for_nothing(cluster: RunningCluster) -> None:
+    assert batch_writer(cluster).write(iter([values()])) == Written(0)
+
+
+def test_a_task_that_runs_again_sends_the_same_ids(cluster: RunningCluster) -> None:
+    writer = batch_writer(cluster)
+    writer.write(iter([values(b"a", b"b", b"a")]))
+    writer.write(iter([values(b"b"), values(b"a", b"a")]))
+    found = stored(cluster, "orders")
+    assert len(found) == 6
+    assert len({one.properties[ORBIT_ID] for one in found}) == 3
+    assert len({one.message_id for one in found}) == 6
+    batch_writer(cluster).write(iter([values(b"a")]))
+    assert len({one.properties[ORBIT_ID] for one in stored(cluster, "orders")}) == 4
+
+
+def test_ids_of_a_stream_are_of_query_batch_and_partition(
+    cluster: RunningCluster, task: PlayedTask
+) -> None:
+    options = write_options({"nameserver": cluster.nameserver, "topic": "orders"})
+
+    def ids_after(partition: int, batch: str) -> list[str]:
+        task.partition, task.properties = partition, {**STREAMED, "streaming.sql.batchId": batch}
+        RocketMQStreamWriter(options, VALUES).write(iter([values(b"paid")]))
+        return [one.properties[ORBIT_ID] for one in stored(cluster, "orders")]
+
+    for partition, batch in ((0, "7"), (1, "7"), (0, "8")):
+        found = ids_after(partition, batch)
+        assert len(set(found)) == len(found)
+    again = ids_after(0, "7")
+    assert (len(again), len(set(again))) == (4, 3)
+
+
+def test_without_a_query_id_no_two_tasks_share_ids(
+    cluster: RunningCluster, task: PlayedTask, caplog: pytest.LogCaptureFixture
+) -> None:
+    task.properties = {}
+    options = write_options({"nameserver": cluster.nameserver, "topic": "orders"})
+    for _ in range(2):
+        RocketMQStreamWriter(options, VALUES).write(iter([values(b"paid")]))
+    assert len({one.properties[ORBIT_ID] for one in stored(cluster, "orders")}) == 2
+    assert "Spark tells no query and batch" in caplog.text
+
+
+def test_delayed_rows_wait_with_the_broker(cluster: RunningCluster) -> None:
+    given = pa.record_batch(
+        {
+            "value": [b"now", b"in a second", b"in five"],
+            "delay_level": pa.array([None, 1, 2], pa.int32()),
+        }
+    )
+    assert batch_writer(cluster).write(iter([given])).row_count == 3
+    waiting = stored(cluster, "SCHEDULE_TOPIC_XXXX")
+    assert sorted(one.body for one in waiting) == [b"in a second", b"in five"]
+    assert {one.properties["REAL_TOPIC"] for one in waiting} == {"orders"}
+
+
+def test_a_rejected_row_fails_its_batch_and_names_itself(cluster: RunningCluster) -> None:
+    with pytest.raises(RowsRejected) as caught:
+        batch_writer(cluster).write(iter([values(b"fine"), values(b"secret", None, b"")]))
+    error = caught.value
+    assert (error.partition, [row.number for row in error.rows]) == (0, [2, 3])
+    assert "partition 0: 2 rows can't be messages: row 2" in str(error)
+    assert "onReject" in str(error)
+    assert "secret" not in str(error)
+    assert "1 messages of this task are stored, and 0 more may be" in error.__notes__[0]
+    assert [one.body for one in stored(cluster, "orders")] == [b"fine"]
+
+
+def test_rejected_rows_may_go_to_a_topic_of_their_own(cluster: RunningCluster) -> None:
+    written = batch_writer(cluster, onReject="rejects").write(iter([values(b"fine", None)]))
+    assert (written.row_count, written.rejected_count) == (1, 1)
+    (letter,) = stored(cluster, "rejects")
+    assert letter.properties[REASON].startswith("value is null")
+
+
+def test_what_can_not_be_written_is_refused_on_the_driver(cluster: RunningCluster) -> None:
+    options = write_options({"nameserver": cluster.nameserver, "topic": "orders"})
+    wrong = StructType([StructField("value", IntegerType())])
+    with pytest.raises(InvalidInput, match=r"mode\('append'\)"):
+        RocketMQWriter(options, VALUES, overwrite=True)
+    with pytest.raises(InvalidColumn, match="column value is int"):
+        RocketMQWriter(options, wrong, overwrite=False)
+    with pytest.raises(InvalidColumn, match="column value is int"):
+        RocketMQStreamWriter(options, wrong)
+    missing = write_options({"nameserver": cluster.nameserver, "topic": "orders", "idColumn": "id"})
+    with pytest.raises(InvalidColumn, match="idColumn is 'id'"):
+        RocketMQStreamWriter(missing, VALUES)
+    with_id = StructType([*VALUES.fields, StructField("id", StringType())])
+    RocketMQStreamWriter(missing, with_id)
+
+
+def test_topics_that_are_missing_are_told_on_the_driver() -> None:
+    with embedded.start(settings={"autoCreateTopicEnable": "false"}) as cluster:
+        with pytest.raises(NoRoute, match="orders"):
+            batch_writer(cluster)
+        named = StructType([*VALUES.fields, StructField("topic", StringType())])
+        options = write_options({"nameserver": cluster.nameserver, "onReject": "rejects"})
+        with pytest.raises(NoRoute, match="rejects"):
+            RocketMQWriter(options, named, overwrite=False)
+        close_producers()
+
+
+def test_a_nameserver_that_is_away_is_told_on_the_driver() -> None:
+    options = write_options({"nameserver": "127.0.0.1:1", "topic": "orders"})
+    with pytest.raises(OrbitError, match="127.0.0.1:1"):
+        RocketMQWriter(options, VALUES, overwrite=False)
+    RocketMQStreamWriter(options, VALUES)  # which is made to commit, too
+    close_producers()
+
+
+def test_a_broker_that_is_away_fails_the_task_with_the_client_s_error() -> None:
+    with embedded.start() as cluster:
+        writer = batch_writer(cluster, retries="1", sendTimeoutMs="500")
+        writer.write(iter([values(b"first")]))
+    with pytest.raises(OrbitError) as caught:
+        writer.write(iter([values(b"second")]))
+    assert isinstance(caught.value, SendUnreachable | SendTimeout), repr(caught.value)
+    assert (
+        "partition 0: 0 messages of this task are stored, and 0 more may be"
+        in caught.value.__notes__[0]
+    )
+    close_producers()
+
+
+def test_totals_are_logged(cluster: RunningCluster, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "orbitmq.spark")
+    options = write_options({"nameserver": cluster.nameserver, "topic": "orders"})
+    tasks = [Written(0, 10, 1, 500), Written(1, 5, 0, 100)]
+    streaming = RocketMQStreamWriter(options, VALUES)
+    streaming.commit(tasks, 7)
+    streaming.abort([*tasks, None], 8)
+    batch_writer(cluster).commit(tasks)
+    batch_writer(cluster).abort([None])
+    told = [record.getMessage() for record in caplog.records if record.name == "orbitmq.spark"]
+    assert told[0] == (
+        "streaming batch 7: 15 messages with 600 bytes from 2 tasks, 1 rows rejected and in the "
+        "dead-letter topic"
+    )
+    assert told[1].startswith("streaming batch 8 failed: 15 messages")
+    assert "of 1 tasks that did not end, some rows may be stored" in told[1]
+    assert "15 messages" in told[2]
+    assert "0 messages" in told[3]
