@@ -15,7 +15,7 @@ $(READY): pyproject.toml requirements/dev.lock
 	touch $(READY)
 
 demo: setup
-	$(BIN)/python -m orbitmq.demo
+	$(BIN)/orbitmq demo
 
 test: setup
 	$(BIN)/python -m pytest tests

@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 
-from orbitmq.cli import broker, message, nameserver, outbox, send, store, topic, up
+from orbitmq.cli import broker, demo, message, nameserver, outbox, send, store, topic, up
 from orbitmq.errors import OrbitError
 
 __all__ = ["main", "parser"]
@@ -24,7 +24,7 @@ def parser() -> argparse.ArgumentParser:
         prog="orbitmq", description="Apache RocketMQ for Python and Spark teams."
     )
     families = reader.add_subparsers(metavar="COMMAND", required=True)
-    for family in (up, nameserver, broker, send, topic, message, outbox, store):
+    for family in (up, demo, nameserver, broker, send, topic, message, outbox, store):
         family.add_commands(families)
     return reader
 

@@ -1,0 +1,176 @@
+"""Our Spark source and Spark's own Kafka source in one run: ``python -m bench.spark``.
+
+The same messages of 1 KB lie in a broker of ours, as ``orbitmq up`` runs it, and in a Kafka broker,
+in as many queues as partitions. Both are read by one Spark session, in turns. CPU time is that of
+Spark's processes: the driver, the JVM, the Python workers; not that of the brokers, which share the
+cores with them. Without Kafka, ours is measured alone.
+"""
+
+import argparse
+import json
+import random
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+from bench import kafka, parties
+from bench.measure import Cell, in_child, scratch, table, write
+from bench.spark_queries import KAFKA, OURS, Findings, Growth, Source, Spent, measured
+from orbitmq.blocking import Admin, Producer
+from orbitmq.client.settings import ClientSettings
+from orbitmq.message.model import Message
+from orbitmq.spark.cluster import Cluster
+from orbitmq.spark.offsets import shared_out, to_spark
+from orbitmq.spark.options import Access
+
+MESSAGES: Final = 200_000
+STEPS: Final = (50_000, 100_000, 200_000)
+FULL_MESSAGES: Final = 1_000_000
+FULL_STEPS: Final = (100_000, 1_000_000, 10_000_000)
+ROUNDS: Final = 3
+QUEUES: Final = 8
+TOPIC: Final = "orders"
+BODY_BYTES: Final = 1_024
+_POOL: Final = random.Random(7).randbytes(1 << 20)
+_AT_ONCE: Final = 2_000
+
+CPU_AIM: Final = 1.0
+WALL_AIM: Final = 0.7
+"""Of what the Kafka source takes."""
+HOW: Final = (
+    "the best of some rounds of a warm session; others may have used the machine too, see load"
+)
+
+
+def fill(nameserver: str, messages: int) -> None:
+    """Create the topic and send messages of 1 KB to it, with a key and a tag each."""
+    with Admin(ClientSettings(nameserver=nameserver)) as admin:
+        admin.create_topic(TOPIC, queues=QUEUES)
+    with Producer("bench", nameserver=nameserver) as producer:
+        for first in range(0, messages, _AT_ONCE):
+            numbers = range(first, min(first + _AT_ONCE, messages))
+            producer.send_many(
+                Message(TOPIC, body(number), keys=[f"o-{number}"], tags="paid")
+                for number in numbers
+            )
+
+
+def body(number: int) -> bytes:
+    """Return the body of a message: unlike most others, and not to be compressed."""
+    start = number * 7_919 % (len(_POOL) - BODY_BYTES)
+    return _POOL[start : start + BODY_BYTES]
+
+
+def ours(nameserver: str, counts: Sequence[int]) -> list[Source]:
+    """Return the first so many messages of our topic, as sources."""
+    with Cluster(Access(nameserver=nameserver)) as cluster:
+        bounds = cluster.bounds(cluster.queues(TOPIC))
+    start = dict.fromkeys(bounds, 0)
+    latest = {queue: one.max for queue, one in bounds.items()}
+    access = {"nameserver": nameserver, "subscribe": TOPIC}
+    return [
+        Source(
+            "rocketmq",
+            {**access, "endingOffsets": json.dumps(to_spark(shared_out(start, latest, count)))},
+            count,
+        )
+        for count in counts
+    ]
+
+
+def run(messages: int, steps: Sequence[int], rounds: int = ROUNDS) -> Findings:
+    """Start the brokers, fill them, and measure."""
+    with scratch() as name, ExitStack() as stack:
+        directory = Path(name)
+        party = stack.enter_context(parties.PARTIES[parties.OURS](directory / "ours"))
+        nameserver = str(party.nameserver)
+        in_child(fill, nameserver, max(messages, *steps))
+        whole, *parts = ours(nameserver, [messages, *steps])
+        sources, jars = {OURS: whole}, []
+        if trouble := kafka.missing():
+            print(f"measured without Kafka: {trouble}", file=sys.stderr)
+        else:
+            address = stack.enter_context(kafka.running(directory / "kafka", partitions=QUEUES))
+            options = {"kafka.bootstrap.servers": address, "subscribe": TOPIC}
+            sources[KAFKA] = Source("kafka", options, messages)
+            jars = kafka.spark_jars()
+        return in_child(measured, sources, parts, directory / "files", jars, rounds)
+
+
+# Results
+
+
+def query_rows(found: Mapping[str, Mapping[str, Spent]]) -> list[list[Cell]]:
+    """Return the rows about queries: CPU and wall time, ours as a part of Kafka's.
+
+    >>> query_rows({"counted": {OURS: Spent(2.0, 1.2), KAFKA: Spent(4.0, 1.5)}})
+    [['counted', 2.0, 4.0, 0.5, 1.2, 1.5, 0.8, 'wall over']]
+    """
+    rows: list[list[Cell]] = []
+    for name, by_source in found.items():
+        mine, other = by_source[OURS], by_source.get(KAFKA)
+        if other is None:
+            rows.append([name, mine.cpu_s, None, None, mine.wall_s, None, None, ""])
+            continue
+        cpu, wall = mine.cpu_s / other.cpu_s, mine.wall_s / other.wall_s
+        over = ["CPU"] * (cpu > CPU_AIM) + ["wall"] * (wall > WALL_AIM)
+        verdict = f"{', '.join(over)} over" if over else ""
+        rows.append([name, mine.cpu_s, other.cpu_s, cpu, mine.wall_s, other.wall_s, wall, verdict])
+    return rows
+
+
+def growth_rows(found: Sequence[Growth]) -> list[list[Cell]]:
+    """Return the rows about growth: in all, for each message, and the memory of a worker."""
+    return [
+        [
+            f"{one.messages:,}",
+            one.spent.cpu_s,
+            one.spent.cpu_s / one.messages * 1e6,
+            one.spent.wall_s,
+            one.worker_mb,
+        ]
+        for one in found
+    ]
+
+
+def show(messages: int, found: Findings) -> None:
+    """Print the tables."""
+    print(f"{messages:,} messages of 1 KB in {QUEUES} queues, read by Spark: seconds\n({HOW})")
+    head = ["", "CPU", "Kafka", "part", "wall", "Kafka", "part", ""]
+    print(table(head, query_rows(found.queries)))
+    print(f"the aims are a part of {CPU_AIM} of Kafka's CPU time, and {WALL_AIM} of its wall time")
+    print(f"load when a round began: {', '.join(f'{one:.1f}' for one in found.load)}\n")
+    print("counted, of ours: CPU s, CPU µs a message, wall s, MB of a Python worker at most")
+    print(table(["messages", "CPU s", "µs each", "wall s", "MB"], growth_rows(found.growth)))
+
+
+def main() -> None:
+    """Measure both, print it, and write it to ``bench/results/spark.json``."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--full", action="store_true", help="a million messages, and growth up to ten million"
+    )
+    full = parser.parse_args().full
+    messages, steps = (FULL_MESSAGES, FULL_STEPS) if full else (MESSAGES, STEPS)
+    found = run(messages, steps)
+    show(messages, found)
+    write(
+        "spark",
+        {
+            "how": HOW,
+            "kafka": kafka.KAFKA_VERSION,
+            "messages": messages,
+            "load": found.load,
+            "queries": {
+                query: {name: one._asdict() for name, one in by_name.items()}
+                for query, by_name in found.queries.items()
+            },
+            "growth": [{**one._asdict(), "spent": one.spent._asdict()} for one in found.growth],
+        },
+    )
+
+
+if __name__ == "__main__":
+    main()

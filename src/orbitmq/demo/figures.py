@@ -1,0 +1,181 @@
+"""What a run of the demo measured: from samples to what terminal and page show. Pure."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, pairwise
+from typing import Final
+
+import msgspec
+
+from orbitmq.client.statistics import BUCKET_NAMES, SendStatistics
+
+__all__ = ["Batch", "Comparison", "Measured", "Rate", "Sample", "Total", "sample"]
+
+_SECOND_MS: Final = 1_000
+_MINUTE_MS: Final = 60_000
+_NO_SENDS: Final = (0,) * len(BUCKET_NAMES)
+_WITHIN: Final = (
+    *(f"under {ms} ms" for ms in (1, 10, 50, 100, 200, 500, 1_000)),
+    *(f"under {s} s" for s in (2, 3, 4, 5, 10)),
+    "over 10 s",
+)
+assert len(_WITHIN) == len(BUCKET_NAMES)
+
+
+class Sample(msgspec.Struct, frozen=True):
+    """What the producer had done at a moment of the run."""
+
+    at_ms: int
+    sent: int
+    by_bucket: tuple[int, ...]
+    """Sends by how long they took, in the buckets of the producer's statistics."""
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """One batch of the stream: how many rows were in Parquet, and when."""
+
+    at_ms: int
+    rows: int
+
+
+class Rate(msgspec.Struct, frozen=True):
+    """What happened within one second of the run."""
+
+    sent: int
+    written: int
+
+
+class Total(msgspec.Struct, frozen=True):
+    """What the two queries found for one state of orders."""
+
+    state: str
+    topic_messages: int
+    topic_cents: int
+    file_rows: int
+    file_cents: int
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """A query over the topic beside the same one over the Parquet files."""
+
+    totals: tuple[Total, ...]
+    missing: int
+    """Rows of the topic that the files don't have."""
+    surplus: int
+    """Rows of the files that the topic doesn't have."""
+    out_of_order: int
+    """Rows that stand before an earlier one of the same customer."""
+    topic_ms: int
+    files_ms: int
+    arrived_ms: tuple[int, int]
+    """From born to readable in Parquet: median, and 99 of 100; without delayed messages."""
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether files and topic hold the same, and customers' orders kept their order."""
+        return not (self.missing or self.surplus or self.out_of_order)
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """All that a run measured."""
+
+    spark: str
+    """Spark's version, and the Java below it."""
+    broker_ready_ms: int
+    spark_ready_ms: int
+    delayed: int
+    samples: tuple[Sample, ...]
+    batches: tuple[Batch, ...]
+    comparison: Comparison
+
+    @property
+    def sent(self) -> int:
+        """Messages that the broker has stored."""
+        return self.samples[-1].sent
+
+    @property
+    def rates(self) -> list[Rate]:
+        """What happened, second by second."""
+        sent = _by_slot(
+            ((one.at_ms, one.sent - before.sent) for before, one in pairwise(self.samples)),
+            _SECOND_MS,
+        )
+        written = _by_slot(((batch.at_ms, batch.rows) for batch in self.batches), _SECOND_MS)
+        seconds = 1 + max((*sent, *written), default=0)
+        return [Rate(sent[second], written[second]) for second in range(seconds)]
+
+    @property
+    def latencies(self) -> list[tuple[int, ...]]:
+        """Sends by how long they took, minute by minute."""
+        minutes: dict[int, tuple[int, ...]] = {}
+        for before, one in pairwise(self.samples):
+            minute = max(one.at_ms - 1, 0) // _MINUTE_MS
+            so_far = minutes.get(minute, _NO_SENDS)
+            counts = zip(so_far, before.by_bucket, one.by_bucket, strict=True)
+            minutes[minute] = tuple(sum_ + now - then for sum_, then, now in counts)
+        return [minutes.get(minute, _NO_SENDS) for minute in range(1 + max(minutes, default=0))]
+
+    @property
+    def summary(self) -> list[tuple[str, str]]:
+        """What is to be told, each with its figure."""
+        compared = self.comparison
+        sending_ms = max(1, self.samples[-1].at_ms - self.samples[0].at_ms)
+        median, most = (_shown_ms(ms) for ms in compared.arrived_ms)
+        buckets = self.samples[-1].by_bucket
+        return [
+            ("broker ready", _shown_ms(self.broker_ready_ms)),
+            ("Spark ready", f"{_shown_ms(self.spark_ready_ms)} ({self.spark})"),
+            ("messages sent", f"{self.sent:,}, {self.delayed:,} of them delayed by a second"),
+            ("sent a second", f"{self.sent * _SECOND_MS // sending_ms:,}, as the shop is paced"),
+            ("a send took", f"{within(buckets, 50)} (median), {within(buckets, 99)} (99 of 100)"),
+            ("written to Parquet", f"{self.written:,} rows in {len(self.batches)} batches"),
+            ("from send to Parquet", f"{median} (median), {most} (99 of 100)"),
+            ("query over the topic", _shown_ms(compared.topic_ms)),
+            ("query over the files", _shown_ms(compared.files_ms)),
+            ("rows missing, surplus", f"{compared.missing:,}, {compared.surplus:,}"),
+            ("rows out of order", f"{compared.out_of_order:,}"),
+        ]
+
+    @property
+    def written(self) -> int:
+        """Rows that the stream has written."""
+        return sum(batch.rows for batch in self.batches)
+
+
+def sample(statistics: SendStatistics, at_ms: int) -> Sample:
+    """Return what a producer has done by now."""
+    upto = [
+        int(one.value)
+        for one in statistics.samples()
+        if one.name == "orbitmq_producer_send_seconds_bucket"
+    ]
+    counts = (now - before for before, now in pairwise((0, *upto)))
+    return Sample(at_ms, statistics.sent, tuple(counts))
+
+
+def within(by_bucket: Sequence[int], percent: int) -> str:
+    """Return the time within which so many of a hundred sends were over.
+
+    >>> within((0, 90, 10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0), 99)
+    'under 50 ms'
+    """
+    needed = sum(by_bucket) * percent / 100
+    reached = (upto >= needed for upto in accumulate(by_bucket))
+    return next(words for words, enough in zip(_WITHIN, reached, strict=True) if enough)
+
+
+def _by_slot(amounts: Iterable[tuple[int, int]], slot_ms: int) -> Counter[int]:
+    """Return amounts summed up by the slot of time that they fall into."""
+    slots: Counter[int] = Counter()
+    for at_ms, amount in amounts:
+        slots[max(at_ms - 1, 0) // slot_ms] += amount
+    return slots
+
+
+def _shown_ms(ms: int) -> str:
+    """Return a time for people.
+
+    >>> _shown_ms(85), _shown_ms(6_240)
+    ('85 ms', '6.2 s')
+    """
+    return f"{ms} ms" if ms < _SECOND_MS else f"{ms / 1000:.1f} s"

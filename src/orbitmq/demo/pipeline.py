@@ -1,0 +1,181 @@
+"""The Spark side of the demo: a stream from the topic into Parquet, and both compared."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from functools import cached_property
+from importlib import import_module
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import orbitmq.spark
+from orbitmq.clock import Clock
+from orbitmq.demo.figures import Batch, Comparison, Total
+from orbitmq.demo.shop import REMINDER, TOPIC
+from orbitmq.errors import OrbitError
+
+if TYPE_CHECKING:  # PySpark is imported when the session is made, and not by who asks for help
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+__all__ = ["Pipeline", "batches_of", "spark_failures_told"]
+
+# Half a minute on a laptop: two cores are enough, and quick code is better than the best code.
+_MASTER: Final = "local[2]"
+_CONFIG: Final[Mapping[str, str | int]] = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.shuffle.partitions": 2,
+}
+_GROUP: Final = "orbitmq-demo"
+_COLUMNS: Final = "value,tags,queue_id,queue_offset,born_timestamp"
+_EVENT: Final = "order STRING, customer STRING, step INT, state STRING, item STRING, cents BIGINT"
+
+
+class Pipeline:
+    """A Spark session that reads the shop's topic, and writes below a directory.
+
+    Args:
+        nameserver: whom the source asks for the topic.
+        directory: where files and checkpoint go.
+        clock: measures the queries.
+
+    Raises:
+        MissingExtra: PySpark is not installed.
+        JavaNotFound: there is no Java for it.
+
+    """
+
+    def __init__(self, nameserver: str, directory: str, clock: Clock) -> None:
+        self._spark: SparkSession = orbitmq.spark.session("orbitmq demo", _MASTER, _CONFIG)
+        self._nameserver = nameserver
+        self._files = f"{directory}/orders"
+        self._checkpoint = f"{directory}/checkpoint"
+        self._clock = clock
+
+    @cached_property
+    def versions(self) -> str:
+        """Spark's version, and that of the Java below it."""
+        asked = "java_method('java.lang.System', 'getProperty', 'java.version') AS java"
+        ((java,),) = self._spark.range(1).selectExpr(asked).collect()
+        return f"Spark {self._spark.version}, Java {java}"
+
+    def close(self) -> None:
+        """Stop the stream, if it runs, and Spark."""
+        for query in self._spark.streams.active:
+            query.stop()
+        self._spark.stop()
+
+    # Streaming
+
+    def start(self) -> "StreamingQuery":
+        """Start to write what is in the topic, and what arrives, to Parquet."""
+        stream = self._spark.readStream.format("rocketmq").options(
+            nameserver=self._nameserver,
+            subscribe=TOPIC,
+            columns=_COLUMNS,
+            startingOffsets="earliest",
+            groupId=_GROUP,
+        )
+        return (
+            _orders(stream.load())
+            .writeStream.queryName(TOPIC)
+            .trigger(processingTime="1 second")
+            .option("checkpointLocation", self._checkpoint)
+            .start(self._files, format="parquet")
+        )
+
+    # Comparing
+
+    def compare(self) -> Comparison:
+        """Query the topic and the files, and see whether they hold the same."""
+        reader = self._spark.read.format("rocketmq").options(
+            nameserver=self._nameserver, subscribe=TOPIC, columns=_COLUMNS
+        )
+        topic = _orders(reader.load()).cache()
+        files = self._spark.read.parquet(self._files)
+        began_ms = self._clock.monotonic_ms()
+        in_topic = _by_state(topic)
+        between_ms = self._clock.monotonic_ms()
+        in_files = _by_state(files)
+        files_ms = self._clock.monotonic_ms() - between_ms
+        return Comparison(
+            totals=totals(in_topic, in_files),
+            missing=topic.exceptAll(files).count(),
+            surplus=files.exceptAll(topic).count(),
+            out_of_order=_out_of_order(files),
+            topic_ms=between_ms - began_ms,
+            files_ms=files_ms,
+            arrived_ms=_arrived_ms(files),
+        )
+
+
+@contextmanager
+def spark_failures_told() -> Iterator[None]:
+    """Raise what Spark raises as an OrbitError with the first line of its text."""
+    kind: type[Exception] = import_module("pyspark.errors").PySparkException
+    try:
+        yield
+    except kind as error:
+        raise OrbitError(f"Spark failed: {str(error).partition(chr(10))[0]}") from error
+
+
+def batches_of(query: "StreamingQuery", since_ms: int) -> tuple[Batch, ...]:
+    """Return the batches that a query has told of, with times counted from a moment."""
+    return tuple(
+        Batch(_ended_ms(one.timestamp, one.durationMs["triggerExecution"]) - since_ms, rows)
+        for one in query.recentProgress
+        if (rows := one.numInputRows)
+    )
+
+
+def _ended_ms(began: str, took_ms: int) -> int:
+    """Return when a batch was over, as epoch milliseconds.
+
+    >>> _ended_ms("2026-01-01T00:00:00.250Z", 750) - _ended_ms("2026-01-01T00:00:00.000Z", 0)
+    1000
+    """
+    return round(datetime.fromisoformat(began).timestamp() * 1000) + took_ms
+
+
+def _orders(messages: "DataFrame") -> "DataFrame":
+    """Return the columns of the events in messages, and where each message is."""
+    event = f"from_json(CAST(value AS STRING), '{_EVENT}') AS event"
+    places = ("tags", "queue_id", "queue_offset", "born_timestamp")
+    return messages.selectExpr(event, *places).selectExpr("event.*", *places)
+
+
+_States: TypeAlias = dict[str, tuple[int, int]]
+"""Messages and cents, by state."""
+
+
+def _by_state(orders: "DataFrame") -> _States:
+    found = orders.groupBy("state").agg({"*": "count", "cents": "sum"}).collect()
+    return {row["state"]: (row["count(1)"], row["sum(cents)"]) for row in found}
+
+
+def totals(in_topic: _States, in_files: _States) -> tuple[Total, ...]:
+    """Return what was found for each state, side by side; the busiest state first."""
+    nothing = (0, 0)
+    found = (
+        Total(state, *in_topic.get(state, nothing), *in_files.get(state, nothing))
+        for state in sorted({*in_topic, *in_files})
+    )
+    return tuple(sorted(found, key=lambda total: -total.topic_messages))
+
+
+def _out_of_order(files: "DataFrame") -> int:
+    """Return how many rows of a customer stand before an earlier one, or in another queue."""
+    before = "lag(struct(queue_id, step)) OVER (PARTITION BY customer ORDER BY queue_offset) AS b"
+    steps = files.where(f"state <> '{REMINDER}'").selectExpr("queue_id", "step", before)
+    return steps.where("b.step >= step OR b.queue_id <> queue_id").count()
+
+
+def _arrived_ms(files: "DataFrame") -> tuple[int, int]:
+    """Return the median time, and that of 99 of 100, from born to readable in a file."""
+    took = "unix_millis(_metadata.file_modification_time) - unix_millis(born_timestamp)"
+    (row,) = (
+        files.where(f"state <> '{REMINDER}'")
+        .selectExpr(f"percentile_approx({took}, array(0.5, 0.99)) AS took")
+        .collect()
+    )
+    median, most = row["took"] or (0, 0)
+    return median, most

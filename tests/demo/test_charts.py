@@ -1,0 +1,57 @@
+"""Charts are well-formed, and their bars say what was measured."""
+
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from orbitmq.demo.charts import latency_chart, nice_step, throughput_chart
+from orbitmq.demo.figures import Rate
+from tests.demo.measured import buckets
+
+
+def bars(chart: str, kind: str) -> list[ET.Element]:
+    """Return the bars of a kind; those of the legend have another width."""
+    found = ET.fromstring(chart).iter("rect")
+    return [bar for bar in found if bar.get("class") == kind and bar.get("width") != "11"]
+
+
+def texts(chart: str) -> list[str]:
+    return [text.text or "" for text in ET.fromstring(chart).iter("text")]
+
+
+def test_bars_are_as_high_as_what_they_stand_for() -> None:
+    chart = throughput_chart([Rate(400, 0), Rate(200, 600)])
+    first, second = (float(bar.get("height", "")) for bar in bars(chart, "sent"))
+    (written,) = bars(chart, "written")
+    assert first == pytest.approx(2 * second, abs=0.1)
+    assert float(written.get("height", "")) == pytest.approx(3 * second, abs=0.2)
+    assert written.findtext("title") == "second 2: 600 written"
+
+
+def test_the_grid_reaches_over_the_highest_bar() -> None:
+    shown = texts(throughput_chart([Rate(730, 10)]))
+    assert {"0", "200", "400", "600", "800"} <= {*shown}
+
+
+def test_a_long_run_has_bars_that_can_still_be_told_apart() -> None:
+    chart = throughput_chart([Rate(100, 50)] * 600)
+    assert len(bars(chart, "sent")) == 60
+
+
+def test_a_run_without_anything_has_a_chart_too() -> None:
+    assert bars(throughput_chart([Rate(0, 0)]), "sent") == []
+
+
+def test_each_minute_has_a_panel_with_its_counts() -> None:
+    chart = latency_chart([buckets(b0=2_080, b1=12), buckets(b6=1)])
+    shown = texts(chart)
+    assert "minute 1" in shown
+    assert "2,092 sends, by how long each took" in shown
+    assert "minute 2" in shown
+    assert {"2,080", "12", "1"} <= {*shown}
+    assert len(bars(chart, "sent")) == 3
+
+
+@pytest.mark.parametrize(("most", "step"), [(1, 1), (4, 1), (5, 2), (730, 200), (100_000, 50_000)])
+def test_the_step_of_a_grid_is_a_round_number(most: float, step: int) -> None:
+    assert nice_step(most) == step

@@ -1,0 +1,67 @@
+"""The page is whole, well-formed, and needs nothing from elsewhere."""
+
+import re
+from html.parser import HTMLParser
+
+from orbitmq.demo.report import page, verdict
+from tests.demo.measured import comparison, measured
+
+VOID = {"meta"}
+
+
+class Outline(HTMLParser):
+    """Finds what is left open, and what stands in the page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.words: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data.strip())
+
+
+def outline(text: str) -> Outline:
+    found = Outline()
+    found.feed(text)
+    found.close()
+    return found
+
+
+def test_every_element_is_closed() -> None:
+    assert outline(page(measured())).open == []
+
+
+def test_it_asks_nobody_for_anything() -> None:
+    text = page(measured())
+    assert re.findall(r"(?:src|href|url|@import|<script|<link|//\w)", text) == []
+
+
+def test_it_has_the_figures_of_the_run() -> None:
+    words = outline(page(measured())).words
+    assert "equal" in words
+    for name, figure in measured().summary:
+        assert name in words
+        assert figure in words
+    assert words.count("98.00") == 2  # the topic's amount and the files'
+
+
+def test_it_follows_the_reader_into_the_dark() -> None:
+    assert page(measured()).count("prefers-color-scheme: dark") == 2  # the page and its charts
+
+
+def test_what_differs_is_said() -> None:
+    compared = comparison(missing=3, surplus=2, out_of_order=1)
+    words = outline(page(measured(compared=compared))).words
+    assert "not equal" in words
+    assert verdict(compared) == (
+        "They differ: 3 rows are missing in the files, 2 should not be there, 1 are out of order."
+    )
+    assert verdict(compared) in words
