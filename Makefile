@@ -17,8 +17,9 @@ $(READY): pyproject.toml requirements/dev.lock
 demo: setup
 	$(BIN)/orbitmq demo
 
+# Two at a time; a file's tests share servers and Java processes, so they stay together.
 test: setup
-	$(BIN)/python -m pytest tests
+	$(BIN)/python -m pytest -n 2 --dist loadfile tests
 
 check: setup
 	$(BIN)/ruff format --check .
