@@ -19,12 +19,16 @@ TOPICS = f"/store/config/{TOPICS_FILE}"
 def opened(clock: VirtualClock, disk: SimulatedDisk, changes: list[str]) -> State:
     settings = LiveSettings(BrokerSettings(store_path_root_dir="/store"), SMALL_STORE)
     machine = Machine(disk=disk, clock=clock, workers=lambda _name: InlineWorkers())
-    state = State(settings, machine, lambda: changes.append("topics"))
+
+    async def tell() -> None:
+        changes.append("topics")
+
+    state = State(settings, machine, tell)
     state.open(lambda _done, _total: None)
     return state
 
 
-def test_whoever_sends_to_a_new_topic_is_told_when_the_topic_is_on_the_disk() -> None:
+def test_whoever_sends_to_a_new_topic_is_told_when_nameservers_and_the_disk_know_it() -> None:
     disk = SimulatedDisk()
     changes: list[str] = []
     told: list[tuple[Outcome, bool]] = []
@@ -32,15 +36,19 @@ def test_whoever_sends_to_a_new_topic_is_told_when_the_topic_is_on_the_disk() ->
     async def main(clock: VirtualClock) -> None:
         state = opened(clock, disk, changes)
         assert state.topics.for_send("orders", "TBW102", 4, 0) is not None
-        state.turn.put(incoming(), lambda outcome: told.append((outcome, disk.exists(TOPICS))))
+
+        def note(outcome: Outcome) -> None:
+            told.append((outcome, disk.exists(TOPICS) and changes == ["topics"]))
+
+        state.turn.put(incoming(), note)
         await clock.sleep(1)
         state.store.close()
 
     run_virtual(main)
     assert changes == ["topics"]
-    ((outcome, was_on_disk),) = told
+    ((outcome, was_known),) = told
     assert isinstance(outcome, PutResult)
-    assert (outcome.status, was_on_disk) == (PutStatus.PUT_OK, True)
+    assert (outcome.status, was_known) == (PutStatus.PUT_OK, True)
 
 
 def test_a_table_that_cannot_be_written_keeps_no_sender_waiting() -> None:

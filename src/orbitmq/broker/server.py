@@ -74,8 +74,9 @@ class Broker:
         self._listeners: list[Listener] = []
         self._dialer = Dialer(settings=settings.net, network=self._machine.network)
         self._registration: Registration | None = None
+        self._tell_later_until = 0.0
         self._registering: asyncio.Task[None] | None = None
-        self.state = State(settings, self._machine, self._topics_changed)
+        self.state = State(settings, self._machine, self._tell_topics)
         """What it knows and keeps; to be read, not changed."""
         place = Place(
             advertised=lambda: self.advertised,
@@ -274,10 +275,27 @@ class Broker:
 
     # Changes
 
-    def _topics_changed(self) -> None:
-        if self._registration is not None:
+    async def _tell_topics(self) -> None:
+        """Register what has changed; sends wait for it, so what takes long is left to ``run``."""
+        if self._registration is None:
+            return
+        now = asyncio.get_running_loop().time()
+        if now < self._tell_later_until:
+            self._registration.changed()
+            return
+        try:
+            async with asyncio.timeout(_TELL_S):
+                await self._registration.register()
+        except TimeoutError:
+            self._tell_later_until = now + _TELL_PAUSE_S
             self._registration.changed()
 
     async def _announce(self) -> None:
         if self._registration is not None:
             await self._registration.register()
+
+
+_TELL_S: Final = 0.1
+"""How long a send to a new topic waits for nameservers to hear of it."""
+_TELL_PAUSE_S: Final = 30.0
+"""For so long none does after one that was slow."""

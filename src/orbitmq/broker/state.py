@@ -6,7 +6,7 @@ to survive a restart is in the store or registered with ``persistence``.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Protocol
 
 from orbitmq.broker.delays import Delays
@@ -45,12 +45,12 @@ class State:
     Args:
         settings: the settings in force.
         machine: what the broker stands on.
-        on_topics: called when the table of topics has changed.
+        on_topics: tells nameservers of the topics as they are now, in little time.
 
     """
 
     def __init__(
-        self, settings: LiveSettings, machine: Machine, on_topics: Callable[[], None]
+        self, settings: LiveSettings, machine: Machine, on_topics: Callable[[], Awaitable[None]]
     ) -> None:
         self.settings = settings
         self.machine = machine
@@ -58,7 +58,7 @@ class State:
         self.workers = machine.workers("broker")
         self._on_topics = on_topics
         self._loop = asyncio.get_running_loop()
-        self._saving_topics: asyncio.Task[None] | None = None
+        self._settling_topics: asyncio.Task[None] | None = None
         directory = settings.broker.store_path_root_dir
         self.store = MessageStore(
             directory,
@@ -139,21 +139,24 @@ class State:
             )
 
     def _topics_changed(self, _topics: Sequence[TopicConfig]) -> None:
-        # Whoever sends to a new topic is not told "stored" before the topic is on the disk.
+        # Whoever sends to a new topic is not told "stored" before it is on the disk, and in routes
+        # unless nameservers are slow: Java's broker too registers it first.
         self.turn.hold()
-        if self._saving_topics is None:
-            self._saving_topics = self._loop.create_task(self._save_topics())
-        self._on_topics()
+        if self._settling_topics is None:
+            self._settling_topics = self._loop.create_task(self._settle_topics())
 
-    async def _save_topics(self) -> None:
+    async def _settle_topics(self) -> None:
+        told = None
         try:
-            while self.persistence.is_changed(TOPICS_FILE):
+            while told != self.topics.data_version or self.persistence.is_changed(TOPICS_FILE):
+                told = self.topics.data_version
+                await self._on_topics()
                 await self.persistence.save(TOPICS_FILE)
         except StoreError as error:
             # It is tried again every few seconds; sends say for themselves what the disk is like.
             log.error("topics are not on the disk: %s", error)
         finally:
-            self._saving_topics = None
+            self._settling_topics = None
             self.turn.release()
 
     def _save_soon(self) -> None:

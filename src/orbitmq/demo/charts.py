@@ -154,7 +154,9 @@ def _panel(minute: int, counts: Sequence[int], most: float) -> Iterator[str]:
     base, tallest = _PANEL_HEIGHT - 44, _PANEL_HEIGHT - 44 - 46
     left, room = 8, (_WIDTH - 16) / len(counts)
     yield _text(left, 16, f"minute {minute}", kind="strong")
-    yield _text(left + 72, 16, f"{sum(counts):,} sends, by how long each took; bars are logarithmic")
+    yield _text(
+        left + 72, 16, f"{sum(counts):,} sends, by how long each took; bars are logarithmic"
+    )
     yield f'<line class="base" x1="{left}" x2="{_WIDTH - 8}" y1="{base}" y2="{base}"/>'
     for number, ((span, unit), count) in enumerate(zip(_BUCKETS, counts, strict=True)):
         middle = left + (number + 0.5) * room
