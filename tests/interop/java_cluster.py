@@ -148,6 +148,11 @@ class JavaBroker(JavaServer):
         """The cluster it says it is a part of."""
         return str(self.settings["brokerClusterName"])
 
+    @property
+    def advertised(self) -> Address:
+        """Where clients are told to reach it: where it serves, unless its settings lie."""
+        return Address(str(self.settings["brokerIP1"]), self.address.port)
+
     def create_topic(self, topic: str, *, queues: int = 4, attributes: str | None = None) -> None:
         """Create a topic, or change the number of its queues.
 
@@ -178,7 +183,7 @@ class JavaBroker(JavaServer):
     def _is_ready(self) -> bool:
         self._register()
         known = brokers_known_to(self._nameserver).get(self.name, {})
-        return str(self.address) in known.values()
+        return str(self.advertised) in known.values()
 
     def _register(self) -> None:
         """Have it register now.

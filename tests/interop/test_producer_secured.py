@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives import serialization
 from orbitmq.client.producer import Producer
 from orbitmq.errors import NameserversFailed, SendUnauthorised
 from orbitmq.message.model import Message, SendStatus
+from orbitmq.message.scan import decode_all
 from orbitmq.wire.auth import Credentials
 from orbitmq.wire.session import Identity
 from tests.interop import counterparts
@@ -18,10 +19,17 @@ from tests.interop.conftest import decline
 from tests.interop.java import Java
 from tests.interop.java_cluster import JavaCluster
 from tests.interop.java_server import Settings
+from tests.interop.operations import DECODE_TRACE
+from tests.interop.store_parties import pull_header
 from tests.interop.team import Team
+from tests.interop.tunnel import Tunnel
+from tests.interop.waiting import until
 from tests.net.conftest import Certificates
 
 T = TypeVar("T")
+
+TLS_HANDSHAKE = 22
+"""The first byte of whoever speaks TLS."""
 
 PATIENT_MS = 20_000
 """A machine that runs several of these at once may take its time."""
@@ -166,6 +174,40 @@ def test_servers_are_verified(locked: JavaCluster, certificates: Certificates) -
     with pytest.raises(NameserversFailed) as caught:  # without our authority they are strangers
         producing(locked, send, tls=True)
     assert "certificate verify failed" in str(caught.value) + repr(caught.value.__cause__)
+
+
+def test_traces_go_the_way_of_the_sends(
+    request: pytest.FixtureRequest, locked: JavaCluster, certificates: Certificates
+) -> None:
+    java: Java = request.getfixturevalue(f"java_{locked.version.replace('.', '')}")
+    topic = locked.create_topic("locked-traced")
+    trace_topic = locked.create_topic("locked-traces", queues=1)
+
+    async def use(producer: Producer) -> str:
+        sent = await producer.send(Message(topic, b"x"))
+        await producer.close()  # and its traces are sent
+        assert producer.tracer is not None
+        assert (producer.tracer.sent, producer.tracer.failed) == (1, 0)
+        return sent.message_id
+
+    with Tunnel(locked.broker.address) as tunnel:
+        message_id = producing(
+            locked,
+            use,
+            trace=True,
+            trace_topic=trace_topic,
+            tls=True,
+            tls_ca_file=str(certificates.ca),
+            address_map={str(locked.broker.address): str(tunnel.at)},
+        )
+    assert {said[0] for said in tunnel.heard} == {TLS_HANDSHAKE}
+    with locked.broker.connect() as connection:
+        pull = pull_header(trace_topic, 0, 0, "*")
+        (stored,) = until(
+            lambda: decode_all(connection.request(pull).body), what="the trace can be pulled"
+        )
+    ((record,),) = java.ask(DECODE_TRACE, [stored.body])
+    assert (record.message_id, record.store_host) == (message_id, str(tunnel.at))
 
 
 def test_an_ordered_topic_has_the_queues_that_its_order_names(

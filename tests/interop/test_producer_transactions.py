@@ -37,14 +37,14 @@ def cluster(
         yield running
 
 
-def delivered(java: Java, cluster: JavaCluster, topic: str, last: bytes) -> dict[bytes, str]:
-    """Return the bodies and ids that a Java consumer gets until the last one comes."""
+def delivered(java: Java, cluster: JavaCluster, topic: str, *wanted: bytes) -> dict[bytes, str]:
+    """Return the bodies and ids that a Java consumer gets until the wanted ones have come."""
     options = ConsumerOptions(
         nameserver=str(cluster.nameserver.address), group=f"readers-of-{topic}", topic=topic
     )
     with consuming(java, options) as consumer:
         count = 1
-        while last not in consumer.bodies():
+        while not {*wanted} <= {*consumer.bodies()}:
             count = len(consumer.wait_for(count)) + 1
         return {message.body: message.message_id for message in consumer.received()}
 
@@ -75,8 +75,9 @@ def test_what_is_committed_is_delivered_and_nothing_else(
             return message_id
 
     message_id = asyncio.run(main())
-    found = delivered(java_540, cluster, topic, b"last")
-    assert set(found) == {b"committed", b"x" * 5_000, b"last"}
+    committed = {b"committed", b"x" * 5_000, b"last"}
+    found = delivered(java_540, cluster, topic, *committed)
+    assert set(found) == committed
     assert found[b"committed"] == message_id
 
 
