@@ -34,7 +34,7 @@ counterparts: setup
 soak: setup
 	$(BIN)/python -m bench.soak
 
-# FULL=1 goes up to ten million messages: twenty minutes or more, and 6 GB below TMPDIR.
+# FULL=1 goes up to ten million messages: an hour or more, and 16 GB below TMPDIR.
 bench: setup
 	$(BIN)/python -m bench.codec
 	$(BIN)/python -m bench.append
@@ -44,6 +44,7 @@ bench: setup
 	$(BIN)/python -m bench.health
 	$(BIN)/python -m bench.growth $(if $(FULL),--full)
 	$(BIN)/python -m bench.broker
+	$(BIN)/python -m bench.spark $(if $(FULL),--full)
 
 clean:
 	rm -rf .venv .counterparts .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

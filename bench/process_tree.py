@@ -4,6 +4,7 @@ Time of processes that have ended is in their parents' ``cutime`` and ``cstime``
 have waited for them, so a sum over the tree that still runs has all of it.
 """
 
+import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,8 @@ __all__ = ["Process", "cpu_seconds", "peak_mb", "process_tree"]
 
 _PROC: Final = Path("/proc")
 _TICKS_A_SECOND: Final = os.sysconf("SC_CLK_TCK")
+_ENDED: Final = (FileNotFoundError, ProcessLookupError)
+"""What is raised when a process has ended since it was seen."""
 _STATE_AT: Final = 2  # the field that follows the name, counted from 0
 
 
@@ -64,22 +67,17 @@ def peak_mb(root: int, program: str) -> float | None:
         program: a part of the command line of the processes that are meant.
 
     """
-    peaks = [
-        resident_of((_PROC / str(process.pid) / "status").read_text()).peak
-        for process in process_tree(root)
-        if program in _command_line(process.pid)
-    ]
+    peaks = []
+    for process in process_tree(root):
+        place = _PROC / str(process.pid)
+        with contextlib.suppress(*_ENDED):
+            if program in (place / "cmdline").read_bytes().replace(b"\0", b" ").decode():
+                peaks.append(resident_of((place / "status").read_text()).peak)
     return max(peaks, default=None)
-
-
-def _command_line(pid: int) -> str:
-    return (_PROC / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ").decode()
 
 
 def _processes() -> Iterator[Process]:
     for entry in _PROC.iterdir():
         if entry.name.isdecimal():
-            try:
+            with contextlib.suppress(*_ENDED):
                 yield Process.of_stat((entry / "stat").read_text())
-            except (FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
-                continue

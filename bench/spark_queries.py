@@ -75,7 +75,7 @@ QUERIES: Final = (
     Query("counted", {}),
     Query("value alone, bytes summed", {"rocketmq": "value", "kafka": "value"}),
     Query("Parquet, all columns", {}, writes=True),
-    Query("Parquet, six columns of both", _SHARED, writes=True),
+    Query("Parquet, six columns", _SHARED, writes=True),
 )
 
 

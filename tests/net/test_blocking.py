@@ -274,16 +274,17 @@ def test_tls_works_and_verifies(certificates: Certificates) -> None:
             BlockingConnection(address, tls=client_context())
 
 
+class HandClock:
+    now = 0
+
+    def now_ms(self) -> int:
+        return self.now
+
+    def monotonic_ms(self) -> int:
+        return self.now
+
+
 def test_an_answer_that_came_in_time_counts_however_late_it_is_taken() -> None:
-    class HandClock:
-        now = 0
-
-        def now_ms(self) -> int:
-            return self.now
-
-        def monotonic_ms(self) -> int:
-            return self.now
-
     clock = HandClock()
     answered = start_event()
 
@@ -294,6 +295,33 @@ def test_an_answer_that_came_in_time_counts_however_late_it_is_taken() -> None:
     with peer(at_once) as address, BlockingConnection(address, clock=clock) as connection:
         number = connection.start(ASK, b"in time", timeout_ms=300)
         answered.get(timeout=10)
+        clock.now = 500
+        assert connection.result(number).body == b"in time"
+
+
+def test_an_answer_that_had_to_wait_for_us_is_not_late() -> None:
+    sent, read = start_event(), start_event()
+
+    class WatchedClock(HandClock):
+        def monotonic_ms(self) -> int:
+            if self.now:
+                read.put(None)
+            return super().monotonic_ms()
+
+    def in_parts(accepted: socket.socket) -> None:
+        session: Session[None] = Session()
+        (request,) = session.receive(accepted.recv(4096))
+        first, *others = session.answer(request, Response(body=b"in time"))
+        accepted.sendall(first)
+        sent.put(None)
+        for _ in ("to find out that it is late", "to see whether to read on"):
+            read.get(timeout=10)
+        accepted.sendall(b"".join(others))
+
+    clock = WatchedClock()
+    with peer(in_parts) as address, BlockingConnection(address, clock=clock) as connection:
+        number = connection.start(ASK, timeout_ms=300)
+        sent.get(timeout=10)
         clock.now = 500
         assert connection.result(number).body == b"in time"
 

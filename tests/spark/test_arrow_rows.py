@@ -11,8 +11,9 @@ from orbitmq.errors import CorruptRecord, DataLost
 from orbitmq.message import batch, flags
 from orbitmq.spark import arrow_rows
 from orbitmq.spark.arrow_rows import RowBuilder, read_slice
+from orbitmq.spark.arrow_schema import arrow_schema
 from orbitmq.spark.offsets import Slice
-from orbitmq.spark.schema import READ_COLUMNS, arrow_schema
+from orbitmq.spark.schema import READ_COLUMNS
 from tests.spark.fake_cluster import options
 from tests.spark.fake_queue import QUEUE, FakeBrokers, FakeQueue
 from tests.spark.records import HERE_IPV6, compressed, record

@@ -1,5 +1,4 @@
 import pytest
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     BinaryType,
     DataType,
@@ -13,9 +12,7 @@ from pyspark.sql.types import (
 
 from orbitmq.errors import InvalidColumn, InvalidOption
 from orbitmq.spark.schema import (
-    READ_COLUMNS,
     WRITE_COLUMNS,
-    arrow_schema,
     check_read_columns,
     check_write_schema,
     read_schema,
@@ -48,12 +45,6 @@ def test_the_columns_of_a_read_are_those_of_the_contract() -> None:
         "offset_message_id string, properties map<string,string>, flag int, reconsume_times int, "
         "body_crc int"
     )
-
-
-@pytest.mark.parametrize("columns", [READ_COLUMNS, ("timestamp", "key"), ("properties",)])
-def test_arrow_batches_have_the_schema_that_spark_asks_for(columns: tuple[str, ...]) -> None:
-    assert arrow_schema(columns).equals(to_arrow_schema(read_schema(columns), timezone="UTC"))
-    assert tuple(read_schema(columns).fieldNames()) == columns
 
 
 def test_columns_are_picked_by_name() -> None:

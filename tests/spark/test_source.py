@@ -6,11 +6,19 @@ from pyspark.sql.types import StructType
 
 import pyspark_rocketmq
 from orbitmq.embedded import RunningCluster
-from orbitmq.errors import InvalidColumn, InvalidInput, InvalidOption, NoRoute, UnknownOption
+from orbitmq.errors import (
+    InvalidColumn,
+    InvalidInput,
+    InvalidOption,
+    NoRoute,
+    SparkTooOld,
+    UnknownOption,
+)
 from orbitmq.spark.batch_reader import BatchReader, FilteringBatchReader
+from orbitmq.spark.refused_stream import RefusedStreamReader
 from orbitmq.spark.schema import READ_COLUMNS
 from orbitmq.spark.source import RocketMQSource
-from orbitmq.spark.stream_reader import RefusedStreamReader, StreamReader
+from orbitmq.spark.stream_reader import StreamReader
 from orbitmq.spark.writer import RocketMQStreamWriter
 
 NOWHERE = {"nameserver": "127.0.0.1:1", "subscribe": "orders"}
@@ -66,6 +74,15 @@ def test_a_stream_that_is_refused_says_so_when_it_is_asked() -> None:
     assert isinstance(reader, RefusedStreamReader)
     with pytest.raises(InvalidOption, match="endingOffsets is an option of batch reads"):
         reader.getDefaultReadLimit()
+
+
+def test_a_spark_that_cannot_stream_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyspark.__version__", "4.1.2")
+    reader = source().streamReader(source().schema())
+
+    with pytest.raises(SparkTooOld, match="Spark 4.1.2 can't stream .* Spark 4.2 does") as caught:
+        reader.initialOffset()
+    assert caught.value.least == "4.2"
 
 
 def test_a_schema_of_the_users_own_picks_columns() -> None:

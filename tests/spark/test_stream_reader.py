@@ -5,7 +5,6 @@ import json
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
@@ -19,11 +18,10 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from orbitmq.embedded import RunningCluster
-from orbitmq.errors import InvalidOption
 from orbitmq.spark.cluster import Cluster
 from orbitmq.spark.offsets import SparkOffsets, from_spark
 from orbitmq.spark.options import Access, read_options
-from orbitmq.spark.stream_reader import RefusedStreamReader, StreamReader
+from orbitmq.spark.stream_reader import StreamReader
 from tests.interop.waiting import until
 from tests.spark.traffic import Traffic
 
@@ -190,15 +188,6 @@ def test_a_reader_travels_to_tasks_without_what_the_driver_knows(
     rows = [row for one in partitions for batch in there.read(one) for row in batch["value"]]
 
     assert sorted(int(row.as_py()) for row in rows) == sent
-
-
-@pytest.mark.parametrize("call", ["getDefaultReadLimit", "initialOffset", "latestOffset", "read"])
-def test_a_refused_stream_says_why(call: str) -> None:
-    reader = RefusedStreamReader(InvalidOption("no such thing", field="thing"))
-    arguments: dict[str, list[Any]] = {"latestOffset": [{}, ReadAllAvailable()], "read": [None]}
-
-    with pytest.raises(InvalidOption, match="no such thing"):
-        getattr(reader, call)(*arguments.get(call, []))
 
 
 # In Spark

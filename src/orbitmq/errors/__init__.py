@@ -56,6 +56,7 @@ matter are attributes, so that no program has to read them out of a sentence::
     ├─ WrongProcess                a connection of the parent process, used after a fork
     ├─ MissingExtra                an optional package is needed: which one to install
     ├─ JavaNotFound                a session needs one of a release that is new enough: least
+    ├─ SparkTooOld                 it lacks what a stream needs: least
     └─ BrokerError                 a server answered with an error code: code, remark, address
        ├─ BrokerFailed 1, BrokerBusy 2, RequestNotSupported 3, MessageRefused 13
        ├─ ServiceNotAvailable 14, NoPermission 16, TopicNotFound 17, NotFound 22
@@ -100,6 +101,7 @@ from orbitmq.errors.spark import (
     InvalidOption,
     JavaNotFound,
     RowsRejected,
+    SparkTooOld,
     UnknownOption,
 )
 
@@ -161,6 +163,7 @@ __all__ = [
     "SendUnauthorised",
     "SendUnreachable",
     "ServiceNotAvailable",
+    "SparkTooOld",
     "StoreDamaged",
     "StoreError",
     "StoreLocked",

@@ -17,6 +17,7 @@ __all__ = [
     "JavaNotFound",
     "RejectedRow",
     "RowsRejected",
+    "SparkTooOld",
     "UnknownOption",
 ]
 
@@ -93,6 +94,19 @@ class JavaNotFound(OrbitError):
     """
 
     def __init__(self, message: str, *, least: int) -> None:
+        super().__init__(message)
+        self.least = least
+
+
+class SparkTooOld(OrbitError):
+    """The Spark in use lacks what is needed; the message says what for.
+
+    Attributes:
+        least: the oldest release that would do.
+
+    """
+
+    def __init__(self, message: str, *, least: str) -> None:
         super().__init__(message)
         self.least = least
 

@@ -37,6 +37,8 @@ __all__ = ["BlockingConnection"]
 log = logging.getLogger("orbitmq.net")
 
 _READ_SIZE = 256 * 1024
+_PAUSE_MAX_S = 0.5
+"""In an answer that is being sent; with a longer one it is late."""
 
 
 class BlockingConnection:
@@ -284,12 +286,21 @@ class BlockingConnection:
         assert deadline is not None  # the caller waits for a request, and so one is on its way
         if deadline > now:
             self._read((deadline - now) / 1000)
-        else:  # what came in time is no late answer because nobody looked
-            while self._session.in_flight and self._read(0):
-                pass
+        else:
+            self._catch_up(now + self._settings.request_timeout_ms)
         for pending in self._session.expire(self._clock.monotonic_ms()):
             timeout_ms = round(pending.deadline - pending.sent)
             self._failures[pending.opaque] = pending.timed_out(self.peer, timeout_ms)
+
+    def _catch_up(self, until_ms: float) -> None:
+        """Read what comes without a pause, after a time in which nobody looked.
+
+        Answers that came in time are not late because of that. The peer may still be sending them:
+        as soon as they filled the socket's buffers, it had to wait for us.
+        """
+        while self._session.in_flight and self._read(_PAUSE_MAX_S):
+            if self._clock.monotonic_ms() >= until_ms:
+                break
 
     def _read(self, timeout: float) -> bool:
         """Read once and settle what came; return whether there may be more."""

@@ -25,6 +25,7 @@ from orbitmq.message.model import MessageQueue
 from orbitmq.message.record import LEAST_SIZE
 from orbitmq.message.record_view import RecordView
 from orbitmq.message.tags import TagFilter
+from orbitmq.spark.arrow_schema import arrow_schema
 from orbitmq.spark.offset_json import queue_name
 from orbitmq.spark.offsets import Slice
 from orbitmq.spark.options import ReadOptions
@@ -32,7 +33,6 @@ from orbitmq.spark.plain_records import NOT_PLAIN, plain_records
 from orbitmq.spark.property_pairs import PropertyPairs
 from orbitmq.spark.pulling import Brokers, Demand, pull
 from orbitmq.spark.record_block import MARGIN, RecordBlock
-from orbitmq.spark.schema import arrow_schema
 
 __all__ = ["BATCH_BYTES", "BATCH_ROWS", "RowBuilder", "read_slice"]
 

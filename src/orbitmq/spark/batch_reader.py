@@ -8,14 +8,15 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
-from orbitmq.spark.arrow_rows import read_slice
 from orbitmq.spark.cluster import cluster_for
 from orbitmq.spark.filters import Narrowing, narrowed
 from orbitmq.spark.offsets import Slice
 from orbitmq.spark.options import ReadOptions
 from orbitmq.spark.planning import batch_slices
+from orbitmq.spark.worker_heap import freeze_imports
 
 __all__ = ["BatchReader", "FilteringBatchReader", "SlicePartition", "rows_of"]
 
@@ -39,6 +40,11 @@ def rows_of(partition: InputPartition, options: ReadOptions) -> Iterator[pa.Reco
     """
     if not isinstance(partition, SlicePartition):
         return iter(())
+    # Here, because the processes that plan a read need not wait for numpy and Arrow's kernels.
+    from orbitmq.spark.arrow_rows import read_slice  # noqa: PLC0415
+
+    if TaskContext.get() is not None:
+        freeze_imports()
     return read_slice(cluster_for(options.access), partition.piece, options)
 
 

@@ -1,14 +1,9 @@
-"""The columns of a read and of a write, for Spark and for Arrow.
-
-Spark takes a batch only if its Arrow schema equals the one that Spark makes of ours, so that both
-are made of one table here, and a test compares them with Spark's.
-"""
+"""The columns of a read and of a write. What Arrow makes of them is in ``arrow_schema``."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Final, NamedTuple
+from typing import Final
 
-import pyarrow as pa
 from pyspark.sql.types import (
     BinaryType,
     DataType,
@@ -27,26 +22,20 @@ __all__ = [
     "PROPERTIES",
     "READ_COLUMNS",
     "WRITE_COLUMNS",
-    "arrow_schema",
     "check_read_columns",
     "check_write_schema",
     "read_schema",
 ]
 
 
-class _Types(NamedTuple):
-    spark: DataType
-    arrow: pa.DataType
+_TEXT: Final = StringType()
+_BYTES: Final = BinaryType()
+_INT: Final = IntegerType()
+_LONG: Final = LongType()
+_TIME: Final = TimestampType()
+_TEXTS: Final = MapType(StringType(), StringType())
 
-
-_TEXT: Final = _Types(StringType(), pa.string())
-_BYTES: Final = _Types(BinaryType(), pa.binary())
-_INT: Final = _Types(IntegerType(), pa.int32())
-_LONG: Final = _Types(LongType(), pa.int64())
-_TIME: Final = _Types(TimestampType(), pa.timestamp("us", tz="UTC"))
-_TEXTS: Final = _Types(MapType(StringType(), StringType()), pa.map_(pa.string(), pa.string()))
-
-_READ: Final[Mapping[str, _Types]] = {
+_READ: Final[Mapping[str, DataType]] = {
     "key": _TEXT,
     "value": _BYTES,
     "topic": _TEXT,
@@ -109,16 +98,7 @@ def read_schema(columns: Sequence[str] = READ_COLUMNS) -> StructType:
     >>> read_schema(["value", "timestamp"]).simpleString()
     'struct<value:binary,timestamp:timestamp>'
     """
-    return StructType([StructField(name, _READ[name].spark) for name in columns])
-
-
-def arrow_schema(columns: Sequence[str] = READ_COLUMNS) -> pa.Schema:
-    """Return the same as record batches have to have it.
-
-    >>> arrow_schema(["queue_offset"]).field("queue_offset").type
-    DataType(int64)
-    """
-    return pa.schema([pa.field(name, _READ[name].arrow) for name in columns])
+    return StructType([StructField(name, _READ[name]) for name in columns])
 
 
 def check_write_schema(

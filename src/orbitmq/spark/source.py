@@ -1,8 +1,16 @@
-"""The data source ``rocketmq``: from a format's name and options to readers and writers."""
+"""The data source ``rocketmq``: from a format's name and options to readers and writers.
+
+These are imported when one is asked for. Spark has a Python process for each step, the first of
+which asks for the columns alone, and none should wait for what the others need.
+"""
+
+# ruff: noqa: PLC0415
 
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
+import pyspark
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -12,14 +20,15 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from orbitmq.errors import InvalidColumn, OrbitError
-from orbitmq.spark.batch_reader import BatchReader, FilteringBatchReader
+from orbitmq.errors import InvalidColumn, OrbitError, SparkTooOld
 from orbitmq.spark.option_table import OPTIONS, Use
 from orbitmq.spark.options import ReadOptions, read_options, write_options
+from orbitmq.spark.refused_stream import RefusedStreamReader
 from orbitmq.spark.schema import READ_COLUMNS, read_schema
-from orbitmq.spark.stream_reader import RefusedStreamReader, StreamReader
 
 __all__ = ["RocketMQSource"]
+
+_STREAMS_SINCE: Final = (4, 2)
 
 
 class RocketMQSource(DataSource):
@@ -59,29 +68,51 @@ class RocketMQSource(DataSource):
             InvalidColumn: the user's own schema has columns that there are not.
 
         """
+        from orbitmq.spark.batch_reader import BatchReader, FilteringBatchReader
+
         options = _with_schema(read_options(self.options, streaming=False), schema)
         return FilteringBatchReader(options) if options.push_filters else BatchReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return what reads a stream, or what says why not."""
         try:
+            _check_spark_streams(pyspark.__version__)
+            from orbitmq.spark.stream_reader import StreamReader
+
             return StreamReader(_with_schema(read_options(self.options, streaming=True), schema))
         except OrbitError as error:
             return RefusedStreamReader(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return what writes a batch; the errors are those of ``RocketMQWriter``."""
-        # Here, because it brings the client along: Spark starts processes for each read, and none
-        # of them should wait for that.
-        from orbitmq.spark.writer import RocketMQWriter  # noqa: PLC0415
+        from orbitmq.spark.writer import RocketMQWriter
 
         return RocketMQWriter(write_options(self.options), schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002
         """Return what writes a stream; the errors are those of ``RocketMQStreamWriter``."""
-        from orbitmq.spark.writer import RocketMQStreamWriter  # noqa: PLC0415
+        from orbitmq.spark.writer import RocketMQStreamWriter
 
         return RocketMQStreamWriter(write_options(self.options), schema)
+
+
+def _check_spark_streams(version: str) -> None:
+    """Check that a Spark version tells a stream's reader where the next batch begins.
+
+    Without that, the group's offsets, limits and losses could not be told from a restart.
+
+    Raises:
+        SparkTooOld: it doesn't.
+
+    """
+    major, minor = (int(part) for part in version.split(".")[:2])
+    if (major, minor) < _STREAMS_SINCE:
+        least = ".".join(map(str, _STREAMS_SINCE))
+        raise SparkTooOld(
+            f"Spark {version} can't stream from RocketMQ, for it doesn't tell a Python source "
+            f"where a batch begins; Spark {least} does. Batch reads and all writes work here",
+            least=least,
+        )
 
 
 def _some_read_options(given: Mapping[str, str]) -> ReadOptions:

@@ -20,7 +20,6 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from orbitmq.clock import SystemClock
-from orbitmq.errors import OrbitError
 from orbitmq.spark.admission import Limit
 from orbitmq.spark.batch_reader import SlicePartition, rows_of
 from orbitmq.spark.cluster import cluster_for
@@ -28,7 +27,7 @@ from orbitmq.spark.course import Course
 from orbitmq.spark.offsets import from_spark, to_spark
 from orbitmq.spark.options import ReadOptions
 
-__all__ = ["RefusedStreamReader", "StreamReader"]
+__all__ = ["StreamReader"]
 
 SparkOffsets: TypeAlias = dict[str, dict[str, int]]
 
@@ -117,30 +116,3 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __getstate__(self) -> Mapping[str, object]:
         return {"_options": self._options}  # a task only reads
-
-
-class RefusedStreamReader(DataSourceStreamReader):
-    """Says why there is no stream, when it is first asked.
-
-    An error from ``DataSource.streamReader`` never reaches the user: PySpark's runner then fails
-    on a name that it has not set, and shows that instead (4.3.0).
-    """
-
-    def __init__(self, error: OrbitError) -> None:
-        self._error = error
-
-    def getDefaultReadLimit(self) -> ReadLimit:
-        """Raise the error: this is what Spark asks for first."""
-        raise self._error
-
-    def initialOffset(self) -> SparkOffsets:
-        """Raise the error."""
-        raise self._error
-
-    def latestOffset(self, start: SparkOffsets, limit: ReadLimit) -> SparkOffsets:  # noqa: ARG002
-        """Raise the error."""
-        raise self._error
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
-        """Raise the error."""
-        raise self._error

@@ -1,0 +1,44 @@
+"""The columns of a read as Arrow has them.
+
+A module of its own, for the sake of Spark's processes that ask for columns alone: they need not
+wait for Arrow to be imported.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql.types import (
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    TimestampType,
+)
+
+from orbitmq.spark.schema import READ_COLUMNS, read_schema
+
+__all__ = ["arrow_schema"]
+
+_ARROW: Final[Mapping[type[DataType], pa.DataType]] = {
+    StringType: pa.string(),
+    BinaryType: pa.binary(),
+    IntegerType: pa.int32(),
+    LongType: pa.int64(),
+    TimestampType: pa.timestamp("us", tz="UTC"),
+    MapType: pa.map_(pa.string(), pa.string()),
+}
+
+
+def arrow_schema(columns: Sequence[str] = READ_COLUMNS) -> pa.Schema:
+    """Return the schema that record batches have to have.
+
+    Spark takes a batch only if that equals the one that Spark makes of ours.
+
+    >>> arrow_schema(["queue_offset"]).field("queue_offset").type
+    DataType(int64)
+    """
+    fields = read_schema(columns).fields
+    return pa.schema([pa.field(field.name, _ARROW[type(field.dataType)]) for field in fields])
