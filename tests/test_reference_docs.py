@@ -137,7 +137,7 @@ def programs(*documents: str) -> list[str]:
 @pytest.mark.parametrize("program", programs("README.md", "docs/blocking.md"))
 def test_the_programs_of_the_documents_print_what_they_say(program: str) -> None:
     run = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False
     )
     assert run.returncode == 0, run.stderr
     said = re.findall(r"(?m)^ *print\(.*\)  # (.*)$", program)

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from typing import IO, NamedTuple
 
-END_SECONDS = 30
+END_SECONDS = 90
 
 
 class Ended(NamedTuple):

@@ -21,7 +21,7 @@ import msgspec
 
 from tests.interop.client_packages import OtherClient
 
-LIFE_SECONDS = 60
+LIFE_SECONDS = 120
 """A client that has not ended by then hangs: it is killed, and whoever reads from it is told."""
 
 LOG_TAIL = 2_000

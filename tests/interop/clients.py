@@ -105,7 +105,7 @@ class Consumer:
         """Return the bodies of all it was given so far."""
         return [message.body for message in self.received()]
 
-    def wait_for(self, count: int, *, seconds: float = 30) -> list[Received]:
+    def wait_for(self, count: int, *, seconds: float = 90) -> list[Received]:
         """Return what it was given, when that is at least so many."""
 
         def enough() -> list[Received] | None:

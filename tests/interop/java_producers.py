@@ -15,7 +15,7 @@ SECONDS = jpype.JClass("java.util.concurrent.TimeUnit").SECONDS
 Message = java_class("Message")
 MessageQueue = java_class("MessageQueue")
 
-CALLBACK_SECONDS = 20
+CALLBACK_SECONDS = 60
 FAILED_PAUSE_S = 0.05
 """Between a failed send and the next: a producer without a broker must not take the processor."""
 

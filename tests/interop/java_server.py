@@ -25,8 +25,8 @@ Settings = Mapping[str, str | int]
 PORTS = range(15_000, 32_000)
 """Below the range that Linux gives to outgoing connections, so that none takes a port of ours."""
 
-START_SECONDS = 60
-STOP_SECONDS = 30
+START_SECONDS = 120
+STOP_SECONDS = 60
 FAREWELL_SECONDS = 1
 """At the end of a test nobody reads the files, and a broker takes eight seconds to close them."""
 

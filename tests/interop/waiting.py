@@ -12,7 +12,7 @@ PAUSE_S = 0.02
 """Between two looks; long enough to leave the processor to whom we wait for."""
 
 
-def until(look: Callable[[], T | None], *, what: str, seconds: float = 20) -> T:
+def until(look: Callable[[], T | None], *, what: str, seconds: float = 60) -> T:
     """Look again and again until there is something to see, and return it.
 
     False and empty count as nothing, like None. TimeoutError, which says what was waited for, when
