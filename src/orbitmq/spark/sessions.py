@@ -9,6 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, TypeAlias
 
+# What tasks alone use: who lacks it had better hear of it here.
+import numpy as np  # noqa: F401
+import pyarrow as pa  # noqa: F401
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession, is_remote
 
