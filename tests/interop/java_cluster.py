@@ -48,6 +48,9 @@ READ_WRITE = 6
 SMALL_STORE: Settings = {
     "mappedFileSizeCommitLog": 16 * 1024 * 1024,  # over the 4 MiB that one message may have
     "mappedFileSizeConsumeQueue": 6_000 * 20,
+    # A busy machine is no reason to refuse a message.
+    "waitTimeMillsInSendQueue": 10_000,
+    "osPageCacheBusyTimeOutMills": 10_000,
     "maxHashSlotNum": 10_000,
     "maxIndexNum": 40_000,
     "timerWheelEnable": "false",  # its files take 38 MB
