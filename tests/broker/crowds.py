@@ -3,7 +3,9 @@
 import asyncio
 import os
 import resource
+from collections import Counter
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any, Final
 
 import pytest
@@ -31,9 +33,13 @@ def need_descriptors(count: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))
 
 
-def open_files() -> int:
-    """Return how many files and sockets this process has open."""
-    return len(os.listdir("/proc/self/fd"))
+def open_files() -> Counter[str]:
+    """Return the files and sockets that this process has open, and how often each."""
+    found: Counter[str] = Counter()
+    for number in os.listdir("/proc/self/fd"):
+        with suppress(FileNotFoundError):  # that of the listing itself is closed again
+            found[os.readlink(f"/proc/self/fd/{number}")] += 1
+    return found
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
