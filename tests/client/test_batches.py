@@ -13,7 +13,7 @@ from orbitmq.errors import (
 from orbitmq.message import batch
 from orbitmq.message.model import Message, MessageQueue, SendReceipt
 from orbitmq.wire.codes import RequestCode, ResponseCode
-from tests.client.post import later, open_post, open_producer, refuse, status
+from tests.client.post import later, open_post, open_producer, refuse, say_nothing, status
 from tests.client.scene import NAMES, Scene, play, route
 
 
@@ -105,6 +105,63 @@ def test_a_send_of_the_same_key_does_not_overtake() -> None:
             RequestCode.SEND_BATCH_MESSAGE,
             RequestCode.SEND_MESSAGE_V2,
         ]
+
+    play(story)
+
+
+def test_a_later_send_of_a_key_waits_for_all_frames_of_a_call() -> None:
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene)
+        for name in "ab":
+            post.scripts[name] = [later(0.2, post.store)] * 3
+        # The route is not known yet, and those behind the call could take all the permits.
+        producer = await open_producer(scene, max_message_bytes=1_500, in_flight_max=10)
+        many = [Message("orders", b"%03d" % n * 100, sharding_key="o-42") for n in range(8)]
+        after = [Message("orders", b"later %02d" % n, sharding_key="o-42") for n in range(20)]
+        call = asyncio.create_task(producer.send_many(many))
+        sends = [asyncio.create_task(producer.send(one)) for one in after]
+        receipts = [*await call, *[await one for one in sends]]
+        assert len([one for one in post.sent if one.code == RequestCode.SEND_BATCH_MESSAGE]) > 1
+        assert [one.queue_offset for one in receipts] == list(range(28))
+
+    play(story)
+
+
+def test_a_call_waits_for_earlier_sends_of_its_keys_and_others_pass_by() -> None:
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene)
+        producer = await open_producer(scene, topics=["orders"])
+        for name in "ab":
+            post.scripts[name] = [later(0.5, post.store)]
+        slow = asyncio.create_task(producer.send(Message("orders", b"1", sharding_key="k1")))
+        await asyncio.sleep(0.1)
+        call = asyncio.create_task(
+            producer.send_many([Message("orders", b"2", sharding_key=key) for key in ("k1", "k2")])
+        )
+        await asyncio.sleep(0)
+        behind = asyncio.create_task(producer.send(Message("orders", b"3", sharding_key="k2")))
+        free = await producer.send(Message("orders", b"x", sharding_key="k3"))
+        assert free.queue_offset >= 0
+        assert not call.done()
+        assert not behind.done()
+        await asyncio.gather(slow, call, behind)
+        bodies = [one.body for one in post.sent]
+        assert bodies.index(b"3") == len(bodies) - 1
+
+    play(story)
+
+
+def test_a_call_that_is_cancelled_lets_the_next_one_in() -> None:
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene)
+        post.always = {"a": say_nothing, "b": say_nothing}
+        producer = await open_producer(scene)
+        call = asyncio.create_task(producer.send_many(numbered(3, sharding_key="k")))
+        await asyncio.sleep(0.1)
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+        post.always.clear()
+        assert (await producer.send(Message("orders", b"4", sharding_key="k"))).queue_offset == 0
 
     play(story)
 

@@ -78,9 +78,41 @@ def test_those_who_wait_for_a_permit_are_told_of_the_end() -> None:
         sends = [asyncio.create_task(producer.send(MESSAGE)) for _ in range(11)]
         await asyncio.sleep(0.1)
         await producer.close()
-        with pytest.raises(ProducerClosed, match="waited for a permit"):
+        with pytest.raises(ProducerClosed, match="before its turn came"):
             await sends[10]
         await asyncio.gather(*sends, return_exceptions=True)
+
+    play(story)
+
+
+def test_those_who_wait_for_the_turn_of_a_key_are_sent_before_the_end() -> None:
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene, "a")
+        post.always["a"] = later(0.1, post.store)
+        producer = await open_producer(scene)
+        keyed = MESSAGE.replace(sharding_key="o-42")
+        sends = [asyncio.create_task(producer.send(keyed)) for _ in range(5)]
+        await asyncio.sleep(0)
+        await producer.close()
+        assert all(one.done() for one in sends)
+        assert [(await one).queue_offset for one in sends] == [0, 1, 2, 3, 4]
+
+    play(story)
+
+
+def test_as_many_as_may_wait_for_the_turn_of_a_key_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("orbitmq.client.dispatch.WAITING_MAX", 3)
+
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene, "a")
+        post.always["a"] = later(0.1, post.store)
+        producer = await open_producer(scene)
+        keyed = MESSAGE.replace(sharding_key="o-42")
+        sends = [asyncio.create_task(producer.send(keyed)) for _ in range(4)]
+        await asyncio.sleep(0)
+        with pytest.raises(BackPressure, match="as many sends as may wait"):
+            await producer.send(keyed)
+        assert [(await one).queue_offset for one in sends] == [0, 1, 2, 3]
 
     play(story)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from orbitmq.errors import (
     InvalidInput,
     MessageTooLarge,
     NoNameserver,
+    NoRoute,
     NotDurable,
     NotRunning,
     ProducerClosed,
@@ -190,13 +192,17 @@ def test_another_loop_is_refused() -> None:
 
 
 def test_a_fork_gets_a_clear_error() -> None:
-    async def main() -> str:
+    async def main() -> tuple[str, str]:
         async with embedded.EmbeddedCluster() as cluster:
             async with Producer("billing", nameserver=cluster.nameserver) as producer:
                 await producer.send(MESSAGE)
-                return said_in_a_fork(lambda: asyncio.run(producer.send(MESSAGE)))
+                anew = said_in_a_fork(lambda: asyncio.run(producer.send(MESSAGE)))
+                # The child goes on with the coroutine, whose loop is the parent's.
+                here = said_in_a_fork(lambda: producer.send(MESSAGE).send(None))
+                return anew, here
 
-    assert "was opened before this process was forked" in asyncio.run(main())
+    for said in asyncio.run(main()):
+        assert "was opened before this process was forked" in said
 
 
 # Sends
@@ -225,6 +231,43 @@ def test_sends_go_round_all_queues() -> None:
         return {(await producer.send(MESSAGE)).queue for _ in range(4)}
 
     assert len(play(story)) == 4
+
+
+def test_what_is_no_message_is_refused() -> None:
+    async def story(scene: Scene) -> None:
+        await open_post(scene)
+        producer = await open_producer(scene)
+        text: Any = "paid"
+        for attempt in (
+            lambda: producer.send(text),
+            lambda: producer.send_oneway(text),
+            lambda: producer.send_many([MESSAGE, text]),
+            lambda: producer.request(text),
+            lambda: producer.send_in_transaction(text),
+        ):
+            with pytest.raises(InvalidInput, match="a str can't be sent"):
+                await attempt()
+        with pytest.raises(InvalidInput, match="a str can't be sent"):
+            producer.transaction(text)
+
+    play(story)
+
+
+def test_queues_of_a_topic_that_a_send_would_make_are_none_yet() -> None:
+    async def story(scene: Scene) -> None:
+        await open_post(scene)
+        scene.routes["TBW102"] = route("a", queues=8, perm=7)
+        producer = await open_producer(scene)
+        for _ in range(2):  # the second time with the planned ones known
+            with pytest.raises(NoRoute, match="topic bills is missing") as caught:
+                await producer.queues("bills")
+            assert caught.value.is_missing
+            planned = await producer.queues("bills", must_exist=False)
+            assert [queue.queue_id for queue in planned] == [0, 1, 2, 3]
+        scene.routes["bills"] = route("a", queues=1)
+        assert len(await producer.queues("bills")) == 1
+
+    play(story)
 
 
 def test_queues_are_listed() -> None:

@@ -1,9 +1,12 @@
 """The writer in one process: tasks are played here. In Spark: ``test_spark_writes.py``."""
 
+import importlib
 import logging
 import pickle
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib.machinery import ModuleSpec
 
 import pyarrow as pa
 import pytest
@@ -221,15 +224,24 @@ def test_topics_that_are_missing_are_told_on_the_driver() -> None:
         options = write_options({"nameserver": cluster.nameserver, "onReject": "rejects"})
         with pytest.raises(NoRoute, match="rejects"):
             RocketMQWriter(options, named, overwrite=False)
+        with pytest.raises(NoRoute, match="rejects"):
+            RocketMQStreamWriter(options, named)
         close_producers()
 
 
-def test_a_nameserver_that_is_away_is_told_on_the_driver() -> None:
+def test_a_nameserver_that_is_away_is_told_on_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     options = write_options({"nameserver": "127.0.0.1:1", "topic": "orders"})
     with pytest.raises(OrbitError, match="127.0.0.1:1"):
         RocketMQWriter(options, VALUES, overwrite=False)
-    RocketMQStreamWriter(options, VALUES)  # which is made to commit, too
+    with pytest.raises(OrbitError, match="127.0.0.1:1"):
+        RocketMQStreamWriter(options, VALUES)
     close_producers()
+    committer = "pyspark.sql.worker.python_streaming_sink_runner"
+    monkeypatch.setitem(sys.modules, committer, importlib.import_module(committer))
+    RocketMQStreamWriter(options, VALUES)  # all is stored by then
+    monkeypatch.delitem(sys.modules, committer)
+    monkeypatch.setattr(sys.modules["__main__"], "__spec__", ModuleSpec(committer, None))
+    RocketMQStreamWriter(options, VALUES)
 
 
 def test_a_broker_that_is_away_fails_the_task_with_the_client_s_error() -> None:

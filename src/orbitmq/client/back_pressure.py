@@ -12,9 +12,9 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["Permits", "Shortage", "ShortageKind"]
+__all__ = ["WAITING_MAX", "Permits", "Shortage", "ShortageKind"]
 
-_WAITING_MAX: Final = 50_000
+WAITING_MAX: Final = 50_000
 """Sends that may wait for room: as many as Java's executor of async sends holds."""
 
 
@@ -57,7 +57,7 @@ class Permits:
 
     """
 
-    def __init__(self, count_max: int, bytes_max: int, waiting_max: int = _WAITING_MAX) -> None:
+    def __init__(self, count_max: int, bytes_max: int, waiting_max: int = WAITING_MAX) -> None:
         self._count_max = count_max
         self._bytes_max = bytes_max
         self._waiting_max = waiting_max

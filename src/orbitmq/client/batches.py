@@ -7,6 +7,8 @@
 
 Frames that any queue will do for are lines of their own. What is left of a line whose frame failed
 is not sent: else the messages of a queue, or of a sharding key, could be stored in another order.
+A call holds its place in the lines of all its sharding keys from its beginning to its end, so that
+no other send of such a key comes between its frames.
 """
 
 import asyncio
@@ -27,7 +29,7 @@ from orbitmq.errors import (
     PartlySent,
     SendFailed,
 )
-from orbitmq.message.model import Message, MessageQueue, SendReceipt
+from orbitmq.message.model import Message, MessageQueue, SendReceipt, check_is_message
 
 __all__ = ["Outcome", "send_gathered", "send_many"]
 
@@ -56,6 +58,8 @@ async def send_many(
 
     """
     given = list(messages)
+    for message in given:
+        check_is_message(message)
     limit = dispatch.settings.max_message_bytes
     if frame_bytes is not None:
         limit = _checked_limit(frame_bytes, limit)
@@ -63,9 +67,16 @@ async def send_many(
     if require is not None:
         for message in given:
             check_requirable(message, require)
-    places = await _places(dispatch, given, wish, queues)
-    frames = in_batches(given, limit, places)
-    outcomes = await _send_frames(dispatch, given, wish, places, frames)
+    keys = [(one.topic, one.sharding_key) for one in given if one.sharding_key is not None]
+    call_turn = dispatch.join(keys) if keys else None
+    wish = wish._replace(call_turn=call_turn)
+    try:
+        places = await _places(dispatch, given, wish, queues)
+        frames = in_batches(given, limit, places)
+        outcomes = await _send_frames(dispatch, given, wish, places, frames)
+    finally:
+        if call_turn is not None:
+            call_turn.leave()
     return _receipts(given, len(frames), outcomes)
 
 
@@ -203,7 +214,7 @@ async def _send_frames(
             await _send_line(dispatch, messages, wish, places[line[0][0]], line, outcomes)
 
     if len(lines) == 1:
-        await work()  # here and now: a task would begin behind a later send of the same key
+        await work()  # here and now: a task would begin behind a later call to the same queue
     else:
         await asyncio.gather(*(work() for _ in range(min(len(lines), _LINES_AT_ONCE))))
     return [outcomes[index] for index in range(len(messages))]
@@ -230,7 +241,8 @@ async def _send_parcel(
 ) -> Sequence[Outcome]:
     messages = parcel.messages
     try:
-        receipt = await dispatch.carry(parcel, wish._replace(target=place), _keys(messages, place))
+        lines = [] if place is None else [_line_of(place)]
+        receipt = await dispatch.carry(parcel, wish._replace(target=place), lines)
     except OrbitError as error:
         return [error] * len(messages)
     receipts = split_receipt(receipt, parcel)
@@ -238,14 +250,10 @@ async def _send_parcel(
     return receipts if require is None else [_judged(one, require) for one in receipts]
 
 
-def _keys(messages: Sequence[Message], place: Place) -> list[Key]:
-    """Return the lines that a frame waits in: of its keys, and of its queue, for order's sake."""
-    if place is None:
-        return []
-    # No key begins so: a separator of properties can't be in one.
-    line = f"\x01{place.broker_name}:{place.queue_id}"
-    keys = {message.sharding_key for message in messages if message.sharding_key is not None}
-    return [(place.topic, key) for key in (*keys, line)]
+def _line_of(place: MessageQueue) -> Key:
+    """Return the line of a queue, which frames to it wait in for order's sake."""
+    # No sharding key begins so: a separator of properties can't be in one.
+    return place.topic, f"\x01{place.broker_name}:{place.queue_id}"
 
 
 def _judged(receipt: SendReceipt, require: Require) -> Outcome:

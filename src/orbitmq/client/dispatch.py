@@ -8,12 +8,12 @@ permit to wait for, a route, a queue of the caller's choice, compression, hooks,
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
 
-from orbitmq.client.back_pressure import Permits, ShortageKind
+from orbitmq.client.back_pressure import WAITING_MAX, Permits, Shortage, ShortageKind
 from orbitmq.client.broker_health import Outcome
 from orbitmq.client.core import ClientCore
 from orbitmq.client.courier import Courier, Errand, Tried
@@ -30,6 +30,7 @@ from orbitmq.client.statistics import SendStatistics
 from orbitmq.client.time_spent import LoopStalls, TimeSpent
 from orbitmq.clock import local_month
 from orbitmq.errors import (
+    BackPressure,
     NetworkError,
     OrbitError,
     ProducerClosed,
@@ -70,6 +71,8 @@ class Wish(NamedTuple):
     mode: SendMode = SendMode.ANSWERED
     slot: Slot | None = None
     """Whose turn it is, if the first try is left to the plan and that was asked already."""
+    call_turn: KeyTurn | None = None
+    """The place of a call with many messages in the lines of their keys."""
 
 
 class Dispatch:
@@ -115,6 +118,7 @@ class Dispatch:
         """Wait so long for what is on its way; the caller begins nothing any more."""
         try:
             async with asyncio.timeout(timeout_ms / 1_000):
+                await self._key_turns.drained()  # who waits there has no permit yet
                 await self.permits.drained()
         except TimeoutError:
             pass  # what is left ends by its own timeouts, or with the connections
@@ -139,7 +143,9 @@ class Dispatch:
                 away.add(queue.broker_name)
                 log.warning("a broker of %s can't be reached at the start: %s", topic, error)
 
-    async def lane(self, topic: str, timeout_ms: int | None = None) -> Lane:
+    async def lane(
+        self, topic: str, timeout_ms: int | None = None, *, must_exist: bool = False
+    ) -> Lane:
         """Return the lane of a topic, looked up within the time of a send.
 
         Raises:
@@ -150,7 +156,7 @@ class Dispatch:
         limit_ms = self.settings.send_timeout_ms if timeout_ms is None else timeout_ms
         try:
             async with asyncio.timeout(limit_ms / 1_000):
-                return await self.lanes.lane(topic)
+                return await self.lanes.lane(topic, must_exist=must_exist)
         except TimeoutError:
             raise SendTimeout(
                 f"the route of {topic} was not found within {limit_ms} ms; nothing was sent",
@@ -247,7 +253,7 @@ class Dispatch:
             SendFailed: or one of its kinds.
             NoRoute, NameserversFailed: where to send is not known.
             InvalidInput: or one of its kinds: what was given can't be sent.
-            ProducerClosed: the producer was closed while the send waited for a permit.
+            ProducerClosed: the producer was closed before the turn of the send came.
             MissingExtra: the package for the type of compression is not installed.
 
         """
@@ -261,6 +267,10 @@ class Dispatch:
         receipt = await self.carry(parcel, wish, keys)
         check_durable(receipt, require)
         return receipt
+
+    def join(self, keys: Iterable[Key]) -> KeyTurn:
+        """Join the lines of all keys of a call, before it does anything else; it leaves them."""
+        return self._key_turns.join(keys)
 
     async def carry(self, parcel: Parcel, wish: Wish, keys: Sequence[Key] = ()) -> SendReceipt:
         """Return the receipt of a parcel, once those of the same keys before it are over.
@@ -276,7 +286,7 @@ class Dispatch:
         receipt: SendReceipt | None = None
         failure: BaseException | None = None
         try:
-            receipt = await self._in_turn(errand, keys)
+            receipt = await self._in_turn(errand, keys, wish.call_turn)
         except BaseException as error:
             failure = error
             self.statistics.failed_with(error, len(parcel.messages))
@@ -312,43 +322,55 @@ class Dispatch:
                 self._end_hooks(context, errand, None, failure)
         self.statistics.left()
 
-    async def _in_turn(self, errand: Errand, keys: Sequence[Key]) -> SendReceipt:
-        # The line first and the permit next, without a pause between: so an earlier send of a key
-        # has its permit before a later one, and can't wait for it in vain.
+    async def _in_turn(
+        self, errand: Errand, keys: Sequence[Key], call_turn: KeyTurn | None
+    ) -> SendReceipt:
+        # The turn first and the permit next: who has a permit waits for nobody in a line, so that
+        # an earlier send of a key never lacks the permit that a later one holds.
+        if call_turn is not None:
+            await self._come(errand, call_turn)
         turn = self._key_turns.join(keys) if keys else None
-        size = len(errand.parcel.body)
         try:
-            if not self.permits.take(size):
-                await self._wait_for_permit(errand, size)
-            try:
-                errand.parcel = await self._compressed(errand.parcel)
-                if turn is not None:
-                    await self._come(errand, turn)
-                    if self.before_turn is not None:
-                        self.before_turn(errand.parcel.messages[0])
-                return await self._courier.deliver(errand)
-            finally:
-                self.permits.give_back(size)
+            if turn is not None:
+                await self._come(errand, turn)
+            if self.before_turn is not None and (keys or call_turn is not None):
+                self.before_turn(errand.parcel.messages[0])
+            return await self._with_permit(errand)
         finally:
             if turn is not None:
                 turn.leave()
 
+    async def _with_permit(self, errand: Errand) -> SendReceipt:
+        size = len(errand.parcel.body)
+        if not self.permits.take(size):
+            await self._wait_for_permit(errand, size)
+        try:
+            errand.parcel = await self._compressed(errand.parcel)
+            return await self._courier.deliver(errand)
+        finally:
+            self.permits.give_back(size)
+
     async def _wait_for_permit(self, errand: Errand, size: int) -> None:
-        shortage = await self.permits.wait(size, errand.timeout_ms)
-        errand.spend("permit_ms", self._time() - errand.began)
+        began = self._time()
+        shortage = await self.permits.wait(size, round(1_000 * errand.left_s(began)))
+        errand.spend("permit_ms", self._time() - began)
         if shortage is None:
             return
         if shortage.kind is ShortageKind.CLOSED:
             raise ProducerClosed(
                 f"send {errand.parcel.send_id} to {errand.parcel.topic} was not begun: the "
-                "producer was closed while it waited for a permit",
+                "producer was closed before its turn came",
                 state="closed",
             )
         spent = errand.spent(self._stalls)
         raise back_pressure(errand.parcel, shortage, spent, errand.timeout_ms)
 
     async def _come(self, errand: Errand, turn: KeyTurn) -> None:
+        if turn.has_come:
+            return
         began = self._time()
+        if self._key_turns.waiting >= WAITING_MAX:
+            raise self._too_many_waiting(errand)
         try:
             async with asyncio.timeout(errand.left_s(began)):
                 await turn.come()
@@ -357,6 +379,12 @@ class Dispatch:
             spent = errand.spent(self._stalls)
             raise timeout(errand.parcel, (), spent, errand.timeout_ms) from None
         errand.spend("permit_ms", self._time() - began)
+
+    def _too_many_waiting(self, errand: Errand) -> BackPressure:
+        permits, kind = self.permits, ShortageKind.WAITING
+        waiting = self._key_turns.waiting
+        shortage = Shortage(kind, permits.in_flight, permits.in_flight_bytes, waiting)
+        return back_pressure(errand.parcel, shortage, errand.spent(self._stalls), 0)
 
     async def _compressed(self, parcel: Parcel) -> Parcel:
         if not self.packer.wants_compression(parcel):

@@ -30,7 +30,13 @@ from orbitmq.client.transaction_checks import TransactionChecks, read_question
 from orbitmq.client.user_code import UserCode
 from orbitmq.errors import OrbitError, RequestTimeout
 from orbitmq.message.ids import RecallHandle
-from orbitmq.message.model import Message, MessageQueue, SendReceipt, StoredMessage
+from orbitmq.message.model import (
+    Message,
+    MessageQueue,
+    SendReceipt,
+    StoredMessage,
+    check_is_message,
+)
 from orbitmq.message.names import wrap_namespace
 from orbitmq.net.connection import Connection
 from orbitmq.wire.codes import RequestCode
@@ -113,6 +119,7 @@ class Exchanges:
         return await self._transactions.send(message, half, local_work)
 
     def _half(self, message: Message, timeout_ms: int | None) -> SendHalf:
+        check_is_message(message)
         return lambda marks: self._dispatch.send(message, Wish(timeout_ms=timeout_ms, marks=marks))
 
     async def _connect(self, queue: MessageQueue) -> Connection:
@@ -133,6 +140,7 @@ class Exchanges:
         self, message: Message, target: Target, timeout_ms: int | None
     ) -> StoredMessage:
         """Return the reply to a request; see ``Producer.request``."""
+        check_is_message(message)
         timeout_ms = self._dispatch.settings.send_timeout_ms if timeout_ms is None else timeout_ms
         began_ms = self._core.machine.clock.monotonic_ms()
         lane = await self._dispatch.lane(message.topic, timeout_ms)

@@ -22,12 +22,13 @@ from orbitmq.errors import (
     OrbitError,
     OutboxFull,
     PartlySent,
+    ProducerClosed,
     SendFailed,
     SendKept,
     SendRefused,
     StoreError,
 )
-from orbitmq.message.model import Message, MessageQueue, SendReceipt
+from orbitmq.message.model import Message, MessageQueue, SendReceipt, check_is_message
 
 __all__ = ["Keeping"]
 
@@ -83,6 +84,7 @@ class Keeping:
 
     def named(self, message: Message) -> Message:
         """Return a message with a unique id: it must have the same one however it is sent."""
+        check_is_message(message)
         if message.message_id is not None:
             return message
         return message.replace(message_id=self._dispatch.packer.new_id(message))
@@ -219,7 +221,7 @@ def _behind(message: Message) -> _Behind:
 
 
 def _is_keepable(error: OrbitError) -> bool:
-    """Return whether brokers that return would change anything.
+    """Return whether brokers that return, or another producer, would change anything.
 
     Not for back-pressure: there a broker takes messages, only not as fast as they are made.
     """
@@ -227,4 +229,4 @@ def _is_keepable(error: OrbitError) -> bool:
         return False
     if type(error) is SendRefused:  # its kinds know for themselves, of others the answer tells
         return isinstance(error.__cause__, OrbitError) and error.__cause__.retriable
-    return error.retriable or isinstance(error, _Behind)
+    return error.retriable or isinstance(error, ProducerClosed | _Behind)

@@ -2,7 +2,8 @@
 
 A broker may serve requests of one connection side by side, and a try that fails may be followed by
 another one: so the order of calls is the order in the queue only if each send ends before the next
-one of its key begins. Sends with other keys pass by.
+one of its key begins. Sends with other keys pass by. A call with many messages joins the lines of
+all their keys at once, and leaves them when its last frame is over.
 
 >>> import asyncio
 >>> async def main() -> list[str]:
@@ -33,9 +34,11 @@ class KeyTurns:
 
     def __init__(self) -> None:
         self._last: dict[Key, asyncio.Future[None]] = {}
+        self.waiting = 0
+        """Sends that wait for their turn now."""
 
     def __repr__(self) -> str:
-        return f"<KeyTurns {len(self._last)} keys>"
+        return f"<KeyTurns {len(self._last)} keys, {self.waiting} waiting>"
 
     def __len__(self) -> int:
         return len(self._last)
@@ -52,7 +55,12 @@ class KeyTurns:
                 before.append(last)
             self._last[key] = over
             over.add_done_callback(partial(self._ended, key))
-        return KeyTurn(before, over)
+        return KeyTurn(self, before, over)
+
+    async def drained(self) -> None:
+        """Return once nobody is in any line; the caller bounds the time."""
+        while pending := [over for over in self._last.values() if not over.done()]:
+            await asyncio.wait(pending)
 
     def _ended(self, key: Key, over: asyncio.Future[None]) -> None:
         if self._last.get(key) is over:
@@ -62,17 +70,32 @@ class KeyTurns:
 class KeyTurn:
     """One send's place in its lines."""
 
-    __slots__ = ("_before", "_over")
+    __slots__ = ("_before", "_over", "_turns")
 
-    def __init__(self, before: list[asyncio.Future[None]], over: asyncio.Future[None]) -> None:
+    def __init__(
+        self,
+        turns: KeyTurns,
+        before: list[asyncio.Future[None]],
+        over: asyncio.Future[None],
+    ) -> None:
+        self._turns = turns
         self._before = before
         self._over = over
 
+    @property
+    def has_come(self) -> bool:
+        """Whether all who joined before have left."""
+        return all(earlier.done() for earlier in self._before)
+
     async def come(self) -> None:
         """Return when all who joined before have left; the caller bounds the time."""
-        for earlier in self._before:
-            if not earlier.done():
-                await asyncio.shield(earlier)
+        self._turns.waiting += 1
+        try:
+            for earlier in self._before:
+                if not earlier.done():
+                    await asyncio.shield(earlier)
+        finally:
+            self._turns.waiting -= 1
 
     def leave(self) -> None:
         """Let the next ones come; if this one went away while waiting, those before it first."""

@@ -177,18 +177,23 @@ class Lanes:
             return None
         return lane
 
-    async def lane(self, topic: str) -> Lane:
+    async def lane(self, topic: str, *, must_exist: bool = False) -> Lane:
         """Return the lane of a topic, looked up if it is not known.
+
+        Args:
+            topic: the topic, as the user calls it.
+            must_exist: whether a topic that a send would make is none.
 
         Raises:
             NoRoute, NameserversFailed: as ``Routes.publish_route`` does.
 
         """
         lane = self.ready(topic)
-        if lane is not None:
+        if lane is not None and not (must_exist and lane.route.is_default):
             return lane
         wire_topic = wrap_namespace(self._namespace, topic)
-        route = await self._core.routes.publish_route(wire_topic, self._default)
+        default = None if must_exist else self._default
+        route = await self._core.routes.publish_route(wire_topic, default)
         before = self._lanes.get(topic)
         if before is not None and before.route is route:
             return before

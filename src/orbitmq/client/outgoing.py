@@ -21,7 +21,7 @@ from orbitmq.message import batch, flags, names, properties
 from orbitmq.message.buffer import Buffer
 from orbitmq.message.compression import compress
 from orbitmq.message.ids import UniqueIds
-from orbitmq.message.model import Message, MessageQueue
+from orbitmq.message.model import Message, MessageQueue, check_is_message
 from orbitmq.wire.codes import VERSION_5_4_0, RequestCode
 from orbitmq.wire.fields import Header
 from orbitmq.wire.headers.send import SendMessage, SendMessageV2
@@ -158,6 +158,7 @@ class Packer:
             InvalidProperty: a mark can't travel.
 
         """
+        check_is_message(message)
         names.check_body(len(message.body), self._body_max)
         send_id = send_id or self.new_id(message)
         text = self.properties_text(message, send_id)

@@ -11,7 +11,7 @@ It belongs to the event loop that it was started on. ``orbitmq.blocking`` has on
 import asyncio
 import enum
 import logging
-from asyncio import get_running_loop
+from asyncio import _get_running_loop as running_loop_or_none
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
@@ -46,7 +46,7 @@ from orbitmq.errors import (
     ProducerClosed,
     WrongLoop,
 )
-from orbitmq.message.model import Message, MessageQueue, SendReceipt
+from orbitmq.message.model import Message, MessageQueue, SendReceipt, check_is_message
 from orbitmq.message.names import wrap_namespace
 from orbitmq.net.fork import check_process, process_token
 
@@ -309,8 +309,10 @@ class Producer(ExchangeMethods):
 
         """
         dispatch = self._running_dispatch
-        if dispatch is None or get_running_loop() is not self._loop:
+        if dispatch is None or running_loop_or_none() is not self._loop:
             dispatch = self._running()  # says what is wrong
+        if type(message) is not Message:
+            check_is_message(message)
         slot: Slot | None = None
         chosen = queue is not None or selector is not None or sharding_key is not None
         if not chosen and timeout_ms is None and require is None and self._keeping is None:
@@ -376,8 +378,7 @@ class Producer(ExchangeMethods):
         Those of one topic travel in as few frames as their size allows. What can't be in a batch,
         such as a delayed message, travels alone. Frames to one queue follow each other, and those
         behind one that failed are not sent, so that their order holds. Messages of one sharding
-        key keep their order also towards other calls under way if they make one frame over a
-        known route.
+        key keep their order also towards other calls under way.
 
         Args:
             messages: what to send, to any topics.
@@ -412,14 +413,19 @@ class Producer(ExchangeMethods):
         kept_for = [queue] * len(named) if queues is None else queues
         return await self._keeping.send_many(named, send, queues=kept_for)
 
-    async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
+    async def queues(self, topic: str, *, must_exist: bool = True) -> tuple[MessageQueue, ...]:
         """Return the queues of a topic that can be written to, in the order that selectors see.
+
+        Args:
+            topic: the topic.
+            must_exist: False: if brokers would make the topic for the first send to it, return the
+                queues that it will have.
 
         Raises:
             NoRoute, NameserversFailed, SendTimeout: where it is, is not known.
 
         """
-        lane = await self._running().lane(topic)
+        lane = await self._running().lane(topic, must_exist=must_exist)
         return tuple(lane.queues)
 
     async def _send_or_keep(self, keeping: Keeping, message: Message, wish: Wish) -> SendReceipt:
@@ -445,7 +451,7 @@ class Producer(ExchangeMethods):
         dispatch = self._running_dispatch
         if dispatch is None:
             raise self._not_running()
-        if get_running_loop() is not self._loop:
+        if running_loop_or_none() is not self._loop:
             self._check_loop()
         return dispatch
 

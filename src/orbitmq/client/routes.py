@@ -218,14 +218,16 @@ class Routes:
 
         """
         route = self.published.get(topic)
-        if route is not None and route.queues:
+        if route is not None and route.queues and not (default is None and route.is_default):
             return route
         finding = await self._find(topic)
         known = finding.known
         if finding.is_missing and default is not None and default.name != topic:
             known = await self._made_after(topic, default)
         if known is None or not known.route.queues:
-            raise _no_route(topic, finding, self.table.get(topic))
+            before = self.table.get(topic)
+            is_there = before is not None and not before.route.is_default
+            raise _no_route(topic, finding, before if is_there else None)
         return known.route
 
     async def route(self, topic: str) -> TopicRouteData:

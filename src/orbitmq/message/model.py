@@ -25,6 +25,7 @@ __all__ = [
     "SendReceipt",
     "SendStatus",
     "StoredMessage",
+    "check_is_message",
 ]
 
 _INT32_MIN: Final = -(2**31)
@@ -213,6 +214,24 @@ properties={'colour': 'blue'})
 
 # Consumers hold thousands of these, and none can be part of a cycle, since they hold bytes, numbers
 # and text alone; so the garbage collector needs not walk them.
+def check_is_message(given: object) -> None:
+    """Refuse to send what is no message, such as a bare text.
+
+    >>> check_is_message("paid")
+    Traceback (most recent call last):
+    orbitmq.errors.InvalidInput: a str can't be sent; make a message of it: Message(topic, body)
+
+    Raises:
+        InvalidInput: it is something else.
+
+    """
+    if not isinstance(given, Message):
+        raise InvalidInput(
+            f"a {type(given).__name__} can't be sent; make a message of it: Message(topic, body)",
+            field="message",
+        )
+
+
 class StoredMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A message as a broker stores it and a consumer gets it.
 

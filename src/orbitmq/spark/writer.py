@@ -16,8 +16,10 @@ Rows of one sharding key within a partition are stored in their order, and so ar
 """
 
 import logging
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -51,6 +53,8 @@ _PIECE_ROWS: Final = 16_384
 # Spark's own names of what a streaming query tells its tasks.
 _QUERY_ID: Final = "sql.streaming.queryId"
 _BATCH_ID: Final = "streaming.sql.batchId"
+# What Spark's processes that commit run: from a daemon, or by themselves where there is none.
+_COMMITTER: Final = "pyspark.sql.worker.python_streaming_sink_runner"
 
 
 @dataclass(frozen=True)
@@ -91,9 +95,7 @@ class RocketMQWriter(DataSourceArrowWriter):
                 "a topic can't be overwritten; write with mode('append')", field="mode"
             )
         check_write_schema(schema, topic=options.topic, id_column=options.id_column)
-        for topic in (options.topic, _dead_letters(options)):
-            if topic is not None:
-                producer_for(options).queues(topic)
+        _check_topics(options)
         self._options = options
         # Tasks that run again must know the write by the same name: hence here, and not there.
         self._write_id = SystemRandomness().uuid4()
@@ -118,10 +120,7 @@ class RocketMQWriter(DataSourceArrowWriter):
 
 
 class RocketMQStreamWriter(DataSourceStreamArrowWriter):
-    """The write of one streaming batch. Nothing is asked of a cluster here.
-
-    It is made anew to commit, too, where a nameserver that is away for a moment must not make Spark
-    replay a batch that is stored.
+    """The write of one streaming batch; made on the driver, and anew to commit it.
 
     Args:
         options: what the user said.
@@ -129,11 +128,14 @@ class RocketMQStreamWriter(DataSourceStreamArrowWriter):
 
     Raises:
         InvalidColumn: a column is not one that can be written.
+        OrbitError: no nameserver answers, or a topic that the options name can't be written to.
 
     """
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         check_write_schema(schema, topic=options.topic, id_column=options.id_column)
+        if not _is_committing():
+            _check_topics(options)
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
@@ -155,6 +157,22 @@ class RocketMQStreamWriter(DataSourceStreamArrowWriter):
         log.warning("streaming batch %d failed: %s", batchId, _left(messages))
 
 
+def _check_topics(options: WriteOptions) -> None:
+    for topic in (options.topic, _dead_letters(options)):
+        if topic is not None:
+            producer_for(options).queues(topic, must_exist=False)
+
+
+def _is_committing() -> bool:
+    """Return whether this process is one that Spark has commit and abort streaming batches.
+
+    All tasks are over then: a nameserver that is away for a moment must not make Spark replay a
+    batch that is stored.
+    """
+    main = getattr(sys.modules["__main__"], "__spec__", None)
+    return _COMMITTER in sys.modules or (main is not None and main.name == _COMMITTER)
+
+
 def _context() -> TaskContext:
     context = TaskContext.get()
     if context is None:
@@ -169,7 +187,7 @@ def _write(
     producer = producer_for(options)
     rows = OutgoingRows(
         StableIds(origin, partition),
-        producer.queues,
+        partial(producer.queues, must_exist=False),
         topic=options.topic,
         id_column=options.id_column,
         dead_letters=_dead_letters(options),
