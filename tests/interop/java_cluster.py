@@ -33,6 +33,7 @@ from orbitmq.net.address import Address
 from orbitmq.net.blocking import BlockingConnection
 from orbitmq.wire.bodies.cluster import ClusterInfo
 from orbitmq.wire.bodies.properties_text import properties_to_text
+from orbitmq.wire.bodies.route import TopicRouteData
 from orbitmq.wire.codes import RequestCode, ResponseCode
 from orbitmq.wire.fields import NoFields
 from orbitmq.wire.headers.admin import CreateTopic
@@ -92,6 +93,12 @@ class JavaNameserver(JavaServer):
         """Tell whether clients could find a topic."""
         with self.connect() as connection:
             return connection.request(GetRouteInfo(topic=topic)).code == ResponseCode.SUCCESS
+
+    def route(self, topic: str) -> TopicRouteData:
+        """Return what is said of a topic, which must be known by now or soon."""
+        until(lambda: self.has_route(topic), what=f"the route of {topic}", seconds=40)
+        with self.connect() as connection:
+            return TopicRouteData.from_json(connection.request(GetRouteInfo(topic=topic)).body)
 
     def _is_ready(self) -> bool:
         self.brokers()

@@ -25,8 +25,6 @@ from orbitmq.errors import NotDurable, SendFailed
 from orbitmq.message.model import Message, MessageQueue, SendReceipt, SendStatus
 from orbitmq.net.address import Address
 from orbitmq.randomness import SeededRandomness
-from orbitmq.wire.bodies.route import TopicRouteData
-from orbitmq.wire.headers.route import GetRouteInfo
 from tests.interop import counterparts
 from tests.interop.clients import Consumer
 from tests.interop.conftest import decline
@@ -86,7 +84,10 @@ class Pair:
         topic = f"{purpose}-on-both-{next(self._numbers)}"
         for broker in (self.cluster.broker, self.lonely):
             broker.create_topic(topic, queues=queues)
-        until(lambda: len(route_of(self.cluster, topic).queue_datas) == 2, what=f"both of {topic}")
+        until(
+            lambda: len(self.cluster.nameserver.route(topic).queue_datas) == 2,
+            what=f"both of {topic}",
+        )
         return topic
 
     def producing(self, use: Callable[[Producer], Awaitable[T]], **options: object) -> T:
@@ -119,13 +120,6 @@ def pair(
             yield Pair(cluster, lonely, Team(java, str(nameserver), brokers))
 
 
-def route_of(cluster: JavaCluster, topic: str) -> TopicRouteData:
-    """Return what the nameserver says of a topic, which it must know by now or soon."""
-    until(lambda: cluster.nameserver.has_route(topic), what=f"the route of {topic}", seconds=40)
-    with cluster.nameserver.connect() as connection:
-        return TopicRouteData.from_json(connection.request(GetRouteInfo(topic=topic)).body)
-
-
 def sending(*messages: Message) -> Callable[[Producer], Awaitable[list[SendReceipt]]]:
     """Return what sends messages, one after another."""
 
@@ -148,7 +142,7 @@ def test_a_broker_that_nobody_reaches_is_reached_by_the_map(pair: Pair, tmp_path
     nameserver = pair.cluster.nameserver.address
     with JavaBroker(pair.version, tmp_path, nameserver=nameserver, settings=settings) as hidden:
         hidden.create_topic("ways-hidden")
-        (broker,) = route_of(pair.cluster, "ways-hidden").broker_datas
+        (broker,) = pair.cluster.nameserver.route("ways-hidden").broker_datas
         assert broker.broker_addrs == {0: str(hidden.advertised)}
         send = sending(Message("ways-hidden", b"through"))
         with pytest.raises(SendFailed, match=NOWHERE) as caught:
@@ -239,7 +233,7 @@ def test_a_topic_that_a_unit_makes_belongs_to_units(pair: Pair) -> None:
     made, plain = (f"ways-made-by-{who}" for who in ("a-unit", "nobody"))
     pair.producing(sending(Message(made, b"x")), unit_mode=True)
     pair.producing(sending(Message(plain, b"x")))
-    flags = {topic: route_of(pair.cluster, topic).queue_datas for topic in (made, plain)}
+    flags = {topic: pair.cluster.nameserver.route(topic).queue_datas for topic in (made, plain)}
     assert {one.topic_sys_flag for one in flags[made]} == {1}  # FLAG_UNIT of Java's TopicSysFlag
     assert {one.topic_sys_flag for one in flags[plain]} == {0}
     assert '"topicSysFlag":1' in pair.team.mqadmin("topicRoute", "-t", made).replace(" ", "")
@@ -339,7 +333,7 @@ def test_on_the_cloud_channel_traces_go_to_the_topic_of_the_region(pair: Pair) -
         sending(Message(topic, b"paid", keys=["o-42"])), trace=True, access_channel="CLOUD"
     )
     assert receipt.region == REGION
-    assert route_of(pair.cluster, trace_topic).queue_datas
+    assert pair.cluster.nameserver.route(trace_topic).queue_datas
     with pair.team.consumer(trace_topic) as consumer:
         (read,) = consumer.wait_for(1)
     ((record,),) = pair.team.java.ask(DECODE_TRACE, [read.body])

@@ -1,0 +1,178 @@
+"""A proxy between a client and a broker that does to each send what a script says.
+
+::
+
+    client ──▶ frames ── a send, and the script has a fault for it ──▶ late, lost, cut off, answered
+                 └────── anything else ──▶ broker ── frames, but for lost answers ──▶ client
+"""
+
+import asyncio
+import socket
+import struct
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from orbitmq.net.address import Address
+from orbitmq.wire.codes import RequestCode
+from orbitmq.wire.frame import ANSWER_FLAG, Frame, FrameReader, Outgoing, encode_head
+
+SENDS = {
+    RequestCode.SEND_MESSAGE,
+    RequestCode.SEND_MESSAGE_V2,
+    RequestCode.SEND_BATCH_MESSAGE,
+}
+
+
+@dataclass(frozen=True)
+class Late:
+    """The send reaches the broker after some seconds."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Lost:
+    """The send never reaches the broker; or it does, and its answer gets lost."""
+
+    is_stored: bool = False
+
+
+@dataclass(frozen=True)
+class CutOff:
+    """The connection is reset."""
+
+
+@dataclass(frozen=True)
+class Answered:
+    """The proxy answers in the broker's place."""
+
+    code: int
+    remark: str = "by script"
+
+
+Fault = Late | Lost | CutOff | Answered
+
+
+class FaultProxy:
+    """Belongs to one loop; an async context manager, whose end closes all connections.
+
+    Args:
+        to: the broker.
+
+    Attributes:
+        at: where clients come in; known once it is entered.
+        script: the faults of the next sends; none is left: they pass.
+        always: the fault of each send beyond the script.
+        seen: how many sends came.
+
+    """
+
+    def __init__(self, to: Address) -> None:
+        self._to = to
+        self.at = Address("", 0)
+        self.script: deque[Fault] = deque()
+        self.always: Fault | None = None
+        self.seen = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.at = Address(*self._server.sockets[0].getsockname())
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        from_broker, to_broker = await asyncio.open_connection(*self._to)
+        lost: set[int] = set()
+        try:
+            async with asyncio.TaskGroup() as both:
+                answers = both.create_task(_pass_answers(from_broker, writer, lost))
+                await self._pass_requests(reader, writer, to_broker, lost)
+                answers.cancel()
+        finally:
+            for end in (writer, to_broker):
+                end.close()
+
+    async def _pass_requests(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        to_broker: asyncio.StreamWriter,
+        lost: set[int],
+    ) -> None:
+        async for raw, frame in _frames(reader):
+            match self._fault_of(frame):
+                case Late(seconds):
+                    asyncio.get_running_loop().call_later(seconds, to_broker.write, raw)
+                case Lost(is_stored):
+                    if is_stored:
+                        lost.add(frame.opaque)
+                        to_broker.write(raw)
+                case CutOff():
+                    _reset(writer)
+                    return
+                case Answered(code, remark):
+                    writer.write(_answer(frame, code, remark))
+                case None:
+                    to_broker.write(raw)
+
+    def _fault_of(self, frame: Frame) -> Fault | None:
+        if frame.code not in SENDS:
+            return None
+        self.seen += 1
+        return self.script.popleft() if self.script else self.always
+
+
+def _reset(writer: asyncio.StreamWriter) -> None:
+    end = writer.get_extra_info("socket")
+    # Linger for no time at all: the other side gets a reset, and no orderly end.
+    end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()
+
+
+async def _pass_answers(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, lost: set[int]
+) -> None:
+    async for raw, frame in _frames(reader):
+        if not (frame.is_answer and frame.opaque in lost):
+            writer.write(raw)
+
+
+async def _frames(reader: asyncio.StreamReader) -> AsyncIterator[tuple[bytes, Frame]]:
+    """Yield each frame as it came, and read; end when the other side does."""
+    with suppress(asyncio.IncompleteReadError, ConnectionError):
+        while True:
+            size = await reader.readexactly(4)
+            raw = size + await reader.readexactly(int.from_bytes(size, "big"))
+            (frame,) = FrameReader().feed(raw)
+            yield raw, frame
+
+
+def _answer(request: Frame, code: int, remark: str) -> bytes:
+    answer = Outgoing(
+        code=code,
+        opaque=request.opaque,
+        flag=ANSWER_FLAG,
+        version=request.version,
+        language="JAVA",
+        remark=remark,
+    )
+    return bytes(encode_head(answer, body_size=0))
