@@ -45,6 +45,22 @@ def test_old_files_go_and_queues_and_index_follow() -> None:
     again.close()
 
 
+def test_by_the_clock_files_go_one_at_a_time() -> None:
+    clock = HandClock()
+    hours = ";".join(f"{hour:02d}" for hour in range(24))
+    disk = SimulatedDisk(clock=clock)
+    store = opened(disk, clock=clock, reserved_hours=1, delete_when=hours)
+    put(store, *(b"%04d" % number for number in range(60)))
+    clock.now += 3_600_000
+    starts = []
+    for _ in range(5):
+        clock.now += 100
+        store.tick()
+        starts.append(store.log.first_offset)
+    assert starts == [4096, 8192, 12288, 12288, 12288], "one in a tick, and never the last"
+    store.close()
+
+
 def test_a_disk_that_is_nearly_full_refuses_until_there_is_room() -> None:
     class Gauge(SimulatedDisk):
         used = 50

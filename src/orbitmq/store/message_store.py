@@ -280,9 +280,9 @@ class MessageStore:
         if now_ms - self._queues_synced_at_ms >= self.settings.queue_flush_thorough_interval_ms:
             self._queues_synced_at_ms = now_ms
             self._sync_queues()
-        if now_ms - self._cleaned_at_ms >= _CLEAN_MS:
+        # One file in a tick, as in Java: many at once would hold up those who send.
+        if now_ms - self._cleaned_at_ms >= _CLEAN_MS and not self._clean_by_the_clock():
             self._cleaned_at_ms = now_ms
-            self._clean_by_the_clock()
         if now_ms - self._checkpoint_at_ms >= _CHECKPOINT_MS:
             self._checkpoint_at_ms = now_ms
             self._checkpoint_soon()
@@ -518,11 +518,14 @@ class MessageStore:
             self.index.remove_all()
             self._claims.drop_index()
 
-    def _clean_by_the_clock(self) -> None:
+    def _clean_by_the_clock(self) -> bool:
+        """Remove the oldest file of the log if it may go; return whether it did."""
+        now_ms, flushed = self._clock.now_ms(), self._flusher.flushed
         try:
-            self.clean()
+            return bool(self._removal.clean(flushed=flushed, now_ms=now_ms, asked=False, most=1))
         except StoreError as error:
             log.error("old files could not be removed, and are tried again: %s", error)
+            return False
 
     def _checkpoint_soon(self) -> None:
         """Have a worker write the checkpoint; what it says is true already."""

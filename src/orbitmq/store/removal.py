@@ -67,13 +67,16 @@ class Removal:
         """Keep files for as long as these settings say."""
         self._retention = Retention(settings)
 
-    def clean(self, *, flushed: int, now_ms: int, asked: bool) -> list[int]:
+    def clean(
+        self, *, flushed: int, now_ms: int, asked: bool, most: int | None = None
+    ) -> list[int]:
         """Remove the oldest files of the log that may go; return where they began.
 
         Args:
             flushed: how much of the log is on the disk; files with more than that stay.
             now_ms: the time of day.
             asked: whether an operator wants it done now, whatever the hour.
+            most: how many files may go in this call; None: as many as may go in a round.
 
         """
         used = self._disk.usage(self._directory).ratio
@@ -85,6 +88,7 @@ class Removal:
         ]
         hour = local_stamp(now_ms)[_HOUR]
         count = self._retention.expired(files, now_ms=now_ms, hour=hour, used=used, asked=asked)
+        count = count if most is None else min(count, most)
         if count:
             # Else a power loss takes entries whose records are gone, and offsets are used again.
             self._queues.write()
