@@ -235,7 +235,7 @@ def test_a_key_keeps_the_order_of_calls(sender: blocking.Producer) -> None:
 
 
 def test_the_other_ways_to_send(sender: blocking.Producer) -> None:
-    queues = sender.queues("ways")
+    queues = sender.queues("ways", must_exist=False)
     receipts = sender.send_many([Message("ways", b"one"), Message("ways", b"two")], queue=queues[0])
     assert [receipt.queue_offset for receipt in receipts] == [0, 1]
     sender.send_oneway(Message("ways", b"three"), queue=queues[0])

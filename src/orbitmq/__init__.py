@@ -2,7 +2,7 @@
 
 >>> from orbitmq import Message
 >>> Message("orders", b"paid", tags="paid", keys=["o-42"])
-Message(topic='orders', body=b'paid' (4 bytes), tags='paid', keys=('o-42',))
+Message(topic='orders', body=<4 bytes>, tags='paid', keys=('o-42',))
 """
 
 from importlib import import_module

@@ -46,8 +46,13 @@ class Workers(Protocol):
         """
         ...
 
-    def close(self) -> None:
-        """Wait for what is running, give up what has not begun, take no more."""
+    def close(self, *, wait: bool = True) -> None:
+        """Wait for what is running, give up what has not begun, take no more.
+
+        Args:
+            wait: False: what is running ends by itself; for work of others, which may take long.
+
+        """
         ...
 
 
@@ -65,9 +70,9 @@ class ThreadWorkers:
         """Return the future of ``work(*args, **kwargs)``; RuntimeError once closed."""
         return self._executor.submit(work, *args, **kwargs)
 
-    def close(self) -> None:
-        """Wait for what is running, give up what has not begun, take no more."""
-        self._executor.shutdown(wait=True, cancel_futures=True)
+    def close(self, *, wait: bool = True) -> None:
+        """Give up what has not begun, take no more, and wait for what is running if told to."""
+        self._executor.shutdown(wait=wait, cancel_futures=True)
 
     def finish(self) -> None:
         """Wait for all that was given, and take no more; not to be called by a worker."""

@@ -53,7 +53,7 @@ class SlowWorkers:
     def run_one(self) -> None:
         self.waiting.pop(0)()
 
-    def close(self) -> None:
+    def close(self, *, wait: bool = True) -> None:
         self.waiting.clear()
 
 

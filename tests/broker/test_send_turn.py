@@ -33,7 +33,7 @@ class LaterWorkers:
         for one in waiting:
             one()
 
-    def close(self) -> None:
+    def close(self, *, wait: bool = True) -> None:
         self.work()
 
 

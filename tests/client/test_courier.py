@@ -3,8 +3,10 @@
 import asyncio
 import logging
 from collections.abc import Awaitable
+from unittest.mock import patch
 
 import pytest
+from msgspec.structs import replace
 
 from orbitmq.client.settings import RETRY_CODES
 from orbitmq.errors import (
@@ -478,6 +480,63 @@ def test_each_line_of_the_log_names_the_send(caplog: pytest.LogCaptureFixture) -
     lines = [line for line in caplog.messages if "attempt" in line]
     assert len(lines) == 2
     assert all(receipt.message_id in line and "paid" not in line for line in lines)
+
+
+def test_another_try_takes_a_queue_that_the_other_broker_has() -> None:
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene)
+        wide, narrow = route("a", queues=8), route("b", queues=1)
+        scene.routes["orders"] = replace(
+            wide,
+            broker_datas=wide.broker_datas + narrow.broker_datas,
+            queue_datas=wide.queue_datas + narrow.queue_datas,
+        )
+        post.always["a"] = refuse(ResponseCode.SYSTEM_ERROR)
+        producer = await open_producer(scene)
+        for _ in range(9):
+            assert (await producer.send(MESSAGE)).queue.broker_name == "broker-b"
+        tried = {one.queue for one in post.sent if one.broker == "a"}
+        assert len(tried) > 1, "queues that broker b doesn't have"
+        assert {one.queue for one in post.sent if one.broker == "b"} == {("b", 0)}
+
+    play(story)
+
+
+def test_a_failure_has_the_route_looked_up_again() -> None:
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene)
+        producer = await open_producer(scene)
+        await producer.send(MESSAGE)
+        await asyncio.sleep(5)
+        before = len(scene.asked)
+        for name in "ab":
+            post.scripts[name] = [refuse(ResponseCode.TOPIC_NOT_EXIST)]
+        await producer.send(MESSAGE)
+        await asyncio.sleep(0.1)
+        assert scene.topics_asked()[before:] == ["orders"]
+
+    play(story)
+
+
+def test_a_cancelled_plain_send_gives_its_permit_back() -> None:
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene, "a", queues=1)
+        producer = await open_producer(scene)
+        await producer.send(MESSAGE)
+        post.always["a"] = say_nothing
+        assert producer._dispatch is not None
+        with patch.object(producer._dispatch, "send") as other_way:
+            for _ in range(3):
+                sending = asyncio.create_task(producer.send(MESSAGE))
+                await asyncio.sleep(0.1)
+                assert producer._dispatch.permits.in_flight == 1
+                sending.cancel()
+                await asyncio.gather(sending, return_exceptions=True)
+                assert producer._dispatch.permits.in_flight == 0
+            other_way.assert_not_called()
+        assert 'error="CancelledError"} 3' in producer.statistics.prometheus()
+
+    play(story)
 
 
 def test_a_cancelled_send_makes_no_further_try() -> None:

@@ -7,8 +7,16 @@ import pytest
 from orbitmq.client.dispatch import Begun, Dispatch
 from orbitmq.client.lanes import Slot
 from orbitmq.client.producer import Producer
-from orbitmq.errors import BackPressure, ProducerClosed, SendRefused, SendTimeout
+from orbitmq.errors import (
+    BackPressure,
+    MessageTooLarge,
+    NoRoute,
+    ProducerClosed,
+    SendRefused,
+    SendTimeout,
+)
 from orbitmq.message.model import Message
+from orbitmq.wire.codes import ResponseCode
 from tests.client.post import later, open_post, open_producer, refuse, say_nothing
 from tests.client.scene import Scene, play, route
 
@@ -113,6 +121,22 @@ def test_as_many_as_may_wait_for_the_turn_of_a_key_do(monkeypatch: pytest.Monkey
         with pytest.raises(BackPressure, match="as many sends as may wait"):
             await producer.send(keyed)
         assert [(await one).queue_offset for one in sends] == [0, 1, 2, 3]
+
+    play(story)
+
+
+def test_an_error_that_is_none_of_a_send_names_the_send_all_the_same() -> None:
+    async def story(scene: Scene) -> None:
+        await open_post(scene)
+        producer = await open_producer(scene)
+        with pytest.raises(NoRoute) as caught:
+            await producer.send(Message("bills", b"x", message_id="0A01"))
+        assert caught.value.send_id == "0A01"
+        assert caught.value.__notes__ == ["It ended send 0A01 to bills."]
+        assert caught.value.code == 10005
+        with pytest.raises(MessageTooLarge) as too_large:
+            await producer.send(Message("orders", bytes(5 * 1024 * 1024)))
+        assert too_large.value.code == ResponseCode.MESSAGE_ILLEGAL
 
     play(story)
 

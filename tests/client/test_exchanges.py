@@ -1,11 +1,14 @@
 """Transactions, requests and recalls of a whole producer, against brokers by script."""
 
 import asyncio
+import threading
 from collections.abc import Mapping
 
 import pytest
 
+from orbitmq import embedded
 from orbitmq.client.producer import Producer
+from orbitmq.client.settings import ClientSettings
 from orbitmq.client.transaction import TransactionState
 from orbitmq.errors import (
     InvalidInput,
@@ -114,6 +117,53 @@ def test_a_half_message_that_is_not_sure_is_rolled_back() -> None:
         assert broker.decisions == [ROLLBACK]
 
     play(story)
+
+
+def test_a_half_message_that_is_less_safe_than_required_is_rolled_back() -> None:
+    async def story(scene: Scene) -> None:
+        broker, producer = await opened(scene, require="replicated")
+        broker.always = {"a": status(broker, ResponseCode.FLUSH_SLAVE_TIMEOUT)}
+        with pytest.raises(TransactionNotBegun):
+            async with producer.transaction(MESSAGE):
+                pytest.fail("the block ran")
+        ended = await producer.send_in_transaction(MESSAGE, lambda _message: COMMIT)
+        assert ended.state is ROLLBACK
+        await scene.clock.sleep(1)
+        assert broker.decisions == [ROLLBACK, ROLLBACK]
+
+    play(story)
+
+
+def test_local_work_on_a_thread_holds_up_neither_sends_nor_a_close() -> None:
+    async def main() -> None:
+        going, over = threading.Event(), threading.Event()
+        given_up: list[bool] = []
+
+        def slow(_message: Message) -> TransactionState:
+            going.set()
+            given_up.extend([True] * (not over.wait(30)))
+            return COMMIT
+
+        async with embedded.EmbeddedCluster() as cluster:
+            client = ClientSettings(nameserver=cluster.nameserver, linger_ms=0)
+            producer = Producer("billing", client=client)
+            await producer.start()
+            assert producer._exchanges is not None
+            user_code = producer._exchanges._transactions._user_code
+            works = [  # more than there are threads
+                asyncio.create_task(user_code.call(slow, MESSAGE)) for _ in range(8)
+            ]
+            try:
+                await asyncio.to_thread(going.wait)
+                large = Message("orders", bytes(range(256)) * 256)  # compressed on a thread
+                assert (await producer.send(large)).queue_offset == 0
+                await producer.close()
+                assert not given_up, "something waited for the user's function"
+            finally:
+                over.set()
+            await asyncio.gather(*works, return_exceptions=True)
+
+    asyncio.run(main())
 
 
 def test_the_brokers_questions_are_answered() -> None:

@@ -67,6 +67,19 @@ def test_hooks_are_told_of_a_send_and_how_it_ended() -> None:
     assert (told.broker_address, told.error) == (str(BROKER_A), None)
 
 
+def test_hooks_are_told_the_namespace() -> None:
+    async def story(scene: Scene) -> Noting:
+        await open_post(scene, "a", topic="shop%orders")
+        producer = await open_producer(scene, namespace="shop")
+        hook = Noting()
+        producer.add_hook(hook)
+        await producer.send(MESSAGE)
+        return hook
+
+    (told,) = play(story).ended
+    assert (told.namespace, told.message.topic) == ("shop", "orders")
+
+
 def test_hooks_are_told_of_a_failure_and_of_a_cancellation() -> None:
     async def story(scene: Scene) -> Noting:
         post = await open_post(scene, "a")

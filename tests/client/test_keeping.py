@@ -7,12 +7,15 @@ import pytest
 
 from orbitmq.client.outbox_file import read_contents
 from orbitmq.client.producer import Producer
+from orbitmq.client.queue_choice import sharded
 from orbitmq.errors import (
     BackPressure,
     InvalidInput,
     NotDurable,
     OutboxFull,
     PartlySent,
+    ProducerClosed,
+    SendHeldBack,
     SendIllegal,
     SendKept,
     SendRefused,
@@ -218,6 +221,91 @@ def test_of_a_key_those_sent_together_are_kept_before_a_later_one(path: str) -> 
         del post.sent[:]
         await drained(producer)
         assert stored(post) == [b"0", b"1", b"2", b"3"]
+
+    play(story)
+
+
+def test_no_message_of_a_frame_overtakes_one_of_its_key_that_is_kept(path: str) -> None:
+    async def story(scene: Scene) -> None:
+        post, producer = await opened(scene, path, topics=["orders"], retries=0)
+        queues = await producer.queues("orders")
+        of_first = sharded(queues, "o-42")
+        other = next(f"k{n}" for n in range(99) if sharded(queues, f"k{n}") == of_first)
+        for name in "ab":
+            post.scripts[name] = [later(0.2, reset)]
+        first = asyncio.create_task(producer.send(Message("orders", b"first", sharding_key="o-42")))
+        await asyncio.sleep(0.1)
+        pair = [
+            Message("orders", b"other", sharding_key=other),
+            Message("orders", b"second", sharding_key="o-42"),
+        ]
+        outcomes = await asyncio.gather(first, producer.send_many(pair), return_exceptions=True)
+        assert [type(one) for one in outcomes] == [SendKept, PartlySent]
+        del post.sent[:]
+        await drained(producer)
+        assert [body for body in stored(post) if body != b"other"] == [b"first", b"second"]
+
+    play(story)
+
+
+def test_of_many_by_a_selector_the_queues_stay(path: str) -> None:
+    async def story(scene: Scene) -> None:
+        post, producer = await opened(scene, path, retries=0)
+        break_down(post)
+        orders = [Message("orders", b"%d" % number) for number in range(4)]
+        with pytest.raises(PartlySent):
+            await producer.send_many(
+                orders, selector=lambda queues, message: queues[int(message.body) % 2]
+            )
+        post.always = {}
+        del post.sent[:]
+        await drained(producer)
+        assert {sent.body: sent.queue for sent in post.sent} == {
+            b"0": ("a", 0),
+            b"1": ("a", 1),
+            b"2": ("a", 0),
+            b"3": ("a", 1),
+        }
+
+    play(story)
+
+
+def test_what_was_not_begun_at_a_close_is_kept(path: str) -> None:
+    async def story(scene: Scene) -> None:
+        post, producer = await opened(
+            scene, path, stop_timeout_ms=100, send_timeout_ms=60_000, in_flight_max=10
+        )
+        post.always = {"a": say_nothing, "b": say_nothing}
+        sends = [
+            asyncio.create_task(producer.send(Message("orders", b"%d" % number)))
+            for number in range(12)
+        ]
+        await asyncio.sleep(0.1)
+        await producer.close()
+        outcomes = await asyncio.gather(*sends, return_exceptions=True)
+        assert [type(one) for one in outcomes[10:]] == [SendKept, SendKept]
+        with pytest.raises(SendKept) as raised:
+            await sends[10]
+        assert isinstance(raised.value.__cause__, ProducerClosed)
+        assert len(read_contents(path).waiting) == 2
+
+    play(story)
+
+
+def test_what_can_not_be_kept_does_not_overtake(path: str) -> None:
+    async def story(scene: Scene) -> None:
+        post, producer = await opened(scene, path)
+        break_down(post)
+        with pytest.raises(SendKept):
+            await producer.send(Message("orders", b"1", sharding_key="o-42"))
+        half = Message("orders", b"2", sharding_key="o-42")
+        with pytest.raises(SendHeldBack, match="others of sharding key 'o-42'") as raised:
+            async with producer.transaction(half):
+                pytest.fail("the block ran")
+        assert raised.value.topic == "orders"
+        assert not raised.value.may_be_stored
+        with pytest.raises(SendHeldBack):
+            await producer.request(half)
 
     play(story)
 

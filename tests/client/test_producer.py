@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from functools import partial
 from typing import Any
 
 import pytest
@@ -31,11 +32,11 @@ from orbitmq.message.model import Message, MessageQueue, SendReceipt, SendStatus
 from orbitmq.message.scan import decode_all
 from orbitmq.net.address import Address
 from orbitmq.net.blocking import BlockingConnection
-from orbitmq.net.connection import Connection
+from orbitmq.net.connection import Connection, Outcome
 from orbitmq.wire.codes import RequestCode, ResponseCode
 from orbitmq.wire.frame import Frame
 from orbitmq.wire.headers.pull import SUBSCRIPTION, PullMessage
-from tests.client.post import later, open_post, open_producer, say_nothing, status
+from tests.client.post import later, open_post, open_producer, reset, say_nothing, status
 from tests.client.scene import BROKER_A, Scene, play, route
 from tests.net.test_fork import said_in_a_fork
 
@@ -268,6 +269,28 @@ def test_queues_of_a_topic_that_a_send_would_make_are_none_yet() -> None:
         assert len(await producer.queues("bills")) == 1
 
     play(story)
+
+
+def test_a_detector_asks_brokers_that_failed() -> None:
+    async def story(scene: Scene, *, detector: bool) -> list[int]:
+        post = await open_post(scene, "b")
+        scene.routes["orders"] = route("a", "b", queues=2)
+        post.always["a"] = reset
+        codes: list[int] = []
+
+        def noting(connection: Connection, request: Frame) -> Outcome:
+            codes.append(request.code)
+            return post.serve(BROKER_A)(connection, request)
+
+        await scene.listen(BROKER_A, noting)
+        producer = await open_producer(scene, fault_tolerance="java5", detector=detector)
+        for _ in range(4):
+            await producer.send(MESSAGE)
+        await asyncio.sleep(60)
+        return codes
+
+    assert RequestCode.GET_MAX_OFFSET in play(partial(story, detector=True))
+    assert RequestCode.GET_MAX_OFFSET not in play(partial(story, detector=False))
 
 
 def test_queues_are_listed() -> None:

@@ -78,6 +78,22 @@ def test_a_topic_of_choice_takes_the_reports() -> None:
     play(story)
 
 
+def test_reports_go_into_the_namespace_of_the_sends() -> None:
+    async def story(scene: Scene) -> None:
+        post, producer = await opened(
+            scene, namespace="shop", trace_topic="my-traces", trace_batch_max=1
+        )
+        scene.routes["shop%orders"] = route("a", queues=1)
+        scene.routes["shop%my-traces"] = route("b", queues=1)
+        await producer.send(MESSAGE)
+        await scene.clock.sleep(1)
+        (record,) = traced(post, "shop%my-traces")
+        assert isinstance(record, Publish)
+        assert record.topic == "orders"
+
+    play(story)
+
+
 def for_traces_alone(post: Post, trouble: Script) -> Script:
     """Return what a broker does that takes everything but traces."""
 

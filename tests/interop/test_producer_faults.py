@@ -127,9 +127,9 @@ def bodies(brokers: Brokers, topic: str, count: int) -> list[bytes]:
 
 
 @pytest.mark.parametrize("code", sorted(set(ResponseCode) - STORED))
-def test_each_code_is_tried_again_if_java_does_and_told_if_not(brokers: Brokers, code: int) -> None:
-    topic = brokers.topic("faults-codes")
-
+def test_each_code_is_tried_again_if_java_does_and_told_if_not(
+    brokers: Brokers, topic: str, code: int
+) -> None:
     async def story(scene: Faulty) -> None:
         scene.script(Answered(code))
         if code == ResponseCode.GO_AWAY:  # the connection is left, and the try made again

@@ -68,7 +68,7 @@ STORED = StoredMessage(
 def test_the_least_message() -> None:
     message = Message("orders", b"paid")
     assert message.wire_properties() == {"WAIT": "true"}
-    assert repr(message) == "Message(topic='orders', body=b'paid' (4 bytes))"
+    assert repr(message) == "Message(topic='orders', body=<4 bytes>)"
 
 
 def test_all_properties_as_they_travel() -> None:
@@ -215,16 +215,14 @@ def test_a_message_can_be_pickled_and_copied() -> None:
 def test_repr_shows_what_is_set() -> None:
     shown = repr(Message("orders", b"x", tags="paid", properties={"a": "1"}, wait_stored=False))
     assert shown == (
-        "Message(topic='orders', body=b'x' (1 byte), tags='paid', properties={'a': '1'}, "
+        "Message(topic='orders', body=<1 byte>, tags='paid', properties={'a': '1'}, "
         "wait_stored=False)"
     )
 
 
-def test_repr_elides_the_middle_of_a_long_body() -> None:
+def test_repr_shows_no_body() -> None:
     shown = repr(Message("orders", b"a" * 1000 + b"z" * 1000))
-    assert shown == (
-        "Message(topic='orders', body=b'aaaaaaaaaaaaaaaa'…b'zzzzzzzzzzzzzzzz' (2000 bytes))"
-    )
+    assert shown == "Message(topic='orders', body=<2000 bytes>)"
 
 
 def test_repr_of_many_long_properties_stays_short() -> None:
@@ -256,7 +254,7 @@ def test_a_delay_level_that_is_no_number_is_none(level: str) -> None:
 
 def test_repr_of_a_stored_message() -> None:
     assert repr(STORED) == (
-        "StoredMessage(topic='orders', body=b'paid' (4 bytes), queue_id=3, queue_offset=77, "
+        "StoredMessage(topic='orders', body=<4 bytes>, queue_id=3, queue_offset=77, "
         "message_id='7F00000104D218B4AAC21F8B8F9A0001', tags='paid', keys=('o-42', 'c-7'), "
         "user_properties={'colour': 'blue'})"
     )

@@ -32,7 +32,7 @@ class HandWorkers:
         except DiskFailed as error:
             future.set_exception(error)
 
-    def close(self) -> None:
+    def close(self, *, wait: bool = True) -> None:
         pass
 
 

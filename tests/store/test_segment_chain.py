@@ -122,7 +122,7 @@ class LateWorkers:
     def submit(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
         return Future()
 
-    def close(self) -> None:
+    def close(self, *, wait: bool = True) -> None:
         return
 
 

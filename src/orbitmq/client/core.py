@@ -53,6 +53,8 @@ class ClientCore:
         client_id: the id that brokers know it by.
         nameservers, routes, membership, callbacks, requests: its parts.
         workers: threads for what would hold up the loop.
+        user_workers: threads for the functions of users, which may take long: nothing of ours
+            waits behind them.
 
     """
 
@@ -70,6 +72,7 @@ class ClientCore:
         self._tasks: list[asyncio.Task[None]] = []
         self._is_closed = False
         self.workers = machine.workers("orbitmq-client")
+        self.user_workers = machine.workers("orbitmq-user-code")
         self.callbacks = Callbacks()
         self._dialer = Dialer(
             identity=Identity(credentials=settings.credentials),
@@ -213,6 +216,7 @@ class ClientCore:
         await self.routes.close()
         await self._dialer.close()
         self.workers.close()
+        self.user_workers.close(wait=False)
         log.debug("client %s is closed", self.client_id)
 
     # Groups

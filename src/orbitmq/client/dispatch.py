@@ -124,6 +124,7 @@ class Dispatch:
             pass  # what is left ends by its own timeouts, or with the connections
         self.permits.close()
         self._stalls.release()
+        await asyncio.sleep(0)  # those who were told may keep what they could not send
 
     async def meet(self, topic: str) -> None:
         """Find a topic, and connect to its brokers as far as they can be reached.
@@ -290,6 +291,9 @@ class Dispatch:
         except BaseException as error:
             failure = error
             self.statistics.failed_with(error, len(parcel.messages))
+            if isinstance(error, OrbitError) and not error.send_id:
+                error.send_id = parcel.send_id
+                error.add_note(f"It ended send {parcel.send_id} to {parcel.topic}.")
             raise
         finally:
             if context is not None:
@@ -311,7 +315,7 @@ class Dispatch:
         context = self._begin_hooks(parcel, wish) if self._hooks.are_set else None
         failure: BaseException | None = None
         try:
-            errand.parcel = await self._compressed(parcel)
+            await self._compress(errand)
             errand.queue = (await self._courier.oneway(errand)).queue
         except BaseException as error:
             failure = error
@@ -334,7 +338,8 @@ class Dispatch:
             if turn is not None:
                 await self._come(errand, turn)
             if self.before_turn is not None and (keys or call_turn is not None):
-                self.before_turn(errand.parcel.messages[0])
+                for message in errand.parcel.messages:
+                    self.before_turn(message)
             return await self._with_permit(errand)
         finally:
             if turn is not None:
@@ -345,7 +350,7 @@ class Dispatch:
         if not self.permits.take(size):
             await self._wait_for_permit(errand, size)
         try:
-            errand.parcel = await self._compressed(errand.parcel)
+            await self._compress(errand)
             return await self._courier.deliver(errand)
         finally:
             self.permits.give_back(size)
@@ -384,15 +389,27 @@ class Dispatch:
         permits, kind = self.permits, ShortageKind.WAITING
         waiting = self._key_turns.waiting
         shortage = Shortage(kind, permits.in_flight, permits.in_flight_bytes, waiting)
-        return back_pressure(errand.parcel, shortage, errand.spent(self._stalls), 0)
+        spent = errand.spent(self._stalls)
+        return back_pressure(errand.parcel, shortage, spent, errand.timeout_ms)
 
-    async def _compressed(self, parcel: Parcel) -> Parcel:
+    async def _compress(self, errand: Errand) -> None:
+        """Make the body smaller if it is large: a very large one on a worker, within the time."""
+        parcel = errand.parcel
         if not self.packer.wants_compression(parcel):
-            return parcel
+            return
         if len(parcel.body) <= _COMPRESS_HERE_MAX:
-            return self.packer.compressed(parcel)
+            errand.parcel = self.packer.compressed(parcel)
+            return
+        began = self._time()
         work = self._core.workers.submit(self.packer.compressed, parcel)
-        return await asyncio.wrap_future(work)
+        try:
+            async with asyncio.timeout(errand.left_s(began)):
+                errand.parcel = await asyncio.wrap_future(work)
+        except TimeoutError:
+            errand.spend("compression_ms", self._time() - began)
+            spent = errand.spent(self._stalls)
+            raise timeout(parcel, (), spent, errand.timeout_ms) from None
+        errand.spend("compression_ms", self._time() - began)
 
     def _count(self, errand: Errand, receipt: SendReceipt) -> None:
         now = self._time()

@@ -28,7 +28,7 @@ from orbitmq.client.transaction import (
 )
 from orbitmq.client.transaction_checks import TransactionChecks, read_question
 from orbitmq.client.user_code import UserCode
-from orbitmq.errors import OrbitError, RequestTimeout
+from orbitmq.errors import NotDurable, OrbitError, RequestTimeout
 from orbitmq.message.ids import RecallHandle
 from orbitmq.message.model import (
     Message,
@@ -78,7 +78,7 @@ class Exchanges:
             both, check = None, listener
         else:
             both, check = listener, listener.check
-        user_code = UserCode(core.workers)
+        user_code = UserCode(core.user_workers)
         self._transactions = Transactions(
             group=self._group,
             connect=self._connect,
@@ -120,7 +120,14 @@ class Exchanges:
 
     def _half(self, message: Message, timeout_ms: int | None) -> SendHalf:
         check_is_message(message)
-        return lambda marks: self._dispatch.send(message, Wish(timeout_ms=timeout_ms, marks=marks))
+
+        async def send(marks: Mapping[str, str]) -> SendReceipt:
+            try:
+                return await self._dispatch.send(message, Wish(timeout_ms=timeout_ms, marks=marks))
+            except NotDurable as weak:  # its status tells, and the half is rolled back
+                return weak.receipt
+
+        return send
 
     async def _connect(self, queue: MessageQueue) -> Connection:
         lane = await self._dispatch.lanes.lane(queue.topic)

@@ -24,6 +24,7 @@ from orbitmq.errors import (
     PartlySent,
     ProducerClosed,
     SendFailed,
+    SendHeldBack,
     SendKept,
     SendRefused,
     StoreError,
@@ -33,10 +34,6 @@ from orbitmq.message.model import Message, MessageQueue, SendReceipt, check_is_m
 __all__ = ["Keeping"]
 
 _WORDS_MAX: Final = 300
-
-
-class _Behind(OrbitError):
-    """Others of the same sharding key wait in the outbox."""
 
 
 class Keeping:
@@ -117,10 +114,10 @@ class Keeping:
         except OrbitError as error:
             if not _is_keepable(error):
                 raise
-            if fixed and isinstance(error, SendFailed):
-                queue = error.queue
+            if fixed:
+                queue = _tried(error)
             kept = await self._kept(message, error, self._keep(message, queue, error))
-            raise kept from (None if isinstance(error, _Behind) else error)
+            raise kept from (None if isinstance(error, SendHeldBack) else error)
 
     async def send_many(
         self,
@@ -128,6 +125,7 @@ class Keeping:
         send: Callable[[Sequence[Message]], Awaitable[list[SendReceipt]]],
         *,
         queues: Sequence[MessageQueue | None],
+        fixed: bool = False,
     ) -> list[SendReceipt]:
         """Return the receipts of messages sent together; those that fail are kept.
 
@@ -135,6 +133,7 @@ class Keeping:
             messages: what to send, with their unique ids.
             send: sends them.
             queues: the queue that the caller chose for each, None where it chose none.
+            fixed: whether a selector chose them, so that they are known after a try.
 
         Raises:
             PartlySent: some failed; the errors of those that are kept are ``SendKept``.
@@ -155,7 +154,7 @@ class Keeping:
             receipts, errors = (None,) * len(messages), dict.fromkeys(range(len(messages)), error)
         # All of them at once: a later send of a key would come between two that are awaited.
         keeping = {
-            index: self._keep(messages[index], queues[index], fault)
+            index: self._keep(messages[index], _tried(fault) if fixed else queues[index], fault)
             for index, fault in errors.items()
             if _is_keepable(fault)
         }
@@ -188,7 +187,7 @@ class Keeping:
         try:
             number = await keeping
         except (OutboxFull, StoreError, NotRunning) as refusal:
-            if isinstance(error, _Behind):
+            if isinstance(error, SendHeldBack):
                 return refusal
             error.add_note(f"It could not be kept in the outbox either: {refusal}")
             return error
@@ -214,10 +213,18 @@ class Keeping:
             raise _behind(message)
 
 
-def _behind(message: Message) -> _Behind:
-    return _Behind(
-        f"others of sharding key {str(message.sharding_key)[:80]!r} wait in the outbox before it"
+def _behind(message: Message) -> SendHeldBack:
+    key = str(message.sharding_key)[:80]
+    return SendHeldBack(
+        f"others of sharding key {key!r} wait in the outbox, and go first",
+        topic=message.topic,
+        send_id=message.message_id or "",
     )
+
+
+def _tried(error: OrbitError) -> MessageQueue | None:
+    """Return the queue that a selector had chosen for what failed, as far as it came to that."""
+    return error.queue if isinstance(error, SendFailed) else None
 
 
 def _is_keepable(error: OrbitError) -> bool:
@@ -229,4 +236,4 @@ def _is_keepable(error: OrbitError) -> bool:
         return False
     if type(error) is SendRefused:  # its kinds know for themselves, of others the answer tells
         return isinstance(error.__cause__, OrbitError) and error.__cause__.retriable
-    return error.retriable or isinstance(error, ProducerClosed | _Behind)
+    return error.retriable or isinstance(error, ProducerClosed | SendHeldBack)

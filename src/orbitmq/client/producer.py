@@ -326,6 +326,9 @@ class Producer(ExchangeMethods):
                     return dispatch.receipt(begun, await begun.answer)
                 except OrbitError as error:
                     return await dispatch.go_on(begun, error)
+                except asyncio.CancelledError as error:
+                    dispatch.statistics.failed_with(error)
+                    raise
                 finally:
                     dispatch.permits.give_back(len(message.body))
             slot = begun
@@ -411,7 +414,8 @@ class Producer(ExchangeMethods):
             return await send(messages)
         named = [self._keeping.named(message) for message in messages]
         kept_for = [queue] * len(named) if queues is None else queues
-        return await self._keeping.send_many(named, send, queues=kept_for)
+        fixed = target is not None and queue is None
+        return await self._keeping.send_many(named, send, queues=kept_for, fixed=fixed)
 
     async def queues(self, topic: str, *, must_exist: bool = True) -> tuple[MessageQueue, ...]:
         """Return the queues of a topic that can be written to, in the order that selectors see.

@@ -23,6 +23,8 @@ class TimeSpent(NamedTuple):
 
     permit_ms: int = 0
     """Waiting for our own bound on sends in flight, or for earlier sends of its sharding key."""
+    compression_ms: int = 0
+    """Making a very large body smaller."""
     route_ms: int = 0
     """Asking nameservers."""
     connection_ms: int = 0
@@ -37,6 +39,7 @@ class TimeSpent(NamedTuple):
     def __str__(self) -> str:
         named = (
             (self.permit_ms, "for a permit or its key's turn"),
+            (self.compression_ms, "for compression"),
             (self.route_ms, "for the route"),
             (self.connection_ms, "for a connection"),
             (self.pause_ms, "between attempts"),

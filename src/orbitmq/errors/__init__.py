@@ -43,6 +43,7 @@ matter are attributes, so that no program has to read them out of a sentence::
     │  ├─ SendForbidden            a hook of the application forbade it
     │  ├─ NotDurable               stored, but less safely than was required: the receipt
     │  ├─ PartlySent               of several frames some failed: receipts and errors
+    │  ├─ SendHeldBack             others of its key wait in the outbox before it
     │  ├─ SendKept                 it is safe in the outbox, and will be sent later
     │  ├─ TransactionNotBegun      its half message was stored too unsurely, and dropped
     │  └─ NoReply                  a request was sent, and nobody replied in time
@@ -85,6 +86,7 @@ from orbitmq.errors.sends import (
     PartlySent,
     SendFailed,
     SendForbidden,
+    SendHeldBack,
     SendIllegal,
     SendKept,
     SendRefused,
@@ -155,6 +157,7 @@ __all__ = [
     "RowsRejected",
     "SendFailed",
     "SendForbidden",
+    "SendHeldBack",
     "SendIllegal",
     "SendKept",
     "SendRefused",

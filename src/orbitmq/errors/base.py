@@ -8,12 +8,18 @@ _DOOR: Final = "orbitmq.errors"
 
 
 class OrbitError(Exception):
-    """The root of the tree: catch it to catch all that orbitmq raises on purpose."""
+    """The root of the tree: catch it to catch all that orbitmq raises on purpose.
+
+    Attributes:
+        send_id: of an error that ended a send, the id that its log lines and its span have too.
+
+    """
 
     # Tracebacks name an error as programs import it, wherever below the door it is written.
     __module__ = _DOOR
     retriable: ClassVar[bool] = False
     refresh_route: ClassVar[bool] = False
+    send_id: str = ""
 
     def __init_subclass__(cls) -> None:
         if cls.__module__.startswith(f"{_DOOR}."):

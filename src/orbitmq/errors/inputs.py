@@ -24,8 +24,11 @@ class InvalidInput(OrbitError, ValueError):
         field: the name of the argument or message field.
         length: the length of the value given, in the unit the message states, if it has one.
         limit: the largest length allowed, if a length is what is wrong.
+        code: Java's number for a message that is illegal.
 
     """
+
+    code = 13
 
     def __init__(
         self, message: str, *, field: str, length: int | None = None, limit: int | None = None

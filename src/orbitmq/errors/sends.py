@@ -17,6 +17,7 @@ __all__ = [
     "PartlySent",
     "SendFailed",
     "SendForbidden",
+    "SendHeldBack",
     "SendIllegal",
     "SendKept",
     "SendRefused",
@@ -233,6 +234,13 @@ class SendKept(SendFailed):
         super().__init__(message, topic=topic, send_id=send_id, may_be_stored=may_be_stored)
         self.path = path
         self.number = number
+
+
+class SendHeldBack(SendFailed):
+    """Others of its sharding key wait in the outbox before it, and it can't be kept there itself.
+
+    It was not sent, since it would overtake them: a half message, or a request.
+    """
 
 
 class PartlySent(SendFailed):

@@ -219,7 +219,7 @@ class InlineWorkers:
             future.set_exception(error)
         return future
 
-    def close(self) -> None:
+    def close(self, *, wait: bool = True) -> None:  # noqa: ARG002 - there is no thread
         """Take no more."""
         self._closed = True
 
@@ -260,7 +260,7 @@ class LateWorkers:
         self._loop.call_later(self._delay_s(), future.do_work)
         return future
 
-    def close(self) -> None:
+    def close(self, *, wait: bool = True) -> None:  # noqa: ARG002 - there is no thread
         """Do what waits, and take no more."""
         self._closed = True
         for future in list(self._waiting):
