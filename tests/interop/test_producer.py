@@ -103,6 +103,34 @@ def test_compressed_bodies_are_opened(cluster: JavaCluster, team: Team) -> None:
     assert all(one.record_bytes < len(BODY) for one in received)
 
 
+def test_a_delayed_message_arrives_when_its_level_is_over(cluster: JavaCluster, team: Team) -> None:
+    topic = cluster.create_topic("ours-delayed")
+    message = Message(topic, b"later", delay_level=1, keys=["o-42"])
+    receipt = producing(cluster, lambda producer: producer.send(message))
+    with team.consumer(topic) as consumer:
+        (read,) = consumer.wait_for(1)
+    assert (read.body, read.message_id) == (b"later", receipt.message_id)
+    assert (read.topic, read.properties["KEYS"]) == (topic, "o-42")
+    assert read.stored_ms - read.born_ms >= 900, "stored for consumers when the second was over"
+
+
+def test_a_namespace_wraps_names_for_java_too(cluster: JavaCluster, team: Team) -> None:
+    made = cluster.create_topic("shop%ours-wrapped")
+    topic = made.removeprefix("shop%")
+    queues: list[tuple[MessageQueue, ...]] = []
+
+    async def use(producer: Producer) -> SendReceipt:
+        queues.append(await producer.queues(topic))
+        return await producer.send(Message(topic, b"wrapped"))
+
+    receipt = producing(cluster, use, namespace="shop")
+    assert receipt.queue.topic == topic
+    assert {queue.topic for queue in queues[0]} == {topic}
+    with team.consumer(made) as consumer:
+        (read,) = consumer.wait_for(1)
+    assert (read.topic, read.body, read.message_id) == (made, b"wrapped", receipt.message_id)
+
+
 def test_a_batch_arrives_as_its_messages(cluster: JavaCluster, team: Team) -> None:
     topic = cluster.create_topic("ours-batch")
     messages = [
