@@ -103,7 +103,7 @@ def served() -> dict[str, frozenset[int]]:
             network=network,
             disk=SimulatedDisk(),
             clock=clock,
-            workers=lambda _name: InlineWorkers(),
+            workers=lambda _name, _count: InlineWorkers(),
         )
         broker = Broker(LiveSettings(), machine)
         return {"nameserver": nameserver.handlers.codes, "broker": broker.handlers.codes}

@@ -82,7 +82,11 @@ class SendWorld:
             randomness=chance,
         )
         self.admission = SendAdmission(
-            settings=self.settings, topics=self.topics, clock=self.clock, randomness=chance
+            settings=self.settings,
+            topics=self.topics,
+            clock=self.clock,
+            randomness=chance,
+            own_host=lambda: "10.0.0.7",
         )
         self.handlers = SendHandlers(
             turn=self.turn,
@@ -91,6 +95,7 @@ class SendWorld:
             settings=self.settings,
             unique_ids=UniqueIds(HERE.ip, 1, 2, self.clock, local_month),
             store_host=lambda: HERE,
+            own_host=lambda: "10.0.0.7",
         )
         self.back_handlers = SendBackHandlers(
             store=self.store,
@@ -99,6 +104,7 @@ class SendWorld:
             stats=self.stats,
             settings=self.settings,
             store_host=lambda: HERE,
+            own_host=lambda: "10.0.0.7",
         )
         self._soon: list[Callable[[], None]] = []
 

@@ -1,3 +1,5 @@
+import errno
+import json
 import logging
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from orbitmq.store.disk import RealDisk
 from orbitmq.store.put import Incoming, PutResult, PutStatus
 from orbitmq.store.queue_entry import ENTRY
 from orbitmq.testing.disks import SimulatedDisk
+from orbitmq.wire.bodies.topic import DataVersion
 from tests.broker.sending import SMALL, SendWorld
 from tests.broker.world import HandClock
 from tests.store.golden import unpack
@@ -20,15 +23,25 @@ SCHEDULE = "SCHEDULE_TOPIC_XXXX"
 
 
 def delayed(
-    name: str, *, level: int = 1, topic: str = "orders", queue_id: int = 0, **fields: object
+    name: str,
+    *,
+    level: int = 1,
+    topic: str = "orders",
+    queue_id: int = 0,
+    body: bytes | None = None,
+    **fields: object,
 ) -> Incoming:
-    """Return a message as a send with a delay level puts it."""
+    """Return a message as a send with a delay level puts it; its body is its name unless given."""
     text = properties.encode(
         {"UNIQ_KEY": name, "DELAY": str(level), "REAL_TOPIC": topic, "REAL_QID": str(queue_id)}
     )
     return incoming(
-        name.encode(), topic=SCHEDULE, queue_id=level - 1, properties=text, **fields
-    )  # fmt: skip
+        name.encode() if body is None else body,
+        topic=SCHEDULE,
+        queue_id=level - 1,
+        properties=text,
+        **fields,
+    )
 
 
 def pass_time(world: SendWorld, milliseconds: int) -> None:
@@ -128,39 +141,108 @@ def test_what_the_store_will_not_take_now_is_tried_again(
 ) -> None:
     world = SendWorld()
     world.put(delayed("U1"), delayed("U2"))
-    append = world.store.append
+    forward = world.store.forward
 
     def full(messages: list[Incoming]) -> list[PutResult]:
         return [PutResult(status=PutStatus.SERVICE_NOT_AVAILABLE, remark="full") for _ in messages]
 
-    world.store.append = full  # type: ignore[method-assign, assignment]
+    world.store.forward = full  # type: ignore[method-assign, assignment]
     with caplog.at_level(logging.WARNING, logger="orbitmq.broker"):
         pass_time(world, 1_000)
         pass_time(world, 100)
     assert caplog.messages == ["delay level 1 waits: full"]  # once, not for each message and tick
-    world.store.append = append  # type: ignore[method-assign]
+    world.store.forward = forward  # type: ignore[method-assign]
     pass_time(world, 100)
     assert bodies(world) == [b"U1", b"U2"]
 
 
-def test_what_was_stored_behind_one_that_failed_is_not_stored_twice() -> None:
+def a_world_without_room_for_large_messages() -> SendWorld:
+    """Return a world with three delayed messages, of which the log takes the large one no more.
+
+    It would need the next file, which can't be made; the others fit behind the end.
+    """
     world = SendWorld()
-    world.put(delayed("U1"), delayed("U2"), delayed("U3"))
-    append = world.store.append
+    assert isinstance(world.disk, SimulatedDisk)
+    world.disk.fail("open", f"commitlog/{SMALL.segment_bytes:020d}", errno.ENOSPC, times=None)
+    large = delayed("U1", body=bytes(120_000))
+    world.put(large, delayed("U2"), delayed("U3"), delayed("V1", level=2))
+    world.put(incoming(bytes(100_000), topic="filler"))
+    flush(world)
+    return world
+
+
+def test_a_level_waits_at_a_message_that_cannot_be_stored_and_the_others_go_on() -> None:
+    world = a_world_without_room_for_large_messages()
+    pass_time(world, 5_000)
+    pass_time(world, 100)
+    assert bodies(world) == [b"V1"]  # of the second level
+    assert world.delays.table().offset_table == {2: 1}
+    assert isinstance(world.disk, SimulatedDisk)
+    world.disk.heal()
+    pass_time(world, 100)
+    assert bodies(world) == [b"V1", bytes(120_000), b"U2", b"U3"]
+    assert world.delays.table().offset_table == {1: 3, 2: 1}
+
+
+def test_a_restart_while_a_level_waits_loses_nothing_and_repeats_nothing() -> None:
+    world = a_world_without_room_for_large_messages()
+    pass_time(world, 5_000)
+    world.delays.stop()
+    world.turn.flush()
+    flush(world)
+    saved = world.delays.to_json()
+    world.store.close()
+    again = restarted(world, saved=saved)
+    pass_time(again, 100)
+    assert bodies(again) == [b"V1"]
+    assert isinstance(world.disk, SimulatedDisk)
+    world.disk.heal()
+    pass_time(again, 100)
+    assert bodies(again) == [b"V1", bytes(120_000), b"U2", b"U3"]
+
+
+def test_a_failure_in_one_turn_stops_what_would_come_in_the_next() -> None:
+    world = SendWorld()
+    names = [f"U{number:03d}" for number in range(300)]
+    world.put(*(delayed(name) for name in names))
+    forward = world.store.forward
+    sizes: list[int] = []
 
     def but_the_first(messages: list[Incoming]) -> list[PutResult]:
-        failed = PutResult(status=PutStatus.CREATE_MAPPED_FILE_FAILED, remark="no room")
-        return [failed, *append(messages[1:])]
+        sizes.append(len(messages))
+        if len(sizes) > 1:
+            return forward(messages)
+        return [PutResult(status=PutStatus.UNKNOWN_ERROR, remark="failed") for _ in messages]
 
-    world.store.append = but_the_first  # type: ignore[method-assign, assignment]
+    world.store.forward = but_the_first  # type: ignore[method-assign, assignment]
+    world.clock.now += 1_000
+    for _ in range(200):  # before the delayed ones in the inbox, so that they take two turns
+        world.turn.put(incoming(topic="others"), lambda _: None)
+    world.delays.tick(world.clock.now)
+    world.take_turns()
+    assert sizes == [56]
+    assert not bodies(world)
+    pass_time(world, 100)
+    assert bodies(world) == [name.encode() for name in names]
+
+
+def test_one_that_is_left_out_behind_one_that_waits_is_told_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = a_world_without_room_for_large_messages()
+    world.put(incoming(topic=SCHEDULE, properties=b"DELAY\x011\x02"))
+    with caplog.at_level(logging.ERROR, logger="orbitmq.broker"):
+        for _ in range(3):
+            pass_time(world, 5_000)
+    assert sum("offset 3 can't be read" in line for line in caplog.messages) == 1
+
+
+def test_a_limit_that_was_lowered_keeps_no_delayed_message_back() -> None:
+    world = SendWorld()
+    world.put(delayed("U1", body=bytes(100_000)), delayed("U2"))
+    world.store.apply(replace(SMALL, max_message_bytes=10))
     pass_time(world, 1_000)
-    assert bodies(world) == [b"U2", b"U3"]
-    assert world.delays.table().offset_table == {}
-    world.store.append = append  # type: ignore[method-assign]
-    pass_time(world, 100)
-    pass_time(world, 100)
-    assert bodies(world) == [b"U2", b"U3", b"U1"]
-    assert world.delays.table().offset_table == {1: 3}
+    assert bodies(world) == [bytes(100_000), b"U2"]
 
 
 def test_a_full_inbox_makes_a_level_wait() -> None:
@@ -387,3 +469,55 @@ def test_java_s_store_goes_on_without_a_repeat(tmp_path: Path) -> None:
     ]
     world.store.close()
     assert sorted(copies) == sorted(one.properties["KEYS"] for one in waiting)
+
+
+def test_java_s_file_says_where_each_level_goes_on(tmp_path: Path) -> None:
+    store = unpack("delay", tmp_path)
+    text = (store.root / "config" / "delayOffset.json").read_text()
+    assert '"offsetTable":{\n\t\t1:16,\n\t\t2:16,\n\t\t3:7,\n\t\t18:0\n\t}' in text
+    records = [view.message() for view in store.records()]
+    waiting = [one for one in records if one.topic == SCHEDULE]
+    clock = HandClock()
+    clock.now = max(one.store_timestamp_ms for one in records) + 7_200_001
+    settings = replace(
+        SMALL,
+        segment_bytes=store.segment_bytes,
+        queue_file_entries=store.queue_file_bytes // 20,
+        index_enabled=False,  # so that the log can't tell what was delivered: the file does
+    )
+    world = SendWorld(settings, disk=RealDisk(), directory=str(store.root), clock=clock)
+    world.delays.load_json(text)
+    world.delays.start(clock.now)
+    assert world.delays.table().offset_table == {1: 16, 2: 16, 3: 7}
+    assert world.delays.table().data_version == DataVersion(counter=2, timestamp=1794739631096)
+    end = world.store.log.end
+    pass_time(world, 0)
+    delivered = [
+        message.properties["KEYS"]
+        for queue_id in range(4)
+        for message in world.stored("GoldenDelay", queue_id)
+        if message.commit_log_offset >= end
+    ]
+    world.store.close()
+    after = {1: 16, 2: 16, 3: 7, 18: 0}
+    expected = [
+        one.properties["KEYS"] for one in waiting if one.queue_offset >= after[one.queue_id + 1]
+    ]
+    assert expected
+    assert sorted(delivered) == sorted(expected)
+
+
+def test_the_file_has_java_s_shape() -> None:
+    world = SendWorld(delay_offset_update_version_step=1)
+    world.put(delayed("U1"), delayed("U2", level=3))
+    pass_time(world, 10_000)
+    flush(world)
+    found = json.loads(world.delays.to_json())
+    now = world.clock.now
+    assert found == {
+        "dataVersion": {"counter": 2, "stateVersion": 0, "timestamp": now},
+        "offsetTable": {"1": 1, "3": 1},
+    }
+    again = SendWorld()
+    again.delays.load_json(world.delays.to_json())
+    assert again.delays.table() == world.delays.table()

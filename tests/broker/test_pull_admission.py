@@ -34,7 +34,11 @@ class Scene(World):
 
     def admission(self) -> PullAdmission:
         return PullAdmission(
-            settings=self.settings, topics=self.topics, groups=self.groups, members=self.members
+            settings=self.settings,
+            topics=self.topics,
+            groups=self.groups,
+            members=self.members,
+            own_host=lambda: "10.0.0.9",
         )
 
     def refusal(self, code: int = RequestCode.PULL_MESSAGE, **fields: Any) -> Refusal:
@@ -72,14 +76,14 @@ def test_a_pull_that_brings_its_subscription_needs_no_heartbeat() -> None:
 def test_a_broker_that_may_not_be_read_refuses_first_of_all() -> None:
     refusal = Scene(broker_permission=2).refusal(topic="nothing", consumer_group="bad group")
     assert refusal.code == ResponseCode.NO_PERMISSION
-    assert refusal.remark == "the broker[broker-a] pulling message is forbidden"
+    assert refusal.remark == "the broker[10.0.0.9] pulling message is forbidden"
     assert refusal.fields == {"forbiddenType": "1"}
 
 
 def test_lite_pulls_can_be_switched_off() -> None:
     scene = Scene(lite_pull_message_enable=False)
     refusal = scene.refusal(RequestCode.LITE_PULL_MESSAGE)
-    assert refusal.remark == "the broker[broker-a] for lite pull consumer is forbidden"
+    assert refusal.remark == "the broker[10.0.0.9] for lite pull consumer is forbidden"
     scene.admission().admit(pull(), RequestCode.PULL_MESSAGE, "peer")
 
 

@@ -179,7 +179,7 @@ def session() -> Session:
             network=network,
             disk=SimulatedDisk(),
             clock=RecordedTime(clock),
-            workers=lambda _name: InlineWorkers(),
+            workers=lambda _name, _count: InlineWorkers(),
         )
         async with Broker(broker_settings(), machine) as broker:
             wires = await replay(network, broker.address)

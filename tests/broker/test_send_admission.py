@@ -58,7 +58,8 @@ def test_a_broker_that_takes_no_writes_refuses_ordered_topics_only() -> None:
     world = SendWorld(broker_permission=4)
     world.create("ordered", order=True)
     world.create("orders")
-    refused(world, "ordered", ResponseCode.NO_PERMISSION)
+    remark = refused(world, "ordered", ResponseCode.NO_PERMISSION)
+    assert remark == "the broker[10.0.0.7] sending message is forbidden"
     assert world.admission.topic(header("orders"), PEER).topic_name == "orders"
 
 

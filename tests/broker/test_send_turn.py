@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from orbitmq.broker import fast_fail
-from orbitmq.broker.send_turn import Outcome
+from orbitmq.broker.send_turn import Outcome, Row
 from orbitmq.net.refusal import Refusal
 from orbitmq.store.put import Incoming, PutResult, PutStatus
 from orbitmq.store.settings import FlushMode
@@ -274,3 +274,50 @@ def test_while_held_nobody_is_told_and_the_others_count_as_waiting() -> None:
     world.turn.put(incoming(), told.append)
     world.take_turns()
     assert len(told) == 2
+
+
+def put_in_a_row(world: SendWorld, messages: list[Incoming]) -> list[Outcome]:
+    """Put messages in one row, without a turn; return the list of what they are told."""
+    row = Row()
+    told: list[Outcome] = []
+    for message in messages:
+        world.turn.put(message, told.append, row)
+    return told
+
+
+def test_in_a_row_none_is_stored_behind_one_that_is_not() -> None:
+    world = SendWorld()
+    before: list[Outcome] = []
+    world.turn.put(incoming(b"0"), before.append)
+    told = put_in_a_row(world, [incoming(b"1"), incoming(queue_id=-1), incoming(b"3")])
+    other = put_in_a_row(world, [incoming(b"4")])
+    after = world.put(incoming(queue_id=-1), incoming(b"5"))
+    assert statuses(told) == [PutStatus.PUT_OK, PutStatus.MESSAGE_ILLEGAL, PutStatus.NOT_TRIED]
+    assert statuses(before + other) == [PutStatus.PUT_OK] * 2
+    assert statuses(after) == [PutStatus.MESSAGE_ILLEGAL, PutStatus.PUT_OK]
+    assert [message.body for message in world.stored("orders")] == [b"0", b"1", b"4", b"5"]
+    assert world.stats.info(0)["putMessageFailedTimes"] == "2"  # what was not tried is no failure
+
+
+def test_a_row_that_takes_several_turns_stays_in_order() -> None:
+    world = SendWorld()
+    told = put_in_a_row(world, [incoming(b"%d" % number) for number in range(600)])
+    world.take_turns()
+    assert statuses(told) == [PutStatus.PUT_OK] * 600
+    told = put_in_a_row(world, [incoming(queue_id=-1), *(incoming() for _ in range(599))])
+    world.take_turns()
+    assert statuses(told) == [PutStatus.MESSAGE_ILLEGAL] + [PutStatus.NOT_TRIED] * 599
+    assert len(world.stored("orders")) == 600
+
+
+def test_a_row_ends_at_one_that_is_turned_away() -> None:
+    world = SendWorld()
+    row = Row()
+    told: list[Outcome] = []
+    world.turn.put(incoming(), told.append, row)
+    world.clock.now += 200
+    world.take_turn()
+    world.turn.put(incoming(), told.append, row)
+    world.take_turns()
+    assert statuses(told) == ["[TIMEOUT_CLEAN_QUEUE]", PutStatus.NOT_TRIED]
+    assert statuses(world.put(incoming())) == [PutStatus.PUT_OK]

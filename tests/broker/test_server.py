@@ -3,6 +3,8 @@
 import asyncio
 import logging
 import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from itertools import pairwise
 from pathlib import Path
 
@@ -21,16 +23,20 @@ from orbitmq.settings import from_arguments
 from orbitmq.testing.clocks import InlineWorkers, VirtualClock, run_virtual
 from orbitmq.testing.disks import SimulatedDisk
 from orbitmq.testing.links import MemoryNetwork
+from orbitmq.wire.bodies.group import ConsumerIdList
+from orbitmq.wire.bodies.heartbeat import HeartbeatData
 from orbitmq.wire.bodies.route import TopicRouteData
 from orbitmq.wire.codes import RequestCode, ResponseCode
 from orbitmq.wire.fields import NoFields
+from orbitmq.wire.headers.heartbeat import GetConsumerListByGroup, Heartbeat
 from orbitmq.wire.headers.offset import (
     QueryConsumerOffset,
     QueryConsumerOffsetAnswer,
     UpdateConsumerOffset,
 )
 from orbitmq.wire.headers.route import GetRouteInfo
-from orbitmq.wire.headers.send import SendMessageAnswer
+from orbitmq.wire.headers.send import ConsumerSendMsgBack, SendMessageAnswer
+from tests.broker.clients import consumer, tags
 from tests.broker.exchanges import pull_header, send_header
 
 SMALL = ("mappedFileSizeCommitLog=8388608", "maxHashSlotNum=100", "maxIndexNum=400")
@@ -125,6 +131,96 @@ def test_the_port_two_below_serves_too(tmp_path: Path) -> None:
     assert asyncio.run(main()) == ResponseCode.SUCCESS
 
 
+GROUP_LIST = GetConsumerListByGroup(consumer_group="billing")
+
+
+async def heartbeat(dialer: Dialer, address: Address) -> None:
+    """Say that a client is in a group, on the connection to one of a broker's ports."""
+    beat = HeartbeatData(
+        client_id="10.0.0.7@1", consumer_data_set=(consumer("billing", tags("orders")),)
+    )
+    answer = await dialer.request(address, Heartbeat(), beat.to_json())
+    assert answer.code == ResponseCode.SUCCESS
+
+
+async def members(dialer: Dialer, address: Address) -> tuple[str, ...]:
+    """Return the clients of the group, as the broker tells others of it."""
+    answer = await dialer.request(address, GROUP_LIST)
+    if answer.code != ResponseCode.SUCCESS:
+        return ()
+    return ConsumerIdList.from_json(answer.body).consumer_id_list
+
+
+@asynccontextmanager
+async def in_memory(clock: VirtualClock) -> AsyncIterator[tuple[Broker, Address, MemoryNetwork]]:
+    """Run a broker on a network in memory; yield it, and its port two below."""
+    network = MemoryNetwork()
+    machine = Machine(
+        network=network,
+        disk=SimulatedDisk(),
+        clock=clock,
+        workers=lambda _name, _count: InlineWorkers(),
+    )
+    async with Broker(settings(Path("/store")), machine) as broker:
+        yield broker, broker.address._replace(port=broker.address.port - 2), network
+
+
+def test_a_heartbeat_at_the_port_two_below_makes_a_member_and_keeps_it_one() -> None:
+    async def main(clock: VirtualClock) -> None:
+        async with in_memory(clock) as (broker, below, network):
+            async with Dialer(network=network) as client, Dialer(network=network) as other:
+                for _ in range(10):  # five minutes, and a client is forgotten after two
+                    await heartbeat(client, below)
+                    await clock.sleep(30)
+                    assert await members(other, broker.address) == ("10.0.0.7@1",)
+                await clock.sleep(150)
+                assert await members(other, broker.address) == ()
+
+    run_virtual(main)
+
+
+@pytest.mark.parametrize("closed", ["below", "main"])
+def test_a_client_stays_a_member_by_the_connection_that_it_has_left(closed: str) -> None:
+    async def main(clock: VirtualClock) -> None:
+        async with in_memory(clock) as (broker, below, network):
+            ports = {"below": below, "main": broker.address}
+            gone, kept = ports.pop(closed), next(iter(ports.values()))
+            async with Dialer(network=network) as other, Dialer(network=network) as staying:
+                async with Dialer(network=network) as leaving:
+                    await heartbeat(staying, kept)
+                    await heartbeat(leaving, gone)
+                    assert await members(other, broker.address) == ("10.0.0.7@1",)
+                await clock.sleep(1)
+                group = broker.state.members.consumers("billing")
+                assert group is not None
+                assert len(group.members) == 1  # each connection counted for itself
+                for _ in range(10):
+                    assert await members(other, broker.address) == ("10.0.0.7@1",)
+                    await heartbeat(staying, kept)
+                    await clock.sleep(30)
+                assert await members(other, broker.address) == ("10.0.0.7@1",)
+
+    run_virtual(main)
+
+
+def test_remarks_call_the_broker_by_the_host_that_routes_name(tmp_path: Path) -> None:
+    async def main() -> list[str | None]:
+        async with Broker(settings(tmp_path, "brokerPermission=0")) as broker, Dialer() as dialer:
+            back = ConsumerSendMsgBack(group="billing", offset=0, delay_level=0)
+            asked = (
+                pull_header("orders", 0),
+                back,
+                send_header("orders", properties="TRAN_MSG\x01true\x02"),
+            )
+            return [(await dialer.request(broker.address, one)).remark for one in asked]
+
+    pulling, giving_back, sending = asyncio.run(main())
+    assert pulling == "the broker[127.0.0.1] pulling message is forbidden"
+    assert giving_back == "the broker[127.0.0.1] sending message is forbidden"
+    assert sending is not None
+    assert sending.startswith("the broker[127.0.0.1] sending transaction message is forbidden")
+
+
 def test_a_port_two_below_that_is_taken_is_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -213,7 +309,7 @@ def test_a_nameserver_that_is_silent_holds_a_start_and_a_send_up_for_moments_onl
             network=network,
             disk=SimulatedDisk(),
             clock=clock,
-            workers=lambda _name: InlineWorkers(),
+            workers=lambda _name, _count: InlineWorkers(),
         )
         times = [clock.monotonic_ms()]
         broker = Broker(settings(Path("/store"), "namesrvAddr=127.0.0.1:9876"), machine)

@@ -14,7 +14,7 @@ from orbitmq.broker.settings import (
 from orbitmq.errors import InvalidInput, InvalidSetting
 from orbitmq.net.settings import NetSettings
 from orbitmq.settings import from_arguments, parse
-from orbitmq.store.settings import FlushMode, StoreSettings
+from orbitmq.store.settings import CHANGEABLE, FlushMode, StoreSettings
 from orbitmq.wire.bodies.properties_text import properties_from_text
 from orbitmq.wire.frame import FrameReader
 from tests.golden_files import golden
@@ -146,13 +146,8 @@ def test_an_update_that_cannot_be_changes_nothing() -> None:
     assert live.broker.trace_on
 
 
-def test_messages_cannot_become_larger_than_the_store_was_made_for() -> None:
-    live = LiveSettings(store=StoreSettings(max_message_bytes=2_000))
-    live.update(from_arguments(["maxMessageSize=1000"]), now_ms=1)
-    live.update(from_arguments(["maxMessageSize=2000"]), now_ms=2)
-    with pytest.raises(InvalidInput, match="can't be over 2000"):
-        live.update(from_arguments(["maxMessageSize=2001"]), now_ms=3)
-    assert live.store.max_message_bytes == 2_000
+def test_what_is_updatable_of_a_store_is_what_a_store_takes_while_it_runs() -> None:
+    assert {STORE_NAMES[name] for name in UPDATABLE & STORE_NAMES.keys()} == CHANGEABLE
 
 
 def test_every_updatable_property_is_one_of_a_broker_or_its_store() -> None:

@@ -7,6 +7,7 @@ from orbitmq.broker.send_turn import Outcome
 from orbitmq.broker.settings import BrokerSettings, LiveSettings
 from orbitmq.broker.state import State
 from orbitmq.broker.topics import TOPICS_FILE
+from orbitmq.store.message_store import STORE_WORKERS
 from orbitmq.store.put import PutResult, PutStatus
 from orbitmq.testing.clocks import InlineWorkers, VirtualClock, run_virtual
 from orbitmq.testing.disks import SimulatedDisk
@@ -18,7 +19,7 @@ TOPICS = f"/store/config/{TOPICS_FILE}"
 
 def opened(clock: VirtualClock, disk: SimulatedDisk, changes: list[str]) -> State:
     settings = LiveSettings(BrokerSettings(store_path_root_dir="/store"), SMALL_STORE)
-    machine = Machine(disk=disk, clock=clock, workers=lambda _name: InlineWorkers())
+    machine = Machine(disk=disk, clock=clock, workers=lambda _name, _count: InlineWorkers())
 
     async def tell() -> None:
         changes.append("topics")
@@ -105,3 +106,23 @@ def test_a_deleted_topic_begins_anew() -> None:
         return offsets
 
     assert run_virtual(main) == [0, 1, 0]
+
+
+def test_the_store_has_the_threads_that_it_needs() -> None:
+    made: dict[str, int] = {}
+
+    def workers(name: str, count: int) -> InlineWorkers:
+        made[name] = count
+        return InlineWorkers()
+
+    async def main(clock: VirtualClock) -> None:
+        machine = Machine(disk=SimulatedDisk(), clock=clock, workers=workers)
+        settings = LiveSettings(BrokerSettings(store_path_root_dir="/store"), SMALL_STORE)
+
+        async def tell() -> None:
+            pass
+
+        State(settings, machine, tell)
+
+    run_virtual(main)
+    assert made["store"] == STORE_WORKERS == 4

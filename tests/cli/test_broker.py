@@ -1,14 +1,26 @@
 """``orbitmq broker`` as a shell sees it."""
 
+import logging
+import os
+import pty
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from orbitmq.broker.settings import LiveSettings
+from orbitmq.cli.broker import warn_of_open_door
 from orbitmq.cli.main import main
 from orbitmq.net.address import Address
 from orbitmq.net.blocking import BlockingConnection
+from orbitmq.settings import from_arguments
+from orbitmq.store.message_store import MessageStore
+from orbitmq.store.settings import StoreSettings
+from orbitmq.testing.clocks import InlineWorkers
 from tests.broker.exchanges import pulled, sent
-from tests.cli.servers import serving
+from tests.cli.servers import END_SECONDS, serving
+from tests.store.logs import incoming
 
 CONF = """\
 brokerClusterName = shop
@@ -53,6 +65,105 @@ def test_a_killed_broker_recovers(tmp_path: Path) -> None:
         address = server.ready_line().partition("=")[2]
         with BlockingConnection(Address.parse(address)) as broker:
             assert [int(message.body) for message in pulled(broker, "orders")] == [*range(100)]
+
+
+def a_store_that_crashed(directory: Path) -> None:
+    """Leave a store as a broker does that was killed."""
+    settings = StoreSettings(segment_bytes=8_388_608)
+    store = MessageStore(str(directory), settings, workers=InlineWorkers())
+    store.open()
+    store.append([incoming(bytes(10_000)) for _ in range(300)])
+    store.close()
+    (directory / "abort").touch()
+
+
+def start_and_stop(directory: Path, stderr: int) -> "subprocess.Popen[bytes]":
+    """Run a broker on a store, which stops as soon as it has started."""
+    said = [f"storePathRootDir={directory}", "listenPort=0", "mappedFileSizeCommitLog=8388608"]
+    return subprocess.Popen(
+        [
+            *(sys.executable, "-m", "orbitmq.cli.main", "broker", "--stop-at-eof"),
+            *(f"--set={one}" for one in said),
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+    )
+
+
+def read_all(terminal: int) -> str:
+    """Return what is written to a terminal until nobody has it open any more."""
+    parts: list[bytes] = []
+    while True:
+        try:
+            part = os.read(terminal, 65_536)
+        except OSError:  # how Linux says that the other end is closed
+            part = b""
+        if not part:
+            return b"".join(parts).decode()
+        parts.append(part)
+
+
+def test_a_recovery_draws_a_bar_on_a_terminal(tmp_path: Path) -> None:
+    a_store_that_crashed(tmp_path)
+    ours, its = pty.openpty()
+    try:
+        with start_and_stop(tmp_path, its) as process:
+            os.close(its)
+            assert process.stdin is not None
+            process.stdin.close()
+            drawn = read_all(ours)
+    finally:
+        os.close(ours)
+    assert process.returncode == 0
+    assert "was not stopped in order" in drawn
+    assert "\rrecovering  " in drawn
+    _, done, after = drawn.rpartition("100%")
+    assert done
+    assert "\r\x1b[K" in after  # the line is gone when others follow
+    assert "recovering  " not in after
+
+
+def test_a_recovery_draws_nothing_into_a_pipe(tmp_path: Path) -> None:
+    a_store_that_crashed(tmp_path)
+    with start_and_stop(tmp_path, subprocess.PIPE) as process:
+        _, logged = process.communicate(timeout=END_SECONDS)
+    assert process.returncode == 0
+    assert b"was not stopped in order" in logged
+    assert b"recovering  " not in logged
+    assert b"\r" not in logged
+    assert b"\x1b" not in logged
+
+
+OPEN_DOOR = "autoCreateTopicEnable is true: whoever reaches 0.0.0.0 makes topics"
+
+
+@pytest.mark.parametrize(
+    ("said", "warns"),
+    [
+        (["listenHost=0.0.0.0"], True),
+        (["listenHost=0.0.0.0", "autoCreateTopicEnable=false"], False),
+        (["listenHost=127.0.0.1"], False),
+        (["listenHost=localhost"], False),
+    ],
+)
+def test_topics_made_by_whoever_sends_are_a_warning_where_others_reach_the_broker(
+    said: list[str], warns: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "orbitmq.broker"):
+        warn_of_open_door(LiveSettings.load(from_arguments(said)))
+    assert [OPEN_DOOR in line for line in caplog.messages] == [True] * warns
+
+
+def test_a_broker_that_others_reach_logs_the_warning_when_it_starts(tmp_path: Path) -> None:
+    said = ("listenHost=0.0.0.0", "listenPort=0", f"storePathRootDir={tmp_path}")
+    small = "mappedFileSizeCommitLog=8388608"
+    with serving("broker", "--insecure", *(f"--set={one}" for one in (*said, small))) as server:
+        assert server.ready_line().startswith("ready broker=")
+        server.process.terminate()
+        ended = server.end()
+    assert ended.status == 0
+    assert OPEN_DOOR in ended.logged
 
 
 @pytest.mark.parametrize(

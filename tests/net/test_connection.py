@@ -367,7 +367,10 @@ async def test_more_requests_than_are_served_at_once_are_answered_busy(
         first = [connection.start_request(ASK, timeout_ms=1000) for _ in range(2)]
         busy = await connection.request(ASK)
         assert busy.code == ResponseCode.SYSTEM_BUSY
-        assert str(busy.remark).startswith("[OVERLOAD]2 requests")
+        assert busy.remark == (
+            "[OVERLOAD]2 requests of this connection are not answered yet, as many as servingMax "
+            "allows; try later"
+        )
         for server_side, request in held:
             server_side.respond(request, Response())
         assert [(await waiter).code for waiter in first] == [0, 0]

@@ -10,7 +10,9 @@ from typing import Any
 from orbitmq.message.record_view import RecordView
 from orbitmq.message.scan import Scan
 from orbitmq.store.dispatch import Dispatched, Dispatcher
+from orbitmq.store.message_store import MessageStore
 from orbitmq.store.settings import StoreSettings, delay_levels
+from orbitmq.testing.clocks import InlineWorkers
 from tests.golden_files import GOLDEN
 
 REDERIVED = ("normal", "delay", "trans", "batch", "timer", "retry", "crash", "edge", "cqext")
@@ -56,6 +58,20 @@ def unpack(name: str, directory: Path) -> GoldenStore:
         members = [member for member in archive if "timerwheel" not in member.name]
         archive.extractall(directory, members, filter="data")
     return GoldenStore(name, directory)
+
+
+def opened(golden: GoldenStore) -> MessageStore:
+    """Return our store on an unpacked one; the caller closes it."""
+    settings = StoreSettings(
+        segment_bytes=golden.segment_bytes,
+        queue_file_entries=golden.queue_file_bytes // 20,
+        index_slots=golden.index_slots,
+        index_entries=golden.index_entries,
+        append_crc=golden.name == "edge",
+    )
+    store = MessageStore(str(golden.root), settings, workers=InlineWorkers())
+    store.open()
+    return store
 
 
 def contents(directory: Path) -> dict[str, bytes]:

@@ -2,6 +2,7 @@ import errno
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from orbitmq.message import batch, flags
 from orbitmq.message.record_view import RecordView
@@ -320,3 +321,30 @@ def test_a_disk_without_space_refuses_only_when_the_next_file_is_needed() -> Non
     ]  # fmt: skip
     assert "No space left" in results[3].remark
     assert log.append([incoming(bytes(100))], NOW)[0][0].status is PutStatus.PUT_OK
+
+
+def test_what_is_forwarded_keeps_its_order_and_stops_where_it_cannot_be_stored(
+    log_and_chain: tuple[CommitLog, SegmentChain],
+) -> None:
+    log, _ = log_and_chain
+    messages = [incoming(b"1"), incoming(bytes(5_000)), incoming(b"3")]
+    results, appended = log.forward(messages, NOW)
+    assert [result.status for result in results] == [
+        PutStatus.PUT_OK, PutStatus.MESSAGE_ILLEGAL, PutStatus.NOT_TRIED,
+    ]  # fmt: skip
+    assert len(appended) == 1
+    assert log.end == results[0].end
+
+
+def test_what_is_forwarded_may_be_larger_than_what_is_taken_by_now(tmp_path: Path) -> None:
+    settings = StoreSettings(segment_bytes=200_000, max_message_bytes=100_000)
+    log, _ = new_log(RealDisk(), str(tmp_path), segment_bytes=200_000, max_message_bytes=100_000)
+    large = incoming(bytes(100_000))
+    assert log.append([large], NOW)[0][0].status is PutStatus.PUT_OK
+    log.apply(replace(settings, max_message_bytes=1_000))
+    assert log.append([large], NOW)[0][0].status is PutStatus.MESSAGE_ILLEGAL
+    assert log.append([incoming(bytes(1_001))], NOW)[0][0].status is PutStatus.MESSAGE_ILLEGAL
+    assert log.append([incoming(bytes(1_000))], NOW)[0][0].status is PutStatus.PUT_OK
+    assert log.forward([large], NOW)[0][0].status is PutStatus.PUT_OK
+    log.apply(replace(settings, max_message_bytes=150_000))
+    assert log.append([incoming(bytes(150_000))], NOW)[0][0].status is PutStatus.PUT_OK

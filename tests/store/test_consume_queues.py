@@ -137,11 +137,7 @@ def test_offsets_by_time_of_java(normal: GoldenStore) -> None:
 def test_tags_codes_of_extensions(tmp_path: Path) -> None:
     store = unpack("cqext", tmp_path)
     queues = opened(store)
-    extensions = QueueExtensions(
-        RealDisk(),
-        str(store.root / "consumequeue_ext"),
-        file_bytes=store.manifest["config"]["mappedFileSizeConsumeQueueExt"],
-    )
+    extensions = QueueExtensions(RealDisk(), str(store.root / "consumequeue_ext"))
     checked = 0
     for record in store.dispatched():
         queue = queues.queue(record.topic, record.queue_id)

@@ -9,9 +9,7 @@ from orbitmq.message.tags import TagFilter
 from orbitmq.store.consume_queue import Boundary
 from orbitmq.store.message_store import MessageStore
 from orbitmq.store.selection import Selected, Selector
-from orbitmq.store.settings import StoreSettings
-from orbitmq.testing.clocks import InlineWorkers
-from tests.store.golden import GoldenStore, contents, unpack
+from tests.store.golden import GoldenStore, contents, opened, unpack
 from tests.store.logs import incoming
 
 STOPPED = ("normal", "delay", "trans", "batch", "timer", "retry", "edge", "cqext")
@@ -21,19 +19,6 @@ PULL_STATUS = {
     "NO_NEW_MSG": Selected.OFFSET_OVERFLOW_ONE,
     "NO_MATCHED_MSG": Selected.NO_MATCHED_MESSAGE,
 }
-
-
-def opened(golden: GoldenStore) -> MessageStore:
-    settings = StoreSettings(
-        segment_bytes=golden.segment_bytes,
-        queue_file_entries=golden.queue_file_bytes // 20,
-        index_slots=golden.index_slots,
-        index_entries=golden.index_entries,
-        append_crc=golden.name == "edge",
-    )
-    store = MessageStore(str(golden.root), settings, workers=InlineWorkers())
-    store.open()
-    return store
 
 
 @pytest.mark.parametrize("name", STOPPED)
@@ -123,6 +108,60 @@ def test_pulls_get_what_they_got_from_java(normal: GoldenStore) -> None:
             view.queue_offset for view in found if view and filtered.matches(view.message().tags)
         ]
         assert matching == pull["queueOffsets"], pull
+    store.close()
+
+
+def offsets_by_tag(store: MessageStore, queue_id: int, tag: str) -> list[int]:
+    """Return the queue offsets that pulls by a tag bring, from the first message to the last."""
+    found: list[int] = []
+    offset = 0
+    while True:
+        pull = store.lookup.select(
+            "GoldenExt", queue_id, offset, max_count=32, wants=TagFilter.parse(tag).matches_code
+        )
+        if pull.status is Selected.OFFSET_OVERFLOW_ONE:
+            return found
+        found += [int.from_bytes(view[20:28], "big") for view in pull.views]
+        assert pull.next_offset > offset
+        offset = pull.next_offset
+
+
+@pytest.mark.parametrize("tag", ["TagA", "TagB", "TagC"])
+def test_pulls_by_tag_find_messages_whose_tags_codes_java_keeps_elsewhere(
+    tag: str, tmp_path: Path
+) -> None:
+    golden = unpack("cqext", tmp_path)
+    store = opened(golden)
+    records = [one for one in golden.manifest["dump"]["records"] if "topic" in one]
+    for queue_id in (0, 1):
+        tagged = [
+            one["queueOffset"]
+            for one in records
+            if one["queueId"] == queue_id and one["properties"].get("TAGS") == tag
+        ]
+        assert offsets_by_tag(store, queue_id, tag) == tagged
+        assert bool(tagged) is (tag != "TagC")
+    store.close()
+
+
+@pytest.mark.parametrize("damage", ["removed", "cut", "zeros"])
+def test_where_an_extension_is_gone_a_pull_by_tag_gets_every_message(
+    damage: str, tmp_path: Path
+) -> None:
+    golden = unpack("cqext", tmp_path)
+    for path in (golden.root / "consumequeue_ext").rglob("0*"):
+        if path.is_file():
+            size = path.stat().st_size
+            path.write_bytes(bytes(size if damage == "zeros" else 10))
+            if damage == "removed":
+                path.unlink()
+    store = opened(golden)
+    most = store.lookup.max_offset("GoldenExt", 0)
+    assert offsets_by_tag(store, 0, "TagC") == list(range(most))
+    # What we store in such a queue has its tags code in the entry.
+    store.append([incoming(topic="GoldenExt", properties=b"TAGS\x01paid\x02")])
+    assert offsets_by_tag(store, 0, "TagC") == list(range(most))
+    assert offsets_by_tag(store, 0, "paid") == list(range(most + 1))
     store.close()
 
 

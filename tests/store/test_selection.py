@@ -6,6 +6,7 @@ from orbitmq.store.settings import StoreSettings
 
 SEGMENT = 10_000
 PER_FILE = 100
+LEAST = -(1 << 63)
 
 
 class FakeLog:
@@ -20,6 +21,18 @@ class FakeLog:
 
     def next_segment_offset(self, offset: int) -> int:
         return offset - offset % SEGMENT + SEGMENT
+
+
+class OffsetLog(FakeLog):
+    """A log that notes which records are taken."""
+
+    def __init__(self, end: int) -> None:
+        super().__init__(end)
+        self.taken: list[int] = []
+
+    def view(self, offset: int, size: int) -> memoryview | None:
+        self.taken.append(offset)
+        return super().view(offset, size)
 
 
 class FakeQueue:
@@ -116,3 +129,53 @@ def test_a_queue_file_that_is_gone_leads_to_the_next_one() -> None:
 
     selection = pull(Holey(300), 120)
     assert (selection.status, selection.next_offset) == (Selected.OFFSET_FOUND_NULL, 200)
+
+
+class ExtendedQueue(FakeQueue):
+    """A queue of Java's: every entry but the first has an address in place of its tags code."""
+
+    def entries(self, offset: int, count: int) -> bytes:
+        found = ENTRY.iter_unpack(super().entries(offset, count))
+        return b"".join(
+            ENTRY.pack(at, size, code if at == 0 else LEAST + at) for at, size, code in found
+        )
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        (0, [0, 3, 6, 9]),
+        (1, [1, 4, 7, 9]),
+        (2, [2, 5, 8, 9]),
+        (7, [9]),
+    ],
+)
+def test_an_address_stands_for_the_tags_code_of_the_extension(
+    wanted: int, found: list[int]
+) -> None:
+    asked: list[int] = []
+
+    def extended(address: int) -> int | None:
+        asked.append(address)
+        offset = (address - LEAST) // 100
+        return None if offset == 9 else offset % 3  # the last can't be read, and comes along
+
+    queue = ExtendedQueue(10)
+    log = OffsetLog(1_000)
+    selection = Selector(log, StoreSettings(), 2**40).select(
+        queue, 0, max_count=32, wants=lambda code: code == wanted, extended=extended
+    )
+    assert log.taken == [offset * 100 for offset in found]
+    assert selection.status is Selected.FOUND
+    assert selection.next_offset == 10
+    assert asked == [LEAST + offset * 100 for offset in range(1, 10)]
+
+
+def test_ordinary_codes_ask_no_extension() -> None:
+    def extended(_address: int) -> int | None:
+        raise AssertionError
+
+    selection = Selector(FakeLog(1_000), StoreSettings(), 2**40).select(
+        FakeQueue(10), 0, max_count=32, wants=lambda code: code == 1, extended=extended
+    )
+    assert len(selection.views) == 3

@@ -52,6 +52,10 @@ class Place:
         self.store_host = store_host
         self.announce = announce
 
+    def host(self) -> str:
+        """Return the host that routes name, which Java's remarks call the broker by."""
+        return self.advertised().host
+
 
 class Conversations:
     """All handlers of a broker.
@@ -66,7 +70,7 @@ class Conversations:
     def __init__(self, state: State, place: Place) -> None:
         self._state = state
         calls = ClientCalls(state.members)
-        self.pulls = _pull_handlers(state)
+        self.pulls = _pull_handlers(state, place)
         self.members = MemberHandlers(
             members=state.members,
             locks=state.locks,
@@ -88,7 +92,7 @@ class Conversations:
         return f"<Conversations of {self._state!r}>"
 
 
-def _pull_handlers(state: State) -> PullHandlers:
+def _pull_handlers(state: State, place: Place) -> PullHandlers:
     return PullHandlers(
         settings=state.settings,
         admission=PullAdmission(
@@ -96,6 +100,7 @@ def _pull_handlers(state: State) -> PullHandlers:
             topics=state.topics,
             groups=state.groups,
             members=state.members,
+            own_host=place.host,
         ),
         offsets=state.offsets,
         store=state.store,
@@ -120,11 +125,13 @@ def _sending(state: State, place: Place) -> Sequence[Mapping[int, Handler]]:
             topics=state.topics,
             clock=state.clock,
             randomness=machine.randomness,
+            own_host=place.host,
         ),
         retries=retries,
         settings=settings,
         unique_ids=_unique_ids(state, place),
         store_host=place.store_host,
+        own_host=place.host,
     )
     send_back = SendBackHandlers(
         store=state.store,
@@ -133,6 +140,7 @@ def _sending(state: State, place: Place) -> Sequence[Mapping[int, Handler]]:
         stats=state.stats,
         settings=settings,
         store_host=place.store_host,
+        own_host=place.host,
     )
     return send.table(), send_back.table()
 

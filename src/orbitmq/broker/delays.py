@@ -9,7 +9,9 @@
 A level's delay is the same for all its messages, so its queue is in the order they are due, and an
 offset says how far it has come (``delayOffset.json``). Laws:
 
-- A level delivers in its order. The next messages are handed over when those before are stored.
+- A level delivers in its order. It waits at a message that can't be stored now, and nothing behind
+  that one is stored; other levels go on. The next messages are handed over when those before are
+  stored.
 - No loss: an offset on the disk is never ahead of the copies on the disk.
 - No repeat: that offset may therefore be behind, and after a crash the log may hold copies that it
   knows nothing of. A start looks for them, by their unique keys, before it delivers.
@@ -23,7 +25,7 @@ from typing import Final
 
 import msgspec
 
-from orbitmq.broker.send_turn import Outcome, SendTurn
+from orbitmq.broker.send_turn import Outcome, Row, SendTurn
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.message import properties
 from orbitmq.message.names import HALF_TOPIC, SCHEDULE_TOPIC
@@ -63,7 +65,10 @@ class _Level(msgspec.Struct, kw_only=True):
     """As far as the disk is sure to know."""
     on_their_way: int = 0
     stored: dict[int, int] = msgspec.field(default_factory=dict)
-    """Entries from ``delivered`` on that are in the log again, and where in it they end."""
+    """Entries from ``delivered`` on that are in the log again, and where in it they end; some may
+    be left out, and end nowhere."""
+    waits: bool = False
+    """Whether one of those handed over last could not be stored: the next tick tries it again."""
     unflushed: deque[tuple[int, int]] = msgspec.field(default_factory=deque)
     """What ``saved`` becomes once the log is flushed up to there."""
     in_trouble: bool = False
@@ -195,18 +200,20 @@ class Delays:
         if queue is None or self._stopped:
             return
         self._correct(level, queue)
-        offset, size = level.delivered, 0
+        offset, size, row = level.delivered, 0, Row()
+        level.waits = False
         for entry in unpack(queue.entries(offset, _AT_ONCE)):
             if size >= _BYTES_AT_ONCE or not self._is_due(level, entry):
                 break
             size += entry.size
-            if offset not in level.stored and not self._hand_over(level, offset, entry):
+            is_left_out = offset in level.stored  # found so by an earlier try, and logged then
+            if not is_left_out and not self._hand_over(level, offset, entry, row):
                 break
             offset += 1
         if not level.on_their_way:
             self._advance(level)
 
-    def _hand_over(self, level: _Level, offset: int, entry: QueueEntry) -> bool:
+    def _hand_over(self, level: _Level, offset: int, entry: QueueEntry, row: Row) -> bool:
         """Put one message on its way; return False if it has to wait for another time."""
         record = self._store.record(entry.commit_log_offset)
         message = None if record is None else _due_message(record)
@@ -220,8 +227,9 @@ class Delays:
             level.stored[offset] = 0
             return True
         try:
-            self._turn.put(message, partial(self._told, level, offset))
+            self._turn.put(message, partial(self._told, level, offset), row)
         except Refusal as refusal:
+            level.waits = True
             log.debug("delay level %d waits: %s", level.number, refusal)
             return False
         level.on_their_way += 1
@@ -230,6 +238,7 @@ class Delays:
     def _told(self, level: _Level, offset: int, outcome: Outcome) -> None:
         level.on_their_way -= 1
         if isinstance(outcome, Refusal):
+            level.waits = True
             log.debug("delay level %d waits: %s", level.number, outcome)
         elif outcome.status.is_stored:
             level.stored[offset] = outcome.end
@@ -242,10 +251,12 @@ class Delays:
                 outcome.remark,
             )
             level.stored[offset] = 0
-        elif not level.in_trouble:
-            level.in_trouble = True
-            log.warning("delay level %d waits: %s", level.number, outcome.remark)
-        if not level.on_their_way and self._advance(level) and not level.stored:
+        elif outcome.status is not PutStatus.NOT_TRIED:
+            level.waits = True
+            if not level.in_trouble:
+                level.in_trouble = True
+                log.warning("delay level %d waits: %s", level.number, outcome.remark)
+        if not level.on_their_way and self._advance(level) and not level.waits:
             self._deliver(level)  # there may be more; after a failure the next tick is soon enough
 
     def _advance(self, level: _Level) -> bool:

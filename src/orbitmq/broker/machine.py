@@ -12,7 +12,10 @@ __all__ = ["Machine"]
 
 
 class Machine:
-    """What a broker stands on: network, disk, clock, threads and chance; the real ones, if None."""
+    """What a broker stands on: network, disk, clock, threads and chance; the real ones, if None.
+
+    ``workers`` makes some by their name and how many threads are needed.
+    """
 
     def __init__(
         self,
@@ -20,13 +23,13 @@ class Machine:
         network: Network | None = None,
         disk: Disk | None = None,
         clock: Clock | None = None,
-        workers: Callable[[str], Workers] | None = None,
+        workers: Callable[[str, int], Workers] | None = None,
         randomness: Randomness | None = None,
         pid: int = 0,
     ) -> None:
         self.network = network
         self.disk = disk or RealDisk()
         self.clock = clock or SystemClock()
-        self.workers = workers or (lambda name: ThreadWorkers(2, name=name))
+        self.workers = workers or (lambda name, count: ThreadWorkers(count, name=name))
         self.randomness = randomness or SystemRandomness()
         self.pid = pid

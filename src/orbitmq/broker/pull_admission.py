@@ -1,5 +1,6 @@
 """Who may pull what: the checks before a pull is served, in the order of Java's broker."""
 
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -35,15 +36,25 @@ class Admitted(msgspec.Struct, frozen=True, gc=False):
 
 
 class PullAdmission:
-    """Checks pulls against the settings, the topic, the group and its subscriptions."""
+    """Checks pulls against the settings, the topic, the group and its subscriptions.
+
+    ``own_host`` tells the host that routes name, for remarks.
+    """
 
     def __init__(
-        self, *, settings: LiveSettings, topics: Topics, groups: Groups, members: Members
+        self,
+        *,
+        settings: LiveSettings,
+        topics: Topics,
+        groups: Groups,
+        members: Members,
+        own_host: Callable[[], str],
     ) -> None:
         self._settings = settings
         self._topics = topics
         self._groups = groups
         self._members = members
+        self._own_host = own_host
 
     def admit(self, pull: PullMessage, code: int, peer: str) -> Admitted:
         """Return what a pull may read.
@@ -67,12 +78,12 @@ class PullAdmission:
         settings = self._settings.broker
         if not settings.broker_permission & READ:
             raise _forbidden(
-                f"the broker[{settings.broker_name}] pulling message is forbidden",
+                f"the broker[{self._own_host()}] pulling message is forbidden",
                 _BROKER_FORBIDDEN,
             )
         if code == RequestCode.LITE_PULL_MESSAGE and not settings.lite_pull_message_enable:
             raise _forbidden(
-                f"the broker[{settings.broker_name}] for lite pull consumer is forbidden",
+                f"the broker[{self._own_host()}] for lite pull consumer is forbidden",
                 _BROKER_FORBIDDEN,
             )
 

@@ -6,6 +6,7 @@
     created ─▶ queue there
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from orbitmq.broker.settings import BrokerSettings, LiveSettings
@@ -36,16 +37,24 @@ class SendAdmission:
         topics: the broker's topics.
         clock: tells the time of day.
         randomness: chooses a queue where the client leaves it to the broker.
+        own_host: tells the host that routes name, for remarks.
 
     """
 
     def __init__(
-        self, *, settings: LiveSettings, topics: Topics, clock: Clock, randomness: Randomness
+        self,
+        *,
+        settings: LiveSettings,
+        topics: Topics,
+        clock: Clock,
+        randomness: Randomness,
+        own_host: Callable[[], str],
     ) -> None:
         self._settings = settings
         self._topics = topics
         self._clock = clock
         self._randomness = randomness
+        self._own_host = own_host
         # Topics that were looked at, as they were set then, under the settings of then.
         self._admitted: dict[str, TopicConfig] = {}
         self._admitted_under: BrokerSettings | None = None
@@ -101,7 +110,7 @@ class SendAdmission:
         if not settings.broker_permission & WRITE and found is not None and found.order:
             raise Refusal(
                 ResponseCode.NO_PERMISSION,
-                f"the broker[{settings.broker_ip1}] sending message is forbidden",
+                f"the broker[{self._own_host()}] sending message is forbidden",
             )
         try:
             check_stored_topic(name)

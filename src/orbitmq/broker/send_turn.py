@@ -9,7 +9,7 @@
 
 Laws:
 
-- Messages are stored in the order they were put.
+- Messages are stored in the order they were put. In a row, none is stored behind one that was not.
 - Whoever put one is told exactly once, and never inside ``put``.
 - While held, nobody is told that a message is stored: the topic of one is not on the disk yet, and
   a message without its topic could not be read after a crash.
@@ -20,6 +20,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import groupby
 from typing import Final, TypeAlias
 
 import msgspec
@@ -30,10 +31,10 @@ from orbitmq.broker.stats import BrokerStats
 from orbitmq.clock import Clock
 from orbitmq.net.refusal import Refusal
 from orbitmq.store.message_store import MessageStore
-from orbitmq.store.put import Incoming, PutResult, PutStatus
+from orbitmq.store.put import NOT_TRIED, Incoming, PutResult, PutStatus
 from orbitmq.store.settings import FlushMode
 
-__all__ = ["Outcome", "SendTurn", "Told"]
+__all__ = ["Outcome", "Row", "SendTurn", "Told"]
 
 log = logging.getLogger("orbitmq.broker")
 
@@ -47,10 +48,23 @@ _TURN_BYTES: Final = 1024 * 1024
 """As long a wait, at a gigabyte a second. A larger message goes alone."""
 
 
+class Row:
+    """Messages of the log that are stored again, put one behind the other, and so stored.
+
+    Once one of them is not stored, no later one is: they are told ``NOT_TRIED``.
+    """
+
+    __slots__ = ("is_broken",)
+
+    def __init__(self) -> None:
+        self.is_broken = False
+
+
 class _Waiting(msgspec.Struct, gc=False):
     message: Incoming
     told: Told
     since_ms: int
+    row: Row | None = None
 
 
 class SendTurn:
@@ -84,6 +98,7 @@ class SendTurn:
         self._waiting_bytes = 0  # the bodies of both
         self._scheduled = False
         self._held: list[tuple[Sequence[_Waiting], Sequence[PutResult], int]] | None = None
+        self._in_rows = 0  # messages of the inbox that are in one
         # The time, as of the last turn, or of the first message after an empty one.
         self._now_ms = 0
 
@@ -100,13 +115,14 @@ class SendTurn:
         """How long the first in the inbox has waited to be stored; 0 if none does."""
         return self._clock.monotonic_ms() - self._inbox[0].since_ms if self._inbox else 0
 
-    def put(self, message: Incoming, told: Told) -> None:
+    def put(self, message: Incoming, told: Told, row: Row | None = None) -> None:
         """Have a message stored; ``told`` is called once, in a later turn, with what became of it.
 
         Args:
             message: its body may be a view; it is copied when it is stored.
             told: called when the message is stored, and flushed if the store and the message say
                 so; or when it was turned away.
+            row: the row that it is in. All of a row is put without a pause.
 
         Raises:
             Refusal: as much waits as may. ``told`` will not be called.
@@ -123,7 +139,9 @@ class SendTurn:
             self._scheduled = True
             self._now_ms = self._clock.monotonic_ms()
             self._call_soon(self._run)
-        inbox.append(_Waiting(message, told, self._now_ms))
+        inbox.append(_Waiting(message, told, self._now_ms, row))
+        if row is not None:
+            self._in_rows += 1
         self._waiting_bytes += len(message.body)
 
     def flush(self) -> None:
@@ -195,6 +213,9 @@ class SendTurn:
     def _turn_away(self, refusal: Refusal) -> None:
         one = self._inbox.popleft()
         self._waiting_bytes -= len(one.message.body)
+        if one.row is not None:
+            self._in_rows -= 1
+            one.row.is_broken = True
         _tell(one, refusal)
 
     def _take_some(self) -> list[_Waiting]:
@@ -220,8 +241,33 @@ class SendTurn:
             self._turn_away_behind(after_ms - now_ms, after_ms)
 
     def _append(self, taken: Sequence[_Waiting]) -> list[PutResult]:
+        if not self._in_rows:
+            return self._stored(taken, self._store.append)
+        results: list[PutResult] = []
+        for row, found in groupby(taken, key=lambda one: one.row):
+            together = list(found)
+            if row is None:
+                results += self._stored(together, self._store.append)
+            else:
+                self._in_rows -= len(together)
+                results += self._next_of(row, together)
+        return results
+
+    def _next_of(self, row: Row, taken: Sequence[_Waiting]) -> list[PutResult]:
+        """Store the next messages of a row, which may have begun in an earlier turn."""
+        if row.is_broken:
+            return [NOT_TRIED] * len(taken)
+        results = self._stored(taken, self._store.forward)
+        row.is_broken = not results[-1].status.is_stored
+        return results
+
+    def _stored(
+        self,
+        taken: Sequence[_Waiting],
+        append: Callable[[Sequence[Incoming]], list[PutResult]],
+    ) -> list[PutResult]:
         try:
-            return self._store.append([one.message for one in taken])
+            return append([one.message for one in taken])
         except Exception as error:  # a fault of ours: those who wait are told all the same
             log.exception("%d messages could not be stored", len(taken))
             fault = PutResult(status=PutStatus.UNKNOWN_ERROR, remark=str(error))
@@ -279,7 +325,7 @@ class SendTurn:
                     total[0] += len(offsets)
                     total[1] += result.end - offsets[0]
                     total[2] += 1
-            else:
+            elif result is not NOT_TRIED:
                 failed += 1
             _tell(one, result)
         for (topic, queue_id), (count, size, times) in sums.items():

@@ -132,7 +132,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     # Pulling
 
     pull_thread_pool_queue_capacity: int = 100_000
-    """Pulls that may be held at once; one more is answered at once, that there is nothing."""
+    """Pulls that may be held at once; one more is refused at once: ``[OVERLOAD]``."""
     long_polling_enable: bool = True
     """Whether a pull that finds nothing is held as long as the client says."""
     short_polling_time_mills: int = 1_000
@@ -299,7 +299,7 @@ UPDATABLE: Final[frozenset[str]] = frozenset(
         *("autoCreateTopicEnable", "autoCreateSubscriptionGroup"),
         *("clearRetryTopicWhenDeleteTopic", "enableSplitMetadata", "splitMetadataSize"),
         *("sendThreadPoolQueueCapacity", "waitTimeMillsInSendQueue", "brokerFastFailureEnable"),
-        *("osPageCacheBusyTimeOutMills", "startAcceptSendRequestTimeStamp", "maxMessageSize"),
+        *("osPageCacheBusyTimeOutMills", "startAcceptSendRequestTimeStamp"),
         *("longPollingEnable", "shortPollingTimeMills", "litePullMessageEnable"),
         *("slaveReadEnable", "defaultQueryMaxNum"),
         *("notifyConsumerIdsChangedEnable", "channelExpiredTimeout", "useServerSideResetOffset"),
@@ -311,8 +311,7 @@ UPDATABLE: Final[frozenset[str]] = frozenset(
 """What may be changed from the network, while the broker runs.
 
 Not here: paths, addresses, ports and names, which would let a peer redirect a broker; what keeps
-operators from RocketMQ's own topics; and what holds only from the start on, such as file sizes. The
-store is made for the largest message that was set at its start, so that one can only be lowered.
+operators from RocketMQ's own topics; and what holds only from the start on, such as file sizes.
 """
 
 
@@ -331,7 +330,6 @@ class LiveSettings:
         self.store = store or StoreSettings()
         self.net = net or NetSettings()
         self.data_version = DataVersion(timestamp=now_ms)
-        self._message_bytes_max = self.store.max_message_bytes
 
     def __repr__(self) -> str:
         version = self.data_version.counter
@@ -360,7 +358,7 @@ class LiveSettings:
         write its own ``broker.conf``.
 
         Raises:
-            InvalidInput: one is unknown, or may not be changed so far; ``field`` is its name.
+            InvalidInput: one is unknown, or may not be changed; ``field`` is its name.
             InvalidSetting: a value can't be used.
 
         """
@@ -372,11 +370,6 @@ class LiveSettings:
         ours = [_in_our_units(one) for one in said]
         broker = build(BrokerSettings, ours, JAVA_NAMES, base=self.broker)
         store = build(StoreSettings, ours, STORE_NAMES, base=self.store)
-        if store.max_message_bytes > self._message_bytes_max:
-            raise InvalidInput(
-                f"maxMessageSize can't be over {self._message_bytes_max}, as it was at the start",
-                field="maxMessageSize",
-            )
         self.broker, self.store = broker, store
         self.data_version = self.data_version.next(now_ms)
         after = self.as_properties()

@@ -23,7 +23,7 @@ from orbitmq.broker.stats import BrokerStats
 from orbitmq.broker.topics import TOPICS_FILE, Topics
 from orbitmq.errors import StoreError
 from orbitmq.store.config_files import ConfigFiles
-from orbitmq.store.message_store import MessageStore
+from orbitmq.store.message_store import STORE_WORKERS, MessageStore
 from orbitmq.wire.bodies.topic import TopicConfig
 
 __all__ = ["State"]
@@ -31,6 +31,8 @@ __all__ = ["State"]
 log = logging.getLogger("orbitmq.broker")
 
 _DELAYS_FILE: Final = "delayOffset.json"
+_WORKERS: Final = 2
+"""Threads for what blocks beside the store: the files of tables, and long bodies to be read."""
 
 
 class _Table(Protocol):
@@ -55,7 +57,7 @@ class State:
         self.settings = settings
         self.machine = machine
         self.clock = clock = machine.clock
-        self.workers = machine.workers("broker")
+        self.workers = machine.workers("broker", _WORKERS)
         self._on_topics = on_topics
         self._loop = asyncio.get_running_loop()
         self._settling_topics: asyncio.Task[None] | None = None
@@ -67,7 +69,7 @@ class State:
             pid=machine.pid,
             disk=machine.disk,
             clock=clock,
-            workers=machine.workers("store"),
+            workers=machine.workers("store", STORE_WORKERS),
         )
         self.topics = Topics(settings, clock, self._topics_changed)
         self.groups = Groups(settings, clock, self._save_soon)

@@ -6,7 +6,7 @@ lets others inherit from it), or the broker needs it, for retries and dead lette
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
@@ -217,6 +217,20 @@ class Topics:
             self._table.update({topic.topic_name: topic for topic in ordered})
             self.touch(ordered)
 
+    def settings_changed(self, properties: Collection[str]) -> None:
+        """Bring the topic that sends model new ones on in line with properties that were changed.
+
+        Java makes that topic at its start alone, and what is changed later has no effect.
+        """
+        settings = self._settings.broker
+        found, wanted = self._table.get(AUTO_CREATE_TOPIC), _default_topic(settings)
+        if found is None:
+            if "autoCreateTopicEnable" in properties and settings.auto_create_topic_enable:
+                self._create(wanted)
+        elif "defaultTopicQueueNums" in properties:
+            queues = wanted.write_queue_nums
+            self._create(replace(found, read_queue_nums=queues, write_queue_nums=queues))
+
     def touch(self, different: Sequence[TopicConfig] = ()) -> None:
         """Give the table a new version, and have everybody told."""
         self.data_version = self.data_version.next(self._clock.now_ms())
@@ -253,6 +267,13 @@ class Topics:
         self.data_version = loaded.data_version
 
 
+def _default_topic(settings: BrokerSettings) -> TopicConfig:
+    queues = min(settings.default_topic_queue_nums, QUEUES_MAX)
+    return TopicConfig(
+        topic_name=AUTO_CREATE_TOPIC, read_queue_nums=queues, write_queue_nums=queues, perm=_ALL
+    )
+
+
 def _own_topics(settings: BrokerSettings) -> Iterable[TopicConfig]:
     """Yield the topics that Java's broker makes at its start, but those of its RocksDB."""
 
@@ -264,7 +285,7 @@ def _own_topics(settings: BrokerSettings) -> Iterable[TopicConfig]:
     cluster, name = settings.broker_cluster_name, settings.broker_name
     yield own(SELF_TEST_TOPIC, 1)
     if settings.auto_create_topic_enable:
-        yield own(AUTO_CREATE_TOPIC, settings.default_topic_queue_nums, _ALL)
+        yield _default_topic(settings)
     yield own(BENCHMARK_TOPIC, _BENCHMARK_QUEUES)
     yield own(
         cluster, _CLUSTER_QUEUES, INHERIT | (READ | WRITE if settings.cluster_topic_enable else 0)

@@ -44,5 +44,6 @@ def overload(serving: int) -> Response:
     """Return the answer to one request too many, where so many of the peer are in the making."""
     return Response(
         ResponseCode.SYSTEM_BUSY,
-        remark=f"[OVERLOAD]{serving} requests of this connection are not answered yet; try later",
+        remark=f"[OVERLOAD]{serving} requests of this connection are not answered yet, as many as "
+        "servingMax allows; try later",
     )

@@ -33,7 +33,7 @@ from orbitmq.message.record import (
     Form,
 )
 from orbitmq.message.record_view import Filed, RecordView
-from orbitmq.store.put import Incoming, PutResult, PutStatus
+from orbitmq.store.put import NOT_TRIED, Incoming, PutResult, PutStatus
 from orbitmq.store.segment_chain import Segment, SegmentChain, is_directory_name
 from orbitmq.store.settings import StoreSettings
 
@@ -54,6 +54,8 @@ class _Turn(msgspec.Struct):
 
     position: int
     now_ms: int
+    is_forward: bool = False
+    """Whether its messages were taken before, when limits may have been others."""
     room: int = 0
     """What still fits behind ``position`` into the file that the turn has come to."""
     writes: list[tuple[Segment, int, list[Buffer]]] = msgspec.field(default_factory=list)
@@ -81,11 +83,9 @@ class CommitLog:
         next_queue_offset: Callable[[str, int], int],
     ) -> None:
         self._chain = chain
-        self._body_bytes_max = settings.max_message_bytes
-        self._record_bytes_max = settings.record_bytes_max
         self._batch_bytes_max = settings.segment_bytes - BLANK_SIZE
-        self._least_limit = min(self._body_bytes_max, self._record_bytes_max, _PROPERTIES_MAX)
         self._append_crc = settings.append_crc
+        self.apply(settings)
         self._first_queue_offset = next_queue_offset
         self._queue_offsets: dict[QueueKey, int] = {}
         self.end = 0
@@ -97,6 +97,12 @@ class CommitLog:
 
     def __repr__(self) -> str:
         return f"<CommitLog {self._chain.first_offset} to {self.end}>"
+
+    def apply(self, settings: StoreSettings) -> None:
+        """Take messages up to the size that these settings say, from now on."""
+        self._body_bytes_max = settings.max_message_bytes
+        self._record_bytes_max = settings.record_bytes_max
+        self._least_limit = min(self._body_bytes_max, self._record_bytes_max, _PROPERTIES_MAX)
 
     @property
     def first_offset(self) -> int:
@@ -153,6 +159,29 @@ class CommitLog:
         """
         turn = _Turn(self.end, max(now_ms, self.last_store_ms))
         results = [self._place(message, turn) for message in messages]
+        return self._written(results, turn)
+
+    def forward(
+        self, messages: Sequence[Incoming], now_ms: int
+    ) -> tuple[list[PutResult], list[Filed]]:
+        """Append messages that the log has already, in another queue; return what ``append`` does.
+
+        They keep their order: behind one that can't be stored none is, and the results say that it
+        was not tried. They were taken once, so they may be larger than a send may be by now.
+        """
+        turn = _Turn(self.end, max(now_ms, self.last_store_ms), is_forward=True)
+        results: list[PutResult] = []
+        for message in messages:
+            results.append(self._place(message, turn))
+            if not results[-1].status.is_stored:
+                break
+        results += [NOT_TRIED] * (len(messages) - len(results))
+        return self._written(results, turn)
+
+    def _written(
+        self, results: list[PutResult], turn: _Turn
+    ) -> tuple[list[PutResult], list[Filed]]:
+        """Write a turn; return what became of its messages, and what was written."""
         if not turn.appended:
             return results, []
         try:
@@ -162,7 +191,7 @@ class CommitLog:
             log.error("an append failed: %s", error)
             self._wipe(turn)
             failed = PutResult(status=PutStatus.UNKNOWN_ERROR, remark=str(error))
-            return [failed for _ in messages], []
+            return [failed for _ in results], []
         self.end = turn.position
         self.last_store_ms = turn.now_ms
         self._queue_offsets.update(turn.queue_offsets)
@@ -190,7 +219,7 @@ class CommitLog:
                 inner = [message]
                 size = form.overhead + len(message.body) + len(message.properties)
             if size > self._least_limit or message.queue_id < 0:
-                self._check(message, inner, size, form.overhead)
+                self._check(message, inner, size, form.overhead, turn)
             if size > turn.room:
                 self._make_room(size, turn)
                 turn.buffers = turn.writes[-1][2]
@@ -280,7 +309,9 @@ class CommitLog:
         inner = _split(message) if message.is_batch else [message]
         return [_with_room_for_seal(one) for one in inner] if self._append_crc else inner
 
-    def _check(self, message: Incoming, inner: list[Incoming], size: int, overhead: int) -> None:
+    def _check(
+        self, message: Incoming, inner: list[Incoming], size: int, overhead: int, turn: _Turn
+    ) -> None:
         """Check a message against all limits; Java's limits, and its statuses.
 
         What is not larger than the least limit, taken as a whole, keeps them all.
@@ -292,7 +323,7 @@ class CommitLog:
         if message.queue_id < 0:
             raise _Refused(PutStatus.MESSAGE_ILLEGAL, f"queue_id is {message.queue_id}")
         body_size, limit = len(message.body), self._body_bytes_max
-        if body_size > limit:
+        if body_size > limit and not turn.is_forward:
             raise _Refused(
                 PutStatus.MESSAGE_ILLEGAL,
                 f"a body of {body_size} bytes is over the limit of {limit}",
@@ -304,12 +335,12 @@ class CommitLog:
                 f"properties of {longest} bytes are over the limit of {_PROPERTIES_MAX}",
             )
         largest = overhead + max(len(one.body) + len(one.properties) for one in inner)
-        if largest > self._record_bytes_max or size > self._batch_bytes_max:
+        record_max = self._batch_bytes_max if turn.is_forward else self._record_bytes_max
+        if largest > record_max or size > self._batch_bytes_max:
             raise _Refused(
                 PutStatus.MESSAGE_ILLEGAL,
                 f"{size} bytes, the largest record {largest}, are over the limit of "
-                f"{self._record_bytes_max} for a record, and of {self._batch_bytes_max} for a "
-                "batch",
+                f"{record_max} for a record, and of {self._batch_bytes_max} for a batch",
             )
 
 

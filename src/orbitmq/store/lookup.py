@@ -4,15 +4,16 @@ A queue that nobody has written to is an empty one from 0 to 0, as it is for a c
 answers -1 for "no such message", this says None; the numbers of the wire are the broker's business.
 """
 
-from collections.abc import Callable
+from functools import partial
 
 from orbitmq.message.record_view import RecordView
 from orbitmq.store.commit_log import CommitLog
 from orbitmq.store.consume_queue import Boundary
 from orbitmq.store.consume_queues import ConsumeQueues
 from orbitmq.store.key_index import KeyIndex, KeyKind
+from orbitmq.store.queue_extension import QueueExtensions, is_address
 from orbitmq.store.record_keys import has_key
-from orbitmq.store.selection import PULL_BYTES_MAX, Selection, Selector
+from orbitmq.store.selection import PULL_BYTES_MAX, Selection, Selector, Wants
 
 __all__ = ["Lookup"]
 
@@ -25,16 +26,23 @@ class Lookup:
         queues: which of them belong to a queue.
         index: which of them have a key.
         selector: decides what a pull gets.
+        extensions: the tags codes that queues of Java's keep elsewhere.
 
     """
 
     def __init__(
-        self, log: CommitLog, queues: ConsumeQueues, index: KeyIndex, selector: Selector
+        self,
+        log: CommitLog,
+        queues: ConsumeQueues,
+        index: KeyIndex,
+        selector: Selector,
+        extensions: QueueExtensions,
     ) -> None:
         self._log = log
         self._queues = queues
         self._index = index
         self._selector = selector
+        self._extensions = extensions
 
     def __repr__(self) -> str:
         return f"<Lookup in {self._log!r}>"
@@ -47,7 +55,7 @@ class Lookup:
         *,
         max_count: int,
         max_bytes: int = PULL_BYTES_MAX,
-        wants: Callable[[int], bool] | None = None,
+        wants: Wants | None = None,
     ) -> Selection:
         """Return what a pull gets, under the limits of the store besides its own.
 
@@ -62,8 +70,20 @@ class Lookup:
         """
         queue = self._queues.queue(topic, queue_id)
         return self._selector.select(
-            queue, offset, max_count=max_count, max_bytes=max_bytes, wants=wants
+            queue,
+            offset,
+            max_count=max_count,
+            max_bytes=max_bytes,
+            wants=wants,
+            extended=partial(self._extensions.find, topic, queue_id),
         )
+
+    def tags_code(self, topic: str, queue_id: int, code: int) -> int | None:
+        """Return the tags code that an entry of a queue stands for, with an extension or without.
+
+        None if the extension can't be read.
+        """
+        return self._extensions.find(topic, queue_id, code) if is_address(code) else code
 
     def min_offset(self, topic: str, queue_id: int) -> int:
         """Return the offset of the first message of a queue that is kept."""

@@ -14,6 +14,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -36,6 +37,7 @@ from orbitmq.store.disk import Disk, RealDisk
 from orbitmq.store.dispatch import Dispatched, Dispatcher
 from orbitmq.store.flush import Flusher, Post
 from orbitmq.store.key_index import KeyIndex
+from orbitmq.store.layout import CONSUME_QUEUE_EXT
 from orbitmq.store.lookup import Lookup
 from orbitmq.store.memory import memory_bytes
 from orbitmq.store.mending import mend_queues, mend_stream
@@ -43,6 +45,7 @@ from orbitmq.store.open_files import Unsynced
 from orbitmq.store.progress import LoggedProgress, Progress
 from orbitmq.store.put import Incoming, PutResult, PutStatus
 from orbitmq.store.queue_entry import ENTRY_SIZE
+from orbitmq.store.queue_extension import QueueExtensions
 from orbitmq.store.removal import Removal
 from orbitmq.store.restart import Restart
 from orbitmq.store.segment_chain import SegmentChain, path_join
@@ -50,10 +53,15 @@ from orbitmq.store.selection import Selector
 from orbitmq.store.settings import CHANGEABLE, FlushMode, StoreSettings, delay_levels
 from orbitmq.threads import Future, ThreadWorkers, Workers
 
-__all__ = ["MessageStore"]
+__all__ = ["STORE_WORKERS", "MessageStore"]
 
 log = logging.getLogger("orbitmq.store")
 
+STORE_WORKERS: Final = 4
+"""Threads of a store, one for each kind of work, of which one at a time is under way: the syncs of
+the log must not wait for those of the queues, whose files may be many, nor for the log's next file.
+"""
+_Append: TypeAlias = Callable[[Sequence[Incoming], int], tuple[list[PutResult], list[Filed]]]
 _CHECKPOINT_MS = 1_000
 _CLEAN_MS = 10_000
 _BUFFERED_ENTRIES = 65_536
@@ -96,9 +104,7 @@ class MessageStore:
         self._pid = pid
         self._disk = disk or RealDisk()
         self._clock = clock or SystemClock()
-        # One for each kind of work, of which one at a time is under way: the syncs of the log must
-        # not wait for those of the queues, whose files may be many, nor for the log's next file.
-        self._workers = workers or ThreadWorkers(4, name="store")
+        self._workers = workers or ThreadWorkers(STORE_WORKERS, name="store")
         self._post = post
         self._chain = SegmentChain(
             self._disk, self._path("commitlog"), self.settings.segment_bytes, self._workers
@@ -132,7 +138,8 @@ class MessageStore:
         self._dispatch_failure: StoreError | None = None
         memory = memory_bytes(self._disk) if memory_limit is None else memory_limit
         self._selector = Selector(self.log, self.settings, memory)
-        self.lookup = Lookup(self.log, self.queues, self.index, self._selector)
+        self._extensions = QueueExtensions(self._disk, self._path(CONSUME_QUEUE_EXT))
+        self.lookup = Lookup(self.log, self.queues, self.index, self._selector, self._extensions)
         """Answers what only asks: pulls, queries, offsets and times."""
         self._removal = Removal(
             self._disk, directory, self.settings, self._chain, self.log, self.queues, self.index
@@ -156,6 +163,7 @@ class MessageStore:
         """
         taken = {name: getattr(settings, name) for name in CHANGEABLE}
         self.settings = msgspec.structs.replace(self.settings, **taken)
+        self.log.apply(self.settings)
         self._flusher.settings = self.settings
         self._selector.apply(self.settings)
         self._removal.apply(self.settings)
@@ -239,6 +247,7 @@ class MessageStore:
             held.callback(self._chain.close)
             held.callback(self.index.close)
             held.callback(self.queues.close)
+            held.callback(self._extensions.close)
             held.callback(self._workers.close)
 
     # Writing
@@ -248,10 +257,20 @@ class MessageStore:
 
         They are in the log when this returns; ``when_durable`` tells when they are on the disk.
         """
+        return self._put(messages, self.log.append)
+
+    def forward(self, messages: Sequence[Incoming]) -> list[PutResult]:
+        """Store messages again, which the log has in other queues; return what became of each.
+
+        Behind one that could not be stored none is.
+        """
+        return self._put(messages, self.log.forward)
+
+    def _put(self, messages: Sequence[Incoming], append: _Append) -> list[PutResult]:
         if reason := self._why_not_writable():
             refusal = PutResult(status=PutStatus.SERVICE_NOT_AVAILABLE, remark=reason)
             return [refusal for _ in messages]
-        results, appended = self.log.append(messages, self._clock.now_ms())
+        results, appended = append(messages, self._clock.now_ms())
         if appended:
             self._store_times.append((self.log.end, self.log.last_store_ms))
             if self.settings.flush_mode is FlushMode.ASYNC:
@@ -310,6 +329,7 @@ class MessageStore:
 
         """
         self._dispatch_all()
+        self._extensions.forget(topic)
         self._removal.delete_topic(topic)
 
     def delete_unused_topics(self, kept: Collection[str]) -> list[str]:
@@ -320,7 +340,10 @@ class MessageStore:
 
         """
         self._dispatch_all()
-        return self._removal.delete_unused_topics(kept)
+        deleted = self._removal.delete_unused_topics(kept)
+        for topic in deleted:
+            self._extensions.forget(topic)
+        return deleted
 
     def delete_expired_queues(self) -> list[tuple[str, int]]:
         """Delete the queues whose records are all gone; return their topics and ids.

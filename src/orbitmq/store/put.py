@@ -1,6 +1,7 @@
 """What is put into a store, and what becomes of it."""
 
 import enum
+from typing import Final
 
 import msgspec
 
@@ -8,7 +9,7 @@ from orbitmq.message.host import Host
 from orbitmq.message.ids import offset_id
 from orbitmq.message.record import Storable
 
-__all__ = ["Incoming", "PutResult", "PutStatus"]
+__all__ = ["NOT_TRIED", "Incoming", "PutResult", "PutStatus"]
 
 
 class PutStatus(enum.Enum):
@@ -27,6 +28,8 @@ class PutStatus(enum.Enum):
     """Not stored: the next file of the log could not be made."""
     UNKNOWN_ERROR = "UNKNOWN_ERROR"
     """Not stored: the write failed."""
+    NOT_TRIED = "NOT_TRIED"
+    """Not stored: one before it, which it has to follow, was not. Java has no name for it."""
 
     @property
     def is_stored(self) -> bool:
@@ -60,3 +63,9 @@ class PutResult(msgspec.Struct, kw_only=True, gc=False):
     def message_ids(self, store_host: Host) -> str:
         """Return the offset message ids, separated by commas, as Java answers a batch."""
         return ",".join(offset_id(store_host, offset) for offset in self.offsets)
+
+
+NOT_TRIED: Final = PutResult(
+    status=PutStatus.NOT_TRIED, remark="a message before it was not stored"
+)
+"""What becomes of a message that has to follow one that was not stored."""

@@ -8,14 +8,29 @@ one pull gets less.
 
 import enum
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
+from orbitmq.store.layout import EXT_ADDRESS_LIMIT
 from orbitmq.store.queue_entry import ENTRY, ENTRY_SIZE
 from orbitmq.store.settings import StoreSettings
 
-__all__ = ["PULL_BYTES_MAX", "Log", "Queue", "Selected", "Selection", "Selector"]
+__all__ = [
+    "PULL_BYTES_MAX",
+    "Extended",
+    "Log",
+    "Queue",
+    "Selected",
+    "Selection",
+    "Selector",
+    "Wants",
+]
+
+Wants: TypeAlias = Callable[[int], bool]
+"""Tells from a tags code whether a consumer may want a record."""
+Extended: TypeAlias = Callable[[int], int | None]
+"""Returns the tags code that an address in an extension stands for; None if it can't be found."""
 
 _SCANNED_BYTES_MIN: Final = 16_000
 _BYTES_MIN: Final = 100
@@ -127,7 +142,8 @@ class Selector:
         *,
         max_count: int,
         max_bytes: int = PULL_BYTES_MAX,
-        wants: Callable[[int], bool] | None = None,
+        wants: Wants | None = None,
+        extended: Extended = lambda _address: None,
     ) -> Selection:
         """Return what a pull gets.
 
@@ -137,6 +153,7 @@ class Selector:
             max_count: the most records the consumer takes.
             max_bytes: the most bytes it takes.
             wants: tells from an entry's tags code whether the consumer may want the record.
+            extended: asked where an entry has an address in place of its tags code.
 
         """
         if queue is None:
@@ -159,7 +176,7 @@ class Selector:
             selection.next_offset = queue.next_file_offset(offset)
             return selection
         limit = min(max(max_bytes, _BYTES_MIN), PULL_BYTES_MAX)
-        self._collect(entries, selection, max_count, limit, wants)
+        self._collect(entries, selection, max_count, limit, wants, extended)
         return selection
 
     def _collect(
@@ -168,7 +185,8 @@ class Selector:
         selection: Selection,
         max_count: int,
         max_bytes: int,
-        wants: Callable[[int], bool] | None,
+        wants: Wants | None,
+        extended: Extended,
     ) -> None:
         skip_to, taken, passed, from_disk = 0, 0, 0, False
         views, view_of = selection.views, self._log.view
@@ -181,7 +199,11 @@ class Selector:
             passed += 1
             if position < skip_to:  # in a file that is gone
                 continue
-            if wants is not None and not wants(code):
+            if (
+                wants is not None
+                and not wants(code)
+                and (code >= EXT_ADDRESS_LIMIT or not _wants_extended(wants, extended(code)))
+            ):
                 if not views:
                     selection.status = Selected.NO_MATCHED_MESSAGE
                 continue
@@ -209,6 +231,14 @@ class Selector:
         if from_disk:
             return total > settings.pull_bytes_on_disk or count >= settings.pull_count_on_disk
         return total > settings.pull_bytes_in_memory or count >= settings.pull_count_in_memory
+
+
+def _wants_extended(wants: Wants, code: int | None) -> bool:
+    """Return what a filter says of an entry with an extension; where that is gone, it says yes.
+
+    So does Java's ``DefaultMessageFilter``: the client compares the tags themselves.
+    """
+    return code is None or wants(code)
 
 
 def _outside(queue: Queue, offset: int) -> Selection | None:

@@ -108,6 +108,7 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 CHANGEABLE: Final = frozenset(
     {
+        "max_message_bytes",
         *("flush_interval_ms", "flush_least_pages", "flush_thorough_interval_ms"),
         *("sync_flush_timeout_ms", "queue_flush_thorough_interval_ms"),
         *("reserved_hours", "delete_when"),

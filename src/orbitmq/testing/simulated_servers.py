@@ -186,7 +186,7 @@ class SimulatedServers:
             network=self.broker_host,
             disk=self.disk,
             clock=self._clock,
-            workers=lambda _name: LateWorkers(self._sync_s),
+            workers=lambda _name, _count: LateWorkers(self._sync_s),
             randomness=SeededRandomness(self._seed + self.starts),
             pid=self.starts,
         )

@@ -4,6 +4,7 @@ import pytest
 
 from orbitmq.broker.handlers.config import ConfigHandlers
 from orbitmq.net.connection import Handler
+from orbitmq.store.put import PutStatus
 from orbitmq.wire.bodies.properties_text import properties_from_text
 from orbitmq.wire.bodies.topic import DataVersion
 from orbitmq.wire.codes import RequestCode, ResponseCode
@@ -11,6 +12,7 @@ from orbitmq.wire.fields import NoFields
 from orbitmq.wire.frame import Frame
 from orbitmq.wire.headers.admin import GetBrokerConfigAnswer
 from tests.broker.world import World, ask
+from tests.store.logs import incoming
 
 
 def table(world: World) -> Mapping[int, Handler]:
@@ -47,6 +49,36 @@ def test_an_update_holds_at_once() -> None:
     assert properties_from_text(get(world).body)["maxMessageSize"] == "1024"
     assert world.settings.data_version.timestamp == world.clock.now
     assert world.topics.data_version.counter == 0
+
+
+@pytest.mark.parametrize("size", [1_000, 20_000])
+def test_another_message_size_holds_for_the_next_message(size: int) -> None:
+    world = World()
+    assert update(world, b"maxMessageSize=10000").code == 0
+    assert update(world, b"maxMessageSize=%d" % size).code == 0
+    messages = [incoming(bytes(length)) for length in (size, size + 1)]
+    assert [result.status for result in world.store.append(messages)] == [
+        PutStatus.PUT_OK, PutStatus.MESSAGE_ILLEGAL,
+    ]  # fmt: skip
+
+
+def test_new_topics_have_as_many_queues_as_was_set_last() -> None:
+    world = World()
+    assert update(world, b"defaultTopicQueueNums=16").code == 0
+    created = world.topics.for_send("orders", "TBW102", 32, 0)
+    assert created is not None
+    assert (created.read_queue_nums, created.write_queue_nums) == (16, 16)
+    assert world.told == ["TBW102", "orders"]  # clients ask nameservers for its queues
+
+
+def test_topics_are_created_by_sends_from_when_it_is_set_on() -> None:
+    world = World(auto_create_topic_enable=False)
+    assert world.topics.for_send("orders", "TBW102", 4, 0) is None
+    assert update(world, b"autoCreateTopicEnable=true").code == 0
+    assert world.told == ["TBW102"]
+    assert world.topics.for_send("orders", "TBW102", 4, 0) is not None
+    assert update(world, b"autoCreateTopicEnable=false").code == 0
+    assert world.topics.for_send("bills", "TBW102", 4, 0) is None
 
 
 def test_the_store_takes_what_it_can_at_once() -> None:

@@ -1,4 +1,6 @@
 from collections.abc import Mapping
+from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import pytest
@@ -21,6 +23,7 @@ from orbitmq.wire.headers.query import (
 )
 from tests.broker.clients import Client, consumer, tags
 from tests.broker.world import World, ask
+from tests.store.golden import opened, unpack
 from tests.store.logs import NOW, incoming
 
 
@@ -158,6 +161,28 @@ def test_entries_say_whether_the_group_wants_them() -> None:
     _, found = entries(scene, consumer_group="billing")
     assert [one.eval for one in found.queue_data] == [True, False]
     assert found.subscription_data == paid
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_entries_with_an_extension_show_the_tags_code_that_is_in_it(
+    is_gone: bool, tmp_path: Path
+) -> None:
+    golden = unpack("cqext", tmp_path)
+    if is_gone:
+        rmtree(golden.root / "consumequeue_ext")
+    scene = Scene()
+    store = scene.store = opened(golden)
+    tagged = tags("GoldenExt", "TagA", tags_code("TagA"))
+    scene.members.join_consumers(consumer("billing", tagged), Client().member())
+    _, found = entries(scene, topic="GoldenExt", count=3, consumer_group="billing")
+    first, second, _ = found.queue_data
+    if is_gone:
+        assert (first.tags_code, first.eval) == (-(1 << 63), True)
+        assert first.msg == f"Cq extend not exist!addr: {-(1 << 63)}"
+    else:
+        assert (first.tags_code, first.eval, first.msg) == (tags_code("TagA"), True, None)
+        assert (second.tags_code, second.eval, second.msg) == (0, False, None)
+    store.close()
 
 
 def test_a_group_that_is_not_there_is_told_so() -> None:

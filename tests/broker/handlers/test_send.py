@@ -167,7 +167,11 @@ def test_delay_level_0_is_none() -> None:
 @pytest.mark.parametrize(
     ("given", "code", "word"),
     [
-        ({"TRAN_MSG": "true"}, ResponseCode.NO_PERMISSION, "transaction"),
+        (
+            {"TRAN_MSG": "true"},
+            ResponseCode.NO_PERMISSION,
+            "the broker[10.0.0.7] sending transaction message is forbidden",
+        ),
         ({"TIMER_DELAY_MS": "60000"}, ResponseCode.SYSTEM_ERROR, "timerWheelEnable"),
         ({"TIMER_DELIVER_MS": "1"}, ResponseCode.SYSTEM_ERROR, "timerWheelEnable"),
         ({"INNER_NUM": "2"}, ResponseCode.MESSAGE_ILLEGAL, "inner batches"),

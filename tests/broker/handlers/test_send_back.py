@@ -98,7 +98,9 @@ def test_an_unknown_group_is_refused() -> None:
 
 
 def test_a_broker_that_takes_no_writes_refuses() -> None:
-    assert back(SendWorld(broker_permission=4)).code == ResponseCode.NO_PERMISSION
+    answer = back(SendWorld(broker_permission=4))
+    assert answer.code == ResponseCode.NO_PERMISSION
+    assert answer.remark == "the broker[10.0.0.7] sending message is forbidden"
 
 
 def test_a_message_that_can_t_be_stored_is_an_error(world: SendWorld) -> None:

@@ -37,7 +37,8 @@ class ConfigHandlers:
 
     Args:
         settings: the settings in force.
-        topics: given a new version when what routes say of the broker changes.
+        topics: takes what was changed about new topics, and is given a new version when what
+            routes say of the broker changes.
         store: takes what was changed of its numbers.
         clock: dates the versions of the settings.
 
@@ -72,6 +73,7 @@ class ConfigHandlers:
             raise Refusal(ResponseCode.NO_PERMISSION, str(error)) from error
         log.info("%s changed settings: %s", connection.peer, ", ".join(sorted(changed)) or "none")
         self._store.apply(self._settings.store)
+        self._topics.settings_changed(changed)
         if _IN_ROUTES in changed:
             self._topics.touch()
         return Response()

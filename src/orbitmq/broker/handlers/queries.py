@@ -4,7 +4,8 @@ QUERY_MESSAGE, VIEW_MESSAGE_BY_ID, QUERY_CONSUME_QUEUE. The records in an answer
 commit log. ``lastKey`` of a query is for an index in RocksDB, which there is only in Java.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Final
 
@@ -121,7 +122,9 @@ class QueryHandlers:
             filter_data=_filter_data(asked, subscription),
             max_queue_index=queue.max_offset,
             min_queue_index=queue.min_offset,
-            queue_data=_shown(entries, subscription),
+            queue_data=_shown(
+                entries, partial(self._store.lookup.tags_code, topic, asked.queue_id), subscription
+            ),
             subscription_data=subscription,
         )
         return Response(body=body.to_json(), remark=remark)
@@ -142,22 +145,29 @@ def _newest(records: Sequence[memoryview]) -> tuple[memoryview, ...]:
 
 
 def _shown(
-    entries: Iterable[QueueEntry], subscription: SubscriptionData | None
+    entries: Iterable[QueueEntry],
+    tags_code: Callable[[int], int | None],
+    subscription: SubscriptionData | None,
 ) -> tuple[ConsumeQueueData, ...]:
     """Return entries as operators see them, with what the group's filter says of each.
 
-    Java asks the filter only where a queue has an extension, and says false otherwise.
+    Java asks the filter only where a queue has an extension, and says false otherwise. Of an
+    extension only the tags code is shown; one that is gone lets its message pass every filter.
     """
     wants = None if subscription is None else filters.wants(subscription)
-    return tuple(
-        ConsumeQueueData(
-            eval=subscription is not None and (wants is None or wants(entry.tags_code)),
+
+    def shown(entry: QueueEntry) -> ConsumeQueueData:
+        code = tags_code(entry.tags_code)
+        passes = wants is None or code is None or wants(code)
+        return ConsumeQueueData(
+            eval=subscription is not None and passes,
+            msg=f"Cq extend not exist!addr: {entry.tags_code}" if code is None else None,
             physic_offset=entry.commit_log_offset,
             physic_size=entry.size,
-            tags_code=entry.tags_code,
+            tags_code=entry.tags_code if code is None else code,
         )
-        for entry in entries
-    )
+
+    return tuple(map(shown, entries))
 
 
 def _filter_data(asked: QueryConsumeQueue, subscription: SubscriptionData | None) -> str | None:

@@ -64,6 +64,7 @@ class SendHandlers:
         settings: the settings in force.
         unique_ids: gives ids to messages whose producer did not.
         store_host: tells the broker's address, as message ids carry it; asked at the first send.
+        own_host: tells the host that routes name, for remarks.
 
     """
 
@@ -76,6 +77,7 @@ class SendHandlers:
         settings: LiveSettings,
         unique_ids: UniqueIds,
         store_host: Callable[[], Host],
+        own_host: Callable[[], str],
     ) -> None:
         self._turn = turn
         self._admission = admission
@@ -83,6 +85,7 @@ class SendHandlers:
         self._settings = settings
         self._unique_ids = unique_ids
         self._tell_host = store_host
+        self._own_host = own_host
         self._levels = len(delay_levels(settings.store.message_delay_level))
         self._adopt(settings.broker)
 
@@ -195,8 +198,8 @@ class SendHandlers:
         if _is_true(found.get(properties.TRANSACTION_PREPARED)) and not comes_back:
             raise Refusal(
                 ResponseCode.NO_PERMISSION,
-                f"the broker[{self._settings.broker.broker_ip1}] sending transaction message is "
-                "forbidden: it does not serve transactions yet",
+                f"the broker[{self._own_host()}] sending transaction message is forbidden: it does "
+                "not serve transactions yet",
             )
         _check_inner_batch(header.sys_flag, found)
         if header.sys_flag & flags.TRANSACTION_PREPARED:  # a half message, or one rolled back

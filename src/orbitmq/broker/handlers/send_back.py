@@ -43,6 +43,7 @@ class SendBackHandlers:
         stats: counts what was given back.
         settings: the settings in force.
         store_host: tells the broker's address, as message ids carry it.
+        own_host: tells the host that routes name, for remarks.
 
     """
 
@@ -55,6 +56,7 @@ class SendBackHandlers:
         stats: BrokerStats,
         settings: LiveSettings,
         store_host: Callable[[], Host],
+        own_host: Callable[[], str],
     ) -> None:
         self._store = store
         self._turn = turn
@@ -62,6 +64,7 @@ class SendBackHandlers:
         self._stats = stats
         self._settings = settings
         self._store_host = store_host
+        self._own_host = own_host
         self._levels = len(delay_levels(settings.store.message_delay_level))
 
     def table(self) -> Mapping[int, Handler]:
@@ -77,11 +80,10 @@ class SendBackHandlers:
         """
         header = request.read(ConsumerSendMsgBack)
         group = self._retries.group(header.group)
-        settings = self._settings.broker
-        if not settings.broker_permission & WRITE:
+        if not self._settings.broker.broker_permission & WRITE:
             raise Refusal(
                 ResponseCode.NO_PERMISSION,
-                f"the broker[{settings.broker_ip1}] sending message is forbidden",
+                f"the broker[{self._own_host()}] sending message is forbidden",
             )
         if group.retry_queue_nums <= 0:
             return Response()  # the group wants nothing twice
