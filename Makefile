@@ -44,6 +44,7 @@ bench: setup
 	$(BIN)/python -m bench.health
 	$(BIN)/python -m bench.growth $(if $(FULL),--full)
 	$(BIN)/python -m bench.broker
+	$(BIN)/python -m bench.send $(if $(FULL),--full)
 	$(BIN)/python -m bench.spark $(if $(FULL),--full)
 
 clean:
