@@ -159,6 +159,11 @@ class MeteredFile:
         """Its length in bytes."""
         return self._file.size
 
+    @property
+    def data_end(self) -> int:
+        """Where its last hole begins."""
+        return self._file.data_end
+
     def write(self, buffers: Sequence[Buffer], offset: int) -> None:
         """Write all buffers, and note the CPU time."""
         begin = thread_time_ns()

@@ -310,6 +310,23 @@ def test_sync_directory(disk: Disk, root: str) -> None:
         disk.sync_directory(f"{root}/absent")
 
 
+def test_the_last_hole_of_a_file_is_known(tmp_path: Path) -> None:
+    path = tmp_path / "sparse"
+    path.write_bytes(b"")
+    file = RealDisk().open(str(path))
+    assert file.data_end == 0
+    file.extend(64 * 1024 * 1024)
+    assert file.data_end in (0, file.size)  # where a file system knows nothing of holes
+    file.write([b"x" * 100], 5 * 1024 * 1024)
+    end = file.data_end
+    assert 5 * 1024 * 1024 + 100 <= end <= file.size
+    if path.stat().st_blocks * 512 < file.size:  # it has a hole
+        assert end < 6 * 1024 * 1024
+    file.write([b"x"], file.size - 1)
+    assert file.data_end == file.size
+    file.close()
+
+
 @pytest.mark.parametrize("ask", ["size", "modified_ms"])
 def test_an_absent_file_has_no_size_and_no_time(disk: Disk, root: str, ask: str) -> None:
     with pytest.raises(DiskFailed, match=f"can't look at {root}/f: No such file"):

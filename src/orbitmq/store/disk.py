@@ -56,6 +56,14 @@ class DiskFile(Protocol):
         """Its length in bytes."""
         ...
 
+    @property
+    def data_end(self) -> int:
+        """Where a hole begins that reaches to the end of the file; its size if there is none.
+
+        Behind it all is 0. Before it there may be zeros, and holes, too.
+        """
+        ...
+
     def write(self, buffers: Sequence[Buffer], offset: int) -> None:
         """Write all buffers, one behind the other, from ``offset`` on."""
         ...
@@ -307,6 +315,14 @@ class RealFile:
         except OSError as error:
             raise _failed(self.path, "look at", error) from error
 
+    @property
+    def data_end(self) -> int:
+        """Where a hole begins that reaches to the end of the file; its size if there is none."""
+        try:
+            return _data_end(self._descriptor)
+        except OSError as error:
+            raise _failed(self.path, "look at", error) from error
+
     def write(self, buffers: Sequence[Buffer], offset: int) -> None:
         """Write all buffers, one behind the other, from ``offset`` on."""
         if offset < 0:  # pwritev2, below os.pwritev, takes -1 for "where the file stands"
@@ -392,6 +408,22 @@ class RealLock:
         if descriptor >= 0:
             _locked_files.pop(self._file, None)
             os.close(descriptor)
+
+
+def _data_end(descriptor: int) -> int:
+    size = os.fstat(descriptor).st_size
+    end = 0
+    while end < size:
+        try:
+            data = os.lseek(descriptor, end, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # no data behind it
+                return end
+            if error.errno == errno.EINVAL:  # a file system that knows nothing of holes
+                return size
+            raise
+        end = os.lseek(descriptor, data, os.SEEK_HOLE)
+    return size
 
 
 def _identity(found: os.stat_result) -> tuple[int, int]:

@@ -72,7 +72,8 @@ class QueueReader:
     def written_end(self) -> int:
         """One behind the last entry with anything in it, be its record there or not."""
         for file in reversed(self._maps.files):
-            view = map_file(self._disk, file)
+            # Most of a file is a hole, and to look at its zeros takes longer than all the rest.
+            view = map_file(self._disk, file, with_last_hole=False)
             if view is not None and (written := written_end(view, 0)):
                 return (file.base + written + ENTRY_SIZE - 1) // ENTRY_SIZE
         files = self._maps.files

@@ -51,10 +51,15 @@ def stream_files(disk: Disk, directory: str) -> list[StreamFile]:
     return found
 
 
-def map_file(disk: Disk, file: StreamFile) -> memoryview | None:
+def map_file(disk: Disk, file: StreamFile, *, with_last_hole: bool = True) -> memoryview | None:
     """Return the bytes of a file, None if it was deleted before it could be opened.
 
     A file deleted later stays readable for as long as the view lives.
+
+    Args:
+        disk: where it is.
+        file: the file.
+        with_last_hole: False: without the zeros at its end that nobody has ever written.
 
     Raises:
         DiskFailed: it can't be opened or mapped.
@@ -67,7 +72,8 @@ def map_file(disk: Disk, file: StreamFile) -> memoryview | None:
             return None
         raise
     try:
-        return opened.map()[: file.size]
+        size = file.size if with_last_hole else min(file.size, opened.data_end)
+        return opened.map()[:size]
     finally:
         opened.close()
 

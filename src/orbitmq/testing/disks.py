@@ -426,6 +426,11 @@ class SimulatedFile:
         self._check("look at")
         return len(self._contents.data)
 
+    @property
+    def data_end(self) -> int:
+        """Its length: there are no holes here."""
+        return self.size
+
     def write(self, buffers: Sequence[Buffer], offset: int) -> None:
         """Write all buffers, one behind the other, from ``offset`` on."""
         data = b"".join(buffers)
