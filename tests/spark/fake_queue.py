@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
-from orbitmq.errors import ConnectionClosed, OrbitError
+from orbitmq.errors import ConnectFailed, ConnectionClosed, OrbitError
 from orbitmq.message.model import MessageQueue
 from orbitmq.message.record_view import RecordView
 from orbitmq.message.scan import Scan
+from orbitmq.message.tags import SELECT_ALL
+from orbitmq.wire.bodies.static_topic import TopicConfigAndQueueMapping
 from orbitmq.wire.codes import VERSION_5_4_0, ResponseCode
 from orbitmq.wire.fields import Header
 from orbitmq.wire.frame import ANSWER_FLAG, Frame, HeaderEncoding
@@ -22,25 +24,34 @@ class FakeQueue:
         self.least, self.end = least, end
         self.at_once, self.span = at_once, span
         self.wanted: Callable[[int], bool] = lambda _offset: True
+        self.is_filtered = False  # whether the pull to be answered has tags
+        self.kept_from = least  # where the log begins, which the queue may not know yet
+        self.attributes: dict[str, str] = {}
         self.suggested = 0
         self.pulls: list[int] = []
 
     def answer(self, offset: int, count: int) -> Frame:
         """Answer a pull at an offset, as a broker does."""
         self.pulls.append(offset)
-        if offset < self.least or offset > self.end:
-            moved_to = self.least if offset < self.least else self.end
-            return self.frame(ResponseCode.PULL_OFFSET_MOVED, moved_to)
+        if offset < self.least:
+            return self.frame(ResponseCode.PULL_OFFSET_MOVED, self.least, remark="OFFSET_TOO_SMALL")
+        if offset > self.end:
+            remark = "OFFSET_OVERFLOW_BADLY"
+            return self.frame(ResponseCode.PULL_OFFSET_MOVED, self.end, remark=remark)
         if offset == self.end:
-            return self.frame(ResponseCode.PULL_NOT_FOUND, offset)
+            return self.frame(ResponseCode.PULL_NOT_FOUND, offset, remark="OFFSET_OVERFLOW_ONE")
+        wanted = self.wanted if self.is_filtered else lambda _offset: True
         found: list[bytes] = []
-        reached = offset
+        reached, status = offset, "NO_MATCHED_MESSAGE"
         while reached < min(self.end, offset + self.span) and len(found) < min(count, self.at_once):
-            if self.wanted(reached):
+            if wanted(reached) and reached >= self.kept_from:
                 found.append(record(reached, b"%d" % reached))
+            elif not found:
+                status = "MESSAGE_WAS_REMOVING" if wanted(reached) else "NO_MATCHED_MESSAGE"
             reached += 1
-        code = ResponseCode.SUCCESS if found else ResponseCode.PULL_RETRY_IMMEDIATELY
-        return self.frame(code, reached, b"".join(found))
+        if found:
+            return self.frame(ResponseCode.SUCCESS, reached, b"".join(found), "FOUND")
+        return self.frame(ResponseCode.PULL_RETRY_IMMEDIATELY, reached, remark=status)
 
     def frame(self, code: int, reached: int, body: bytes = b"", remark: str = "") -> Frame:
         """Return an answer."""
@@ -56,6 +67,27 @@ class FakeQueue:
             HeaderEncoding.ROCKETMQ,
         )
 
+    def config(self) -> Frame:
+        """Answer the question how the topic is set."""
+        body = TopicConfigAndQueueMapping(topic_name="ns%orders", attributes=self.attributes)
+        return Frame(
+            *(ResponseCode.SUCCESS, 0, ANSWER_FLAG, VERSION_5_4_0, "JAVA", "", {}, body.to_json()),
+            HeaderEncoding.ROCKETMQ,
+        )
+
+
+class ContainedReplica(FakeQueue):
+    """A replica in a broker container of Java's, whose primary is there: it has one code for all.
+
+    All but FOUND, and the remark stays what it was (``PullMessageProcessor.composeResponseHeader``,
+    and ``InnerBrokerController``, which knows whether there is a primary).
+    """
+
+    def frame(self, code: int, reached: int, body: bytes = b"", remark: str = "") -> Frame:
+        if code != ResponseCode.SUCCESS:
+            code = ResponseCode.PULL_RETRY_IMMEDIATELY
+        return super().frame(code, reached, body, remark)
+
 
 class FakeLink:
     """A connection to a fake queue."""
@@ -64,7 +96,7 @@ class FakeLink:
         self.peer = peer
         self.queue = queue
         self.broken = False
-        self.on_its_way: dict[int, tuple[int, int]] = {}
+        self.on_its_way: dict[int, dict[str, str]] = {}
         self.most_on_their_way = 0
         self.writes = 0
         self.asked: list[dict[str, str]] = []
@@ -78,38 +110,47 @@ class FakeLink:
             texts = header.to_texts()
             self.asked.append(texts)
             number = len(self.asked)
-            self.on_its_way[number] = int(texts["queueOffset"]), int(texts["maxMsgNums"])
+            self.on_its_way[number] = texts
             numbers.append(number)
         self.most_on_their_way = max(self.most_on_their_way, len(self.on_its_way))
         return numbers
 
     def result(self, number: int) -> Frame:
-        asked = self.on_its_way.pop(number)
+        texts = self.on_its_way.pop(number)
         if self.broken:
             raise ConnectionClosed("the connection broke", address=self.peer)
-        return self.queue.answer(*asked)
+        if "queueOffset" not in texts:
+            return self.queue.config()
+        self.queue.is_filtered = texts["subscription"] != SELECT_ALL
+        return self.queue.answer(int(texts["queueOffset"]), int(texts["maxMsgNums"]))
 
     def abandon(self, number: int) -> None:
         self.on_its_way.pop(number, None)
 
 
 class FakeBrokers:
-    """The replicas of a queue by broker id; the primary stands in for one that is not there."""
+    """The replicas of a queue by broker id; another stands in for one that is not there."""
 
     def __init__(self, *replicas: FakeQueue) -> None:
         self.links = {number: FakeLink(queue) for number, queue in enumerate(replicas)}
         self.failures: list[OrbitError] = []
+        self.away: set[int] = set()
         self.forgotten = 0
 
     @property
     def primary(self) -> FakeLink:
         return self.links[0]
 
-    def connection(self, queue: MessageQueue, broker_id: int = 0) -> FakeLink:
+    def connection(
+        self, queue: MessageQueue, broker_id: int = 0, *, alone: bool = False
+    ) -> tuple[FakeLink, int]:
         assert queue == QUEUE
         if self.failures:
             raise self.failures.pop(0)
-        return self.links.get(broker_id, self.primary)
+        for number in (broker_id,) if alone else (broker_id, *self.links):
+            if number in self.links and number not in self.away:
+                return self.links[number], number
+        raise ConnectFailed(f"no connection to replica {broker_id}", address="10.0.0.7:10911")
 
     def forget(self, queue: MessageQueue) -> None:
         assert queue == QUEUE

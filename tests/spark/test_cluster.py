@@ -6,9 +6,16 @@ import pytest
 from orbitmq import blocking, embedded
 from orbitmq.errors import GroupNotFound, InvalidOption, NameserversFailed, NoRoute
 from orbitmq.message.model import Message, MessageQueue
+from orbitmq.net.address import Address
+from orbitmq.net.blocking import BlockingConnection
 from orbitmq.spark.cluster import Cluster, cluster_for
 from orbitmq.spark.offsets import Range
 from orbitmq.spark.options import Access, Topics
+from orbitmq.wire.bodies.properties_text import properties_to_text
+from orbitmq.wire.codes import RequestCode, ResponseCode
+from orbitmq.wire.fields import NoFields
+from orbitmq.wire.headers.admin import DeleteTopic
+from orbitmq.wire.headers.route import DeleteTopicFromNamesrv
 from tests.spark.topics import create, fill
 
 NOBODY = "127.0.0.1:1"
@@ -134,8 +141,68 @@ def test_a_group_has_come_as_far_as_was_committed(
     assert cluster.committed("TOOLS_CONSUMER", [one]) == {one: None}
     cluster.commit("TOOLS_CONSUMER", {one: 5, other: 7})
     assert cluster.committed("TOOLS_CONSUMER", [one, other]) == {one: 5, other: 7}
-    with pytest.raises(GroupNotFound):
-        cluster.commit("nobody-knows-it", {one: 5})
+
+
+def test_a_group_is_made_known_to_the_brokers_that_get_its_offsets(
+    shared_cluster: embedded.RunningCluster, cluster: Cluster
+) -> None:
+    topic = create(shared_cluster, "cg", queues=1)
+    one, other = cluster.queues(topic)
+    cluster.commit("never-pulled", {one: 5, other: 7})
+    assert cluster.committed("never-pulled", [one, other]) == {one: 5, other: 7}
+    retries = cluster.resolve(Topics(pattern="%RETRY%never-pulled"))
+    assert {queue.broker_name for queue in retries} == {"broker-a", "broker-b"}
+
+
+def test_a_broker_that_refuses_does_not_keep_offsets_from_the_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with embedded.start(brokers=2) as running:
+        topic = create(running, "cf", queues=1)
+        refuses_groups(running.brokers[0])
+        with Cluster(Access(nameserver=running.nameserver)) as cluster:
+            one, other = cluster.queues(topic)
+            for progress in (7, 8):
+                with pytest.raises(GroupNotFound):
+                    cluster.commit("strangers", {one: 5, other: progress})
+                assert cluster.committed("strangers", [other]) == {other: progress}
+    told = [line for line in caplog.messages if "takes no offsets of group strangers" in line]
+    assert len(told) == 1
+    assert told[0].startswith("broker broker-a ")
+
+
+def refuses_groups(broker: str) -> None:
+    """Set a broker so that it makes no groups."""
+    change = properties_to_text({"autoCreateSubscriptionGroup": "false"})
+    with BlockingConnection(Address.parse(broker)) as connection:
+        answer = connection.request(NoFields(), change, code=RequestCode.UPDATE_BROKER_CONFIG)
+    assert answer.code == ResponseCode.SUCCESS
+
+
+def test_a_topic_that_was_deleted_is_named_and_keeps_no_other_from_being_asked_about(
+    shared_cluster: embedded.RunningCluster, cluster: Cluster
+) -> None:
+    kept, gone = create(shared_cluster, "ck", queues=1), create(shared_cluster, "cx", queues=1)
+    queues = cluster.resolve(Topics(names=(kept, gone)))
+    delete(shared_cluster, gone)
+    for one in queues:
+        cluster.forget(one)
+    with pytest.raises(NoRoute, match=f"topic {gone} is missing") as caught:
+        cluster.bounds(queues)
+    assert (caught.value.is_missing, caught.value.topic) == (True, gone)
+    left = [one for one in queues if one.topic == kept]
+    assert cluster.bounds(left) == dict.fromkeys(left, Range(0, 0))
+    cluster.commit("TOOLS_CONSUMER", dict.fromkeys(queues, 3))
+    assert cluster.committed("TOOLS_CONSUMER", left) == dict.fromkeys(left, 3)
+
+
+def delete(running: embedded.RunningCluster, topic: str) -> None:
+    """Delete a topic as mqadmin does: from the brokers, then from the nameserver."""
+    for broker in running.brokers:
+        with BlockingConnection(Address.parse(broker)) as connection:
+            connection.request(DeleteTopic(topic=topic))
+    with BlockingConnection(Address.parse(running.nameserver)) as connection:
+        connection.request(DeleteTopicFromNamesrv(topic=topic))
 
 
 def test_nothing_is_asked_of_nobody(cluster: Cluster) -> None:
@@ -157,12 +224,12 @@ def test_connections_stay_open_and_are_made_anew_when_forgotten(
     shared_cluster: embedded.RunningCluster, cluster: Cluster
 ) -> None:
     topic = create(shared_cluster, "cr", queues=1)
-    first = cluster.connection(queue(topic, 0))
-    assert cluster.connection(queue(topic, 0)) is first
-    assert cluster.connection(queue(topic, 0), broker_id=3) is first  # there is no such replica
+    first = cluster.connection(queue(topic, 0)).link
+    assert cluster.connection(queue(topic, 0)) == (first, 0)
+    assert cluster.connection(queue(topic, 0), broker_id=3) == (first, 0)  # there is no such one
     cluster.forget(queue(topic, 0))
     assert not first.is_open
-    assert cluster.connection(queue(topic, 0)) is not first
+    assert cluster.connection(queue(topic, 0)).link is not first
     with pytest.raises(NoRoute, match="broker broker-x is not in the route of topic cr"):
         cluster.connection(queue(topic, 0, "broker-x"))
 

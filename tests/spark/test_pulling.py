@@ -1,5 +1,7 @@
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -22,11 +24,13 @@ from orbitmq.spark.options import Access
 from orbitmq.spark.pulling import Demand, pull
 from orbitmq.wire.codes import ResponseCode
 from orbitmq.wire.frame import Frame
-from tests.spark.fake_queue import QUEUE, FakeBrokers, FakeQueue, offsets_in
+from tests.spark.fake_queue import QUEUE, ContainedReplica, FakeBrokers, FakeQueue, offsets_in
+from tests.spark.records import record
 
 ALL = Demand(group="spark", pull_count=1_024, window=8)
 PAID = Demand(group="spark", tags="paid", pull_count=32, window=8)
 AT_LEAST_GOING_ON = Demand(group="spark", fail_on_data_loss=False)
+PAID_GOING_ON = Demand(group="spark", tags="paid", pull_count=32, window=8, fail_on_data_loss=False)
 
 
 @pytest.fixture
@@ -171,6 +175,80 @@ def test_a_replica_that_is_not_there_is_no_trouble() -> None:
     assert pulled_offsets(FakeBrokers(queue), 0, 1_000) == [*range(1_000)]
 
 
+@pytest.mark.parametrize("demand", [ALL, PAID])
+@pytest.mark.parametrize("kind", [FakeQueue, ContainedReplica])
+@pytest.mark.parametrize(("least", "end"), [(700, 1_000), (0, 300), (0, 301)])
+def test_whatever_a_replica_lacks_the_primary_is_asked_for(
+    kind: type[FakeQueue], least: int, end: int, demand: Demand
+) -> None:
+    primary, replica = FakeQueue(0, 1_000), kind(least, end)
+    primary.suggested = replica.suggested = 1
+    primary.wanted = replica.wanted = lambda offset: offset % 3 == 0
+    wanted = [*range(0, 1_000, 3)] if demand is PAID else [*range(1_000)]
+    assert pulled_offsets(FakeBrokers(primary, replica), 0, 1_000, demand) == wanted
+    assert replica.pulls
+
+
+@pytest.mark.parametrize("demand", [ALL, PAID])
+def test_what_a_replica_passes_over_the_primary_is_asked_for(demand: Demand) -> None:
+    primary, replica = FakeQueue(0, 1_000), FakeQueue(0, 1_000)
+    primary.suggested = replica.suggested = 1
+    replica.kept_from = 700
+    assert pulled_offsets(FakeBrokers(primary, replica), 0, 1_000, demand) == [*range(1_000)]
+    assert replica.pulls
+
+
+# A replica that stands in for its primary
+
+
+@pytest.mark.parametrize("demand", [ALL, PAID, AT_LEAST_GOING_ON, PAID_GOING_ON])
+@pytest.mark.parametrize(("least", "end"), [(50, 100), (0, 40), (0, 41)])
+def test_a_loss_that_a_replica_tells_of_is_not_believed(
+    least: int, end: int, demand: Demand
+) -> None:
+    brokers = FakeBrokers(FakeQueue(0, 100), FakeQueue(least, end))
+    brokers.away = {0}
+    waits: list[int] = []
+
+    def wait(wait_ms: int) -> None:
+        waits.append(wait_ms)
+        if len(waits) == 3:
+            brokers.away = set()
+
+    found = offsets_in(pull(brokers, Slice(QUEUE, 40, 90), demand, pause_for=wait))
+    assert list(found) == [*range(40, 90)]
+    assert len(waits) == 3
+    assert brokers.links[1].queue.pulls
+
+
+@pytest.mark.parametrize("demand", [ALL, PAID, AT_LEAST_GOING_ON, PAID_GOING_ON])
+def test_a_primary_that_stays_away_is_the_clients_own_error(demand: Demand) -> None:
+    brokers = FakeBrokers(FakeQueue(0, 100), FakeQueue(50, 100))
+    brokers.away = {0}
+    pauses: list[int] = []
+    with pytest.raises(ConnectFailed, match="no connection to replica 0"):
+        list(pulled(brokers, 40, 90, demand, pauses))
+    assert sum(pauses) > 20_000
+
+
+def test_a_replica_may_stand_in_again_for_a_primary_that_came_and_went() -> None:
+    brokers = FakeBrokers(FakeQueue(0, 1_000), FakeQueue(100, 1_000))
+    brokers.away = {0}
+    first_wait = iter([brokers.away.clear])
+    answers = pull(
+        brokers,
+        Slice(QUEUE, 0, 1_000),
+        ALL,
+        pause_for=lambda _ms: next(first_wait, lambda: None)(),
+    )
+    found = list(offsets_in(islice(answers, 5)))
+    assert max(found) >= 100
+    brokers.primary.broken = True
+    brokers.away.add(0)
+    assert found + list(offsets_in(answers)) == [*range(1_000)]
+    assert brokers.away == {0}
+
+
 # Failures
 
 
@@ -219,6 +297,14 @@ def test_a_refusal_is_raised_at_once() -> None:
     with pytest.raises(NoPermission, match="not you"):
         list(pulled(brokers, 0, 10))
     assert brokers.forgotten == 0
+
+
+def test_a_refusal_of_a_replica_is_not_believed() -> None:
+    primary = FakeQueue(0, 100)
+    # A replica has its topics from the primary, every ten seconds in Java.
+    replica = Refusing(ResponseCode.TOPIC_NOT_EXIST, remark="no such topic")
+    primary.suggested = 1
+    assert pulled_offsets(FakeBrokers(primary, replica), 0, 100) == [*range(100)]
 
 
 def test_an_answer_that_leads_nowhere_is_a_fault_of_the_broker() -> None:
@@ -299,6 +385,99 @@ def test_going_on_behind_a_hole() -> None:
     assert pulled_offsets(FakeBrokers(hole), 5, 10, AT_LEAST_GOING_ON) == []
 
 
+def test_an_answer_that_begins_behind_a_gap_is_a_loss() -> None:
+    queue = FakeQueue(0, 1_000)
+    queue.kept_from = 301  # and the queue says that it begins at 0
+    pauses: list[int] = []
+    with pytest.raises(DataLost, match="offset 290 was to be read, and the queue has 301") as lost:
+        list(pulled(FakeBrokers(queue), 290, 900, pauses=pauses))
+    assert (lost.value.wanted, lost.value.available) == (290, (301, 1_000))
+    assert not pauses
+
+
+@pytest.mark.parametrize("demand", [ALL, PAID, AT_LEAST_GOING_ON, PAID_GOING_ON])
+def test_files_that_go_while_a_slice_is_read_are_a_loss_or_gone_on_behind(
+    demand: Demand, caplog: pytest.LogCaptureFixture
+) -> None:
+    queue = FakeQueue(0, 10_000)
+    queue.wanted = lambda offset: offset % 2 == 0
+    answers = pulled(FakeBrokers(queue), 0, 10_000, demand)
+    found = list(offsets_in(islice(answers, 3)))
+    queue.kept_from = 5_000
+    if demand.fail_on_data_loss:
+        with pytest.raises(DataLost, match="was to be read"):
+            list(answers)
+        return
+    found += offsets_in(answers)
+    step = 2 if demand is PAID_GOING_ON else 1
+    before = [offset for offset in found if offset < 5_000]
+    assert found == [*range(0, before[-1] + 1, step), *range(5_000, 10_000, step)]
+    assert len([line for line in caplog.messages if "was to be read" in line]) == 1
+
+
+@given(st.randoms(use_true_random=False), st.booleans(), st.booleans(), st.integers(1, 9))
+def test_whatever_happens_on_the_way_a_slice_comes_whole_or_fails(
+    chance: Random, is_filtered: bool, fails: bool, window: int
+) -> None:
+    primary = FakeQueue(0, 600, at_once=7, span=40)
+    replica = ContainedReplica(chance.randrange(200), chance.randrange(300, 700), at_once=9)
+    primary.suggested, replica.suggested = chance.randrange(2), chance.randrange(2)
+    for queue in (primary, replica):
+        queue.wanted = lambda offset: offset % 5 < 3
+    brokers = FakeBrokers(primary, replica)
+    tags = "paid" if is_filtered else "*"
+    demand = Demand(group="spark", tags=tags, pull_count=16, window=window, fail_on_data_loss=fails)
+    answers = pulled(brokers, 0, 600, demand)
+    found: list[int] = []
+    with suppress(DataLost):
+        while body := next(answers, None):
+            found += offsets_in([body])
+            if chance.random() < 0.2:
+                brokers.links[chance.randrange(2)].broken = True
+            if chance.random() < 0.05:
+                primary.kept_from += chance.randrange(200)
+        assert not fails or len(found) == (360 if is_filtered else 600)
+    wanted = [offset for offset in range(600) if not is_filtered or offset % 5 < 3]
+    if fails:
+        assert found == wanted[: len(found)]
+    else:  # what was kept to the end has come
+        assert found == [one for one in wanted if one in {*found}]
+        assert {one for one in wanted if one >= primary.kept_from} <= {*found}
+
+
+def test_a_gap_inside_an_answer_is_a_loss_where_it_begins() -> None:
+    class Holed(FakeQueue):
+        def answer(self, offset: int, count: int) -> Frame:
+            self.kept_from = 20 if 10 <= offset < 20 else 0
+            if offset >= 10:
+                return super().answer(offset, count)
+            body = b"".join(record(number) for number in (*range(offset, 10), *range(20, 30)))
+            return self.frame(ResponseCode.SUCCESS, 30, body)
+
+    with pytest.raises(DataLost, match="offset 10 was to be read, and the queue has 20"):
+        list(pulled(FakeBrokers(Holed(0, 100)), 0, 100))
+    going_on = pulled_offsets(FakeBrokers(Holed(0, 100)), 0, 100, AT_LEAST_GOING_ON)
+    assert going_on == [*range(10), *range(20, 100)]
+
+
+@pytest.mark.parametrize("demand", [ALL, PAID])
+def test_a_compacted_topic_has_gaps_by_design(demand: Demand) -> None:
+    class Compacted(FakeQueue):
+        """Of every ten messages one is kept; no tags are looked at, as in Java."""
+
+        def answer(self, offset: int, count: int) -> Frame:
+            kept = range(-(-offset // 10) * 10, self.end, 10)[: min(count, self.at_once)]
+            reached = kept[-1] + 1 if kept else self.end
+            return self.frame(ResponseCode.SUCCESS, reached, b"".join(map(record, kept)))
+
+    queue = Compacted(0, 1_000)
+    queue.attributes = {"cleanup.policy": "COMPACTION"}
+    assert pulled_offsets(FakeBrokers(queue), 5, 900, demand) == [*range(10, 900, 10)]
+    queue.attributes = {"cleanup.policy": "DELETE"}
+    with pytest.raises(DataLost, match="offset 5 was"):
+        pulled_offsets(FakeBrokers(queue), 5, 900, demand)
+
+
 # A broker of ours
 
 
@@ -307,7 +486,7 @@ def test_a_connection_that_is_cut_is_dialled_anew(orders: embedded.RunningCluste
         for queue, bounds in cluster.bounds(cluster.queues("orders")).items():
             answers = pull(cluster, Slice(queue, 0, bounds.max), ALL)
             found = list(offsets_in(islice(answers, 1)))
-            cluster.connection(queue).close("cut by the test")
+            cluster.connection(queue).link.close("cut by the test")
             assert found + list(offsets_in(answers)) == [*range(bounds.max)]
 
 

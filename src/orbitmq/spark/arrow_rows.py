@@ -55,10 +55,10 @@ _SIZE_AND_FLAG: Final = struct.Struct(
 def read_slice(brokers: Brokers, piece: Slice, options: ReadOptions) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a slice, in the order of its queue.
 
-    Memory is bounded, whatever the slice: as many answers as ``pulling.WINDOW`` says, each of
-    256 KiB unless one record is larger or the broker is set otherwise, and twice a batch, as
-    records and as columns. A batch has `BATCH_BYTES`, and the answer or the opened record that
-    reached them.
+    Memory is bounded, whatever the slice: as many answers as ``pulling.WINDOW`` says (with tags
+    twice as many), each of 256 KiB unless one record is larger or the broker is set otherwise, and
+    twice a batch, as records and as columns. A batch has `BATCH_BYTES`, and the answer or the
+    opened record that reached them.
 
     Args:
         brokers: connections, such as a ``Cluster``.

@@ -11,6 +11,7 @@ One thread uses it at a time, as its connections want it. A process has one for 
 """
 
 import atexit
+import logging
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,11 +19,18 @@ from types import TracebackType
 from typing import Final, Self
 
 from orbitmq.clock import Clock, SystemClock
-from orbitmq.errors import InvalidOption
+from orbitmq.errors import (
+    BrokerError,
+    GroupNotFound,
+    InvalidOption,
+    NetworkError,
+    NoRoute,
+    OrbitError,
+)
 from orbitmq.message import names
 from orbitmq.message.model import MessageQueue
-from orbitmq.net.blocking import BlockingConnection
-from orbitmq.spark.broker_links import Answers, BrokerLinks
+from orbitmq.spark.broker_links import Answers, BrokerLinks, Reached
+from orbitmq.spark.group_introduction import introduce
 from orbitmq.spark.key_search import KeySearch
 from orbitmq.spark.links import Links
 from orbitmq.spark.offset_json import queue_name
@@ -46,6 +54,8 @@ from orbitmq.wire.headers.offset import (
 
 __all__ = ["Cluster", "cluster_for"]
 
+log = logging.getLogger("orbitmq.spark")
+
 _CLUSTERS_MAX: Final = 16
 """Clusters of one process; beyond them the one used longest ago is closed, to connect anew."""
 
@@ -65,6 +75,8 @@ class Cluster:
         self._links = Links(access, clock)
         self._lookup = RouteLookup(access, self._links)
         self._brokers = BrokerLinks(self._links, self._lookup.route, clock)
+        self._introduced: set[tuple[str, str]] = set()  # groups, with brokers that know them
+        self._refusals: set[tuple[str, str]] = set()  # and with those that refused, as was told
 
     def __repr__(self) -> str:
         return f"<Cluster {self._access.nameserver} {self._brokers!r}>"
@@ -156,11 +168,13 @@ class Cluster:
     def bounds(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, Range]:
         """Return where queues begin and end.
 
-        Who wants to wait for a broker that restarts calls again.
+        Who wants to wait for a broker that restarts calls again; who wants to know about the queues
+        of other topics although one is missing asks without that one.
 
         Raises:
             NetworkError: a broker can't be reached, nor a replica of it.
-            NoRoute: a broker is in no route any more.
+            NoRoute: no nameserver knows a topic (``is_missing``): it was deleted, or they have all
+                just started, and brokers have not told them yet. Or a broker is in no route.
             BrokerError: it refuses.
 
         """
@@ -224,13 +238,51 @@ class Cluster:
     def commit(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
         """Record how far a group has come, so that tools show its lag.
 
+        Each broker is told on its own, and gets the group if it has none and may make one. Topics
+        that are missing are left out. An error is raised when all brokers have been told.
+
         Raises:
-            GroupNotFound: a broker doesn't have the group. A pull in its name makes it, if the
-                broker may.
+            GroupNotFound: a broker doesn't have the group, and may not make it.
             NetworkError, NoRoute, BrokerError: as ``bounds`` does.
 
         """
+        by_broker: dict[str, list[MessageQueue]] = {}
+        for queue in offsets:
+            by_broker.setdefault(queue.broker_name, []).append(queue)
+        failures: list[OrbitError] = []
+        for queues in by_broker.values():
+            try:
+                self._introduce(group, queues)
+                self._commit_to_broker(group, {queue: offsets[queue] for queue in queues})
+            except OrbitError as error:
+                self._tell_refusal(group, queues[0].broker_name, error)
+                failures.append(error)
+        # That a broker lacks the group may be its operator's will; any other error counts more.
+        failures.sort(key=lambda error: isinstance(error, GroupNotFound))
+        if failures:
+            raise failures[0]
 
+    def _introduce(self, group: str, queues: Sequence[MessageQueue]) -> None:
+        """Make a group known to the broker of some queues, once."""
+        one = group, queues[0].broker_name
+        if one in self._introduced:
+            return
+        for queue in queues:
+            try:
+                link, broker_id = self._brokers.connection(queue, PRIMARY_ID)
+                if broker_id == PRIMARY_ID:  # a replica makes no topics
+                    introduce(self.wire_name(group), link)
+                    self._introduced.add(one)
+            except NetworkError:
+                self._brokers.forget(queue)
+                raise
+            except NoRoute as error:
+                if not error.is_missing:
+                    raise
+            else:
+                return
+
+    def _commit_to_broker(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
         def question(queue: MessageQueue) -> tuple[Header]:
             header = UpdateConsumerOffset(
                 consumer_group=self.wire_name(group),
@@ -240,7 +292,16 @@ class Cluster:
             )
             return (header,)
 
-        self._brokers.ask(offsets, question, lambda _answers: None)
+        self._brokers.ask(offsets, question, lambda _answers: None, skip_missing=True)
+
+    def _tell_refusal(self, group: str, broker_name: str, error: OrbitError) -> None:
+        """Tell once that a broker doesn't take the offsets of a group."""
+        if isinstance(error, BrokerError) and (group, broker_name) not in self._refusals:
+            self._refusals.add((group, broker_name))
+            log.warning(
+                "broker %s takes no offsets of group %s, whose lag tools don't show there: %s",
+                *(broker_name, group, error),
+            )
 
     def _where_it_is(self, queue: MessageQueue) -> tuple[Header, Header]:
         topic, queue_id = self.wire_name(queue.topic), queue.queue_id
@@ -269,20 +330,23 @@ class Cluster:
         search = KeySearch(self._brokers, self.bounds(wanted), self.wire_name, group)
         return search.offsets(key)
 
-    def connection(self, queue: MessageQueue, broker_id: int = PRIMARY_ID) -> BlockingConnection:
-        """Return a connection to who serves a queue; not to be closed by the caller.
+    def connection(
+        self, queue: MessageQueue, broker_id: int = PRIMARY_ID, *, alone: bool = False
+    ) -> Reached:
+        """Return a connection to who serves a queue, and who that is; the caller doesn't close it.
 
         Args:
             queue: the queue.
             broker_id: who is asked first; the others of its broker's name if that one is not there.
+            alone: whether the first alone will do.
 
         Raises:
             ConnectFailed: none of them can be reached.
             NoRoute: no nameserver knows of any.
-            NameserversFailed: no nameserver answers.
+            NameserversFailed: no nameserver answers, and none has told the route before.
 
         """
-        return self._brokers.connection(queue, broker_id)
+        return self._brokers.connection(queue, broker_id, alone=alone)
 
     def forget(self, queue: MessageQueue) -> None:
         """Have the route of a queue asked for again, and its broker dialled anew: after a failure.

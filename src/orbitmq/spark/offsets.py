@@ -55,7 +55,8 @@ class Range(NamedTuple):
     min: int
     max: int
     is_replica: bool = False
-    """Whether a replica says so, which may lag behind its primary: there may be more."""
+    """Whether a replica says so, which may lag behind its primary or keep less: there may be more,
+    on either side."""
 
 
 class Slice(msgspec.Struct, frozen=True):
@@ -276,7 +277,8 @@ def lost(
 
     Either a queue begins later by now, since retention took its oldest messages; or it ends
     earlier, since its topic was deleted and made anew; or there is no such queue any more (None).
-    Nothing is said of a queue that has no entry: its broker may be down.
+    Nothing is said of a queue that has no entry: its broker may be down. Nor of one of which a
+    replica tells: the primary may have more, and whoever reads asks it.
     """
     return [
         Lost(queue, start[queue], has)
@@ -286,7 +288,7 @@ def lost(
 
 
 def _has_from(has: Range, wanted: int) -> bool:
-    return has.min <= wanted and (wanted <= has.max or has.is_replica)
+    return has.is_replica or has.min <= wanted <= has.max
 
 
 def clamped(start: Mapping[MessageQueue, int], gone: Iterable[Lost]) -> Offsets:

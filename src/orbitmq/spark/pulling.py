@@ -12,17 +12,26 @@ its answer tells how far one goes (``stride``).
 What an answer can be::
 
     SUCCESS                       records, and where the next pull should begin
-    PULL_RETRY_IMMEDIATELY        none of the records looked at has the tags: go on behind them;
-                                  or their file is being deleted
+    PULL_RETRY_IMMEDIATELY        by its remark: none of the records looked at has the tags, go on
+                                  behind them; or their file is being deleted; or a replica in one
+                                  of Java's broker containers says so instead of what follows
     PULL_NOT_FOUND, OFFSET_MOVED  the queue doesn't have the offset: a replica is behind, an
                                   operator moved the group, or the data is gone
     other codes                   errors
+
+Brokers pass over entries whose log file is gone, and the queue may begin there for a while yet. So
+an answer counts as far as its records have no gap, and where it begins with one, data is gone. With
+tags that can't be seen. There, answers are held until their broker has shown the record that stands
+where the first of them began: files go from the oldest on, so that it had all behind it too.
+
+What a replica lacks, the primary may have. So only the primary is believed that data is gone, and
+if a replica stands in for it, the primary is waited for.
 """
 
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from struct import Struct
+from itertools import islice
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
@@ -40,14 +49,17 @@ from orbitmq.errors import (
 )
 from orbitmq.message.buffer import Buffer
 from orbitmq.message.model import MessageQueue
-from orbitmq.message.record import LEAST_SIZE
 from orbitmq.message.tags import SELECT_ALL
 from orbitmq.spark.offset_json import queue_name
 from orbitmq.spark.offsets import Lost, Range, Slice, data_lost
+from orbitmq.spark.read_route import PRIMARY_ID
+from orbitmq.spark.record_run import records_before, run_from
 from orbitmq.spark.stride import Stride
+from orbitmq.wire.bodies.static_topic import TopicConfigAndQueueMapping
 from orbitmq.wire.codes import ResponseCode
 from orbitmq.wire.fields import Header
 from orbitmq.wire.frame import Frame
+from orbitmq.wire.headers.admin import GetTopicConfig
 from orbitmq.wire.headers.pull import SUBSCRIPTION, PullMessage, PullMessageAnswer
 from orbitmq.wire.pull_template import PullTemplate
 
@@ -58,7 +70,6 @@ log = logging.getLogger("orbitmq.spark")
 WINDOW: Final = 16
 """Pulls on their way at once: at 256 KiB each, 4 MiB, which keeps a fast network busy."""
 
-_PRIMARY: Final = 0
 _FILTER_SPAN: Final = 800
 """Entries that a broker looks at for one filtered pull (maxFilterMessageSize, 16,000 bytes)."""
 
@@ -73,14 +84,11 @@ _ANSWERS: Final = frozenset(
     | {ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_OFFSET_MOVED}
 )
 
-_SIZE_AND_OFFSET: Final = Struct(
-    ">i"  # size
-    "16x"
-    "q"  # 20: queue offset
-)
+_NOT_MATCHED: Final = "NO_MATCHED_MESSAGE"
+"""The remark of an answer that looked at records, none of which has the tags."""
 
-_REMOVING: Final = "MESSAGE_WAS_REMOVING"
-"""The remark of an answer whose records lie in a file that is being deleted."""
+_CLEANUP: Final = "cleanup.policy"
+_COMPACTION: Final = "COMPACTION"
 
 
 class Link(Protocol):
@@ -104,8 +112,13 @@ class Link(Protocol):
 class Brokers(Protocol):
     """Who is asked; a ``Cluster`` is one."""
 
-    def connection(self, queue: MessageQueue, broker_id: int = 0) -> Link:
-        """Return a connection to who serves a queue; another replica if that one is not there."""
+    def connection(
+        self, queue: MessageQueue, broker_id: int = 0, *, alone: bool = False
+    ) -> tuple[Link, int]:
+        """Return a connection to who serves a queue, and which replica that is.
+
+        It is another one if the wanted one is not there, unless that alone will do.
+        """
         ...
 
     def forget(self, queue: MessageQueue) -> None:
@@ -143,7 +156,8 @@ def pull(
 
     Of inner batches, parts may lie outside the slice or come twice; and if tags are demanded, there
     may be records of other tags with the same hash. A caller may stop at any time and close the
-    iterator: what is on its way is dropped then. At most ``window`` answers are held.
+    iterator: what is on its way is dropped then. At most ``window`` answers are held, and with
+    tags as many again.
 
     Args:
         brokers: connections; used by nobody else while this runs.
@@ -169,7 +183,7 @@ class _Request(NamedTuple):
 
     link: Link
     number: int
-    broker_id: int
+    is_replica: bool
 
 
 class _Stretch:
@@ -189,6 +203,25 @@ class _Stretch:
             self.asked = None
 
 
+class _Held:
+    """Filtered answers of one broker: whether it had all that they passed over is not known yet."""
+
+    __slots__ = ("answers", "bodies", "is_replica", "link", "start")
+
+    def __init__(self, start: int, request: _Request) -> None:
+        self.start = start
+        self.link = request.link
+        self.is_replica = request.is_replica
+        self.answers = 0
+        self.bodies: list[Buffer] = []
+
+    def add(self, body: Buffer) -> None:
+        """Take one more answer, with or without records."""
+        self.answers += 1
+        if body:
+            self.bodies.append(body)
+
+
 class _Puller:
     """The state of one pull of a slice."""
 
@@ -206,36 +239,48 @@ class _Puller:
         self._stride = Stride(max(demand.pull_count, span))
         self._window = 1  # until the first answer has told how far one goes
         self._stretches: deque[_Stretch] = deque()
-        self._link: Link | None = None
-        self._broker_id = _PRIMARY
+        self._held: deque[_Held] = deque()
+        self._shows_all = False  # whether all that is held is to be shown before anything else
+        self._reached: tuple[Link, int] | None = None
+        self._broker_id = PRIMARY_ID
         self._stays_with_primary = False
+        self._needs_primary = False  # a replica lacks what comes next
+        self._has_gaps: bool | None = None  # by design; None until that is asked for
+        self._lost_until: int | None = None
         self._failures = 0  # since the last success
-        self._headers = PullTemplate(
+        self._headers = self._template(demand.tags)
+
+    def _template(self, tags: str) -> PullTemplate:
+        return PullTemplate(
             PullMessage(
-                consumer_group=brokers.wire_name(demand.group),
-                topic=brokers.wire_name(piece.queue.topic),
-                queue_id=piece.queue.queue_id,
+                consumer_group=self._brokers.wire_name(self._demand.group),
+                topic=self._brokers.wire_name(self._queue.topic),
+                queue_id=self._queue.queue_id,
                 queue_offset=0,
                 max_msg_nums=0,
                 sys_flag=SUBSCRIPTION,
                 commit_offset=0,
                 suspend_timeout_millis=0,
-                subscription=demand.tags,
+                subscription=tags,
                 sub_version=0,
                 expression_type="TAG",
             )
         )
 
     def bodies(self) -> Iterator[Buffer]:
-        while self._stretches or self._next < self._end:
+        while self._stretches or self._next < self._end or self._held:
             try:
-                request = self._first_request()
-                body = self._taken(request, request.link.result(request.number))
+                found = self._shown() if self._is_showing_due() else self._pulled()
             except _PASSING as error:
                 self._try_again(error)
             else:
-                if body:
-                    yield body
+                yield from found
+
+    def _pulled(self) -> Iterable[Buffer]:
+        """Return what comes next."""
+        request = self._first_request()
+        body = self._taken(request, request.link.result(request.number))
+        return (body,) if body else ()
 
     def give_up(self) -> None:
         """Drop all requests that are on their way."""
@@ -252,7 +297,8 @@ class _Puller:
         stretches = self._stretches
         if not stretches or stretches[0].asked is None or len(stretches) <= self._window // 2:
             self._lay_out()
-            self._ask([stretch for stretch in stretches if stretch.asked is None])
+            window = islice(stretches, self._window)
+            self._ask([stretch for stretch in window if stretch.asked is None])
         asked, stretches[0].asked = stretches[0].asked, None
         assert asked is not None
         return asked
@@ -266,15 +312,17 @@ class _Puller:
     def _ask(self, stretches: list[_Stretch]) -> None:
         if not stretches:
             return
-        link = self._link
-        if link is None:
-            link = self._link = self._brokers.connection(self._queue, self._broker_id)
+        if self._reached is None:
+            self._reached = self._brokers.connection(
+                self._queue, self._broker_id, alone=self._needs_primary
+            )
+        link, broker_id = self._reached
         most = self._demand.pull_count
         numbers = link.start_all(
             self._headers.fill(one.start, min(most, one.end - one.start)) for one in stretches
         )
         for stretch, number in zip(stretches, numbers, strict=True):
-            stretch.asked = _Request(link, number, self._broker_id)
+            stretch.asked = _Request(link, number, broker_id != PRIMARY_ID)
 
     def _try_again(self, error: OrbitError) -> None:
         """Go another way after a failure; raise it if that was tried often enough."""
@@ -284,9 +332,10 @@ class _Puller:
             "a pull of topic %s, queue %s failed, and is tried again: %s",
             *(self._queue.topic, queue_name(self._queue), error),
         )
+        self._take_back()
         self.give_up()
         self._brokers.forget(self._queue)
-        self._link, self._broker_id = None, _PRIMARY
+        self._reached, self._broker_id = None, PRIMARY_ID
         self._pause_for(_PAUSES_MS[self._failures])
         self._failures += 1
 
@@ -295,31 +344,31 @@ class _Puller:
     def _taken(self, request: _Request, answer: Frame) -> Buffer:
         """Return the records that an answer has of the first stretch; the rest stays to be asked.
 
+        Filtered ones are held.
+
         Raises:
             DataLost: its offsets are gone.
             BrokerError: the broker refuses.
 
         """
         if answer.code not in _ANSWERS:
-            raise BrokerError.of(answer.code, answer.remark, address=request.link.peer)
+            self._refused(request, answer)
+            return b""
         header = answer.read(PullMessageAnswer)
         if not self._goes_on(answer):
-            if request.broker_id == _PRIMARY:
-                self._missed(answer.code, header)
-            else:  # a replica may be behind, or keep less
-                self._link, self._broker_id, self._stays_with_primary = None, _PRIMARY, True
+            self._lacks(request.is_replica, answer.code, header)
             return b""
-        first, reached = self._stretches[0], header.next_begin_offset
-        if reached <= first.start:
-            raise RemoteProtocolError(
-                f"{request.link.peer} answered a pull at offset {first.start} of topic "
-                f"{self._queue.topic}, and has the next begin at {reached}"
-            )
-        body = answer.body if reached <= first.end else _before(answer.body, first.end)
-        reached = min(reached, first.end)
+        covered = self._covered(request, answer, header)
+        if covered is None:
+            return b""
+        (body, reached), first = covered, self._stretches[0]
         self._stride.learn(asked=first.end - first.start, covered=reached - first.start)
         self._window = self._demand.window
-        self._failures = 0
+        if self._is_filtered:
+            self._hold(first.start, request, body)
+            body = b""
+        else:
+            self._succeeded(request.is_replica)
         self._done_before(reached)
         self._follow(header.suggest_which_broker_id)
         return body
@@ -327,8 +376,40 @@ class _Puller:
     def _goes_on(self, answer: Frame) -> bool:
         """Return whether an answer covers what it says, with or without records."""
         if answer.code == ResponseCode.PULL_RETRY_IMMEDIATELY:
-            return self._is_filtered and answer.remark != _REMOVING
+            return self._is_filtered and answer.remark == _NOT_MATCHED
         return answer.code == ResponseCode.SUCCESS
+
+    def _covered(
+        self, request: _Request, answer: Frame, header: PullMessageAnswer
+    ) -> tuple[Buffer, int] | None:
+        """Return what an answer has of the first stretch, and how far it goes: up to its first gap.
+
+        None means that it begins with one, and that the first stretch is to be asked for again, or
+        is another by now.
+        """
+        body: Buffer = answer.body
+        first, reached = self._stretches[0], header.next_begin_offset
+        if not self._is_filtered and not self._has_gaps:
+            run = run_from(body, first.start, first.end)
+            if run.first is None or run.first <= first.start:
+                body, reached = memoryview(body)[: run.size], min(reached, run.reached)
+            elif not self._may_have_gaps(request.link):
+                behind = msgspec.structs.replace(header, min_offset=run.first)
+                self._lacks(request.is_replica, answer.code, behind)
+                return None
+        if reached > first.end:
+            body, reached = records_before(body, first.end), first.end
+        if reached <= first.start:
+            raise RemoteProtocolError(
+                f"{request.link.peer} answered a pull at offset {first.start} of topic "
+                f"{self._queue.topic}, and has the next begin at {reached}"
+            )
+        return body, reached
+
+    def _succeeded(self, is_replica: bool) -> None:
+        self._failures = 0
+        if not is_replica:
+            self._needs_primary = False
 
     def _done_before(self, offset: int) -> None:
         """Forget all stretches before an offset; nothing is asked for them any more."""
@@ -345,7 +426,110 @@ class _Puller:
     def _follow(self, suggested: int) -> None:
         """Send what comes next to the replica that the broker suggests, as Java's clients do."""
         if suggested != self._broker_id and not self._stays_with_primary:
-            self._link, self._broker_id = None, suggested
+            self._reached, self._broker_id = None, suggested
+
+    # Filtered answers, until their broker has shown where they begin
+
+    def _hold(self, start: int, request: _Request, body: Buffer) -> None:
+        if not self._held or self._held[-1].link is not request.link:
+            self._held.append(_Held(start, request))
+        self._held[-1].add(body)
+
+    def _is_showing_due(self) -> bool:
+        """Return whether held answers are enough, or all there are from their broker."""
+        if not self._held:
+            return False
+        is_last = self._shows_all or not (self._stretches or self._next < self._end)
+        return is_last or len(self._held) > 1 or self._held[0].answers >= self._demand.window
+
+    def _shown(self) -> Iterable[Buffer]:
+        """Have a broker show the record where held answers begin; return them if it is there.
+
+        Raises:
+            DataLost: it is gone.
+            BrokerError: the broker refuses.
+
+        """
+        held = self._held[0]
+        # If it is not there, more records are asked for: how far the gap goes.
+        lacking = self._lacking(held, 1) and self._lacking(held, self._demand.pull_count)
+        if lacking is None:
+            self._succeeded(held.is_replica)
+            self._held.popleft()
+            self._shows_all = self._shows_all and bool(self._held)
+            return held.bodies
+        self._take_back()
+        self._lacks(held.is_replica, *lacking)
+        return ()
+
+    def _lacking(self, held: _Held, count: int) -> tuple[int, PullMessageAnswer] | None:
+        """Return what a broker answers that lacks the record where held answers begin, or None."""
+        (number,) = held.link.start_all([self._template(SELECT_ALL).fill(held.start, count)])
+        answer = held.link.result(number)
+        if answer.code not in _ANSWERS:
+            raise BrokerError.of(answer.code, answer.remark, address=held.link.peer)
+        header = answer.read(PullMessageAnswer)
+        if answer.code == ResponseCode.SUCCESS:
+            run = run_from(answer.body, held.start, held.start + 1)
+            if run.first is None or run.first <= held.start or self._may_have_gaps(held.link):
+                return None
+            header = msgspec.structs.replace(header, min_offset=run.first)
+        return answer.code, header
+
+    def _take_back(self) -> None:
+        """Drop what is held; it has to be asked for again."""
+        if self._held:
+            end = self._stretches[0].start if self._stretches else min(self._next, self._end)
+            self._stretches.appendleft(_Stretch(self._held[0].start, end))
+            self._held.clear()
+            self._shows_all = False
+
+    # What a broker doesn't have
+
+    def _may_have_gaps(self, link: Link) -> bool:
+        """Return whether a topic has gaps by design: of each key the last message alone is kept.
+
+        Such topics are Java's, from 5.1 on; who doesn't know the question has none.
+        """
+        if self._has_gaps is None:
+            topic = self._brokers.wire_name(self._queue.topic)
+            (number,) = link.start_all([GetTopicConfig(topic=topic)])
+            answer = link.result(number)
+            if answer.code != ResponseCode.SUCCESS:
+                return False
+            config = TopicConfigAndQueueMapping.from_json(answer.body)
+            self._has_gaps = config.attributes.get(_CLEANUP) == _COMPACTION
+        return self._has_gaps
+
+    def _refused(self, request: _Request, answer: Frame) -> None:
+        """Turn to the primary if a replica refuses: that hears of new topics and groups later.
+
+        Raises:
+            BrokerError: the primary refuses, or the replica for a reason that may be over soon.
+
+        """
+        error = BrokerError.of(answer.code, answer.remark, address=request.link.peer)
+        if not request.is_replica or isinstance(error, _PASSING):
+            raise error
+        self._turn_to_primary()
+
+    def _turn_to_primary(self) -> None:
+        self._reached, self._broker_id = None, PRIMARY_ID
+        self._stays_with_primary = self._needs_primary = True
+
+    def _lacks(self, is_replica: bool, code: int, header: PullMessageAnswer) -> None:
+        """Turn to the primary for what a replica lacks: that is behind, or keeps less.
+
+        Raises:
+            DataLost: the primary lacks it, and it is gone.
+
+        """
+        if is_replica:
+            self._turn_to_primary()
+        elif self._held:  # in which the loss may have begun; this one is asked for again
+            self._shows_all = True
+        else:
+            self._missed(code, header)
 
     def _missed(self, code: int, header: PullMessageAnswer) -> None:
         """Find out why the primary doesn't have an offset, and what to do.
@@ -365,8 +549,10 @@ class _Puller:
         elif self._demand.fail_on_data_loss:
             raise error
         else:
-            log.warning("%s", error)
-            self._done_before(self._after_loss(header))
+            if first.start != self._lost_until:  # or it is the same loss, which takes several pulls
+                log.warning("%s", error)
+            self._lost_until = self._after_loss(header)
+            self._done_before(self._lost_until)
 
     def _after_loss(self, header: PullMessageAnswer) -> int:
         """Return where to go on: at the least offset there is, behind a hole, or nowhere."""
@@ -376,14 +562,3 @@ class _Puller:
         if start < header.next_begin_offset <= header.max_offset:
             return header.next_begin_offset
         return self._end
-
-
-def _before(body: Buffer, end: int) -> Buffer:
-    """Return the records of an answer that lie before an offset of the queue."""
-    view, position = memoryview(body), 0
-    while position + LEAST_SIZE <= len(view):
-        size, queue_offset = _SIZE_AND_OFFSET.unpack_from(view, position)
-        if queue_offset >= end:
-            return view[:position]
-        position += max(size, LEAST_SIZE)  # what is no record, the reader of the answer finds
-    return view
