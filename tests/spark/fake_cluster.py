@@ -1,6 +1,8 @@
 """A cluster of numbers: queues that begin and end, brokers that may be away; and a clock."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -9,6 +11,10 @@ from orbitmq.errors import ConnectFailed, NoRoute, OrbitError
 from orbitmq.message.model import MessageQueue
 from orbitmq.spark.offsets import Bound, Range
 from orbitmq.spark.options import Access, ReadOptions, Topics
+from orbitmq.wire.codes import ResponseCode
+from orbitmq.wire.frame import Frame
+from tests.spark.fake_queue import FakeLink, FakeQueue
+from tests.spark.records import record
 
 
 def queue(number: int, broker: str = "broker-a", topic: str = "orders") -> MessageQueue:
@@ -24,6 +30,10 @@ def options(**said: Any) -> ReadOptions:
         end=Bound("latest"),
     )
     return msgspec.structs.replace(read_all, **said)
+
+
+def missing(topic: str) -> NoRoute:
+    return NoRoute(f"topic {topic} is missing", topic=topic, is_missing=True, answers={})
 
 
 class FakeClock:
@@ -42,6 +52,21 @@ class FakeClock:
         self.ms += duration
 
 
+class TimedQueue(FakeQueue):
+    """A queue whose messages were stored when a function says."""
+
+    def __init__(self, has: Range, stored_ms: Callable[[int], int]) -> None:
+        super().__init__(has.min, has.max)
+        self.stored_ms = stored_ms
+
+    def answer(self, offset: int, count: int) -> Frame:
+        if not self.least <= offset < self.end:
+            return super().answer(offset, count)
+        offsets = range(offset, min(self.end, offset + count))
+        records = [record(one, b"1 pizza", stored_ms=self.stored_ms(one)) for one in offsets]
+        return self.frame(ResponseCode.SUCCESS, offsets[-1] + 1, b"".join(records))
+
+
 class FakeCluster:
     """What tests say that it is; all that is asked of it is counted."""
 
@@ -49,8 +74,11 @@ class FakeCluster:
         self.ranges = {one: Range(*bounds) for one, bounds in ranges.items()}
         self.away: dict[str, OrbitError] = {}
         self.times: dict[int, dict[MessageQueue, int]] = {}
+        self.stored: dict[MessageQueue, Sequence[int]] = {}
+        self.looked_at: list[int] = []
         self.keys: dict[str, dict[MessageQueue, list[int]] | None] = {}
         self.commits: list[tuple[str, dict[MessageQueue, int]]] = []
+        self.closed: set[MessageQueue] = set()
         self.routes_asked = 0
         self.bounds_asked = 0
 
@@ -58,13 +86,23 @@ class FakeCluster:
         """Take a broker away."""
         self.away[broker] = error or ConnectFailed(f"no connection to {broker}", address=broker)
 
+    def delete(self, topic: str) -> None:
+        """Delete a topic."""
+        self.ranges = {one: has for one, has in self.ranges.items() if one.topic != topic}
+
     def resolve(self, topics: Topics) -> tuple[MessageQueue, ...]:
         self.routes_asked += 1
-        there = [one for one in self.ranges if one.broker_name not in self.away]
-        found = sorted(topics.assigned or (one for one in there if one.topic in topics.names))
-        if not found:
-            raise NoRoute("no route", topic=topics.names[0], is_missing=True, answers={})
-        return tuple(found)
+        there = [
+            one
+            for one in sorted(self.ranges)
+            if one.broker_name not in self.away and one not in self.closed
+        ]
+        if topics.pattern is not None:
+            return tuple(one for one in there if re.fullmatch(topics.pattern, one.topic))
+        for name in topics.names:
+            if not any(one.topic == name for one in there):
+                raise missing(name)
+        return topics.assigned or tuple(one for one in there if one.topic in topics.names)
 
     def bounds(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, Range]:
         self.bounds_asked += 1
@@ -72,12 +110,33 @@ class FakeCluster:
         for one in asked:
             if one.broker_name in self.away:
                 raise self.away[one.broker_name]
+            if one not in self.ranges:
+                raise missing(one.topic)
         return {one: self.ranges[one] for one in asked}
 
     def offsets_at(
         self, queues: Iterable[MessageQueue], timestamp_ms: int
     ) -> dict[MessageQueue, int]:
         return {one: self.times[timestamp_ms][one] for one in queues}
+
+    def stored_ms(self, queue: MessageQueue, offset: int) -> int:
+        """Return when a message was stored: as was said, or as the answers by time have it."""
+        self.looked_at.append(offset)
+        if queue in self.stored:
+            return self.stored[queue][offset]
+        return max((ms for ms, at in self.times.items() if offset >= at[queue]), default=0)
+
+    def connection(
+        self, queue: MessageQueue, broker_id: int = 0, *, alone: bool = False
+    ) -> tuple[FakeLink, int]:
+        assert (broker_id, alone) == (0, False)
+        return FakeLink(TimedQueue(self.ranges[queue], partial(self.stored_ms, queue))), 0
+
+    def forget(self, queue: MessageQueue) -> None:
+        raise AssertionError(f"a pull of {queue} failed")
+
+    def wire_name(self, name: str) -> str:
+        return name
 
     def offsets_of_key(
         self, queues: Iterable[MessageQueue], key: str
@@ -89,4 +148,6 @@ class FakeCluster:
         for one in offsets:
             if one.broker_name in self.away:
                 raise self.away[one.broker_name]
+            if one not in self.ranges:
+                raise missing(one.topic)
         self.commits.append((group, dict(offsets)))

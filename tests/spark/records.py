@@ -20,8 +20,10 @@ def record(
     sys_flag: int = 0,
     born_host: Host = HERE,
     store_host: Host = HERE,
+    stored_ms: int | None = None,
 ) -> bytes:
     """Return a record at an offset of its queue; its other numbers differ from row to row."""
+    stored_ms = 1_700_000_100_000 + queue_offset if stored_ms is None else stored_ms
     return bytes(
         encode(
             Record(
@@ -34,7 +36,7 @@ def record(
                 queue_offset=queue_offset,
                 commit_log_offset=1_000 * queue_offset,
                 born_timestamp_ms=1_700_000_000_000 + queue_offset,
-                store_timestamp_ms=1_700_000_100_000 + queue_offset,
+                store_timestamp_ms=stored_ms,
                 born_host=born_host,
                 store_host=store_host,
                 reconsume_times=queue_offset % 5,

@@ -3,10 +3,11 @@ from typing import Any
 
 import pytest
 
-from orbitmq.errors import DataLost, GroupNotFound, InvalidOffsets, NoRoute
+from orbitmq.errors import ConnectFailed, DataLost, GroupNotFound, InvalidOffsets, NoRoute
 from orbitmq.spark.admission import Limit
 from orbitmq.spark.course import COMMIT_PAUSE_MS, Course
 from orbitmq.spark.offsets import Bound, Offsets, Range, Slice
+from orbitmq.spark.options import Topics
 from orbitmq.spark.queue_watch import ROUTE_AGE_MS
 from tests.spark.fake_cluster import FakeClock, FakeCluster, options, queue
 
@@ -27,6 +28,10 @@ class Query:
         self.ends: list[Offsets] = []
         self.done = 0
         self.start()
+
+    def let_time_pass(self) -> None:
+        """Let so much time pass that queues are asked again."""
+        self.clock.pass_ms(ROUTE_AGE_MS)
 
     def start(self, *, available_now: bool = False) -> None:
         self.course = Course(self.cluster, options(**self.said), self.clock)
@@ -223,6 +228,21 @@ def test_or_the_query_goes_on_and_says_so_once(
     assert told.startswith("reading on although data is lost: topic orders, queue broker-a:0")
 
 
+def test_it_says_so_once_also_while_messages_come_and_go(
+    cluster: FakeCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    query = Query(cluster, fail_on_data_loss=False)
+    assert query.plan()
+    query.run()
+    cluster.ranges[A] = Range(3, 5)
+    assert query.plan()
+    cluster.ranges[A] = Range(20, 30)
+    query.let_time_pass()
+    assert query.run() == [Slice(B, 2, 4)]
+
+    assert len(caplog.records) == 1
+
+
 def test_a_queue_that_was_emptied_is_passed_by_one_batch_without_rows(
     cluster: FakeCluster,
 ) -> None:
@@ -321,3 +341,154 @@ def test_the_latest_offsets_are_those_last_seen(cluster: FakeCluster) -> None:
     list(query.batches(Limit(most=1)))
 
     assert query.course.latest() == {A: 5, B: 4}
+
+
+# Which queues
+
+BILL = queue(0, topic="bills")
+BOTH, ORDERS = Topics(names=("bills", "orders")), Topics(names=("orders",))
+
+
+@pytest.fixture(params=[False, True], ids=["on and on", "available now"])
+def available_now(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+def test_a_topic_that_is_not_chosen_any_more_keeps_its_place_and_is_not_read(
+    cluster: FakeCluster, available_now: bool
+) -> None:
+    cluster.ranges[BILL] = Range(0, 2)
+    query = Query(cluster, topics=BOTH)
+    list(query.batches())
+    cluster.ranges |= {A: Range(0, 6), BILL: Range(0, 9)}
+    query.said["topics"] = ORDERS
+    query.start(available_now=available_now)
+    assert list(query.batches()) == [[Slice(A, 5, 6)]]
+    assert query.ends[-1][BILL] == 2
+    query.said["topics"] = BOTH
+    query.start(available_now=available_now)
+
+    assert list(query.batches()) == [[Slice(BILL, 2, 9)]]
+
+
+def test_a_batch_that_was_planned_with_it_is_read_as_it_was_planned(cluster: FakeCluster) -> None:
+    cluster.ranges[BILL] = Range(0, 2)
+    query = Query(cluster, topics=BOTH)
+    list(query.batches())
+    cluster.ranges[BILL] = Range(0, 9)
+    assert query.plan()
+    query.said["topics"] = ORDERS
+
+    assert query.restart() == [Slice(BILL, 2, 9)]
+
+
+def test_what_is_unread_in_a_queue_that_was_taken_away_fails_the_query(
+    cluster: FakeCluster, available_now: bool
+) -> None:
+    query = Query(cluster)
+    cluster.ranges[queue(7)] = Range(0, 3)
+    list(query.batches())
+    cluster.ranges[queue(7)] = Range(0, 5)
+    cluster.closed = {queue(7)}
+    query.start(available_now=available_now)
+
+    with pytest.raises(DataLost, match=r"broker-a:7: offsets 3 up to 5 .* readQueueNums to 8"):
+        list(query.batches())
+
+
+def test_or_it_is_said_once_and_its_place_is_kept(
+    cluster: FakeCluster, available_now: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    query = Query(cluster, fail_on_data_loss=False)
+    cluster.ranges[queue(7)] = Range(0, 3)
+    list(query.batches())
+    cluster.ranges |= {A: Range(0, 6), queue(7): Range(0, 5)}
+    cluster.closed = {queue(7)}
+    query.start(available_now=available_now)
+    assert list(query.batches(Limit(most=1))) == [[Slice(A, 5, 6)]]
+    assert len(caplog.records) == 1
+    cluster.closed.clear()
+    query.start(available_now=available_now)
+
+    assert list(query.batches()) == [[Slice(queue(7), 3, 5)]]
+
+
+def test_one_that_was_read_to_its_end_is_no_loss(cluster: FakeCluster, available_now: bool) -> None:
+    query = Query(cluster)
+    cluster.ranges[queue(7)] = Range(0, 3)
+    list(query.batches())
+    cluster.closed = {queue(7)}
+    query.start(available_now=available_now)
+
+    assert list(query.batches()) == []
+
+
+def test_a_planned_batch_with_such_a_queue_fails_or_goes_on_without_it(
+    cluster: FakeCluster,
+) -> None:
+    query = Query(cluster)
+    cluster.ranges[queue(7)] = Range(0, 3)
+    list(query.batches())
+    cluster.ranges |= {A: Range(0, 6), queue(7): Range(0, 5)}
+    assert query.plan()
+    cluster.closed = {queue(7)}
+    with pytest.raises(DataLost, match="readQueueNums"):
+        query.restart()
+    query.said["fail_on_data_loss"] = False
+
+    assert query.restart() == [Slice(A, 5, 6)]
+
+
+def test_a_query_that_ends_reads_queues_of_the_checkpoint_that_are_in_no_route(
+    cluster: FakeCluster,
+) -> None:
+    query = Query(cluster)
+    list(query.batches())
+    cluster.ranges[B] = Range(2, 9)
+    cluster.closed = {B}  # a broker that answers, and is not registered yet
+    query.start(available_now=True)
+
+    assert list(query.batches()) == [[Slice(B, 4, 9)]]
+
+
+def test_a_query_that_ends_fails_without_a_broker_of_the_checkpoint(cluster: FakeCluster) -> None:
+    query = Query(cluster)
+    list(query.batches())
+    cluster.ranges[A] = Range(0, 6)
+    cluster.lose("broker-b")
+    query.start(available_now=True)
+    with pytest.raises(ConnectFailed, match="broker-b"):
+        query.plan()
+    query.said["fail_on_data_loss"] = False
+    query.start(available_now=True)
+
+    assert list(query.batches()) == [[Slice(A, 5, 6)]]
+
+
+def test_no_query_begins_without_a_topic_whatever_may_be_lost(
+    cluster: FakeCluster, available_now: bool
+) -> None:
+    query = Query(cluster, topics=BOTH, fail_on_data_loss=False)
+    query.start(available_now=available_now)
+
+    with pytest.raises(NoRoute, match="bills"):
+        query.plan()
+
+
+def test_a_topic_that_is_gone_holds_up_no_commits_of_others(
+    cluster: FakeCluster, available_now: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster.ranges[BILL] = Range(0, 2)
+    said = {"group": "billing", "commit_offsets": True, "fail_on_data_loss": False}
+    query = Query(cluster, topics=BOTH, **said)
+    list(query.batches())
+    cluster.delete("bills")
+    cluster.ranges[A] = Range(0, 6)
+    query.start(available_now=available_now)
+    for _ in range(2):
+        list(query.batches())
+        query.clock.pass_ms(COMMIT_PAUSE_MS)
+
+    assert cluster.commits[-1][1][A] == 6
+    assert query.ends[-1] == {A: 6, B: 4, BILL: 2}
+    assert sum("topic bills is missing" in one for one in caplog.messages) <= 2

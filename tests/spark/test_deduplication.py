@@ -1,8 +1,10 @@
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 
 from orbitmq.errors import InvalidColumn
 from orbitmq.spark.deduplication import drop_duplicates
@@ -69,36 +71,72 @@ def test_what_it_needs_it_names(spark: SparkSession) -> None:
         drop_duplicates(given.drop("message_id"))
 
 
-def test_copies_of_a_stream_go_for_as_long_as_they_are_remembered(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    files = str(tmp_path / "files")
-    batches = (
-        [*ROWS, row(b"copy", "m10", "d")],
-        [row(b"copy", "m11", "d", minute=30)],
-        [row(b"hours pass", "m12", "e", minute=200)],
-        [row(b"and the watermark with them", "m13", "f", minute=201)],
-        [row(b"forgotten", "m14", "a", minute=202)],
-    )
+def file_stream(spark: SparkSession, directory: Path, batches: Iterable[list[Row]]) -> DataFrame:
+    """Return a stream that reads each list of rows as a batch."""
+    files = str(directory / "files")
     for rows in batches:
         frame(spark, rows).coalesce(1).write.mode("append").parquet(files)
-    stream = (
+    return (
         spark.readStream.schema(read_schema(COLUMNS))
         .option("maxFilesPerTrigger", 1)
         .option("latestFirst", False)
         .parquet(files)
     )
-    with pytest.raises(InvalidColumn, match="needs the column timestamp"):
-        drop_duplicates(stream.drop("timestamp"))
+
+
+def run(df: DataFrame, name: str, directory: Path) -> list[bytes]:
+    """Return the values that a query of what is there has written."""
     query = (
-        drop_duplicates(stream, within="1 hour")
-        .writeStream.format("memory")
-        .queryName("once")
+        df.writeStream.format("memory")
+        .queryName(name)
         .outputMode("append")
-        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .option("checkpointLocation", str(directory / name))
         .trigger(availableNow=True)
         .start()
     )
     assert query.awaitTermination(90)
-    later = [b"copy", b"hours pass", b"and the watermark with them", b"forgotten"]
-    assert values(spark.table("once")) == sorted([*ONCE, *later])
+    return values(df.sparkSession.table(name))
+
+
+def test_copies_of_a_stream_go_for_as_long_as_they_are_remembered(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    later = [row(b"%d" % number, f"n{number}", f"later-{number}") for number in range(3)]
+    copy = row(b"written", "m14", "a", minute=-30)
+    stream = file_stream(spark, tmp_path, (ROWS, *([one] for one in later), [copy]))
+    all_once = sorted([*ONCE, b"0", b"1", b"2"])
+
+    once = drop_duplicates(stream, within="1 hour")
+    assert once.schema == stream.schema
+    assert run(once, "once", tmp_path) == all_once
+    # Each batch takes longer than that, and the ids of the first one are forgotten by the last.
+    briefly = drop_duplicates(stream.drop("timestamp"), within="1 millisecond")
+    assert run(briefly, "briefly", tmp_path) == sorted([*all_once, b"written"])
+
+
+def test_a_backlog_is_no_copy_of_what_was_stored_today(spark: SparkSession, tmp_path: Path) -> None:
+    # As two queues are read by turns, the one to its end and the other from last week on.
+    day = 24 * 60
+    today = [row(b"today", "m1", "a"), row(b"today", "m2", "a", minute=1)]
+    week = [[row(b"%d" % n, f"w{n}", f"w-{n}", minute=-n * day)] for n in range(7, 1, -1)]
+    again = [row(b"7", "w7-again", "w-7", minute=-7 * day)]
+    stream = file_stream(spark, tmp_path, [today, *week, again])
+
+    found = run(drop_duplicates(stream, within="1 hour"), "backlog", tmp_path)
+
+    assert found == sorted([b"today", *(b"%d" % n for n in range(2, 8))])
+
+
+def test_a_watermark_of_the_user_s_own_counts(spark: SparkSession, tmp_path: Path) -> None:
+    batches = (
+        [row(b"copy", "m1", "a")],
+        [row(b"copy", "m2", "a", minute=30), row(b"hours pass", "m3", "b", minute=200)],
+        [row(b"the next day", "m4", "c", minute=24 * 60)],
+        [row(b"too old", "m5", "d", minute=100)],
+    )
+    stream = file_stream(spark, tmp_path, batches).withWatermark("timestamp", "1 hour")
+    once = drop_duplicates(stream).groupBy(f.window("timestamp", "1 hour")).count()
+
+    counts = once.select(f.col("count").cast("string").cast("binary").alias("value"))
+
+    assert run(counts, "windows", tmp_path) == [b"1", b"1"]

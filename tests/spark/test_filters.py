@@ -145,6 +145,13 @@ def test_the_first_word_of_a_key_is_looked_up_and_spark_compares_the_whole() -> 
     assert left == asked
 
 
+@pytest.mark.parametrize("key", ["order\t42", "注文\u300042", "42\n", "\xa042"])
+def test_blanks_alone_separate_keys_as_in_the_index(key: str) -> None:
+    found, _left = narrowed([EqualTo(KEY, f"  {key} o-43")])
+
+    assert found.key == key
+
+
 def comparisons() -> st.SearchStrategy[Filter]:
     numbers = st.integers(-3, 12)
     kinds = (EqualTo, GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual)

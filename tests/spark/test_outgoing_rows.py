@@ -112,6 +112,12 @@ def test_a_column_or_a_property_may_hold_the_id() -> None:
     assert found.messages[0].properties == {ORBIT_ID: "of the first write"}
 
 
+def test_the_column_that_is_named_for_ids_counts_before_a_property() -> None:
+    given = batch(value=[b"paid"], order=["o-42"], properties=[{ORBIT_ID: "of the first write"}])
+    found = outgoing(given, id_column="order")
+    assert found.messages[0].properties == {ORBIT_ID: "o-42"}
+
+
 def test_rows_of_a_queue_go_to_one_broker_and_queues_spread_over_brokers() -> None:
     found = outgoing(batch(value=[b"x"] * 5, queue_id=[0, 1, 2, None, 1]))
     named = [queue and (queue.broker_name, queue.queue_id) for queue in found.queues]
@@ -199,3 +205,13 @@ def test_rows_are_numbered_through_the_task() -> None:
     rows = OutgoingRows(StableIds(("query", "7"), 0), queues_of, topic="orders")
     rows.of(batch(value=[b"1", b"2", b"3"]))
     assert [row.number for row in rows.of(batch(value=[b"4", None])).rejected] == [4]
+
+
+def test_each_message_knows_its_row() -> None:
+    rows = OutgoingRows(StableIds(("query", "7"), 0), queues_of, topic="orders")
+    rows.of(batch(value=[b"1", b"2"]))
+    found = rows.of(batch(value=[b"3", None, b"5"]))
+    assert [(one.body, n) for one, n in zip(found.messages, found.numbers, strict=True)] == [
+        (b"3", 2),
+        (b"5", 4),
+    ]

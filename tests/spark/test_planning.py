@@ -61,6 +61,14 @@ def test_or_is_left_out(cluster: FakeCluster) -> None:
     ]
 
 
+def test_what_a_replica_lacks_is_read_nevertheless(cluster: FakeCluster) -> None:
+    cluster.ranges[A] = cluster.ranges[A]._replace(is_replica=True)
+    start, end = Bound("offsets", offsets={A: 1, B: 0}), Bound("offsets", offsets={A: 12, B: 4})
+    for fails in (True, False):
+        found = batch_slices(cluster, options(start=start, end=end, fail_on_data_loss=fails))
+        assert found == [Slice(A, 1, 12), Slice(B, 0, 4)]
+
+
 def test_offsets_of_other_queues_are_refused(cluster: FakeCluster) -> None:
     with pytest.raises(InvalidOffsets, match="startingOffsets"):
         batch_slices(cluster, options(start=Bound("offsets", offsets={queue(7): 1})))
@@ -97,6 +105,46 @@ def test_times_are_looked_up_for_the_queues_that_are_left(cluster: FakeCluster) 
     narrowing = Narrowing(of_queues=(EqualTo(("queue_id",), 0),), times_us=Span(5_000, 8_000))
 
     assert batch_slices(cluster, options(), narrowing) == [Slice(A, 4, 7)]
+
+
+OLD = [100, 100, 200, 300, 300, 300, 400, 500, 500, 600]
+"""When the messages of A were stored, from offset 0 on; it begins with the third."""
+
+
+@pytest.mark.parametrize(
+    ("since_ms", "until_ms", "hints", "expected"),
+    [
+        (300, 500, {300: 3, 500: 7}, Slice(A, 3, 7)),  # what brokers answer from 5.1.1 on
+        (300, 500, {300: 5, 500: 8}, Slice(A, 3, 7)),  # any of several, before that
+        (290, 490, {290: 3, 490: 7}, Slice(A, 3, 7)),  # or the nearest: here later ones,
+        (310, 410, {310: 5, 410: 6}, Slice(A, 6, 7)),  # here earlier ones,
+        (250, 700, {250: 2, 700: 9}, Slice(A, 3, 10)),  # here the last one of all,
+        (300, 601, {300: 0, 601: 0}, Slice(A, 3, 10)),  # or 0 if a record can't be read
+        (300, 500, {300: 9, 500: 2}, Slice(A, 3, 7)),  # or what another file would have
+    ],
+)
+def test_a_broker_s_answer_by_time_is_a_hint_that_is_made_sure_of(
+    cluster: FakeCluster,
+    since_ms: int,
+    until_ms: int,
+    hints: dict[int, int],
+    expected: Slice,
+) -> None:
+    cluster.times = {moment: {A: hint, B: 4} for moment, hint in hints.items()}
+    cluster.stored = {A: OLD, B: [0] * 4}
+    start, end = (Bound("timestamp", timestamp_ms=moment) for moment in (since_ms, until_ms))
+    narrowing = Narrowing(times_us=Span(since_ms * 1000, until_ms * 1000))
+
+    assert batch_slices(cluster, options(start=start, end=end)) == [expected]
+    assert batch_slices(cluster, options(), narrowing) == [expected]
+
+
+def test_filters_that_leave_nothing_ask_for_no_times(cluster: FakeCluster) -> None:
+    narrowing = Narrowing(offsets=Span(50, 60), times_us=Span(5_000, 8_000))
+    cluster.times = {5: {}, 8: {}}
+
+    assert batch_slices(cluster, options(), narrowing) == []
+    assert cluster.looked_at == []
 
 
 def test_an_index_names_the_offsets_of_a_key(cluster: FakeCluster) -> None:

@@ -7,9 +7,11 @@ import msgspec
 import pytest
 
 from orbitmq import embedded
+from orbitmq.blocking import Producer
 from orbitmq.client.producer import ProducerState
 from orbitmq.message.model import Message
-from orbitmq.spark.options import WriteOptions, write_options
+from orbitmq.spark import producers
+from orbitmq.spark.options import Access, WriteOptions, write_options
 from orbitmq.spark.producers import close_producers, producer_for
 
 
@@ -36,6 +38,46 @@ def test_other_settings_take_another_one_in_its_place(options: WriteOptions) -> 
     assert second.settings.send_timeout_ms == 9_000
     assert first.state is ProducerState.CLOSED
     second.send(Message("orders", b"paid"))
+
+
+def test_all_that_options_say_reaches_the_producer(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Unstarted(Producer):
+        def start(self) -> None:
+            """Ask nobody: there are no such servers, and no such files."""
+
+    monkeypatch.setattr(producers, "Producer", Unstarted)
+    said = {
+        "nameserver": "ns-1:9876;ns-2:9876",
+        "namespace": "shop",
+        "accessKey": "alice",
+        "secretKey": "open sesame",
+        "securityToken": "for a day",
+        "tls": "true",
+        "tlsVerify": "false",
+        "tlsCaFile": "/etc/ca.pem",
+        "tlsCertFile": "/etc/cert.pem",
+        "tlsKeyFile": "/etc/key.pem",
+        "tlsKeyPassword": "key's own",
+        "addressMap": '{"172.17.0.3": "127.0.0.1"}',
+        "requestTimeoutMs": "4321",
+        "groupId": "writers",
+        "sendTimeoutMs": "1234",
+        "retries": "5",
+        "compressOverBytes": "99",
+    }
+    options = write_options(said)
+    plain = Access(nameserver="")
+    access = msgspec.structs.asdict(options.access)
+    unsaid = [name for name, value in access.items() if value == getattr(plain, name)]
+    assert unsaid == [], "say something else of these, or they could be lost unseen"
+
+    producer = producers._started(options)
+
+    found = {name: getattr(producer.client_settings, name) for name in access}
+    assert found == {**access, "address_map": {"172.17.0.3": "127.0.0.1"}}
+    settings = producer.settings
+    assert (settings.group, settings.send_timeout_ms, settings.retries) == ("writers", 1234, 5)
+    assert settings.compress_over_bytes == 99
 
 
 def test_only_so_many_stay_open(options: WriteOptions) -> None:

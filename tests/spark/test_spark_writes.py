@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from orbitmq.embedded import RunningCluster
 from orbitmq.spark.stable_ids import ORBIT_ID
+from tests.spark.shown import last_line
 from tests.spark.stored import stored
 
 # PySpark says so wherever it takes Arrow batches, although no pandas is used here.
@@ -79,16 +80,36 @@ def test_a_task_that_is_tried_again_sends_the_same_ids(
 def test_what_is_wrong_is_the_last_line_of_the_error(
     spark: SparkSession, shared_cluster: RunningCluster
 ) -> None:
-    with pytest.raises(PySparkException, match="column value is bigint; it has to be binary"):
+    with pytest.raises(PySparkException) as caught:
         append(spark.range(3).withColumnRenamed("id", "value"), shared_cluster, "wrong")
-    with pytest.raises(PySparkException, match="a topic can't be overwritten"):
+    assert last_line(caught.value).startswith(
+        "orbitmq.errors.InvalidColumn: column value is bigint; it has to be binary"
+    )
+    with pytest.raises(PySparkException) as caught:
         orders(spark, 1).write.format("rocketmq").mode("overwrite").options(
             nameserver=shared_cluster.nameserver, topic="wrong"
         ).save()
+    assert last_line(caught.value) == (
+        "orbitmq.errors.InvalidInput: a topic can't be overwritten; write with mode('append')"
+    )
     rejected = orders(spark, 3, 1).withColumn("value", f.lit(None).cast("binary"))
-    with pytest.raises(PySparkException, match=r"partition 0: 3 rows can't be messages: row 0"):
+    with pytest.raises(PySparkException) as caught:
         append(rejected, shared_cluster, "wrong")
+    shown = str(caught.value)
+    assert "\norbitmq.errors.RowsRejected: partition 0: 3 rows can't be messages: row 0" in shown
+    assert last_line(caught.value).startswith(
+        "partition 0: 0 messages of this task are stored, and 0 more may be."
+    )
     assert stored(shared_cluster, "wrong") == []
+
+
+def test_what_is_wrong_with_a_streamed_write_is_its_last_line_too(
+    spark: SparkSession, shared_cluster: RunningCluster, tmp_path: Path
+) -> None:
+    wrong = spark.readStream.format("rate").load()
+    with pytest.raises(StreamingQueryException) as caught:
+        streamed(wrong, shared_cluster, "wrong", tmp_path).start().awaitTermination()
+    assert last_line(caught.value).startswith("orbitmq.errors.InvalidColumn: column")
 
 
 def streamed(

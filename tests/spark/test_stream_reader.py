@@ -18,12 +18,15 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from orbitmq.embedded import RunningCluster
+from orbitmq.errors import DataLost
 from orbitmq.spark.cluster import Cluster
 from orbitmq.spark.offsets import SparkOffsets, from_spark
 from orbitmq.spark.options import Access, read_options
 from orbitmq.spark.stream_reader import StreamReader
 from tests.interop.waiting import until
-from tests.spark.traffic import Traffic
+from tests.spark.shown import last_line
+from tests.spark.stored import stored
+from tests.spark.traffic import Traffic, create_topic
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
 
@@ -42,7 +45,9 @@ class Stream:
 
     def __init__(self, cluster: RunningCluster, traffic: Traffic, **options: str) -> None:
         told = {"nameserver": cluster.nameserver, "subscribe": traffic.topic, **options}
-        self._options = read_options({"startingOffsets": "earliest", **told}, streaming=True)
+        if "startingTimestamp" not in told:
+            told.setdefault("startingOffsets", "earliest")
+        self._options = read_options(told, streaming=True)
         self.end: SparkOffsets | None = None
         self.start()
 
@@ -146,6 +151,41 @@ def test_available_now_ends_with_what_was_there(
     assert stream.all() == sent
 
 
+def test_queues_that_a_topic_has_no_more_are_told_of_if_messages_are_left_in_them(
+    shared_cluster: RunningCluster, traffic: Traffic
+) -> None:
+    traffic.send(8)
+    stream = Stream(shared_cluster, traffic)
+    stream.all()
+    sent = traffic.send(8)
+    create_topic(shared_cluster.nameserver, traffic.topic, queues=1)
+    stream.start()  # anew, or it would hear of it in five seconds
+    with pytest.raises(DataLost, match="fewer queues by now.* Raise its readQueueNums to 2"):
+        stream.all()
+    stream.start()
+    stream.reader.prepareForTriggerAvailableNow()
+    with pytest.raises(DataLost, match="fewer queues by now"):
+        stream.all()
+    create_topic(shared_cluster.nameserver, traffic.topic, queues=2)
+    stream.start()
+
+    assert stream.all() == sent
+
+
+def test_a_stream_may_begin_at_a_time_and_read_some_tags(
+    shared_cluster: RunningCluster, traffic: Traffic
+) -> None:
+    traffic.send(30)
+    found = stored(shared_cluster, traffic.topic)
+    moment = sorted(one.store_timestamp_ms for one in found)[15]
+    begin = {"startingTimestamp": str(moment), "tags": "t1 || t2"}
+    stream = Stream(shared_cluster, traffic, **begin)
+    late = [int(one.body) for one in found if one.store_timestamp_ms >= moment]
+
+    assert stream.all() == sorted(number for number in late if number % 3)
+    assert 0 < len(late) < 30
+
+
 def test_the_group_has_come_as_far_as_the_stream(
     shared_cluster: RunningCluster, traffic: Traffic
 ) -> None:
@@ -219,13 +259,55 @@ def test_a_query_reads_all_that_is_there_and_shows_its_lag(
     assert sum(json.loads(source["endOffset"])[traffic.topic].values()) == 30
 
 
-def test_what_is_wrong_with_a_stream_is_told(
-    spark: SparkSession, shared_cluster: RunningCluster, tmp_path: Path
+def test_a_pattern_finds_new_topics_and_a_query_may_select_tags(
+    spark: SparkSession, shared_cluster: RunningCluster, traffic: Traffic, tmp_path: Path
 ) -> None:
     stream = spark.readStream.format("rocketmq").options(
-        nameserver=shared_cluster.nameserver, subscribe="orders", endingOffsets="latest"
+        nameserver=shared_cluster.nameserver,
+        subscribePattern=f"{traffic.topic}(-new)?",
+        startingTimestamp="2026-01-31T12:00:00Z",  # all is younger than that
+        tags="t1",
+        columns="topic,value,tags",
     )
-    writer = stream.load().writeStream.format("noop").option("checkpointLocation", str(tmp_path))
+    files = str(tmp_path / "files")
+    writer = stream.load().writeStream.format("parquet").option("path", files)
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
 
-    with pytest.raises(StreamingQueryException, match="endingOffsets is an option of batch reads"):
-        writer.start().awaitTermination()
+    def read() -> list[tuple[str, int]]:
+        writer.trigger(availableNow=True).start().awaitTermination()
+        rows = spark.read.parquet(files).collect()
+        assert {row.tags for row in rows} == {"t1"}
+        return sorted((row.topic, int(row.value)) for row in rows)
+
+    def tagged(topic: str, numbers: list[int]) -> list[tuple[str, int]]:
+        return [(topic, number) for number in numbers if number % 3 == 1]
+
+    old = tagged(traffic.topic, traffic.send(9))
+    assert read() == sorted(old)
+    with Traffic(shared_cluster.nameserver, f"{traffic.topic}-new") as newcomer:
+        new = tagged(newcomer.topic, newcomer.send(9))
+
+    assert read() == sorted(old + new)
+
+
+def test_what_is_wrong_with_a_stream_is_the_last_line_of_what_python_said(
+    spark: SparkSession, shared_cluster: RunningCluster, traffic: Traffic, tmp_path: Path
+) -> None:
+    def failed(**options: str) -> str:
+        stream = spark.readStream.format("rocketmq").options(
+            nameserver=shared_cluster.nameserver, **options
+        )
+        writer = stream.load().writeStream.format("noop")
+        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        with pytest.raises(StreamingQueryException) as caught:
+            writer.start().awaitTermination()
+        return last_line(caught.value)
+
+    assert failed(subscribe="orders", endingOffsets="latest") == (
+        "orbitmq.errors.InvalidOption: endingOffsets is an option of batch reads, and means "
+        "nothing to streaming reads; leave it out"
+    )
+    offsets = json.dumps({traffic.topic: {"broker-z:0": 0}})
+    assert failed(subscribe=traffic.topic, startingOffsets=offsets).startswith(
+        "orbitmq.errors.InvalidOffsets: startingOffsets has offsets for queues that there are not"
+    )

@@ -1,12 +1,14 @@
 """The writer in one process: tasks are played here. In Spark: ``test_spark_writes.py``."""
 
-import importlib
+import importlib.util
 import logging
 import pickle
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from importlib.machinery import ModuleSpec
+from types import ModuleType
 
 import pyarrow as pa
 import pytest
@@ -20,13 +22,17 @@ from orbitmq.errors import (
     InvalidInput,
     NoRoute,
     OrbitError,
+    PartlySent,
     RowsRejected,
+    SendIllegal,
+    SendRefusedBusy,
     SendTimeout,
     SendUnreachable,
 )
+from orbitmq.message.model import Message
 from orbitmq.spark import writer as writer_module
 from orbitmq.spark.options import write_options
-from orbitmq.spark.outgoing_rows import REASON
+from orbitmq.spark.outgoing_rows import BODY, COLUMN, REASON, TOPIC, Outgoing
 from orbitmq.spark.producers import close_producers
 from orbitmq.spark.stable_ids import ORBIT_ID
 from orbitmq.spark.writer import RocketMQStreamWriter, RocketMQWriter, Written
@@ -200,6 +206,137 @@ def test_rejected_rows_may_go_to_a_topic_of_their_own(cluster: RunningCluster) -
     assert letter.properties[REASON].startswith("value is null")
 
 
+@pytest.fixture
+def strict_cluster() -> Iterator[RunningCluster]:
+    """Brokers that refuse bodies over 1,000 bytes."""
+    with embedded.start(brokers=2, settings={"maxMessageSize": "1000"}) as running:
+        yield running
+        close_producers()
+
+
+def keyed(bodies: Sequence[bytes], **columns: pa.Array) -> pa.RecordBatch:
+    keys = [f"o-{number}" for number in range(len(bodies))]
+    return pa.record_batch({"value": pa.array(bodies, pa.binary()), "key": keys, **columns})
+
+
+def test_a_row_that_a_broker_refuses_fails_its_batch_and_names_itself(
+    strict_cluster: RunningCluster,
+) -> None:
+    given = keyed([b"fine", b"secret" * 200, b"too", b"secret" * 300])
+    with pytest.raises(RowsRejected) as caught:
+        batch_writer(strict_cluster).write(iter([given]))
+    error = caught.value
+    assert (error.partition, [row.number for row in error.rows]) == (0, [1, 3])
+    assert [row.key for row in error.rows] == ["o-1", "o-3"]
+    assert "partition 0: 2 rows can't be messages: row 1 with key 'o-1' (" in str(error)
+    assert ": broker-" in str(error)
+    assert "refuses it: the message is illegal" in str(error)
+    assert "secret" not in str(error)
+    assert "2 messages of this task are stored, and 0 more may be" in error.__notes__[0]
+    found = stored(strict_cluster, "orders")
+    assert sorted(one.body for one in found) == [b"fine", b"too"]
+    assert not {row.row_id for row in error.rows} & {one.properties[ORBIT_ID] for one in found}
+    assert all(row.row_id for row in error.rows)
+
+
+def test_rows_that_brokers_refuse_may_go_to_a_topic_of_their_own(
+    strict_cluster: RunningCluster,
+) -> None:
+    given = keyed([b"fine", b"x" * 2_000, b""])
+    written = batch_writer(strict_cluster, onReject="rejects").write(iter([given]))
+    assert (written.row_count, written.rejected_count) == (1, 2)
+    assert [one.body for one in stored(strict_cluster, "orders")] == [b"fine"]
+    letters = {one.keys: one for one in stored(strict_cluster, "rejects")}
+    too_large = letters["o-1",]
+    assert "refuses it: the message is illegal" in too_large.properties[REASON]
+    assert too_large.body.decode() == too_large.properties[REASON]
+    assert too_large.properties[BODY] == "reason"
+    assert {one.properties[TOPIC] for one in letters.values()} == {"orders"}
+    assert len({one.properties[ORBIT_ID] for one in letters.values()}) == 2
+
+
+def partly_sent(errors: Mapping[int, OrbitError], count: int) -> PartlySent:
+    receipts = [None] * count
+    return PartlySent("some failed", topic="t", send_id="s", receipts=receipts, errors=errors)
+
+
+class TimerlessProducer:
+    """Refuses messages with a time of delivery, as Java's brokers do beyond their timer's end."""
+
+    def __init__(self) -> None:
+        self.sent: list[Message] = []
+
+    def send_many(self, messages: Sequence[Message], **_how: object) -> None:
+        errors = {
+            index: SendIllegal("refused", topic="t", send_id="s", code=13, remark="timer too long")
+            for index, message in enumerate(messages)
+            if message.deliver_at is not None
+        }
+        self.sent += [one for index, one in enumerate(messages) if index not in errors]
+        if errors:
+            raise partly_sent(errors, len(messages)) if len(messages) > 1 else errors[0]
+
+
+def test_a_letter_keeps_the_value_if_that_was_not_what_a_broker_refused() -> None:
+    producer = TimerlessProducer()
+    options = write_options({"nameserver": "127.0.0.1:1", "topic": "orders", "onReject": "rejects"})
+    sending = writer_module._Sending(producer, options, 3)  # type: ignore[arg-type]
+    at = datetime(2099, 1, 1, tzinfo=UTC)
+    rows = [Message("orders", b"fine"), Message("orders", b"late", tags="x", deliver_at=at)]
+    sending.send(Outgoing(rows, [None, None], [10, 11], row_count=2))
+    fine, letter = producer.sent
+    assert fine is rows[0]
+    assert (letter.topic, letter.body, letter.tags) == ("rejects", b"late", "x")
+    assert letter.deliver_at is None
+    assert letter.properties[REASON] == "a broker refuses it: timer too long"
+    assert sending.written == Written(3, row_count=1, rejected_count=1, body_bytes=8)
+
+
+def test_what_else_a_broker_answers_is_no_reason_to_reject() -> None:
+    class BusyProducer(TimerlessProducer):
+        def send_many(self, messages: Sequence[Message], **_how: object) -> None:
+            errors = {
+                n: kind("refused", topic="t", send_id="s", code=2, remark="no")
+                for n, kind in enumerate((SendIllegal, SendRefusedBusy))
+            }
+            raise partly_sent(errors, len(messages))
+
+    options = write_options({"nameserver": "127.0.0.1:1", "topic": "orders", "onReject": "rejects"})
+    sending = writer_module._Sending(BusyProducer(), options, 3)  # type: ignore[arg-type]
+    with pytest.raises(PartlySent):
+        sending.send(Outgoing([Message("orders", b"x")] * 2, [None] * 2, [0, 1], row_count=2))
+
+
+def test_a_letter_that_a_broker_refuses_loses_its_value(strict_cluster: RunningCluster) -> None:
+    given = keyed([b"x" * 2_000], queue_id=pa.array([99], pa.int32()))
+    written = batch_writer(strict_cluster, onReject="rejects").write(iter([given]))
+    assert (written.row_count, written.rejected_count) == (0, 1)
+    (letter,) = stored(strict_cluster, "rejects")
+    assert letter.body.startswith(b"topic orders has no queue 99")
+    assert (letter.properties[COLUMN], letter.properties[BODY]) == ("queue_id", "reason")
+
+
+def test_rows_behind_a_refused_one_are_stored_in_their_order(
+    strict_cluster: RunningCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    bodies = [b"%02d" % number for number in range(40)]
+    bodies[7] = bodies[21] = b"x" * 2_000
+    given = keyed(bodies, sharding_key=pa.array(["alice"] * 40))
+    writer = batch_writer(strict_cluster, onReject="rejects", batchBytes="900")
+    assert writer.write(iter([given])).rejected_count == 2
+    found = [one.body for one in stored(strict_cluster, "orders")]
+    assert found == [body for body in bodies if len(body) == 2]
+    assert "if that goes on, batchBytes is over their maxMessageSize" in caplog.text
+
+
+def test_frames_that_are_too_large_for_a_broker_are_sent_in_parts(
+    strict_cluster: RunningCluster,
+) -> None:
+    given = values(*[b"x" * 300] * 10)
+    assert batch_writer(strict_cluster).write(iter([given])).row_count == 10
+    assert len(stored(strict_cluster, "orders")) == 10
+
+
 def test_what_can_not_be_written_is_refused_on_the_driver(cluster: RunningCluster) -> None:
     options = write_options({"nameserver": cluster.nameserver, "topic": "orders"})
     wrong = StructType([StructField("value", IntegerType())])
@@ -237,7 +374,8 @@ def test_a_nameserver_that_is_away_is_told_on_the_driver(monkeypatch: pytest.Mon
         RocketMQStreamWriter(options, VALUES)
     close_producers()
     committer = "pyspark.sql.worker.python_streaming_sink_runner"
-    monkeypatch.setitem(sys.modules, committer, importlib.import_module(committer))
+    assert importlib.util.find_spec(committer) is not None
+    monkeypatch.setitem(sys.modules, committer, ModuleType(committer))
     RocketMQStreamWriter(options, VALUES)  # all is stored by then
     monkeypatch.delitem(sys.modules, committer)
     monkeypatch.setattr(sys.modules["__main__"], "__spec__", ModuleSpec(committer, None))

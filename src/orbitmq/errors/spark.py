@@ -66,8 +66,7 @@ class DataLost(OrbitError):
     Attributes:
         queue: the queue.
         wanted: the offset to be read.
-        available: the first offset the queue has and the one after its last; None if the queue is
-            gone altogether.
+        available: the first offset the queue has, and the one after its last.
 
     """
 
@@ -77,7 +76,7 @@ class DataLost(OrbitError):
         *,
         queue: "MessageQueue",
         wanted: int,
-        available: tuple[int, int] | None,
+        available: tuple[int, int],
     ) -> None:
         super().__init__(message)
         self.queue = queue
@@ -119,7 +118,7 @@ class RejectedRow(NamedTuple):
 
     Attributes:
         number: the row's number in its task, from 0, in the order it came.
-        column: the column at fault.
+        column: the column at fault; empty if a broker refuses the row, which names none.
         reason: what is wrong with it; never a body.
         row_id: the id of the row, empty if it has none.
         key: its key, empty if it has none.
@@ -135,11 +134,14 @@ class RejectedRow(NamedTuple):
     def __str__(self) -> str:
         key = f" with key {self.key[:80]!r}" if self.key else ""
         row_id = f" ({self.row_id[:80]})" if self.row_id else ""
-        return f"row {self.number}{key}{row_id}, {self.column}: {self.reason}"
+        column = f", {self.column}" if self.column else ""
+        return f"row {self.number}{key}{row_id}{column}: {self.reason}"
 
 
 class RowsRejected(OrbitError, ValueError):
-    """Rows of a write can't be messages; none of their batch was sent, those before it were.
+    """Rows of a write can't be messages, or a broker refuses them for what they are.
+
+    Rows before them may be stored; where a broker refuses some, others of their batch too.
 
     Attributes:
         partition: the task, as Spark numbers them.

@@ -185,8 +185,8 @@ class Cluster:
     ) -> dict[MessageQueue, int]:
         """Return the offset of the first message of each queue that was stored then or later.
 
-        Where there is none, it is the end of the queue. Brokers before 5.0 answer with the message
-        that is nearest in time, which may be one before (Java's ``ConsumeQueue``).
+        Where there is none, it is the end of the queue. Brokers before 5.1.1 answer with the
+        message that is nearest in time, which may be one before (Java's ``ConsumeQueue``).
 
         Raises:
             NetworkError, NoRoute, BrokerError: as ``bounds`` does.

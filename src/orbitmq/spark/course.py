@@ -7,7 +7,8 @@ What Spark does, found by trying it (4.3.0), and what follows from it:
   begins, and the checkpoint holds that from then on; a crash before that loses nothing that was
   promised.
 - A batch that was planned before a crash is planned again. Nothing of its plan is remembered here,
-  so that it reads the same: from its start to its end, of the queues that are in both.
+  so that it reads the same: from its start to its end, of the queues that are in both, be they of
+  topics that the query was told to read no more.
 - Spark says that a batch is done when the next one begins, and of the last one never; but whoever
   asks how far the next batch goes has done all before it.
 
@@ -22,10 +23,11 @@ from collections.abc import Mapping
 from typing import Final, Protocol
 
 from orbitmq.clock import Clock
-from orbitmq.errors import GroupNotFound, OrbitError
+from orbitmq.errors import DataLost, GroupNotFound, OrbitError
 from orbitmq.message.model import MessageQueue
 from orbitmq.spark.admission import Limit, batch_end, lag, whole_batch
-from orbitmq.spark.offsets import Lost, Offsets, Range, Slice, clamped, data_lost, lost, slices
+from orbitmq.spark.offset_json import queue_name
+from orbitmq.spark.offsets import Offsets, Range, Slice, clamped, data_lost, lost, slices
 from orbitmq.spark.options import ReadOptions
 from orbitmq.spark.planning import SearchableQueues, positions
 from orbitmq.spark.queue_watch import QueueWatch
@@ -61,14 +63,15 @@ class Course:
         self._options = options
         self._clock = clock
         self._watch = QueueWatch(cluster, options, clock)
-        self._target: Mapping[MessageQueue, Range] | None = None
+        self._target: dict[MessageQueue, Range] | None = None
+        self._is_target_whole = False
         self._initial: Offsets | None = None
         self._is_start_recorded = True
         self._waiting_since_ms: int | None = None
         self._committed: Offsets = {}
         self._uncommitted: Offsets = {}
         self._commit_tried_ms = 0
-        self._told: dict[MessageQueue, Lost] = {}
+        self._told: Offsets = {}
 
     def initial(self) -> Offsets:
         """Return where a query without a checkpoint begins; the same each time.
@@ -80,8 +83,14 @@ class Course:
 
         """
         if self._initial is None:
-            ranges = self._watch.see() if self._target is None else self._target
-            start = positions(self._cluster, self._options.start, ranges, field="startingOffsets")
+            ranges = {**self._watch.see(), **(self._target or {})}
+            start = positions(
+                self._cluster,
+                self._options.start,
+                ranges,
+                field="startingOffsets",
+                group=self._options.pull_group,
+            )
             self._initial = self._without_losses(start, ranges)
             self._is_start_recorded = False
         return self._initial
@@ -89,11 +98,9 @@ class Course:
     def aim(self) -> None:
         """Let the query end with what there is now.
 
-        Raises:
-            OrbitError: a queue can't be asked. A query that is to end doesn't wait for it.
-
+        That some queue can't be asked shows when the query begins, or goes on: it doesn't wait.
         """
-        self._target = dict(self._watch.see())
+        self._target = dict(self._watch.glance())
 
     def next_end(self, start: Offsets, limit: Limit) -> Offsets:
         """Return where the next batch ends; where it begins if there is to be none now.
@@ -111,7 +118,7 @@ class Course:
         if not self._is_start_recorded:
             self._is_start_recorded = True
             return start
-        ranges = self._watch.news(start) if self._target is None else self._target
+        ranges = self._open(start, self._ranges(start))
         begin = self._without_losses(start, ranges)
         if self._waits(lag(begin, ranges), limit.least):
             return start
@@ -129,9 +136,15 @@ class Course:
         wanted = whole_batch(start, end)
         if not wanted:
             return []
-        has = self._watch.of(wanted)
+        seen = self._watch.of(wanted)
+        has = self._open(start, {queue: seen[queue] for queue in wanted if queue in seen})
+        wanted = {queue: one for queue, one in wanted.items() if queue in has}
         begin = self._without_losses({queue: one.min for queue, one in wanted.items()}, has)
-        until = self._without_losses({queue: one.max for queue, one in wanted.items()}, has)
+        # Of a queue whose start is gone that has been told, and its end may be gone as well.
+        whole = [queue for queue, one in wanted.items() if begin[queue] == one.min]
+        self._without_losses({queue: wanted[queue].max for queue in whole}, has)
+        ends = {queue: one.max for queue, one in wanted.items()}
+        until = clamped(ends, lost(ends, has))
         left = {queue: Range(begin[queue], until[queue]) for queue in wanted}
         options = self._options
         return slices(left, options.min_partitions, options.max_records_per_partition)
@@ -143,7 +156,11 @@ class Course:
         it is told the next time.
         """
         group = self._options.group
-        news = {queue: at for queue, at in end.items() if self._committed.get(queue) != at}
+        news = {
+            queue: at
+            for queue, at in end.items()
+            if self._committed.get(queue) != at and self._watch.reads(queue)
+        }
         if not self._options.commit_offsets or group is None or not news:
             return
         now = self._clock.monotonic_ms()
@@ -180,13 +197,54 @@ class Course:
         self._waiting_since_ms = None
         return False
 
+    def _ranges(self, start: Offsets) -> Mapping[MessageQueue, Range]:
+        """Return what the queues have that the query reads."""
+        if self._target is None:
+            return self._watch.news(start)
+        if not self._is_target_whole:
+            # The checkpoint may have queues that are in no route; before this it was not known.
+            self._target = {**self._watch.ending(start), **self._target}
+            self._is_target_whole = True
+        return self._target
+
+    def _open(
+        self, start: Offsets, ranges: Mapping[MessageQueue, Range]
+    ) -> Mapping[MessageQueue, Range]:
+        """Return what queues have that brokers let be read; tell of what is unread in others."""
+        closed = self._watch.closed(ranges)
+        if not closed:
+            return ranges
+        for queue in sorted(closed):
+            if start[queue] < ranges[queue].max:
+                self._lose(_closed(queue, start[queue], ranges[queue]))
+        return {queue: has for queue, has in ranges.items() if queue not in closed}
+
     def _without_losses(self, start: Offsets, ranges: Mapping[MessageQueue, Range]) -> Offsets:
         """Return where to go on: the start, unless that is gone and the query may go on."""
         gone = lost({queue: at for queue, at in start.items() if queue in ranges}, ranges)
         for one in gone:
-            if self._options.fail_on_data_loss:
-                raise data_lost(one)
-            if self._told.get(one.queue) != one:
-                log.warning("reading on although data is lost: %s", data_lost(one))
-            self._told[one.queue] = one
+            self._lose(data_lost(one))
         return clamped(start, gone)
+
+    def _lose(self, error: DataLost) -> None:
+        """Raise an error, or say once that the query goes on in spite of it.
+
+        Under traffic the end of a queue is another one each time: what is lost stays the same.
+        """
+        if self._options.fail_on_data_loss:
+            raise error
+        if self._told.get(error.queue) != error.wanted:
+            log.warning("reading on although data is lost: %s", error)
+        self._told[error.queue] = error.wanted
+
+
+def _closed(queue: MessageQueue, wanted: int, has: Range) -> DataLost:
+    return DataLost(
+        f"topic {queue.topic}, queue {queue_name(queue)}: offsets {wanted} up to {has.max} were to "
+        "be read, and the topic has fewer queues by now: brokers let nobody read this one. Raise "
+        f"its readQueueNums to {queue.queue_id + 1} at least until all is read, or set "
+        "failOnDataLoss to false to go on without it",
+        queue=queue,
+        wanted=wanted,
+        available=(has.min, has.max),
+    )

@@ -46,6 +46,7 @@ from pyspark.sql.datasource import (
 
 from orbitmq.errors import InvalidTags
 from orbitmq.message.model import MessageQueue
+from orbitmq.message.properties import KEY_SEPARATOR
 from orbitmq.message.tags import SELECT_ALL, TAG_SEPARATOR, TagFilter, check_tag
 
 __all__ = ["Narrowing", "Span", "narrowed"]
@@ -264,7 +265,10 @@ def _is_selectable(tag: object) -> bool:
 
 
 def _word(given: Filter) -> str | None:
-    """Return the first word of the keys that a filter asks for: brokers index them by word."""
+    """Return the first word of the keys that a filter asks for: brokers index them by word.
+
+    Only blanks separate keys. A tab, or a blank of another script, is part of one.
+    """
     if isinstance(given, EqualTo | EqualNullSafe) and isinstance(given.value, str):
-        return next(iter(given.value.split()), None)
+        return next(filter(None, given.value.split(KEY_SEPARATOR)), None)
     return None

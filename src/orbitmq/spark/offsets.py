@@ -87,8 +87,7 @@ class Lost(NamedTuple):
 
     queue: MessageQueue
     wanted: int
-    available: Range | None
-    """None: there is no such queue any more."""
+    available: Range
 
 
 def to_spark(offsets: Mapping[MessageQueue, int]) -> SparkOffsets:
@@ -270,20 +269,18 @@ def _in_proportion(weights: Mapping[MessageQueue, int], amount: int) -> dict[Mes
 # What is gone
 
 
-def lost(
-    start: Mapping[MessageQueue, int], ranges: Mapping[MessageQueue, Range | None]
-) -> list[Lost]:
+def lost(start: Mapping[MessageQueue, int], ranges: Mapping[MessageQueue, Range]) -> list[Lost]:
     """Return the queues whose messages from ``start`` on are gone, in order.
 
     Either a queue begins later by now, since retention took its oldest messages; or it ends
-    earlier, since its topic was deleted and made anew; or there is no such queue any more (None).
+    earlier, since its topic was deleted and made anew.
     Nothing is said of a queue that has no entry: its broker may be down. Nor of one of which a
     replica tells: the primary may have more, and whoever reads asks it.
     """
     return [
         Lost(queue, start[queue], has)
         for queue, has in sorted(ranges.items())
-        if queue in start and (has is None or not _has_from(has, start[queue]))
+        if queue in start and not _has_from(has, start[queue])
     ]
 
 
@@ -294,32 +291,23 @@ def _has_from(has: Range, wanted: int) -> bool:
 def clamped(start: Mapping[MessageQueue, int], gone: Iterable[Lost]) -> Offsets:
     """Return where to go on although data is lost: at the nearest offset that is there.
 
-    A queue that is gone is left out. One that ends before the wanted offset goes on at its end: it
-    was made anew, or a replica that lagged behind became the primary, and then all before that has
-    been read.
+    One that ends before the wanted offset goes on at its end: it was made anew, or a replica that
+    lagged behind became the primary, and then all before that has been read.
     """
     found = dict(start)
     for one in gone:
-        if one.available is None:
-            del found[one.queue]
-        else:
-            found[one.queue] = min(max(one.wanted, one.available.min), one.available.max)
+        found[one.queue] = min(max(one.wanted, one.available.min), one.available.max)
     return found
 
 
 def data_lost(one: Lost) -> DataLost:
     """Return the error that says what is gone, and what to do."""
-    where = f"topic {one.queue.topic}, queue {queue_name(one.queue)}"
-    if one.available is None:
-        what = f"{where} is gone; offset {one.wanted} was to be read"
-    else:
-        what = (
-            f"{where}: offset {one.wanted} was to be read, and the queue has "
-            f"{one.available.min} up to {one.available.max}"
-        )
+    has = one.available
     return DataLost(
-        f"{what}. Set failOnDataLoss to false to go on from the least offset that is there",
+        f"topic {one.queue.topic}, queue {queue_name(one.queue)}: offset {one.wanted} was to be "
+        f"read, and the queue has {has.min} up to {has.max}. Set failOnDataLoss to false to go on "
+        "from the nearest offset that is there",
         queue=one.queue,
         wanted=one.wanted,
-        available=one.available and (one.available.min, one.available.max),
+        available=(has.min, has.max),
     )

@@ -5,11 +5,12 @@
     RecordBatch ──▶ rows ──▶ ids ──▶ message and queue of each row
                                 └──▶ or a rejected row, and its letter for the dead-letter topic
 
-A row is rejected for what it says: no value, a topic that can't be, a queue that there isn't. That
-a broker can't be reached is no fault of a row.
+A row is rejected for what it says: no value, a topic that can't be, a queue that there isn't; or
+because a broker refuses it for that, which shows when it is sent. That a broker can't be reached is
+no fault of a row.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import repeat
 from typing import Final, NamedTuple
@@ -23,7 +24,18 @@ from orbitmq.message import names, properties
 from orbitmq.message.model import Message, MessageQueue
 from orbitmq.spark.stable_ids import ORBIT_ID, StableIds
 
-__all__ = ["BODY", "COLUMN", "REASON", "TOPIC", "Outgoing", "OutgoingRows", "Row"]
+__all__ = [
+    "BODY",
+    "COLUMN",
+    "REASON",
+    "TOPIC",
+    "Outgoing",
+    "OutgoingRows",
+    "Row",
+    "letter_of_refused",
+    "refused_row",
+    "without_value",
+]
 
 REASON: Final = "ORBIT_REJECT_REASON"
 """Properties of a dead letter: what was wrong,"""
@@ -64,6 +76,7 @@ class Outgoing(msgspec.Struct):
     Attributes:
         messages: what is to be sent, dead letters among them.
         queues: where each goes; None leaves it to its sharding key, or to the turn.
+        numbers: the row that each is of, as the task counts them.
         rejected: the rows that can't be messages.
         row_count: how many rows there were.
 
@@ -71,6 +84,7 @@ class Outgoing(msgspec.Struct):
 
     messages: list[Message] = msgspec.field(default_factory=list)
     queues: list[MessageQueue | None] = msgspec.field(default_factory=list)
+    numbers: list[int] = msgspec.field(default_factory=list)
     rejected: list[RejectedRow] = msgspec.field(default_factory=list)
     row_count: int = 0
 
@@ -114,12 +128,16 @@ class OutgoingRows:
         self._queues.clear()  # they may have changed since the batch before
         rows = list(map(Row, *_columns(batch, self._topic)))
         outgoing = Outgoing(row_count=len(rows))
-        add, place = outgoing.messages.append, outgoing.queues.append
+        add, place, number_of = (
+            outgoing.messages.append,
+            outgoing.queues.append,
+            outgoing.numbers.append,
+        )
         for number, (row, row_id) in enumerate(
             zip(rows, self._row_ids(batch, rows), strict=True), start=self._row_count
         ):
             try:
-                message = _message(row, row_id)
+                message = _message(row, row_id, self._id_column)
                 queue = None if row.queue_id is None else self._queue(message.topic, row.queue_id)
             except InvalidInput as error:
                 outgoing.rejected.append(_rejected(number, row, row_id, error))
@@ -128,6 +146,7 @@ class OutgoingRows:
                 message, queue = _dead_letter(self._dead_letters, row, row_id, error), None
             add(message)
             place(queue)
+            number_of(number)
         self._row_count += len(rows)
         return outgoing
 
@@ -194,8 +213,11 @@ def _as_bytes(column: pa.Array) -> pa.Array:
     return column.cast(pa.large_binary()) if pa.types.is_large_string(column.type) else column
 
 
-def _message(row: Row, row_id: str | None) -> Message:
+def _message(row: Row, row_id: str | None, id_column: str | None) -> Message:
     """Return the message that a row says; an empty key, tag or sharding key is none.
+
+    A row that was read may have the id of its first write among its properties. It keeps that,
+    unless its writer names a column for ids.
 
     Raises:
         InvalidInput: or one of its kinds: it can't be one.
@@ -218,13 +240,22 @@ def _message(row: Row, row_id: str | None) -> Message:
         _body(value),
         tags=tags or None,
         keys=key.split() if key else (),
-        properties={ORBIT_ID: row_id, **dict(pairs)} if pairs else {ORBIT_ID: row_id},
+        properties=_properties(pairs, row_id, is_named=id_column is not None),
         sharding_key=sharding_key or None,
         delay_level=delay_level or 0,
         deliver_at=None if deliver_at is None else _moment(deliver_at),
     )
     _check_properties(message)
     return message
+
+
+def _properties(
+    pairs: list[tuple[str, str]] | None, row_id: str, *, is_named: bool
+) -> dict[str, str]:
+    if not pairs:
+        return {ORBIT_ID: row_id}
+    said = dict(pairs)
+    return {**said, ORBIT_ID: row_id} if is_named else {ORBIT_ID: row_id, **said}
 
 
 def _body(value: bytes | None) -> bytes:
@@ -273,16 +304,53 @@ def _dead_letter(topic: str, row: Row, row_id: str | None, error: InvalidInput) 
         TOPIC: _printable(row.topic or ""),
         BODY: "value" if keeps_value else "reason",
     }
-    told = {name: text for name, text in told.items() if text}
-    body = value if value is not None and keeps_value else reason.encode()
-    letter = Message(topic, body, properties=told)
     extras: dict[str, object] = {
         "keys": (row.key or "").split(),
         "tags": row.tags or None,
-        "properties": {**dict(row.properties or ()), **told},
+        "properties": dict(row.properties or ()),
     }
-    for field, value_of_row in extras.items():
-        letter = _with(letter, field, value_of_row)
+    body = value if value is not None and keeps_value else reason.encode()
+    return _letter(topic, body, told, extras)
+
+
+def refused_row(number: int, message: Message, reason: str) -> RejectedRow:
+    """Return a row whose message a broker refuses for what it is."""
+    return RejectedRow(
+        number=number,
+        column="",
+        reason=_printable(reason),
+        row_id=_printable(message.properties.get(ORBIT_ID, "")),
+        key=_printable(properties.KEY_SEPARATOR.join(message.keys)),
+    )
+
+
+def letter_of_refused(topic: str, message: Message, reason: str) -> Message:
+    """Return the letter of a row whose message a broker refuses; it is delivered at once."""
+    told = {REASON: _printable(reason), TOPIC: message.topic, BODY: "value"}
+    extras: dict[str, object] = {
+        "keys": message.keys,
+        "tags": message.tags,
+        "properties": dict(message.properties),
+    }
+    return _letter(topic, message.body, told, extras)
+
+
+def without_value(letter: Message) -> Message:
+    """Return a letter without the row's value, which brokers refuse too: it may be too large."""
+    said = letter.properties
+    return letter.replace(body=said[REASON].encode(), properties={**said, BODY: "reason"})
+
+
+def _letter(
+    topic: str, body: bytes, told: Mapping[str, str], extras: Mapping[str, object]
+) -> Message:
+    """Return a letter with what is told of a row, and what of the row can travel."""
+    told = {name: text for name, text in told.items() if text}
+    letter = Message(topic, body, properties=told)
+    for field, value in extras.items():
+        if isinstance(value, dict):
+            value = {**value, **told}
+        letter = _with(letter, field, value)
     return letter
 
 

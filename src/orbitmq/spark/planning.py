@@ -5,6 +5,7 @@ from typing import Protocol
 
 from orbitmq.message.model import MessageQueue
 from orbitmq.spark.filters import Narrowing
+from orbitmq.spark.moments import offsets_since
 from orbitmq.spark.offsets import (
     Bound,
     Offsets,
@@ -16,18 +17,19 @@ from orbitmq.spark.offsets import (
     slices,
 )
 from orbitmq.spark.options import ReadOptions
+from orbitmq.spark.pulling import Brokers
 from orbitmq.spark.queue_watch import Queues
 
 __all__ = ["SearchableQueues", "batch_slices", "positions"]
 
 
-class SearchableQueues(Queues, Protocol):
+class SearchableQueues(Queues, Brokers, Protocol):
     """What planning asks of a cluster; see ``Cluster``."""
 
     def offsets_at(
         self, queues: Iterable[MessageQueue], timestamp_ms: int
     ) -> Mapping[MessageQueue, int]:
-        """Return the first offsets stored then or later."""
+        """Return the first offsets stored then or later, as far as brokers can tell."""
         ...
 
     def offsets_of_key(
@@ -38,7 +40,12 @@ class SearchableQueues(Queues, Protocol):
 
 
 def positions(
-    cluster: SearchableQueues, bound: Bound, ranges: Mapping[MessageQueue, Range], *, field: str
+    cluster: SearchableQueues,
+    bound: Bound,
+    ranges: Mapping[MessageQueue, Range],
+    *,
+    field: str,
+    group: str,
 ) -> Offsets:
     """Return the offset at which a bound lies in each queue.
 
@@ -47,6 +54,7 @@ def positions(
         bound: where to begin or end.
         ranges: where each queue of the read begins and ends.
         field: the option that the bound was said with, for the error.
+        group: in whose name messages are looked at, to make sure of a moment.
 
     Raises:
         InvalidOffsets: it names queues that there are not, or leaves some out.
@@ -54,8 +62,15 @@ def positions(
 
     """
     by_time = bound.kind == "timestamp"
-    at_time = cluster.offsets_at(sorted(ranges), bound.timestamp_ms) if by_time else None
+    at_time = _offsets_since(cluster, bound.timestamp_ms, ranges, group) if by_time else None
     return placed(bound, ranges, at_time, field=field)
+
+
+def _offsets_since(
+    cluster: SearchableQueues, moment_ms: int, ranges: Mapping[MessageQueue, Range], group: str
+) -> Offsets:
+    hints = cluster.offsets_at(sorted(ranges), moment_ms)
+    return offsets_since(cluster, moment_ms, ranges, hints, group=group)
 
 
 def batch_slices(
@@ -70,21 +85,30 @@ def batch_slices(
 
     """
     ranges = cluster.bounds(cluster.resolve(options.topics))
-    start = positions(cluster, options.start, ranges, field="startingOffsets")
-    end = positions(cluster, options.end, ranges, field="endingOffsets")
+    group = options.pull_group
+    start = positions(cluster, options.start, ranges, field="startingOffsets", group=group)
+    end = positions(cluster, options.end, ranges, field="endingOffsets", group=group)
     if options.fail_on_data_loss:
         _check_there(start, end, ranges)
-    wanted = {
-        queue: Range(max(start[queue], has.min), min(end[queue], has.max))
-        for queue, has in ranges.items()
-    }
+    wanted = {queue: _there(start[queue], end[queue], has) for queue, has in ranges.items()}
     if narrowing is not None:
-        wanted = _narrowed(cluster, wanted, narrowing)
+        wanted = _narrowed(cluster, wanted, narrowing, group)
         if narrowing.key is not None:
             found = cluster.offsets_of_key(sorted(wanted), narrowing.key)
             if found is not None:
                 return _slices_around(found, wanted)
     return slices(wanted, options.min_partitions, options.max_records_per_partition)
+
+
+def _there(start: int, end: int, has: Range) -> Range:
+    """Return what there is to read of a queue.
+
+    What a replica lacks its primary may have: whoever reads it asks for it, and waits for the
+    primary.
+    """
+    if has.is_replica:
+        return Range(start, end)
+    return Range(max(start, has.min), min(end, has.max))
 
 
 def _check_there(start: Offsets, end: Offsets, ranges: Mapping[MessageQueue, Range]) -> None:
@@ -95,20 +119,27 @@ def _check_there(start: Offsets, end: Offsets, ranges: Mapping[MessageQueue, Ran
 
 
 def _narrowed(
-    cluster: SearchableQueues, wanted: Mapping[MessageQueue, Range], narrowing: Narrowing
+    cluster: SearchableQueues,
+    wanted: Mapping[MessageQueue, Range],
+    narrowing: Narrowing,
+    group: str,
 ) -> dict[MessageQueue, Range]:
-    """Return what filters leave to read. Who asks for a time gets the offset that brokers find."""
+    """Return what filters leave to read; there are messages in each of the ranges."""
     kept = {queue: one for queue, one in wanted.items() if narrowing.keeps(queue)}
     first, last = narrowing.offsets
-    kept = {queue: _cut(one, first, last) for queue, one in kept.items()}
+    kept = _filled({queue: _cut(one, first, last) for queue, one in kept.items()})
     since_ms, until_ms = narrowing.times_ms
     if since_ms is not None:
-        starts = cluster.offsets_at(sorted(kept), since_ms)
-        kept = {queue: _cut(one, starts[queue], None) for queue, one in kept.items()}
+        starts = _offsets_since(cluster, since_ms, kept, group)
+        kept = _filled({queue: _cut(one, starts[queue], None) for queue, one in kept.items()})
     if until_ms is not None:
-        ends = cluster.offsets_at(sorted(kept), until_ms)
-        kept = {queue: _cut(one, None, ends[queue]) for queue, one in kept.items()}
+        ends = _offsets_since(cluster, until_ms, kept, group)
+        kept = _filled({queue: _cut(one, None, ends[queue]) for queue, one in kept.items()})
     return kept
+
+
+def _filled(ranges: Mapping[MessageQueue, Range]) -> dict[MessageQueue, Range]:
+    return {queue: one for queue, one in ranges.items() if one.min < one.max}
 
 
 def _cut(whole: Range, start: int | None, end: int | None) -> Range:

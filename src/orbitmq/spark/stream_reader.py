@@ -76,12 +76,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_spark(self._course.latest()) or None
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Let the query end with what there is now.
-
-        Raises:
-            OrbitError: the errors of ``Course.aim``.
-
-        """
+        """Let the query end with what there is now."""
         self._course.aim()
 
     def partitions(self, start: SparkOffsets, end: SparkOffsets) -> list[InputPartition]:

@@ -17,7 +17,8 @@ Rows of one sharding key within a partition are stored in their order, and so ar
 
 import logging
 import sys
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -32,10 +33,25 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from orbitmq.blocking import Producer
-from orbitmq.errors import InvalidInput, OrbitError, PartlySent, RowsRejected, SendFailed
+from orbitmq.errors import (
+    InvalidInput,
+    OrbitError,
+    PartlySent,
+    RowsRejected,
+    SendFailed,
+    SendIllegal,
+)
+from orbitmq.errors.spark import RejectedRow
+from orbitmq.message.model import Message, MessageQueue
 from orbitmq.randomness import SystemRandomness
 from orbitmq.spark.options import FAIL, WriteOptions
-from orbitmq.spark.outgoing_rows import Outgoing, OutgoingRows
+from orbitmq.spark.outgoing_rows import (
+    Outgoing,
+    OutgoingRows,
+    letter_of_refused,
+    refused_row,
+    without_value,
+)
 from orbitmq.spark.producers import producer_for
 from orbitmq.spark.schema import check_write_schema
 from orbitmq.spark.stable_ids import StableIds
@@ -104,7 +120,8 @@ class RocketMQWriter(DataSourceArrowWriter):
         """Send all rows of a task, and return how many they were.
 
         Raises:
-            RowsRejected: rows can't be messages, and no topic is set for them.
+            RowsRejected: rows can't be messages, or brokers refuse them for what they are, and no
+                topic is set for them.
             OrbitError: the client's own: brokers could not be reached, or refused.
 
         """
@@ -227,6 +244,7 @@ class _Sending:
     def __init__(self, producer: Producer, options: WriteOptions, partition: int) -> None:
         self._producer = producer
         self._options = options
+        self._stored = 0  # messages that brokers have receipts for, those of this piece too
         self.written = Written(partition)
 
     def send(self, outgoing: Outgoing) -> None:
@@ -237,34 +255,124 @@ class _Sending:
 
         """
         before = self.written
+        dead_letters = _dead_letters(self._options)
         try:
-            if outgoing.rejected and _dead_letters(self._options) is None:
+            if outgoing.rejected and dead_letters is None:
                 raise RowsRejected(before.partition, outgoing.rejected)
-            self._producer.send_many(
-                outgoing.messages, queues=outgoing.queues, frame_bytes=self._options.batch_bytes
-            )
+            refused = self._deliver(outgoing.messages, outgoing.queues)
+            rejected = [*outgoing.rejected, *_refused_rows(outgoing, refused)]
+            if refused:
+                if dead_letters is None:
+                    raise RowsRejected(before.partition, rejected)
+                self._send_letters(_letters(dead_letters, outgoing, refused))
         except OrbitError as error:
             self._add_note(error, len(outgoing.messages))
             raise
         self.written = Written(
             partition=before.partition,
-            row_count=before.row_count + outgoing.row_count - len(outgoing.rejected),
-            rejected_count=before.rejected_count + len(outgoing.rejected),
+            row_count=before.row_count + outgoing.row_count - len(rejected),
+            rejected_count=before.rejected_count + len(rejected),
             body_bytes=before.body_bytes + sum(len(one.body) for one in outgoing.messages),
         )
 
+    def _deliver(
+        self, messages: Sequence[Message], queues: Sequence[MessageQueue | None]
+    ) -> dict[int, SendIllegal]:
+        """Send messages; return those that brokers refuse for what they are, by their index."""
+        try:
+            self._producer.send_many(messages, queues=queues, frame_bytes=self._options.batch_bytes)
+        except (SendIllegal, PartlySent) as error:
+            faults = _faults(error, len(messages))
+            self._stored += len(messages) - len(faults)
+            illegal = {n: fault for n, fault in faults.items() if isinstance(fault, SendIllegal)}
+            if len(illegal) < len(faults):
+                raise
+        else:
+            self._stored += len(messages)
+            return {}
+        return self._refused_alone(messages, queues, illegal)
+
+    def _refused_alone(
+        self,
+        messages: Sequence[Message],
+        queues: Sequence[MessageQueue | None],
+        illegal: Mapping[int, SendIllegal],
+    ) -> dict[int, SendIllegal]:
+        """Return which messages of the refused frames are refused by themselves; send the others.
+
+        A broker takes a frame or refuses it, and behind a refused one nothing of its queue was
+        sent. One after the other, messages of a queue keep their order.
+        """
+        of_frame = Counter(map(id, illegal.values()))
+        refused: dict[int, SendIllegal] = {}
+        for index, fault in sorted(illegal.items()):
+            was_sent = not isinstance(fault.__cause__, SendIllegal)
+            if was_sent and of_frame[id(fault)] == 1:
+                refused[index] = fault
+                continue
+            try:
+                self._producer.send_many([messages[index]], queues=[queues[index]])
+            except SendIllegal as error:
+                refused[index] = error
+            else:
+                self._stored += 1
+        if len(refused) < len(illegal):
+            log.warning(
+                "partition %d: brokers refused frames with %d messages, and %d of these alone; "
+                "if that goes on, batchBytes is over their maxMessageSize: %s",
+                *(self.written.partition, len(illegal), len(refused), next(iter(illegal.values()))),
+            )
+        return refused
+
+    def _send_letters(self, letters: Sequence[Message]) -> None:
+        """Send dead letters; without the values of rows if these are why brokers refuse them."""
+        refused = self._deliver(letters, [None] * len(letters))
+        shorter = [without_value(letters[index]) for index in refused]
+        if shorter and (refused := self._deliver(shorter, [None] * len(shorter))):
+            raise next(iter(refused.values()))
+
     def _add_note(self, error: OrbitError, tried: int) -> None:
         """Add to an error how far the task had come."""
-        stored, uncertain = self.written.row_count + self.written.rejected_count, 0
+        uncertain = 0
         if isinstance(error, PartlySent):
-            stored += sum(receipt is not None for receipt in error.receipts)
             uncertain = sum(_may_be_stored(fault) for fault in error.errors.values())
         elif _may_be_stored(error):
             uncertain = tried
         error.add_note(
-            f"partition {self.written.partition}: {stored} messages of this task are stored, and "
-            f"{uncertain} more may be. When Spark tries it again, copies have the same ids"
+            f"partition {self.written.partition}: {self._stored} messages of this task are stored, "
+            f"and {uncertain} more may be. When Spark tries it again, copies have the same ids"
         )
+
+
+def _faults(error: SendIllegal | PartlySent, count: int) -> Mapping[int, OrbitError]:
+    """Return what went wrong with each message that has no receipt, by its index."""
+    return error.errors if isinstance(error, PartlySent) else dict.fromkeys(range(count), error)
+
+
+def _refused_rows(outgoing: Outgoing, refused: Mapping[int, SendIllegal]) -> list[RejectedRow]:
+    """Return the rows that only a broker found fault with."""
+    known = {row.number for row in outgoing.rejected}
+    return [
+        refused_row(number, outgoing.messages[index], _refusal(error))
+        for index, error in refused.items()
+        if (number := outgoing.numbers[index]) not in known
+    ]
+
+
+def _letters(topic: str, outgoing: Outgoing, refused: Mapping[int, SendIllegal]) -> list[Message]:
+    """Return the letters of refused messages; one that is a letter already loses its value."""
+    known = {row.number for row in outgoing.rejected}
+    return [
+        without_value(outgoing.messages[index])
+        if outgoing.numbers[index] in known
+        else letter_of_refused(topic, outgoing.messages[index], _refusal(error))
+        for index, error in refused.items()
+    ]
+
+
+def _refusal(error: SendIllegal) -> str:
+    who = error.queue.broker_name if error.queue else "a broker"
+    return f"{who} refuses it: {error.remark or f'code {error.code}, without a word'}"
 
 
 def _may_be_stored(error: OrbitError) -> bool:
