@@ -1,6 +1,7 @@
 """Commands that serve, each in a process of its own; for a ``with`` statement."""
 
 import contextlib
+import resource
 import subprocess
 import sys
 import tempfile
@@ -35,6 +36,17 @@ class Serving:
         printed, _ = self.process.communicate(timeout=END_SECONDS)
         self._log.seek(0)
         return Ended(self.process.returncode, printed, self._log.read())
+
+
+@contextlib.contextmanager
+def few_open_files(soft: int) -> Iterator[int]:
+    """Let the processes that are started begin with a lower limit; give the one they may have."""
+    before, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    try:
+        yield hard
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (before, hard))
 
 
 @contextlib.contextmanager

@@ -90,7 +90,7 @@ class OurStore:
         return [set(self._store.index.query(topic, key, 64, 0, FOREVER_MS)) for key in keys]
 
     def by_time(self, topic: str, queue_id: int, times_ms: Sequence[int]) -> list[int]:
-        return [self._store.offset_by_time(topic, queue_id, time_ms) for time_ms in times_ms]
+        return [self._store.lookup.offset_by_time(topic, queue_id, time_ms) for time_ms in times_ms]
 
 
 class JavaStore:

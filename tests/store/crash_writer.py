@@ -2,14 +2,17 @@
 
 Run as ``python -m tests.store.crash_writer DIRECTORY FIRST MODE``. Each line on stdout is the
 number of a message that was acknowledged; the messages are ``FIRST``, ``FIRST + 1``, …
+
+Its workers are threads, and have something to flush all the time: a kill may come in the midst.
 """
 
 import os
 import sys
+from collections.abc import Callable
+from queue import SimpleQueue
 
 from orbitmq.store.message_store import MessageStore
 from orbitmq.store.settings import FlushMode, StoreSettings
-from orbitmq.testing.clocks import InlineWorkers
 from tests.store.logs import incoming
 
 QUEUES = 3
@@ -22,11 +25,15 @@ def settings(mode: FlushMode) -> StoreSettings:
         queue_file_entries=50,
         index_slots=100,
         index_entries=300,
+        flush_interval_ms=1,
+        flush_least_pages=1,
+        queue_flush_thorough_interval_ms=1,
     )
 
 
 def main(directory: str, first: int, mode: FlushMode) -> None:
-    store = MessageStore(directory, settings(mode), workers=InlineWorkers(), pid=os.getpid())
+    posted: SimpleQueue[Callable[[], None]] = SimpleQueue()
+    store = MessageStore(directory, settings(mode), post=posted.put, pid=os.getpid())
     store.open()
     number = first
     while True:
@@ -37,10 +44,15 @@ def main(directory: str, first: int, mode: FlushMode) -> None:
             safe: list[bool] = []
             store.when_durable(results[-1].end, safe.append)
             store.flush_soon()
+            while not safe:
+                posted.get()()
             assert safe == [True]
         # One write: what a pipe has taken, a killed writer can't take back.
         os.write(1, b"".join(b"%d\n" % i for i in turn))
         store.tick()
+        while not posted.empty():
+            posted.get()()
+        assert store.failure is None
 
 
 if __name__ == "__main__":

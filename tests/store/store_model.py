@@ -253,6 +253,11 @@ class StoreModel:
         for queue in self.queues.values():
             queue.lowest = 0
 
+    def has_durable_records(self, key: QueueKey) -> bool:
+        """Return whether the log has a record of a queue, whatever a power loss takes."""
+        low, high = self.queues[key].bounds(self.first_offset, self.durable)
+        return low < high
+
     def idle_queues(self) -> list[QueueKey]:
         """Return the queues whose records are all gone with their files."""
         found = []

@@ -1,6 +1,11 @@
 """Small stores, for tests of a store as a whole."""
 
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
 from orbitmq.clock import Clock
+from orbitmq.errors import DiskFailed
 from orbitmq.store.disk import Disk
 from orbitmq.store.message_store import MessageStore
 from orbitmq.store.put import PutResult
@@ -22,6 +27,28 @@ class HandClock:
 
     def monotonic_ms(self) -> int:
         return self.now
+
+
+class HandWorkers:
+    """Runs work when the test says so."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[Future[Any], Callable[[], Any]]] = []
+
+    def submit(self, work: Callable[..., Any], *args: Any, **kwargs: Any) -> "Future[Any]":
+        future: Future[Any] = Future()
+        self.waiting.append((future, lambda: work(*args, **kwargs)))
+        return future
+
+    def run(self) -> None:
+        future, work = self.waiting.pop(0)
+        try:
+            future.set_result(work())
+        except DiskFailed as error:
+            future.set_exception(error)
+
+    def close(self, *, wait: bool = True) -> None:
+        pass
 
 
 def opened(

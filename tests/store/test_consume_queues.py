@@ -21,9 +21,12 @@ from tests.store.entries import dispatched
 from tests.store.golden import REDERIVED, GoldenStore, contents, unpack
 
 
-def queues_in(directory: Path, per_file: int = 4, **limits: int) -> ConsumeQueues:
+def queues_in(directory: Path, per_file: int = 4, open_files_max: int = 512) -> ConsumeQueues:
     return ConsumeQueues(
-        RealDisk(), str(directory / "consumequeue"), entries_per_file=per_file, **limits
+        RealDisk(),
+        str(directory / "consumequeue"),
+        entries_per_file=per_file,
+        open_files_max=open_files_max,
     )
 
 

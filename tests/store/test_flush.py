@@ -1,8 +1,6 @@
 import errno
 from collections.abc import Callable
-from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,29 +9,9 @@ from orbitmq.store.commit_log import CommitLog
 from orbitmq.store.disk import RealDisk
 from orbitmq.store.flush import Flusher
 from orbitmq.store.settings import FlushMode, StoreSettings
+from tests.store.counting import descriptors_of
 from tests.store.logs import NOW, incoming, new_log
-
-
-class HandWorkers:
-    """Runs work when the test says so."""
-
-    def __init__(self) -> None:
-        self.waiting: list[tuple[Future[Any], Callable[[], Any]]] = []
-
-    def submit(self, work: Callable[..., Any], *args: Any, **kwargs: Any) -> "Future[Any]":
-        future: Future[Any] = Future()
-        self.waiting.append((future, lambda: work(*args, **kwargs)))
-        return future
-
-    def run(self) -> None:
-        future, work = self.waiting.pop(0)
-        try:
-            future.set_result(work())
-        except DiskFailed as error:
-            future.set_exception(error)
-
-    def close(self, *, wait: bool = True) -> None:
-        pass
+from tests.store.stores import HandWorkers
 
 
 class Bench:
@@ -216,3 +194,59 @@ def test_a_sync_that_ends_after_a_stop_takes_nothing_back(
         call()
     assert bench.told == [("a", True), ("b", True)]
     assert bench.flusher.flushed == bench.log.end
+
+
+def test_without_a_descriptor_it_is_tried_again_and_those_who_wait_go_on_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = sync_bench(tmp_path)
+    rooms: list[int] = []
+    bench.flusher.make_room = lambda: rooms.append(1)
+    bench.put("a")
+    with monkeypatch.context() as shortage:
+        shortage.setattr(bench.chain, "sync_names", without_descriptors)
+        bench.flusher.appended(bench.log.end)
+        bench.workers.run()
+    assert (bench.told, bench.flusher.failure, rooms) == ([], None, [1])
+    bench.tick(1)
+    bench.workers.run()
+    assert bench.told == [("a", True)]
+
+
+def test_a_stop_makes_room_for_its_own_flush(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = sync_bench(tmp_path)
+    bench.put("a")
+    bench.flusher.make_room = monkeypatch.undo
+    monkeypatch.setattr(bench.chain, "sync_names", without_descriptors)
+    bench.flusher.flush_all(bench.log.end)
+    assert (bench.told, bench.flusher.failure) == ([("a", True)], None)
+
+
+def test_what_a_worker_lacked_a_descriptor_for_a_stop_flushes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = sync_bench(tmp_path)
+    bench.put("a")
+    monkeypatch.setattr(bench.flusher, "_post", lambda _call: None)  # the owner is busy stopping
+    bench.flusher.appended(bench.log.end)
+    with monkeypatch.context() as shortage:
+        shortage.setattr(bench.chain, "sync_names", without_descriptors)
+        bench.workers.run()
+    bench.flusher.flush_all(bench.log.end)
+    assert (bench.told, bench.flusher.failure) == ([("a", True)], None)
+
+
+def test_a_file_that_is_full_and_flushed_is_closed(tmp_path: Path) -> None:
+    bench = sync_bench(tmp_path)
+    while len(bench.chain.segments) < 3:
+        bench.put("x" * 900)
+    assert descriptors_of(tmp_path) == 3
+    bench.flusher.flush_all(bench.log.end)
+    assert descriptors_of(tmp_path) == 1
+    assert bench.log.record(0) is not None
+
+
+def without_descriptors() -> None:
+    raise DiskFailed("can't sync: too many open files", path="commitlog", errno=errno.EMFILE)

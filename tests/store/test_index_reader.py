@@ -156,3 +156,43 @@ def test_files_are_named_by_digits(tmp_path: Path) -> None:
     names = index_names(RealDisk(), str(tmp_path))
     assert names == ["20261115105049365", "20261115105049366"]
     assert index_names(RealDisk(), str(tmp_path / "nothing")) == []
+
+
+def test_entries_are_read_through_new_maps_as_it_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("orbitmq.store.index_reader._MAP_BYTES", 3 * INDEX_ENTRY.size)
+    data = index([f"orders#o-{number}" for number in range(8)], 7, 20)
+    maps: list[memoryview] = []
+
+    def map_again() -> memoryview | None:
+        """Give the file a number of times; then it is gone, and the old map has to do."""
+        if len(maps) == 12:
+            return None
+        maps.append(memoryview(bytearray(data)))
+        return maps[-1]
+
+    file = IndexFile("20261115105049366", memoryview(data), map_again)
+    looked_for_slots = len(maps)
+    assert looked_for_slots > 1
+    entries = file.entries()
+    assert [number for number, _, _ in (next(entries), next(entries), next(entries))] == [1, 2, 3]
+    assert len(maps) == looked_for_slots + 1
+    assert next(entries)[0] == 4
+    assert len(maps) == looked_for_slots + 2
+    assert [number for number, _, _ in entries] == [5, 6, 7, 8]
+    while len(maps) < 12:
+        map_again()
+    assert [offset for _, _, offset in file.entries()] == [1000 * number for number in range(8)]
+
+
+def test_an_index_file_that_is_deleted_stays_readable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orbitmq.store.index_reader._MAP_BYTES", 3 * INDEX_ENTRY.size)
+    (tmp_path / "index").mkdir()
+    path = tmp_path / "index" / "20261115105049366"
+    path.write_bytes(index([f"orders#o-{number}" for number in range(8)], 7, 20))
+    (file,) = index_files(RealDisk(), str(tmp_path))
+    entries = file.entries()
+    first = next(entries)
+    path.unlink()
+    assert [number for number, _, _ in (first, *entries)] == [*range(1, 9)]

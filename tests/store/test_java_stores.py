@@ -172,7 +172,7 @@ def view_offset(view: memoryview) -> int:
 def test_moments_stand_for_the_offsets_that_java_gave(normal: GoldenStore) -> None:
     store = opened(normal)
     for asked in normal.manifest["searchOffsetByTimestamp"]:
-        found = store.offset_by_time(
+        found = store.lookup.offset_by_time(
             asked["topic"], asked["queueId"], asked["timestamp"], Boundary.LOWER
         )
         assert found == asked["offset"], asked

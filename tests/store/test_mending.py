@@ -85,7 +85,7 @@ def test_what_is_written_again_reaches_the_disk_after_a_failed_sync() -> None:
     disk.fail("sync", "log", errno.EIO)
     with pytest.raises(DiskFailed):
         file.sync()
-    segment = Segment(file, 8192, 3 * 4096)
+    segment = Segment(disk, "/log", 8192, 3 * 4096, file)
     write_again(segment, 8192 + 4096, 1 << 40)
     file.sync()
     disk.crash()

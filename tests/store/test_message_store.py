@@ -2,6 +2,8 @@
 
 import errno
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,9 +19,11 @@ from orbitmq.store.put import PutStatus
 from orbitmq.store.settings import FlushMode, StoreSettings
 from orbitmq.testing.clocks import InlineWorkers
 from orbitmq.testing.disks import PowerLost, SimulatedDisk
+from tests.architecture.sources import ROOT
 from tests.store.logs import NOW, incoming
 from tests.store.stores import SMALL, HandClock, bodies, opened, put
 
+MANY_QUEUES = 10_000 if os.environ.get("ORBITMQ_SOAK") == "1" else 1_500
 SEEDS = 1000 if os.environ.get("ORBITMQ_SOAK") == "1" else 100
 
 
@@ -32,10 +36,10 @@ def test_messages_come_back_by_queue_offset_by_offset_and_by_time(tmp_path: Path
         assert view is not None
         assert view.queue_offset == result.queue_offset
     assert store.record(1) is None
-    assert store.offset_by_time("orders", 0, NOW) == 0
-    assert store.offset_by_time("orders", 0, NOW + 1) == 50
-    assert store.offset_by_time("orders", 0, NOW + 1, Boundary.UPPER) == 49
-    assert store.offset_by_time("nobody", 0, NOW) == 0
+    assert store.lookup.offset_by_time("orders", 0, NOW) == 0
+    assert store.lookup.offset_by_time("orders", 0, NOW + 1) == 50
+    assert store.lookup.offset_by_time("orders", 0, NOW + 1, Boundary.UPPER) == 49
+    assert store.lookup.offset_by_time("nobody", 0, NOW) == 0
     store.close()
 
 
@@ -165,6 +169,30 @@ def test_a_disk_that_fails_to_sync_ends_all_writing_and_keeps_what_was_there() -
     assert third.status is PutStatus.SERVICE_NOT_AVAILABLE
     assert "Input/output error" in third.remark
     assert bodies(store) == [b"a" * 40]
+
+
+def test_many_queues_work_in_a_process_that_may_open_few_files(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.store.many_queues", str(tmp_path), str(MANY_QUEUES)]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (0, f"{4 * MANY_QUEUES}\n"), ended.stderr
+    assert "too many files are open" in ended.stderr
+
+
+@pytest.mark.parametrize("place", ["consumequeue", "index", "commitlog", "queue_ends"])
+def test_a_file_that_cannot_be_opened_since_too_many_are_stops_nobody(place: str) -> None:
+    disk, clock = SimulatedDisk(), HandClock()
+    store = opened(disk, clock=clock)
+    for operation in ("open", "sync_directory"):
+        disk.fail(operation, place, errno.EMFILE)
+    for number in range(30):
+        assert put(store, b"%02d" % number)[0].status is PutStatus.PUT_OK
+        clock.now += 61_000
+        store.tick()
+    assert store.failure is None
+    store.close()
+    store = opened(disk, clock=clock)
+    assert bodies(store) == [b"%02d" % number * 40 for number in range(30)]
+    store.close()
 
 
 def test_a_full_disk_refuses_and_serves_on() -> None:

@@ -6,34 +6,10 @@ from pathlib import Path
 import pytest
 
 from orbitmq.errors import DiskFailed, InvalidInput
-from orbitmq.store.disk import DiskFile, RealDisk, RealFile
-from orbitmq.store.open_files import OpenFiles, Unsynced
+from orbitmq.store.disk import RealDisk, RealFile
+from orbitmq.store.open_files import OpenFiles, Unsynced, is_shortage, with_room
 from orbitmq.testing.disks import SimulatedDisk
-
-
-class CountingDisk(RealDisk):
-    """Remembers which files were opened, and which of them are."""
-
-    def __init__(self) -> None:
-        self.opened: list[str] = []
-        self.files: list[DiskFile] = []
-
-    def open(self, path: str, *, create: bool = False, writable: bool = True) -> RealFile:
-        file = super().open(path, create=create, writable=writable)
-        self.opened.append(Path(path).name)
-        self.files.append(file)
-        return file
-
-    def open_now(self) -> list[str]:
-        return [Path(file.path).name for file in self.files if not closed(file)]
-
-
-def closed(file: DiskFile) -> bool:
-    try:
-        file.size  # noqa: B018
-    except DiskFailed as error:
-        return error.errno == errno.EBADF
-    return False
+from tests.store.counting import CountingDisk
 
 
 @pytest.fixture
@@ -66,6 +42,77 @@ def test_the_file_used_longest_ago_is_closed(tmp_path: Path, disk: CountingDisk)
     files.close()
     assert disk.open_now() == []
     assert files.read(str(tmp_path / "a"), 10, 0) == b"a"
+
+
+class ScarceDisk(CountingDisk):
+    """Refuses to open more files than ``limit`` at a time, as the system does."""
+
+    limit = 2
+
+    def open(self, path: str, *, create: bool = False, writable: bool = True) -> RealFile:
+        if len(self.open_now()) >= self.limit:
+            raise DiskFailed(f"can't open {path}", path=path, errno=errno.EMFILE)
+        return super().open(path, create=create, writable=writable)
+
+
+def test_room_is_made_before_a_file_is_opened(tmp_path: Path) -> None:
+    disk = ScarceDisk()
+    files = OpenFiles(disk, limit=2)
+    for name in "abc":
+        files.create(str(tmp_path), name, 10)
+    for name in "abc":
+        assert files.read(str(tmp_path / name), 1, 0) == b"\0"
+    assert sorted(disk.open_now()) == ["b", "c"]
+
+
+def test_without_a_descriptor_idle_files_are_closed(tmp_path: Path) -> None:
+    disk = ScarceDisk()
+    files = OpenFiles(disk, limit=512)
+    for name in "abc":
+        files.create(str(tmp_path), name, 10)
+        files.write(str(tmp_path / name), name.encode(), 0)
+    assert disk.open_now() == ["c"]
+    assert [files.read(str(tmp_path / name), 1, 0) for name in "abc"] == [b"a", b"b", b"c"]
+    disk.limit = 1
+    files.sync_all()
+    assert not files.take_unsynced()
+
+
+def test_idle_files_of_others_are_closed_too(tmp_path: Path) -> None:
+    disk = ScarceDisk()
+    of_queues = OpenFiles(disk, limit=512)
+    for name in "ab":
+        of_queues.create(str(tmp_path), name, 10)
+    of_index = OpenFiles(disk, limit=512, make_room=of_queues.close)
+    of_index.create(str(tmp_path), "c", 10)
+    assert disk.open_now() == ["c"]
+
+
+def test_a_process_that_has_no_descriptor_left_fails(tmp_path: Path) -> None:
+    disk = ScarceDisk()
+    disk.limit = 0
+    with pytest.raises(DiskFailed) as caught:
+        OpenFiles(disk, limit=512).create(str(tmp_path), "a", 10)
+    assert is_shortage(caught.value)
+
+
+def test_another_reason_makes_no_room() -> None:
+    rooms: list[int] = []
+
+    def call() -> None:
+        raise DiskFailed("can't open", path="a", errno=errno.EACCES)
+
+    with pytest.raises(DiskFailed, match="can't open"):
+        with_room(call, lambda: rooms.append(1))
+    assert rooms == []
+
+
+def test_what_is_put_back_is_to_be_synced_again(tmp_path: Path) -> None:
+    files = OpenFiles(RealDisk(), limit=1)
+    files.create(str(tmp_path), "a", 100)
+    due = files.take_unsynced()
+    files.put_back(due)
+    assert files.take_unsynced() == due
 
 
 def test_what_was_written_is_to_be_synced_once(tmp_path: Path) -> None:

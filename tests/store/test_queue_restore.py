@@ -30,11 +30,14 @@ def restored(
     queues: ConsumeQueues | None = None,
     correct: bool = True,
     lost_bytes: int = 0,
+    log_start: int = 0,
 ) -> tuple[ConsumeQueues, list[Damage]]:
     """Return queues that were given these entries, and what was reported."""
     queues = queues or new_queues()
     damages = [Damage(0, "lost", lost_bytes)]
-    restore = QueueRestore(queues, DISPATCHER, correct=correct, damages=damages)
+    restore = QueueRestore(
+        queues, DISPATCHER, correct=correct, damages=damages, log_start=log_start
+    )
     for entry in entries:
         restore.add(entry)
     restore.finish()
@@ -127,6 +130,29 @@ def test_a_light_queue_never_begins_anew() -> None:
     topic = "%LMQ%a"
     queues, _ = restored(*run_of(range(3), topic=topic), *run_of(range(1), at=9_000, topic=topic))
     assert places(queues, topic) == [0, 100, 200]
+
+
+def test_entries_that_went_with_the_files_of_their_records_are_no_hole() -> None:
+    """Of a queue whose last file is missing too, the log does not have what that file had first."""
+    queues, _ = restored(*run_of(range(4)))
+    queues, damages = restored(*run_of(range(7, 9)), queues=queues, correct=False, log_start=700)
+    assert (places(queues), damages) == ([700, 800], [])
+    queues, _ = restored(*run_of(range(4)))
+    _, damages = restored(*run_of(range(7, 9)), queues=queues, correct=False, log_start=399)
+    assert len(damages) == 1
+
+
+def test_of_a_block_only_what_some_queues_lack_is_taken() -> None:
+    lmq = b"INNER_MULTI_DISPATCH\x01%LMQ%a,%LMQ%b\x02INNER_MULTI_QUEUE_OFFSET\x010,0\x02"
+    log = b""
+    for text, queue_id, queue_offset in ((b"", 0, 0), (b"", 1, 0), (lmq, 1, 1), (b"", 0, 1)):
+        log += bytes(view_of_one(text, queue_offset, len(log), queue_id=queue_id).raw)
+    rows, _ = sound_rows(memoryview(log), 0, 0, len(log), 4)
+    queues = new_queues()
+    restore = QueueRestore(queues, DISPATCHER, correct=False, damages=[])
+    restore.add_block(Block(memoryview(log), rows), {(b"orders", 0), (b"%LMQ%b", 0)})
+    restore.finish()
+    assert queues.ends() == {"orders": {0: 2}, "%LMQ%b": {0: 1}}
 
 
 def test_a_record_whose_topic_no_directory_can_have_is_reported_once() -> None:

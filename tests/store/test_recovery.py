@@ -9,6 +9,7 @@ from orbitmq.store.log_rows import Checked, view_of
 from orbitmq.store.recovery import ALL_VOUCHED, RecoveryWalk, first_store_ms, zero_behind
 from orbitmq.store.segment_chain import SegmentChain
 from orbitmq.store.settings import StoreSettings
+from tests.store.counting import descriptors_of
 from tests.store.logs import NOW, incoming, new_log
 
 
@@ -50,6 +51,13 @@ def test_a_whole_log_ends_behind_its_last_record(tmp_path: Path, cut: bool) -> N
     found, offsets = walk(chain, cut=cut)
     assert offsets == list(range(12))
     assert (found.end, found.damages, found.last_store_ms) == (log.end, [], NOW)
+
+
+def test_a_walk_has_the_map_of_one_file_at_a_time(tmp_path: Path) -> None:
+    chain = written(tmp_path, 20)
+    assert len(chain.segments) > 4
+    found = RecoveryWalk(chain, 0, vouched_ms=ALL_VOUCHED)
+    assert {descriptors_of(tmp_path) for _ in found} == {1}
 
 
 @pytest.mark.parametrize("cut", [True, False])

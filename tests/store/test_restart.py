@@ -2,15 +2,18 @@
 
 import errno
 import os
+from contextlib import suppress
 
 import pytest
 
 from orbitmq.errors import DiskFailed
 from orbitmq.message import properties
 from orbitmq.randomness import SeededRandomness
+from orbitmq.store.checkpoint import Checkpoint
 from orbitmq.store.key_index import KeyKind
 from orbitmq.store.message_store import MessageStore
 from orbitmq.store.put import Incoming
+from orbitmq.store.queue_ends import QueueEnds
 from orbitmq.store.settings import FlushMode, StoreSettings
 from orbitmq.testing.clocks import InlineWorkers
 from orbitmq.testing.disks import PowerLost, SimulatedDisk
@@ -125,6 +128,177 @@ def test_queue_entries_a_start_finds_after_a_failed_sync_survive_a_loss_of_power
     tick_until_checkpointed(store, clock)
     disk.crash()
     assert bodies(opened(disk, clock=clock)) == [*BODIES, b"on" * 40]
+
+
+def in_two_queues(disk: SimulatedDisk, clock: HandClock) -> MessageStore:
+    """Return an open store with twelve messages in each of two queues, the second one's first."""
+    store = opened(disk, clock=clock)
+    for queue_id in (1, 0):
+        put(store, *NAMES[:12], queue_id=queue_id)
+    return store
+
+
+def take_away(disk: SimulatedDisk, queue: str, part: str) -> None:
+    """Remove a queue's directory, or its last file."""
+    path = f"/store/consumequeue/{queue}"
+    names = disk.list(path)
+    for name in names if part == "directory" else names[-1:]:
+        disk.remove(f"{path}/{name}")
+    if part == "directory":
+        disk.remove_directory(path)
+
+
+@pytest.mark.parametrize("part", ["directory", "last file"])
+@pytest.mark.parametrize("end", ["stop", "kill", "crash"])
+def test_what_one_queue_lacks_comes_back_from_the_log(
+    part: str, end: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk, clock = SimulatedDisk(), HandClock()
+    store = in_two_queues(disk, clock)
+    if end == "stop":
+        store.close()
+    else:
+        tick_until_checkpointed(store, clock)
+        clock.now += 100_000
+        put(store, b"on", queue_id=0)  # so that the checkpoint vouches for all of the other queue
+        tick_until_checkpointed(store, clock)
+        disk.kill() if end == "kill" else disk.crash()
+    take_away(disk, "orders/1", part)
+    store = opened(disk, clock=clock)
+    assert store.damages == []
+    assert bodies(store, queue_id=1) == BODIES[:12]
+    assert bodies(store)[:12] == BODIES[:12]
+    assert put(store, b"next", queue_id=1)[0].queue_offset == 12
+    state = "is missing" if part == "directory" else "ends at 10"
+    assert f"queue 1 of topic orders {state}, and ended at 12 before" in caplog.text
+    store.close()
+    caplog.clear()
+    opened(disk, clock=clock).close()
+    assert "before" not in caplog.text
+
+
+def test_a_light_queue_that_is_missing_comes_back_too() -> None:
+    disk = SimulatedDisk()
+    store = opened(disk)
+    for number in range(7):
+        text = b"INNER_MULTI_DISPATCH\x01%%LMQ%%a\x02INNER_MULTI_QUEUE_OFFSET\x01%d\x02" % number
+        store.append([incoming(b"light", properties=text), incoming(b"other")])
+    put(store, b"last")
+    before = store.queues.queue("%LMQ%a", 0)
+    assert before is not None
+    entries = [*before.iterate(0)]
+    store.close()
+    take_away(disk, "%LMQ%a/0", "directory")
+    store = opened(disk)
+    queue = store.queues.queue("%LMQ%a", 0)
+    assert queue is not None
+    assert [*queue.iterate(0)] == entries
+    assert len(bodies(store)) == 15
+    store.close()
+
+
+def test_of_many_queues_that_lack_entries_some_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    disk = SimulatedDisk()
+    store = opened(disk)
+    for queue_id in range(14):
+        put(store, b"a", queue_id=queue_id)
+    store.close()
+    for queue_id in range(13):
+        take_away(disk, f"orders/{queue_id}", "directory")
+    store = opened(disk)
+    assert [len(bodies(store, queue_id=queue_id)) for queue_id in range(14)] == [1] * 14
+    (told,) = caplog.messages
+    assert told.count("is missing") == 10
+    assert "and 3 other queues lack entries" in told
+    store.close()
+
+
+def test_a_deleted_topic_does_not_come_back_when_another_queue_does() -> None:
+    disk = SimulatedDisk()
+    store = opened(disk)
+    store.append([incoming(topic="bills"), incoming(topic="bills"), incoming(), incoming()])
+    store.delete_topic("bills")
+    put(store, b"on", queue_id=1)
+    store.close()
+    take_away(disk, "orders/0", "directory")
+    store = opened(disk)
+    assert store.queues.ends() == {"orders": {0: 2, 1: 1}}
+    store.close()
+
+
+@pytest.mark.parametrize("calls", range(20))
+def test_a_topic_whose_deletion_was_cut_short_is_there_or_not_as_its_files_are(calls: int) -> None:
+    """Its files tell, and not a list that still has it. A start reads none of its records."""
+    disk, clock = SimulatedDisk(SeededRandomness(calls)), HandClock()
+    store = opened(disk, clock=clock, index_entries=500)
+    store.append([incoming(topic="bills")] * 3)
+    for name in NAMES:
+        clock.now += 1_000
+        put(store, name)
+    tick_until_checkpointed(store, clock)
+    clock.now += 100_000
+    put(store, b"on")
+    tick_until_checkpointed(store, clock)
+    disk.cut_power(after=calls)
+    with suppress(PowerLost):
+        store.delete_topic("bills")
+    disk.crash()
+    is_there = disk.list("/store/consumequeue/bills/0") != []
+    store = opened(disk, clock=clock, index_entries=500)
+    assert store.queues.topics() == (["bills", "orders"] if is_there else ["orders"])
+    store.close()
+
+
+def test_what_java_did_with_a_store_is_not_undone() -> None:
+    disk, clock = SimulatedDisk(), HandClock()
+    store = in_two_queues(disk, clock)
+    store.close()
+    take_away(disk, "orders/1", "directory")  # a broker that deletes a topic does no less
+    java = Checkpoint(disk, "/store/checkpoint")
+    java.write(java.values._replace(log_ms=clock.now + 1, own=None))
+    java.close()
+    store = opened(disk, clock=clock)
+    assert store.queues.ends() == {"orders": {0: 12}}
+    store.close()
+
+
+def test_a_list_that_another_program_left_behind_does_no_harm() -> None:
+    """A topic that was deleted and made again has fewer messages than are listed."""
+    disk = SimulatedDisk()
+    store = opened(disk)
+    put(store, *NAMES[:12])
+    store.delete_topic("orders")
+    put(store, *NAMES[12:15])
+    put(store, b"on", queue_id=1)
+    store.close()
+    QueueEnds(disk, "/store/queue_ends.json").write({"orders": {0: 12, 1: 1, 7: 5}, "gone": {0: 1}})
+    store = opened(disk)
+    assert bodies(store) == BODIES[12:15]
+    assert store.queues.ends() == {"orders": {0: 3, 1: 1}}
+    assert store.damages == []
+    store.close()
+    assert bytes_read(disk) == SEGMENT  # the list is right again, and nothing is looked for
+
+
+def test_a_queue_whose_files_are_of_records_that_went_begins_where_the_log_does() -> None:
+    """Files of the log went, and before those of the queue did somebody took its last ones."""
+    disk, clock = SimulatedDisk(), HandClock()
+    store = filled(disk, clock)
+    put(store, b"other", queue_id=1)
+    store.close()
+    queue_files = disk.list("/store/consumequeue/orders/0")
+    log_files = disk.list("/store/commitlog")
+    for name in log_files[:-1]:
+        disk.remove(f"/store/commitlog/{name}")
+    for name in queue_files[1:]:
+        disk.remove(f"/store/consumequeue/orders/0/{name}")
+    store = opened(disk, clock=clock)
+    found = bodies(store)
+    assert found == BODIES[-len(found) :]
+    assert 0 < len(found) < 60
+    assert store.damages == []
+    assert put(store, b"on")[0].queue_offset == 60
+    store.close()
 
 
 def tick_until_checkpointed(store: MessageStore, clock: HandClock) -> None:

@@ -11,6 +11,7 @@ from orbitmq.store.segment_chain import SegmentChain, file_name
 from orbitmq.testing.clocks import InlineWorkers
 from orbitmq.testing.disks import SimulatedDisk
 from orbitmq.threads import Future, Workers
+from tests.store.counting import CountingDisk
 
 SIZE = 4096
 P = ParamSpec("P")
@@ -220,3 +221,33 @@ def test_a_file_that_can_be_neither_made_nor_removed_is_dealt_with_later(ahead: 
     chain.remove_unused(100)
     assert disk.list("/commitlog") == [file_name(0)]
     assert chain.add(SIZE).file.size == SIZE
+
+
+def test_files_that_are_loaded_are_not_kept_open(tmp_path: Path) -> None:
+    first = chain_in(tmp_path)
+    for base in range(0, 5 * SIZE, SIZE):
+        first.add(base).write([b"record"], base)
+    first.close()
+    disk = CountingDisk()
+    chain = SegmentChain(disk, str(tmp_path), SIZE)
+    chain.load()
+    assert disk.open_now() == []
+    assert [bytes(segment.view[:6]) for segment in chain.segments] == [b"record"] * 5
+    assert disk.open_now() == []
+    chain.segments[4].write([b"again!"], 4 * SIZE)
+    assert bytes(chain.segments[4].view[:6]) == b"again!"
+    assert disk.open_now() == [file_name(4 * SIZE)]
+    chain.close()
+    assert disk.open_now() == []
+
+
+def test_without_a_descriptor_room_is_made_for_the_next_file_and_for_a_map() -> None:
+    disk, rooms = SimulatedDisk(), list[int]()
+    chain = SegmentChain(disk, "/commitlog", SIZE, make_room=lambda: rooms.append(1))
+    chain.load()
+    disk.fail("open", "commitlog", errno.EMFILE)
+    segment = chain.add(0)
+    assert rooms == [1]
+    disk.fail("map", "commitlog", errno.EMFILE)
+    assert len(segment.view) == SIZE
+    assert rooms == [1, 1]

@@ -1,8 +1,8 @@
 """The whole store against plain lists, through anything that may happen to it.
 
 Turns of messages of all kinds are stored and flushed; processes stop, are killed, lose their power
-at any call of the disk; old files go; topics are deleted; queues and index are taken away. After
-each step everything is read back in every way there is.
+at any call of the disk; old files go; topics are deleted; queues and index are taken away, all of
+them, one queue, or its last file. After each step everything is read back in every way there is.
 """
 
 import errno
@@ -68,6 +68,9 @@ TURNS = st.lists(SENT, min_size=1, max_size=6) | st.lists(
 )
 MODES = st.sampled_from(FlushMode)
 CALLS = st.integers(0, 80)
+LOSSES = st.none() | st.tuples(st.integers(0, 9), st.sampled_from(["directory", "last file"]))
+"""Which queue somebody takes away, by its place among those there are, and how much of it."""
+Loss = tuple[int, str] | None
 
 
 class GaugedDisk(SimulatedDisk):
@@ -198,10 +201,16 @@ class StoreMachine(RuleBasedStateMachine):
 
     # The end of a process, and the next one
 
-    @rule(mode=MODES, missing=st.sets(st.sampled_from(["consumequeue", "index", "checkpoint"])))
-    def it_stops_and_starts(self, mode: FlushMode, missing: set[str]) -> None:
+    @rule(
+        mode=MODES,
+        missing=st.sets(st.sampled_from(["consumequeue", "index", "checkpoint"])),
+        loss=LOSSES,
+    )
+    def it_stops_and_starts(self, mode: FlushMode, missing: set[str], loss: Loss) -> None:
         self.store.close()
         self.is_sound()
+        self.model.durable = self.model.end
+        self.lose(loss)
         for name in missing:
             remove(self.disk, f"{HOME}/{name}")
         self.start(mode)
@@ -223,18 +232,40 @@ class StoreMachine(RuleBasedStateMachine):
         self.start(mode)
         self.started()
 
-    @rule(mode=MODES)
-    def it_is_killed(self, mode: FlushMode) -> None:
+    @rule(mode=MODES, loss=LOSSES)
+    def it_is_killed(self, mode: FlushMode, loss: Loss) -> None:
         self.disk.kill()
+        self.lose(loss)
         self.start(mode)
         assert self.store.log.end == self.model.end
         self.started()
 
-    @rule(mode=MODES)
-    def the_power_fails(self, mode: FlushMode) -> None:
+    @rule(mode=MODES, loss=LOSSES)
+    def the_power_fails(self, mode: FlushMode, loss: Loss) -> None:
         self.disk.crash()
+        self.lose(loss)
         self.start(mode)
         self.survived([])
+
+    def lose(self, loss: Loss) -> None:
+        """Take a queue away for good, all of it or its last file; the log has some of its records.
+
+        Of one without any the offset that comes next is in its files alone.
+        """
+        made = [key for key in sorted(self.model.queues) if self.disk.list(queue_path(key))]
+        keys = [key for key in made if self.model.has_durable_records(key)]
+        if loss is None or not keys:
+            return
+        number, part = loss
+        key = keys[number % len(keys)]
+        path = queue_path(key)
+        if part == "directory" or self.model.queues[key].lowest:
+            remove(self.disk, path)
+            self.disk.sync_directory(path.rpartition("/")[0])
+            self.model.queues[key].lowest = 0
+        else:
+            self.disk.remove(f"{path}/{self.disk.list(path)[-1]}")
+            self.disk.sync_directory(path)
 
     @rule(mode=MODES, calls=CALLS)
     def the_power_fails_twice(self, mode: FlushMode, calls: int) -> None:
@@ -429,8 +460,8 @@ class StoreMachine(RuleBasedStateMachine):
         for moment in {moment + delta for moment in times for delta in (-1, 0, 1)}:
             lower = low + sum(time < moment for time in times)
             upper = low + max(sum(time <= moment for time in times) - 1, 0)
-            assert self.store.offset_by_time(*key, moment) == lower
-            assert self.store.offset_by_time(*key, moment, Boundary.UPPER) == upper
+            assert self.store.lookup.offset_by_time(*key, moment) == lower
+            assert self.store.lookup.offset_by_time(*key, moment, Boundary.UPPER) == upper
 
     def check_pulls(self, key: QueueKey, visible: list[Kept], low: int, high: int) -> None:
         outside = [
@@ -494,6 +525,11 @@ class StoreMachine(RuleBasedStateMachine):
         assert verdict.messages == len([*self.model.kept_records()])
         if not self.model.deleted:  # else the log has messages that no queue has
             assert [*verdict.damages] == []
+
+
+def queue_path(key: QueueKey) -> str:
+    topic, queue_id = key
+    return f"{HOME}/consumequeue/{topic}/{queue_id}"
 
 
 def remove(disk: SimulatedDisk, path: str) -> None:

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, TypeAlias
 from orbitmq.broker.machine import Machine
 from orbitmq.broker.server import Broker
 from orbitmq.broker.settings import LiveSettings, warnings_about
-from orbitmq.cli.serving import add_server_options, log_to_stderr, recovery_progress, serve
+from orbitmq.cli.serving import (
+    add_server_options,
+    allow_many_open_files,
+    log_to_stderr,
+    recovery_progress,
+    serve,
+)
 from orbitmq.net.exposure import is_loopback
 from orbitmq.settings import Property, from_arguments, read
 
@@ -43,6 +49,7 @@ def add_commands(families: "Families") -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     log_to_stderr()
+    allow_many_open_files()
     properties = read(arguments.file) if arguments.file else []
     settings = load_settings([*properties, *from_arguments(arguments.set)])
     warn_of_open_door(settings)

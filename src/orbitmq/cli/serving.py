@@ -6,18 +6,30 @@ The ready line is the only thing on stdout, so that a program can wait for it; t
 import argparse
 import asyncio
 import logging
+import resource
 import signal
 import sys
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from orbitmq.cli.render import ProgressBar
 from orbitmq.net.event_loop import new_event_loop
 
-__all__ = ["add_server_options", "log_to_stderr", "recovery_progress", "serve"]
+__all__ = [
+    "add_server_options",
+    "allow_many_open_files",
+    "log_to_stderr",
+    "recovery_progress",
+    "serve",
+]
 
 S = TypeVar("S")
+
+log = logging.getLogger("orbitmq.cli")
+
+_FEW_OPEN_FILES: Final = 4096
+"""Under this many a broker of a thousand clients, with the files of its store, may run short."""
 
 
 def add_server_options(command: argparse.ArgumentParser) -> None:
@@ -43,6 +55,29 @@ def log_to_stderr() -> None:
         stream=sys.stderr,
         format="%(asctime)s %(levelname)-7s %(name)s: %(message)s",
     )
+
+
+def allow_many_open_files() -> None:
+    """Raise the limit of open files as far as the process may; warn if that is not far.
+
+    Each connection takes one, and each file of the store that is in use. The limit that a process
+    begins with, 1,024 on most systems, is so low for the sake of programs that call ``select``,
+    which knows no more; whoever does not, is meant to raise it.
+    """
+    limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit != most:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+            limit = most
+        except (OSError, ValueError) as error:
+            log.warning("the limit of open files stays at %d: %s", limit, error)
+    if limit < _FEW_OPEN_FILES and limit != resource.RLIM_INFINITY:
+        log.warning(
+            "this process may have %d files open, connections included, and with many clients needs"
+            " more than %d: raise its hard limit (ulimit -Hn, or LimitNOFILE= of systemd)",
+            limit,
+            _FEW_OPEN_FILES,
+        )
 
 
 def recovery_progress() -> Callable[[int, int], None]:

@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from orbitmq.broker.machine import Machine
 from orbitmq.broker.server import Broker
 from orbitmq.cli.broker import load_settings, warn_of_open_door
-from orbitmq.cli.serving import add_server_options, log_to_stderr, recovery_progress, serve
+from orbitmq.cli.serving import (
+    add_server_options,
+    allow_many_open_files,
+    log_to_stderr,
+    recovery_progress,
+    serve,
+)
 from orbitmq.cli.supervisor import Supervisor
 from orbitmq.errors import InvalidInput
 from orbitmq.nameserver.server import Nameserver
@@ -70,6 +76,7 @@ def add_commands(families: "Families") -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     log_to_stderr()
+    allow_many_open_files()
     if not 1 <= arguments.brokers <= _BROKERS_MAX:
         raise InvalidInput(
             f"--brokers is {arguments.brokers}; it may be from 1 to {_BROKERS_MAX}", field="brokers"

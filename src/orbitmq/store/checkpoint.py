@@ -98,6 +98,16 @@ class CheckpointValues(NamedTuple):
     """None if the last to write was not one of us."""
 
     @property
+    def is_of_another(self) -> bool:
+        """Whether another program wrote it last, Java's broker for one; False if nothing did.
+
+        >>> CheckpointValues().is_of_another, CheckpointValues(log_ms=5000).is_of_another
+        (False, True)
+
+        """
+        return self.own is None and any(self)
+
+    @property
     def recovery_limit_ms(self) -> int:
         """The store timestamp from which on the log must be read again after a crash.
 

@@ -2,7 +2,7 @@
 
 import logging
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Final
 
 from orbitmq.errors import InvalidInput, InvalidTopic, StoreDamaged
@@ -11,7 +11,8 @@ from orbitmq.store.consume_queue import ConsumeQueue
 from orbitmq.store.disk import Disk
 from orbitmq.store.dispatch import Dispatched
 from orbitmq.store.durable import remove_tree
-from orbitmq.store.open_files import OpenFiles, Unsynced
+from orbitmq.store.open_files import MakeRoom, OpenFiles, Unsynced
+from orbitmq.store.queue_ends import Ends
 from orbitmq.store.queue_entry import ENTRY_SIZE
 from orbitmq.store.queue_files import QueueFiles
 
@@ -31,6 +32,7 @@ class ConsumeQueues:
         directory: the ``consumequeue`` of the store.
         entries_per_file: as the store was made with; Java's default is 300,000.
         open_files_max: how many files may be open at a time, however many queues there are.
+        make_room: closes other idle files, if the process can't open more.
 
     >>> from tempfile import TemporaryDirectory
     >>> from orbitmq.store.disk import RealDisk
@@ -52,6 +54,7 @@ class ConsumeQueues:
         *,
         entries_per_file: int = 300_000,
         open_files_max: int = 512,
+        make_room: MakeRoom = lambda: None,
     ) -> None:
         if entries_per_file < 1:
             raise InvalidInput(
@@ -60,11 +63,13 @@ class ConsumeQueues:
             )
         self._directory = directory
         self._per_file = entries_per_file
-        self._files = OpenFiles(disk, limit=open_files_max)
+        self._files = OpenFiles(disk, limit=open_files_max, make_room=make_room)
         self._topics: dict[str, dict[int, ConsumeQueue]] = {}
         self._backlog: deque[ConsumeQueue] = deque()
         self.buffered = 0
         """How many entries are in memory only, or a few more."""
+        self.on_topic_deleted: Callable[[str], None] = lambda _topic: None
+        """Called with a topic whose queues go, all of them."""
 
     def __repr__(self) -> str:
         return f"<ConsumeQueues {self._directory}: {sum(map(len, self._topics.values()))} queues>"
@@ -96,6 +101,13 @@ class ConsumeQueues:
     def queues_of(self, topic: str) -> list[ConsumeQueue]:
         """Return the queues of a topic by their ids; none if it is unknown."""
         return [queue for _, queue in sorted(self._topics.get(topic, {}).items())]
+
+    def ends(self) -> Ends:
+        """Return where each queue ends; what is buffered counts."""
+        return {
+            topic: {queue_id: queue.max_offset for queue_id, queue in queues.items()}
+            for topic, queues in self._topics.items()
+        }
 
     # Writing.
 
@@ -156,7 +168,15 @@ class ConsumeQueues:
 
     def sync(self, least_pages: int = 0) -> None:
         """Return when what was written is on the disk, except where less than that is new."""
-        self.take_unsynced(least_pages).sync(self._files.disk)
+        self._files.sync_all(least_pages * _PAGE)
+
+    def put_back(self, unsynced: Unsynced) -> None:
+        """Take back what could not be synced since there was no descriptor for it."""
+        self._files.put_back(unsynced)
+
+    def rest(self) -> None:
+        """Close the files until they are used again."""
+        self._files.close()
 
     def close(self) -> None:
         """Close the files; what was not written is lost."""
@@ -210,6 +230,7 @@ class ConsumeQueues:
 
     def delete_topic(self, topic: str) -> None:
         """Remove all queues of a topic with their files and directories."""
+        self.on_topic_deleted(topic)
         self.delete(topic, list(self._topics.get(topic, ())))
 
     def delete(self, topic: str, queue_ids: Collection[int]) -> None:

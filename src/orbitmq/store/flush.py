@@ -13,6 +13,8 @@ Laws:
 - ``flushed`` never goes back, and everything before it is on the disk, names included.
 - Waiters are released together: all whose end has been reached, in the order they came.
 - One sync runs at a time. What comes meanwhile is the next group.
+- A descriptor that can't be had is no failed sync: idle files are closed, and a later tick, or
+  whoever waits next, tries again.
 - All methods are called by the owner. The worker only syncs; its end reaches the owner through
   ``post``, the owner's own way of being called back.
 """
@@ -25,6 +27,7 @@ from typing import Final
 import msgspec
 
 from orbitmq.errors import StoreError
+from orbitmq.store.open_files import MakeRoom, is_shortage, with_room
 from orbitmq.store.segment_chain import Segment, SegmentChain
 from orbitmq.store.settings import FlushMode, StoreSettings
 from orbitmq.threads import Future, Workers
@@ -68,6 +71,8 @@ class Flusher:
         """Why the disk is not trusted any more; nothing is written after that."""
         self.on_flushed: Callable[[int], None] = lambda _end: None
         """Called by the owner with the new ``flushed``."""
+        self.make_room: MakeRoom = lambda: None
+        """Called by the owner to close idle files, if the process can't open more."""
 
     def start_at(self, end: int, now_ms: int) -> None:
         """Begin with a log that ends at ``end``, all of it on the disk."""
@@ -112,14 +117,16 @@ class Flusher:
         """
         work, self._work = self._work, None
         # A sync under way is waited for: if it fails, one that follows would still succeed.
-        if work is not None and isinstance(error := work.exception(), StoreError):
+        error = None if work is None else work.exception()
+        if isinstance(error, StoreError) and not is_shortage(error):
             self._break(error)
         if self.failure is not None:
             raise self.failure
         if end > self.flushed:
             try:
                 names_end = self._chain.next_base()
-                _sync(self._chain, self._segments_to_sync(end), self._names_end < end)
+                segments, names = self._segments_to_sync(end), self._names_end < end
+                with_room(lambda: _sync(self._chain, segments, names), self.make_room)
             except StoreError as error:
                 self._break(error)
                 raise
@@ -163,12 +170,18 @@ class Flusher:
             self._done(end, names_end)
             if self._waiters and self._work is None:  # the next group came meanwhile
                 self._begin(self._awaited)
+        elif is_shortage(error):
+            log.error("the log could not be flushed, and is tried again: %s", error)
+            self.make_room()
         elif isinstance(error, StoreError):
             self._break(error)
         else:
             raise error
 
     def _done(self, end: int, names_end: int) -> None:
+        size = self._chain.segment_bytes
+        if end // size > self.flushed // size:
+            self._chain.rest(end)
         self.flushed = end
         if self._names_end < end:  # then the names were synced too, of all files there were
             self._names_end = names_end

@@ -5,13 +5,14 @@ written to a file are those of its last entry, and the entries fill the file up 
 leave one place where the entries can begin, and the slot of the last entry tells whether it is so.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final, NamedTuple
 
 from orbitmq.store.damage import Damage
 from orbitmq.store.disk import Disk
 from orbitmq.store.layout import INDEX, INDEX_ENTRY, INDEX_HEADER, INDEX_SLOT, key_hash
-from orbitmq.store.log_rows import written_end
+from orbitmq.store.log_rows import written_end_by_maps
 from orbitmq.store.segment_chain import path_join
 from orbitmq.store.stream_files import StreamFile, map_file
 
@@ -20,6 +21,10 @@ __all__ = ["IndexFile", "IndexHeader", "index_files", "index_names"]
 # Java's defaults, tried first: 5 million slots, 20 million entries.
 _DEFAULT_SLOTS: Final = 5_000_000
 _DEFAULT_SIZE: Final = 420_000_040
+
+# What was read through a map counts as memory of the process until the map is gone, and a full file
+# has 400 MB of entries.
+_MAP_BYTES: Final = 32 << 20
 
 
 class IndexHeader(NamedTuple):
@@ -34,11 +39,24 @@ class IndexHeader(NamedTuple):
 
 
 class IndexFile:
-    """One file of the key index. An empty one has no entries; a broken one says so in ``fault``."""
+    """One file of the key index. An empty one has no entries; a broken one says so in ``fault``.
 
-    def __init__(self, name: str, view: memoryview) -> None:
+    Args:
+        name: the name of the file.
+        view: its bytes.
+        map_again: returns the same through a new map; None if the file is gone.
+
+    """
+
+    def __init__(
+        self,
+        name: str,
+        view: memoryview,
+        map_again: Callable[[], memoryview | None] = lambda: None,
+    ) -> None:
         self.where = f"{INDEX}/{name}"
         self._view = view
+        self._map_again = map_again
         self.header = IndexHeader(*INDEX_HEADER.unpack_from(bytes(view[:40]).ljust(40, b"\0")))
         self.slots = self._find_slots()
 
@@ -98,10 +116,14 @@ class IndexFile:
         """Yield number, hash and log offset of each entry that the header counts."""
         if self.slots is None:
             return
+        at_once = max(1, _MAP_BYTES // INDEX_ENTRY.size)
         # _find_slots has seen that the last one ends inside the file.
-        whole = self._view[self.position_of(1) : self.position_of(self.count + 1)]
-        for number, (hash_, offset, _, _) in enumerate(INDEX_ENTRY.iter_unpack(whole), start=1):
-            yield number, hash_, offset
+        for first in range(1, self.count + 1, at_once):
+            end = min(first + at_once, self.count + 1)
+            part = self._mapped_again()[self.position_of(first) : self.position_of(end)]
+            for number, entry in enumerate(INDEX_ENTRY.iter_unpack(part), start=first):
+                hash_, offset, _, _ = entry
+                yield number, hash_, offset
 
     def position_of(self, number: int) -> int:
         """Return where in the file an entry stands."""
@@ -114,7 +136,7 @@ class IndexFile:
         size = len(self._view)
         if size == _DEFAULT_SIZE and self._fits(_DEFAULT_SLOTS, self.count):
             return _DEFAULT_SLOTS
-        written = written_end(self._view, INDEX_HEADER.size)
+        written = written_end_by_maps(self._mapped_again, INDEX_HEADER.size, _MAP_BYTES)
         # A crash may leave an entry behind those that the header counts.
         for number in (self.count, self.count + 1):
             # The last byte written lies in that entry, and whole entries follow up to the end.
@@ -133,6 +155,11 @@ class IndexFile:
         hash_ = INDEX_ENTRY.unpack_from(self._view, end - INDEX_ENTRY.size)[0]
         newest = INDEX_SLOT.unpack_from(self._view, self._slot_at(hash_ % slots))[0]
         return bool(newest == number)
+
+    def _mapped_again(self) -> memoryview:
+        """Return a new map of the file; the old one if it is gone."""
+        view = self._map_again()
+        return self._view if view is None else view
 
     def _entry(self, number: int) -> tuple[int, int, int, int]:
         at = self.position_of(number)
@@ -168,6 +195,7 @@ def index_files(disk: Disk, directory: str) -> Iterator[IndexFile]:
     """
     for name in reversed(index_names(disk, directory)):
         path = path_join(directory, INDEX, name)
-        view = map_file(disk, StreamFile(path, 0, disk.size(path)))
+        map_again = partial(map_file, disk, StreamFile(path, 0, disk.size(path)))
+        view = map_again()
         if view is not None:
-            yield IndexFile(name, view)
+            yield IndexFile(name, view, map_again)

@@ -23,7 +23,7 @@ from orbitmq.store.disk import Disk
 from orbitmq.store.dispatch import Dispatched
 from orbitmq.store.index_file import GrowingIndexFile, IndexKey, IndexShape
 from orbitmq.store.layout import key_hash, key_hash_utf8
-from orbitmq.store.open_files import OpenFiles, Unsynced
+from orbitmq.store.open_files import MakeRoom, OpenFiles, Unsynced
 
 __all__ = ["KeyIndex", "KeyKind"]
 
@@ -78,6 +78,7 @@ class KeyIndex:
         entries: int = 20_000_000,
         file_name: Callable[[], str],
         tag_keys: bool = True,
+        make_room: MakeRoom = lambda: None,
     ) -> None:
         if slots < 1 or entries < 2:
             raise InvalidInput(
@@ -89,7 +90,7 @@ class KeyIndex:
         self._shape = IndexShape(slots, entries)
         self._file_name = file_name
         self._tag_keys = tag_keys
-        self._open_files = OpenFiles(disk, limit=_OPEN_FILES_MAX)
+        self._open_files = OpenFiles(disk, limit=_OPEN_FILES_MAX, make_room=make_room)
         self._files: list[GrowingIndexFile] = []
 
     def __repr__(self) -> str:
@@ -291,7 +292,15 @@ class KeyIndex:
     def sync(self) -> None:
         """Write what is in memory, and return when all is on the disk."""
         self.write()
-        self.take_unsynced().sync(self._disk)
+        self._open_files.sync_all()
+
+    def put_back(self, unsynced: Unsynced) -> None:
+        """Take back what could not be synced since there was no descriptor for it."""
+        self._open_files.put_back(unsynced)
+
+    def rest(self) -> None:
+        """Close the files until they are used again."""
+        self._open_files.close()
 
     def close(self) -> None:
         """Close the files; what was not written is lost."""

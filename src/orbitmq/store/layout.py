@@ -20,6 +20,7 @@ __all__ = [
     "INDEX_ENTRY",
     "INDEX_HEADER",
     "INDEX_SLOT",
+    "QUEUE_ENDS",
     "index_key",
     "key_hash",
     "key_hash_utf8",
@@ -34,6 +35,7 @@ CONSUME_QUEUE_EXT: Final = "consumequeue_ext"
 BATCH_CONSUME_QUEUE: Final = "batchconsumequeue"
 CHECKPOINT: Final = "checkpoint"
 ABORT: Final = "abort"  # there while a broker runs, and after a crash
+QUEUE_ENDS: Final = "queue_ends.json"  # which only we write and read
 
 # A tags code below is an address in consumequeue_ext (Java's ConsumeQueueExt.MAX_ADDR).
 EXT_ADDRESS_LIMIT: Final = -(1 << 31)

@@ -5,7 +5,7 @@ A row is a plain tuple and not a class, because this runs once for every record 
 
 import enum
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple, TypeAlias
 from zlib import crc32
 
@@ -40,6 +40,7 @@ __all__ = [
     "sound_rows",
     "view_of",
     "written_end",
+    "written_end_by_maps",
 ]
 
 # Where in the buffer the record begins and ends, its body begins and ends, its topic begins and
@@ -267,6 +268,20 @@ def written_end(buffer: memoryview, position: int) -> int:
         # Comparing is ten times as fast as stripping, and a gigabyte may have to be looked at.
         if part != _ZEROS[: end - begin]:
             return begin + len(part.rstrip(b"\0"))
+        end = begin
+    return position
+
+
+def written_end_by_maps(mapped: Callable[[], memoryview], position: int, map_bytes: int) -> int:
+    """Return the same for a file, looked at through a new map for every ``map_bytes``.
+
+    What was read through a map counts as memory of the process until the map is gone.
+    """
+    end = len(mapped())
+    while end > position:
+        begin = max(position, end - map_bytes)
+        if written := written_end(mapped()[begin:end], 0):
+            return begin + written
         end = begin
     return position
 

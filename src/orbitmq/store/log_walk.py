@@ -19,7 +19,7 @@ from orbitmq.store.log_rows import (
     sound_row,
     sound_rows,
     view_of,
-    written_end,
+    written_end_by_maps,
 )
 from orbitmq.store.stream_files import StreamFile
 
@@ -134,14 +134,7 @@ class LogWalk:
 
     def _written_end(self, file: StreamFile, buffer: memoryview, position: int) -> int:
         """Return where the zeros begin that fill the rest of the segment."""
-        end = len(buffer)
-        while end > position:
-            begin = max(position, end - _MAP_BYTES)
-            part = self._mapped_again(file, buffer)[begin:end]
-            if written := written_end(part, 0):
-                return begin + written
-            end = begin
-        return position
+        return written_end_by_maps(lambda: self._mapped_again(file, buffer), position, _MAP_BYTES)
 
     def _mapped_again(self, file: StreamFile, buffer: memoryview) -> memoryview:
         """Return a new map of a segment; the old one if the file is gone."""

@@ -30,22 +30,23 @@ from orbitmq.store.checkpoint import (
 )
 from orbitmq.store.claims import Claims, Synced
 from orbitmq.store.commit_log import CommitLog
-from orbitmq.store.consume_queue import Boundary
 from orbitmq.store.consume_queues import ConsumeQueues
 from orbitmq.store.damage import Damage
 from orbitmq.store.disk import Disk, RealDisk
 from orbitmq.store.dispatch import Dispatched, Dispatcher
 from orbitmq.store.flush import Flusher, Post
 from orbitmq.store.key_index import KeyIndex
-from orbitmq.store.layout import CONSUME_QUEUE_EXT
+from orbitmq.store.layout import CONSUME_QUEUE_EXT, QUEUE_ENDS
 from orbitmq.store.lookup import Lookup
 from orbitmq.store.memory import memory_bytes
 from orbitmq.store.mending import mend_queues, mend_stream
-from orbitmq.store.open_files import Unsynced
+from orbitmq.store.open_files import warn_of_shortage
 from orbitmq.store.progress import LoggedProgress, Progress
 from orbitmq.store.put import Incoming, PutResult, PutStatus
+from orbitmq.store.queue_ends import QueueEnds
 from orbitmq.store.queue_entry import ENTRY_SIZE
 from orbitmq.store.queue_extension import QueueExtensions
+from orbitmq.store.queue_sync import QueueSync
 from orbitmq.store.removal import Removal
 from orbitmq.store.restart import Restart
 from orbitmq.store.segment_chain import SegmentChain, path_join
@@ -106,24 +107,13 @@ class MessageStore:
         self._clock = clock or SystemClock()
         self._workers = workers or ThreadWorkers(STORE_WORKERS, name="store")
         self._post = post
-        self._chain = SegmentChain(
-            self._disk, self._path("commitlog"), self.settings.segment_bytes, self._workers
-        )
-        self.queues = ConsumeQueues(
-            self._disk,
-            self._path("consumequeue"),
-            entries_per_file=self.settings.queue_file_entries,
-        )
-        self.index = KeyIndex(
-            self._disk,
-            self._path("index"),
-            slots=self.settings.index_slots,
-            entries=self.settings.index_entries,
-            file_name=lambda: local_stamp(self._clock.now_ms()),
-        )
+        self._chain = self._new_chain()
+        self.queues = self._new_queues()
+        self.index = self._new_index()
         self.log = CommitLog(self._chain, self.settings, self._next_queue_offset)
         self._flusher = Flusher(self._chain, self.settings, self._workers, post)
         self._flusher.on_flushed = self._dispatch_flushed
+        self._flusher.make_room = self._make_room
         self._dispatcher = Dispatcher(delay_levels(self.settings.message_delay_level))
         self._undispatched: deque[Filed] = deque()
         self._lock: StoreLock | None = None
@@ -132,22 +122,36 @@ class MessageStore:
         self._checkpoint: Checkpoint | None = None
         self._checkpoint_at_ms = 0
         self._queues_synced_at_ms = 0
-        self._syncing_queues = False
         self._writing_checkpoint = False
         self._cleaned_at_ms = 0
         self._dispatch_failure: StoreError | None = None
+        self._shortages = 0
         memory = memory_bytes(self._disk) if memory_limit is None else memory_limit
         self._selector = Selector(self.log, self.settings, memory)
         self._extensions = QueueExtensions(self._disk, self._path(CONSUME_QUEUE_EXT))
+        self.queues.on_topic_deleted = self._extensions.forget
         self.lookup = Lookup(self.log, self.queues, self.index, self._selector, self._extensions)
         """Answers what only asks: pulls, queries, offsets and times."""
+        self._ends = QueueEnds(self._disk, self._path(QUEUE_ENDS))
         self._removal = Removal(
-            self._disk, directory, self.settings, self._chain, self.log, self.queues, self.index
+            self._disk,
+            directory,
+            self.settings,
+            self._chain,
+            self.log,
+            self.queues,
+            self.index,
+            self._ends,
         )
         # Up to where the log had grown when the last record of a turn was stored, oldest first.
         self._store_times: deque[tuple[int, int]] = deque()
         self._dispatched_store_ms = 0
         self._claims = Claims(CheckpointValues(), 0, IndexMark())
+        self._queue_sync = QueueSync(
+            self.queues, self.index, self._ends, self._disk, self._workers, self._when_done
+        )
+        self._queue_sync.on_failure = self._fail_to_sync
+        self._queue_sync.make_room = self._make_room
         self.damages: list[Damage] = []
         """Places that the last recovery could not read."""
         self.on_arrival: Callable[[list[Dispatched]], None] = lambda _entries: None
@@ -155,6 +159,28 @@ class MessageStore:
 
     def __repr__(self) -> str:
         return f"<MessageStore {self.directory} {self.log.first_offset}..{self.log.end}>"
+
+    def _new_chain(self) -> SegmentChain:
+        path, size = self._path("commitlog"), self.settings.segment_bytes
+        return SegmentChain(self._disk, path, size, self._workers, self._make_room)
+
+    def _new_queues(self) -> ConsumeQueues:
+        return ConsumeQueues(
+            self._disk,
+            self._path("consumequeue"),
+            entries_per_file=self.settings.queue_file_entries,
+            make_room=self._make_room,
+        )
+
+    def _new_index(self) -> KeyIndex:
+        return KeyIndex(
+            self._disk,
+            self._path("index"),
+            slots=self.settings.index_slots,
+            entries=self.settings.index_entries,
+            file_name=lambda: local_stamp(self._clock.now_ms()),
+            make_room=self._make_room,
+        )
 
     def apply(self, settings: StoreSettings) -> None:
         """Take other numbers while the store is in use: those that are ``CHANGEABLE``.
@@ -232,6 +258,8 @@ class MessageStore:
         self.index.sync()
         if not is_whole:
             return
+        self._close_idle_files()  # what is left to be done must not fail for want of descriptors
+        self._queue_sync.list_now()
         self._claims.add(Synced(self._dispatched_store_ms))
         if self._checkpoint is not None:
             self._checkpoint.write(self._checkpoint_values())
@@ -329,7 +357,6 @@ class MessageStore:
 
         """
         self._dispatch_all()
-        self._extensions.forget(topic)
         self._removal.delete_topic(topic)
 
     def delete_unused_topics(self, kept: Collection[str]) -> list[str]:
@@ -340,10 +367,7 @@ class MessageStore:
 
         """
         self._dispatch_all()
-        deleted = self._removal.delete_unused_topics(kept)
-        for topic in deleted:
-            self._extensions.forget(topic)
-        return deleted
+        return self._removal.delete_unused_topics(kept)
 
     def delete_expired_queues(self) -> list[tuple[str, int]]:
         """Delete the queues whose records are all gone; return their topics and ids.
@@ -384,12 +408,6 @@ class MessageStore:
         """Return the record at an offset of the log; None if none begins there."""
         return self.log.record(commit_log_offset)
 
-    def offset_by_time(
-        self, topic: str, queue_id: int, timestamp_ms: int, boundary: Boundary = Boundary.LOWER
-    ) -> int:
-        """Return the queue offset that a moment stands for; 0 for a queue that is not there."""
-        return self.lookup.offset_by_time(topic, queue_id, timestamp_ms, boundary)
-
     # Inside
 
     def _why_not_writable(self) -> str:
@@ -401,6 +419,17 @@ class MessageStore:
         if self._dispatch_failure is not None:
             return f"queues or index can't be written: {self._dispatch_failure}"
         return "the disk is full" if self._removal.is_disk_full else ""
+
+    def _make_room(self) -> None:
+        """Close what is idle, for a file that could not be opened since too many are."""
+        self._shortages += 1
+        warn_of_shortage(self._shortages)
+        self._close_idle_files()
+
+    def _close_idle_files(self) -> None:
+        """Close the files of queues and index, which are opened again when they are used."""
+        self.queues.rest()
+        self.index.rest()
 
     def _path(self, name: str) -> str:
         return path_join(self.directory, name)
@@ -467,32 +496,34 @@ class MessageStore:
         if crashed:
             log.warning("%s was not stopped in order: the log is read again", self.directory)
         logged = LoggedProgress("recovery of the log", self._clock, progress)
-        restart.run(known if crashed else None, logged)
+        listed = self._ends.load()
+        if known.is_of_another:  # it may have deleted topics, and the log still has their messages
+            listed = {}
+        restart.run(known if crashed else None, logged, listed)
         self.damages = restart.damages
         now_ms = self._clock.monotonic_ms()
         self._flusher.start_at(self.log.end, now_ms)
         self._dispatched_store_ms = self.log.last_store_ms
         self._claims = Claims(known, self.log.last_store_ms, mark)
+        self._queue_sync.on_listed = self._claims.add
         self._queues_synced_at_ms = now_ms
+        self._queue_sync.list_now()
         if crashed:  # so that another crash, soon, does not make it all be read again
             self._checkpoint.write(self._checkpoint_values())
 
     def _sync_queues(self) -> None:
-        """Have a worker sync the queues; only then does the checkpoint speak for them."""
+        """Have the queues synced and listed; only then does the checkpoint speak for them."""
         self._write_queues()
-        if self._syncing_queues or self.failure is not None:
+        if self._queue_sync.is_under_way or self.failure is not None:
             return
-        self._syncing_queues = True
         mark = self._index_mark()
-        unsynced = (self.queues.take_unsynced(), self.index.take_unsynced())
         synced = Synced(
             self._dispatched_store_ms,
             self.index.filled_timestamp_ms,
             self.index.filled_end_offset,
             mark,
         )
-        work = self._workers.submit(_sync_all, unsynced, self._disk)
-        self._when_done(work, lambda error: self._queues_synced(synced, error))
+        self._queue_sync.begin(synced)
 
     def _index_mark(self) -> IndexMark | None:
         """Write what the index has in memory; return how far it reaches, None if it is unknown."""
@@ -504,16 +535,9 @@ class MessageStore:
             log.error("the index could not be written, and is tried again: %s", error)
             return None
 
-    def _queues_synced(self, synced: Synced, error: BaseException | None) -> None:
-        self._syncing_queues = False
-        if error is None:
-            self._claims.add(synced)
-        elif isinstance(error, StoreError):
-            # A second sync would succeed without the pages that were lost, and the checkpoint lie.
-            log.critical("queues can't be synced, and the store takes no more writes: %s", error)
-            self._dispatch_failure = error
-        else:
-            raise error
+    def _fail_to_sync(self, error: StoreError) -> None:
+        log.critical("queues can't be synced, and the store takes no more writes: %s", error)
+        self._dispatch_failure = error
 
     def _when_done(self, work: Future[None], told: Callable[[BaseException | None], None]) -> None:
         """Have the owner told how a worker fared, unless a stop came before the work began."""
@@ -574,9 +598,3 @@ class MessageStore:
             flushed=self._flusher.flushed,
             with_index=self.settings.index_enabled,
         )
-
-
-def _sync_all(unsynced: Sequence[Unsynced], disk: Disk) -> None:
-    """Sync what was written. Runs on a worker."""
-    for one in unsynced:
-        one.sync(disk)

@@ -2,11 +2,16 @@
 
 Consume queues and key indexes are files by the thousand. They are read and written by calls, not
 through maps: a map in Python keeps a descriptor of its own for as long as a view of it lives.
+
+A process that may open no more files is no broken disk: what is open and idle is closed, and the
+call is made again. Only if that does not help has it failed.
 """
 
 import errno
+import logging
 from collections import OrderedDict
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -14,11 +19,56 @@ from orbitmq.errors import DiskFailed, InvalidInput
 from orbitmq.message.buffer import Buffer
 from orbitmq.store.disk import Disk, DiskFile
 
-__all__ = ["OpenFiles", "Unsynced"]
+__all__ = [
+    "MakeRoom",
+    "OpenFiles",
+    "Unsynced",
+    "is_shortage",
+    "warn_of_shortage",
+    "with_room",
+]
+
+log = logging.getLogger("orbitmq.store")
+
+T = TypeVar("T")
+
+MakeRoom = Callable[[], None]
+"""Closes files that are open and idle. The owner of the files calls it."""
 
 _MANY: Final = 256
 """Files from which on all of them are written back at once before each is synced: 10,000 new files
 take a second then, and eight one by one."""
+
+
+def is_shortage(error: BaseException) -> bool:
+    """Whether a file could not be opened since process or machine have too many open already."""
+    return isinstance(error, DiskFailed) and error.errno in (errno.EMFILE, errno.ENFILE)
+
+
+def warn_of_shortage(times: int) -> None:
+    """Say that idle files were closed to open another, the 1st, 2nd, 4th, 8th time and so on."""
+    if times & (times - 1) == 0:
+        log.warning(
+            "too many files are open, and those of queues and index were closed to open another "
+            "(%d times so far); raise the limit of open files of the process, see ulimit -n",
+            times,
+        )
+
+
+def with_room(call: Callable[[], T], make_room: MakeRoom) -> T:
+    """Return what a call gives; if it lacks a descriptor, make room and call once more.
+
+    Raises:
+        DiskFailed: the call failed for another reason, or there are no idle files either.
+
+    """
+    try:
+        return call()
+    except DiskFailed as error:
+        if not is_shortage(error):
+            raise
+        make_room()
+        return call()
 
 
 class Unsynced(msgspec.Struct, frozen=True):
@@ -42,7 +92,8 @@ class Unsynced(msgspec.Struct, frozen=True):
 
         Raises:
             DiskFailed: a file or directory could not be synced. What is on the disk is unknown
-                then, and trying again may lie: stop writing.
+                then, and trying again may lie: stop writing. If ``is_shortage`` it could not be
+                opened, and may be tried again.
 
         """
         if len(self.files) > _MANY:
@@ -70,7 +121,8 @@ class OpenFiles:
     """Files by their paths, of which at most ``limit`` are open at a time.
 
     Every call may raise ``DiskFailed``. A file that a call needs is opened, in place of the one
-    that was used longest ago.
+    that was used longest ago. ``make_room`` closes idle files that others have, if there can be
+    no more in the process.
 
     >>> from orbitmq.store.disk import RealDisk
     >>> OpenFiles(RealDisk(), limit=512)
@@ -78,11 +130,12 @@ class OpenFiles:
 
     """
 
-    def __init__(self, disk: Disk, *, limit: int) -> None:
+    def __init__(self, disk: Disk, *, limit: int, make_room: MakeRoom = lambda: None) -> None:
         if limit < 1:
             raise InvalidInput(f"limit is {limit}; at least 1 file must be open", field="limit")
         self.disk = disk
         self._limit = limit
+        self._make_room_elsewhere = make_room
         self._open: OrderedDict[str, DiskFile] = OrderedDict()
         self._written: dict[str, int] = {}
         self._changed_names: dict[str, None] = {}
@@ -95,8 +148,7 @@ class OpenFiles:
         if not self.disk.exists(directory):
             self._make_directory(directory)
         path = f"{directory}/{name}"
-        file = self._keep(path, self.disk.open(path, create=True))
-        file.extend(size)
+        self._opened(path, create=True).extend(size)
         self._written.setdefault(path, 0)
         self._changed_names[directory] = None
 
@@ -141,6 +193,20 @@ class OpenFiles:
         self._changed_names.clear()
         return Unsynced(due, directories)
 
+    def put_back(self, unsynced: Unsynced) -> None:
+        """Take back what could not be synced since there was no descriptor for it."""
+        for path in unsynced.files:
+            self._written.setdefault(path, 0)
+        self._changed_names.update(dict.fromkeys(unsynced.directories))
+
+    def sync_all(self, least_bytes: int = 0) -> None:
+        """Return when what was written is on the disk, here and now.
+
+        A file that has fewer than ``least_bytes`` new bytes waits for a later call.
+        """
+        unsynced = self.take_unsynced(least_bytes)
+        with_room(lambda: unsynced.sync(self.disk), self._make_room)
+
     def close(self) -> None:
         """Close all files. They open again when they are used."""
         while self._open:
@@ -149,15 +215,20 @@ class OpenFiles:
     def _file(self, path: str) -> DiskFile:
         file = self._open.get(path)
         if file is None:
-            return self._keep(path, self.disk.open(path))
+            return self._opened(path)
         self._open.move_to_end(path)
         return file
 
-    def _keep(self, path: str, file: DiskFile) -> DiskFile:
-        self._open[path] = file
-        if len(self._open) > self._limit:
+    def _opened(self, path: str, *, create: bool = False) -> DiskFile:
+        while len(self._open) >= self._limit:  # before: one more may be one too many
             self._open.popitem(last=False)[1].close()
+        file = with_room(lambda: self.disk.open(path, create=create), self._make_room)
+        self._open[path] = file
         return file
+
+    def _make_room(self) -> None:
+        self.close()
+        self._make_room_elsewhere()
 
     def _make_directory(self, directory: str) -> None:
         """Make a directory and those above it; the names of all of them are to be synced."""

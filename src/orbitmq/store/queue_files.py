@@ -58,7 +58,8 @@ class QueueFiles:
             if self._checked_start(name) != self.end:
                 raise StoreDamaged(
                     f"{directory} has no file {self.end:020d}, and {name} comes behind it; remove "
-                    "the directory, it is made again from the commit log",
+                    "the directory, or all of consumequeue if Java's broker used the store last: "
+                    "it is made again from the commit log",
                     path=self.path_of(self.end),
                 )
             self.end += self._size

@@ -17,13 +17,15 @@ Laws:
   for one whose file was removed, and skips all messages up to the next file of the log; and behind
   a record that can't be decoded its client skips the rest of the answer.
 - A hole is filled only if what was lost explains it: an offset that is damaged itself could have
-  any number of entries made.
+  any number of entries made. But behind entries whose records are all gone with their files, those
+  missing are gone too: the queue begins with the first record that the log has.
 """
 
 import logging
 import struct
+from collections.abc import Collection
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -40,9 +42,12 @@ from orbitmq.store.layout import CONSUME_QUEUE
 from orbitmq.store.log_rows import Block, view_of
 from orbitmq.store.queue_entry import ENTRY, ENTRY_SIZE
 
-__all__ = ["QueueRestore", "plain_code"]
+__all__ = ["QueueName", "QueueRestore", "plain_code"]
 
 log = logging.getLogger("orbitmq.store")
+
+QueueName: TypeAlias = tuple[bytes, int]
+"""A topic, as records have it, and the number of a queue."""
 
 _ENTRIES_BUFFERED: Final = 65_536  # in all runs together
 _pack = ENTRY.pack
@@ -92,21 +97,29 @@ class QueueRestore:
             they are taken for right.
         damages: places of the log that the walk could not read, as it finds them; those found here
             are added.
+        log_start: the offset of the log's first byte, if the walk begins there; else 0.
 
     """
 
     def __init__(
-        self, queues: ConsumeQueues, dispatcher: Dispatcher, *, correct: bool, damages: list[Damage]
+        self,
+        queues: ConsumeQueues,
+        dispatcher: Dispatcher,
+        *,
+        correct: bool,
+        damages: list[Damage],
+        log_start: int = 0,
     ) -> None:
         self._queues = queues
         self._dispatcher = dispatcher
         self._correct = correct
         self._damages = damages
-        self._runs: dict[tuple[bytes, int], _Run | None] = {}
+        self._log_start = log_start
+        self._runs: dict[QueueName, _Run | None] = {}
         self._buffered = 0
 
-    def add_block(self, block: Block) -> None:
-        """Take the records of a block."""
+    def add_block(self, block: Block, only: Collection[QueueName] | None = None) -> None:
+        """Take the records of a block: what they mean to all queues, or to these alone."""
         buffer, rows = block
         unpack, runs = _FILED.unpack_from, self._runs
         added = 0
@@ -117,15 +130,19 @@ class QueueRestore:
                 continue
             tail = bytes(buffer[topic_start:end])  # topic, length, properties
             topic_length = topic_end - topic_start
-            run = runs.get((tail[:topic_length], queue_id))
+            name = (tail[:topic_length], queue_id)
+            run = runs.get(name)
             code = plain_code(tail, topic_length + 2)
+            if only is not None and code is not None and name not in only:
+                continue  # and it names no light queue either
             if run and queue_offset == run.next and code is not None and run.is_plain:
                 run.entries += _pack(offset, end - start, code)
                 run.next = queue_offset + 1
                 added += 1
             else:
                 for entry in self._dispatcher.entries(view_of(buffer, row)):
-                    self.add(entry)
+                    if only is None or (entry.topic.encode(), entry.queue_id) in only:
+                        self.add(entry)
         self._note_buffered(added)
 
     def add(self, entry: Dispatched) -> None:
@@ -172,6 +189,8 @@ class QueueRestore:
         except InvalidTopic as error:
             self._report(Damage(entry.commit_log_offset, str(error), 0))
             return None
+        if 0 <= queue.record_end <= self._log_start and queue.max_offset < entry.queue_offset:
+            queue.cut(0)
         begin = queue.max_offset
         if queue.is_empty or (self._correct and entry.queue_offset < begin):
             begin = entry.queue_offset

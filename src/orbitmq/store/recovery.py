@@ -92,6 +92,7 @@ class RecoveryWalk:
             goes_on = yield from self._blocks(segment)
             if not goes_on:
                 break
+            segment.drop()  # a log may have more files than a process may have maps open
         self._progress(self._total, self._total)
 
     def _blocks(self, segment: Segment) -> Generator[Block, None, bool]:

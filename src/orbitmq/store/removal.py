@@ -21,6 +21,7 @@ from orbitmq.store.disk import Disk
 from orbitmq.store.durable import remove_tree
 from orbitmq.store.key_index import KeyIndex
 from orbitmq.store.layout import BATCH_CONSUME_QUEUE, CONSUME_QUEUE_EXT
+from orbitmq.store.queue_ends import QueueEnds
 from orbitmq.store.retention import AgedFile, Retention
 from orbitmq.store.segment_chain import SegmentChain, is_directory_name, path_join
 from orbitmq.store.settings import StoreSettings
@@ -40,6 +41,7 @@ class Removal:
         directory: its root.
         settings: how long files are kept, and how full the disk may be.
         chain, commit_log, queues, index: the parts of the store.
+        ends: the list that a queue leaves before it is deleted.
 
     """
 
@@ -52,6 +54,7 @@ class Removal:
         commit_log: CommitLog,
         queues: ConsumeQueues,
         index: KeyIndex,
+        ends: QueueEnds,
     ) -> None:
         self._disk = disk
         self._directory = directory
@@ -60,6 +63,7 @@ class Removal:
         self._log = commit_log
         self._queues = queues
         self._index = index
+        self._ends = ends
         self.is_disk_full = False
         """Whether so much of the disk is used that nothing may be written."""
 
@@ -82,7 +86,7 @@ class Removal:
         used = self._disk.usage(self._directory).ratio
         self._note_use(used)
         files = [
-            AgedFile(segment.base, self._disk.modified_ms(segment.file.path))
+            AgedFile(segment.base, self._disk.modified_ms(segment.path))
             for segment in self._chain.segments
             if segment.end <= flushed or segment is self._chain.last
         ]
@@ -104,6 +108,16 @@ class Removal:
 
     def delete_topic(self, topic: str) -> None:
         """Remove the queues of a topic, and those of Java's that only it can read."""
+        self._delete_topics([topic])
+
+    def _delete_topics(self, topics: Collection[str]) -> None:
+        self._ends.forget(
+            [(topic, queue.queue_id) for topic in topics for queue in self._queues.queues_of(topic)]
+        )
+        for topic in topics:
+            self._delete_topic(topic)
+
+    def _delete_topic(self, topic: str) -> None:
         if not is_directory_name(topic):
             return  # there is none, and the path would lead elsewhere
         try:
@@ -120,8 +134,7 @@ class Removal:
             for topic in self._queues.topics()
             if topic not in kept and not is_system_topic(topic) and not is_lmq(topic)
         ]
-        for topic in unused:
-            self.delete_topic(topic)
+        self._delete_topics(unused)
         return unused
 
     def delete_expired_queues(self) -> list[tuple[str, int]]:
@@ -135,6 +148,7 @@ class Removal:
             if 0 <= queue.record_end <= self._chain.first_offset
             and not is_system_topic(queue.topic)
         ]
+        self._ends.forget(expired)
         for topic in {topic for topic, _ in expired}:
             self._queues.delete(topic, [number for name, number in expired if name == topic])
             self._log.forget_queues(topic)

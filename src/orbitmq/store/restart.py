@@ -10,9 +10,14 @@ After an orderly stop only what queues and index lack is added. After a crash ea
 checkpoint does not vouch for is compared with its queue entry; what the log does not hold is
 dropped from the queues; and all of it is written again, in the log and in the queues, before it is
 synced and served: the process may have ended because a sync had failed.
+
+A queue that is missing, or lacks its last files, is known by the list of where queues ended; the
+others agree with the log as it is. It alone gets what it lacks of the records before that.
 """
 
 import logging
+from collections.abc import Collection
+from typing import Final
 
 from orbitmq.message.names import is_lmq
 from orbitmq.store.checkpoint import CheckpointValues
@@ -25,8 +30,9 @@ from orbitmq.store.key_index import KeyIndex
 from orbitmq.store.log_rows import Block, Checked, filed_of
 from orbitmq.store.mending import write_again
 from orbitmq.store.progress import Progress
+from orbitmq.store.queue_ends import Ends
 from orbitmq.store.queue_entry import QueueEntry
-from orbitmq.store.queue_restore import QueueRestore
+from orbitmq.store.queue_restore import QueueName, QueueRestore
 from orbitmq.store.recovery import ALL_VOUCHED, RecoveryWalk, first_store_ms, zero_behind
 from orbitmq.store.segment_chain import SegmentChain
 from orbitmq.store.settings import StoreSettings
@@ -35,6 +41,7 @@ __all__ = ["Restart"]
 
 log = logging.getLogger("orbitmq.store")
 
+_NAMED_AT_ONCE: Final = 10
 _ORDERLY = CheckpointValues(log_ms=ALL_VOUCHED, queues_ms=ALL_VOUCHED, index_ms=ALL_VOUCHED)
 
 
@@ -66,13 +73,16 @@ class Restart:
         self.damages: list[Damage] = []
         """Places that could not be read."""
 
-    def run(self, crashed_at: CheckpointValues | None, progress: Progress) -> None:
+    def run(
+        self, crashed_at: CheckpointValues | None, progress: Progress, listed: Ends | None = None
+    ) -> None:
         """Find the end of the log, and bring the queues and the index up to it.
 
         Args:
             crashed_at: what the checkpoint says if the last process did not stop in order; None
                 if it did.
             progress: told how far it has come, in bytes of all.
+            listed: where queues ended when that was last noted; None if nobody knows.
 
         Raises:
             StoreError: a file can't be read or written.
@@ -80,7 +90,9 @@ class Restart:
         """
         known = crashed_at or _ORDERLY
         dispatched_end = self._queues.recover()
-        first = self._first_to_read(known.recovery_limit_ms, dispatched_end)
+        lacking = self._lacking(listed or {})
+        known_end = min((dispatched_end, *lacking.values()))
+        first = self._first_to_read(known.recovery_limit_ms, known_end)
         self._log.end = self._chain.next_base()  # until the walk has found where it really is
         walk = RecoveryWalk(
             self._chain,
@@ -90,7 +102,15 @@ class Restart:
             progress=progress,
         )
         self.damages = walk.damages
-        self._read(walk, crashed_at, dispatched_end)
+        log_start = self._chain.first_offset if first == 0 else 0
+        queues = QueueRestore(
+            self._queues,
+            self._dispatcher,
+            correct=crashed_at is not None,
+            damages=self.damages,
+            log_start=log_start,
+        )
+        self._read(walk, queues, crashed_at, dispatched_end, lacking)
         self._cut(walk.end)
         self._log.end = walk.end
         self._queues.truncate(walk.end)
@@ -103,25 +123,52 @@ class Restart:
             if walk.unvouched is not None:
                 write_again(segment, walk.unvouched, walk.end)
             segment.file.sync()
+        self._chain.rest(walk.end)
         self._chain.sync_names()
         self._queues.sync()
 
+    def _lacking(self, listed: Ends) -> dict[QueueName, int]:
+        """Return the queues that end before they did, and how far in the log each is whole."""
+        lacking: dict[QueueName, int] = {}
+        told = []
+        for topic, ends in listed.items():
+            for queue_id, end in ends.items():
+                queue = self._queues.queue(topic, queue_id)
+                if queue is not None and queue.max_offset >= end:
+                    continue
+                lacking[topic.encode(), queue_id] = -1 if queue is None else queue.record_end
+                state = "is missing" if queue is None else f"ends at {queue.max_offset}"
+                told.append(f"queue {queue_id} of topic {topic} {state}, and ended at {end} before")
+        if told:
+            more = len(told) - _NAMED_AT_ONCE
+            log.warning(
+                "%s%s: what the log has of them is written again",
+                "; ".join(told[:_NAMED_AT_ONCE]),
+                f"; and {more} other queues lack entries" if more > 0 else "",
+            )
+        return lacking
+
     def _read(
-        self, walk: RecoveryWalk, crashed_at: CheckpointValues | None, dispatched_end: int
+        self,
+        walk: RecoveryWalk,
+        queues: QueueRestore,
+        crashed_at: CheckpointValues | None,
+        dispatched_end: int,
+        lacking: Collection[QueueName],
     ) -> None:
         """Give the queues and the index what they lack of the records of a walk."""
-        crashed = crashed_at is not None
         vouched_ms = ALL_VOUCHED if crashed_at is None else crashed_at.queues_vouched_ms
-        queues = QueueRestore(self._queues, self._dispatcher, correct=crashed, damages=self.damages)
-        indexed_end = self._indexed_end(crashed=crashed)
+        indexed_end = self._indexed_end(crashed=crashed_at is not None)
         for block in walk:
             base = walk.end - block.rows[-1][1]
             if walk.end > indexed_end:
                 self._index_rows(_behind(block, indexed_end - base))
-            if walk.last_store_ms > vouched_ms:
-                queues.add_block(block)
-            elif walk.end > dispatched_end:
-                queues.add_block(_behind(block, dispatched_end - base))
+            # Up to here those queues have all their entries that lack none.
+            whole_end = base if walk.last_store_ms > vouched_ms else dispatched_end
+            if lacking:
+                queues.add_block(_before(block, whole_end - base), lacking)
+            if walk.end > whole_end:
+                queues.add_block(_behind(block, whole_end - base))
         queues.finish()
 
     def _indexed_end(self, *, crashed: bool) -> int:
@@ -164,17 +211,16 @@ class Restart:
         filed = view.filed()
         return (filed.queue_id, filed.queue_offset) == (queue.queue_id, offset)
 
-    def _first_to_read(self, limit_ms: int, dispatched_end: int) -> int:
+    def _first_to_read(self, limit_ms: int, known_end: int) -> int:
         """Return the segment from which on the log must be read."""
         segments = self._chain.segments
-        known_end = dispatched_end
         if self._settings.index_enabled:
             known_end = min(known_end, self._index.end_offset)
         for index in range(len(segments) - 1, 0, -1):
-            stored_ms = first_store_ms(segments[index])
-            if stored_ms is None:
+            if segments[index].base > known_end:
                 continue
-            if segments[index].base <= known_end and stored_ms <= limit_ms:
+            stored_ms = first_store_ms(segments[index])
+            if stored_ms is not None and stored_ms <= limit_ms:
                 return index
         return 0
 
@@ -193,3 +239,10 @@ def _behind(block: Block, position: int) -> Block:
     if block.rows[0][0] >= position:
         return block
     return Block(block.buffer, [row for row in block.rows if row[0] >= position])
+
+
+def _before(block: Block, position: int) -> Block:
+    """Return the records of a block that begin before a position of its buffer."""
+    if block.rows[-1][0] < position:
+        return block
+    return Block(block.buffer, [row for row in block.rows if row[0] < position])

@@ -13,6 +13,8 @@ Laws:
 - A file has its full size from the moment it has its name; Java refuses a directory with another.
 - Files follow each other without a gap. The first may go, and a new last may come.
 - A file is read through one read-only map, which lives as long as a view of it.
+- A file that is full and on the disk has no open descriptor, but for the one that a map of it
+  keeps in Python: the log may have more files than a process may open.
 - The file after the last may be there before it is in use: a worker makes it when the last is half
   full, so that no append waits for a gigabyte of space. It has its final name, as with Java's
   AllocateMappedFileService, and no part in the chain until ``add`` takes it; a crash leaves a file
@@ -25,6 +27,7 @@ from orbitmq.errors import DiskFailed, StoreDamaged, StoreError
 from orbitmq.message.buffer import Buffer
 from orbitmq.store.disk import Disk, DiskFile
 from orbitmq.store.durable import make_durable_directory
+from orbitmq.store.open_files import MakeRoom, with_room
 from orbitmq.threads import Future, Workers
 
 __all__ = [
@@ -70,14 +73,25 @@ def is_directory_name(name: str) -> bool:
 
 
 class Segment:
-    """One file of the log."""
+    """One file of the log. It is opened when it is used, unless it comes open."""
 
-    __slots__ = ("_view", "base", "file", "size")
+    __slots__ = ("_disk", "_file", "_make_room", "_view", "base", "path", "size")
 
-    def __init__(self, file: DiskFile, base: int, size: int) -> None:
-        self.file = file
+    def __init__(
+        self,
+        disk: Disk,
+        path: str,
+        base: int,
+        size: int,
+        file: DiskFile | None = None,
+        make_room: MakeRoom = lambda: None,
+    ) -> None:
+        self._disk = disk
+        self.path = path
         self.base = base
         self.size = size
+        self._file = file
+        self._make_room = make_room
         self._view: memoryview | None = None
 
     def __repr__(self) -> str:
@@ -89,20 +103,39 @@ class Segment:
         return self.base + self.size
 
     @property
+    def file(self) -> DiskFile:
+        """The file, open."""
+        if self._file is None:
+            self._file = self._disk.open(self.path)
+        return self._file
+
+    @property
     def view(self) -> memoryview:
         """The bytes of the file, what is written later included."""
         if self._view is None:
-            self._view = self.file.map()
+            is_at_rest = self._file is None
+            self._view = with_room(self._mapped, self._make_room)
+            if is_at_rest:
+                self.rest()
         return self._view
+
+    def _mapped(self) -> memoryview:
+        return self.file.map()
 
     def write(self, buffers: list[Buffer], offset: int) -> None:
         """Write buffers at an offset of the log."""
         self.file.write(buffers, offset - self.base)
 
+    def rest(self) -> None:
+        """Close the file until it is used again; what is mapped stays so."""
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
+
     def drop(self) -> None:
-        """Let go of the file; views that others hold stay readable."""
+        """Let go of the file and its map; views that others hold stay readable."""
         self._view = None
-        self.file.close()
+        self.rest()
 
 
 class SegmentChain:
@@ -113,17 +146,24 @@ class SegmentChain:
         directory: the ``commitlog`` of the store.
         segment_bytes: the size of each.
         workers: who makes the next file ahead; without, each is made when it is needed.
+        make_room: closes other idle files, if the process can't open more.
 
     """
 
     def __init__(
-        self, disk: Disk, directory: str, segment_bytes: int, workers: Workers | None = None
+        self,
+        disk: Disk,
+        directory: str,
+        segment_bytes: int,
+        workers: Workers | None = None,
+        make_room: MakeRoom = lambda: None,
     ) -> None:
         self._disk = disk
         self.directory = directory
         self.segment_bytes = segment_bytes
         self.segments: list[Segment] = []
         self._workers = workers
+        self._make_room = make_room
         self._ahead: Future[DiskFile] | None = None  # the file at next_base, in the making or made
 
     def __repr__(self) -> str:
@@ -140,7 +180,7 @@ class SegmentChain:
         return self.segments[-1] if self.segments else None
 
     def load(self) -> None:
-        """Open the files that are there.
+        """Find the files that are there.
 
         Raises:
             StoreDamaged: a file has another size or is missing in the middle; the message says
@@ -157,8 +197,8 @@ class SegmentChain:
                 self._disk.remove(path)
                 break
             self._check(path, int(name), size)
-            file = self._disk.open(path)
-            self.segments.append(Segment(file, int(name), self.segment_bytes))
+            self._disk.open(path).close()  # one that can't be opened is told of now, not one day
+            self.segments.append(self._segment(path, int(name)))
 
     def segment_at(self, offset: int) -> Segment | None:
         """Return the file that holds an offset of the log, None if it is gone or not there yet."""
@@ -186,10 +226,16 @@ class SegmentChain:
             DiskFailed: there is no space, or the directory can't be written to.
 
         """
-        file = self._take_ahead() or self._make(base)
-        segment = Segment(file, base, self.segment_bytes)
+        file = self._take_ahead() or with_room(lambda: self._make(base), self._make_room)
+        segment = self._segment(file.path, base, file)
         self.segments.append(segment)
         return segment
+
+    def rest(self, end: int) -> None:
+        """Close the files that end at an offset or before it: they are full and on the disk."""
+        for segment in self.segments:
+            if segment.end <= end:
+                segment.rest()
 
     def sync_names(self) -> None:
         """Return when the names of all files are on the disk."""
@@ -237,6 +283,9 @@ class SegmentChain:
             segment.drop()
         self.segments.clear()
 
+    def _segment(self, path: str, base: int, file: DiskFile | None = None) -> Segment:
+        return Segment(self._disk, path, base, self.segment_bytes, file, self._make_room)
+
     def _make(self, base: int) -> DiskFile:
         """Return the file that begins at ``base``, with its full size. Runs on a worker, too."""
         path = path_join(self.directory, file_name(base))
@@ -270,7 +319,7 @@ class SegmentChain:
 
     def _remove(self, index: int) -> Segment:
         segment = self.segments[index]
-        self._disk.remove(segment.file.path)  # first: one that can't be removed stays in use
+        self._disk.remove(segment.path)  # first: one that can't be removed stays in use
         del self.segments[index]
         segment.drop()
         return segment

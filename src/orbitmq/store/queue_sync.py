@@ -1,0 +1,124 @@
+"""Queues and index synced while the store is in use: what a checkpoint may speak for after it.
+
+::
+
+    IDLE ── begin ──▶ SYNCING ──▶ LISTING where queues end ──▶ IDLE, and claimed
+                         │           │
+                         │           └── failed ──▶ IDLE, and tried again
+                         ├── no descriptor was left ──▶ IDLE, and tried again
+                         └── failed ──▶ told: what is on the disk is unknown
+
+All methods are called by the owner. Workers sync and write the list.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+
+from orbitmq.errors import StoreError
+from orbitmq.store.claims import Synced
+from orbitmq.store.consume_queues import ConsumeQueues
+from orbitmq.store.disk import Disk
+from orbitmq.store.key_index import KeyIndex
+from orbitmq.store.open_files import MakeRoom, Unsynced, is_shortage
+from orbitmq.store.queue_ends import QueueEnds
+from orbitmq.threads import Future, Workers
+
+__all__ = ["QueueSync", "WhenDone"]
+
+log = logging.getLogger("orbitmq.store")
+
+WhenDone = Callable[["Future[None]", Callable[[BaseException | None], None]], None]
+"""Has the owner told how a worker fared."""
+
+
+class QueueSync:
+    """Syncs queues and index and lists where queues end, one round at a time."""
+
+    def __init__(
+        self,
+        queues: ConsumeQueues,
+        index: KeyIndex,
+        ends: QueueEnds,
+        disk: Disk,
+        workers: Workers,
+        when_done: WhenDone,
+    ) -> None:
+        self._queues = queues
+        self._index = index
+        self._ends = ends
+        self._disk = disk
+        self._workers = workers
+        self._when_done = when_done
+        self.is_under_way = False
+        """Whether a round has begun and not ended."""
+        self.on_listed: Callable[[Synced], None] = lambda _synced: None
+        """Called with what a round has made true."""
+        self.on_failure: Callable[[StoreError], None] = lambda _error: None
+        """Called if something could not be synced; nothing may be written after that."""
+        self.make_room: MakeRoom = lambda: None
+        """Called to close idle files, if the process can't open more."""
+
+    def __repr__(self) -> str:
+        return f"<QueueSync {'under way' if self.is_under_way else 'idle'}>"
+
+    def begin(self, synced: Synced) -> None:
+        """Begin a round that makes ``synced`` true, unless one is under way.
+
+        The queues have written what they had buffered.
+        """
+        if self.is_under_way:
+            return
+        self.is_under_way = True
+        self._ends.note(self._queues.ends())
+        unsynced = (self._queues.take_unsynced(), self._index.take_unsynced())
+        work = self._workers.submit(_sync_all, unsynced, self._disk)
+        self._when_done(work, lambda error: self._synced(synced, unsynced, error))
+
+    def list_now(self) -> None:
+        """List where the queues end, all of which is on the disk; go on without if it must be."""
+        try:
+            self._ends.write(self._queues.ends())
+        except StoreError as error:  # a full disk for one, which is no reason not to stop or start
+            log.error(
+                "where queues end could not be listed, and one that goes missing before it can be "
+                "is not noticed: %s",
+                error,
+            )
+
+    def _synced(
+        self, synced: Synced, unsynced: tuple[Unsynced, Unsynced], error: BaseException | None
+    ) -> None:
+        if error is not None:
+            self._failed(error, unsynced)
+            return
+        work = self._workers.submit(self._ends.write_noted)
+        self._when_done(work, lambda error: self._listed(synced, error))
+
+    def _listed(self, synced: Synced, error: BaseException | None) -> None:
+        self.is_under_way = False
+        if error is None:
+            self.on_listed(synced)
+        elif isinstance(error, StoreError):
+            log.error("where queues end could not be listed, and is tried again: %s", error)
+        else:
+            raise error
+
+    def _failed(self, error: BaseException, unsynced: tuple[Unsynced, Unsynced]) -> None:
+        self.is_under_way = False
+        if not isinstance(error, StoreError):
+            raise error
+        if is_shortage(error):  # no file was asked to sync and refused: nothing is lost
+            of_queues, of_index = unsynced
+            self._queues.put_back(of_queues)
+            self._index.put_back(of_index)
+            log.error("queues could not be synced, and are tried again: %s", error)
+            self.make_room()
+            return
+        # A second sync would succeed without the pages that were lost, and the checkpoint lie.
+        self.on_failure(error)
+
+
+def _sync_all(unsynced: Sequence[Unsynced], disk: Disk) -> None:
+    """Sync what was written. Runs on a worker."""
+    for one in unsynced:
+        one.sync(disk)
