@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -150,6 +151,63 @@ def test_messages_that_retention_took_are_missed_or_passed(
 
     lenient = stream(spark, traffic, failOnDataLoss="false")
     assert drained(lenient, tmp_path) == sent + list(range(left, 105))
+
+
+class Gate:
+    """Takes the batches of a query, and holds each until it is opened."""
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+        self.has_come, self.is_open = threading.Event(), threading.Event()
+
+    def take(self, batch: DataFrame, _batch_id: int) -> None:
+        self.numbers += [int(row.value) for row in batch.collect()]
+        if self.numbers:
+            self.has_come.set()
+            assert self.is_open.wait(PATIENCE_SECONDS)
+
+
+def test_retention_passes_the_start_of_a_queue_under_running_queries(
+    spark: SparkSession, brokers: Brokers, tmp_path: Path
+) -> None:
+    small = {"mappedFileSizeCommitLog": str(64 * 1024), "maxMessageSize": "8192"}
+    broker = brokers.add("broker-a", **small)
+    strict, lenient = Gate(), Gate()
+    with contextlib.ExitStack() as running:
+        traffic = running.enter_context(
+            Traffic(brokers.nameserver, "orders", queues=1, body_bytes=2_000)
+        )
+        sent = traffic.send(5)
+        failing, going_on = (
+            running.enter_context(
+                started(
+                    stream(spark, traffic, failOnDataLoss=fails).writeStream.foreachBatch(gate.take)
+                )
+            )
+            for gate, fails in ((strict, "true"), (lenient, "false"))
+        )
+        assert strict.has_come.wait(PATIENCE_SECONDS)
+        assert lenient.has_come.wait(PATIENCE_SECONDS)
+        traffic.send(100)
+        for file in (tmp_path / "broker-a" / "commitlog").iterdir():
+            os.utime(file, (0, 0))  # as if the messages were old
+        left = first_offset_after_removal(broker.address, traffic)
+        assert 5 < left < 105
+        strict.is_open.set()
+        lenient.is_open.set()
+
+        wanted = rf"queue broker-a:0: offset 5 was to be read, and the queue has {left} up to 105"
+        with pytest.raises(StreamingQueryException, match=wanted):
+            failing.awaitTermination(PATIENCE_SECONDS)
+        assert strict.numbers == sent
+        expected = sent + list(range(left, 105))
+        until(
+            lambda: len(lenient.numbers) >= len(expected),
+            what="what is left",
+            seconds=PATIENCE_SECONDS,
+        )
+        assert lenient.numbers == expected
+        assert going_on.isActive
 
 
 def first_offset_after_removal(broker: Address, traffic: Traffic) -> int:
