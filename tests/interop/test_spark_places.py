@@ -28,11 +28,11 @@ def traffic() -> Iterator[Traffic]:
         yield running
 
 
-def check_reads(traffic: Traffic, directory: Path, kind: str, address: str) -> None:
-    """Run the program, and check what it says that it has read."""
+def check_round_trip(traffic: Traffic, directory: Path, kind: str, address: str) -> None:
+    """Run the program, and check what it says that it has read and written."""
     arguments = [traffic.nameserver, traffic.topic, str(directory), kind, address]
     run = subprocess.run(
-        [sys.executable, "-m", "tests.spark.read_program", *arguments],
+        [sys.executable, "-m", "tests.spark.round_trip", *arguments],
         capture_output=True,
         text=True,
         cwd=ROOT,
@@ -42,7 +42,11 @@ def check_reads(traffic: Traffic, directory: Path, kind: str, address: str) -> N
     )
     assert run.returncode == 0, run.stderr
     read = json.loads(run.stdout.splitlines()[-1])
-    assert read == {"batch": list(range(1, 30, 3)), "stream": list(range(30))}
+    assert read == {
+        "batch": list(range(1, 30, 3)),
+        "stream": list(range(30)),
+        "written": [[number, "t1"] for number in range(1, 30, 3)],
+    }
 
 
 def workers_environment() -> dict[str, str]:
@@ -50,7 +54,7 @@ def workers_environment() -> dict[str, str]:
 
 
 def test_behind_spark_connect(traffic: Traffic, tmp_path: Path) -> None:
-    check_reads(traffic, tmp_path, "remote", "local[2]")
+    check_round_trip(traffic, tmp_path, "remote", "local[2]")
 
 
 def test_on_a_master_with_a_worker(traffic: Traffic, tmp_path: Path) -> None:
@@ -72,7 +76,7 @@ def test_on_a_master_with_a_worker(traffic: Traffic, tmp_path: Path) -> None:
             what="the worker",
             seconds=START_SECONDS,
         )
-        check_reads(traffic, tmp_path, "master", address)
+        check_round_trip(traffic, tmp_path, "master", address)
 
 
 @contextlib.contextmanager

@@ -1,6 +1,8 @@
-"""Reads a topic by a batch and by a stream, wherever Spark runs; prints what each has read.
+"""Reads a topic by a batch and by a stream, and writes another one, wherever Spark runs.
 
-python -m tests.spark.read_program NAMESERVER TOPIC DIRECTORY (master | remote) ADDRESS
+Prints what each has read, and what was written as it is read again.
+
+python -m tests.spark.round_trip NAMESERVER TOPIC DIRECTORY (master | remote) ADDRESS
 """
 
 import json
@@ -10,18 +12,24 @@ from orbitmq.spark import session
 
 
 def main(nameserver: str, topic: str, directory: str, kind: str, address: str) -> None:
-    spark = session("read_program", **{kind: address})  # type: ignore[arg-type]  # one of two names
+    spark = session("round_trip", **{kind: address})  # type: ignore[arg-type]  # one of two names
     told = {"nameserver": nameserver, "subscribe": topic, "columns": "value,tags"}
     batch = spark.read.format("rocketmq").options(**told).load().where("tags = 't1'")
     stream = spark.readStream.format("rocketmq").options(**told, startingOffsets="earliest").load()
     writer = stream.writeStream.format("parquet").option("path", f"{directory}/files")
     writer = writer.option("checkpointLocation", f"{directory}/checkpoint")
     writer.trigger(availableNow=True).start().awaitTermination()
+    copies = f"{topic}-by-{kind}"
+    rows = batch.selectExpr("value", "tags", "'o-42' AS key", "'k' AS sharding_key")
+    to_copies = {"nameserver": nameserver, "topic": copies}
+    rows.write.format("rocketmq").options(**to_copies).mode("append").save()
+    again = spark.read.format("rocketmq").options(**{**told, "subscribe": copies}).load()
     read = {
         "batch": sorted(int(row.value) for row in batch.collect()),
         "stream": sorted(
             int(row.value) for row in spark.read.parquet(f"{directory}/files").collect()
         ),
+        "written": sorted((int(row.value), row.tags) for row in again.collect()),
     }
     print(json.dumps(read))
     spark.stop()
