@@ -52,7 +52,10 @@ def test_a_broker_conf_of_java_works_as_it_is(tmp_path: Path) -> None:
 
 
 def test_a_killed_broker_recovers(tmp_path: Path) -> None:
-    arguments = ("broker", "--set=listenPort=0", f"--set=storePathRootDir={tmp_path}")
+    arguments = (
+        *("broker", "--set=listenPort=0", f"--set=storePathRootDir={tmp_path}"),
+        "--set=waitTimeMillsInSendQueue=10000",  # a busy machine is no reason to refuse
+    )
     small = "--set=mappedFileSizeCommitLog=8388608"
     with serving(*arguments, small) as server:
         address = server.ready_line().partition("=")[2]

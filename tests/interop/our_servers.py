@@ -17,6 +17,9 @@ SMALL_STORE = {
     "mappedFileSizeConsumeQueue": str(6_000 * 20),
     "maxHashSlotNum": "10000",
     "maxIndexNum": "40000",
+    # A busy machine is no reason to refuse a message; the refusals have tests of their own.
+    "waitTimeMillsInSendQueue": "10000",
+    "osPageCacheBusyTimeOutMills": "10000",
 }
 
 
