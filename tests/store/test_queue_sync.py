@@ -57,6 +57,17 @@ class Bench:
         return QueueEnds(self.disk, PATH).load()
 
 
+def test_a_stop_leaves_the_rest_of_a_round_undone() -> None:
+    bench = Bench()
+    bench.begin()
+    bench.sync.is_stopped = True
+    bench.workers.run()
+    assert (bench.workers.waiting, bench.claimed, bench.sync.is_under_way) == ([], [], False)
+    bench.begin()
+    assert not bench.workers.waiting
+    assert bench.listed() == {}
+
+
 def test_what_is_listed_was_synced_and_is_claimed_after_that() -> None:
     bench = Bench()
     bench.begin()

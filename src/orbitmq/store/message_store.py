@@ -242,7 +242,7 @@ class MessageStore:
         """
         try:
             if self._is_open:
-                self._is_open = False
+                self._is_open, self._queue_sync.is_stopped = False, True
                 self._stop()
         finally:
             self._release()

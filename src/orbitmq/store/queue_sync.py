@@ -6,6 +6,7 @@
                          │           │
                          │           └── failed ──▶ IDLE, and tried again
                          ├── no descriptor was left ──▶ IDLE, and tried again
+                         ├── the store is being closed ──▶ IDLE
                          └── failed ──▶ told: what is on the disk is unknown
 
 All methods are called by the owner. Workers sync and write the list.
@@ -51,6 +52,8 @@ class QueueSync:
         self._when_done = when_done
         self.is_under_way = False
         """Whether a round has begun and not ended."""
+        self.is_stopped = False
+        """Whether the workers are about to be closed: a round under way ends without its list."""
         self.on_listed: Callable[[Synced], None] = lambda _synced: None
         """Called with what a round has made true."""
         self.on_failure: Callable[[StoreError], None] = lambda _error: None
@@ -66,7 +69,7 @@ class QueueSync:
 
         The queues have written what they had buffered.
         """
-        if self.is_under_way:
+        if self.is_under_way or self.is_stopped:
             return
         self.is_under_way = True
         self._ends.note(self._queues.ends())
@@ -90,6 +93,9 @@ class QueueSync:
     ) -> None:
         if error is not None:
             self._failed(error, unsynced)
+            return
+        if self.is_stopped:
+            self.is_under_way = False
             return
         work = self._workers.submit(self._ends.write_noted)
         self._when_done(work, lambda error: self._listed(synced, error))
