@@ -379,27 +379,6 @@ def test_pages_are_flushed_although_the_time_of_day_goes_back() -> None:
     store.close()
 
 
-def test_queues_that_cannot_be_synced_end_all_writing_and_the_checkpoint_stays() -> None:
-    """A second sync would succeed, though the pages of the first are lost."""
-    disk, clock = SimulatedDisk(), HandClock()
-    settings = StoreSettings(**SMALL)  # type: ignore[arg-type]
-    store = MessageStore("/store", settings, disk=disk, clock=clock, workers=InlineWorkers())
-    store.open()
-    put(store, b"a")
-    clock.now += settings.queue_flush_thorough_interval_ms
-    disk.fail("sync", "consumequeue", errno.EIO)
-    store.tick()
-    (refused,) = put(store, b"b")
-    assert refused.status is PutStatus.SERVICE_NOT_AVAILABLE
-    assert store.failure is not None
-    store.close()
-    assert disk.exists("/store/abort")
-    disk.crash()
-    store = opened(disk)
-    assert bodies(store) == [b"a" * 40]
-    store.close()
-
-
 def test_what_a_killed_process_left_in_memory_outlives_a_power_loss_after_the_next_start() -> None:
     disk, clock = SimulatedDisk(), HandClock()
     settings = StoreSettings(

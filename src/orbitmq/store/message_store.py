@@ -242,13 +242,14 @@ class MessageStore:
         """
         try:
             if self._is_open:
-                self._is_open, self._queue_sync.is_stopped = False, True
+                self._is_open = False
                 self._stop()
         finally:
             self._release()
 
     def _stop(self) -> None:
         self._flusher.flush_all(self.log.end)
+        self._queue_sync.finish()
         self.queues.write()
         self.queues.sync()
         self._drop_spoiled_index()
@@ -516,14 +517,9 @@ class MessageStore:
         self._write_queues()
         if self._queue_sync.is_under_way or self.failure is not None:
             return
-        mark = self._index_mark()
-        synced = Synced(
-            self._dispatched_store_ms,
-            self.index.filled_timestamp_ms,
-            self.index.filled_end_offset,
-            mark,
-        )
-        self._queue_sync.begin(synced)
+        mark, index = self._index_mark(), self.index
+        indexed = (index.filled_timestamp_ms, index.filled_end_offset)
+        self._queue_sync.begin(Synced(self._dispatched_store_ms, *indexed, mark))
 
     def _index_mark(self) -> IndexMark | None:
         """Write what the index has in memory; return how far it reaches, None if it is unknown."""

@@ -6,8 +6,9 @@
                          │           │
                          │           └── failed ──▶ IDLE, and tried again
                          ├── no descriptor was left ──▶ IDLE, and tried again
-                         ├── the store is being closed ──▶ IDLE
                          └── failed ──▶ told: what is on the disk is unknown
+
+    finish: what is under way is waited for, a failure is raised, and no round begins after it
 
 All methods are called by the owner. Workers sync and write the list.
 """
@@ -32,6 +33,10 @@ WhenDone = Callable[["Future[None]", Callable[[BaseException | None], None]], No
 """Has the owner told how a worker fared."""
 
 
+_Taken = tuple[Unsynced, Unsynced]
+"""What queues and index had written when a round began."""
+
+
 class QueueSync:
     """Syncs queues and index and lists where queues end, one round at a time."""
 
@@ -50,10 +55,9 @@ class QueueSync:
         self._disk = disk
         self._workers = workers
         self._when_done = when_done
-        self.is_under_way = False
-        """Whether a round has begun and not ended."""
-        self.is_stopped = False
-        """Whether the workers are about to be closed: a round under way ends without its list."""
+        self._syncing: tuple[_Taken, Future[None]] | None = None
+        self._listing: Future[None] | None = None
+        self._is_finished = False
         self.on_listed: Callable[[Synced], None] = lambda _synced: None
         """Called with what a round has made true."""
         self.on_failure: Callable[[StoreError], None] = lambda _error: None
@@ -64,18 +68,46 @@ class QueueSync:
     def __repr__(self) -> str:
         return f"<QueueSync {'under way' if self.is_under_way else 'idle'}>"
 
+    @property
+    def is_under_way(self) -> bool:
+        """Whether a round has begun and not ended."""
+        return self._syncing is not None or self._listing is not None
+
     def begin(self, synced: Synced) -> None:
         """Begin a round that makes ``synced`` true, unless one is under way.
 
         The queues have written what they had buffered.
         """
-        if self.is_under_way or self.is_stopped:
+        if self.is_under_way or self._is_finished:
             return
-        self.is_under_way = True
         self._ends.note(self._queues.ends())
-        unsynced = (self._queues.take_unsynced(), self._index.take_unsynced())
-        work = self._workers.submit(_sync_all, unsynced, self._disk)
-        self._when_done(work, lambda error: self._synced(synced, unsynced, error))
+        taken = (self._queues.take_unsynced(), self._index.take_unsynced())
+        work = self._workers.submit(_sync_all, taken, self._disk)
+        self._syncing = (taken, work)
+        self._when_done(work, lambda error: self._synced(synced, error))
+
+    def finish(self) -> None:
+        """Wait for what is under way and begin no more, for a stop that syncs and lists the rest.
+
+        A sync is waited for: if it failed, one that follows would still succeed. So is a list that
+        is being written, whose file the next list is written to.
+
+        Raises:
+            StoreError: something could not be synced.
+
+        """
+        self._is_finished = True
+        syncing, self._syncing = self._syncing, None
+        listing, self._listing = self._listing, None
+        if syncing is not None:
+            taken, work = syncing
+            error = work.exception()
+            if error is not None:
+                self._failed(error, taken)
+                if not is_shortage(error):
+                    raise error
+        elif listing is not None:
+            _log_unlisted(listing.exception())
 
     def list_now(self) -> None:
         """List where the queues end, all of which is on the disk; go on without if it must be."""
@@ -88,33 +120,30 @@ class QueueSync:
                 error,
             )
 
-    def _synced(
-        self, synced: Synced, unsynced: tuple[Unsynced, Unsynced], error: BaseException | None
-    ) -> None:
-        if error is not None:
-            self._failed(error, unsynced)
+    def _synced(self, synced: Synced, error: BaseException | None) -> None:
+        syncing, self._syncing = self._syncing, None
+        if syncing is None:  # a stop has waited for it, and was told
             return
-        if self.is_stopped:
-            self.is_under_way = False
-            return
-        work = self._workers.submit(self._ends.write_noted)
-        self._when_done(work, lambda error: self._listed(synced, error))
+        taken, _work = syncing
+        if error is None:
+            self._listing = self._workers.submit(self._ends.write_noted)
+            self._when_done(self._listing, lambda error: self._listed(synced, error))
+        else:
+            self._failed(error, taken)
 
     def _listed(self, synced: Synced, error: BaseException | None) -> None:
-        self.is_under_way = False
+        listing, self._listing = self._listing, None
+        if listing is None:  # a stop has waited for it, and lists anew
+            return
         if error is None:
             self.on_listed(synced)
-        elif isinstance(error, StoreError):
-            log.error("where queues end could not be listed, and is tried again: %s", error)
-        else:
-            raise error
+        _log_unlisted(error)
 
-    def _failed(self, error: BaseException, unsynced: tuple[Unsynced, Unsynced]) -> None:
-        self.is_under_way = False
+    def _failed(self, error: BaseException, taken: _Taken) -> None:
         if not isinstance(error, StoreError):
             raise error
         if is_shortage(error):  # no file was asked to sync and refused: nothing is lost
-            of_queues, of_index = unsynced
+            of_queues, of_index = taken
             self._queues.put_back(of_queues)
             self._index.put_back(of_index)
             log.error("queues could not be synced, and are tried again: %s", error)
@@ -122,6 +151,13 @@ class QueueSync:
             return
         # A second sync would succeed without the pages that were lost, and the checkpoint lie.
         self.on_failure(error)
+
+
+def _log_unlisted(error: BaseException | None) -> None:
+    if isinstance(error, StoreError):
+        log.error("where queues end could not be listed, and is tried again: %s", error)
+    elif error is not None:
+        raise error
 
 
 def _sync_all(unsynced: Sequence[Unsynced], disk: Disk) -> None:
