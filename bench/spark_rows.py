@@ -10,13 +10,13 @@ from pathlib import Path
 from bench.measure import HOW, Cell, cpu_each, in_child, resident, scratch, table, write
 from bench.parties import OURS, PARTIES
 from orbitmq.blocking import Producer
-from orbitmq.message.buffer import Buffer
 from orbitmq.message.model import Message
 from orbitmq.spark.arrow_rows import RowBuilder
 from orbitmq.spark.cluster import Cluster
 from orbitmq.spark.offsets import Slice
 from orbitmq.spark.options import Access
 from orbitmq.spark.pulling import Demand, pull
+from orbitmq.spark.record_run import Records
 from orbitmq.spark.schema import READ_COLUMNS
 
 MESSAGES = 200_000
@@ -44,7 +44,7 @@ def fill(nameserver: str, messages: int) -> None:
             )
 
 
-def answers(cluster: Cluster) -> Iterator[tuple[Slice, Iterator[Buffer]]]:
+def answers(cluster: Cluster) -> Iterator[tuple[Slice, Iterator[Records]]]:
     """Yield the queues of the topic, and the answers of each."""
     for queue, bounds in cluster.bounds(cluster.queues(TOPIC)).items():
         piece = Slice(queue, bounds.min, bounds.max)

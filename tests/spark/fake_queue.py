@@ -1,12 +1,14 @@
 """One queue of a broker that exists only here, and links to it: pulls are answered by the rules."""
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import accumulate
 
 from orbitmq.errors import ConnectFailed, ConnectionClosed, OrbitError
 from orbitmq.message.model import MessageQueue
 from orbitmq.message.record_view import RecordView
 from orbitmq.message.scan import Scan
 from orbitmq.message.tags import SELECT_ALL
+from orbitmq.spark.record_run import Records
 from orbitmq.wire.bodies.static_topic import TopicConfigAndQueueMapping
 from orbitmq.wire.codes import VERSION_5_4_0, ResponseCode
 from orbitmq.wire.fields import Header
@@ -161,9 +163,10 @@ class FakeBrokers:
         return f"ns%{name}"
 
 
-def offsets_in(bodies: Iterable[bytes | bytearray | memoryview]) -> Iterator[int]:
-    """Yield the queue offsets of the records in answers."""
-    for body in bodies:
-        view: RecordView
-        for view in Scan(body):
-            yield view.queue_offset
+def offsets_in(pulled: Iterable[Records]) -> Iterator[int]:
+    """Yield the queue offsets of records; where their places are told, they are the right ones."""
+    for records in pulled:
+        views: list[RecordView] = list(Scan(records.data))
+        sizes = [view.size for view in views]
+        assert records.starts in (None, [0, *accumulate(sizes)][:-1])
+        yield from (view.queue_offset for view in views)

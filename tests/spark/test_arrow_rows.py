@@ -13,6 +13,7 @@ from orbitmq.spark import arrow_rows
 from orbitmq.spark.arrow_rows import RowBuilder, read_slice
 from orbitmq.spark.arrow_schema import arrow_schema
 from orbitmq.spark.offsets import Slice
+from orbitmq.spark.record_run import Records
 from orbitmq.spark.schema import READ_COLUMNS
 from tests.spark.fake_cluster import options
 from tests.spark.fake_queue import QUEUE, FakeBrokers, FakeQueue
@@ -43,7 +44,7 @@ def batches_of(
     tags: str = "*",
 ) -> list[pa.RecordBatch]:
     builder = RowBuilder(piece, columns, tags=tags)
-    found = [one for answer in answers for one in builder.feed(answer)]
+    found = [one for answer in answers for one in builder.feed(Records(answer))]
     found += builder.finish()
     for one in found:
         one.validate(full=True)

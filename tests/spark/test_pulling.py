@@ -17,11 +17,11 @@ from orbitmq.errors import (
     NoPermission,
     RemoteProtocolError,
 )
-from orbitmq.message.buffer import Buffer
 from orbitmq.spark.cluster import Cluster
 from orbitmq.spark.offsets import Slice
 from orbitmq.spark.options import Access
 from orbitmq.spark.pulling import Demand, pull
+from orbitmq.spark.record_run import Records
 from orbitmq.wire.codes import ResponseCode
 from orbitmq.wire.frame import Frame
 from tests.spark.fake_queue import QUEUE, ContainedReplica, FakeBrokers, FakeQueue, offsets_in
@@ -55,7 +55,7 @@ def pulled(
     end: int,
     demand: Demand = ALL,
     pauses: list[int] | None = None,
-) -> Iterator[Buffer]:
+) -> Iterator[Records]:
     waited = [] if pauses is None else pauses
     return pull(brokers, Slice(QUEUE, start, end), demand, pause_for=waited.append)
 

@@ -33,6 +33,7 @@ from orbitmq.spark.plain_records import NOT_PLAIN, plain_records
 from orbitmq.spark.property_pairs import PropertyPairs
 from orbitmq.spark.pulling import Brokers, Demand, pull
 from orbitmq.spark.record_block import MARGIN, RecordBlock
+from orbitmq.spark.record_run import Records
 
 __all__ = ["BATCH_BYTES", "BATCH_ROWS", "RowBuilder", "read_slice"]
 
@@ -80,8 +81,8 @@ def read_slice(brokers: Brokers, piece: Slice, options: ReadOptions) -> Iterator
         pull_count=options.pull_count,
         fail_on_data_loss=options.fail_on_data_loss,
     )
-    for answer in pull(brokers, piece, demand):
-        yield from builder.feed(answer)
+    for records in pull(brokers, piece, demand):
+        yield from builder.feed(records)
     yield from builder.finish()
 
 
@@ -101,7 +102,7 @@ class RowBuilder:
     ...                        born_timestamp_ms=0, born_host=here, store_host=here))
     >>> piece = Slice(MessageQueue("orders", "broker-a", 0), 40, 50)
     >>> builder = RowBuilder(piece, ("queue_offset", "value"))
-    >>> [*builder.feed(answer), *builder.finish()][0].to_pylist()
+    >>> [*builder.feed(Records(answer)), *builder.finish()][0].to_pylist()
     [{'queue_offset': 41, 'value': b'1 pizza'}]
 
     """
@@ -116,17 +117,37 @@ class RowBuilder:
         self._starts: list[int] = []
         self._reached = piece.start  # by the parts of inner batches
 
-    def feed(self, answer: Buffer) -> Iterator[pa.RecordBatch]:
-        """Take the records of an answer; yield the batches that are full. Exhaust the iterator.
+    def feed(self, records: Records) -> Iterator[pa.RecordBatch]:
+        """Take records; yield the batches that are full. Exhaust the iterator.
 
         Raises:
             CorruptRecord: a record can't be read, or its body can't be opened.
             MissingExtra: the package to open a body with is not installed.
 
         """
-        view = memoryview(answer)
+        if records.starts is None:
+            yield from self._feed_any(memoryview(records.data))
+        else:
+            base = self._used
+            self._starts += [base + start for start in records.starts]
+            self._append(records.data)
+        if len(self._starts) >= BATCH_ROWS or self._used >= BATCH_BYTES:
+            yield self._batch()
+
+    def finish(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows that are left, if there are any.
+
+        Raises:
+            CorruptRecord: a record can't be read.
+
+        """
+        if self._starts:
+            yield self._batch()
+
+    def _feed_any(self, view: memoryview) -> Iterator[pa.RecordBatch]:
+        """Take records of any kind, whose places are not known."""
         position = copied = 0
-        base = self._used  # where the answer's first byte lies, or would lie
+        base = self._used  # where the first byte lies, or would lie
         starts, unpack, end = self._starts, _SIZE_AND_FLAG.unpack_from, len(view)
         last = end - LEAST_SIZE  # no record begins behind it
         while position <= last:
@@ -143,18 +164,6 @@ class RowBuilder:
         if position != end:
             raise self._cut_off(end)
         self._append(view[copied:])
-        if len(self._starts) >= BATCH_ROWS or self._used >= BATCH_BYTES:
-            yield self._batch()
-
-    def finish(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows that are left, if there are any.
-
-        Raises:
-            CorruptRecord: a record can't be read.
-
-        """
-        if self._starts:
-            yield self._batch()
 
     def _feed_opened(self, view: RecordView) -> Iterator[pa.RecordBatch]:
         """Take a record that is not plain; what it opens to may fill batches alone."""

@@ -106,7 +106,9 @@ class _StoreTimes:
         if offset not in self._known:
             piece = Slice(self._queue, offset, min(offset + _AT_ONCE, self._end))
             views = [
-                view for body in pull(self._brokers, piece, self._demand) for view in Scan(body)
+                view
+                for records in pull(self._brokers, piece, self._demand)
+                for view in Scan(records.data)
             ]
             for one in range(piece.start, piece.end):
                 self._known[one] = _time_of(one, views)

@@ -47,13 +47,12 @@ from orbitmq.errors import (
     RemoteProtocolError,
     ServiceNotAvailable,
 )
-from orbitmq.message.buffer import Buffer
 from orbitmq.message.model import MessageQueue
 from orbitmq.message.tags import SELECT_ALL
 from orbitmq.spark.offset_json import queue_name
 from orbitmq.spark.offsets import Lost, Range, Slice, data_lost
 from orbitmq.spark.read_route import PRIMARY_ID
-from orbitmq.spark.record_run import records_before, run_from
+from orbitmq.spark.record_run import Records, records_before, run_from
 from orbitmq.spark.stride import Stride
 from orbitmq.wire.bodies.static_topic import TopicConfigAndQueueMapping
 from orbitmq.wire.codes import ResponseCode
@@ -86,6 +85,8 @@ _ANSWERS: Final = frozenset(
 
 _NOT_MATCHED: Final = "NO_MATCHED_MESSAGE"
 """The remark of an answer that looked at records, none of which has the tags."""
+
+_NONE: Final = Records(b"")
 
 _CLEANUP: Final = "cleanup.policy"
 _COMPACTION: Final = "COMPACTION"
@@ -151,8 +152,8 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
 
 def pull(
     brokers: Brokers, piece: Slice, demand: Demand, *, pause_for: Callable[[int], None] = pause
-) -> Iterator[Buffer]:
-    """Yield the bodies of answers: the records of a slice, all of them, in order, each once.
+) -> Iterator[Records]:
+    """Yield what answers hold: the records of a slice, all of them, in order, each once.
 
     Of inner batches, parts may lie outside the slice or come twice; and if tags are demanded, there
     may be records of other tags with the same hash. A caller may stop at any time and close the
@@ -173,7 +174,7 @@ def pull(
     """
     puller = _Puller(brokers, piece, demand, pause_for)
     try:
-        yield from puller.bodies()
+        yield from puller.records()
     finally:
         puller.give_up()
 
@@ -206,20 +207,20 @@ class _Stretch:
 class _Held:
     """Filtered answers of one broker: whether it had all that they passed over is not known yet."""
 
-    __slots__ = ("answers", "bodies", "is_replica", "link", "start")
+    __slots__ = ("answers", "is_replica", "link", "records", "start")
 
     def __init__(self, start: int, request: _Request) -> None:
         self.start = start
         self.link = request.link
         self.is_replica = request.is_replica
         self.answers = 0
-        self.bodies: list[Buffer] = []
+        self.records: list[Records] = []
 
-    def add(self, body: Buffer) -> None:
-        """Take one more answer, with or without records."""
+    def add(self, records: Records) -> None:
+        """Take what one more answer holds, if it holds any."""
         self.answers += 1
-        if body:
-            self.bodies.append(body)
+        if records.data:
+            self.records.append(records)
 
 
 class _Puller:
@@ -267,7 +268,7 @@ class _Puller:
             )
         )
 
-    def bodies(self) -> Iterator[Buffer]:
+    def records(self) -> Iterator[Records]:
         while self._stretches or self._next < self._end or self._held:
             try:
                 found = self._shown() if self._is_showing_due() else self._pulled()
@@ -276,11 +277,11 @@ class _Puller:
             else:
                 yield from found
 
-    def _pulled(self) -> Iterable[Buffer]:
+    def _pulled(self) -> Iterable[Records]:
         """Return what comes next."""
         request = self._first_request()
-        body = self._taken(request, request.link.result(request.number))
-        return (body,) if body else ()
+        records = self._taken(request, request.link.result(request.number))
+        return (records,) if records.data else ()
 
     def give_up(self) -> None:
         """Drop all requests that are on their way."""
@@ -341,7 +342,7 @@ class _Puller:
 
     # Answers
 
-    def _taken(self, request: _Request, answer: Frame) -> Buffer:
+    def _taken(self, request: _Request, answer: Frame) -> Records:
         """Return the records that an answer has of the first stretch; the rest stays to be asked.
 
         Filtered ones are held.
@@ -353,25 +354,25 @@ class _Puller:
         """
         if answer.code not in _ANSWERS:
             self._refused(request, answer)
-            return b""
+            return _NONE
         header = answer.read(PullMessageAnswer)
         if not self._goes_on(answer):
             self._lacks(request.is_replica, answer.code, header)
-            return b""
+            return _NONE
         covered = self._covered(request, answer, header)
         if covered is None:
-            return b""
-        (body, reached), first = covered, self._stretches[0]
+            return _NONE
+        (records, reached), first = covered, self._stretches[0]
         self._stride.learn(asked=first.end - first.start, covered=reached - first.start)
         self._window = self._demand.window
         if self._is_filtered:
-            self._hold(first.start, request, body)
-            body = b""
+            self._hold(first.start, request, records)
+            records = _NONE
         else:
             self._succeeded(request.is_replica)
         self._done_before(reached)
         self._follow(header.suggest_which_broker_id)
-        return body
+        return records
 
     def _goes_on(self, answer: Frame) -> bool:
         """Return whether an answer covers what it says, with or without records."""
@@ -381,30 +382,31 @@ class _Puller:
 
     def _covered(
         self, request: _Request, answer: Frame, header: PullMessageAnswer
-    ) -> tuple[Buffer, int] | None:
+    ) -> tuple[Records, int] | None:
         """Return what an answer has of the first stretch, and how far it goes: up to its first gap.
 
         None means that it begins with one, and that the first stretch is to be asked for again, or
         is another by now.
         """
-        body: Buffer = answer.body
+        records = Records(answer.body)
         first, reached = self._stretches[0], header.next_begin_offset
         if not self._is_filtered and not self._has_gaps:
-            run = run_from(body, first.start, first.end)
+            run = run_from(answer.body, first.start, first.end)
             if run.first is None or run.first <= first.start:
-                body, reached = memoryview(body)[: run.size], min(reached, run.reached)
+                records = Records(memoryview(answer.body)[: run.size], run.starts)
+                reached = min(reached, run.reached)
             elif not self._may_have_gaps(request.link):
                 behind = msgspec.structs.replace(header, min_offset=run.first)
                 self._lacks(request.is_replica, answer.code, behind)
                 return None
         if reached > first.end:
-            body, reached = records_before(body, first.end), first.end
+            records, reached = Records(records_before(records.data, first.end)), first.end
         if reached <= first.start:
             raise RemoteProtocolError(
                 f"{request.link.peer} answered a pull at offset {first.start} of topic "
                 f"{self._queue.topic}, and has the next begin at {reached}"
             )
-        return body, reached
+        return records, reached
 
     def _succeeded(self, is_replica: bool) -> None:
         self._failures = 0
@@ -430,10 +432,10 @@ class _Puller:
 
     # Filtered answers, until their broker has shown where they begin
 
-    def _hold(self, start: int, request: _Request, body: Buffer) -> None:
+    def _hold(self, start: int, request: _Request, records: Records) -> None:
         if not self._held or self._held[-1].link is not request.link:
             self._held.append(_Held(start, request))
-        self._held[-1].add(body)
+        self._held[-1].add(records)
 
     def _is_showing_due(self) -> bool:
         """Return whether held answers are enough, or all there are from their broker."""
@@ -442,7 +444,7 @@ class _Puller:
         is_last = self._shows_all or not (self._stretches or self._next < self._end)
         return is_last or len(self._held) > 1 or self._held[0].answers >= self._demand.window
 
-    def _shown(self) -> Iterable[Buffer]:
+    def _shown(self) -> Iterable[Records]:
         """Have a broker show the record where held answers begin; return them if it is there.
 
         Raises:
@@ -457,7 +459,7 @@ class _Puller:
             self._succeeded(held.is_replica)
             self._held.popleft()
             self._shows_all = self._shows_all and bool(self._held)
-            return held.bodies
+            return held.records
         self._take_back()
         self._lacks(held.is_replica, *lacking)
         return ()

@@ -5,6 +5,7 @@ offsets of the records alone tell of it. Of an inner batch the record has the fi
 property has the number of its messages, by which the broker counts on.
 """
 
+from collections.abc import Sequence
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -12,8 +13,9 @@ from orbitmq.message import flags, properties
 from orbitmq.message.buffer import Buffer
 from orbitmq.message.record import LEAST_SIZE, MAGICS
 from orbitmq.message.record_view import RecordView
+from orbitmq.spark.plain_records import NOT_PLAIN
 
-__all__ = ["Run", "records_before", "run_from"]
+__all__ = ["Records", "Run", "records_before", "run_from"]
 
 _FIELDS: Final = Struct(
     ">i"  # size
@@ -32,6 +34,19 @@ _PLAIN_FIELDS: Final = Struct(
 )
 
 
+class Records(NamedTuple):
+    """Records behind each other, and nothing else unless an answer is faulty.
+
+    Attributes:
+        data: their bytes.
+        starts: where each begins, if all are plain; None if that is to be found out.
+
+    """
+
+    data: Buffer
+    starts: Sequence[int] | None = None
+
+
 class Run(NamedTuple):
     """Records without a gap between them.
 
@@ -39,12 +54,14 @@ class Run(NamedTuple):
         first: the offset of the first record of the answer, None if it has none.
         reached: the offset behind the last one of the run.
         size: the bytes that the run takes of the answer.
+        starts: where each begins, if all are plain; None if that is to be found out.
 
     """
 
     first: int | None
     reached: int
     size: int
+    starts: Sequence[int] | None = None
 
 
 def run_from(body: Buffer, start: int, end: int) -> Run:
@@ -59,15 +76,18 @@ def run_from(body: Buffer, start: int, end: int) -> Run:
 
     """
     view, position, reached = memoryview(body), 0, start
+    starts: list[int] = []
     unpack, last = _PLAIN_FIELDS.unpack_from, len(view) - LEAST_SIZE
-    # Nearly all records are the next one; each costs as little as can be.
+    # Nearly all records are plain, and the next one; each costs as little as can be.
     while position <= last and reached < end:
         size, offset, sys_flag = unpack(view, position)
-        if offset != reached or sys_flag & flags.INNER_BATCH or size < LEAST_SIZE:
+        if offset != reached or sys_flag & NOT_PLAIN or size < LEAST_SIZE:
             break
+        starts.append(position)
         position += size
         reached += 1
-    return _run_on(view, position, reached, start if position else None, end)
+    run = _run_on(view, position, reached, start if position else None, end)
+    return run._replace(starts=starts) if run.size == position else run
 
 
 def _run_on(view: memoryview, position: int, reached: int, first: int | None, end: int) -> Run:
