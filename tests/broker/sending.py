@@ -96,6 +96,7 @@ class SendWorld:
             unique_ids=UniqueIds(HERE.ip, 1, 2, self.clock, local_month),
             store_host=lambda: HERE,
             own_host=lambda: "10.0.0.7",
+            disk_used=lambda: self.store.disk_used_ratio,
         )
         self.back_handlers = SendBackHandlers(
             store=self.store,

@@ -41,7 +41,7 @@ def test_attributes_are_set_changed_and_taken_away() -> None:
         (None, {"+message.type": "LOUD"}, "'LOUD' is not one of DELAY"),
         (None, {"+queue.type": "BatchCQ"}, "not one of SimpleCQ"),
         (None, {"-message.type": ""}, "only what is there"),
-        (None, {"message.type": "FIFO"}, "known are"),
+        (None, {"message.type": "FIFO"}, "write [+]name=value to set it"),
         ({}, {"+queue.type": "SimpleCQ"}, "can't be changed"),
         ({}, {"-message.type": ""}, "only what is there"),
         ({"message.type": "FIFO"}, {"+message.type": "DELAY", "-message.type": ""}, "twice"),
@@ -52,3 +52,53 @@ def test_a_change_that_cannot_be_is_told(
 ) -> None:
     with pytest.raises(InvalidInput, match=complaint):
         changed(current, change, TOPIC_ATTRIBUTES)
+
+
+@pytest.mark.parametrize(
+    ("current", "change", "begins"),
+    [
+        (None, {"+no.such": "x"}, "unsupported key: no.such; "),
+        (None, {"+message.type": "LOUD"}, "value is not in set: [DELAY, FIFO, "),
+        (
+            None,
+            {"-no.such": ""},
+            "only add attribute is supported while creating topic. key: no.such; ",
+        ),
+        ({}, {"-no.such": ""}, "attempt to delete a nonexistent key: no.such; "),
+        ({}, {"?message.type": "FIFO"}, "wrong format key: message.type; "),
+        ({}, {"+": "FIFO"}, "kv string format wrong.; "),
+        ({}, {"+a-b": "FIFO"}, "kv string format wrong.; "),
+        (
+            {"message.type": "FIFO"},
+            {"+message.type": "DELAY", "-message.type": ""},
+            "alter duplication key. key: message.type; ",
+        ),
+        (
+            {"queue.type": "SimpleCQ"},
+            {"-queue.type": ""},
+            "attempt to update an unchangeable attribute. key: queue.type; ",
+        ),
+    ],
+)
+def test_a_complaint_begins_with_java_s_words(
+    current: dict[str, str] | None, change: dict[str, str], begins: str
+) -> None:
+    with pytest.raises(InvalidInput) as error:
+        changed(current, change, TOPIC_ATTRIBUTES)
+    assert str(error.value).startswith(begins)
+
+
+@pytest.mark.parametrize(
+    ("text", "begins"),
+    [
+        ("message.type=FIFO", "add/alter attribute format is wrong: message.type; "),
+        ("message.type", "delete attribute format is wrong: message.type; "),
+        ("+message.type=FIFO,+message.type=FIFO", "key duplication: +message.type; "),
+        ("n" * 10_000, f"delete attribute format is wrong: {'n' * 220}"),
+    ],
+)
+def test_a_text_that_cannot_be_read_is_told_in_java_s_words(text: str, begins: str) -> None:
+    with pytest.raises(InvalidInput) as error:
+        change_of(text)
+    assert str(error.value).startswith(begins)
+    assert len(str(error.value)) < 500

@@ -121,7 +121,7 @@ def test_a_queue_has_to_be_one_of_the_topic_s(queue_id: int) -> None:
     assert refusal.code == ResponseCode.INVALID_PARAMETER
     assert refusal.remark == (
         f"queueId[{queue_id}] is illegal, topic:[orders] topicConfig.readQueueNums:[2] "
-        "consumer:[10.0.0.7:50000]"
+        "consumer:[/10.0.0.7:50000]"
     )
 
 

@@ -2,7 +2,8 @@
 
 The recorded requests are sent byte for byte, each on the connection and at the moment it came.
 Where the Java broker asked a client something, ours has to ask too, and gets the recorded answer.
-Remarks of refusals are our own words; what a client may look for in one is tested where it is made.
+A remark of a refusal begins with Java's; what the recording lacks is tested where it is made, and
+against a live broker in ``tests/interop/test_refusals.py``.
 """
 
 import asyncio
@@ -27,6 +28,7 @@ from orbitmq.wire.codes import RequestCode, ResponseCode
 from orbitmq.wire.fastjson import standard_json
 from orbitmq.wire.frame import Frame, FrameReader
 from tests.golden_files import golden
+from tests.java_remarks import begins_as_java_s
 
 Recorded = dict[str, Any]
 
@@ -60,6 +62,11 @@ TABLES = {
     "GET_ALL_TOPIC_CONFIG": "topicConfigTable",
     "GET_ALL_SUBSCRIPTIONGROUP_CONFIG": "subscriptionGroupTable",
 }
+JAVA_EXCEPTIONS = {
+    "send with missing required field b (topic)": "a NullPointerException, and where it was thrown",
+}
+"""Probes that Java stumbles over; its remark tells of its own code, and ours of the request."""
+
 OWN_OF_A_MESSAGE = (
     "born_host",
     "store_host",
@@ -264,6 +271,14 @@ def test_each_request_has_an_answer_of_the_same_code() -> None:
         assert bool(one.ours.remark) or one.ours.code == ResponseCode.SUCCESS, one
 
 
+def test_the_remarks_of_refusals_begin_with_java_s() -> None:
+    refused = [one for one in session().exchanges if one.java.code != ResponseCode.SUCCESS]
+    assert len({one.java.remark for one in refused}) >= 3
+    for one in refused:
+        assert one.ours is not None
+        assert begins_as_java_s(one.ours.remark, one.java.remark), one
+
+
 def test_the_fields_of_answers_are_java_s() -> None:
     for one in session().exchanges:
         assert one.ours is not None
@@ -352,3 +367,5 @@ def test_probes_are_answered_alike(recorded: Recorded) -> None:
     assert bool(ours.body) == bool(java.body)
     if recorded["request_header"]["code"] == RequestCode.PULL_MESSAGE:
         assert ours.texts() == java.texts()
+    if java.code != ResponseCode.SUCCESS and recorded["name"] not in JAVA_EXCEPTIONS:
+        assert begins_as_java_s(ours.remark, java.remark)

@@ -368,8 +368,8 @@ async def test_more_requests_than_are_served_at_once_are_answered_busy(
         busy = await connection.request(ASK)
         assert busy.code == ResponseCode.SYSTEM_BUSY
         assert busy.remark == (
-            "[OVERLOAD]2 requests of this connection are not answered yet, as many as servingMax "
-            "allows; try later"
+            "[OVERLOAD]system busy, start flow control for a while: 2 requests of this connection "
+            "are not answered yet, as many as servingMax allows; try later"
         )
         for server_side, request in held:
             server_side.respond(request, Response())

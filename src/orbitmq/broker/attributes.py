@@ -17,6 +17,9 @@ from orbitmq.errors import InvalidInput
 __all__ = ["GROUP_ATTRIBUTES", "TOPIC_ATTRIBUTES", "Attribute", "change_of", "changed"]
 
 _SET, _REMOVE = "+", "-"
+_HOW_TO_WRITE: Final = "write +name=value to set it, -name to take it away"
+_SHOWN_MAX: Final = 256
+"""Characters of Java's words; it shows names of any length."""
 
 
 class Attribute(msgspec.Struct, frozen=True):
@@ -56,9 +59,10 @@ def change_of(text: str | None) -> dict[str, str]:
     for part in filter(None, (text or "").split(",")):
         name, separator, value = part.partition("=")
         if not name.startswith(_SET if separator else _REMOVE):
-            raise _fault(name, "write +name=value to set it, -name to take it away")
+            java = "add/alter" if separator else "delete"
+            raise _fault(f"{java} attribute format is wrong: {name}", name, _HOW_TO_WRITE)
         if name in change:
-            raise _fault(name, "it is there twice")
+            raise _fault(f"key duplication: {name}", name, "it is there twice")
         change[name] = value
     return change
 
@@ -78,29 +82,51 @@ def changed(
             its value is not one of those allowed.
 
     """
+    _check_words(current, change)
     after = dict(current or {})
-    seen = set()
     for signed, value in change.items():
         sign, name = signed[:1], signed[1:]
-        if name in seen:
-            raise _fault(name, "it is there twice")
-        seen.add(name)
         attribute = known.get(name)
         if attribute is None:
-            raise _fault(name, f"known are {', '.join(sorted(known)) or 'none'}")
+            what = f"known are {', '.join(sorted(known)) or 'none'}"
+            raise _fault(f"unsupported key: {name}", name, what)
         if current is not None and not attribute.changeable:
-            raise _fault(name, "it can't be changed once the topic is there")
-        if sign == _SET:
-            if value not in attribute.values:
-                allowed = ", ".join(sorted(attribute.values))
-                raise _fault(name, f"{elided(value)} is not one of {allowed}")
-            after[name] = value
-        elif sign == _REMOVE and name in after:
+            java = f"attempt to update an unchangeable attribute. key: {name}"
+            raise _fault(java, name, "it can't be changed once the topic is there")
+        if sign == _REMOVE:
             del after[name]
+        elif value in attribute.values:
+            after[name] = value
         else:
-            raise _fault(name, "only what is there can be taken away")
+            allowed = ", ".join(sorted(attribute.values))
+            what = f"{elided(value)} is not one of {allowed}"
+            raise _fault(f"value is not in set: [{allowed}]", name, what)
     return after
 
 
-def _fault(name: str, what: str) -> InvalidInput:
-    return InvalidInput(f"attribute {elided(name)}: {what}", field="attributes")
+def _check_words(current: Mapping[str, str] | None, change: Mapping[str, str]) -> None:
+    """Check what can be told without knowing the attributes, which Java does first."""
+    seen = set()
+    for signed in change:
+        sign, name = signed[:1], signed[1:]
+        if not name or _SET in name or _REMOVE in name:
+            raise _fault("kv string format wrong.", name, _HOW_TO_WRITE)
+        if name in seen:
+            raise _fault(f"alter duplication key. key: {name}", name, "it is there twice")
+        seen.add(name)
+        if sign == _SET:
+            continue
+        what = "only what is there can be taken away" if sign == _REMOVE else _HOW_TO_WRITE
+        if current is None:
+            java = f"only add attribute is supported while creating topic. key: {name}"
+            raise _fault(java, name, what)
+        if sign != _REMOVE:
+            raise _fault(f"wrong format key: {name}", name, what)
+        if name not in current:
+            raise _fault(f"attempt to delete a nonexistent key: {name}", name, what)
+
+
+def _fault(java: str, name: str, what: str) -> InvalidInput:
+    """Return an error that begins with Java's words, which its admin tools show."""
+    shown = java if len(java) <= _SHOWN_MAX else f"{java[:_SHOWN_MAX]}..."
+    return InvalidInput(f"{shown}; attribute {elided(name)}: {what}", field="attributes")

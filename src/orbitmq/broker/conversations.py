@@ -132,6 +132,7 @@ def _sending(state: State, place: Place) -> Sequence[Mapping[int, Handler]]:
         unique_ids=_unique_ids(state, place),
         store_host=place.store_host,
         own_host=place.host,
+        disk_used=lambda: state.store.disk_used_ratio,
     )
     send_back = SendBackHandlers(
         store=state.store,

@@ -92,7 +92,7 @@ class PullAdmission:
         if group is None:
             raise Refusal(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-                f"subscription group [{name}] does not exist; create it, or set "
+                f"subscription group [{name}] does not exist, create it, or set "
                 "autoCreateSubscriptionGroup=true at the broker",
             )
         if not group.consume_enable:
@@ -115,7 +115,7 @@ class PullAdmission:
             raise Refusal(
                 ResponseCode.INVALID_PARAMETER,
                 f"queueId[{pull.queue_id}] is illegal, topic:[{pull.topic}] "
-                f"topicConfig.readQueueNums:[{topic.read_queue_nums}] consumer:[{peer}]",
+                f"topicConfig.readQueueNums:[{topic.read_queue_nums}] consumer:[/{peer}]",
             )
         return topic
 

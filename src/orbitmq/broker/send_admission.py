@@ -9,11 +9,11 @@
 from collections.abc import Callable
 from typing import Final
 
+from orbitmq.broker import remarks
 from orbitmq.broker.settings import BrokerSettings, LiveSettings
 from orbitmq.broker.topics import READ, TOPICS_MAX, WRITE, Topics
 from orbitmq.clock import Clock
-from orbitmq.errors import InvalidTopic
-from orbitmq.message.names import FORBIDDEN_TO_SEND, check_stored_topic, is_retry_topic
+from orbitmq.message.names import FORBIDDEN_TO_SEND, is_retry_topic
 from orbitmq.net.refusal import Refusal
 from orbitmq.randomness import Randomness
 from orbitmq.wire.bodies.topic import TopicConfig
@@ -92,18 +92,18 @@ class SendAdmission:
         if asked >= max(write, read) or (asked < 0 and write <= 0):
             raise Refusal(
                 ResponseCode.INVALID_PARAMETER,
-                f"request queueId[{asked}] is illegal, topic {topic.topic_name} has {write} "
-                f"queues to write and {read} to read. Producer: {peer}",
+                f"request queueId[{asked}] is illegal, {remarks.settings_of(topic)} "
+                f"Producer: {peer}. The topic has {write} queues to write and {read} to read",
             )
         return asked if asked >= 0 else self._randomness.below(write)
 
     def _look(self, header: SendHeader, peer: str) -> TopicConfig:
         settings = self._settings.broker
-        if self._clock.now_ms() < settings.start_accept_send_request_time_stamp:
+        if self._clock.now_ms() < (opens_ms := settings.start_accept_send_request_time_stamp):
             raise Refusal(
                 ResponseCode.SYSTEM_ERROR,
-                "broker unable to service, until "
-                f"{settings.start_accept_send_request_time_stamp} ms since 1970",
+                f"broker unable to service, until {remarks.local_time(opens_ms)} "
+                f"(startAcceptSendRequestTimeStamp={opens_ms}); send to another broker",
             )
         name = header.topic
         found = self._topics.get(name)
@@ -112,10 +112,7 @@ class SendAdmission:
                 ResponseCode.NO_PERMISSION,
                 f"the broker[{self._own_host()}] sending message is forbidden",
             )
-        try:
-            check_stored_topic(name)
-        except InvalidTopic as error:
-            raise Refusal(ResponseCode.INVALID_PARAMETER, str(error)) from error
+        remarks.check_topic_name(name)
         if name in FORBIDDEN_TO_SEND:
             raise Refusal(
                 ResponseCode.NO_PERMISSION, f"Sending message to topic[{name}] is forbidden."

@@ -90,9 +90,26 @@ def check_stored_topic(topic: str) -> None:
 limit is 255
 
     """
+    _check_name(topic, "topic", stored_topic_limit(topic), InvalidTopic)
+
+
+def stored_topic_limit(topic: str) -> int:
+    """Return how many characters a broker lets a topic of this kind have.
+
+    >>> stored_topic_limit("orders"), stored_topic_limit("%RETRY%billing")
+    (127, 255)
+    """
     derived = is_retry_topic(topic) or is_dead_letter_topic(topic)
-    limit = DERIVED_TOPIC_LENGTH_LIMIT if derived else TOPIC_LENGTH_LIMIT
-    _check_name(topic, "topic", limit, InvalidTopic)
+    return DERIVED_TOPIC_LENGTH_LIMIT if derived else TOPIC_LENGTH_LIMIT
+
+
+def has_foreign_character(name: str) -> bool:
+    """Return whether a name holds a character that RocketMQ allows in no topic and no group.
+
+    >>> has_foreign_character("orders.paid"), has_foreign_character("%RETRY%billing")
+    (True, False)
+    """
+    return _FOREIGN.search(name) is not None
 
 
 def check_group(group: str) -> None:

@@ -1,4 +1,8 @@
-"""How a server says no: with a response code and a remark for people."""
+"""How a server says no: with a response code and a remark for people.
+
+Where Java's servers refuse too, the code is theirs and the remark begins with their words, which
+people look for in logs; what to do about it follows in ours.
+"""
 
 from orbitmq.errors import OrbitError
 from orbitmq.wire.codes import ResponseCode
@@ -44,6 +48,6 @@ def overload(serving: int) -> Response:
     """Return the answer to one request too many, where so many of the peer are in the making."""
     return Response(
         ResponseCode.SYSTEM_BUSY,
-        remark=f"[OVERLOAD]{serving} requests of this connection are not answered yet, as many as "
-        "servingMax allows; try later",
+        remark=f"[OVERLOAD]system busy, start flow control for a while: {serving} requests of this "
+        "connection are not answered yet, as many as servingMax allows; try later",
     )

@@ -97,6 +97,13 @@ def test_a_new_permission_is_told_to_nameservers(permission: bytes, versions: in
     assert world.topics.data_version.counter == versions
 
 
+JAVA_S_WORDS = {
+    ResponseCode.NO_PERMISSION: "Can not update config in black list.",
+    ResponseCode.SYSTEM_ERROR: "string2Properties error",
+}
+"""A value that can't be is our own to refuse; Java logs it and answers with a success."""
+
+
 @pytest.mark.parametrize(
     ("text", "code", "remark"),
     [
@@ -104,17 +111,18 @@ def test_a_new_permission_is_told_to_nameservers(permission: bytes, versions: in
         (b"namesrvAddr=10.0.0.1:9876", ResponseCode.NO_PERMISSION, "can't be changed from the"),
         (b"noSuchThing=1", ResponseCode.NO_PERMISSION, "the request:1: noSuchThing is not known"),
         (b"maxMessageSize=big", ResponseCode.INVALID_PARAMETER, "the request:1: maxMessageSize"),
-        (b"traceOn=\\u12", ResponseCode.INVALID_PARAMETER, "hexadecimal"),
-        (b"traceOn=\xff", ResponseCode.INVALID_PARAMETER, "not UTF-8 at byte 8"),
+        (b"traceOn=\\u12", ResponseCode.SYSTEM_ERROR, "hexadecimal"),
+        (b"traceOn=\xff", ResponseCode.SYSTEM_ERROR, "not UTF-8 at byte 8"),
         (b"#" * 65_537, ResponseCode.INVALID_PARAMETER, "the limit is 65536"),
     ],
 )
 def test_what_may_not_be_set_is_refused_with_the_reason(
-    text: bytes, code: int, remark: str
+    text: bytes, code: ResponseCode, remark: str
 ) -> None:
     world = World()
     answer = update(world, text)
     assert answer.code == code
     assert remark in (answer.remark or "")
+    assert (answer.remark or "").startswith(JAVA_S_WORDS.get(code, ""))
     assert world.settings.broker.trace_on
     assert world.settings.data_version.counter == 0

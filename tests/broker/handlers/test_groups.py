@@ -62,6 +62,7 @@ def test_groups_of_a_list_are_created_whole_or_not_at_all() -> None:
     bad = SubscriptionGroupList(group_config_list=(BILLING, replace(BILLING, group_name="a b")))
     answer = ask(scene.table(), NoFields(), bad.to_json(), code=CREATE_LIST)
     assert answer.code == ResponseCode.INVALID_PARAMETER
+    assert (answer.remark or "").startswith("The specified group: a b, contains illegal characters")
     assert "billing" not in scene.groups
     good = SubscriptionGroupList(group_config_list=(BILLING, replace(BILLING, group_name="b")))
     assert ask(scene.table(), NoFields(), good.to_json(), code=CREATE_LIST).code == 0

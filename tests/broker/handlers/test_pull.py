@@ -142,7 +142,7 @@ def test_where_nothing_matches_the_next_pull_begins_behind() -> None:
     [
         (3, 0, 9, "OFFSET_OVERFLOW_BADLY", 3),
         (3, 2, 1, "OFFSET_TOO_SMALL", 2),
-        (0, 0, 9, "NO_MATCHED_LOGIC_QUEUE", 0),
+        (0, 0, 9, "NO_MESSAGE_IN_QUEUE", 0),
     ],
 )
 def test_an_offset_outside_the_queue_is_corrected(

@@ -5,12 +5,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from orbitmq.errors import DiskFailed
 from orbitmq.message import batch, flags
 from orbitmq.net.address import Address
 from orbitmq.net.connection import Connection
 from orbitmq.net.dialer import Dialer
 from orbitmq.net.handlers import Handlers
 from orbitmq.net.listener import Listener
+from orbitmq.store.disk import Usage
 from orbitmq.store.put import Incoming, PutResult, PutStatus
 from orbitmq.testing.clocks import VirtualClock, run_virtual
 from orbitmq.testing.links import MemoryNetwork
@@ -21,6 +23,7 @@ from orbitmq.wire.headers.send import SendMessage, SendMessageAnswer, SendMessag
 from tests.broker.sending import HERE, SMALL, SendWorld, header
 from tests.broker.world import ask
 from tests.golden_files import golden
+from tests.java_remarks import begins_as_java_s
 from tests.store.logs import incoming
 
 REGION = {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
@@ -85,8 +88,8 @@ def test_the_recorded_probes_are_refused_as_java_did(name: str) -> None:
     (expected,) = FrameReader().feed(bytes.fromhex(probe["response_hex"]))
     assert answer.code == expected.code
     assert answer.texts() == expected.texts()
-    assert answer.remark is not None
-    assert sent.topic in answer.remark
+    assert begins_as_java_s(answer.remark, expected.remark)
+    assert sent.topic in (answer.remark or "")
 
 
 def test_a_send_is_stored_with_what_the_broker_adds() -> None:
@@ -193,6 +196,7 @@ def test_what_is_not_served_is_refused(
 def test_an_inner_batch_is_refused_by_its_flag() -> None:
     answer = SendWorld().send(header(sys_flag=flags.INNER_BATCH))
     assert answer.code == ResponseCode.MESSAGE_ILLEGAL
+    assert (answer.remark or "").startswith("the message is illegal, maybe msg body or properties")
 
 
 def test_a_topic_of_many_tags_marks_its_messages() -> None:
@@ -238,10 +242,16 @@ def test_a_batch_is_stored_as_its_messages() -> None:
     assert messages[1].properties == {"UNIQ_KEY": "B"}  # nothing is added to those of a batch
 
 
-@pytest.mark.parametrize("topic", ["%RETRY%billing", "%DLQ%" + "g" * 123])
-def test_batches_to_retry_topics_and_long_names_are_refused(topic: str) -> None:
+@pytest.mark.parametrize(
+    ("topic", "remark"),
+    [
+        ("%RETRY%billing", "batch request does not support retry group %RETRY%billing"),
+        ("%DLQ%" + "g" * 123, "message topic length too long 128"),
+    ],
+)
+def test_batches_to_retry_topics_and_long_names_are_refused(topic: str, remark: str) -> None:
     answer = SendWorld().send(header(topic, batch=True), batch.encode([(0, b"x", b"")]))
-    assert answer.code == ResponseCode.MESSAGE_ILLEGAL
+    assert (answer.code, answer.remark) == (ResponseCode.MESSAGE_ILLEGAL, remark)
     assert answer.texts() == REGION
 
 
@@ -251,7 +261,11 @@ def test_a_body_over_the_limit_is_illegal_and_one_byte_less_is_not() -> None:
     answer = world.send(header(), bytes(1_001))
     assert answer.code == ResponseCode.MESSAGE_ILLEGAL
     assert answer.remark is not None
-    assert "limit 1000B" in answer.remark
+    assert answer.remark == (
+        "the message is illegal, maybe msg body or properties length not matched. msg body length "
+        "limit 1000B, msg properties length limit 32KB. Here it is: a body of 1001 bytes is over "
+        "the limit of 1000"
+    )
     assert answer.texts() == REGION
 
 
@@ -261,25 +275,57 @@ def test_properties_over_the_limit_are_illegal() -> None:
     assert answer.code == ResponseCode.MESSAGE_ILLEGAL
 
 
-@pytest.mark.parametrize(
-    ("status", "code"),
-    [
-        (PutStatus.SERVICE_NOT_AVAILABLE, ResponseCode.SERVICE_NOT_AVAILABLE),
-        (PutStatus.CREATE_MAPPED_FILE_FAILED, ResponseCode.SYSTEM_ERROR),
-        (PutStatus.UNKNOWN_ERROR, ResponseCode.SYSTEM_ERROR),
-    ],
-)
-def test_what_the_store_says_is_told(status: PutStatus, code: ResponseCode) -> None:
+def refusing_world(status: PutStatus) -> SendWorld:
     world = SendWorld()
 
-    def refusing(messages: list[Incoming]) -> list[PutResult]:
+    def refuse(messages: list[Incoming]) -> list[PutResult]:
         return [PutResult(status=status, remark="the disk is full") for _ in messages]
 
-    world.store.append = refusing  # type: ignore[method-assign, assignment]
-    answer = world.send(header())
+    world.store.append = refuse  # type: ignore[method-assign, assignment]
+    return world
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "begins"),
+    [
+        (
+            PutStatus.SERVICE_NOT_AVAILABLE,
+            ResponseCode.SERVICE_NOT_AVAILABLE,
+            "service not available now. It may be caused by one of the following reasons: ",
+        ),
+        (
+            PutStatus.CREATE_MAPPED_FILE_FAILED,
+            ResponseCode.SYSTEM_ERROR,
+            "create mapped file failed, server is busy or broken.",
+        ),
+        (PutStatus.UNKNOWN_ERROR, ResponseCode.SYSTEM_ERROR, "UNKNOWN_ERROR"),
+        (
+            PutStatus.MESSAGE_ILLEGAL,
+            ResponseCode.MESSAGE_ILLEGAL,
+            "the message is illegal, maybe msg body or properties length not matched. ",
+        ),
+    ],
+)
+def test_what_the_store_says_is_told_behind_java_s_words(
+    status: PutStatus, code: ResponseCode, begins: str
+) -> None:
+    answer = refusing_world(status).send(header())
     assert answer.code == code
-    assert "the disk is full" in (answer.remark or "")
+    assert (answer.remark or "").startswith(begins)
+    assert (answer.remark or "").endswith("the disk is full")
     assert answer.texts() == REGION
+
+
+def test_how_full_a_disk_is_that_does_not_tell_is_unknown_as_in_java() -> None:
+    world = refusing_world(PutStatus.SERVICE_NOT_AVAILABLE)
+
+    def usage(path: str) -> Usage:
+        raise DiskFailed(f"can't tell how full {path} is", path=path, errno=5)
+
+    world.disk.usage = usage  # type: ignore[method-assign]
+    answer = world.send(header())
+    assert answer.code == ResponseCode.SERVICE_NOT_AVAILABLE
+    assert "disk is full [CL: -1.00 CQ: -1.00 INDEX: -1.00]" in (answer.remark or "")
 
 
 def test_a_late_disk_is_told_with_the_place_of_the_message() -> None:

@@ -77,6 +77,7 @@ def test_the_same_topic_again_is_no_change() -> None:
     ("header", "code", "remark"),
     [
         (create("bad.topic"), ResponseCode.INVALID_PARAMETER, "holds '.' at position 3"),
+        (create("bad.topic"), ResponseCode.INVALID_PARAMETER, "The specified topic: bad.topic, "),
         (create("t" * 128), ResponseCode.INVALID_PARAMETER, "the limit is 127"),
         (create(" "), ResponseCode.INVALID_PARAMETER, "blank"),
         (create("TBW102"), ResponseCode.INVALID_PARAMETER, "conflict with system topic"),
@@ -142,11 +143,18 @@ def test_retry_topics_may_stay() -> None:
     assert scene.deleted == ["t"]
 
 
-@pytest.mark.parametrize("topic", [" ", "SCHEDULE_TOPIC_XXXX", "rmq_sys_any"])
-def test_what_is_rocketmqs_own_is_not_deleted(topic: str) -> None:
+@pytest.mark.parametrize(
+    ("topic", "remark"),
+    [
+        (" ", "The specified topic is blank."),
+        ("SCHEDULE_TOPIC_XXXX", "The topic[SCHEDULE_TOPIC_XXXX] is conflict with system topic."),
+        ("rmq_sys_any", "The topic[rmq_sys_any] is conflict with system topic."),
+    ],
+)
+def test_what_is_rocketmqs_own_is_not_deleted(topic: str, remark: str) -> None:
     scene = Scene()
     answer = ask(scene.table(), DeleteTopic(topic=topic))
-    assert answer.code == ResponseCode.INVALID_PARAMETER
+    assert (answer.code, answer.remark) == (ResponseCode.INVALID_PARAMETER, remark)
     assert scene.deleted == []
 
 

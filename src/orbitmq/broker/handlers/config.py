@@ -70,7 +70,8 @@ class ConfigHandlers:
         except InvalidSetting as error:
             raise Refusal(ResponseCode.INVALID_PARAMETER, str(error)) from error
         except InvalidInput as error:
-            raise Refusal(ResponseCode.NO_PERMISSION, str(error)) from error
+            remark = f"Can not update config in black list. {error}"
+            raise Refusal(ResponseCode.NO_PERMISSION, remark) from error
         log.info("%s changed settings: %s", connection.peer, ", ".join(sorted(changed)) or "none")
         self._store.apply(self._settings.store)
         self._topics.settings_changed(changed)
@@ -89,6 +90,10 @@ def _properties(request: Frame) -> list[Property]:
     try:
         return parse(body.decode(), "the request")
     except UnicodeDecodeError as error:
-        raise Refusal(
-            ResponseCode.INVALID_PARAMETER, f"the settings are not UTF-8 at byte {error.start}"
-        ) from error
+        raise _unreadable(f"the settings are not UTF-8 at byte {error.start}") from error
+    except InvalidSetting as error:
+        raise _unreadable(str(error)) from error
+
+
+def _unreadable(why: str) -> Refusal:
+    return Refusal(ResponseCode.SYSTEM_ERROR, f"string2Properties error: {why}")

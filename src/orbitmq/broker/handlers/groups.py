@@ -8,13 +8,13 @@ success means that the table is on the disk.
 import logging
 from collections.abc import Callable, Mapping, Sequence
 
+from orbitmq.broker import remarks
 from orbitmq.broker.groups import GROUPS_FILE, Groups
 from orbitmq.broker.offsets import OFFSETS_FILE, ConsumerOffsets
 from orbitmq.broker.persistence import Persistence
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.broker.topics import Topics
-from orbitmq.errors import InvalidGroup, InvalidInput
-from orbitmq.message.names import check_group
+from orbitmq.errors import InvalidInput
 from orbitmq.net.bodies import read_body
 from orbitmq.net.connection import Connection, Handler
 from orbitmq.net.refusal import Refusal
@@ -99,11 +99,8 @@ class GroupHandlers:
     async def _update(
         self, groups: Sequence[SubscriptionGroupConfig], connection: Connection
     ) -> Response:
-        try:
-            for group in groups:
-                check_group(group.group_name)
-        except InvalidGroup as error:
-            raise Refusal(ResponseCode.INVALID_PARAMETER, str(error)) from error
+        for group in groups:
+            remarks.check_group_name(group.group_name)
         try:
             self._groups.update(groups)
         except InvalidInput as error:

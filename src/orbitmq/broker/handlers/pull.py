@@ -208,7 +208,11 @@ class PullHandlers:
             topic_sys_flag=admitted.topic.topic_sys_flag,
             group_sys_flag=admitted.group.group_sys_flag,
         )
-        return Response(code, answer, tuple(selection.views), remark=selection.status.value)
+        status = selection.status
+        if status is Selected.NO_MATCHED_LOGIC_QUEUE:
+            # Java makes the queue at the first pull, and says that it is empty.
+            status = Selected.NO_MESSAGE_IN_QUEUE
+        return Response(code, answer, tuple(selection.views), remark=status.value)
 
     def _suggested(self, admitted: Admitted, selection: Selection) -> int:
         if not self._settings.broker.slave_read_enable:

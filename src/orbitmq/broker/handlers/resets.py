@@ -20,7 +20,6 @@ from orbitmq.net.refusal import Refusal
 from orbitmq.store.message_store import MessageStore
 from orbitmq.wire.bodies.offsets import OffsetReset
 from orbitmq.wire.bodies.queue_map import QueueMap
-from orbitmq.wire.bodies.topic import TopicConfig
 from orbitmq.wire.codes import RequestCode, ResponseCode
 from orbitmq.wire.frame import Frame
 from orbitmq.wire.headers.offset import ResetOffset
@@ -91,7 +90,9 @@ class ResetHandlers:
     # Kept here
 
     async def _reset_here(self, asked: ResetOffset) -> QueueMap[int]:
-        topic = self._topic(asked.topic)
+        topic = self._topics.get(asked.topic)
+        if topic is None:
+            raise _no_topic(f"Topic {asked.topic[:256]} does not exist")
         if asked.group not in self._groups:
             raise Refusal(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
@@ -128,14 +129,19 @@ class ResetHandlers:
     # Told to consumers
 
     async def _reset_consumers(self, asked: ResetOffset) -> QueueMap[int]:
-        topic = self._topic(asked.topic)
+        topic = self._topics.get(asked.topic)
+        if topic is None:
+            raise _no_topic(
+                "[reset-offset] reset offset failed, no topic in this broker. "
+                f"topic={asked.topic[:256]}"
+            )
         offsets = {}
         async for queue_id, wanted in self._by_time(asked, topic.write_queue_nums):
             current = self._offsets.query(asked.group, asked.topic, queue_id)
             if current == NO_OFFSET:
                 raise Refusal(
                     ResponseCode.SYSTEM_ERROR,
-                    f"The consumer group <{asked.group[:256]}> not exist: it has no offset in "
+                    f"THe consumer group <{asked.group[:256]}> not exist: it has no offset in "
                     f"queue {queue_id}",
                 )
             # Without force a group is moved back, never forward over messages it has not seen.
@@ -145,12 +151,6 @@ class ResetHandlers:
         return queues
 
     # Both
-
-    def _topic(self, name: str) -> TopicConfig:
-        topic = self._topics.get(name)
-        if topic is None:
-            raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"Topic {name[:256]} does not exist")
-        return topic
 
     async def _by_time(self, asked: ResetOffset, queues: int) -> AsyncIterator[tuple[int, int]]:
         for queue_id in range(queues):
@@ -167,3 +167,7 @@ class ResetHandlers:
     def _as_queues(self, topic: str, offsets: Mapping[int, int]) -> QueueMap[int]:
         name = self._settings.broker.broker_name
         return QueueMap({MessageQueue(topic, name, one): at for one, at in offsets.items()})
+
+
+def _no_topic(remark: str) -> Refusal:
+    return Refusal(ResponseCode.TOPIC_NOT_EXIST, remark)

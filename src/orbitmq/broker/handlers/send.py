@@ -13,16 +13,16 @@ from collections.abc import Callable, Mapping
 from functools import cached_property, lru_cache, partial
 from typing import Final
 
-from orbitmq.broker import sent_properties
+from orbitmq.broker import remarks, sent_properties
 from orbitmq.broker.retries import Retries, group_of
 from orbitmq.broker.send_admission import SendAdmission, SendHeader
 from orbitmq.broker.send_turn import Outcome, SendTurn
 from orbitmq.broker.settings import BrokerSettings, LiveSettings
-from orbitmq.errors import InvalidInput
+from orbitmq.errors import DiskFailed, InvalidInput
 from orbitmq.message import flags, properties
 from orbitmq.message.host import Host
 from orbitmq.message.ids import UniqueIds, offset_id
-from orbitmq.message.names import PROPERTIES_SIZE_LIMIT, TOPIC_LENGTH_LIMIT, is_retry_topic
+from orbitmq.message.names import TOPIC_LENGTH_LIMIT, is_retry_topic
 from orbitmq.net.connection import Connection, Handler
 from orbitmq.net.refusal import Refusal
 from orbitmq.store.put import Incoming, PutResult, PutStatus
@@ -65,6 +65,7 @@ class SendHandlers:
         unique_ids: gives ids to messages whose producer did not.
         store_host: tells the broker's address, as message ids carry it; asked at the first send.
         own_host: tells the host that routes name, for remarks.
+        disk_used: tells how much of the disk is used, for remarks.
 
     """
 
@@ -78,6 +79,7 @@ class SendHandlers:
         unique_ids: UniqueIds,
         store_host: Callable[[], Host],
         own_host: Callable[[], str],
+        disk_used: Callable[[], float],
     ) -> None:
         self._turn = turn
         self._admission = admission
@@ -86,6 +88,7 @@ class SendHandlers:
         self._unique_ids = unique_ids
         self._tell_host = store_host
         self._own_host = own_host
+        self._disk_used = disk_used
         self._levels = len(delay_levels(settings.store.message_delay_level))
         self._adopt(settings.broker)
 
@@ -201,7 +204,7 @@ class SendHandlers:
                 f"the broker[{self._own_host()}] sending transaction message is forbidden: it does "
                 "not serve transactions yet",
             )
-        _check_inner_batch(header.sys_flag, found)
+        self._check_inner_batch(header.sys_flag, found)
         if header.sys_flag & flags.TRANSACTION_PREPARED:  # a half message, or one rolled back
             return topic, queue_id
         if level:
@@ -213,6 +216,11 @@ class SendHandlers:
                 "does not serve timers yet; use a delay level",
             )
         return topic, queue_id
+
+    def _check_inner_batch(self, sys_flag: int, found: Mapping[str, str]) -> None:
+        if sys_flag & flags.INNER_BATCH or properties.INNER_COUNT in found:
+            why = "inner batches are for topics with batch queues, which are not served"
+            raise _illegal(remarks.message_illegal(why, self._settings.store.max_message_bytes))
 
     # From a result to an answer
 
@@ -254,13 +262,18 @@ class SendHandlers:
         """Return why a message was not stored, for people."""
         if _CODES[result.status] is ResponseCode.MESSAGE_ILLEGAL:
             limit = self._settings.store.max_message_bytes
-            return (
-                f"the message is illegal: {result.remark}. msg body length limit {limit}B, msg "
-                f"properties length limit {PROPERTIES_SIZE_LIMIT}B"
-            )
+            return remarks.message_illegal(result.remark, limit)
         if result.status is PutStatus.SERVICE_NOT_AVAILABLE:
-            return f"service not available now: {result.remark}"
+            return remarks.service_not_available(result.remark, self._disk_used_or_unknown())
+        if result.status is PutStatus.CREATE_MAPPED_FILE_FAILED:
+            return f"create mapped file failed, server is busy or broken. {result.remark}"
         return f"{result.status.value}: {result.remark}"
+
+    def _disk_used_or_unknown(self) -> float:
+        try:
+            return self._disk_used()
+        except DiskFailed:  # which may be why the message is not stored; the remark tells that
+            return -1.0
 
     @cached_property
     def _host(self) -> Host:
@@ -301,11 +314,6 @@ def _waits(found: Mapping[str, str]) -> bool:
 def _is_true(text: str | None) -> bool:
     """Return what Java's ``Boolean.parseBoolean`` does."""
     return text is not None and text.lower() == "true"
-
-
-def _check_inner_batch(sys_flag: int, found: Mapping[str, str]) -> None:
-    if sys_flag & flags.INNER_BATCH or properties.INNER_COUNT in found:
-        raise _illegal("inner batches are for topics with batch queues, which are not served")
 
 
 def _illegal(why: str) -> Refusal:

@@ -9,13 +9,14 @@ reached know it.
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+from orbitmq.broker import remarks
 from orbitmq.broker.attributes import change_of
 from orbitmq.broker.offsets import ConsumerOffsets
 from orbitmq.broker.persistence import Persistence
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.broker.topics import TOPICS_FILE, Topics
-from orbitmq.errors import InvalidInput, InvalidTopic
-from orbitmq.message.names import check_stored_topic, pop_retry_topic
+from orbitmq.errors import InvalidInput
+from orbitmq.message.names import pop_retry_topic
 from orbitmq.net.bodies import read_body
 from orbitmq.net.connection import Connection, Handler
 from orbitmq.net.refusal import Refusal
@@ -125,7 +126,7 @@ class TopicHandlers:
     async def _delete(self, connection: Connection, request: Frame) -> Response:
         name = request.read(DeleteTopic).topic
         if not name.strip():
-            raise Refusal(ResponseCode.INVALID_PARAMETER, "the name of the topic is blank")
+            raise Refusal(ResponseCode.INVALID_PARAMETER, "The specified topic is blank.")
         self._check_not_system(name)
         log.info("%s deletes topic %s", connection.peer, name)
         for topic in (name, *self._pop_retry_topics(name)):
@@ -148,10 +149,7 @@ class TopicHandlers:
     # Checks, in Java's order
 
     def _check_name(self, topic: str) -> None:
-        try:
-            check_stored_topic(topic)
-        except InvalidTopic as error:
-            raise Refusal(ResponseCode.INVALID_PARAMETER, str(error)) from error
+        remarks.check_topic_name(topic)
         self._check_not_system(topic)
 
     def _check_not_system(self, topic: str) -> None:

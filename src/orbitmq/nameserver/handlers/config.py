@@ -99,14 +99,17 @@ class ConfigHandlers:
         """Put settings in force, all of those in the body or none."""
         try:
             properties = properties_of_body(request.body)
+        except InvalidBody as error:
+            raise Refusal(ResponseCode.SYSTEM_ERROR, f"string2Properties error: {error}") from error
+        try:
             if fixed := self._settings.fixed(properties):
                 raise Refusal(
                     ResponseCode.NO_PERMISSION,
-                    f"Can not update config {', '.join(fixed)[:200]}: not on the list of those "
-                    "that may be changed while the nameserver runs",
+                    f"Can not update config in black list. {', '.join(fixed)[:200]}: not on the "
+                    "list of those that may be changed while the nameserver runs",
                 )
             self._settings.update(properties)
-        except (InvalidBody, InvalidSetting) as error:
+        except InvalidSetting as error:
             raise Refusal(ResponseCode.INVALID_PARAMETER, str(error)) from error
         log.info("%s sets %s", connection.peer, ", ".join(one.name for one in properties))
         return Response()
