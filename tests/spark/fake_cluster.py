@@ -81,6 +81,7 @@ class FakeCluster:
         self.closed: set[MessageQueue] = set()
         self.routes_asked = 0
         self.bounds_asked = 0
+        self.nameservers_away: OrbitError | None = None
 
     def lose(self, broker: str, error: OrbitError | None = None) -> None:
         """Take a broker away."""
@@ -92,6 +93,8 @@ class FakeCluster:
 
     def resolve(self, topics: Topics) -> tuple[MessageQueue, ...]:
         self.routes_asked += 1
+        if self.nameservers_away is not None:
+            raise self.nameservers_away
         there = [
             one
             for one in sorted(self.ranges)

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from orbitmq.errors import ConnectFailed, NoRoute, RequestNotSupported
+from orbitmq.errors import ConnectFailed, NameserversFailed, NoRoute, RequestNotSupported
 from orbitmq.spark.offsets import Range
 from orbitmq.spark.options import Topics
 from orbitmq.spark.queue_watch import ABSENCE_MAX_MS, RANGES_AGE_MS, ROUTE_AGE_MS, QueueWatch
@@ -113,6 +113,28 @@ def test_unless_data_may_be_lost() -> None:
     for _ in range(3):
         scene.clock.pass_ms(ABSENCE_MAX_MS)
         assert scene.watch.news([A, B]) == {A: Range(0, 5)}
+
+
+@pytest.mark.parametrize("topics", [Topics(names=("orders",)), Topics(names=("orders", "bills"))])
+def test_without_nameservers_known_queues_are_read_on_however_long(
+    topics: Topics, caplog: pytest.LogCaptureFixture
+) -> None:
+    scene = Scene(topics=topics)
+    scene.cluster.ranges[BILL] = Range(0, 9)
+    known = scene.watch.see()
+    scene.cluster.nameservers_away = NameserversFailed("nobody answers", answers={})
+    for _ in range(3):
+        scene.clock.pass_ms(ABSENCE_MAX_MS)
+        assert scene.watch.news(known) == known
+    asked = scene.cluster.routes_asked
+    scene.clock.pass_ms(RANGES_AGE_MS)
+    scene.watch.news(known)
+    assert scene.cluster.routes_asked == asked  # each may take until its time is over
+    scene.cluster.nameservers_away = None
+    scene.cluster.ranges[queue(1)] = Range(0, 3)
+    scene.clock.pass_ms(ROUTE_AGE_MS)
+    assert scene.watch.news(known)[queue(1)] == Range(0, 3)
+    assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING"]
 
 
 def test_an_error_that_time_does_not_cure_is_raised_at_once() -> None:

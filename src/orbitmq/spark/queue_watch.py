@@ -16,7 +16,8 @@ beyond the number that a topic has by now: these are *closed*.
 A broker that doesn't answer has no news: the others are read on, and it is read again when it is
 back. That is told once. If it stays away for minutes, the stream fails with the error that it met,
 unless data may be lost. A topic that no nameserver knows is treated alike, since it may be that of
-a broker that is away.
+a broker that is away. While no nameserver answers, known queues are read on, however long: a new
+one is read from its beginning when it is heard of.
 """
 
 import logging
@@ -26,7 +27,7 @@ from itertools import chain, groupby, repeat
 from typing import Final, NamedTuple, Protocol
 
 from orbitmq.clock import Clock, pause
-from orbitmq.errors import NetworkError, NoRoute, OrbitError
+from orbitmq.errors import NameserversFailed, NetworkError, NoRoute, OrbitError
 from orbitmq.message.model import MessageQueue
 from orbitmq.spark.offsets import Range
 from orbitmq.spark.options import ReadOptions, Topics
@@ -298,10 +299,10 @@ class QueueWatch:
 
     def _judge(self, failures: Mapping[_Part, OrbitError], now: int) -> None:
         """Bear with errors that time may cure; raise any other, and one that lasts."""
-        for error in failures.values():
+        for (broker_name, _topic), error in failures.items():
             if not error.retriable:
                 raise error
-            if not _is_missing(error):
+            if broker_name and not _is_missing(error):
                 self._routed_ms = None  # queues may have moved
         for text in dict.fromkeys(str(error) for error in self._not_told_yet(failures)):
             log.warning("reading on without the queues that don't answer: %s", text)
@@ -309,8 +310,10 @@ class QueueWatch:
             log.warning("all brokers of the stream answer again")
         self._away_since_ms = {part: self._away_since_ms.get(part, now) for part in failures}
         for part, since_ms in self._away_since_ms.items():
-            if now - since_ms > ABSENCE_MAX_MS and not self._patient:
-                raise _told(failures[part])
+            error = failures[part]
+            is_broker = bool(part[0]) or not isinstance(error, NameserversFailed)
+            if is_broker and now - since_ms > ABSENCE_MAX_MS and not self._patient:
+                raise _told(error)
 
     def _not_told_yet(self, failures: Mapping[_Part, OrbitError]) -> Iterator[OrbitError]:
         known_topics = {topic for _broker, topic in self._away_since_ms}
