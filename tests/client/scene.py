@@ -1,5 +1,6 @@
 """Nameservers and brokers by script, in memory and virtual time, and a machine for clients."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import TypeVar
@@ -10,7 +11,7 @@ from orbitmq.net.address import Address
 from orbitmq.net.connection import Connection, Outcome
 from orbitmq.net.listener import Listener
 from orbitmq.randomness import SeededRandomness
-from orbitmq.testing.clocks import InlineWorkers, VirtualClock, run_virtual
+from orbitmq.testing.clocks import InlineWorkers, VirtualClock, VirtualLoop, run_virtual
 from orbitmq.testing.links import MemoryNetwork
 from orbitmq.wire.bodies.route import BrokerData, QueueData, TopicRouteData
 from orbitmq.wire.codes import RequestCode, ResponseCode
@@ -142,3 +143,10 @@ def play(story: Callable[[Scene], Awaitable[T]]) -> T:
             return await story(scene)
 
     return run_virtual(main)
+
+
+def stand_still(seconds: float) -> None:
+    """Let time pass while the loop runs nothing, as a long callback does."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    loop._jumping.now_ns += round(seconds * 1e9)

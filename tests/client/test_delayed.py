@@ -1,13 +1,14 @@
 """Levels that stand for delays, and messages called back."""
 
 import asyncio
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from orbitmq.client.delayed import DELAYS, delay_level, recall
+from orbitmq.client.delayed import DELAYS, DeliveredAtOnce, delay_level, recall
 from orbitmq.errors import BrokerError, InvalidInput
 from orbitmq.message.ids import RecallHandle, recall_handle
+from orbitmq.message.model import Message
 from orbitmq.store.settings import StoreSettings, delay_levels
 from orbitmq.testing.clocks import VirtualClock, run_virtual
 from orbitmq.wire.codes import ResponseCode
@@ -35,6 +36,19 @@ def test_a_level_never_waits_too_short(seconds: float, level: int) -> None:
 def test_no_level_stands_for_other_delays(seconds: int) -> None:
     with pytest.raises(InvalidInput, match="no level waits"):
         delay_level(timedelta(seconds=seconds))
+
+
+def test_of_a_broker_without_timers_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    told, later = DeliveredAtOnce(), datetime(2026, 11, 17, tzinfo=UTC)
+    told.look(Message("orders", b"1 pizza", delay_level=3), "10.0.0.7:10911", 407)
+    assert caplog.messages == []
+    told.look(Message("orders", b"1 pizza", delay=timedelta(hours=1)), "10.0.0.7:10911", 407)
+    told.look(Message("orders", b"1 pizza", deliver_at=later), "10.0.0.7:10911", 407)
+    told.look(Message("orders", b"1 pizza", deliver_at=later), "10.0.0.8:10911", 407)
+    assert [text.partition(",")[0] for text in caplog.messages] == [
+        "10.0.0.7:10911 is of release 4.9.7",
+        "10.0.0.8:10911 is of release 4.9.7",
+    ]
 
 
 class FakeLink:

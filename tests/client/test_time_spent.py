@@ -1,7 +1,8 @@
 import asyncio
 
 from orbitmq.client.time_spent import LoopStalls, TimeSpent
-from orbitmq.testing.clocks import VirtualClock, VirtualLoop, run_virtual
+from orbitmq.testing.clocks import VirtualClock, run_virtual
+from tests.client.scene import stand_still
 
 
 def test_time_is_told_by_what_it_was_spent_on() -> None:
@@ -9,13 +10,6 @@ def test_time_is_told_by_what_it_was_spent_on() -> None:
     assert str(TimeSpent(permit_ms=1, connection_ms=2, pause_ms=3)) == (
         "1 ms for a permit or its key's turn, 2 ms for a connection, 3 ms between attempts"
     )
-
-
-def stand_still(seconds: float) -> None:
-    """Let time pass while the loop runs nothing, as a long callback does."""
-    loop = asyncio.get_running_loop()
-    assert isinstance(loop, VirtualLoop)
-    loop._jumping.now_ns += round(seconds * 1e9)
 
 
 def test_a_loop_that_is_held_up_is_noticed() -> None:

@@ -47,11 +47,21 @@ def java(request: pytest.FixtureRequest) -> Java:
 @pytest.fixture(scope="session")
 def java_cluster_540(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaCluster]:
     """A nameserver and a broker of RocketMQ 5.4.0, shared by all: stop nothing."""
-    why = counterparts.missing_for("5.4.0")
-    if why is not None:
-        decline(why)
-    with JavaCluster("5.4.0", tmp_path_factory.mktemp("cluster-5.4.0")) as running:
-        yield running
+    yield from cluster("5.4.0", tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def java_cluster_497(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaCluster]:
+    """A nameserver and a broker of RocketMQ 4.9.7, shared by all: stop nothing."""
+    yield from cluster("4.9.7", tmp_path_factory)
+
+
+@pytest.fixture(params=counterparts.ROCKETMQ_VERSIONS, ids=lambda version: f"on-{version}")
+def java_cluster(request: pytest.FixtureRequest) -> JavaCluster:
+    """The shared cluster of each version in turn, for what must hold on both."""
+    fixture = f"java_cluster_{request.param.replace('.', '')}"
+    found: JavaCluster = request.getfixturevalue(fixture)
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +107,14 @@ def host(version: str, temporary: pytest.TempPathFactory) -> Iterator[Java]:
     with Java(
         version, jars=counterparts.jars_of(version), java_home=home, home=directory
     ) as running:
+        yield running
+
+
+def cluster(version: str, temporary: pytest.TempPathFactory) -> Iterator[JavaCluster]:
+    """Start a nameserver and a broker of a version, and end them after the last test."""
+    if (why := counterparts.missing_for(version)) is not None:
+        decline(why)
+    with JavaCluster(version, temporary.mktemp(f"cluster-{version}")) as running:
         yield running
 
 

@@ -2,17 +2,19 @@
 
 ::
 
-    client ──▶ frames ── a send, and the script has a fault for it ──▶ late, lost, cut off, answered
+    client ──▶ frames ── a send, and the script has a fault for it ──▶ late, held, lost, cut off,
+                 │                                                     answered
                  └────── anything else ──▶ broker ── frames, but for lost answers ──▶ client
 """
 
 import asyncio
 import socket
 import struct
-from collections import deque
-from collections.abc import AsyncIterator
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -35,6 +37,11 @@ class Late:
 
 
 @dataclass(frozen=True)
+class Held:
+    """The send waits at the proxy, until ``release`` lets it go on to the broker."""
+
+
+@dataclass(frozen=True)
 class Lost:
     """The send never reaches the broker; or it does, and its answer gets lost."""
 
@@ -54,7 +61,7 @@ class Answered:
     remark: str = "by script"
 
 
-Fault = Late | Lost | CutOff | Answered
+Fault = Late | Held | Lost | CutOff | Answered
 
 
 class FaultProxy:
@@ -68,6 +75,8 @@ class FaultProxy:
         script: the faults of the next sends; none is left: they pass.
         always: the fault of each send beyond the script.
         seen: how many sends came.
+        heard: how many requests came, by code.
+        held: the sends that wait, each as what lets it go on.
 
     """
 
@@ -77,11 +86,12 @@ class FaultProxy:
         self.script: deque[Fault] = deque()
         self.always: Fault | None = None
         self.seen = 0
+        self.heard: Counter[int] = Counter()
+        self.held: list[Callable[[], None]] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.at = Address(*self._server.sockets[0].getsockname())
+        await self.come_back()
         return self
 
     async def __aexit__(
@@ -90,16 +100,35 @@ class FaultProxy:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        await self.leave()
+
+    async def leave(self) -> None:
+        """Be gone: end all connections, and refuse new ones."""
         self._server.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def come_back(self) -> None:
+        """Listen where clients came in before."""
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.at.port)
+        self.at = Address(*self._server.sockets[0].getsockname())
+
+    def release(self) -> None:
+        """Let all that is held go on."""
+        held, self.held = self.held, []
+        for go_on in held:
+            go_on()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        with suppress(asyncio.CancelledError):  # the proxy leaves
+            await self._connect(reader, writer)
+
+    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         from_broker, to_broker = await asyncio.open_connection(*self._to)
         lost: set[int] = set()
         try:
@@ -122,6 +151,8 @@ class FaultProxy:
             match self._fault_of(frame):
                 case Late(seconds):
                     asyncio.get_running_loop().call_later(seconds, to_broker.write, raw)
+                case Held():
+                    self.held.append(partial(to_broker.write, raw))
                 case Lost(is_stored):
                     if is_stored:
                         lost.add(frame.opaque)
@@ -135,6 +166,7 @@ class FaultProxy:
                     to_broker.write(raw)
 
     def _fault_of(self, frame: Frame) -> Fault | None:
+        self.heard[frame.code] += 1
         if frame.code not in SENDS:
             return None
         self.seen += 1

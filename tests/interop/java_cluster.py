@@ -1,7 +1,7 @@
 """Real RocketMQ servers: a Java nameserver and a Java broker, each in a process of its own.
 
 A test that needs them asks for the fixture ``java_cluster_540``, which is shared by all tests of a
-run, and takes a topic of its own from it::
+run, and takes a topic of its own from it (``java_cluster`` is one of each release in turn)::
 
     def test_something(java_cluster_540: JavaCluster) -> None:
         topic = java_cluster_540.create_topic("something")

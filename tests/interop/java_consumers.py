@@ -43,6 +43,8 @@ class Consumer:
         self.client.setVipChannelEnabled(False)
         self.client.setPollNameServerInterval(options.poll_routes_ms)
         self.client.setHeartbeatBrokerInterval(HEARTBEAT_MS)
+        if options.namespace_v2:
+            self.client.setNamespaceV2(options.namespace_v2)
         START[options.kind](self, options)
 
     def take(self, message: Java) -> None:

@@ -274,6 +274,8 @@ class ConsumerOptions(msgspec.Struct, frozen=True, kw_only=True):
     refusals: int = 0
     max_reconsume_times: int = -1
     poll_routes_ms: int = 30_000
+    namespace_v2: str = ""
+    """Of clients of 5.x: it travels in the header of every request."""
 
 
 class Received(msgspec.Struct, frozen=True, kw_only=True):

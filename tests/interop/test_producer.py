@@ -2,7 +2,7 @@
 
 import asyncio
 import zlib
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
 
@@ -26,20 +26,10 @@ T = TypeVar("T")
 BODY = b"".join(zlib.crc32(b"%d" % number).to_bytes(4, "big") for number in range(2_000)) * 3
 
 
-@pytest.fixture(scope="module", params=counterparts.ROCKETMQ_VERSIONS)
-def cluster(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[JavaCluster]:
+@pytest.fixture
+def cluster(java_cluster: JavaCluster) -> JavaCluster:
     """A Java nameserver and broker of each version in turn."""
-    version: str = request.param
-    why = counterparts.missing_for(version)
-    if why is not None:
-        decline(why)
-    if version == "5.4.0":
-        yield request.getfixturevalue("java_cluster_540")
-    else:
-        with JavaCluster(version, tmp_path_factory.mktemp(f"cluster-{version}")) as running:
-            yield running
+    return java_cluster
 
 
 @pytest.fixture

@@ -11,7 +11,8 @@ from orbitmq.client.core import ClientCore
 from orbitmq.client.producer import Producer
 from orbitmq.client.settings import ClientSettings
 from orbitmq.errors import BrokerError, NoReply, SendFailed
-from orbitmq.message.model import Message, StoredMessage
+from orbitmq.message.ids import recall_handle
+from orbitmq.message.model import Message, SendReceipt, StoredMessage
 from orbitmq.message.scan import decode_all
 from orbitmq.wire.codes import ResponseCode
 from orbitmq.wire.headers.pull import PullMessage
@@ -35,9 +36,9 @@ from tests.interop.operations import (
 # Requests
 
 
-def test_a_java_consumer_replies_to_our_requests(java: Java, java_cluster_540: JavaCluster) -> None:
-    topic = java_cluster_540.create_topic("requests")
-    nameserver = str(java_cluster_540.nameserver.address)
+def test_a_java_consumer_replies_to_our_requests(java: Java, java_cluster: JavaCluster) -> None:
+    topic = java_cluster.create_topic("requests")
+    nameserver = str(java_cluster.nameserver.address)
     options = ConsumerOptions(nameserver=nameserver, group=f"responders-{topic}", topic=topic)
     (responder,) = java.ask(OPEN_RESPONDER, [options])
 
@@ -60,11 +61,11 @@ def test_a_java_consumer_replies_to_our_requests(java: Java, java_cluster_540: J
         java.ask(CLOSE_RESPONDER, [responder])
 
 
-def test_nobody_replies(java_cluster_540: JavaCluster) -> None:
-    topic = java_cluster_540.create_topic("silence")
+def test_nobody_replies(java_cluster: JavaCluster) -> None:
+    topic = java_cluster.create_topic("silence")
 
     async def main() -> None:
-        nameserver = str(java_cluster_540.nameserver.address)
+        nameserver = str(java_cluster.nameserver.address)
         async with Producer("askers", nameserver=nameserver) as producer:
             with pytest.raises(NoReply, match="was stored"):
                 await producer.request(Message(topic, b"hello?"), timeout_ms=500)
@@ -72,9 +73,9 @@ def test_nobody_replies(java_cluster_540: JavaCluster) -> None:
     asyncio.run(main())
 
 
-def test_we_reply_to_a_java_requester(java: Java, java_cluster_540: JavaCluster) -> None:
-    topic = java_cluster_540.create_topic("questions", queues=1)
-    nameserver = str(java_cluster_540.nameserver.address)
+def test_we_reply_to_a_java_requester(java: Java, java_cluster: JavaCluster) -> None:
+    topic = java_cluster.create_topic("questions", queues=1)
+    nameserver = str(java_cluster.nameserver.address)
 
     async def answer() -> StoredMessage:
         core = await ClientCore.acquire(ClientSettings(nameserver=nameserver, linger_ms=0))
@@ -122,9 +123,9 @@ async def pull(core: ClientCore, topic: str) -> list[StoredMessage]:
     return decode_all(answer.body)
 
 
-def test_a_reply_to_nobody_is_refused(java_cluster_540: JavaCluster) -> None:
-    topic = java_cluster_540.create_topic("gone", queues=1)
-    nameserver = str(java_cluster_540.nameserver.address)
+def test_a_reply_to_nobody_is_refused(java_cluster: JavaCluster) -> None:
+    topic = java_cluster.create_topic("gone", queues=1)
+    nameserver = str(java_cluster.nameserver.address)
 
     async def main() -> None:
         core = await ClientCore.acquire(ClientSettings(nameserver=nameserver, linger_ms=0))
@@ -145,10 +146,10 @@ def test_a_reply_to_nobody_is_refused(java_cluster_540: JavaCluster) -> None:
 # Traces
 
 
-def test_java_reads_our_traces(java: Java, java_cluster_540: JavaCluster) -> None:
-    topic = java_cluster_540.create_topic("traced")
-    trace_topic = java_cluster_540.create_topic("traces")
-    nameserver = str(java_cluster_540.nameserver.address)
+def test_java_reads_our_traces(java: Java, java_cluster: JavaCluster) -> None:
+    topic = java_cluster.create_topic("traced")
+    trace_topic = java_cluster.create_topic("traces")
+    nameserver = str(java_cluster.nameserver.address)
 
     async def main() -> list[str]:
         async with Producer(
@@ -181,7 +182,7 @@ def test_java_reads_our_traces(java: Java, java_cluster_540: JavaCluster) -> Non
         "o-42 o",
     )
     assert (first.body_length, first.success) == (4, True)
-    assert first.store_host == str(java_cluster_540.broker.address)
+    assert first.store_host == str(java_cluster.broker.address)
     assert [published[one].message_kind for one in ids] == [
         "Normal_Msg",
         "Normal_Msg",
@@ -231,3 +232,32 @@ def test_a_timed_message_is_called_back(tmp_path: Path, java_540: Java) -> None:
         with consuming(java_540, options) as consumer:
             consumer.wait_for(1)
             assert consumer.bodies() == [b"delivered"]
+
+
+def test_a_release_without_timers_delivers_at_once(
+    java_cluster_497: JavaCluster, java_497: Java, caplog: pytest.LogCaptureFixture
+) -> None:
+    """4.9 takes no notice of the time: a warning says so, and there is nothing to call back."""
+    topic = java_cluster_497.create_topic("no-timers")
+    nameserver = str(java_cluster_497.nameserver.address)
+    broker = java_cluster_497.broker.name
+
+    async def main(topics: list[str]) -> SendReceipt:
+        async with Producer("timers-of-old", nameserver=nameserver, topics=topics) as producer:
+            receipt = await producer.send(Message(topic, b"now", delay=timedelta(hours=1)))
+            assert receipt.recall_handle is None
+            made_up = recall_handle(topic, broker, 1_700_000_000_000, receipt.message_id)
+            with pytest.raises(BrokerError, match="not supported") as caught:
+                await producer.recall(topic, made_up)
+            assert caught.value.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+            return receipt
+
+    # Where a topic is known beforehand, sends take a shorter way.
+    receipts = [asyncio.run(main(topics)) for topics in ([], [topic])]
+    warnings = [one for one in caplog.messages if "knows no timers" in one]
+    assert len(warnings) == 2
+    assert "release 4.9.7," in warnings[0]
+    options = ConsumerOptions(nameserver=nameserver, group="no-timers-readers", topic=topic)
+    with consuming(java_497, options) as consumer:
+        read = consumer.wait_for(2)
+    assert {one.message_id for one in read} == {one.message_id for one in receipts}

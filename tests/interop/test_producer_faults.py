@@ -1,10 +1,11 @@
 """Our producer and two Java brokers, with a proxy before each that delays, loses, resets, answers.
 
 What comes of each fault is told by the attempts of the error or the counts of the proxies, and what
-is stored is read back by Java's consumer.
+is stored is read back by Java's consumer. Time that a broker is avoided for is leapt over.
 """
 
 import asyncio
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -15,16 +16,17 @@ from orbitmq.client.producer import Producer
 from orbitmq.client.settings import RETRY_CODES
 from orbitmq.errors import SendFailed, SendRefused, SendTimeout
 from orbitmq.message.model import Message, MessageQueue
-from orbitmq.wire.codes import ResponseCode
+from orbitmq.wire.codes import RequestCode, ResponseCode
 from tests.interop import counterparts
 from tests.interop.conftest import decline
-from tests.interop.fault_proxy import Answered, CutOff, Fault, FaultProxy, Late, Lost
+from tests.interop.fault_proxy import Answered, CutOff, Fault, FaultProxy, Held, Late, Lost
 from tests.interop.java import Java
 from tests.interop.java_cluster import JavaBroker, JavaCluster
+from tests.interop.leaping import leap, run_leaping
 from tests.interop.team import Team
-from tests.interop.waiting import until
+from tests.interop.waiting import until, until_async
 
-VERSION = "5.4.0"
+A, B = "java-a", "java-b"
 PATIENT_MS = 20_000
 """A machine that runs several of these at once may take its time."""
 SHORT_MS = 500
@@ -73,18 +75,20 @@ class Faulty:
         return sum(proxy.seen for proxy in self.proxies.values())
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", params=counterparts.ROCKETMQ_VERSIONS)
 def brokers(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Brokers]:
-    if (why := counterparts.missing_for(VERSION)) is not None:
+    """Two brokers of each version in turn."""
+    version: str = request.param
+    if (why := counterparts.missing_for(version)) is not None:
         decline(why)
-    java: Java = request.getfixturevalue("java_540")
-    folder = tmp_path_factory.mktemp("faults")
-    with JavaCluster(VERSION, folder) as cluster:
+    java: Java = request.getfixturevalue(f"java_{version.replace('.', '')}")
+    folder = tmp_path_factory.mktemp(f"faults-{version}")
+    with JavaCluster(version, folder) as cluster:
         nameserver = cluster.nameserver.address
-        settings = {"brokerName": "java-b"}
-        with JavaBroker(VERSION, folder / "b", nameserver=nameserver, settings=settings) as other:
+        settings = {"brokerName": B}
+        with JavaBroker(version, folder / "b", nameserver=nameserver, settings=settings) as other:
             addresses = [str(cluster.broker.address), str(other.address)]
             yield Brokers(cluster, other, Team(java, str(nameserver), addresses))
 
@@ -110,15 +114,21 @@ async def faulty(brokers: Brokers, **options: object) -> AsyncIterator[Faulty]:
             **options,
         }
         async with Producer("ours", **given) as producer:  # type: ignore[arg-type]
-            yield Faulty(producer, {"first": first, "second": second})
+            yield Faulty(producer, {A: first, B: second})
 
 
-def played(brokers: Brokers, story: Callable[[Faulty], Awaitable[None]], **options: object) -> None:
+def played(
+    brokers: Brokers,
+    story: Callable[[Faulty], Awaitable[None]],
+    *,
+    pace: float = 1.0,
+    **options: object,
+) -> None:
     async def main() -> None:
         async with faulty(brokers, **options) as scene:
             await story(scene)
 
-    asyncio.run(main())
+    run_leaping(main(), pace=pace)
 
 
 def bodies(brokers: Brokers, topic: str, count: int) -> list[bytes]:
@@ -262,5 +272,159 @@ def test_sends_go_on_after_any_mixture_of_faults(brokers: Brokers) -> None:
         queues = await asyncio.gather(*(one(body) for body in expected))
         assert len(set(queues)) == 2
 
-    played(brokers, story, per_try_timeout_ms=SHORT_MS)
-    assert sorted(set(bodies(brokers, topic, 100))) == expected
+    # The last try of a send takes what is left of its time.
+    played(brokers, story, per_try_timeout_ms=SHORT_MS, send_timeout_ms=3 * SHORT_MS)
+    with brokers.team.consumer(topic) as consumer:  # some come twice, after a reset
+        until(lambda: {*consumer.bodies()} >= {*expected}, what="all bodies")
+        assert {*consumer.bodies()} == {*expected}
+
+
+# Fault tolerance
+
+WAYS = ("off", "java5", "java4", "adaptive")
+SLOW_S = 6.0
+"""Slow by any table."""
+RESET_BARS_S = {"off": 0.0, "java5": 10.0, "java4": 600.0, "adaptive": 0.25}
+SLOW_BARS_S = {"off": 0.0, "java5": 10.0, "java4": 180.0, "adaptive": 0.25}
+"""For how long a broker is avoided after a reset, or after an answer that took six seconds."""
+PACE = 0.1
+"""A broker on a busy machine, which takes half a second to answer, is none that is slow."""
+TURNS_S = 10
+STEP_S = 0.05
+
+
+async def where(scene: Faulty, topic: str, count: int) -> Counter[str]:
+    """Send so many, one after another, and return how many each broker has stored."""
+    message = Message(topic, b"where?")
+    return Counter([(await scene.producer.send(message)).queue.broker_name for _ in range(count)])
+
+
+async def until_both_take_turns(scene: Faulty, topic: str) -> None:
+    """Send until the last ten went to both in turn; fail if that takes long."""
+    last: deque[str] = deque(maxlen=10)
+    async with asyncio.timeout(TURNS_S):
+        while Counter(last) != {A: 5, B: 5}:
+            last.extend(await where(scene, topic, 1))
+            leap(STEP_S)
+
+
+async def until_it_is_over(scene: Faulty, topic: str, way: str, seconds: float) -> None:
+    """Let the time pass for which A is avoided, and return when it is used again."""
+    if way.startswith("java"):
+        leap(seconds / 2)
+        assert await where(scene, topic, 10) == {B: 10}
+        seconds /= 2
+    leap(seconds)
+    await until_both_take_turns(scene, topic)
+
+
+async def slowed_down(scene: Faulty, topic: str, *names: str, seconds: float) -> None:
+    """Have brokers take a send so late."""
+    proxies = [scene.proxies[name] for name in names]
+    for proxy in proxies:
+        proxy.always = Held()
+    sends = [
+        asyncio.create_task(
+            scene.producer.send(Message(topic, b"slow"), queue=MessageQueue(topic, name, 0))
+        )
+        for name in names
+    ]
+    await until_async(lambda: all(proxy.held for proxy in proxies), what="the sends wait")
+    leap(seconds)
+    for proxy in proxies:
+        proxy.always = None
+        proxy.release()
+    receipts = await asyncio.gather(*sends)
+    assert [receipt.queue.broker_name for receipt in receipts] == [*names]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_broker_that_resets_is_avoided_until_its_time_is_over(
+    brokers: Brokers, topic: str, way: str
+) -> None:
+    async def story(scene: Faulty) -> None:
+        bad = scene.proxies[A]
+        assert await where(scene, topic, 10) == {A: 5, B: 5}
+        seen, bad.always = bad.seen, CutOff()
+        assert await where(scene, topic, 10) == {B: 10}
+        if way == "off":
+            assert bad.seen - seen >= 5, "each time it has its turn it is tried, in vain"
+        else:
+            assert bad.seen - seen == 1, "what one send met steers all"
+        bad.always = None
+        await until_it_is_over(scene, topic, way, RESET_BARS_S[way])
+
+    played(brokers, story, fault_tolerance=way, pace=PACE)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_slow_broker_is_avoided_until_its_time_is_over(
+    brokers: Brokers, topic: str, way: str
+) -> None:
+    async def story(scene: Faulty) -> None:
+        assert await where(scene, topic, 10) == {A: 5, B: 5}
+        await slowed_down(scene, topic, A, seconds=SLOW_S)
+        expected = {A: 5, B: 5} if way == "off" else {B: 10}
+        assert await where(scene, topic, 10) == expected
+        await until_it_is_over(scene, topic, way, SLOW_BARS_S[way])
+
+    played(brokers, story, fault_tolerance=way, pace=PACE)
+
+
+def test_adaptive_probes_a_silent_broker_before_anything_timed_out(
+    brokers: Brokers, topic: str
+) -> None:
+    async def story(scene: Faulty) -> None:
+        silent, message = scene.proxies[A], Message(topic, b"adaptive")
+        assert await where(scene, topic, 10) == {A: 5, B: 5}
+        silent.always = Held()
+        sends = [asyncio.create_task(scene.producer.send(message)) for _ in range(2)]
+        await until_async(lambda: silent.held, what="a send waits")
+        leap(1.0)
+        sends += [asyncio.create_task(scene.producer.send(message)) for _ in range(10)]
+        await until_async(lambda: sum(send.done() for send in sends) == 10, what="ten are stored")
+        assert len(silent.held) == 2, "the first, and one of ten that probes"
+        silent.always = None
+        silent.release()
+        stored = Counter([receipt.queue.broker_name for receipt in await asyncio.gather(*sends)])
+        assert stored == {A: 2, B: 10}
+        await until_both_take_turns(scene, topic)
+
+    played(brokers, story, fault_tolerance="adaptive", pace=PACE)
+
+
+def test_java5_s_detector_finds_a_broker_that_is_back(brokers: Brokers, topic: str) -> None:
+    """Both are barred for half a minute, so that which of them can be reached makes the difference.
+
+    The detector looks every three seconds.
+    """
+
+    async def story(scene: Faulty) -> None:
+        gone, there = scene.proxies[A], scene.proxies[B]
+        assert await where(scene, topic, 10) == {A: 5, B: 5}
+        await slowed_down(scene, topic, A, B, seconds=16)
+        await until_both_take_turns(scene, topic)
+        await gone.leave()
+        with pytest.raises(SendFailed):
+            await scene.producer.send(Message(topic, b"x"), queue=MessageQueue(topic, A, 0))
+        retried = retries_of(scene.producer)
+        assert await where(scene, topic, 10) == {B: 10}
+        await next_round(there)
+        assert await where(scene, topic, 10) == {B: 10}
+        assert retries_of(scene.producer) == retried, "nothing was tried where nobody is"
+        await gone.come_back()
+        await next_round(gone)
+        await until_both_take_turns(scene, topic)
+
+    async def next_round(proxy: FaultProxy) -> None:
+        before = proxy.heard[RequestCode.GET_MAX_OFFSET]
+        leap(3)
+        await until_async(
+            lambda: proxy.heard[RequestCode.GET_MAX_OFFSET] > before, what="the detector asks"
+        )
+
+    def retries_of(producer: Producer) -> list[float]:
+        samples = producer.statistics.samples()
+        return [one.value for one in samples if one.name == "orbitmq_producer_retries_total"]
+
+    played(brokers, story, fault_tolerance="java5", detector=True, pace=PACE)

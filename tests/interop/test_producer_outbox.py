@@ -7,20 +7,16 @@ from orbitmq.client.outbox_file import read_contents
 from orbitmq.client.producer import Producer
 from orbitmq.errors import SendKept
 from orbitmq.message.model import Message
-from tests.interop import counterparts
 from tests.interop.clients import consuming
-from tests.interop.conftest import decline
 from tests.interop.java import Java
 from tests.interop.java_cluster import JavaCluster
 from tests.interop.operations import ConsumerOptions
 
 
-def test_nothing_is_lost_while_the_broker_is_gone(tmp_path: Path, java_540: Java) -> None:
-    if (why := counterparts.missing_for("5.4.0")) is not None:
-        decline(why)
+def test_nothing_is_lost_while_the_broker_is_gone(tmp_path: Path, java: Java) -> None:
     path = str(tmp_path / "outbox")
     numbers = range(30)
-    with JavaCluster("5.4.0", tmp_path) as cluster:
+    with JavaCluster(java.version, tmp_path) as cluster:
         topic = cluster.create_topic("outbox")
         nameserver = str(cluster.nameserver.address)
 
@@ -54,7 +50,7 @@ def test_nothing_is_lost_while_the_broker_is_gone(tmp_path: Path, java_540: Java
         options = ConsumerOptions(
             nameserver=nameserver, group="outbox-readers", topic=topic, kind="orderly"
         )
-        with consuming(java_540, options) as consumer:
+        with consuming(java, options) as consumer:
             received = consumer.wait_for(len(numbers))
     order = list(dict.fromkeys(message.body for message in received))
     assert order == [b"%d" % number for number in numbers]

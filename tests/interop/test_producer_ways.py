@@ -25,13 +25,15 @@ from orbitmq.errors import NotDurable, SendFailed
 from orbitmq.message.model import Message, MessageQueue, SendReceipt, SendStatus
 from orbitmq.net.address import Address
 from orbitmq.randomness import SeededRandomness
+from orbitmq.wire.codes import RequestCode
+from orbitmq.wire.frame import Frame, FrameReader
 from tests.interop import counterparts
-from tests.interop.clients import Consumer
+from tests.interop.clients import Consumer, consuming
 from tests.interop.conftest import decline
 from tests.interop.java import Java
 from tests.interop.java_cluster import LOOPBACK, JavaBroker, JavaCluster
 from tests.interop.java_server import Settings, free_port
-from tests.interop.operations import DECODE_TRACE, Received
+from tests.interop.operations import DECODE_TRACE, ConsumerOptions, Received, Traced
 from tests.interop.team import Team
 from tests.interop.tunnel import Tunnel
 from tests.interop.waiting import until
@@ -111,7 +113,8 @@ def pair(
         decline(why)
     java: Java = request.getfixturevalue(f"java_{version.replace('.', '')}")
     folder = tmp_path_factory.mktemp(f"ways-{version}")
-    with JavaCluster(version, folder, broker_settings={"regionId": REGION}) as cluster:
+    settings: Settings = {"regionId": REGION, "traceTopicEnable": "true"}
+    with JavaCluster(version, folder, broker_settings=settings) as cluster:
         nameserver = cluster.nameserver.address
         with JavaBroker(
             version, folder / "lonely", nameserver=nameserver, settings=LONELY
@@ -239,6 +242,56 @@ def test_a_topic_that_a_unit_makes_belongs_to_units(pair: Pair) -> None:
     assert '"topicSysFlag":1' in pair.team.mqadmin("topicRoute", "-t", made).replace(" ", "")
 
 
+# Namespaces
+
+
+def test_a_namespace_of_the_second_kind_is_in_every_header(pair: Pair) -> None:
+    """Brokers and nameservers of both lines take it, and look for the names as they are."""
+    topic = pair.cluster.create_topic("ways-namespace")
+    usual = pair.cluster.broker.address
+    messages = [Message(topic, b"one"), Message(topic, b"other")]
+
+    async def use(producer: Producer) -> list[SendReceipt]:
+        return [await producer.send(Message(topic, b"single")), *await producer.send_many(messages)]
+
+    with Tunnel(usual) as to_broker, Tunnel(pair.cluster.nameserver.address) as to_nameserver:
+        receipts = pair.producing(
+            use,
+            nameserver=str(to_nameserver.at),
+            address_map={str(usual): str(to_broker.at)},
+            namespace_v2="eu",
+        )
+        asked = [(one.code, one.texts()) for one in (*heard(to_broker), *heard(to_nameserver))]
+    assert {
+        RequestCode.SEND_MESSAGE_V2,
+        RequestCode.SEND_BATCH_MESSAGE,
+        RequestCode.GET_ROUTEINFO_BY_TOPIC,
+    } <= {code for code, _ in asked}
+    for code, fields in asked:
+        assert (fields.get("ns"), fields.get("nsd")) == ("eu", "true"), code
+        if code == RequestCode.SEND_MESSAGE_V2:
+            assert fields["b"] == topic  # the header's letter for it
+    with Tunnel(pair.cluster.nameserver.address) as of_java:
+        options = ConsumerOptions(
+            nameserver=str(of_java.at),
+            group="ways-namespace-readers",
+            topic=topic,
+            namespace_v2="" if pair.version == "4.9.7" else "eu",  # whose client has none
+        )
+        with consuming(pair.team.java, options) as consumer:
+            received = {one.body: one for one in consumer.wait_for(3)}
+        routes = [one for one in heard(of_java) if one.code == RequestCode.GET_ROUTEINFO_BY_TOPIC]
+    assert {one.message_id for one in received.values()} == {one.message_id for one in receipts}
+    assert {one.topic for one in received.values()} == {topic}
+    if options.namespace_v2:  # and Java says it in the same words
+        assert {(one.texts()["ns"], one.texts()["nsd"]) for one in routes} == {("eu", "true")}
+
+
+def heard(tunnel: Tunnel) -> list[Frame]:
+    """Return the requests that clients have made through a tunnel so far."""
+    return [frame for said in tunnel.heard for frame in FrameReader().feed(bytes(said))]
+
+
 # Selectors
 
 
@@ -339,6 +392,39 @@ def test_on_the_cloud_channel_traces_go_to_the_topic_of_the_region(pair: Pair) -
     ((record,),) = pair.team.java.ask(DECODE_TRACE, [read.body])
     assert (record.kind, record.region, record.topic) == ("Pub", REGION, topic)
     assert (record.message_id, record.keys) == (receipt.message_id, "o-42")
+
+
+def test_traces_go_to_the_topic_that_brokers_keep_for_them(pair: Pair) -> None:
+    topic = pair.cluster.create_topic("ways-traced")
+
+    async def use(producer: Producer) -> list[SendReceipt]:
+        single = await producer.send(Message(topic, b"paid", tags="paid", keys=["o-44"]))
+        return [single, *await producer.send_many([Message(topic, b"1"), Message(topic, b"22")])]
+
+    def traced(consumer: Consumer) -> dict[str, Traced]:
+        """Return what Java reads of the traces that have come, by the id of the message."""
+        bodies = pair.team.java.ask(DECODE_TRACE, consumer.bodies())
+        return {one.message_id: one for body in bodies for one in body if one.topic == topic}
+
+    assert pair.cluster.nameserver.has_route("RMQ_SYS_TRACE_TOPIC")
+    receipts = pair.producing(use, trace=True)
+    with pair.team.consumer("RMQ_SYS_TRACE_TOPIC") as consumer:
+        until(lambda: len(traced(consumer)) == len(receipts), what="all traces")
+        published = traced(consumer)
+    assert list(published) == [receipt.message_id for receipt in receipts]
+    assert {(one.kind, one.group, one.success) for one in published.values()} == {
+        ("Pub", "ours", True)
+    }
+    first = published[receipts[0].message_id]
+    assert (first.tags, first.keys, first.region) == ("paid", "o-44", REGION)
+    assert [one.body_length for one in published.values()] == [4, 1, 2]
+
+    def shown() -> str:
+        """Return what Java's own tool finds, which looks there, once the index knows it."""
+        text = pair.team.mqadmin("queryMsgTraceById", "-i", receipts[0].message_id)
+        return text if "Pub" in text else ""
+
+    assert "ours" in until(shown, what="a trace in mqadmin's table")
 
 
 # Threads

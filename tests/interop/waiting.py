@@ -1,5 +1,6 @@
 """Waiting for what another process will do some time soon: a condition and a deadline."""
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -18,12 +19,31 @@ def until(look: Callable[[], T | None], *, what: str, seconds: float = 60) -> T:
     False and empty count as nothing, like None. TimeoutError, which says what was waited for, when
     the time is over.
     """
-    clock = SystemClock()
-    deadline_ms = clock.monotonic_ms() + seconds * 1000
-    while True:
-        seen = look()
-        if seen:
-            return seen
-        if clock.monotonic_ms() >= deadline_ms:
-            raise TimeoutError(f"waited {seconds:g} s in vain: {what}")
+    deadline = _Deadline(what, seconds)
+    while not (seen := look()):
+        deadline.check()
         time.sleep(PAUSE_S)
+    return seen
+
+
+async def until_async(look: Callable[[], T | None], *, what: str, seconds: float = 60) -> T:
+    """Do as ``until`` does, and let the loop run between two looks."""
+    deadline = _Deadline(what, seconds)
+    while not (seen := look()):
+        deadline.check()
+        await asyncio.sleep(PAUSE_S)
+    return seen
+
+
+class _Deadline:
+    """The end of somebody's patience."""
+
+    def __init__(self, what: str, seconds: float) -> None:
+        self._clock = SystemClock()
+        self._at_ms = self._clock.monotonic_ms() + seconds * 1000
+        self._told = f"waited {seconds:g} s in vain: {what}"
+
+    def check(self) -> None:
+        """Raise TimeoutError if the time is over."""
+        if self._clock.monotonic_ms() >= self._at_ms:
+            raise TimeoutError(self._told)

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 from orbitmq.client.broker_health import Health, Outcome, outcome_of
 from orbitmq.client.core import ClientCore
+from orbitmq.client.delayed import DeliveredAtOnce
 from orbitmq.client.lanes import Lane, Lanes, Slot, Target
 from orbitmq.client.outgoing import Parcel
 from orbitmq.client.receipts import read_receipt
@@ -37,7 +38,7 @@ from orbitmq.errors import (
 )
 from orbitmq.message.model import MessageQueue, SendReceipt
 from orbitmq.net.connection import Connection
-from orbitmq.wire.codes import ResponseCode
+from orbitmq.wire.codes import VERSION_5_0_0, ResponseCode
 from orbitmq.wire.frame import Frame
 
 __all__ = ["Courier", "Errand", "Tried"]
@@ -138,6 +139,8 @@ class Courier:
         self._clock = core.machine.clock
         self._time: Callable[[], float] = asyncio.get_running_loop().time
         self._oneways = 0
+        self.delivered_at_once = DeliveredAtOnce()
+        """Is shown what brokers without timers have taken."""
 
     def __repr__(self) -> str:
         return f"<Courier of {self._settings.group}>"
@@ -284,6 +287,8 @@ class Courier:
         except asyncio.CancelledError:
             self._learn(slot, Outcome.UNTOLD, began)
             raise
+        if answer.version < VERSION_5_0_0:
+            self.delivered_at_once.look(errand.parcel.messages[0], slot.peer, answer.version)
         return self._judge(plan, Tried(slot, began, receipt))
 
     async def _connect(self, errand: Errand, slot: Slot, timeout_s: float) -> Connection:

@@ -41,6 +41,7 @@ from orbitmq.errors import (
 from orbitmq.message.host import Host
 from orbitmq.message.ids import UniqueIds
 from orbitmq.message.model import Message, MessageQueue, SendReceipt
+from orbitmq.wire.codes import VERSION_5_0_0
 from orbitmq.wire.frame import Frame
 
 __all__ = ["Begun", "Dispatch", "Wish"]
@@ -212,6 +213,8 @@ class Dispatch:
         """
         slot, began = begun.slot, begun.began
         receipt = read_receipt(answer, begun.send_id, slot.queue, slot.peer)
+        if answer.version < VERSION_5_0_0:
+            self._courier.delivered_at_once.look(begun.message, slot.peer, answer.version)
         now = self._time()
         took_ms, now_ms = int((now - began) * 1_000), int(now * 1_000)
         self.statistics.stored(receipt.status, took_ms, now_ms)

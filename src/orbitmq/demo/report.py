@@ -40,7 +40,8 @@ while they arrived, then counted in the topic and in the files.</p>
 <h2>Latency of sends</h2>
 {latency}
 <p class="note">The heights are logarithmic, so that a few slow ones show beside thousands of quick
-ones. Broker, producer and Spark shared one machine.</p>
+ones. The very first send is left out: it had Spark start its workers. Broker, producer and Spark
+shared one machine.</p>
 </section>
 <section>
 <h2>Topic and files</h2>
@@ -77,6 +78,7 @@ h1 { font-size: 26px; line-height: 1.2; margin: 0 0 8px; letter-spacing: -0.01em
 h2 { font-size: 17px; margin: 0 0 14px; }
 header p { color: var(--soft); margin: 0 0 24px; max-width: 62ch; }
 section {
+  overflow-x: auto;
   background: var(--card); border: 1px solid var(--line); border-radius: 10px;
   padding: 20px 24px; margin: 0 0 16px;
 }

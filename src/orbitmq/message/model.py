@@ -91,7 +91,8 @@ class Message(_Content, frozen=True, kw_only=True, gc=False):
         check_immunity_s: seconds before the broker first asks about an undecided transaction.
         message_id: the unique id; left out, the producer makes one.
 
-    At most one of ``delay_level``, ``delay`` and ``deliver_at`` may be given. Limits of size
+    At most one of ``delay_level``, ``delay`` and ``deliver_at`` may be given. Brokers before 5.0
+    know levels alone, and deliver a message with one of the other two at once. Limits of size
     depend on settings, and are checked by the producer.
 
     Raises:

@@ -8,6 +8,7 @@ from enum import IntEnum
 from typing import Final
 
 __all__ = [
+    "VERSION_5_0_0",
     "VERSION_5_4_0",
     "Language",
     "RequestCode",
@@ -283,6 +284,9 @@ class Language(IntEnum):
 
 VERSION_5_4_0: Final = 493
 """The version number we announce. Peers switch old behaviour on for smaller ones."""
+
+VERSION_5_0_0: Final = 413
+"""The first with timers."""
 
 # From 4.0.0-SNAPSHOT (212) to 5.9.9 (611) the numbers are regular: each patch release has a
 # snapshot's number and then its own, ten patches make a minor version, ten minors a major one.
