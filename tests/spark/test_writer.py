@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.machinery import ModuleSpec
+from pathlib import Path
 from types import ModuleType
 
 import pyarrow as pa
@@ -36,6 +37,8 @@ from orbitmq.spark.outgoing_rows import BODY, COLUMN, REASON, TOPIC, Outgoing
 from orbitmq.spark.producers import close_producers
 from orbitmq.spark.stable_ids import ORBIT_ID
 from orbitmq.spark.writer import RocketMQStreamWriter, RocketMQWriter, Written
+from orbitmq.store.reader import StoreReader
+from tests.interop.our_servers import a_small_cluster
 from tests.spark.stored import stored
 
 VALUES = StructType([StructField("value", BinaryType())])
@@ -394,6 +397,26 @@ def test_a_broker_that_is_away_fails_the_task_with_the_client_s_error() -> None:
         in caught.value.__notes__[0]
     )
     close_producers()
+
+
+def test_a_task_outlasts_the_restart_of_a_broker(tmp_path: Path) -> None:
+    broker, nameserver = a_small_cluster(tmp_path)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        broker.kill()
+        yield values(b"while it is away")  # which is tried while the next batch is waited for
+        broker.start()
+        yield values(b"after")
+
+    with broker:
+        given = {"nameserver": str(nameserver), "topic": "orders"}
+        writer = RocketMQWriter(write_options(given), VALUES, overwrite=False)
+        writer.write(iter([values(b"before")]))
+        assert writer.write(batches()).row_count == 2
+        close_producers()
+    (directory,) = tmp_path.rglob("commitlog")
+    views = StoreReader(str(directory.parent)).records()
+    assert {bytes(view.body) for view in views} == {b"before", b"while it is away", b"after"}
 
 
 def test_totals_are_logged(cluster: RunningCluster, caplog: pytest.LogCaptureFixture) -> None:

@@ -85,8 +85,8 @@ OPTIONS: Final = (
     Option("onReject", Use.WRITE, "fail"),
     Option("idColumn", Use.WRITE),
     Option("batchBytes", Use.WRITE, "1048576"),
-    Option("sendTimeoutMs", Use.WRITE, "3000"),
-    Option("retries", Use.WRITE, "2"),
+    Option("sendTimeoutMs", Use.WRITE, "30000"),
+    Option("retries", Use.WRITE, "100"),
     Option("compressOverBytes", Use.WRITE, "4096"),
 )
 

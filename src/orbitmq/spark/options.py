@@ -125,8 +125,10 @@ class WriteOptions(msgspec.Struct, frozen=True, kw_only=True):
     """`FAIL`, or the topic that rejected rows go to."""
     id_column: str | None = None
     batch_bytes: int = 1024 * 1024
-    send_timeout_ms: int = 3_000
-    retries: int = 2
+    send_timeout_ms: int = 30_000
+    """Nearly as long as reads wait: it outlasts the restart of a broker, for which Spark would else
+    give up a task, and without a cluster the query."""
+    retries: int = 100
     compress_over_bytes: int = 4_096
 
 
@@ -189,8 +191,8 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
         on_reject=on_reject,
         id_column=values.text("idColumn") or None,
         batch_bytes=values.number("batchBytes", 1024 * 1024, high=BODY_SIZE_LIMIT),
-        send_timeout_ms=values.number("sendTimeoutMs", 3_000, high=_TIMEOUT_MAX_MS),
-        retries=values.number("retries", 2, low=0, high=100),
+        send_timeout_ms=values.number("sendTimeoutMs", 30_000, high=_TIMEOUT_MAX_MS),
+        retries=values.number("retries", 100, low=0, high=100),
         compress_over_bytes=values.number("compressOverBytes", 4_096, low=0, high=_INT32_MAX),
     )
 

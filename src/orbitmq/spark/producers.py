@@ -17,6 +17,9 @@ _OPEN_MAX: Final = 4
 """Clusters, or groups, that a process keeps a producer for; the one that was asked for least
 recently is closed for one more."""
 
+_TRY_MS: Final = 3_000
+"""So long one try may take while others are left: a broker that says nothing is given up then."""
+
 _Key = tuple[Access, str]
 
 
@@ -89,6 +92,7 @@ def _started(options: WriteOptions) -> Producer:
         address_map=dict(access.address_map) or None,
         request_timeout_ms=access.request_timeout_ms,
         send_timeout_ms=options.send_timeout_ms,
+        per_try_timeout_ms=min(_TRY_MS, options.send_timeout_ms),
         retries=options.retries,
         # Rows with a sharding key or a queue can go nowhere else.
         retry_same_queue=True,
