@@ -69,6 +69,17 @@ def test_what_a_replica_lacks_is_read_nevertheless(cluster: FakeCluster) -> None
         assert found == [Slice(A, 1, 12), Slice(B, 0, 4)]
 
 
+def test_that_a_replica_says_where_a_queue_begins_and_ends_is_told(
+    cluster: FakeCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    batch_slices(cluster, options())
+    assert caplog.messages == []
+    cluster.ranges[A] = cluster.ranges[A]._replace(is_replica=True)
+    batch_slices(cluster, options(start=Bound("earliest"), end=Bound("latest")))
+    assert [text.split()[0] for text in caplog.messages] == ["earliest", "latest"]
+    assert all(text.endswith("may have more: broker-a") for text in caplog.messages)
+
+
 def test_offsets_of_other_queues_are_refused(cluster: FakeCluster) -> None:
     with pytest.raises(InvalidOffsets, match="startingOffsets"):
         batch_slices(cluster, options(start=Bound("offsets", offsets={queue(7): 1})))

@@ -1,5 +1,6 @@
 """What a batch read reads: queues, offsets and filters become the slices that tasks get."""
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
@@ -21,6 +22,8 @@ from orbitmq.spark.pulling import Brokers
 from orbitmq.spark.queue_watch import Queues
 
 __all__ = ["SearchableQueues", "batch_slices", "positions"]
+
+log = logging.getLogger("orbitmq.spark")
 
 
 class SearchableQueues(Queues, Brokers, Protocol):
@@ -61,9 +64,21 @@ def positions(
         OrbitError: brokers can't be asked.
 
     """
+    if bound.kind in ("earliest", "latest"):
+        _tell_of_replicas(bound.kind, ranges)
     by_time = bound.kind == "timestamp"
     at_time = _offsets_since(cluster, bound.timestamp_ms, ranges, group) if by_time else None
     return placed(bound, ranges, at_time, field=field)
+
+
+def _tell_of_replicas(kind: str, ranges: Mapping[MessageQueue, Range]) -> None:
+    away = sorted({queue.broker_name for queue, has in ranges.items() if has.is_replica})
+    if away:
+        log.warning(
+            "%s is where replicas have it, since these primaries can't be reached, and may have "
+            "more: %s",
+            *(kind, ", ".join(away)),
+        )
 
 
 def _offsets_since(
