@@ -1,6 +1,7 @@
 import pytest
 
 from orbitmq.message import flags
+from orbitmq.message.record import HEADS
 from orbitmq.store.consume_queue import Boundary
 from orbitmq.store.key_index import KeyKind
 from orbitmq.store.message_store import MessageStore
@@ -137,4 +138,18 @@ def test_a_prepared_message_is_in_no_queue() -> None:
     store.append([incoming(sys_flag=flags.TRANSACTION_PREPARED)])
     assert store.lookup.max_offset("orders", 0) == 0
     assert store.lookup.log_start_time_ms() == NOW
+    store.close()
+
+
+def test_a_damaged_record_hides_no_other_with_its_key() -> None:
+    disk = SimulatedDisk()
+    store = opened(disk)
+    messages = [incoming(b"b" * 50, properties=b"KEYS\x01order-1\x02") for _ in range(3)]
+    results = store.append(messages)
+    topic_length_at = results[1].offsets[0] + HEADS[0].size + 50
+    disk.open("/store/commitlog/" + "0" * 20).write([b"\x7f"], topic_length_at)
+    found = store.lookup.query("orders", "order-1", max_count=32, begin_ms=0, end_ms=2 * NOW)
+    assert [view.queue_offset for view in found] == [0, 2]
+    assert store.lookup.message("orders", 0, 1) is None
+    assert store.record(results[1].offsets[0]) is None
     store.close()

@@ -2,6 +2,7 @@
 
 import errno
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from orbitmq.store.queue_sync import QueueSync
 from orbitmq.store.settings import StoreSettings
 from orbitmq.testing.clocks import InlineWorkers
 from orbitmq.testing.disks import SimulatedDisk
+from orbitmq.threads import Future
 from tests.store.entries import dispatched
 from tests.store.stores import SMALL, HandClock, HandWorkers, bodies, opened, put
 
@@ -74,6 +76,29 @@ class Bench:
 
     def listed(self) -> Ends:
         return QueueEnds(self.disk, PATH).load()
+
+
+class AskedWorkers(HandWorkers):
+    """Does work when somebody blocks on it, or when the test says so."""
+
+    def submit(self, work: Callable[..., Any], *args: Any, **kwargs: Any) -> "Future[Any]":
+        asked = _Asked(self.do_all)
+        self.waiting.append((asked, lambda: work(*args, **kwargs)))
+        return asked
+
+    def do_all(self) -> None:
+        while self.waiting:
+            self.run()
+
+
+class _Asked(Future[Any]):
+    def __init__(self, do: Callable[[], None]) -> None:
+        super().__init__()
+        self._do = do
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        self._do()
+        return super().exception(timeout)
 
 
 def test_what_is_listed_was_synced_and_is_claimed_after_that() -> None:
@@ -190,6 +215,50 @@ def test_a_list_is_waited_for_and_its_failure_left_for_the_next() -> None:
     assert (bench.claimed, bench.failures, bench.sync.is_under_way) == ([], [], False)
     bench.sync.list_now()
     assert bench.listed() == {"orders": {0: 3}}
+
+
+def test_who_waits_for_a_sync_is_told_of_its_failure_and_the_round_goes_on() -> None:
+    bench = Bench()
+    bench.sync.settle()  # nothing is under way
+    bench.begin()
+    bench.workers.run()
+    bench.sync.settle()
+    assert bench.sync.is_under_way
+    bench.run()
+    bench.tell()
+    assert bench.claimed == [SYNCED]
+    bench.queues.append_all([dispatched(3, 300)])
+    bench.queues.write()
+    bench.disk.fail("sync", "consumequeue", errno.EIO)
+    bench.begin()
+    bench.workers.run()
+    with pytest.raises(StoreError, match="Input/output error"):
+        bench.sync.settle()
+    bench.tell()
+    assert (bench.claimed, len(bench.failures)) == ([SYNCED], 1)
+
+
+def test_files_of_the_log_go_only_once_a_sync_of_queues_under_way_is_over() -> None:
+    """Else a power loss takes entries whose records are gone, and offsets are used again."""
+    disk, clock = SimulatedDisk(), HandClock()
+    settings = StoreSettings(**{**SMALL, "reserved_hours": 1})  # type: ignore[arg-type]
+    asked = AskedWorkers()
+    store = MessageStore("/store", settings, disk=disk, clock=clock, workers=asked)
+    store.open()
+    put(store, b"a", b"b", b"c", queue_id=1)
+    put(store, *(b"%02d" % number for number in range(60)))
+    store.when_durable(store.log.end, lambda _is_safe: None)
+    store.flush_soon()
+    asked.do_all()
+    clock.now += settings.queue_flush_thorough_interval_ms
+    store.tick()
+    clock.now += 2 * 3_600_000
+    assert store.clean(asked=True)
+    disk.crash()
+    store = opened(disk)
+    (result,) = put(store, b"d", queue_id=1)
+    assert result.queue_offset == 3
+    store.close()
 
 
 def test_queues_that_cannot_be_synced_end_all_writing_and_the_checkpoint_stays() -> None:

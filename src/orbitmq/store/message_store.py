@@ -152,6 +152,7 @@ class MessageStore:
         )
         self._queue_sync.on_failure = self._fail_to_sync
         self._queue_sync.make_room = self._make_room
+        self._removal.settle = self._queue_sync.settle
         self.damages: list[Damage] = []
         """Places that the last recovery could not read."""
         self.on_arrival: Callable[[list[Dispatched]], None] = lambda _entries: None
@@ -342,6 +343,9 @@ class MessageStore:
 
         Args:
             asked: whether an operator wants it done now, whatever the hour.
+
+        Raises:
+            StoreError: the disk failed.
 
         """
         now_ms = self._clock.now_ms()

@@ -64,7 +64,7 @@ class QueueEnds:
         try:
             self._on_disk = read_file(self._disk, self._path) or _NOTHING
             return _decoded(self._on_disk)
-        except (DiskFailed, msgspec.MsgspecError) as error:
+        except (DiskFailed, ValueError, RecursionError) as error:
             log.warning(
                 "%s can't be read (%s): a queue that is missing, or that lacks its last files, is "
                 "not noticed at this start; the file is made anew",

@@ -15,6 +15,7 @@ All methods are called by the owner. Workers sync and write the list.
 
 import logging
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from orbitmq.errors import StoreError
 from orbitmq.store.claims import Synced
@@ -33,8 +34,13 @@ WhenDone = Callable[["Future[None]", Callable[[BaseException | None], None]], No
 """Has the owner told how a worker fared."""
 
 
-_Taken = tuple[Unsynced, Unsynced]
-"""What queues and index had written when a round began."""
+class _Syncing(NamedTuple):
+    """The first half of a round."""
+
+    synced: Synced
+    taken: tuple[Unsynced, Unsynced]
+    """What queues and index had written when it began."""
+    work: Future[None]
 
 
 class QueueSync:
@@ -55,7 +61,7 @@ class QueueSync:
         self._disk = disk
         self._workers = workers
         self._when_done = when_done
-        self._syncing: tuple[_Taken, Future[None]] | None = None
+        self._syncing: _Syncing | None = None
         self._listing: Future[None] | None = None
         self._is_finished = False
         self.on_listed: Callable[[Synced], None] = lambda _synced: None
@@ -83,8 +89,22 @@ class QueueSync:
         self._ends.note(self._queues.ends())
         taken = (self._queues.take_unsynced(), self._index.take_unsynced())
         work = self._workers.submit(_sync_all, taken, self._disk)
-        self._syncing = (taken, work)
-        self._when_done(work, lambda error: self._synced(synced, error))
+        self._syncing = _Syncing(synced, taken, work)
+        self._when_done(work, lambda error: self._synced(work, error))
+
+    def settle(self) -> None:
+        """Wait for a sync that is under way: whoever relies on one of its own needs both.
+
+        Raises:
+            StoreError: something could not be synced.
+
+        """
+        if self._syncing is not None:
+            work = self._syncing.work
+            error = work.exception()
+            self._synced(work, error)
+            if error is not None and not is_shortage(error):
+                raise error
 
     def finish(self) -> None:
         """Wait for what is under way and begin no more, for a stop that syncs and lists the rest.
@@ -97,16 +117,9 @@ class QueueSync:
 
         """
         self._is_finished = True
-        syncing, self._syncing = self._syncing, None
+        self.settle()
         listing, self._listing = self._listing, None
-        if syncing is not None:
-            taken, work = syncing
-            error = work.exception()
-            if error is not None:
-                self._failed(error, taken)
-                if not is_shortage(error):
-                    raise error
-        elif listing is not None:
+        if listing is not None:
             _log_unlisted(listing.exception())
 
     def list_now(self) -> None:
@@ -120,26 +133,26 @@ class QueueSync:
                 error,
             )
 
-    def _synced(self, synced: Synced, error: BaseException | None) -> None:
-        syncing, self._syncing = self._syncing, None
-        if syncing is None:  # a stop has waited for it, and was told
+    def _synced(self, work: Future[None], error: BaseException | None) -> None:
+        syncing = self._syncing
+        if syncing is None or syncing.work is not work:  # somebody has waited for it, and was told
             return
-        taken, _work = syncing
-        if error is None:
-            self._listing = self._workers.submit(self._ends.write_noted)
-            self._when_done(self._listing, lambda error: self._listed(synced, error))
-        else:
-            self._failed(error, taken)
+        self._syncing = None
+        if error is not None:
+            self._failed(error, syncing.taken)
+        elif not self._is_finished:
+            listing = self._listing = self._workers.submit(self._ends.write_noted)
+            self._when_done(listing, lambda error: self._listed(listing, syncing.synced, error))
 
-    def _listed(self, synced: Synced, error: BaseException | None) -> None:
-        listing, self._listing = self._listing, None
-        if listing is None:  # a stop has waited for it, and lists anew
+    def _listed(self, work: Future[None], synced: Synced, error: BaseException | None) -> None:
+        if self._listing is not work:  # a stop has waited for it, and lists anew
             return
+        self._listing = None
         if error is None:
             self.on_listed(synced)
         _log_unlisted(error)
 
-    def _failed(self, error: BaseException, taken: _Taken) -> None:
+    def _failed(self, error: BaseException, taken: tuple[Unsynced, Unsynced]) -> None:
         if not isinstance(error, StoreError):
             raise error
         if is_shortage(error):  # no file was asked to sync and refused: nothing is lost

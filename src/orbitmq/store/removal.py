@@ -10,7 +10,7 @@ Laws:
 """
 
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Final
 
 from orbitmq.clock import local_stamp
@@ -66,6 +66,8 @@ class Removal:
         self._ends = ends
         self.is_disk_full = False
         """Whether so much of the disk is used that nothing may be written."""
+        self.settle: Callable[[], None] = lambda: None
+        """Called to wait for a sync of queues that is under way, by somebody else."""
 
     def apply(self, settings: StoreSettings) -> None:
         """Keep files for as long as these settings say."""
@@ -82,6 +84,9 @@ class Removal:
             asked: whether an operator wants it done now, whatever the hour.
             most: how many files may go in this call; None: as many as may go in a round.
 
+        Raises:
+            StoreError: the disk failed.
+
         """
         used = self._disk.usage(self._directory).ratio
         self._note_use(used)
@@ -95,6 +100,7 @@ class Removal:
         count = count if most is None else min(count, most)
         if count:
             # Else a power loss takes entries whose records are gone, and offsets are used again.
+            self.settle()
             self._queues.write()
             self._queues.sync()
         removed = [self._chain.remove_first().base for _ in range(count)]
