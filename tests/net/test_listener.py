@@ -1,5 +1,8 @@
+import asyncio
+
 import pytest
 
+from orbitmq.errors import ConnectionClosed
 from orbitmq.net.address import Address
 from orbitmq.net.connection import Connection
 from orbitmq.net.dialer import Dialer
@@ -7,8 +10,9 @@ from orbitmq.net.listener import Listener
 from orbitmq.net.settings import NetSettings
 from orbitmq.testing.clocks import VirtualClock, run_virtual
 from orbitmq.testing.links import MemoryNetwork
-from orbitmq.wire.codes import Language
-from orbitmq.wire.session import Identity
+from orbitmq.wire.codes import Language, ResponseCode
+from orbitmq.wire.frame import Frame
+from orbitmq.wire.session import Identity, Response
 from tests.net.loopback import ASK, echo
 
 BROKER = Address("broker-a", 10911)
@@ -70,6 +74,30 @@ def test_one_connection_too_many_is_closed_and_a_freed_place_is_given_again(
 
     run_virtual(scenario)
     assert "1 are open, as many as connections_max allows" in caplog.text
+
+
+def test_a_stop_answers_what_was_taken_up_and_takes_up_no_more() -> None:
+    taken: list[tuple[Connection, Frame]] = []
+
+    async def scenario(clock: VirtualClock) -> None:
+        network = MemoryNetwork()
+        listener = Listener(BROKER, lambda *request: taken.append(request), network=network)
+        await listener.start()
+        async with Dialer(network=network) as dialer:
+            first = asyncio.create_task(dialer.request(BROKER, ASK))
+            await clock.sleep(0.1)
+            closing = asyncio.create_task(listener.close())
+            await clock.sleep(0.1)
+            second = asyncio.create_task(dialer.request(BROKER, ASK))
+            await clock.sleep(0.1)
+            ((connection, request),) = taken
+            connection.respond(request, Response())
+            assert (await first).code == ResponseCode.SUCCESS
+            with pytest.raises(ConnectionClosed):
+                await second
+            await closing
+
+    run_virtual(scenario)
 
 
 def test_a_listener_that_never_started_can_be_closed() -> None:

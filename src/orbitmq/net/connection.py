@@ -117,6 +117,7 @@ class Connection(asyncio.Protocol):
         self._serving = 0
         self._tasks: set[asyncio.Future[None]] = set()
         self._drained: asyncio.Future[None] | None = None
+        self._is_draining = False
         self._close_reason = ""
         self._closed: asyncio.Future[None] = self._loop.create_future()
         self._close_listeners: list[Callable[[Connection], None]] = []
@@ -264,7 +265,11 @@ class Connection(asyncio.Protocol):
         await asyncio.shield(self._closed)
 
     async def drain(self) -> None:
-        """Return when every request that the peer has sent is answered."""
+        """Take up no more requests, and return when all that were taken up are answered.
+
+        Others get no answer: what they ask for is not done, and their connection closes soon.
+        """
+        self._is_draining = True
         if self._serving or self._tasks:
             if self._drained is None:
                 self._drained = self._loop.create_future()
@@ -457,6 +462,9 @@ class Connection(asyncio.Protocol):
             self._begin_close("the peer told us to go away")
 
     def _serve(self, request: Frame) -> None:
+        if self._is_draining:
+            log.debug("%s: %r comes too late, and is not taken up", self.peer, request)
+            return
         if not request.flag & ONEWAY_FLAG:
             self._serving = serving = self._serving + 1
             if serving > self._settings.serving_max:
