@@ -89,6 +89,12 @@ def test_the_defaults_are_those_of_java_where_nobody_chose_another() -> None:
         ("brokerName=broker a", "holds ' ' at position 6"),
         ("namesrvAddr=127.0.0.1", "not of the form host:port"),
         ("namesrvAddr=127.0.0.1:0", "a nameserver has a port from 1 on"),
+        ("brokerIP1=not an ip", "without a port"),
+        ("brokerIP1=127.0.0.1:10911", "without a port"),
+        ("brokerIP1=a;b", "without a port"),
+        ("deleteWhen=25", "is no hour from 00 to 23"),
+        ("aclEnable=true", "lets anybody in"),
+        ("authenticationEnabled = True ", "lets anybody in"),
         ("sendThreadPoolQueueCapacity=0", "it must be from 1 to"),
         ("autoCreateTopicEnable=maybe", "'maybe' is not true or false"),
         ("serverChannelMaxIdleTimeSeconds=soon", "'soon' is not a whole number"),
@@ -97,7 +103,13 @@ def test_the_defaults_are_those_of_java_where_nobody_chose_another() -> None:
 def test_a_value_that_cannot_be_is_named_with_its_key(argument: str, complaint: str) -> None:
     with pytest.raises(InvalidSetting, match=complaint) as caught:
         LiveSettings.load(from_arguments([argument]))
-    assert argument.partition("=")[0] in str(caught.value)
+    assert argument.partition("=")[0].strip() in str(caught.value)
+
+
+@pytest.mark.parametrize("host", ["", "10.0.0.7", "broker-a.example", "broker_a", "::1"])
+def test_a_host_is_a_name_or_an_address(host: str) -> None:
+    said = from_arguments([f"brokerIP1={host}", "aclEnable=false"])
+    assert LiveSettings.load(said).broker.broker_ip1 == host
 
 
 def test_a_key_that_nobody_knows_is_told_with_the_nearest_one() -> None:

@@ -55,6 +55,23 @@ def test_hours_are_a_list(hours: str) -> None:
     assert expired([100, 1], settings=StoreSettings(delete_when=hours)) == 1
 
 
+def test_hour_twenty_four_never_comes() -> None:
+    never = StoreSettings(delete_when="24")
+    assert not any(expired([100, 1], hour=f"{hour:02}", settings=never) for hour in range(24))
+
+
+def test_ratios_beyond_reason_count_as_the_nearest(caplog: pytest.LogCaptureFixture) -> None:
+    least = StoreSettings(
+        disk_used_max_percent=1, disk_clean_forcibly_percent=1, disk_full_percent=1
+    )
+    assert expired([3, 2, 1], hour="12", used=0.3, settings=least) == 0
+    assert expired([3, 2, 1], hour="12", used=0.31, settings=least) == 2
+    assert not Retention(least).is_full(0.35)
+    most = StoreSettings(disk_full_percent=100)
+    assert Retention(most).is_full(0.91)
+    assert caplog.messages[-1] == "disk_full_percent is 100, and counts as 90: it is from 35 to 90"
+
+
 def test_over_ninety_percent_nothing_is_written() -> None:
     retention = Retention(StoreSettings())
     assert [retention.is_full(used) for used in (0.89, 0.9, 0.91)] == [False, False, True]

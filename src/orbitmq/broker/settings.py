@@ -14,12 +14,14 @@ them. One file sets three structs: the broker's, its store's and its connections
 """
 
 import enum
+import re
 from collections.abc import Iterable, Iterator, Mapping
+from ipaddress import IPv6Address
 from typing import Final
 
 import msgspec
 
-from orbitmq.errors import InvalidInput
+from orbitmq.errors import InvalidInput, InvalidSetting
 from orbitmq.message.names import TRACE_TOPIC, check_topic
 from orbitmq.net.address import Address
 from orbitmq.net.settings import NetSettings
@@ -174,6 +176,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
                 check_topic(getattr(self, name))  # each is the name of a topic too
             except InvalidInput as error:
                 raise InvalidInput(f"{name}: {error}", field=name) from error
+        _check_host("broker_ip1", self.broker_ip1)
         for address in self.nameservers():
             if not address.port:
                 raise InvalidInput(
@@ -315,6 +318,10 @@ operators from RocketMQ's own topics; and what holds only from the start on, suc
 """
 
 
+_GUARDS: Final = ("aclEnable", "authenticationEnabled", "authorizationEnabled")
+"""What makes a Java broker ask who its peers are: whoever relies on it must not be let down."""
+
+
 class LiveSettings:
     """The settings in force. Whoever needs one reads it here when it is needed, and keeps none."""
 
@@ -343,7 +350,9 @@ class LiveSettings:
             InvalidSetting: one can't be used; the error names file, line and key.
 
         """
-        ours = [_in_our_units(one) for one in properties]
+        said = list(properties)
+        _check_guards(said)
+        ours = [_in_our_units(one) for one in said]
         return cls(
             build(BrokerSettings, ours, JAVA_NAMES),
             build(StoreSettings, ours, STORE_NAMES),
@@ -390,6 +399,36 @@ class LiveSettings:
             )
             for name, text in _texts(names, settings)
         }
+
+
+def _check_host(name: str, host: str) -> None:
+    """Check what routes tell clients to dial: a name or an address, without a port; or nothing."""
+    is_name = re.fullmatch(r"[A-Za-z0-9_.-]{1,253}", host) is not None
+    if host and not is_name and not _is_ipv6(host):
+        raise InvalidInput(
+            f"{name} is {host!r}; write the name or the IP address of a host, without a port",
+            field=name,
+        )
+
+
+def _is_ipv6(host: str) -> bool:
+    try:
+        IPv6Address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _check_guards(properties: Iterable[Property]) -> None:
+    for one in properties:
+        if one.name in _GUARDS and one.value.strip().lower() == "true":
+            raise InvalidSetting(
+                f"{one}=true: this broker has no access control yet, and lets anybody in. Take it "
+                "out to run it all the same, where nobody else can reach it",
+                file=one.file,
+                line=one.line,
+                field=one.name,
+            )
 
 
 def warnings_about(properties: Iterable[Property]) -> list[str]:

@@ -4,15 +4,27 @@ Java's rules (``DefaultMessageStore.CleanCommitLogService``). Files go from the 
 newest never; the first that is to be kept ends the round, and so does the tenth.
 """
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from orbitmq.store.settings import StoreSettings
 
 __all__ = ["FILES_PER_ROUND", "AgedFile", "Retention"]
 
+log = logging.getLogger("orbitmq.store")
+
 FILES_PER_ROUND: Final = 10
 _HOUR_MS: Final = 3_600_000
+
+
+_LIMITS: Final[Mapping[str, tuple[int, int]]] = {
+    "disk_used_max_percent": (10, 95),
+    "disk_clean_forcibly_percent": (30, 85),
+    "disk_full_percent": (35, 90),
+}
+"""Java takes any percentage, and goes by the nearest of these (``MessageStoreConfig``,
+``CleanCommitLogService``): a slip of the pen must not remove all files or stop all writing."""
 
 
 class AgedFile(NamedTuple):
@@ -34,9 +46,9 @@ class Retention:
     def __init__(self, settings: StoreSettings) -> None:
         self._reserved_ms = settings.reserved_hours * _HOUR_MS
         self._hours = {hour.strip().zfill(2) for hour in settings.delete_when.split(";")}
-        self._used_max = settings.disk_used_max_percent / 100
-        self._forcibly = settings.disk_clean_forcibly_percent / 100
-        self._full = settings.disk_full_percent / 100
+        self._used_max, self._forcibly, self._full = (
+            _within(name, getattr(settings, name)) / 100 for name in _LIMITS
+        )
 
     def is_full(self, used: float) -> bool:
         """Return whether so much of the disk is used that nothing may be written any more."""
@@ -70,3 +82,15 @@ class Retention:
                 break
             count += 1
         return count
+
+
+def _within(name: str, percent: int) -> int:
+    """Return a percentage, or the nearest one that is gone by; that is told."""
+    least, most = _LIMITS[name]
+    nearest = min(max(percent, least), most)
+    if nearest != percent:
+        log.warning(
+            "%s is %d, and counts as %d: it is from %d to %d",
+            *(name, percent, nearest, least, most),
+        )
+    return nearest

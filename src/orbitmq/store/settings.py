@@ -65,13 +65,13 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     reserved_hours: int = 72
     """How long commit log files are kept (fileReservedTime)."""
     delete_when: str = "04"
-    """The hours of the day at which old files go, separated by ``;`` (deleteWhen)."""
+    """The hours of the day when old files go, separated by ``;``; 24 never comes (deleteWhen)."""
     disk_used_max_percent: int = 75
-    """Over this much disk use old files go at any hour (diskMaxUsedSpaceRatio)."""
+    """Over this much disk use old files go at any hour; 10 to 95 (diskMaxUsedSpaceRatio)."""
     disk_clean_forcibly_percent: int = 85
-    """Over this much the oldest go whatever their age (diskSpaceCleanForciblyRatio)."""
+    """Over this much the oldest go whatever their age; 30 to 85 (diskSpaceCleanForciblyRatio)."""
     disk_full_percent: int = 90
-    """Over this much nothing is written any more (diskSpaceWarningLevelRatio)."""
+    """Over this much nothing is written any more; 35 to 90 (diskSpaceWarningLevelRatio)."""
     memory_percent: int = 40
     """The part of memory that recent records are held to fill (accessMessageInMemoryMaxRatio)."""
     pull_bytes_in_memory: int = 256 * 1024
@@ -98,6 +98,7 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
                 "2 GiB less one, since Java counts in it with 31 bits",
                 field="segment_bytes",
             )
+        _check_hours(self.delete_when)
         delay_levels(self.message_delay_level)
 
     @property
@@ -118,6 +119,16 @@ CHANGEABLE: Final = frozenset(
     }
 )
 """Fields that a store takes while it runs; files are made for the others, or answers given."""
+
+
+def _check_hours(text: str) -> None:
+    for word in text.split(";"):
+        if re.fullmatch(r"\s*(\d|[01]\d|2[0-4])\s*", word, re.ASCII) is None:
+            raise InvalidInput(
+                f"delete_when is {text!r}: {word!r} is no hour from 00 to 23; write 04, or several "
+                "as 04;16, or 24, which never comes, to have files go by disk use alone",
+                field="delete_when",
+            )
 
 
 def delay_levels(text: str) -> tuple[int, ...]:
