@@ -22,6 +22,7 @@ from orbitmq.embedded import RunningCluster
 from orbitmq.errors import (
     AlreadyStarted,
     BackPressure,
+    InvalidInput,
     MessageTooLarge,
     NoNameserver,
     NotRunning,
@@ -248,6 +249,26 @@ def test_errors_are_those_of_the_async_one(sender: blocking.Producer) -> None:
     with pytest.raises(MessageTooLarge):
         sender.send(large)
     assert isinstance(sender.send_later(large).exception(timeout=10), MessageTooLarge)
+
+
+def test_arguments_are_refused_as_by_the_async_one(sender: blocking.Producer) -> None:
+    with pytest.raises(InvalidInput, match="selector is 'random'; it must be a function"):
+        sender.send(MESSAGE, selector="random")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="timeout_ms is nan"):
+        sender.send(MESSAGE, timeout_ms=float("nan"))  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="timeout_ms is '3'"):
+        sender.send_later(MESSAGE, timeout_ms="3")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="a str can't be sent"):
+        sender.send_later("paid")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="timeout_ms is '3'"):
+        sender.transaction(MESSAGE, timeout_ms="3")  # type: ignore[arg-type]
+    late = sender.send_later(MESSAGE, queue=3)  # type: ignore[arg-type]
+    assert isinstance(late.exception(timeout=10), InvalidInput)
+    with pytest.raises(InvalidInput, match="hook is of type object"):
+        sender.add_hook(object())  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="topics is 'orders'"):
+        blocking.Producer("billing", topics="orders")  # type: ignore[arg-type]
+    assert sender.send(MESSAGE).status is SendStatus.SEND_OK
 
 
 def test_a_hook_sees_sends_until_it_is_removed(sender: blocking.Producer) -> None:

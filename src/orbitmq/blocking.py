@@ -25,6 +25,7 @@ from typing import Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack
 
 from orbitmq.client import admin, outbox, producer, transaction
 from orbitmq.client.admin import connect
+from orbitmq.client.arguments import check_timeout_ms
 from orbitmq.client.hooks import SendHook
 from orbitmq.client.loop_thread import LoopThread, lease
 from orbitmq.client.machine import Machine
@@ -39,7 +40,7 @@ from orbitmq.client.time_spent import TimeSpent
 from orbitmq.client.trace import Tracer
 from orbitmq.client.transaction import Check, TransactionListener, TransactionState
 from orbitmq.errors import AlreadyStarted, BackPressure, NotRunning, ProducerClosed
-from orbitmq.message.model import Message, MessageQueue, SendReceipt
+from orbitmq.message.model import Message, MessageQueue, SendReceipt, check_is_message
 from orbitmq.threads import Future, Lock, Slots, Workers
 
 __all__ = ["Admin", "Outbox", "Producer", "Transaction"]
@@ -316,11 +317,14 @@ class Producer(_Living[producer.Producer]):
 
         Raises:
             BackPressure: there was no room within the time of the send.
+            InvalidInput: the message is none, or the time is no whole number.
             NotRunning, WrongLoop, WrongProcess: the producer can't be used so.
 
         """
         thread, inner = self._reach()
         thread.check(self)
+        check_is_message(message)
+        check_timeout_ms(timeout_ms)
         given_ms = self.settings.send_timeout_ms if timeout_ms is None else timeout_ms
         if not self._slots.acquire(timeout=max(given_ms, 0) / 1000):
             raise self._no_room(message, given_ms)

@@ -28,12 +28,16 @@ class Broker:
         self._takes_s = takes_s
         self.error: Exception | None = None
         self.sent: list[tuple[int, list[Message], MessageQueue | None]] = []
+        self.ended = 0
 
     async def send(
         self, messages: Sequence[Message], queue: MessageQueue | None
     ) -> list[SendReceipt]:
         self.sent.append((self._clock.monotonic_ms(), list(messages), queue))
-        await asyncio.sleep(self._takes_s)
+        try:
+            await asyncio.sleep(self._takes_s)
+        finally:
+            self.ended += 1
         if self.error is not None:
             raise self.error
         return [
@@ -225,6 +229,23 @@ def test_who_goes_away_in_time_is_not_sent() -> None:
         await accumulator.flush(5_000)
         assert len(broker.sent) == 1
         assert accumulator.held_bytes == 0
+
+    run_virtual(main)
+
+
+def test_a_batch_is_given_up_when_the_last_one_has_gone_away() -> None:
+    async def main(clock: VirtualClock) -> None:
+        broker = Broker(clock, takes_s=1)
+        accumulator = broker.accumulator()
+        waiters = added(accumulator, *(message(size=size) for size in (11, 12, 13)))
+        await clock.sleep(0.5)
+        for waiter in (waiters[1], waiters[0], waiters[2]):
+            assert broker.ended == 0, "somebody still waits"
+            waiter.cancel()
+            await clock.sleep(0.1)
+        assert (broker.ended, accumulator.held_bytes) == (1, 0)
+        assert clock.monotonic_ms() < 1_000
+        await asyncio.gather(*added(accumulator, message()))
 
     run_virtual(main)
 

@@ -8,7 +8,7 @@ from orbitmq.errors import NotDurable
 from orbitmq.message import batch
 from orbitmq.message.model import Message, SendStatus
 from orbitmq.wire.codes import RequestCode, ResponseCode
-from tests.client.post import open_post, open_producer, status
+from tests.client.post import open_post, open_producer, say_nothing, status
 from tests.client.scene import Scene, play
 
 MESSAGE = Message("orders", b"paid", tags="paid", keys=["o-42"])
@@ -77,5 +77,40 @@ def test_what_is_gathered_leaves_before_the_end() -> None:
             await asyncio.sleep(0.1)
             assert post.sent == []
         assert (await sending).status is SendStatus.SEND_OK
+
+    play(story)
+
+
+def test_a_gathered_send_that_is_cancelled_is_not_tried_again() -> None:
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene)
+        producer = await open_producer(scene, auto_batch=True, per_try_timeout_ms=300)
+        post.always = dict.fromkeys("ab", say_nothing)
+        sends = [asyncio.create_task(producer.send(MESSAGE)) for _ in range(2)]
+        await asyncio.sleep(0.1)
+        for send in sends:
+            send.cancel()
+        await asyncio.wait(sends)
+        post.always = {}
+        await asyncio.sleep(5)  # all the time that there would be for further tries
+        assert len(post.sent) == 1
+        assert producer._dispatch is not None
+        assert producer._dispatch.permits.in_flight == 0
+
+    play(story)
+
+
+def test_a_batch_that_somebody_still_waits_for_is_tried_again() -> None:
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene)
+        producer = await open_producer(scene, auto_batch=True, per_try_timeout_ms=300)
+        post.always = dict.fromkeys("ab", say_nothing)
+        gone, stays = (asyncio.create_task(producer.send(MESSAGE)) for _ in range(2))
+        await asyncio.sleep(0.1)
+        gone.cancel()
+        post.always = {}
+        assert (await stays).status is SendStatus.SEND_OK
+        assert gone.cancelled()
+        assert [one.code for one in post.sent] == [RequestCode.SEND_BATCH_MESSAGE] * 2
 
     play(story)

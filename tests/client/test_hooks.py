@@ -4,7 +4,7 @@ import logging
 import pytest
 
 from orbitmq.client.hooks import Hooks, SendContext, SendHook, SendMode, kind_of
-from orbitmq.errors import SendForbidden, SendRefused
+from orbitmq.errors import InvalidInput, SendForbidden, SendRefused
 from orbitmq.message.model import Message, MessageQueue
 from orbitmq.message.properties import TRANSACTION_PREPARED
 from orbitmq.message.trace import MessageKind
@@ -164,3 +164,12 @@ def test_the_kind_is_told_from_message_and_marks() -> None:
     assert kind_of(MESSAGE, {}) is MessageKind.NORMAL
     assert kind_of(MESSAGE, {TRANSACTION_PREPARED: "true"}) is MessageKind.HALF
     assert kind_of(Message("orders", b"x", delay_level=2), {}) is MessageKind.DELAYED
+
+
+@pytest.mark.parametrize("hook", [object(), None, print, Noting])
+def test_what_is_no_hook_is_refused_and_not_each_send_after_it(hook: object) -> None:
+    hooks = Hooks()
+    with pytest.raises(InvalidInput) as raised:
+        hooks.add(hook)  # type: ignore[arg-type]
+    assert raised.value.field == "hook"
+    assert not hooks.are_set

@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from orbitmq.client.lanes import Lanes
+from orbitmq.client.lanes import Lanes, target_of
 from orbitmq.client.producer import Producer
 from orbitmq.errors import InvalidInput, SendUnreachable
 from orbitmq.message.model import Message, MessageQueue
@@ -64,6 +64,15 @@ def test_what_a_selector_does_wrong_is_told() -> None:
             await producer.send(MESSAGE, selector=lambda queues, _message: queues[1 // 0])
 
     play(story)
+
+
+def test_a_text_is_no_selector() -> None:
+    for text in ("random", "hash", ""):
+        with pytest.raises(InvalidInput, match="it must be a function") as raised:
+            target_of(None, text)  # type: ignore[arg-type]
+        assert raised.value.field == "selector"
+    with pytest.raises(InvalidInput, match="queue is 3; it must be a MessageQueue"):
+        target_of(3)  # type: ignore[arg-type]
 
 
 def test_an_ordered_topic_keeps_queues_whose_broker_is_away() -> None:

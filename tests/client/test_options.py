@@ -30,6 +30,14 @@ def test_an_unknown_option_is_told_with_the_nearest_one() -> None:
         build_settings("billing", {"retrys": 1})
 
 
+def test_settings_that_are_none_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="settings is of type dict") as caught:
+        build_settings("billing", {}, {"retries": 1})  # type: ignore[arg-type]
+    assert caught.value.field == "settings"
+    with pytest.raises(InvalidInput, match="client is 'ns-1:9876'; it must be ClientSettings"):
+        build_settings("billing", {}, None, "ns-1:9876")  # type: ignore[arg-type]
+
+
 def test_nothing_said_leaves_the_settings_as_they_are() -> None:
     producer, client = ProducerSettings("billing"), ClientSettings()
     assert build_settings(None, {}, producer, client) == (producer, client)

@@ -43,6 +43,13 @@ def producer(**values: object) -> ProducerSettings:
         ({"request_timeout_ms": 0}, "request_timeout_ms"),
         ({"poll_nameserver_interval_ms": "30"}, "poll_nameserver_interval_ms"),
         ({"linger_ms": -1}, "linger_ms"),
+        ({"linger_ms": None}, "linger_ms"),
+        ({"nameserver": ["a:1"]}, "nameserver"),
+        ({"nameserver": 3}, "nameserver"),
+        ({"tls": "false"}, "tls"),
+        ({"address_map": [1]}, "address_map"),
+        ({"ssl_context": "ca.pem"}, "ssl_context"),
+        ({"net": {}}, "net"),
     ],
 )
 def test_a_client_setting_that_cannot_be_is_named(values: dict[str, object], field: str) -> None:
@@ -64,6 +71,15 @@ def test_a_client_setting_that_cannot_be_is_named(values: dict[str, object], fie
         ({"total_bytes": 1024}, "total_bytes"),
         ({"fault_tolerance": "java6"}, "fault_tolerance"),
         ({"require": "certain"}, "require"),
+        ({"compression_type": "gzip"}, "compression_type"),
+        ({"topics": "orders"}, "topics"),
+        ({"topics": 3}, "topics"),
+        ({"topics": ["a.b"]}, "topics"),
+        ({"trace_topic": "a.b"}, "trace_topic"),
+        ({"retry_codes": "12"}, "retry_codes"),
+        ({"outbox_path": 3}, "outbox_path"),
+        ({"auto_batch": "no"}, "auto_batch"),
+        ({"send_timeout_ms": None}, "send_timeout_ms"),
         ({"detector": True}, "detector"),
         ({"trace_batch_max": 21}, "trace_batch_max"),
         ({"max_message_bytes": 16 * 1024 * 1024}, "max_message_bytes"),
@@ -86,6 +102,7 @@ def test_texts_stand_for_enums() -> None:
     settings = producer(fault_tolerance="java4", require="flushed")
     assert settings.fault_tolerance is FaultTolerance.JAVA4
     assert settings.require is Require.FLUSHED
+    assert producer(compression_type="LZ4").compression_type is CompressionType.LZ4
     assert client(access_channel="CLOUD").access_channel is AccessChannel.CLOUD
 
 
@@ -174,6 +191,12 @@ def test_tls_verifies_unless_told_not_to() -> None:
     assert client(ssl_context=own).tls_context() is own
     with pytest.raises(InvalidInput, match="no-such-file"):
         client(tls=True, tls_ca_file="no-such-file").tls_context()
+
+
+def test_a_secret_of_the_wrong_type_is_not_shown() -> None:
+    with pytest.raises(InvalidInput, match="secret_key must be a str, not bytes") as caught:
+        client(access_key="alice", secret_key=b"sesame")
+    assert "sesame" not in str(caught.value)
 
 
 def test_credentials_need_a_key() -> None:

@@ -8,11 +8,14 @@
 Messages of one topic, tag and wait flag, and of one queue if the caller chose it, make a batch; the
 numbers are those of Java's ProduceAccumulator. :class:`Batches` decides, :class:`Accumulator` has
 the timer and the tasks.
+
+A batch on its way is given up when the last of those who wait for it is cancelled. As long as one
+still waits, all of it goes on: its messages travel together, the others with them.
 """
 
 import asyncio
 import copy
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -182,7 +185,8 @@ class Accumulator:
     def add(self, message: Message, queue: MessageQueue | None = None) -> Waiter | None:
         """Add a message to its batch; return where its receipt will be, None: send it alone.
 
-        A message whose future is cancelled before the batch leaves is not sent.
+        A message whose future is cancelled before the batch leaves is not sent; once all futures
+        of a batch are cancelled, no further try is made.
         """
         if not (self._batches.takes(message) and can_be_gathered(message)):
             return None
@@ -234,6 +238,7 @@ class Accumulator:
         messages, waiters = _wanted(batch)
         try:
             if messages:
+                _cancel_when_unwanted(asyncio.current_task(), iter(waiters))
                 outcomes = await self._send(messages, batch.key.queue)
                 for waiter, outcome in zip(waiters, outcomes, strict=True):
                     _settle(waiter, outcome)
@@ -255,6 +260,20 @@ def _wanted(batch: Batch) -> tuple[list[Message], list[Waiter]]:
     pairs = zip(batch.messages, batch.waiters, strict=True)
     wanted = [(message, waiter) for message, waiter in pairs if not waiter.done()]
     return [message for message, _ in wanted], [waiter for _, waiter in wanted]
+
+
+def _cancel_when_unwanted(task: asyncio.Task[None] | None, waiters: Iterator[Waiter]) -> None:
+    """Cancel a task once the last of those who wait for it has gone away.
+
+    One of them is watched at a time, so that a batch that nobody leaves costs one callback.
+    """
+    if task is None or task.done():
+        return
+    for waiter in waiters:
+        if not waiter.done():
+            waiter.add_done_callback(lambda _done: _cancel_when_unwanted(task, waiters))
+            return
+    task.cancel()
 
 
 def _settle(waiter: Waiter, outcome: SendReceipt | Exception) -> None:

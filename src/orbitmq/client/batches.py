@@ -16,7 +16,9 @@ import copy
 from collections.abc import Iterable, Sequence
 from typing import Final, TypeGuard
 
+from orbitmq.client.arguments import check_queue_topic, check_queues, listed
 from orbitmq.client.dispatch import Dispatch, Wish
+from orbitmq.client.field_types import shown
 from orbitmq.client.key_turns import Key
 from orbitmq.client.outgoing import Parcel, in_batches
 from orbitmq.client.receipts import check_durable, check_requirable, split_receipt
@@ -31,7 +33,15 @@ from orbitmq.errors import (
 )
 from orbitmq.message.model import Message, MessageQueue, SendReceipt, check_is_message
 
-__all__ = ["Outcome", "send_gathered", "send_many"]
+__all__ = [
+    "Outcome",
+    "Place",
+    "check_call",
+    "receipts_of",
+    "send_each",
+    "send_gathered",
+    "send_many",
+]
 
 _LINES_AT_ONCE: Final = 16
 """Frames of one call on their way at once; each may have 4 MiB."""
@@ -39,6 +49,7 @@ _LINES_AT_ONCE: Final = 16
 Outcome = SendReceipt | OrbitError
 """What became of one message."""
 Place = MessageQueue | None
+"""The queue that a message has to go to; None if any will do."""
 
 
 async def send_many(
@@ -53,31 +64,78 @@ async def send_many(
 
     Raises:
         PartlySent: of several frames some failed.
-        InvalidInput: ``queues`` says nothing of some, or ``frame_bytes`` is not positive.
+        InvalidInput: as ``check_call`` does.
         OrbitError: the only frame failed; or where messages of a chosen queue go is not known.
 
     """
-    given = list(messages)
-    for message in given:
+    given = listed(messages)
+    check_call(dispatch, given, wish, queues=queues, frame_bytes=frame_bytes)
+    frame_count, outcomes = await send_each(
+        dispatch, given, wish, queues=queues, frame_bytes=frame_bytes
+    )
+    return receipts_of(given, frame_count, outcomes)
+
+
+def check_call(
+    dispatch: Dispatch,
+    messages: Sequence[Message],
+    wish: Wish,
+    *,
+    queues: Sequence[Place] | None = None,
+    frame_bytes: int | None = None,
+) -> None:
+    """Check what a call says of all its messages, before anything is done with any of them.
+
+    Raises:
+        InvalidInput: one is no message, or is required to be safer than it asks the broker for; a
+            queue is none, or one of another topic; ``queues`` says nothing of some; or
+            ``frame_bytes`` is not positive.
+
+    """
+    for message in messages:
         check_is_message(message)
-    limit = dispatch.settings.max_message_bytes
     if frame_bytes is not None:
-        limit = _checked_limit(frame_bytes, limit)
+        _check_frame_bytes(frame_bytes)
     require = wish.require or dispatch.settings.require
     if require is not None:
-        for message in given:
+        for message in messages:
             check_requirable(message, require)
-    keys = [(one.topic, one.sharding_key) for one in given if one.sharding_key is not None]
+    if queues is not None:
+        check_queues(queues, len(messages))
+        for message, queue in zip(messages, queues, strict=True):
+            if queue is not None:
+                check_queue_topic(queue, message.topic)
+    elif isinstance(wish.target, MessageQueue):
+        for message in messages:
+            check_queue_topic(wish.target, message.topic)
+
+
+async def send_each(
+    dispatch: Dispatch,
+    messages: Sequence[Message],
+    wish: Wish,
+    *,
+    queues: Sequence[Place] | None = None,
+    frame_bytes: int | None = None,
+) -> tuple[int, list[Outcome]]:
+    """Return in how many frames checked messages have travelled, and what became of each.
+
+    Raises:
+        OrbitError: where messages of a chosen queue or a sharding key go is not known.
+
+    """
+    most = dispatch.settings.max_message_bytes
+    limit = most if frame_bytes is None else min(frame_bytes, most)
+    keys = [(one.topic, one.sharding_key) for one in messages if one.sharding_key is not None]
     call_turn = dispatch.join(keys) if keys else None
     wish = wish._replace(call_turn=call_turn)
     try:
-        places = await _places(dispatch, given, wish, queues)
-        frames = in_batches(given, limit, places)
-        outcomes = await _send_frames(dispatch, given, wish, places, frames)
+        places = await _places(dispatch, messages, wish, queues)
+        frames = in_batches(messages, limit, places)
+        return len(frames), await _send_frames(dispatch, messages, wish, places, frames)
     finally:
         if call_turn is not None:
             call_turn.leave()
-    return _receipts(given, len(frames), outcomes)
 
 
 async def send_gathered(
@@ -104,13 +162,12 @@ async def send_gathered(
     return await _send_frames(dispatch, messages, wish, places, frames)
 
 
-def _checked_limit(frame_bytes: int, most: int) -> int:
-    if type(frame_bytes) is not int or frame_bytes < 1:
+def _check_frame_bytes(given: object) -> None:
+    if type(given) is not int or given < 1:
         raise InvalidInput(
-            f"frame_bytes is {str(frame_bytes)[:40]}; it must be a whole number of 1 or more",
+            f"frame_bytes is {shown(given)}; it must be a whole number of 1 or more",
             field="frame_bytes",
         )
-    return min(frame_bytes, most)
 
 
 def _lines(frames: Sequence[list[int]], places: Sequence[Place]) -> list[list[list[int]]]:
@@ -178,11 +235,6 @@ async def _places(
     queues: Sequence[Place] | None,
 ) -> list[Place]:
     """Return the queue that each message has to go to; None where any will do."""
-    if queues is not None and len(queues) != len(messages):
-        raise InvalidInput(
-            f"queues says where {len(queues)} messages go, and there are {len(messages)}",
-            field="queues",
-        )
     places: list[Place] = []
     for index, message in enumerate(messages):
         target = wish.target if queues is None else queues[index]
@@ -264,9 +316,16 @@ def _judged(receipt: SendReceipt, require: Require) -> Outcome:
     return receipt
 
 
-def _receipts(
+def receipts_of(
     messages: Sequence[Message], frame_count: int, found: Sequence[Outcome]
 ) -> list[SendReceipt]:
+    """Return the receipts of messages that travelled in so many frames, if all of them have one.
+
+    Raises:
+        PartlySent: some have not.
+        OrbitError: none has, for one and the same reason.
+
+    """
     receipts = [one for one in found if isinstance(one, SendReceipt)]
     if len(receipts) == len(messages):
         return receipts

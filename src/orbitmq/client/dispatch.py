@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from orbitmq.client.arguments import check_queue_topic
 from orbitmq.client.back_pressure import WAITING_MAX, Permits, Shortage, ShortageKind
 from orbitmq.client.broker_health import Outcome
 from orbitmq.client.core import ClientCore
@@ -261,16 +262,29 @@ class Dispatch:
             MissingExtra: the package for the type of compression is not installed.
 
         """
-        require = wish.require or self.settings.require
-        check_requirable(message, require)
-        parcel = self.packer.pack(message, wish.marks)
+        parcel = self._packed(message, wish)
         keys: list[Key] = []
         if wish.target is None and message.sharding_key is not None:
             wish = wish._replace(target=message.sharding_key)
             keys = [(message.topic, message.sharding_key)]
         receipt = await self.carry(parcel, wish, keys)
-        check_durable(receipt, require)
+        check_durable(receipt, wish.require or self.settings.require)
         return receipt
+
+    def check(self, message: Message, wish: Wish) -> None:
+        """Check all that can be known of a send before it has a route.
+
+        Raises:
+            InvalidInput: or one of its kinds: it can never be sent.
+
+        """
+        self._packed(message, wish)
+
+    def _packed(self, message: Message, wish: Wish) -> Parcel:
+        check_requirable(message, wish.require or self.settings.require)
+        if isinstance(wish.target, MessageQueue):
+            check_queue_topic(wish.target, message.topic)
+        return self.packer.pack(message, wish.marks)
 
     def join(self, keys: Iterable[Key]) -> KeyTurn:
         """Join the lines of all keys of a call, before it does anything else; it leaves them."""

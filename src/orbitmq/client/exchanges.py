@@ -11,6 +11,7 @@ from functools import partial
 from typing import Final
 
 from orbitmq.client import delayed
+from orbitmq.client.arguments import check_timeout_ms
 from orbitmq.client.core import ClientCore
 from orbitmq.client.dispatch import Dispatch, Wish
 from orbitmq.client.lanes import Target, target_of
@@ -219,6 +220,7 @@ class ExchangeMethods(ABC):
             OrbitError: on entering: as ``send`` does.
 
         """
+        check_timeout_ms(timeout_ms)
         return self._exchanging().transaction(message, timeout_ms)
 
     async def send_in_transaction(
@@ -241,6 +243,7 @@ class ExchangeMethods(ABC):
             OrbitError: the half message could not be sent, as ``send`` raises.
 
         """
+        check_timeout_ms(timeout_ms)
         return await self._exchanging().send_in_transaction(message, local_work, timeout_ms)
 
     async def request(
@@ -266,6 +269,7 @@ class ExchangeMethods(ABC):
             OrbitError: it could not be sent, as ``send`` raises.
 
         """
+        check_timeout_ms(timeout_ms)
         target = target_of(queue, selector)
         return await self._exchanging().request(message, target, timeout_ms)
 
@@ -280,6 +284,7 @@ class ExchangeMethods(ABC):
             OrbitError: as ``send`` does.
 
         """
+        check_timeout_ms(timeout_ms)
         return await self._exchanging().reply(request, body, timeout_ms)
 
     async def recall(self, topic: str, handle: str, *, timeout_ms: int | None = None) -> str:
@@ -291,4 +296,5 @@ class ExchangeMethods(ABC):
             NoRoute, NetworkError: the broker can't be found, can't be reached, or doesn't answer.
 
         """
+        check_timeout_ms(timeout_ms)
         return await self._exchanging().recall(topic, handle, timeout_ms)

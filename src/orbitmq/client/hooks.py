@@ -13,9 +13,11 @@ loop: they must not block.
 import enum
 import logging
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
+from orbitmq.client.arguments import check_methods
 from orbitmq.message import properties
 from orbitmq.message.model import Message, MessageQueue, SendReceipt
 from orbitmq.message.trace import MessageKind
@@ -23,6 +25,8 @@ from orbitmq.message.trace import MessageKind
 __all__ = ["Hooks", "SendContext", "SendHook", "SendMode", "kind_of"]
 
 log = logging.getLogger("orbitmq.client")
+
+_METHODS: Final = ("check", "before", "after")
 
 
 class SendMode(enum.Enum):
@@ -102,7 +106,13 @@ class Hooks:
         return f"<Hooks {[type(hook).__name__ for hook in self._hooks]}>"
 
     def add(self, hook: SendHook) -> None:
-        """Have a hook called for each send that begins from now on."""
+        """Have a hook called for each send that begins from now on.
+
+        Raises:
+            InvalidInput: it lacks a method of ``SendHook``; each send would fail by that.
+
+        """
+        check_methods(hook, "hook", _METHODS, "orbitmq.client.hooks.SendHook")
         self._hooks = (*self._hooks, hook)
         self.are_set = True
 

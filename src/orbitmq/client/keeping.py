@@ -7,17 +7,22 @@
       ├─ another try will never help (InvalidInput, refused, …) ──▶ the error, as without an outbox
       ├─ no broker took it, or none could be asked ──▶ kept ──────▶ SendKept
       └─ others of its sharding key wait in the outbox ─▶ kept ───▶ SendKept
+
+What can never be sent is not kept, whichever way it came: its sender is told at once.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final
 
+from orbitmq.client.arguments import listed
+from orbitmq.client.batches import Outcome, Place, check_call, receipts_of, send_each
 from orbitmq.client.core import ClientCore
 from orbitmq.client.dispatch import Dispatch, Wish
 from orbitmq.client.outbox import Outbox
 from orbitmq.client.settings import ProducerSettings
 from orbitmq.errors import (
     BackPressure,
+    InvalidInput,
     NotRunning,
     OrbitError,
     OutboxFull,
@@ -90,99 +95,172 @@ class Keeping:
         self,
         message: Message,
         send: Callable[[Message], Awaitable[SendReceipt]],
-        *,
-        queue: MessageQueue | None = None,
-        fixed: bool = False,
+        wish: Wish,
     ) -> SendReceipt:
         """Return the receipt of a send; one that fails is kept.
 
         Args:
             message: what to send, with its unique id; see ``named``.
             send: sends it.
-            queue: the queue that the caller chose.
-            fixed: whether a selector chose it, so that it is known after a try.
+            wish: what its caller asked for.
 
         Raises:
             SendKept: it could not be sent yet, and is kept.
+            InvalidInput: it can never be sent, and is not kept.
             OrbitError: as ``send`` raises; it is not kept.
 
         """
-        try:
-            if self.outbox.holds(message, queue):
-                raise _behind(message)
-            return await send(message)
-        except OrbitError as error:
-            if not _is_keepable(error):
-                raise
-            if fixed:
-                queue = _tried(error)
-            kept = await self._kept(message, error, self._keep(message, queue, error))
-            raise kept from (None if isinstance(error, SendHeldBack) else error)
+        error: OrbitError
+        queue = _chosen(wish)
+        if self.outbox.holds(message, queue):
+            error = _behind(message, queue)
+        else:
+            try:
+                return await send(message)
+            except OrbitError as failure:
+                error = failure
+        told = await self._told(message, error, self._keep(message, wish, error))
+        if told is error or isinstance(error, SendHeldBack):
+            raise told
+        raise told from error
 
     async def send_many(
         self,
-        messages: Sequence[Message],
-        send: Callable[[Sequence[Message]], Awaitable[list[SendReceipt]]],
+        messages: Iterable[Message],
+        wish: Wish,
         *,
-        queues: Sequence[MessageQueue | None],
-        fixed: bool = False,
+        queues: Sequence[Place] | None = None,
+        frame_bytes: int | None = None,
     ) -> list[SendReceipt]:
         """Return the receipts of messages sent together; those that fail are kept.
 
+        Those whose sharding key, or chosen queue, has others in the outbox are kept at once, and
+        the others are sent.
+
         Args:
-            messages: what to send, with their unique ids.
-            send: sends them.
-            queues: the queue that the caller chose for each, None where it chose none.
-            fixed: whether a selector chose them, so that they are known after a try.
+            messages: what to send.
+            wish: what the caller asked for.
+            queues: the queue that it chose for each, None where it chose none.
+            frame_bytes: about the largest frame.
 
         Raises:
             PartlySent: some failed; the errors of those that are kept are ``SendKept``.
             SendKept: the only message failed, and is kept.
-            OrbitError: as ``send`` raises; nothing is kept.
+            OrbitError: as without an outbox; nothing is kept.
 
         """
+        given = [self.named(message) for message in listed(messages)]
+        check_call(self._dispatch, given, wish, queues=queues, frame_bytes=frame_bytes)
+        wishes = [wish] * len(given)
+        if queues is not None:
+            wishes = [wish._replace(target=queue) for queue in queues]
+        errors: dict[int, OrbitError] = {}
+        for index, message in enumerate(given):
+            if self.outbox.holds(message, queue := _chosen(wishes[index])):
+                errors[index] = _behind(message, queue)
+        # Before others are sent: a later send of a key must find those of this call in the outbox.
+        keeping = self._keep_all(given, wishes, errors)
+        free = [index for index in range(len(given)) if index not in errors]
+        frame_count, outcomes = 0, list[Outcome]()
+        if free:
+            frame_count, outcomes = await self._send_free(
+                [given[index] for index in free],
+                wish,
+                queues=None if queues is None else [queues[index] for index in free],
+                frame_bytes=frame_bytes,
+                kept=sum(not isinstance(one, OrbitError) for one in keeping.values()),
+            )
+        found = dict(zip(free, outcomes, strict=True))
+        failed = {index: one for index, one in found.items() if isinstance(one, OrbitError)}
+        keeping |= self._keep_all(given, wishes, failed)
+        for index, error in (errors | failed).items():
+            found[index] = await self._told(given[index], error, keeping[index])
+        return self._receipts(given, frame_count, [found[index] for index in range(len(given))])
+
+    async def _send_free(
+        self,
+        messages: Sequence[Message],
+        wish: Wish,
+        *,
+        queues: Sequence[Place] | None,
+        frame_bytes: int | None,
+        kept: int,
+    ) -> tuple[int, list[Outcome]]:
+        """Return in how many frames messages have travelled, and what became of each."""
         try:
-            for message, queue in zip(messages, queues, strict=True):
-                if self.outbox.holds(message, queue):
-                    raise _behind(message)
-            return await send(messages)
-        except PartlySent as error:
-            receipts, errors = error.receipts, error.errors
+            return await send_each(
+                self._dispatch, messages, wish, queues=queues, frame_bytes=frame_bytes
+            )
         except OrbitError as error:
-            if not _is_keepable(error):
-                raise
-            receipts, errors = (None,) * len(messages), dict.fromkeys(range(len(messages)), error)
-        # All of them at once: a later send of a key would come between two that are awaited.
-        keeping = {
-            index: self._keep(messages[index], _tried(fault) if fixed else queues[index], fault)
-            for index, fault in errors.items()
-            if _is_keepable(fault)
-        }
-        for index, number in keeping.items():
-            errors[index] = await self._kept(messages[index], errors[index], number)
+            return 0, [error] * len(messages)
+        except Exception as error:  # a selector's own, which the caller gets as it is
+            if kept:
+                error.add_note(
+                    f"{kept} messages of the call are kept in {self._path} all the same, "
+                    "and will be sent in the background; don't send them again"
+                )
+            raise
+
+    def _receipts(
+        self, messages: Sequence[Message], frame_count: int, found: Sequence[Outcome]
+    ) -> list[SendReceipt]:
+        kept = sum(isinstance(one, SendKept) for one in found)
+        if not kept:
+            return receipts_of(messages, frame_count, found)
+        errors = {index: one for index, one in enumerate(found) if isinstance(one, OrbitError)}
         first = next(iter(errors.values()))
         if len(messages) == 1:
             raise first
-        kept = sum(isinstance(fault, SendKept) for fault in errors.values())
         raise PartlySent(
             f"{len(errors)} of {len(messages)} messages failed, of which {kept} are kept in "
             f"{self._path} and sent later; the first error is {type(first).__name__}: {first}",
             topic=messages[0].topic,
             send_id=messages[0].message_id or "",
-            receipts=receipts,
+            receipts=[one if isinstance(one, SendReceipt) else None for one in found],
             errors=errors,
         ) from first
 
-    def _keep(
-        self, message: Message, queue: MessageQueue | None, error: OrbitError
-    ) -> Awaitable[int]:
-        send_id = message.message_id or ""
-        return self.outbox.keep(message, send_id=send_id, queue=queue, reason=str(error))
+    # Into the outbox
 
-    async def _kept(
-        self, message: Message, error: OrbitError, keeping: Awaitable[int]
+    def _keep_all(
+        self,
+        messages: Sequence[Message],
+        wishes: Sequence[Wish],
+        errors: Mapping[int, OrbitError],
+    ) -> dict[int, Awaitable[int] | OrbitError]:
+        """Have those kept that failed; return, by index, what ``_keep`` does.
+
+        All of them at once: a later send of a key would come between two that are awaited.
+        """
+        return {
+            index: self._keep(messages[index], wishes[index], error)
+            for index, error in errors.items()
+        }
+
+    def _keep(self, message: Message, wish: Wish, error: OrbitError) -> Awaitable[int] | OrbitError:
+        """Have a message kept, in its place at once; return its number to come, or why it is not.
+
+        It is checked here, since one that was held back, or had no route, nobody has looked at.
+        """
+        if not _is_keepable(error):
+            return error
+        try:
+            self._dispatch.check(message, wish)
+        except InvalidInput as refusal:
+            return refusal
+        return self.outbox.keep(
+            message,
+            send_id=message.message_id or "",
+            queue=_tried(error) if _is_selected(wish) else _chosen(wish),
+            reason=str(error),
+        )
+
+    async def _told(
+        self, message: Message, error: OrbitError, keeping: Awaitable[int] | OrbitError
     ) -> OrbitError:
         """Return what the sender of a message is told; the error itself if it can't be kept."""
+        if isinstance(keeping, OrbitError):
+            return keeping
         send_id = message.message_id or ""
         try:
             number = await keeping
@@ -213,13 +291,25 @@ class Keeping:
             raise _behind(message)
 
 
-def _behind(message: Message) -> SendHeldBack:
-    key = str(message.sharding_key)[:80]
+def _behind(message: Message, queue: MessageQueue | None = None) -> SendHeldBack:
+    line = f"sharding key {str(message.sharding_key)[:80]!r}"
+    if message.sharding_key is None and queue is not None:
+        line = f"queue {queue.queue_id} of {queue.broker_name}"
     return SendHeldBack(
-        f"others of sharding key {key!r} wait in the outbox, and go first",
+        f"others of {line} wait in the outbox, and go first",
         topic=message.topic,
         send_id=message.message_id or "",
     )
+
+
+def _chosen(wish: Wish) -> MessageQueue | None:
+    """Return the queue that the caller chose."""
+    return wish.target if isinstance(wish.target, MessageQueue) else None
+
+
+def _is_selected(wish: Wish) -> bool:
+    """Return whether a selector chooses the queue, so that it is known after a try."""
+    return wish.target is not None and not isinstance(wish.target, MessageQueue)
 
 
 def _tried(error: OrbitError) -> MessageQueue | None:

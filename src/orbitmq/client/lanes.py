@@ -10,6 +10,7 @@ next send to it looks nothing up::
 from collections.abc import Sequence
 from typing import Final
 
+from orbitmq.client.arguments import check_queue, check_queue_topic, check_selector
 from orbitmq.client.broker_health import Health
 from orbitmq.client.core import ClientCore
 from orbitmq.client.outgoing import Packer, Stamp
@@ -41,9 +42,13 @@ def target_of(
     """Return the one thing that says where to send; None if nothing does.
 
     Raises:
-        InvalidInput: more than one does.
+        InvalidInput: more than one does, or what was given is no queue, or no selector.
 
     """
+    if queue is not None:
+        check_queue(queue)
+    if selector is not None:
+        check_selector(selector)
     given = [one for one in (queue, selector, sharding_key) if one is not None]
     if len(given) > 1:
         raise InvalidInput(
@@ -124,11 +129,7 @@ class Lane:
         if isinstance(target, str):
             return sharded(self.queues, target)
         if isinstance(target, MessageQueue):
-            if target.topic != self.topic:
-                raise InvalidInput(
-                    f"queue is one of {target.topic}, and the message is for {self.topic}",
-                    field="queue",
-                )
+            check_queue_topic(target, self.topic)
             return target
         return select(target, self.queues, message)
 

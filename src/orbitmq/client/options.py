@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any, TypedDict
 
+from orbitmq.client.field_types import shown
 from orbitmq.client.settings import (
     AccessChannel,
     AddressMap,
@@ -66,7 +67,7 @@ class ProducerOptions(ClientOptions, total=False):
     default_topic_queues: int
     max_message_bytes: int
     compress_over_bytes: int
-    compression_type: CompressionType
+    compression_type: CompressionType | str
     compression_level: int
     short_header: bool
     fault_tolerance: FaultTolerance | str
@@ -103,6 +104,8 @@ def build_settings(
         InvalidInput: a value can't be used, or a name is not known; the nearest one is named.
 
     """
+    _check_whole("settings", producer, ProducerSettings)
+    _check_whole("client", client, ClientSettings)
     of_producer, of_client = ProducerSettings.__struct_fields__, ClientSettings.__struct_fields__
     for name in options:
         if name not in of_producer and name not in of_client:
@@ -117,6 +120,15 @@ def build_settings(
         _with(producer or ProducerSettings(), said),
         _with(client or ClientSettings(), about_client),
     )
+
+
+def _check_whole(field: str, given: object, kind: type) -> None:
+    if given is not None and not isinstance(given, kind):
+        raise InvalidInput(
+            f"{field} is {shown(given)}; it must be {kind.__name__}(…), or give its fields by "
+            "keyword",
+            field=field,
+        )
 
 
 def _with(settings: Any, changes: Mapping[str, Any]) -> Any:

@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Final, Self, Unpack
 
 from orbitmq.client.accumulator import Accumulator
+from orbitmq.client.arguments import check_listener, check_timeout_ms
 from orbitmq.client.batches import send_gathered, send_many
 from orbitmq.client.core import ClientCore
 from orbitmq.client.detector import Detector
@@ -106,6 +107,7 @@ class Producer(ExchangeMethods):
         **options: Unpack[ProducerOptions],
     ) -> None:
         self.settings, self.client_settings = build_settings(group, options, settings, client)
+        check_listener(transaction_listener)
         self._machine = machine
         self._transaction_listener = transaction_listener
         self._hooks = Hooks()
@@ -160,7 +162,12 @@ class Producer(ExchangeMethods):
         return None if self._keeping is None else self._keeping.outbox
 
     def add_hook(self, hook: SendHook) -> None:
-        """Have a hook called around each send that begins from now on."""
+        """Have a hook called around each send that begins from now on.
+
+        Raises:
+            InvalidInput: it lacks a method of ``SendHook``.
+
+        """
         self._hooks.add(hook)
 
     def remove_hook(self, hook: SendHook) -> None:
@@ -332,6 +339,8 @@ class Producer(ExchangeMethods):
                 finally:
                     dispatch.permits.give_back(len(message.body))
             slot = begun
+        if timeout_ms is not None:
+            check_timeout_ms(timeout_ms)
         target = target_of(queue, selector, sharding_key)
         if sharding_key is not None:
             message = message.replace(sharding_key=sharding_key)
@@ -362,6 +371,7 @@ class Producer(ExchangeMethods):
             OrbitError: as ``send`` does.
 
         """
+        check_timeout_ms(timeout_ms)
         wish = Wish(target_of(queue, selector), timeout_ms, mode=SendMode.ONEWAY)
         await self._running().oneway(message, wish)
 
@@ -395,11 +405,13 @@ class Producer(ExchangeMethods):
 
         Raises:
             PartlySent: there were several frames, and some failed: which ones, and receipts for
-                the others.
-            InvalidInput: more than one of queue, queues and selector is given.
+                the others. With an outbox, the errors of those that are kept are ``SendKept``.
+            InvalidInput: more than one of queue, queues and selector is given, or one of them
+                can't be used.
             OrbitError: the only frame failed, as ``send`` does.
 
         """
+        check_timeout_ms(timeout_ms)
         target = target_of(queue, selector)
         if queues is not None and target is not None:
             raise InvalidInput(
@@ -407,15 +419,9 @@ class Producer(ExchangeMethods):
                 field="queues",
             )
         wish = Wish(target, timeout_ms, _require(require))
-        send = partial(
-            send_many, self._running(), wish=wish, queues=queues, frame_bytes=frame_bytes
-        )
-        if self._keeping is None:
-            return await send(messages)
-        named = [self._keeping.named(message) for message in messages]
-        kept_for = [queue] * len(named) if queues is None else queues
-        fixed = target is not None and queue is None
-        return await self._keeping.send_many(named, send, queues=kept_for, fixed=fixed)
+        dispatch = self._running()
+        send = partial(send_many, dispatch) if self._keeping is None else self._keeping.send_many
+        return await send(messages, wish, queues=queues, frame_bytes=frame_bytes)
 
     async def queues(self, topic: str, *, must_exist: bool = True) -> tuple[MessageQueue, ...]:
         """Return the queues of a topic that can be written to, in the order that selectors see.
@@ -442,9 +448,7 @@ class Producer(ExchangeMethods):
                     return await gathered
             return await dispatch.send(named, wish)
 
-        queue = wish.target if isinstance(wish.target, MessageQueue) else None
-        fixed = wish.target is not None and queue is None
-        return await keeping.send(keeping.named(message), send, queue=queue, fixed=fixed)
+        return await keeping.send(keeping.named(message), send, wish)
 
     def _exchanging(self) -> Exchanges:
         self._running()

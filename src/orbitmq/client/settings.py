@@ -12,11 +12,19 @@ A value is checked with the others when it is built, so that a settings object t
 
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 from msgspec.structs import force_setattr
 
+from orbitmq.client.field_types import (
+    check_address_map,
+    check_is,
+    check_ranges,
+    check_types,
+    take_enum,
+    take_tuple,
+)
 from orbitmq.errors import InvalidInput, InvalidSetting
 from orbitmq.message.compression import CompressionType
 from orbitmq.message.names import (
@@ -89,9 +97,6 @@ class Require(StrEnum):
     STORED = "stored"
     FLUSHED = "flushed"
     REPLICATED = "replicated"
-
-
-E_ = TypeVar("E_", bound=StrEnum)
 
 
 class ClientSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -167,8 +172,12 @@ class ClientSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """The numbers of its connections; None: their defaults."""
 
     def __post_init__(self) -> None:
-        _check_ranges(self, _CLIENT_RANGES)
-        _enum(self, "access_channel", AccessChannel)
+        check_types(self)
+        check_ranges(self, _CLIENT_RANGES)
+        take_enum(self, "access_channel", AccessChannel)
+        check_address_map(self.address_map)
+        check_is(self, "ssl_context", TlsContext)
+        check_is(self, "net", NetSettings)
         parse_addresses(self.nameserver)
         if self.nameserver and self.nameserver_url:
             raise InvalidInput(
@@ -303,7 +312,7 @@ class ProducerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     compress_over_bytes: int = 4_096
     """Bodies from this size on are compressed."""
     compression_type: CompressionType = CompressionType.ZLIB
-    """How."""
+    """How: ZLIB, LZ4 or ZSTD, which may be said by name."""
     compression_level: int = 5
     """How hard; LZ4 has no levels."""
 
@@ -359,16 +368,20 @@ class ProducerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         _check_name("group", self.group, check_group)
-        _check_ranges(self, _PRODUCER_RANGES)
+        check_types(self)
         if self.per_try_timeout_ms == _JAVA_OFF:
             force_setattr(self, "per_try_timeout_ms", None)
-        _enum(self, "fault_tolerance", FaultTolerance)
+        check_ranges(self, _PRODUCER_RANGES, _OPTIONAL_NUMBERS)
+        take_enum(self, "fault_tolerance", FaultTolerance)
+        take_enum(self, "compression_type", CompressionType)
         if self.require is not None:
-            _enum(self, "require", Require)
-        for field in ("retry_codes", "topics"):
-            force_setattr(self, field, tuple(getattr(self, field)))
-        for topic in (*self.topics, self.create_topic_key, self.trace_topic):
-            check_topic(topic)
+            take_enum(self, "require", Require)
+        take_tuple(self, "retry_codes", int)
+        take_tuple(self, "topics", str)
+        for topic in self.topics:
+            _check_name("topics", topic, check_topic)
+        for field in ("create_topic_key", "trace_topic"):
+            _check_name(field, getattr(self, field), check_topic)
         if self.detector and self.fault_tolerance is not FaultTolerance.JAVA5:
             raise InvalidInput(
                 "detector is a part of fault_tolerance='java5'; set that too", field="detector"
@@ -385,6 +398,7 @@ class ProducerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 _JAVA_OFF: Final = -1
+_OPTIONAL_NUMBERS: Final = frozenset({"per_try_timeout_ms"})
 _LATENCY_SWITCHES: Final = ("sendLatencyEnable", "com.rocketmq.sendLatencyEnable")
 
 _CLIENT_RANGES: Final[Mapping[str, tuple[int, int]]] = {
@@ -507,30 +521,6 @@ def _fault_tolerance(one: Property) -> Property:
             field=one.name,
         )
     return one._replace(name="faultTolerance", value=kind.value)
-
-
-def _check_ranges(settings: msgspec.Struct, ranges: Mapping[str, tuple[int, int]]) -> None:
-    for field, (low, high) in ranges.items():
-        value = getattr(settings, field)
-        if value is None or (value == _JAVA_OFF and field == "per_try_timeout_ms"):
-            continue
-        if type(value) is not int or not low <= value <= high:
-            raise InvalidInput(
-                f"{field} is {str(value)[:40]}; it must be a whole number from {low} to {high}",
-                field=field,
-            )
-
-
-def _enum(settings: msgspec.Struct, field: str, kind: type[E_]) -> None:
-    """Take the value of an enum where its text was given."""
-    value: object = getattr(settings, field)
-    try:
-        force_setattr(settings, field, kind(str(value)))
-    except ValueError:
-        allowed = ", ".join(one.value for one in kind)
-        raise InvalidInput(
-            f"{field} is {str(value)[:40]!r}; it must be one of {allowed}", field=field
-        ) from None
 
 
 def _check_name(field: str, name: str, check: Callable[[str], None]) -> None:

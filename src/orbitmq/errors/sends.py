@@ -248,7 +248,7 @@ class PartlySent(SendFailed):
 
     Attributes:
         receipts: one for each message, in their order; None where its frame failed.
-        errors: what went wrong, by the index of the message.
+        errors: what went wrong, by the index of the message; ``SendKept`` if it is in the outbox.
 
     """
 

@@ -1,0 +1,169 @@
+"""Fields of settings: whether a value is of the type that its field declares, and in its range.
+
+A struct doesn't look at what it is given, and a text where a list was meant would be a list of its
+letters.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+from functools import cache
+from typing import Final
+
+import msgspec
+from msgspec.structs import force_setattr
+
+from orbitmq.errors import InvalidInput
+from orbitmq.message.shown import shown_int
+
+__all__ = [
+    "check_address_map",
+    "check_is",
+    "check_ranges",
+    "check_types",
+    "shown",
+    "take_enum",
+    "take_tuple",
+]
+
+_SHOWN_MAX: Final = 40
+_HINTS: Final[Mapping[str, str]] = {"nameserver": "; several are separated by ';' in one text"}
+
+
+def shown(value: object) -> str:
+    """Return a value as an error shows it: short, and of what is no plain value only the type.
+
+    >>> shown("3"), shown(float("nan")), shown([1, 2]), shown(None)
+    ("'3'", 'nan', 'of type list', 'None')
+    """
+    if type(value) is int:
+        return shown_int(value)
+    if value is None or type(value) in (str, float, bool):
+        return repr(value if type(value) is not str else value[:_SHOWN_MAX])
+    return f"of type {type(value).__name__[:_SHOWN_MAX]}"
+
+
+def check_types(settings: msgspec.Struct) -> None:
+    """Check that texts are texts, and switches are switches.
+
+    Of a text only the type is told: it could be a secret.
+
+    Raises:
+        InvalidInput: one is not.
+
+    """
+    for field, kind in _plain_fields(type(settings)):
+        value: object = getattr(settings, field)
+        if isinstance(value, kind):
+            continue
+        if kind is bool:
+            raise InvalidInput(f"{field} is {shown(value)}; it must be True or False", field=field)
+        hint = "; write str(…) around a path" if hasattr(value, "__fspath__") else ""
+        raise InvalidInput(
+            f"{field} must be a str, not {type(value).__name__}{hint}{_HINTS.get(field, '')}",
+            field=field,
+        )
+
+
+@cache
+def _plain_fields(kind: type[msgspec.Struct]) -> tuple[tuple[str, type], ...]:
+    fields = msgspec.structs.fields(kind)
+    return tuple((one.name, one.type) for one in fields if one.type in (str, bool))
+
+
+def check_is(settings: msgspec.Struct, field: str, kind: type) -> None:
+    """Check that a value is None, or of a type.
+
+    Raises:
+        InvalidInput: it is something else.
+
+    """
+    value: object = getattr(settings, field)
+    if value is not None and not isinstance(value, kind):
+        raise InvalidInput(
+            f"{field} is {shown(value)}; it must be of type {kind.__name__}, or left out",
+            field=field,
+        )
+
+
+def check_ranges(
+    settings: msgspec.Struct,
+    ranges: Mapping[str, tuple[int, int]],
+    optional: frozenset[str] = frozenset(),
+) -> None:
+    """Check that numbers are whole, and within their ranges; those of ``optional`` may be None.
+
+    Raises:
+        InvalidInput: one is not.
+
+    """
+    for field, (low, high) in ranges.items():
+        value: object = getattr(settings, field)
+        if value is None and field in optional:
+            continue
+        if type(value) is not int or not low <= value <= high:
+            raise InvalidInput(
+                f"{field} is {shown(value)}; it must be a whole number from {low} to {high}",
+                field=field,
+            )
+
+
+def take_enum(settings: msgspec.Struct, field: str, kind: type[Enum]) -> None:
+    """Take a member of an enum where its text was given: its value, or its name if that is none.
+
+    Raises:
+        InvalidInput: it has no such member.
+
+    """
+    value: object = getattr(settings, field)
+    if isinstance(value, kind):
+        return
+    members = {one.value if isinstance(one.value, str) else one.name: one for one in kind}
+    if not isinstance(value, str) or value not in members:
+        raise InvalidInput(
+            f"{field} is {shown(value)}; it must be one of {', '.join(members)}", field=field
+        )
+    force_setattr(settings, field, members[value])
+
+
+def take_tuple(settings: msgspec.Struct, field: str, kind: type) -> None:
+    """Take a list, or whatever else has several values, as a tuple; a text is no list.
+
+    Raises:
+        InvalidInput: it has no values, or some of another type.
+
+    """
+    given: object = getattr(settings, field)
+    wanted = f"it must be a list of {kind.__name__}"
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        example = f", as in {field}=[{shown(given)}]" if isinstance(given, kind) else ""
+        raise InvalidInput(f"{field} is {shown(given)}; {wanted}{example}", field=field)
+    values = tuple(given)
+    for value in values:
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise InvalidInput(f"{field} holds a value {shown(value)}; {wanted}", field=field)
+    force_setattr(settings, field, values)
+
+
+def check_address_map(given: Mapping[str, str] | Callable[[str], str] | None) -> None:
+    """Check that addresses can be looked up in a map, or that it can be called with one.
+
+    Raises:
+        InvalidInput: neither; or something in it is no text.
+
+    """
+    value: object = given
+    if value is None or callable(value):
+        return
+    if not isinstance(value, Mapping):
+        raise InvalidInput(
+            f"address_map is {shown(value)}; it must be a dict from advertised addresses to those "
+            "that are reached, or a function from one to the other",
+            field="address_map",
+        )
+    for part in (*value.keys(), *value.values()):
+        if not isinstance(part, str):
+            raise InvalidInput(
+                f"address_map holds {shown(part)}; its keys and values are texts such as "
+                "'10.0.0.1:10911'",
+                field="address_map",
+            )
