@@ -11,7 +11,9 @@
 What can never be sent is not kept, whichever way it came: its sender is told at once.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from orbitmq.client.arguments import listed
@@ -52,6 +54,7 @@ class Keeping:
     def __init__(self, core: ClientCore, dispatch: Dispatch, settings: ProducerSettings) -> None:
         self._dispatch = dispatch
         self._path = settings.outbox_path
+        self._in_line: Counter[tuple[str, str | None]] = Counter()  # by topic and sharding key
         self._workers = core.machine.workers("orbitmq-outbox")
         self.outbox = Outbox(
             settings.outbox_path,
@@ -112,11 +115,12 @@ class Keeping:
         """
         error: OrbitError
         queue = _chosen(wish)
-        if self.outbox.holds(message, queue):
+        if self._is_held(message, queue):
             error = _behind(message, queue)
         else:
             try:
-                return await send(message)
+                with self._under_way([message]):
+                    return await send(message)
             except OrbitError as failure:
                 error = failure
         told = await self._told(message, error, self._keep(message, wish, error))
@@ -156,7 +160,7 @@ class Keeping:
             wishes = [wish._replace(target=queue) for queue in queues]
         errors: dict[int, OrbitError] = {}
         for index, message in enumerate(given):
-            if self.outbox.holds(message, queue := _chosen(wishes[index])):
+            if self._is_held(message, queue := _chosen(wishes[index])):
                 errors[index] = _behind(message, queue)
         # Before others are sent: a later send of a key must find those of this call in the outbox.
         keeping = self._keep_all(given, wishes, errors)
@@ -177,6 +181,25 @@ class Keeping:
             found[index] = await self._told(given[index], error, keeping[index])
         return self._receipts(given, frame_count, [found[index] for index in range(len(given))])
 
+    def _is_held(self, message: Message, queue: MessageQueue | None) -> bool:
+        """Return whether a message is to be kept at once: others of its lane are in the outbox.
+
+        But while earlier sends of its sharding key are still in line, to be kept one by one when
+        their turns come, it goes behind them: see `_check_turn`.
+        """
+        line = (message.topic, message.sharding_key)
+        return self.outbox.holds(message, queue) and not self._in_line[line]
+
+    @contextmanager
+    def _under_way(self, messages: Sequence[Message]) -> Iterator[None]:
+        """Count sends of sharding keys for as long as they may be in line."""
+        lines = Counter((one.topic, one.sharding_key) for one in messages if one.sharding_key)
+        self._in_line += lines
+        try:
+            yield
+        finally:
+            self._in_line -= lines  # which drops those that are none any more
+
     async def _send_free(
         self,
         messages: Sequence[Message],
@@ -188,9 +211,10 @@ class Keeping:
     ) -> tuple[int, list[Outcome]]:
         """Return in how many frames messages have travelled, and what became of each."""
         try:
-            return await send_each(
-                self._dispatch, messages, wish, queues=queues, frame_bytes=frame_bytes
-            )
+            with self._under_way(messages):
+                return await send_each(
+                    self._dispatch, messages, wish, queues=queues, frame_bytes=frame_bytes
+                )
         except OrbitError as error:
             return 0, [error] * len(messages)
         except Exception as error:  # a selector's own, which the caller gets as it is
