@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,6 +10,8 @@ from orbitmq.message import flags
 from orbitmq.message.host import Host
 from orbitmq.message.record import Record, encode
 from orbitmq.message.record_view import RecordView
+from orbitmq.store import queue_restore
+from orbitmq.store.consume_queue import ENTRY_SIZE, ConsumeQueue
 from orbitmq.store.consume_queues import ConsumeQueues
 from orbitmq.store.damage import Damage
 from orbitmq.store.dispatch import SCHEDULE_TOPIC, Dispatched, Dispatcher
@@ -86,6 +89,24 @@ def test_a_lost_message_has_the_next_one_in_its_place() -> None:
     assert places(queues) == [0, 100, 200, 300, 400, 700, 700, 700, 800]
     (damage,) = damages
     assert (damage.where, damage.position) == ("consumequeue/orders/0", 5 * 20)
+
+
+def test_a_file_full_of_lost_messages_is_bridged_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue_restore, "_ENTRIES_BUFFERED", 4)
+    written: list[int] = []
+    restore = ConsumeQueue.restore
+
+    def noted(queue: ConsumeQueue, offset: int, entries: bytes) -> None:
+        written.append(len(entries) // ENTRY_SIZE)
+        restore(queue, offset, entries)
+
+    monkeypatch.setattr(ConsumeQueue, "restore", noted)
+    first, behind = run_of(range(1)), run_of(range(11, 13))
+    queues, damages = restored(*first, *behind, lost_bytes=10_000)
+    assert places(queues) == [0, *[1100] * 11, 1200]
+    assert max(written) <= 4
+    (damage,) = damages
+    assert "messages 1 to 10 are lost" in damage.reason
 
 
 def test_the_entry_of_a_lost_message_stays_if_the_queue_has_one() -> None:

@@ -1,11 +1,13 @@
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from orbitmq.message.record_view import RecordView
+from orbitmq.store import recovery
 from orbitmq.store.commit_log import CommitLog
 from orbitmq.store.disk import RealDisk
-from orbitmq.store.log_rows import Checked, view_of
+from orbitmq.store.log_rows import Checked, is_blank, magics, view_of
 from orbitmq.store.recovery import ALL_VOUCHED, RecoveryWalk, first_store_ms, zero_behind
 from orbitmq.store.segment_chain import SegmentChain
 from orbitmq.store.settings import StoreSettings
@@ -205,3 +207,155 @@ def test_older_records_behind_the_end_are_no_part_of_the_log(tmp_path: Path) -> 
     assert log.end < third.commit_log_offset
     found, offsets = walk(chain, cut=False)
     assert (offsets, found.end, found.damages) == ([0, 1], log.end, [])
+
+
+def last_of_file(chain: SegmentChain, number: int) -> RecordView:
+    return place_of(chain, 4 * number + 3)
+
+
+RECORD = 1007
+"""The bytes of each record; four of them fill a file, but for a blank."""
+
+BORDERS: dict[str, tuple[list[tuple[int, int]], set[int]]] = {
+    # which bytes become zeros, from where to where; and which messages can't be read then
+    "last record and first": ([(3200, 3201), (4296, 4297)], {3, 4}),
+    "last record, and all heads of a file": (
+        [(3200, 3201), *((4096 + RECORD * i, 4104 + RECORD * i) for i in range(4))],
+        {3, 4, 5, 6, 7},
+    ),
+    "blank and first record": ([(4 * RECORD, 4 * RECORD + 8), (4296, 4297)], {4}),
+    "a hole across the border": ([(3000, 6000)], {2, 3, 4, 5}),
+    "one file": ([(4096, 8192)], {4, 5, 6, 7}),
+    "two files": ([(4096, 12288)], set(range(4, 12))),
+    "the first two": ([(0, 8192)], set(range(8))),
+    "all but the last record": ([(0, 16384 + 3 * RECORD)], set(range(19))),
+}
+
+
+def zero(chain: SegmentChain, begin: int, end: int) -> None:
+    """Write zeros from one offset of the log to another, in however many files."""
+    for segment in chain.segments:
+        low, high = max(begin, segment.base), min(end, segment.end)
+        if low < high:
+            spoil(chain, low, bytes(high - low))
+
+
+@pytest.mark.parametrize(("holes", "lost"), BORDERS.values(), ids=BORDERS)
+@pytest.mark.parametrize("cut", [True, False], ids=["crash", "orderly stop"])
+def test_damage_on_both_sides_of_a_border_cuts_nothing_off(
+    tmp_path: Path, holes: list[tuple[int, int]], lost: set[int], cut: bool
+) -> None:
+    """Nor after a crash, as far as the checkpoint vouches."""
+    chain = written(tmp_path, 20)
+    whole, _ = walk(chain, cut=cut, vouched_ms=NOW + 19)
+    assert len(chain.segments) == 5
+    for begin, end in holes:
+        zero(chain, begin, end)
+    found, offsets = walk(chain, cut=cut, vouched_ms=NOW + 19)
+    assert offsets == [i for i in range(20) if i not in lost]
+    assert (found.end, found.last_store_ms) == (whole.end, whole.last_store_ms)
+    told = [(damage.position, damage.position + damage.skipped_bytes) for damage in found.damages]
+    assert all(any(low <= begin < high for low, high in told) for begin, _ in holes)
+
+
+def test_damage_ends_at_the_blank_and_each_file_is_told_of(tmp_path: Path) -> None:
+    chain = written(tmp_path, 20)
+    last, first = last_of_file(chain, 0), place_of(chain, 4)
+    for view in (last, first):
+        spoil(chain, view.commit_log_offset + 200, b"\xff")
+    found, _ = walk(chain, cut=False)
+    told = [(damage.position, damage.skipped_bytes) for damage in found.damages]
+    assert told == [(3 * RECORD, RECORD), (4096, RECORD)]
+
+
+@pytest.mark.parametrize("files_behind", [0, 1])
+def test_a_blank_that_java_left_behind_the_end_does_not_let_the_log_go_on(
+    tmp_path: Path, files_behind: int
+) -> None:
+    chain = written(tmp_path, 5)
+    blank = last_of_file(chain, 0)
+    assert is_blank(chain.segments[0].view, blank.commit_log_offset + blank.size)
+    chain.remove_last()
+    log = CommitLog(chain, StoreSettings(segment_bytes=4096), lambda _topic, _queue: 1)
+    log.end = place_of(chain, 1).commit_log_offset
+    log.append([incoming(b"shorter")], NOW + 60_000)
+    for _ in range(files_behind):
+        chain.add(chain.next_base())
+    found, offsets = walk(chain, cut=False)
+    assert (offsets, found.end, found.damages) == ([0, 1], log.end, [])
+
+
+def test_no_later_file_is_looked_through_but_behind_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a crash there is one that was made ahead: a gigabyte of zeros."""
+    chain = written(tmp_path, 7)
+    chain.add(chain.next_base())
+    sixth = place_of(chain, 6)
+    searched: list[memoryview] = []
+
+    def noted(buffer: memoryview, position: int, stop: int) -> Iterator[int]:
+        searched.append(buffer)
+        return magics(buffer, position, stop)
+
+    monkeypatch.setattr(recovery, "magics", noted)
+    end = sixth.commit_log_offset + sixth.size
+    for reached in (0, end):
+        list(RecoveryWalk(chain, 0, vouched_ms=NOW + 60_000, reached=reached))
+    assert {buffer is chain.segments[1].view for buffer in searched} == {True}
+    searched.clear()
+    list(RecoveryWalk(chain, 0, vouched_ms=NOW + 60_000, reached=end + 1))
+    assert len(searched) == 2
+
+
+def test_zeros_across_the_last_border_do_not_end_a_log_that_is_known_to_go_on(
+    tmp_path: Path,
+) -> None:
+    """A last file that begins with zeros looks like one that was made ahead."""
+    chain = written(tmp_path)
+    whole, _ = walk(chain, cut=False)
+    zero(chain, 4096 + 3 * RECORD, 8192 + RECORD)
+    found = RecoveryWalk(chain, 0, vouched_ms=NOW + 11, reached=whole.end)
+    assert [view.queue_offset for view in records(found)] == [*range(7), 9, 10, 11]
+    assert found.end == whole.end
+
+
+def test_a_walk_over_long_damage_has_few_maps_and_looks_ahead_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chain = written(tmp_path, 40)
+    for segment in chain.segments[1:-1]:
+        spoil(chain, segment.base, bytes(segment.size))
+        segment.drop()
+    searched: list[int] = []
+
+    def noted(buffer: memoryview, position: int, stop: int) -> Iterator[int]:
+        searched.append(descriptors_of(tmp_path))
+        return magics(buffer, position, stop)
+
+    monkeypatch.setattr(recovery, "magics", noted)
+    found = RecoveryWalk(chain, 0, vouched_ms=ALL_VOUCHED)
+    assert sum(len(block.rows) for block in found) == 8
+    assert max(searched) <= 3  # of the block given out last, of the damaged file, of a later one
+    assert len(searched) <= 3 * len(chain.segments)  # for a record here, further on, for a blank
+
+
+def test_of_some_files_alone_the_damage_can_be_asked(tmp_path: Path) -> None:
+    chain = written(tmp_path, 20)
+    for queue_offset in (2, 5, 9):
+        spoil(chain, place_of(chain, queue_offset).commit_log_offset + 200, b"\xff")
+    found = RecoveryWalk(chain, 1, vouched_ms=ALL_VOUCHED, files=1)
+    assert [view.queue_offset for view in records(found)] == [4, 6, 7]
+    assert [damage.position for damage in found.damages] == [4096 + RECORD]
+
+
+def test_what_lies_behind_the_last_record_can_be_taken_for_damage(tmp_path: Path) -> None:
+    chain = written(tmp_path)
+    last = place_of(chain, 11).commit_log_offset
+    spoil(chain, last + 200, b"\xff")
+    found, _ = walk(chain, cut=False)
+    assert (found.end, found.damages) == (last, [])
+    found.step_over(last + RECORD)
+    assert found.end == last + RECORD
+    (damage,) = found.damages
+    assert (damage.position, damage.skipped_bytes) == (last, RECORD)

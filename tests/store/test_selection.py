@@ -1,5 +1,6 @@
 import pytest
 
+from orbitmq.message.record import MAGICS, SIZE_AND_MAGIC
 from orbitmq.store.queue_entry import ENTRY
 from orbitmq.store.selection import Selected, Selection, Selector
 from orbitmq.store.settings import StoreSettings
@@ -10,14 +11,15 @@ LEAST = -(1 << 63)
 
 
 class FakeLog:
-    """A log of zeros whose beginning may be gone."""
+    """A log of records with nothing in them, whose beginning may be gone."""
 
     def __init__(self, end: int, first_offset: int = 0) -> None:
         self.end = end
         self.first_offset = first_offset
 
     def view(self, offset: int, size: int) -> memoryview | None:
-        return None if offset < self.first_offset else memoryview(bytes(size))
+        head = SIZE_AND_MAGIC.pack(size, MAGICS[0])
+        return None if offset < self.first_offset else memoryview(head.ljust(size, b"\0"))
 
     def next_segment_offset(self, offset: int) -> int:
         return offset - offset % SEGMENT + SEGMENT
@@ -120,6 +122,36 @@ def test_records_of_a_file_that_is_gone_are_passed_over_to_the_next_one() -> Non
     assert (further.status, len(further.views)) == (Selected.MESSAGE_WAS_REMOVING, 0)
     there = pull(queue, 200, log=FakeLog(30_000, first_offset=20_000))
     assert there.status is Selected.FOUND
+
+
+@pytest.mark.parametrize(
+    "head",
+    [bytes(8), SIZE_AND_MAGIC.pack(101, MAGICS[0]), SIZE_AND_MAGIC.pack(100, 7)],
+    ids=["zeros", "size", "magic"],
+)
+def test_damaged_records_are_passed_over_one_by_one_and_told_once(
+    head: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A client would drop whatever follows them in an answer."""
+
+    class Damaged(FakeLog):
+        def view(self, offset: int, size: int) -> memoryview | None:
+            damaged = 300 <= offset < 600
+            return memoryview(head.ljust(size, b"\0")) if damaged else super().view(offset, size)
+
+    selection = pull(FakeQueue(10), log=Damaged(1_000), max_count=10)
+    assert (selection.status, len(selection.views)) == (Selected.FOUND, 7)
+    assert (selection.next_offset, selection.size) == (10, 700)
+    (told,) = caplog.messages
+    assert "byte 300 of the log" in told
+    nothing = pull(FakeQueue(10), 3, log=Damaged(1_000), max_count=3)
+    assert (nothing.status, nothing.next_offset) == (Selected.NO_MATCHED_MESSAGE, 6)
+
+
+@pytest.mark.parametrize("size", [0, 7, 90])
+def test_an_entry_too_small_for_a_record_is_passed_over(size: int) -> None:
+    selection = pull(FakeQueue(3, size=size), log=FakeLog(1_000))
+    assert (selection.views, selection.next_offset) == ([], 3)
 
 
 def test_a_queue_file_that_is_gone_leads_to_the_next_one() -> None:

@@ -504,7 +504,7 @@ class MessageStore:
         listed = self._ends.load()
         if known.is_of_another:  # it may have deleted topics, and the log still has their messages
             listed = {}
-        restart.run(known if crashed else None, logged, listed)
+        restart.run(known if crashed else None, logged, listed, is_ours=known.own is not None)
         self.damages = restart.damages
         now_ms = self._clock.monotonic_ms()
         self._flusher.start_at(self.log.end, now_ms)

@@ -12,7 +12,7 @@ Laws:
 - Of two records with one place in a queue the first has it, as when they were dispatched. But
   record 0 of an ordinary queue begins it anew: its topic was deleted and made again.
 - A message that can't be read any more leaves a hole. Its place gets the entry of the next message,
-  which a consumer is then given twice, and can tell by the offset that the message has itself.
+  which a consumer is then given again, and can tell by the offset that the message has itself.
   Nothing else would do: Java's ``DefaultMessageStore.getMessage`` takes an entry that leads nowhere
   for one whose file was removed, and skips all messages up to the next file of the log; and behind
   a record that can't be decoded its client skips the rest of the answer.
@@ -217,8 +217,8 @@ class QueueRestore:
             return False
         reason = f"messages {end} to {offset - 1} are lost; {offset} is in their place"
         self._report(Damage(end * ENTRY_SIZE, reason, 0, where=where))
-        run.begin, run.next, run.hole = end, offset, None
-        run.entries += packed * missing
+        run.begin, run.next, run.hole = end, end, None
+        _repeat(run, packed, missing)
         return True
 
     def _report(self, damage: Damage) -> None:
@@ -231,6 +231,15 @@ def _write(run: _Run) -> None:
         run.queue.restore(run.begin, bytes(run.entries))
         run.entries.clear()
         run.begin = run.next
+
+
+def _repeat(run: _Run, packed: bytes, count: int) -> None:
+    """Let a run go on with an entry so many times: files full of messages may be lost at once."""
+    for done in range(0, count, _ENTRIES_BUFFERED):
+        part = min(count - done, _ENTRIES_BUFFERED)
+        run.entries += packed * part
+        run.next += part
+        _write(run)
 
 
 def _begin_anew(run: _Run) -> None:

@@ -10,7 +10,8 @@ read means depends on whether it is known to have been on the disk::
              it is kept                 │   taken for records again
 
 After an orderly stop all of the log is known to be on the disk, after a crash what the checkpoint
-vouches for.
+vouches for. Damage may be as long as it likes: the log goes on where any later record is sound, be
+it files away.
 
 Java's rules (``CommitLog.recoverNormally`` and ``recoverAbnormally``), without five of their holes:
 the record that begins exactly at the last dispatched end is dispatched too; the look-back is not
@@ -56,6 +57,8 @@ class RecoveryWalk:
         first: the index of the segment to begin with.
         vouched_ms: the store time up to which all records are known to be on the disk.
         checked: which checksums count; the seal only in a store that seals its records itself.
+        files: how many segments are read; None for all of them.
+        reached: an offset that the log is known to have come to, by the entries of its queues.
         progress: told how far the walk has come, in bytes of all.
 
     Attributes, right once the walk is over:
@@ -73,13 +76,17 @@ class RecoveryWalk:
         *,
         vouched_ms: int,
         checked: Checked = Checked.BODY,
+        files: int | None = None,
+        reached: int = 0,
         progress: Progress = lambda _done, _total: None,
     ) -> None:
         self._chain = chain
-        self._first = first
+        self._segments = chain.segments[first:][:files]
         self._vouched_ms = vouched_ms
         self._checked = checked
+        self._reached = reached
         self._progress = progress
+        self._found_ahead = 0  # the offset of a record that the log goes on to behind damage
         self._begin = chain.segments[first].base if chain.segments else chain.next_base()
         self._total = chain.next_base() - self._begin
         self.end = self._begin
@@ -88,7 +95,7 @@ class RecoveryWalk:
         self.damages: list[Damage] = []
 
     def __iter__(self) -> Iterator[Block]:
-        for segment in self._chain.segments[self._first :]:
+        for segment in self._segments:
             goes_on = yield from self._blocks(segment)
             if not goes_on:
                 break
@@ -116,33 +123,72 @@ class RecoveryWalk:
                 return True
             resumed = self._resumed(segment, position)
             if resumed is None:
-                return self._goes_on_behind(segment, position)
+                return False
             position = resumed
+            if position == segment.size:
+                self.end = segment.end
+                return True
 
     def _resumed(self, segment: Segment, position: int) -> int | None:
-        """Return where the records go on behind a place that can't be read; None if nowhere."""
-        if self.last_store_ms > self._vouched_ms:
-            if not _is_unwritten(segment, position):
-                fault = fault_at(segment.view, position)
-                log.warning("the log ends at byte %d of %r: %s", position, segment, fault)
-            return None
+        """Return where a file goes on behind a place that can't be read; None if the log ends.
+
+        That is at a record, at the blank, or at the end of the file if neither is left.
+        """
+        is_vouched = self.last_store_ms <= self._vouched_ms
+        resumed = self._found(segment, position + 1) if is_vouched else None
+        if resumed is None and is_vouched and self._goes_on_behind(segment, position):
+            resumed = _blank_behind(segment, position)
+        if resumed is not None:
+            self._note(segment.base + position, segment.base + resumed)
+        elif not _is_unwritten(segment, position):
+            fault = fault_at(segment.view, position)
+            log.warning("no record follows from byte %d of %r on: %s", position, segment, fault)
+        return resumed
+
+    def _found(self, segment: Segment, begin: int) -> int | None:
+        """Return where in a file, from a position on, the first record lies that belongs."""
         buffer, base = segment.view, segment.base
-        for start in magics(buffer, position + 1, segment.size):
+        for start in magics(buffer, begin, segment.size):
             row = sound_row(buffer, base, start, self._checked)
             if row and self._belongs(view_of(buffer, row).store_timestamp_ms):
-                self._note(segment, position, start)
                 return start
         return None
 
     def _goes_on_behind(self, segment: Segment, position: int) -> bool:
-        """Return whether the next file goes on with records, although this one has no blank."""
-        following = self._chain.segment_at(segment.end)
-        stored_ms = None if following is None else first_store_ms(following)
-        if stored_ms is None or not self._belongs(stored_ms):
+        """Return whether a later file has records of the log, behind a place that can't be read.
+
+        A blank alone does not tell: Java leaves one behind the end when it cuts a log.
+        """
+        if self._found_ahead >= segment.end:
+            return True  # all files up to there were looked through already
+        later = [other for other in self._chain.segments if other.base >= segment.end]
+        if self._is_made_ahead(later, segment, position):
             return False
-        self._note(segment, position, segment.size)
-        self.end = segment.end
-        return True
+        for other in later:
+            found = self._found(other, 0)
+            other.drop()  # one map at a time, besides that of the segment itself
+            if found is not None:
+                self._found_ahead = other.base + found
+                return True
+        return False
+
+    def _is_made_ahead(self, later: list[Segment], segment: Segment, position: int) -> bool:
+        """Return whether a log ends in order after a crash, but for a file that was made ahead.
+
+        It is not looked through: it may have a gigabyte of zeros. An orderly stop leaves none.
+        """
+        return (
+            self._vouched_ms != ALL_VOUCHED
+            and len(later) == 1
+            and segment.base + position >= self._reached
+            and _is_unwritten(segment, position)
+            and _is_unwritten(later[0], 0)
+        )
+
+    def step_over(self, end: int) -> None:
+        """Have the log end at an offset behind the last record; what lies between is damage."""
+        self._note(self.end, end)
+        self.end = end
 
     def _belongs(self, stored_ms: int) -> bool:
         """Return whether a record behind a fault is part of the log, by when it was stored.
@@ -151,9 +197,11 @@ class RecoveryWalk:
         """
         return self.last_store_ms <= stored_ms <= self._vouched_ms
 
-    def _note(self, segment: Segment, position: int, end: int) -> None:
-        reason = fault_at(segment.view, position)
-        damage = Damage(segment.base + position, reason, end - position)
+    def _note(self, begin: int, end: int) -> None:
+        segment = self._chain.segment_at(begin)
+        assert segment is not None
+        reason = fault_at(segment.view, begin - segment.base)
+        damage = Damage(begin, reason, end - begin)
         log.error("%s; everything behind it is kept", damage)
         self.damages.append(damage)
 
@@ -166,6 +214,13 @@ def first_store_ms(segment: Segment) -> int | None:
 
 def _is_unwritten(segment: Segment, position: int) -> bool:
     return not any(segment.view[position : position + SIZE_AND_MAGIC.size])
+
+
+def _blank_behind(segment: Segment, position: int) -> int:
+    """Return where the blank of a file begins, behind a position; its end if it has none."""
+    buffer, size = segment.view, segment.size
+    starts = magics(buffer, position + 1, size)
+    return next((start for start in starts if is_blank(buffer, start)), size)
 
 
 def zero_behind(segment: Segment, offset: int) -> int:

@@ -9,7 +9,8 @@
 After an orderly stop only what queues and index lack is added. After a crash each record that the
 checkpoint does not vouch for is compared with its queue entry; what the log does not hold is
 dropped from the queues; and all of it is written again, in the log and in the queues, before it is
-synced and served: the process may have ended because a sync had failed.
+synced and served: the process may have ended because a sync had failed. An entry whose record was
+on the disk and is damaged stays: the offset was given out, and must not be a second time.
 
 A queue that is missing, or lacks its last files, is known by the list of where queues ended; the
 others agree with the log as it is. It alone gets what it lacks of the records before that.
@@ -20,6 +21,7 @@ from collections.abc import Collection
 from typing import Final
 
 from orbitmq.message.names import is_lmq
+from orbitmq.message.record import BLANK_SIZE
 from orbitmq.store.checkpoint import CheckpointValues
 from orbitmq.store.commit_log import CommitLog
 from orbitmq.store.consume_queue import ConsumeQueue
@@ -27,14 +29,15 @@ from orbitmq.store.consume_queues import ConsumeQueues
 from orbitmq.store.damage import Damage
 from orbitmq.store.dispatch import Dispatcher
 from orbitmq.store.key_index import KeyIndex
-from orbitmq.store.log_rows import Block, Checked, filed_of
+from orbitmq.store.layout import COMMIT_LOG
+from orbitmq.store.log_rows import Block, Checked, filed_of, sound_row, written_end
 from orbitmq.store.mending import write_again
 from orbitmq.store.progress import Progress
 from orbitmq.store.queue_ends import Ends
 from orbitmq.store.queue_entry import QueueEntry
 from orbitmq.store.queue_restore import QueueName, QueueRestore
 from orbitmq.store.recovery import ALL_VOUCHED, RecoveryWalk, first_store_ms, zero_behind
-from orbitmq.store.segment_chain import SegmentChain
+from orbitmq.store.segment_chain import Segment, SegmentChain
 from orbitmq.store.settings import StoreSettings
 
 __all__ = ["Restart"]
@@ -70,11 +73,17 @@ class Restart:
         self._index = index
         self._dispatcher = dispatcher
         self._settings = settings
+        self._checked = Checked.BODY_AND_SEAL if settings.append_crc else Checked.BODY
         self.damages: list[Damage] = []
         """Places that could not be read."""
 
     def run(
-        self, crashed_at: CheckpointValues | None, progress: Progress, listed: Ends | None = None
+        self,
+        crashed_at: CheckpointValues | None,
+        progress: Progress,
+        listed: Ends | None = None,
+        *,
+        is_ours: bool = False,
     ) -> None:
         """Find the end of the log, and bring the queues and the index up to it.
 
@@ -83,6 +92,7 @@ class Restart:
                 if it did.
             progress: told how far it has come, in bytes of all.
             listed: where queues ended when that was last noted; None if nobody knows.
+            is_ours: whether it was one of us that used the store last, and not a Java broker.
 
         Raises:
             StoreError: a file can't be read or written.
@@ -98,7 +108,8 @@ class Restart:
             self._chain,
             first,
             vouched_ms=known.log_vouched_ms,
-            checked=Checked.BODY_AND_SEAL if self._settings.append_crc else Checked.BODY,
+            checked=self._checked,
+            reached=dispatched_end,
             progress=progress,
         )
         self.damages = walk.damages
@@ -111,11 +122,14 @@ class Restart:
             log_start=log_start,
         )
         self._read(walk, queues, crashed_at, dispatched_end, lacking)
-        self._cut(walk.end)
+        if crashed_at is None and is_ours:
+            self._keep_tail(walk, dispatched_end)
+        else:
+            self._cut(walk.end)
         self._log.end = walk.end
         self._queues.truncate(walk.end)
         if crashed_at is not None:
-            self._drop_false_tails()
+            self._drop_false_tails(first)
         self._queues.correct_min_offsets(self._chain.first_offset)
         self._log.last_store_ms = walk.last_store_ms
         # What a killed process wrote may be in memory only: it counts as flushed after this.
@@ -183,14 +197,20 @@ class Restart:
         records = [filed_of(block.buffer, row) for row in block.rows]
         self._index.put_all(self._dispatcher.entries_of(records))
 
-    def _drop_false_tails(self) -> None:
-        """Drop entries at the ends of queues whose records are not in the log."""
+    def _drop_false_tails(self, first: int) -> None:
+        """Drop entries at the ends of queues whose records never were in the log.
+
+        The walk has read the log from the segment ``first`` on.
+        """
+        unread = {segment.base for segment in self._chain.segments[:first]}
         for queue in self._queues:
             while queue.max_offset > queue.min_offset:
                 last = queue.max_offset - 1
                 entry = queue.entry(last)
                 if entry is not None and (
-                    self._is_removed(queue, last, entry) or self._holds(queue, last, entry)
+                    self._is_removed(queue, last, entry)
+                    or self._holds(queue, last, entry)
+                    or self._is_damaged(entry.commit_log_offset, unread)
                 ):
                     break
                 queue.cut(last)
@@ -203,13 +223,49 @@ class Restart:
 
     def _holds(self, queue: ConsumeQueue, offset: int, entry: QueueEntry) -> bool:
         """Return whether the log holds the record that a queue entry stands for."""
-        view = self._log.record(entry.commit_log_offset)
-        if view is None or view.size != entry.size:
+        segment = self._chain.segment_at(entry.commit_log_offset)
+        if segment is None:
+            return False
+        row = sound_row(segment.view, segment.base, entry.commit_log_offset - segment.base)
+        if row is None or row[1] - row[0] != entry.size:
             return False
         if is_lmq(queue.topic):
             return True  # the record lies in another queue, and names this one in a property
-        filed = view.filed()
+        filed = filed_of(segment.view, row)
         return (filed.queue_id, filed.queue_offset) == (queue.queue_id, offset)
+
+    def _is_damaged(self, offset: int, unread: set[int]) -> bool:
+        """Return whether a place of the log is damaged; its file is read for that if it was not.
+
+        An entry that leads to no record may be one that Java left behind the end of a queue when
+        it cut the log: then other records, all sound, have come to lie there.
+
+        Args:
+            offset: the place.
+            unread: the files that were not read yet, by where they begin.
+
+        """
+        segment = self._chain.segment_at(offset)
+        if segment is not None and segment.base in unread:
+            unread.remove(segment.base)
+            self._read_for_damages(segment)
+        return any(
+            damage.where == COMMIT_LOG and 0 <= offset - damage.position < damage.skipped_bytes
+            for damage in self.damages
+        )
+
+    def _read_for_damages(self, segment: Segment) -> None:
+        """Read a file all of whose records are vouched for, and report what is damaged."""
+        walk = RecoveryWalk(
+            self._chain,
+            self._chain.segments.index(segment),
+            vouched_ms=ALL_VOUCHED,
+            checked=self._checked,
+            files=1,
+        )
+        for _ in walk:
+            pass
+        self.damages += walk.damages
 
     def _first_to_read(self, limit_ms: int, known_end: int) -> int:
         """Return the segment from which on the log must be read."""
@@ -223,6 +279,25 @@ class Restart:
             if stored_ms is not None and stored_ms <= limit_ms:
                 return index
         return 0
+
+    def _keep_tail(self, walk: RecoveryWalk, dispatched_end: int) -> None:
+        """Take what was written behind the last sound record for damage.
+
+        We leave nothing but zeros there, neither in the log nor in queues, and Java does: it cuts
+        both by moving their ends.
+        """
+        written = walk.end
+        for segment in reversed(self._chain.segments):
+            if segment.end <= walk.end or written > walk.end:
+                break
+            begin = max(walk.end - segment.base, 0)
+            end = written_end(segment.view, begin)
+            written = segment.base + end if end > begin else written
+        is_in_log = dispatched_end <= self._chain.next_base()  # a damaged entry may say anything
+        end = max(written, dispatched_end) if is_in_log else written
+        if end > walk.end:
+            left = -end % self._chain.segment_bytes
+            walk.step_over(end + left if left < BLANK_SIZE else end)
 
     def _cut(self, end: int) -> None:
         """Remove what lies behind the end of the log."""

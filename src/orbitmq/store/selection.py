@@ -4,14 +4,19 @@ The order of the checks and the limits are those of Java's ``DefaultMessageStore
 first record is always taken, whatever its size; a pull never goes past the end of one consume
 queue file; and records that lie far behind the end of the log count as being on the disk, of which
 one pull gets less.
+
+Unlike Java's, a pull passes over an entry that leads to no record, as in a damaged file: a client
+drops the rest of an answer behind bytes that it can't decode, and with it good messages.
 """
 
 import enum
+import logging
 from collections.abc import Callable
 from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
+from orbitmq.message.record import LEAST_SIZE, MAGICS, SIZE_AND_MAGIC
 from orbitmq.store.layout import EXT_ADDRESS_LIMIT
 from orbitmq.store.queue_entry import ENTRY, ENTRY_SIZE
 from orbitmq.store.settings import StoreSettings
@@ -27,11 +32,14 @@ __all__ = [
     "Wants",
 ]
 
+log = logging.getLogger("orbitmq.store")
+
 Wants: TypeAlias = Callable[[int], bool]
 """Tells from a tags code whether a consumer may want a record."""
 Extended: TypeAlias = Callable[[int], int | None]
 """Returns the tags code that an address in an extension stands for; None if it can't be found."""
 
+_NO_HEAD: Final = (0, 0)
 _SCANNED_BYTES_MIN: Final = 16_000
 _BYTES_MIN: Final = 100
 PULL_BYTES_MAX: Final = 128 * 1024 * 1024
@@ -115,14 +123,15 @@ class Selector:
     """Answers pulls.
 
     Args:
-        log: where the records are.
+        commit_log: where the records are.
         settings: the limits.
         memory_bytes: the memory of the machine, or of the container.
 
     """
 
-    def __init__(self, log: Log, settings: StoreSettings, memory_bytes: int) -> None:
-        self._log = log
+    def __init__(self, commit_log: Log, settings: StoreSettings, memory_bytes: int) -> None:
+        self._log = commit_log
+        self._told: set[int] = set()  # the ends of damaged files that were told of
         self._memory_bytes = memory_bytes
         self.apply(settings)
 
@@ -190,6 +199,7 @@ class Selector:
     ) -> None:
         skip_to, taken, passed, from_disk = 0, 0, 0, False
         views, view_of = selection.views, self._log.view
+        head_of = SIZE_AND_MAGIC.unpack_from
         near_from = self._log.end - self._near_bytes
         for position, size, code in ENTRY.iter_unpack(entries):
             is_far = position < near_from
@@ -214,12 +224,29 @@ class Selector:
                 skip_to = self._log.next_segment_offset(position)
                 continue
             skip_to = 0
+            # No more of a record is looked at, and that here: a call for each would cost as much.
+            found_size, magic = head_of(view) if size >= LEAST_SIZE else _NO_HEAD
+            if found_size != size or magic not in MAGICS:
+                self._tell_of_damage(position)
+                continue
             views.append(view)
             taken += size
         if views:
             selection.status = Selected.FOUND
         selection.size, selection.from_disk = taken, from_disk
         selection.next_offset += passed
+
+    def _tell_of_damage(self, position: int) -> None:
+        """Log that an entry leads to no record, once for each file of the log."""
+        file_end = self._log.next_segment_offset(position)
+        if file_end not in self._told:
+            self._told.add(file_end)
+            log.error(
+                "a pull passes over byte %d of the log, where a queue has a message and no record "
+                "begins; more in the same file are passed over silently, and orbitmq store verify "
+                "shows all of them",
+                position,
+            )
 
     def _is_full(
         self, count: int, total: int, max_count: int, max_bytes: int, from_disk: bool
