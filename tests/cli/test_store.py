@@ -147,3 +147,27 @@ def test_no_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert printed.out == ""
     assert printed.err.startswith(f"orbitmq: {tmp_path} is not a store directory")
     assert printed.err.count("\n") == 1
+
+
+def test_a_store_without_damage_is_told_what_was_not_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = unpacked("normal", tmp_path)
+    assert main(["store", "inspect", directory]) == 0
+    assert capsys.readouterr().out.endswith(
+        "\nNo damage seen; checksums, queue entries and keys are for orbitmq store verify.\n"
+    )
+
+
+@pytest.mark.parametrize("command", ["inspect", "verify"])
+def test_a_queue_without_its_first_file_is_damaged(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = unpacked("normal", tmp_path)
+    Path(directory, "consumequeue", "GoldenB", "2", f"{0:020d}").unlink()
+    assert main(["store", command, directory]) == 1
+    assert capsys.readouterr().out.endswith(
+        "DAMAGED    1 place\n"
+        "  × consumequeue/GoldenB/2 at byte 0: the log has messages from 0 on, and the\n"
+        "    queue begins at 20\n"
+    )

@@ -1,7 +1,7 @@
 """What a checkpoint says: only what is true already, and nothing that would cost Java keys."""
 
 from orbitmq.store.checkpoint import CheckpointValues, IndexMark, OwnValues
-from orbitmq.store.claims import Claims, Synced
+from orbitmq.store.claims import Claims, Synced, without_lost_index
 
 MARK = IndexMark(20_240_229_120_000_000, 7, 640)
 NONE = IndexMark()
@@ -39,3 +39,28 @@ def test_nothing_is_claimed_of_an_index_that_is_gone() -> None:
     claims.drop_index()
     found = claims.values(CheckpointValues(index_ms=900), flushed=640, with_index=True)
     assert (found.index_ms, found.own) == (0, OwnValues(1_000, NONE))
+
+
+FOUND = CheckpointValues(9_000, 3_000, 3_000, own=OwnValues(8_000, MARK))
+
+
+def test_of_an_index_that_is_all_there_everything_is_claimed_on() -> None:
+    assert without_lost_index(FOUND, filled_ms=3_000, last_name=MARK.name) == FOUND
+    assert without_lost_index(FOUND, filled_ms=3_500, last_name=MARK.name) == FOUND
+
+
+def test_full_files_that_are_missing_are_not_claimed_and_java_reads_the_log_from_there() -> None:
+    left = without_lost_index(FOUND, filled_ms=1_000, last_name=MARK.name)
+    assert left == FOUND._replace(queues_ms=1_000, index_ms=1_000)
+
+
+def test_what_grew_is_not_claimed_if_another_file_is_the_last() -> None:
+    left = without_lost_index(FOUND, filled_ms=3_000, last_name=MARK.name - 1)
+    assert left == FOUND._replace(own=OwnValues(8_000, NONE))
+
+
+def test_a_checkpoint_of_java_stays_one() -> None:
+    java = FOUND._replace(own=None, queues_ms=500)
+    left = without_lost_index(java, filled_ms=0, last_name=0)
+    assert left == java._replace(queues_ms=0, index_ms=0)
+    assert left.is_of_another

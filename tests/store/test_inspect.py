@@ -66,3 +66,45 @@ def test_only_the_first_damages_are_kept() -> None:
         damages.add(Damage(position, "broken", 1))
     damages.add(Damage(0, "stale", 1, harmless=True))
     assert (len(damages.kept), damages.count) == (MOST_DAMAGES, MOST_DAMAGES + 5)
+
+
+@pytest.mark.parametrize(
+    ("name", "queue", "file", "reason"),
+    [
+        ("normal", "GoldenB/2", 0, "the log has messages from 0 on, and the queue begins at 20"),
+        ("crash", "GoldenCrash/2", 800, "no file holds offsets 40 to 59"),
+    ],
+)
+def test_a_missing_file_of_a_queue(
+    name: str, queue: str, file: int, reason: str, tmp_path: Path
+) -> None:
+    directory = unpacked(name, tmp_path)
+    (Path(directory) / "consumequeue" / queue / f"{file:020d}").unlink()
+    [damage] = inspect(StoreReader(directory)).damages
+    assert (damage.where, damage.position) == (f"consumequeue/{queue}", file)
+    assert damage.reason == reason
+
+
+def test_files_of_queues_that_went_with_the_log_are_not_missed(tmp_path: Path) -> None:
+    directory = unpacked("crash", tmp_path)
+    (Path(directory) / "commitlog" / f"{0:020d}").unlink()
+    (Path(directory) / "consumequeue" / "GoldenCrash" / "2" / f"{0:020d}").unlink()
+    summary = inspect(StoreReader(directory))
+    assert summary.damages == []
+    assert all(queue.first_offset == queue.min_offset > 20 for queue in summary.queues)
+
+
+def test_queues_are_not_compared_with_a_log_that_lost_files_meanwhile(tmp_path: Path) -> None:
+    directory = Path(unpacked("crash", tmp_path))
+
+    def retain(done: int, _total: int) -> None:
+        """Take the first file of the log away once it is read, and then one of a queue."""
+        if done > 262144:
+            (directory / "commitlog" / f"{0:020d}").unlink(missing_ok=True)
+            queue = directory / "consumequeue" / "GoldenCrash" / "2"
+            (queue / f"{0:020d}").unlink(missing_ok=True)
+
+    summary = inspect(StoreReader(str(directory)), retain)
+    assert not (directory / "commitlog" / f"{0:020d}").exists()
+    assert summary.queues[2].first_offset == 0
+    assert summary.damages == []

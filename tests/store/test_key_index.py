@@ -16,6 +16,7 @@ from orbitmq.message.model import StoredMessage
 from orbitmq.store.disk import RealDisk
 from orbitmq.store.key_index import KeyIndex, KeyKind
 from orbitmq.store.layout import INDEX_ENTRY, INDEX_HEADER, key_hash
+from orbitmq.testing.disks import SimulatedDisk
 from tests.store.entries import keyed
 from tests.store.golden import REDERIVED, GoldenStore, contents, manifest, unpack
 
@@ -334,11 +335,11 @@ def test_another_process_is_noticed(tmp_path: Path, written: bool) -> None:
 
 def test_all_files_are_removed_whoever_made_them(tmp_path: Path) -> None:
     index = index_in(tmp_path)
-    index.remove_all()
+    index.remove_spoiled()
     index.put(keyed(100, keys="k"))
     for name in ("20991231235959999", "notes.txt"):
         (tmp_path / "index" / name).touch()
-    index.remove_all()
+    index.remove_spoiled()
     assert [path.name for path in (tmp_path / "index").iterdir()] == ["notes.txt"]
     assert find(index, "k") == []
 
@@ -501,3 +502,58 @@ def test_there_is_no_mark_while_java_could_take_the_file_for_a_full_one(tmp_path
     assert index.write_mark(400) is None  # that file is full by now
     index.put(keyed(400, "key-4", store_timestamp_ms=5_002))
     assert index.write_mark(500) is not None
+
+
+def lost_at(place: int, asked: list[tuple[int, int]]) -> Callable[[int, int], int | None]:
+    """Return a log in which one record with keys is in no file."""
+
+    def find_keyed(after: int, before: int) -> int | None:
+        asked.append((after, before))
+        return place if after < place < before else None
+
+    return find_keyed
+
+
+@pytest.mark.parametrize(
+    ("place", "kept", "asked"),
+    [
+        (50, 0, [(-1, 100)]),
+        (150, 1, [(-1, 100), (100, 200)]),
+        (250, 2, [(-1, 100), (100, 200), (200, 300)]),
+        (350, 3, [(-1, 100), (100, 200), (200, 300)]),
+    ],
+)
+def test_files_behind_a_gap_are_removed_after_an_orderly_stop_too(
+    place: int, kept: int, asked: list[tuple[int, int]], tmp_path: Path
+) -> None:
+    filled(tmp_path)
+    before, told = list(contents(tmp_path)), list[tuple[int, int]]()
+    index = index_in(tmp_path, entries=3)
+    removed = index.load(clean_stop=True, checkpoint_ms=0, find_keyed=lost_at(place, told))
+    assert list(contents(tmp_path)) == before[:kept]
+    assert [f"{tmp_path}/{name}" for name in before[kept:]] == removed
+    assert told == asked
+    assert index.ends_full is (kept in {1, 2})
+
+
+def test_files_behind_a_gap_are_removed_after_a_crash(tmp_path: Path) -> None:
+    mark = filled(tmp_path).write_mark(400)
+    index = index_in(tmp_path, entries=3)
+    find_keyed = lost_at(150, [])
+    index.load(clean_stop=False, checkpoint_ms=2, mark=mark, find_keyed=find_keyed)
+    assert (index.end_offset, len(contents(tmp_path))) == (100, 1)
+
+
+def test_a_mark_is_told_when_it_is_on_the_disk() -> None:
+    disk = SimulatedDisk()
+    disk.make_directory("/store")
+    disk.sync_directory("/")
+    index = KeyIndex(disk, "/store/index", slots=10, entries=4, file_name=names())
+    for number in range(4):
+        index.put(keyed(100 * number, f"key-{number}", store_timestamp_ms=number))
+    mark = index.sync_mark(400)
+    assert index.filled == (2, 200)
+    disk.crash()
+    again = KeyIndex(disk, "/store/index", slots=10, entries=4, file_name=names())
+    assert again.load(clean_stop=False, checkpoint_ms=2, mark=mark) == []
+    assert [find(again, f"key-{number}") for number in range(4)] == [[0], [100], [200], [300]]

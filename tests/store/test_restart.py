@@ -8,16 +8,12 @@ import pytest
 
 from orbitmq.errors import DiskFailed
 from orbitmq.message import properties
-from orbitmq.message.record_view import RecordView
 from orbitmq.randomness import SeededRandomness
 from orbitmq.store.checkpoint import Checkpoint
-from orbitmq.store.durable import remove_tree
 from orbitmq.store.key_index import KeyKind
-from orbitmq.store.log_rows import Checked, sound_row
 from orbitmq.store.message_store import MessageStore
 from orbitmq.store.put import Incoming
 from orbitmq.store.queue_ends import QueueEnds
-from orbitmq.store.queue_entry import ENTRY, ENTRY_SIZE, QueueEntry
 from orbitmq.store.settings import FlushMode, StoreSettings
 from orbitmq.testing.clocks import InlineWorkers
 from orbitmq.testing.disks import PowerLost, SimulatedDisk
@@ -181,6 +177,20 @@ def test_what_one_queue_lacks_comes_back_from_the_log(
     assert "before" not in caplog.text
 
 
+def test_a_queue_without_its_first_file_is_whole_again_once_all_of_it_is_removed() -> None:
+    """The file might have gone with its part of the log, for all that a start knows."""
+    disk, clock = SimulatedDisk(), HandClock()
+    in_two_queues(disk, clock).close()
+    disk.remove(f"/store/consumequeue/orders/1/{0:020d}")
+    store = opened(disk, clock=clock)
+    assert bodies(store, queue_id=1) == BODIES[5:12]
+    store.close()
+    take_away(disk, "orders/1", "directory")
+    store = opened(disk, clock=clock)
+    assert bodies(store, queue_id=1) == BODIES[:12]
+    store.close()
+
+
 def test_a_light_queue_that_is_missing_comes_back_too() -> None:
     disk = SimulatedDisk()
     store = opened(disk)
@@ -313,6 +323,13 @@ def tick_until_checkpointed(store: MessageStore, clock: HandClock) -> None:
     store.tick()
 
 
+def bodies_from(store: MessageStore, offset: int) -> list[bytes]:
+    queue = store.queues.queue("orders", 0)
+    assert queue is not None
+    views = [store.record(entry.commit_log_offset) for _, entry in queue.iterate(offset)]
+    return [bytes(view.body) for view in views if view]
+
+
 def test_messages_behind_a_lost_one_are_there_when_their_queue_is_made_again() -> None:
     disk, clock = SimulatedDisk(), HandClock()
     store = filled(disk, clock)
@@ -332,238 +349,6 @@ def test_messages_behind_a_lost_one_are_there_when_their_queue_is_made_again() -
     assert bodies_from(store, 8) == BODIES[8:]
     assert [damage.where for damage in store.damages] == ["commitlog", "consumequeue/orders/0"]
     store.close()
-
-
-def test_after_a_crash_a_damaged_record_that_was_on_the_disk_costs_itself_alone() -> None:
-    disk, clock = SimulatedDisk(), HandClock()
-    store = filled(disk, clock)
-    tick_until_checkpointed(store, clock)
-    queue = store.queues.queue("orders", 0)
-    assert queue is not None
-    lost = queue.entry(7)
-    assert lost is not None
-    disk.crash()
-    disk.open(f"/store/commitlog/{0:020d}").write([b"?"], lost.commit_log_offset + 100)
-    store = opened(disk, clock=clock)
-    assert store.log.end > lost.commit_log_offset + SEGMENT
-    assert bodies_from(store, 8) == BODIES[8:]
-    store.close()
-
-
-def damage(disk: SimulatedDisk, offset: int, data: bytes) -> None:
-    """Write over bytes of the log."""
-    while data:
-        at = offset % SEGMENT
-        part, data = data[: SEGMENT - at], data[SEGMENT - at :]
-        disk.open(f"/store/commitlog/{offset - at:020d}").write([part], at)
-        offset += len(part)
-
-
-def ended(disk: SimulatedDisk, store: MessageStore, clock: HandClock, end: str) -> None:
-    """Let a store end, when all that it has is on the disk and vouched for."""
-    if end == "stop":
-        store.close()
-        return
-    tick_until_checkpointed(store, clock)
-    clock.now += 100_000
-    put(store, b"on", queue_id=5)
-    tick_until_checkpointed(store, clock)
-    disk.kill() if end == "kill" else disk.crash()
-
-
-def entries_of(store: MessageStore, queue_id: int = 0) -> list[QueueEntry]:
-    queue = store.queues.queue("orders", queue_id)
-    assert queue is not None
-    return [entry for _, entry in queue.iterate(0)]
-
-
-def pulled(store: MessageStore) -> list[bytes]:
-    """Return the bodies that a consumer gets who pulls a queue from its beginning to its end.
-
-    He leaves out what he can't decode: a pull looks at the heads of records alone.
-    """
-    offset, found = 0, []
-    while offset < store.lookup.max_offset("orders", 0):
-        selection = store.lookup.select("orders", 0, offset, max_count=4)
-        assert selection.next_offset > offset
-        offset = selection.next_offset
-        records = [RecordView(view, 0, len(view)) for view in selection.views]
-        found += [
-            bytes(record.body)
-            for record, view in zip(records, selection.views, strict=True)
-            if sound_row(view, record.commit_log_offset, 0, Checked.BODY)
-        ]
-    return found
-
-
-@pytest.mark.parametrize("removed", ["index", "consumequeue"])
-@pytest.mark.parametrize("end", ["stop", "kill", "crash"])
-@pytest.mark.parametrize(
-    "ranges",
-    [
-        [(SEGMENT - 300, SEGMENT + 300)],
-        [(SEGMENT, 2 * SEGMENT)],
-        [(0, 2 * SEGMENT)],
-        [(SEGMENT - 250, SEGMENT - 200), (SEGMENT, 2 * SEGMENT + 8)],
-    ],
-    ids=["border", "one file", "first two files", "one file and its neighbours"],
-)
-def test_whatever_is_damaged_in_the_middle_the_rest_is_kept_and_can_be_pulled(
-    ranges: list[tuple[int, int]], end: str, removed: str
-) -> None:
-    disk, clock = SimulatedDisk(), HandClock()
-    store = filled(disk, clock)
-    entries, log_end = entries_of(store), store.log.end
-    ended(disk, store, clock, end)
-    for begin, stop in ranges:
-        damage(disk, begin, bytes(stop - begin))
-    remove_tree(disk, f"/store/{removed}")
-    lost = {
-        number
-        for number, (offset, size, _) in enumerate(entries)
-        if any(offset < stop and begin < offset + size for begin, stop in ranges)
-    }
-    store = opened(disk, clock=clock)
-    assert store.log.end >= log_end
-    places = [found.position for found in store.damages if found.where == "commitlog"]
-    assert len(places) >= len(ranges)
-    # A queue that is made again has the next message in place of each one that is lost.
-    got = dict.fromkeys(pulled(store))
-    assert [*got] == [body for number, body in enumerate(BODIES) if number not in lost]
-    assert put(store, b"new")[0].queue_offset == len(NAMES)
-    store.close()
-    store = opened(disk, clock=clock)
-    assert pulled(store)[-1] == b"new" * 40
-    store.close()
-
-
-@pytest.mark.parametrize(
-    ("at", "data"),
-    [(0, bytes(8)), (4, b"?"), (28, b"?"), (85, b"\1"), (88 + 5, b"?"), (88 + 10, b"?")],
-    ids=["head", "magic", "place", "body length", "body", "topic length"],
-)
-@pytest.mark.parametrize("removed", [None, "index"], ids=["unread", "read"])
-@pytest.mark.parametrize("end", ["stop", "kill", "crash"])
-def test_the_offset_of_a_damaged_record_that_was_on_the_disk_is_not_given_out_again(
-    at: int, data: bytes, removed: str | None, end: str
-) -> None:
-    """Whether the start reads its file or not."""
-    disk, clock = SimulatedDisk(), HandClock()
-    store = opened(disk, clock=clock)
-    last = store.append([incoming(b"quiet" * 2, queue_id=1) for _ in range(3)])[-1].offsets[0]
-    for name in NAMES:
-        clock.now += 1_000
-        put(store, name)
-    ended(disk, store, clock, end)
-    damage(disk, last + at, data)
-    if removed is not None:
-        remove_tree(disk, f"/store/{removed}")
-    store = opened(disk, clock=clock)
-    is_seen = removed is not None or (end != "stop" and (at, data) != (88 + 5, b"?"))
-    assert [found.position for found in store.damages] == [last] * is_seen
-    assert len(entries_of(store, 1)) == 3
-    assert put(store, b"new", queue_id=1)[0].queue_offset == 3
-    assert bodies(store) == BODIES
-    store.close()
-
-
-@pytest.mark.parametrize("place", ["another record", "inside a record"])
-def test_an_entry_that_java_left_behind_the_end_of_a_queue_is_dropped(place: str) -> None:
-    """It leads to what came to lie there later, in a part that the start does not read."""
-    disk, clock = SimulatedDisk(), HandClock()
-    store = opened(disk, clock=clock)
-    put(store, b"quiet", queue_id=1)
-    for name in NAMES:
-        clock.now += 1_000
-        put(store, name)
-    offset, size, code = entries_of(store)[3]
-    ended(disk, store, clock, "crash")
-    stale = ENTRY.pack(offset + 50 * (place == "inside a record"), size, code)
-    disk.open(f"/store/consumequeue/orders/1/{0:020d}").write([stale], ENTRY_SIZE)
-    store = opened(disk, clock=clock)
-    assert len(entries_of(store, 1)) == 1
-    assert store.damages == []
-    store.close()
-
-
-@pytest.mark.parametrize("queues", [True, False], ids=["queues", "no queues"])
-@pytest.mark.parametrize(
-    ("at", "length"), [(100, 1), (0, 8), (0, 187), (170, 17)], ids=["body", "head", "all", "end"]
-)
-def test_a_last_record_that_is_damaged_behind_an_orderly_stop_is_reported_too(
-    at: int, length: int, queues: bool
-) -> None:
-    disk, clock = SimulatedDisk(), HandClock()
-    store = filled(disk, clock)
-    last, log_end = entries_of(store)[-1], store.log.end
-    assert last.size == 187
-    store.close()
-    damage(disk, last.commit_log_offset + at, bytes(length))
-    if not queues:
-        remove_tree(disk, "/store/consumequeue")
-    store = opened(disk, clock=clock)
-    is_seen = queues or length < last.size  # of a record that is all zeros only its queue tells
-    assert [found.position for found in store.damages] == [last.commit_log_offset] * is_seen
-    assert (store.log.end > last.commit_log_offset) == is_seen
-    if queues:
-        assert store.log.end == log_end
-        assert pulled(store)[:59] == BODIES[:59]
-        assert put(store, b"on")[0].queue_offset == 60
-    store.close()
-    store = opened(disk, clock=clock)
-    assert pulled(store)[-1] == (b"on" * 40 if queues else BODIES[58])
-    store.close()
-
-
-def test_a_byte_behind_the_end_where_no_blank_fits_has_the_log_go_on_in_the_next_file() -> None:
-    disk, clock = SimulatedDisk(), HandClock()
-    store = filled(disk, clock)
-    log_end = store.log.end
-    store.close()
-    file_end = log_end - log_end % SEGMENT + SEGMENT
-    damage(disk, file_end - 3, b"?")
-    store = opened(disk, clock=clock)
-    (found,) = store.damages
-    assert (found.position, found.skipped_bytes) == (log_end, file_end - log_end)
-    (result,) = put(store, b"on")
-    assert (result.queue_offset, result.offsets) == (60, (file_end,))
-    assert bodies(store) == [*BODIES, b"on" * 40]
-    store.close()
-
-
-def test_a_queue_entry_that_leads_out_of_the_log_does_not_move_its_end() -> None:
-    disk, clock = SimulatedDisk(), HandClock()
-    store = filled(disk, clock)
-    log_end, (offset, size, code) = store.log.end, entries_of(store)[-1]
-    store.close()
-    name = disk.list("/store/consumequeue/orders/0")[-1]
-    stray = ENTRY.pack(offset + (1 << 40), size, code)
-    disk.open(f"/store/consumequeue/orders/0/{name}").write([stray], 4 * ENTRY_SIZE)
-    store = opened(disk, clock=clock)
-    assert (store.log.end, store.damages) == (log_end, [])
-    store.close()
-
-
-def test_what_java_leaves_behind_the_end_of_log_and_queues_is_no_damage() -> None:
-    disk, clock = SimulatedDisk(), HandClock()
-    store = filled(disk, clock)
-    last = entries_of(store)[-1]
-    store.close()
-    damage(disk, last.commit_log_offset + 100, b"?")
-    java = Checkpoint(disk, "/store/checkpoint")
-    java.write(java.values._replace(log_ms=clock.now + 1, own=None))
-    java.close()
-    store = opened(disk, clock=clock)
-    assert (store.log.end, store.damages) == (last.commit_log_offset, [])
-    assert bodies(store) == BODIES[:-1]
-    store.close()
-
-
-def bodies_from(store: MessageStore, offset: int) -> list[bytes]:
-    queue = store.queues.queue("orders", 0)
-    assert queue is not None
-    views = [store.record(entry.commit_log_offset) for _, entry in queue.iterate(offset)]
-    return [bytes(view.body) for view in views if view]
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))

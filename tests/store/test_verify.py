@@ -165,3 +165,48 @@ def test_progress_never_goes_back_and_ends_at_all(tmp_path: Path) -> None:
     verify(StoreReader(unpacked("crash", tmp_path)), lambda *step: told.append(step))
     assert told == sorted(told)
     assert told[-1][0] == told[-1][1] == 5 * 262144 + 40 * 400 + 2205 * 20
+
+
+@pytest.mark.parametrize("missing", [0, 1, 3])
+def test_a_missing_index_file_is_told_by_the_one_behind_it(missing: int, tmp_path: Path) -> None:
+    directory = unpacked("crash", tmp_path)
+    files = manifest("crash")["dump"]["indexFiles"]
+    (Path(directory) / "index" / files[missing]["file"]).unlink()
+    last = files[missing - 1]["endPhyOffset"] if missing else -1
+    lost = next(one for one in records_of("crash") if one["physicalOffset"] > last)
+    behind = files[missing + 1]
+    [damage] = verified(directory).damages
+    assert (damage.where, damage.position) == (f"index/{behind['file']}", 0)
+    assert damage.reason == (
+        f"it begins at byte {behind['beginPhyOffset']} of the log, and no file before it has the "
+        f"keys of the record at byte {lost['physicalOffset']}"
+    )
+
+
+def test_a_missing_last_index_file_is_left_to_the_next_start(tmp_path: Path) -> None:
+    directory = unpacked("crash", tmp_path)
+    (Path(directory) / "index" / manifest("crash")["dump"]["indexFiles"][-1]["file"]).unlink()
+    assert verified(directory).damages == []
+
+
+def test_an_index_without_the_files_that_went_with_the_log_is_whole(tmp_path: Path) -> None:
+    directory = unpacked("crash", tmp_path)
+    (Path(directory) / "commitlog" / f"{0:020d}").unlink()
+    files = manifest("crash")["dump"]["indexFiles"]
+    gone = [one["file"] for one in files if one["endPhyOffset"] < 262144]
+    for name in gone:
+        (Path(directory) / "index" / name).unlink()
+    assert gone
+    assert verified(directory).damages == []
+    (Path(directory) / "index" / files[len(gone)]["file"]).unlink()
+    [damage] = verified(directory).damages
+    assert damage.reason.endswith("the record at byte 262144")
+
+
+def test_behind_an_index_file_that_is_broken_nobody_knows_what_is_missing(tmp_path: Path) -> None:
+    directory = unpacked("crash", tmp_path)
+    files = [one["file"] for one in manifest("crash")["dump"]["indexFiles"]]
+    flip(f"{directory}/index/{files[1]}", 38)
+    (Path(directory) / "index" / files[2]).unlink()
+    (Path(directory) / "index" / files[5]).unlink()
+    assert places(verified(directory)) == [(f"index/{files[1]}", 0), (f"index/{files[6]}", 0)]

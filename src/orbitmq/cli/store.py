@@ -92,7 +92,7 @@ def summary_lines(summary: Summary) -> Iterator[str]:
         yield ""
         yield from _queue_table(summary.queues)
     yield ""
-    yield from _damage_lines(summary.damages, summary.damage_count, clean="No damage seen.")
+    yield from _damage_lines(summary.damages, summary.damage_count, clean=_NOTHING_SEEN)
 
 
 def verdict_lines(verdict: Verdict) -> Iterator[str]:
@@ -113,6 +113,9 @@ def verdict_lines(verdict: Verdict) -> Iterator[str]:
     yield from _damage_lines(verdict.damages, verdict.damage_count, clean="The store is sound.")
 
 
+_NOTHING_SEEN: Final = (
+    "No damage seen; checksums, queue entries and keys are for orbitmq store verify."
+)
 _STATES: Final = {
     True: "stopped in good order",
     False: "in use, or its broker ended without stopping",

@@ -6,6 +6,8 @@ Laws:
 - The index is claimed only as far as the log is flushed: one that knows records which the log may
   lose would keep their places for ever. That is asked by offset, since many records have the same
   time while the clock stands still.
+- What a start does not find of the index is claimed no more before a file of it is made again: a
+  loss of power meanwhile would leave parts of files, and the claim would speak for them.
 - After a crash Java removes the index files that are younger than the time of the index, and reads
   the log again only from the other two times on: a later one would cost it the keys in between.
   What is true of the queues goes beside it, for ourselves.
@@ -15,7 +17,7 @@ from typing import NamedTuple
 
 from orbitmq.store.checkpoint import CheckpointValues, IndexMark, OwnValues
 
-__all__ = ["Claims", "Synced"]
+__all__ = ["Claims", "Synced", "without_lost_index"]
 
 
 class Synced(NamedTuple):
@@ -89,3 +91,26 @@ class Claims:
             index_ms=index_ms,
             own=OwnValues(self._queues_ms, mark),
         )
+
+
+def without_lost_index(
+    values: CheckpointValues, *, filled_ms: int, last_name: int
+) -> CheckpointValues:
+    """Return what a checkpoint may still say, given the index files that a start has found.
+
+    Args:
+        values: what it says.
+        filled_ms: the store time of the last record in a full file that is there.
+        last_name: the name of the last file that is there.
+
+    >>> without_lost_index(CheckpointValues(9000, 8000, 7000), filled_ms=0, last_name=0)[:3]
+    (9000, 0, 0)
+
+    """
+    own = values.own
+    if own is not None and own.index_mark.name != last_name:
+        values = values._replace(own=own._replace(index_mark=IndexMark()))
+    if filled_ms < values.index_ms:  # and Java must read the log from there on, to find the keys
+        queues_ms = min(values.queues_ms, filled_ms)
+        values = values._replace(queues_ms=queues_ms, index_ms=filled_ms)
+    return values

@@ -1,19 +1,38 @@
-"""What is in a store: totals for each queue, times, disk use, and places that can't be read."""
+"""What is in a store: totals for each queue, times, disk use, and places that can't be read.
+
+All of the log is read for it, so what queues lack at their beginning is seen, too: there a start
+does not look, since old files of a queue go with those of the log.
+"""
+
+from typing import Final
 
 import msgspec
 
+from orbitmq.message import flags
 from orbitmq.store.columns import numbers
 from orbitmq.store.damage import Damage
 from orbitmq.store.layout import COMMIT_LOG, CONSUME_QUEUE, INDEX
 from orbitmq.store.log_rows import Block, view_of
 from orbitmq.store.progress import Progress
+from orbitmq.store.queue_entry import ENTRY_SIZE
 from orbitmq.store.reader import QueueName, StoreReader
 from orbitmq.store.segment_chain import path_join
 
-__all__ = ["MOST_DAMAGES", "DamageList", "DiskUse", "Progress", "QueueTotals", "Summary", "inspect"]
+__all__ = [
+    "MOST_DAMAGES",
+    "DamageList",
+    "DiskUse",
+    "Progress",
+    "QueueTotals",
+    "Summary",
+    "inspect",
+    "is_queued",
+    "late_queue",
+]
 
 # A store of which nothing can be read could have a damaged place in every page.
 MOST_DAMAGES = 1000
+_NOT_QUEUED: Final = (flags.TRANSACTION_PREPARED, flags.TRANSACTION_ROLLBACK)
 
 
 class DamageList:
@@ -39,6 +58,8 @@ class QueueTotals(msgspec.Struct, kw_only=True):
     bytes: int = 0
     first_stored_ms: int | None = None
     last_stored_ms: int | None = None
+    first_offset: int | None = None
+    """The first of its offsets that the log has."""
     min_offset: int = 0
     max_offset: int = 0
 
@@ -75,7 +96,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def inspect(reader: StoreReader, progress: Progress | None = None) -> Summary:
-    """Return what is in a store; checksums are not looked at.
+    """Return what is in a store; neither checksums nor entries of queues and index are looked at.
 
     Raises:
         DiskFailed: a file can't be opened.
@@ -93,7 +114,10 @@ def inspect(reader: StoreReader, progress: Progress | None = None) -> Summary:
         _add(totals, block)
         last = view_of(block.buffer, block.rows[-1])
         log_end = last.commit_log_offset + last.size
-    queues = _with_offsets(reader, totals)
+    queues = _with_offsets(reader, totals, damages)
+    # On a live store old files may have gone meanwhile, those of the log before those of queues.
+    if [file.base for file in reader.segments[:1]] == [file.base for file in segments[:1]]:
+        _report_late_queues(queues, damages)
     if progress is not None:
         progress(total, total)
     return Summary(
@@ -112,31 +136,64 @@ def inspect(reader: StoreReader, progress: Progress | None = None) -> Summary:
     )
 
 
+def is_queued(sys_flag: int) -> bool:
+    """Return whether a record is in a consume queue.
+
+    One that was prepared or rolled back is in none, and an inner batch in ``batchconsumequeue``,
+    which has a layout of its own.
+    """
+    return sys_flag & flags.TRANSACTION_MASK not in _NOT_QUEUED and not sys_flag & flags.INNER_BATCH
+
+
+def late_queue(name: QueueName, least: int, low: int) -> Damage:
+    """Return the damage of a queue that begins behind what the log has of it."""
+    reason = f"the log has messages from {least} on, and the queue begins at {low}"
+    where = f"{CONSUME_QUEUE}/{name.topic}/{name.queue_id}"
+    return Damage(least * ENTRY_SIZE, reason, 0, where=where)
+
+
 def _add(totals: dict[tuple[bytes, int], QueueTotals], block: Block) -> None:
     buffer = block.buffer
-    ids, times = numbers(block, "queue_id"), numbers(block, "store_timestamp_ms")
-    for row, queue_id, stored_ms in zip(block.rows, ids, times, strict=True):
+    for row, queue_id, offset, sys_flag, stored_ms in zip(
+        block.rows,
+        numbers(block, "queue_id"),
+        numbers(block, "queue_offset"),
+        numbers(block, "sys_flag"),
+        numbers(block, "store_timestamp_ms"),
+        strict=True,
+    ):
         name = bytes(buffer[row[4] : row[5]]), queue_id
         queue = totals.get(name)
         if queue is None:
             queue = totals[name] = QueueTotals(
                 topic=str(name[0], "utf-8", "replace"), queue_id=name[1], first_stored_ms=stored_ms
             )
+        if queue.first_offset is None and is_queued(sys_flag):
+            queue.first_offset = offset
         queue.messages += 1
         queue.bytes += row[1] - row[0]
         queue.last_stored_ms = stored_ms  # the log is in the order of time
 
 
 def _with_offsets(
-    reader: StoreReader, totals: dict[tuple[bytes, int], QueueTotals]
+    reader: StoreReader, totals: dict[tuple[bytes, int], QueueTotals], damages: DamageList
 ) -> list[QueueTotals]:
-    """Return the totals of all queues, with their bounds, by topic and number."""
+    """Return the totals of all queues, with their bounds, by topic and number; report gaps."""
     queues = {QueueName(queue.topic, queue.queue_id): queue for queue in totals.values()}
     for name in reader.queues():
         queue = queues.setdefault(name, QueueTotals(topic=name.topic, queue_id=name.queue_id))
         found = reader.queue(*name)
         queue.min_offset, queue.max_offset = found.min_offset, found.max_offset
+        for gap in found.gaps():
+            damages.add(gap)
     return [queues[name] for name in sorted(queues)]
+
+
+def _report_late_queues(queues: list[QueueTotals], damages: DamageList) -> None:
+    for queue in queues:
+        least, low = queue.first_offset, queue.min_offset
+        if least is not None and least < low:
+            damages.add(late_queue(QueueName(queue.topic, queue.queue_id), least, low))
 
 
 def _disk_use(reader: StoreReader) -> dict[str, DiskUse]:

@@ -7,14 +7,17 @@ Laws:
 - File names are local times and only sort the files: a new one is always the last.
 - After a crash full files are trusted that were synced before the last checkpoint, and of the one
   that was growing the entries that it speaks for.
+- Files follow each other without a gap: no record with keys lies in the log behind the end of one
+  and before the begin of the next. What is behind a gap goes, and is made again from the log.
 - After an orderly stop the last file tells how far the index reaches, be it over records without
   keys: the next start need not look at them again.
 """
 
 import enum
+import logging
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeAlias
 
 from orbitmq.errors import InvalidInput
 from orbitmq.message import flags, properties
@@ -25,7 +28,9 @@ from orbitmq.store.index_file import GrowingIndexFile, IndexKey, IndexShape
 from orbitmq.store.layout import key_hash, key_hash_utf8
 from orbitmq.store.open_files import MakeRoom, OpenFiles, Unsynced
 
-__all__ = ["KeyIndex", "KeyKind"]
+__all__ = ["FindKeyed", "KeyIndex", "KeyKind"]
+
+log = logging.getLogger("orbitmq.store")
 
 _OPEN_FILES_MAX: Final = 16
 _NAME_DIGITS: Final = 17  # yyyyMMddHHmmssSSS
@@ -35,6 +40,10 @@ _KEY_SEPARATOR: Final = properties.KEY_SEPARATOR.encode()
 _REMEMBERED_TOPICS: Final = 16_384
 _REMEMBERED_TAGS: Final = 16_384
 _REMEMBERED_LENGTH: Final = 64
+
+FindKeyed: TypeAlias = Callable[[int, int], int | None]
+"""Returns where in the log the first record with keys is, behind the one at an offset (-1: from the
+beginning on) and before another offset; None if there is none, or nobody knows."""
 
 
 class KeyKind(enum.Enum):
@@ -120,12 +129,27 @@ class KeyIndex:
         return max((file.end_offset for file in self._files if file.is_full), default=-1)
 
     @property
+    def filled(self) -> tuple[int, int]:
+        """Both of them."""
+        return self.filled_timestamp_ms, self.filled_end_offset
+
+    @property
     def end_offset(self) -> int:
         """The commit log offset of the last record indexed; 0 without."""
         return self._files[-1].end_offset if self._files else 0
 
+    @property
+    def ends_full(self) -> bool:
+        """Whether the last file has no room: other keys of its last record may be in a next one."""
+        return bool(self._files) and self._files[-1].is_full
+
     def load(
-        self, *, clean_stop: bool, checkpoint_ms: int, mark: IndexMark | None = None
+        self,
+        *,
+        clean_stop: bool,
+        checkpoint_ms: int,
+        mark: IndexMark | None = None,
+        find_keyed: FindKeyed = lambda _after, _before: None,
     ) -> list[str]:
         """Find the files; return the paths of those removed, whose keys must be indexed again.
 
@@ -135,29 +159,51 @@ class KeyIndex:
         full file. If others behind it end at the same time, because the clock stood still, nobody
         knows whether they were synced, and they go too.
 
+        Whatever the stop was, files behind a gap go: ``find_keyed`` knows of records in the log
+        that should be in a file and are in none.
+
         Raises:
             StoreDamaged: a file does not have the length that ``slots`` and ``entries`` give.
 
         """
-        removed = []
+        removed: list[str] = []
+        is_cut = False
         for name in self._names():
             path = f"{self._directory}/{name}"
-            if self._was_being_made(path, clean_stop=clean_stop):
-                self._open_files.remove(path)
-                removed.append(path)
+            file = None if is_cut else self._loaded(path, clean_stop, checkpoint_ms, mark)
+            if file is not None and not self._is_behind_gap(file, find_keyed):
+                self._files.append(file)
                 continue
-            file = GrowingIndexFile.load(self._open_files, path, self._shape)
+            self._open_files.remove(path)
+            removed.append(path)
             # Behind a file that is gone, another would claim that its keys are all indexed.
-            trusted = not removed and file.is_full and self._is_vouched(file, checkpoint_ms)
-            if not (clean_stop or trusted):
-                replayed = self._replayed(path, mark) if mark and not removed else None
-                if replayed is None:
-                    self._open_files.remove(path)
-                    removed.append(path)
-                    continue
-                file, mark = replayed, None
-            self._files.append(file)
+            is_cut = is_cut or not clean_stop or file is not None
         return removed
+
+    def _loaded(
+        self, path: str, clean_stop: bool, checkpoint_ms: int, mark: IndexMark | None
+    ) -> GrowingIndexFile | None:
+        """Return a file as far as it can be trusted; None if it can't."""
+        if self._was_being_made(path, clean_stop=clean_stop):
+            return None
+        file = GrowingIndexFile.load(self._open_files, path, self._shape)
+        if clean_stop or (file.is_full and self._is_vouched(file, checkpoint_ms)):
+            return file
+        return None if mark is None else self._replayed(path, mark)
+
+    def _is_behind_gap(self, file: GrowingIndexFile, find_keyed: FindKeyed) -> bool:
+        """Return whether a file is missing between the last one and this, and say so."""
+        last = self._files[-1].end_offset if self._files else -1
+        lost = find_keyed(last, file.begin_offset)
+        if lost is not None:
+            log.warning(
+                "%s begins at byte %d of the log, and no file before it has the keys of the record "
+                "at byte %d: the index is made again from there on",
+                file.path,
+                file.begin_offset,
+                lost,
+            )
+        return lost is not None
 
     def _replayed(self, path: str, mark: IndexMark) -> GrowingIndexFile | None:
         """Return the file that grew, as far as a mark speaks for it; None if it does not."""
@@ -285,6 +331,12 @@ class KeyIndex:
         file.write_entries()
         return IndexMark(self.last_name, file.next_number, offset)
 
+    def sync_mark(self, offset: int) -> IndexMark | None:
+        """Return the same when that, and all that was written before, is on the disk."""
+        mark = self.write_mark(offset)
+        self._open_files.sync_all()
+        return mark
+
     def take_unsynced(self) -> Unsynced:
         """Return what was written and not synced yet; ``Unsynced.sync`` may run on a worker."""
         return self._open_files.take_unsynced()
@@ -315,12 +367,17 @@ class KeyIndex:
         known = [file.path.rpartition("/")[2] for file in self._files]
         return self._names() == known and (not known or self._files[-1].is_untouched())
 
-    def remove_all(self) -> None:
+    def remove_spoiled(self) -> None:
         """Remove all files, whoever made them; the next start makes the index again.
 
         Returns when the names are gone from the disk: after an orderly stop what is there is
         trusted.
         """
+        log.error(
+            "%s was changed by another process, and is removed; the next start makes it again from "
+            "the log. Was a second broker started on this directory?",
+            self._directory,
+        )
         self._files.clear()
         for name in self._names():
             self._open_files.remove(f"{self._directory}/{name}")

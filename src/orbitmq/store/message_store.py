@@ -14,6 +14,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import Final, TypeAlias
 
 import msgspec
@@ -28,13 +29,14 @@ from orbitmq.store.checkpoint import (
     IndexMark,
     StoreLock,
 )
-from orbitmq.store.claims import Claims, Synced
+from orbitmq.store.claims import Claims, Synced, without_lost_index
 from orbitmq.store.commit_log import CommitLog
 from orbitmq.store.consume_queues import ConsumeQueues
 from orbitmq.store.damage import Damage
 from orbitmq.store.disk import Disk, RealDisk
 from orbitmq.store.dispatch import Dispatched, Dispatcher
 from orbitmq.store.flush import Flusher, Post
+from orbitmq.store.index_gaps import first_keyed
 from orbitmq.store.key_index import KeyIndex
 from orbitmq.store.layout import CONSUME_QUEUE_EXT, QUEUE_ENDS
 from orbitmq.store.lookup import Lookup
@@ -223,6 +225,7 @@ class MessageStore:
                     clean_stop=not crashed,
                     checkpoint_ms=known.index_ms,
                     mark=known.own and known.own.index_mark,
+                    find_keyed=partial(first_keyed, self._chain),
                 )
             self._abort.create(str(self._pid))
             self._recover(crashed, progress)
@@ -492,9 +495,9 @@ class MessageStore:
     def _recover(self, crashed: bool, progress: Progress) -> None:
         assert self._checkpoint is not None
         known = self._checkpoint.values
-        mark = IndexMark() if known.own is None else known.own.index_mark
-        if mark.name != self.index.last_name:  # asked before a file is made that has its name
-            mark = IndexMark()
+        if self.settings.index_enabled:  # what is not there is made again, under no old claim
+            filled_ms, name = self.index.filled_timestamp_ms, self.index.last_name
+            self._checkpoint.write(without_lost_index(known, filled_ms=filled_ms, last_name=name))
         restart = Restart(
             self._chain, self.log, self.queues, self.index, self._dispatcher, self.settings
         )
@@ -509,7 +512,8 @@ class MessageStore:
         now_ms = self._clock.monotonic_ms()
         self._flusher.start_at(self.log.end, now_ms)
         self._dispatched_store_ms = self.log.last_store_ms
-        self._claims = Claims(known, self.log.last_store_ms, mark)
+        self._claims = Claims(self._checkpoint.values, self.log.last_store_ms, IndexMark())
+        self._claims.add(Synced(0, *self.index.filled, restart.index_mark))
         self._queue_sync.on_listed = self._claims.add
         self._queues_synced_at_ms = now_ms
         self._queue_sync.list_now()
@@ -521,9 +525,8 @@ class MessageStore:
         self._write_queues()
         if self._queue_sync.is_under_way or self.failure is not None:
             return
-        mark, index = self._index_mark(), self.index
-        indexed = (index.filled_timestamp_ms, index.filled_end_offset)
-        self._queue_sync.begin(Synced(self._dispatched_store_ms, *indexed, mark))
+        mark = self._index_mark()
+        self._queue_sync.begin(Synced(self._dispatched_store_ms, *self.index.filled, mark))
 
     def _index_mark(self) -> IndexMark | None:
         """Write what the index has in memory; return how far it reaches, None if it is unknown."""
@@ -557,12 +560,7 @@ class MessageStore:
 
     def _drop_spoiled_index(self) -> None:
         if self.settings.index_enabled and not self.index.is_untouched():
-            log.error(
-                "%s was changed by another process, and is removed; the next start makes it again "
-                "from the log. Was a second broker started on this directory?",
-                self._path("index"),
-            )
-            self.index.remove_all()
+            self.index.remove_spoiled()
             self._claims.drop_index()
 
     def _clean_by_the_clock(self) -> bool:

@@ -2,12 +2,12 @@
 
 from typing import Final
 
-from orbitmq.message import properties
+from orbitmq.message import flags, properties
 from orbitmq.message.record_view import RecordView
 from orbitmq.store.key_index import KeyKind
 from orbitmq.store.layout import key_hash
 
-__all__ = ["has_key", "hashes_of"]
+__all__ = ["has_key", "hashes_of", "is_keyed"]
 
 _KEYS: Final = properties.KEYS.encode()
 _UNIQUE_KEY: Final = properties.UNIQUE_KEY.encode()
@@ -31,6 +31,15 @@ def hashes_of(view: RecordView) -> frozenset[int]:
         for kind in KeyKind
         for key in _keys_of(view, kind)
     )
+
+
+def is_keyed(view: RecordView) -> bool:
+    """Return whether every index has a record: one with keys that was not rolled back.
+
+    Tags are no such keys: brokers before RocketMQ 5.4.0 did not index them.
+    """
+    is_rolled_back = view.sys_flag & flags.TRANSACTION_MASK == flags.TRANSACTION_ROLLBACK
+    return not is_rolled_back and bool(_keys_of(view, KeyKind.KEY))
 
 
 def _keys_of(view: RecordView, kind: KeyKind) -> list[bytes]:

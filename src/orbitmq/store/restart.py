@@ -22,7 +22,7 @@ from typing import Final
 
 from orbitmq.message.names import is_lmq
 from orbitmq.message.record import BLANK_SIZE
-from orbitmq.store.checkpoint import CheckpointValues
+from orbitmq.store.checkpoint import CheckpointValues, IndexMark
 from orbitmq.store.commit_log import CommitLog
 from orbitmq.store.consume_queue import ConsumeQueue
 from orbitmq.store.consume_queues import ConsumeQueues
@@ -76,6 +76,8 @@ class Restart:
         self._checked = Checked.BODY_AND_SEAL if settings.append_crc else Checked.BODY
         self.damages: list[Damage] = []
         """Places that could not be read."""
+        self.index_mark: IndexMark | None = None
+        """What is on the disk of the index file that grows; the full ones are, too."""
 
     def run(
         self,
@@ -140,6 +142,7 @@ class Restart:
         self._chain.rest(walk.end)
         self._chain.sync_names()
         self._queues.sync()
+        self.index_mark = self._index.sync_mark(walk.end)
 
     def _lacking(self, listed: Ends) -> dict[QueueName, int]:
         """Return the queues that end before they did, and how far in the log each is whole."""
@@ -189,9 +192,9 @@ class Restart:
         """Return the offset of the log from which on keys are to be indexed."""
         if not self._settings.index_enabled:
             return self._chain.next_base()
-        # After a crash the last indexed record may lack keys that stood in the next file.
+        # The last indexed record may lack keys: those in a next file, which is gone.
         last = self._index.end_offset
-        return last + 1 if last and not crashed else last
+        return last if not last or crashed or self._index.ends_full else last + 1
 
     def _index_rows(self, block: Block) -> None:
         records = [filed_of(block.buffer, row) for row in block.rows]

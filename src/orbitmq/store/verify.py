@@ -10,14 +10,14 @@ from typing import Final
 
 import msgspec
 
-from orbitmq.message import flags, properties
+from orbitmq.message import properties
 from orbitmq.message.names import LMQ_PREFIX, SCHEDULE_TOPIC
 from orbitmq.message.record_view import RecordView
 from orbitmq.message.tags import tags_code
 from orbitmq.store.columns import numbers
 from orbitmq.store.damage import Damage
-from orbitmq.store.index_reader import IndexFile, index_files
-from orbitmq.store.inspect import DamageList, Progress
+from orbitmq.store.index_reader import IndexFile, IndexHeader, index_files
+from orbitmq.store.inspect import DamageList, Progress, is_queued, late_queue
 from orbitmq.store.layout import (
     BATCH_CONSUME_QUEUE,
     CONSUME_QUEUE,
@@ -29,12 +29,11 @@ from orbitmq.store.log_rows import Block
 from orbitmq.store.queue_entry import ENTRY_SIZE, PREFILL_SIZE
 from orbitmq.store.queue_reader import QueueReader
 from orbitmq.store.reader import QueueName, StoreReader
-from orbitmq.store.record_keys import hashes_of
+from orbitmq.store.record_keys import hashes_of, is_keyed
 
 __all__ = ["Verdict", "verify"]
 
 _TAGS: Final = properties.TAGS.encode()
-_NOT_QUEUED: Final = (flags.TRANSACTION_PREPARED, flags.TRANSACTION_ROLLBACK)
 _ENTRIES_PER_STEP: Final = 4096
 _NOT_CHECKED: Final = (BATCH_CONSUME_QUEUE, CONSUME_QUEUE_EXT)
 
@@ -65,7 +64,8 @@ def verify(reader: StoreReader, progress: Progress | None = None) -> Verdict:
 
     A queue that ends before the log does, or begins behind it, is reported: its messages are there
     and no consumer would get them. A broker that starts after a crash makes the missing entries
-    again.
+    again. So is an index file before which another one is missing; a broker that starts makes the
+    index again.
 
     Raises:
         DiskFailed: a file can't be opened.
@@ -76,6 +76,7 @@ def verify(reader: StoreReader, progress: Progress | None = None) -> Verdict:
     entries = sum(work.check_queue(reader.queue(*name)) for name in reader.queues())
     work.compare_log_with_queues()
     indexes = work.check_index_files()
+    work.check_index_gaps()
     if progress is not None:
         progress(work.total, work.total)
     return Verdict(
@@ -101,6 +102,7 @@ class _Verification:
         self._reader = reader
         self._progress = progress
         self._in_log: dict[tuple[bytes, int], tuple[int, int]] = {}
+        self._index_headers: list[tuple[str, IndexHeader | None]] = []  # None: can't be read
         segments = reader.segments
         self._log_start = segments[0].base if segments else 0
         self._log_bytes = sum(file.size for file in segments)
@@ -151,7 +153,8 @@ class _Verification:
             elif most > high:
                 reason = f"the log has messages up to {most - 1}, and the queue ends at {high - 1}"
             elif least < low:
-                reason = f"the log has messages from {least} on, and the queue begins at {low}"
+                self.damages.add(late_queue(name, least, low))
+                continue
             else:
                 continue
             where = f"{CONSUME_QUEUE}/{name.topic}/{queue_id}"
@@ -166,7 +169,39 @@ class _Verification:
             else:
                 self._check_index_entries(file, sum(counts))
             counts.append(file.count)
+            self._index_headers.append((file.where, None if damage else file.header))
         return counts
+
+    def check_index_gaps(self) -> None:
+        """Report index files before which one is missing: the log has keys that are in none.
+
+        The log is looked at after the files were listed: it is the log that retention takes first.
+        """
+        last: int | None = -1
+        for where, header in reversed(self._index_headers):
+            if header is None:
+                last = None  # told already, and nobody knows what it held
+                continue
+            lost = None if last is None else self._first_keyed(last, header.begin_offset)
+            if lost is not None:
+                reason = (
+                    f"it begins at byte {header.begin_offset} of the log, and no file before it "
+                    f"has the keys of the record at byte {lost}"
+                )
+                self.damages.add(Damage(0, reason, 0, where=where))
+            last = header.end_offset if last is None else max(last, header.end_offset)
+
+    def _first_keyed(self, after: int, before: int) -> int | None:
+        """Return where in the log the first record with keys is, behind one that is indexed."""
+        view = self._reader.message(after)
+        begin = after + (1 if view is None else view.size)
+        if begin >= before:
+            return None
+        # What can't be read there is told already.
+        for record in self._reader.records(begin, before, on_damage=lambda _damage: None):
+            if is_keyed(record):
+                return record.commit_log_offset
+        return None
 
     def _check_index_entries(self, file: IndexFile, before: int) -> None:
         last_offset = -1
@@ -202,8 +237,8 @@ class _Verification:
             numbers(block, "sys_flag"),
             strict=True,
         ):
-            if sys_flag & flags.TRANSACTION_MASK in _NOT_QUEUED or sys_flag & flags.INNER_BATCH:
-                continue  # in no queue, or in batchconsumequeue, which has a layout of its own
+            if not is_queued(sys_flag):
+                continue
             name = bytes(buffer[row[4] : row[5]]), queue_id
             least, _ = in_log.get(name, (offset, 0))
             in_log[name] = least, offset + 1
