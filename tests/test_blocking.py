@@ -24,6 +24,7 @@ from orbitmq.errors import (
     BackPressure,
     InvalidInput,
     MessageTooLarge,
+    NameserversFailed,
     NoNameserver,
     NotRunning,
     ProducerClosed,
@@ -130,6 +131,24 @@ def test_a_producer_lives_from_its_start_to_its_end(cluster: RunningCluster) -> 
         one.send(MESSAGE)
     with pytest.raises(AlreadyStarted):
         one.start()
+
+
+def test_a_close_during_the_start_waits_for_it() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # whom the start asks in vain
+        client = ClientSettings(
+            nameserver=f"127.0.0.1:{silent.getsockname()[1]}", request_timeout_ms=500, linger_ms=0
+        )
+        one = blocking.Producer("billing", client=client, topics=["orders"])
+        with ThreadPoolExecutor() as threads:
+            starting = threads.submit(one.start)
+            asked, _ = silent.accept()  # so it is under way
+            assert repr(one) == "<blocking Producer billing starting>"
+            with pytest.raises(NotRunning, match="is starting; wait for the end of its start"):
+                one.send(MESSAGE)
+            one.close()
+            assert starting.done()
+            assert isinstance(starting.exception(), NameserversFailed)
+            asked.close()
 
 
 def test_one_that_was_never_started_can_be_closed() -> None:

@@ -1,6 +1,9 @@
 """A cluster in the caller's process."""
 
 import asyncio
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,7 @@ from orbitmq.wire.bodies.route import TopicRouteData
 from orbitmq.wire.codes import ResponseCode
 from orbitmq.wire.headers.route import GetRouteInfo
 from tests.broker.exchanges import pulled, sent
+from tests.net.test_fork import said_in_a_fork
 
 
 def test_it_takes_messages_in_and_gives_them_out_by_its_own_route() -> None:
@@ -55,6 +59,76 @@ def test_closing_twice_is_no_error() -> None:
     cluster = embedded.start()
     cluster.close()
     cluster.close()
+
+
+FORKS = """
+import gc, multiprocessing, os, sys
+from pathlib import Path
+from orbitmq import embedded
+
+def child():
+    global cluster
+    if {how!r} == "closes":
+        cluster.close()
+    if {how!r} == "forgets":
+        cluster = None
+        gc.collect()
+
+cluster = embedded.start()
+directories = [Path(one) for one in cluster.directories]
+if {how!r} == "ends as a worker":
+    worker = multiprocessing.get_context("fork").Process(target=child)
+    worker.start()
+    worker.join()
+    status = worker.exitcode
+else:
+    pid = os.fork()
+    if not pid:
+        child()
+        sys.exit(0)
+    status = os.waitpid(pid, 0)[1]
+there = all(one.is_dir() for one in directories)
+cluster.close()
+print(status, there, any(one.exists() for one in directories))
+"""
+
+
+@pytest.mark.parametrize("how", ["ends", "closes", "forgets", "ends as a worker"])
+def test_a_forked_child_leaves_the_parent_s_store_alone(how: str, tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKS.format(how=how)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        check=False,
+    )
+    assert (ran.stdout, ran.stderr) == ("0 True False\n", "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_forked_child_that_leaves_the_block_closes_nothing() -> None:
+    async def main() -> str:
+        async with embedded.EmbeddedCluster() as cluster:
+            return said_in_a_fork(lambda: cluster.close().send(None))
+
+    assert "StopIteration" in asyncio.run(main())  # it returned, and waited for nothing to close
+
+
+def test_a_store_that_is_forgotten_goes_with_the_process(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [
+            *(sys.executable, "-W", "always", "-c"),
+            "from orbitmq import embedded; cluster = embedded.start()",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        check=True,
+    )
+    assert "was not closed; close it, or use 'with'" in ran.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("count", [0, 27])

@@ -13,6 +13,7 @@ from orbitmq.broker.machine import Machine
 from orbitmq.broker.server import Broker
 from orbitmq.broker.settings import BrokerSettings, LiveSettings
 from orbitmq.client.settings import ClientSettings, ProducerSettings
+from orbitmq.client.statistics import SendStatistics
 from orbitmq.nameserver.server import Nameserver
 from orbitmq.nameserver.settings import NameserverSettings
 from orbitmq.net.settings import NetSettings
@@ -134,7 +135,7 @@ def programs(*documents: str) -> list[str]:
     return [block for block in blocks if not any(mark in block for mark in elsewhere)]
 
 
-@pytest.mark.parametrize("program", programs("README.md", "docs/blocking.md"))
+@pytest.mark.parametrize("program", programs("README.md", "docs/blocking.md", "docs/producer.md"))
 def test_the_programs_of_the_documents_print_what_they_say(program: str) -> None:
     run = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False
@@ -143,6 +144,14 @@ def test_the_programs_of_the_documents_print_what_they_say(program: str) -> None
     said = re.findall(r"(?m)^ *print\(.*\)  # (.*)$", program)
     assert said, "a program shows what it prints behind each print"
     assert run.stdout.splitlines() == said
+
+
+def test_the_figures_of_a_producer_are_those_of_the_code() -> None:
+    statistics = SendStatistics("billing", now_ms=0)
+    statistics.failed_with(TimeoutError())
+    parts = re.compile("_(bucket|sum|count)$")  # of a histogram
+    told = {parts.sub("", sample.name) for sample in statistics.samples()}
+    assert {row[0].strip("`") for row in table("docs/producer.md", "Statistics")} == told
 
 
 @pytest.mark.timeout(300)

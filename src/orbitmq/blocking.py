@@ -287,9 +287,10 @@ class Producer(_Living[producer.Producer]):
             return ProducerClosed(
                 f"producer {group} is {state.value}; make a new one", state=state.value
             )
-        hint = "start it first, by 'with' or start()"
-        if state is ProducerState.START_FAILED:
-            hint = "make a new one"
+        hint = {
+            ProducerState.CREATED: "start it first, by 'with' or start()",
+            ProducerState.START_FAILED: "make a new one",
+        }.get(state, "wait for the end of its start")
         return NotRunning(f"producer {group} is {state.value}; {hint}", state=state.value)
 
     # Sending

@@ -16,15 +16,20 @@ In asynchronous code they can run on your loop:
 2
 
 Both take free ports, and a temporary store that is removed in the end, unless you name a directory.
+A forked child may use the cluster by its addresses; whatever the child closes or ends, it stays the
+parent's.
 """
 
 import asyncio
 import os
+import warnings
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from tempfile import TemporaryDirectory
+from shutil import rmtree
+from tempfile import mkdtemp
 from types import TracebackType
 from typing import Final, Self
+from weakref import finalize
 
 from orbitmq.broker.machine import Machine
 from orbitmq.broker.server import Broker
@@ -76,6 +81,7 @@ class EmbeddedCluster:
         self._directory = directory
         self._count = brokers
         self._settings = dict(settings or {})
+        self._process = os.getpid()
         self._running = AsyncExitStack()
         self._nameserver: Nameserver | None = None
         self._brokers: list[Broker] = []
@@ -105,17 +111,18 @@ class EmbeddedCluster:
             OrbitError: a setting can't be used, or a store can't.
 
         """
+        self._process = os.getpid()
         try:
             directory = self._directory
             if directory is None:
-                directory = self._running.enter_context(TemporaryDirectory(prefix="orbitmq-"))
+                directory = self._temporary_directory()
             self._nameserver = await self._running.enter_async_context(
                 Nameserver(NameserverSettings(listen_port=0, kv_config_path=""))
             )
             for number in range(self._count):
                 name = f"broker-{chr(ord('a') + number)}"
                 broker = Broker(
-                    self._broker_settings(name, f"{directory}/{name}"), Machine(pid=os.getpid())
+                    self._broker_settings(name, f"{directory}/{name}"), Machine(pid=self._process)
                 )
                 self._brokers.append(await self._running.enter_async_context(broker))
         except BaseException:
@@ -123,7 +130,9 @@ class EmbeddedCluster:
             raise
 
     async def close(self) -> None:
-        """Stop all of it, and remove the temporary store."""
+        """Stop all of it, and remove the temporary store; a forked child's call does nothing."""
+        if os.getpid() != self._process:
+            return
         await self._running.aclose()
         self._brokers.clear()
         self._nameserver = None
@@ -139,6 +148,15 @@ class EmbeddedCluster:
         traceback: TracebackType | None,
     ) -> None:
         await self.close()
+
+    def _temporary_directory(self) -> str:
+        """Make one that goes with the cluster, or at the latest with the process."""
+        path = mkdtemp(prefix="orbitmq-")
+        # Not a TemporaryDirectory: the end of a forked child would remove the parent's.
+        forgotten = finalize(self, _remove_forgotten, path, self._process)
+        self._running.callback(rmtree, path)
+        self._running.callback(forgotten.detach)
+        return path
 
     def _broker_settings(self, name: str, directory: str) -> LiveSettings:
         said = {
@@ -223,6 +241,16 @@ class RunningCluster:
         async with self._make() as cluster:
             self._started.set_result(cluster)
             await self._stop.wait()
+
+
+def _remove_forgotten(directory: str, process: int) -> None:
+    if os.getpid() == process:
+        warnings.warn(
+            f"the embedded cluster in {directory} was not closed; close it, or use 'with'",
+            ResourceWarning,
+            stacklevel=1,
+        )
+        rmtree(directory)
 
 
 def start(

@@ -1,6 +1,7 @@
 """The command as a shell sees it."""
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -86,6 +87,47 @@ def test_a_disk_that_is_full(tmp_path: Path) -> None:
         )
     assert finished.stderr == b"orbitmq: [Errno 28] No space left on device\n"
     assert finished.returncode == 2
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+class TestClosedStreams:
+    """A shell closes them so; supervisors and cron jobs do it too."""
+
+    def run(self, closed: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        command = [sys.executable, "-m", "orbitmq.cli.main", *arguments]
+        line = f"{shlex.join(command)} {closed}"
+        return subprocess.run(
+            line, shell=True, capture_output=True, text=True, timeout=60, check=False
+        )
+
+    @pytest.mark.usefixtures("nameserver")
+    def test_a_message_that_is_stored_is_no_failure(self, closed: str) -> None:
+        finished = self.run(closed, "send", "closed-streams", "paid")
+        assert (finished.returncode, finished.stderr) == (0, "")
+        assert ("SEND_OK" in finished.stdout) == (" >&-" not in f" {closed}")
+
+    def test_an_error_is_one_still(self, closed: str, tmp_path: Path) -> None:
+        finished = self.run(closed, "store", "inspect", str(tmp_path / "absent"))
+        assert finished.returncode == 2
+        assert finished.stdout == ""
+        assert finished.stderr.startswith("orbitmq: ") != ("2>&-" in closed)
+
+    def test_arguments_that_are_wrong_are_so_still(self, closed: str) -> None:
+        assert self.run(closed, "no-such-command").returncode == 2
+
+
+@pytest.mark.usefixtures("nameserver")
+def test_lines_of_a_closed_input_are_an_error() -> None:
+    finished = subprocess.run(
+        f"{shlex.join([sys.executable, '-m', 'orbitmq.cli.main', 'send', 'lines', '-'])} <&-",
+        shell=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert finished.returncode == 2
+    assert "standard input is closed" in finished.stderr
 
 
 def test_help_names_the_commands(capsys: pytest.CaptureFixture[str]) -> None:

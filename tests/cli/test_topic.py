@@ -50,6 +50,11 @@ def test_own_topics_are_not_listed_unless_asked_for(capsys: pytest.CaptureFixtur
     assert "TBW102" in json.loads(printed(capsys, "topic", "list", "--all", "--json"))
 
 
+def test_names_to_make_topics_on_are_among_all(capsys: pytest.CaptureFixture[str]) -> None:
+    listed = printed(capsys, "topic", "list", "--all").splitlines()
+    assert {"broker-a", "DefaultCluster"} <= set(listed)
+
+
 def test_a_route_for_a_program(capsys: pytest.CaptureFixture[str]) -> None:
     route = json.loads(printed(capsys, "topic", "route", "TBW102", "--json"))
     assert [one["brokerName"] for one in route["queueDatas"]] == ["broker-a"]
@@ -62,7 +67,7 @@ def test_a_route_for_a_program(capsys: pytest.CaptureFixture[str]) -> None:
         (["create", "TBW102"], "RocketMQ's own"),
         (["create", "x", "--queues", "0"], "--queues is 0; it may be from 1 to 1024"),
         (["create", "x", "--attribute", "FIFO"], "--attribute 'FIFO' is not KEY=VALUE"),
-        (["create", "x", "--on", "nowhere"], "topic nowhere is missing"),
+        (["create", "x", "--on", "nowhere"], "no cluster, broker or topic is named nowhere"),
         (["list", "--nameserver", "127.0.0.1:1"], "no nameserver answers: 127.0.0.1:1"),
     ],
 )

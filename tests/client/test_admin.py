@@ -129,6 +129,23 @@ def test_a_broker_that_refuses_a_topic_is_named_beside_those_that_took_it() -> N
     assert len(scene.heard) == 2 + 2 * 5
 
 
+@pytest.mark.parametrize(
+    ("after", "words"),
+    [
+        ("nowhere", "no cluster, broker or topic is named nowhere"),
+        ("TBW102", "no broker makes topics on demand here"),
+    ],
+)
+def test_a_place_for_a_topic_that_nobody_knows_is_named_as_such(after: str, words: str) -> None:
+    async def story(scene: Scene, admin: Admin) -> None:
+        del scene.routes["TBW102"]
+        with pytest.raises(NoRoute, match=words) as caught:
+            await admin.create_topic("bills", after=after)
+        assert (caught.value.topic, caught.value.is_missing) == (after, True)
+
+    assert with_admin(story).heard == []
+
+
 @pytest.mark.parametrize("topic", ["a.b", "", "TBW102", "rmq_sys_x"])
 def test_a_topic_that_cannot_be_is_asked_of_nobody(topic: str) -> None:
     async def story(_scene: Scene, admin: Admin) -> None:

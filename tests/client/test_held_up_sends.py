@@ -77,6 +77,57 @@ def test_a_selector_that_blocks_is_what_the_time_was_spent_on() -> None:
     play(story)
 
 
+def test_a_send_whose_time_passed_before_it_left_never_leaves() -> None:
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene, "a")
+        producer = await open_producer(scene, topics=["orders"])
+        sending = [asyncio.create_task(producer.send(MESSAGE)) for _ in range(3)]
+        asyncio.get_running_loop().call_soon(stand_still, 5.0)  # before what they wrote is flushed
+        for one in sending:
+            with pytest.raises(SendTimeout, match="never left") as caught:
+                await one
+            assert not caught.value.may_be_stored
+        await asyncio.sleep(1)
+        assert post.sent == []
+
+    play(story)
+
+
+def test_a_try_that_never_left_is_followed_by_one_that_does() -> None:
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene, "a")
+        producer = await open_producer(scene, topics=["orders"], per_try_timeout_ms=500)
+        sending = asyncio.create_task(producer.send(MESSAGE))
+        asyncio.get_running_loop().call_soon(stand_still, 0.7)
+        await sending
+        await asyncio.sleep(1)
+        assert len(post.sent) == 1
+        assert 'retries_total{group="billing"} 1' in producer.statistics.prometheus()
+
+    play(story)
+
+
+@on_both_loops
+def test_what_never_left_a_real_loop_is_not_stored(loop: str) -> None:
+    """uvloop runs due timers before the flush, the standard loop after it."""
+
+    async def main(nameserver: str) -> tuple[SendTimeout, int]:
+        async with Producer("billing", nameserver=nameserver) as producer:
+            await producer.send(MESSAGE)
+            sending = asyncio.create_task(producer.send(MESSAGE, timeout_ms=200))
+            asyncio.get_running_loop().call_soon(time.sleep, BLOCK_S)
+            with pytest.raises(SendTimeout) as caught:
+                await sending
+            queues = await producer.queues("orders")
+            ends = [(await producer.send(MESSAGE, queue=one)).queue_offset for one in queues]
+            return caught.value, sum(ends)
+
+    with embedded.start() as cluster:
+        error, stored = run_on(loop, main(cluster.nameserver))
+    assert not error.may_be_stored
+    assert stored == 1  # before the last round, which was one to each queue
+
+
 @pytest.mark.parametrize("way", ["callback", "hook", "selector"])
 @on_both_loops
 def test_what_holds_a_real_loop_up_is_told(loop: str, way: str) -> None:

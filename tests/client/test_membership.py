@@ -98,10 +98,29 @@ def test_a_farewell_waits_for_no_broker_that_is_silent_or_gone() -> None:
         scene.answer = lambda _request: None
         began = scene.clock.monotonic_ms()
         await membership.leave("billing")
-        assert scene.clock.monotonic_ms() - began == 2_000  # a second for each of two groups
+        assert scene.clock.monotonic_ms() - began == 1_000  # both groups at once
 
     scene = with_membership(story, BROKER_A, BROKER_B)
     assert scene.codes(BROKER_B) == []  # never dialled for a farewell
+
+
+@pytest.mark.parametrize("timeout_ms", [0, 300])
+def test_a_farewell_to_all_takes_no_longer_than_it_may(timeout_ms: int) -> None:
+    async def story(scene: Scene, membership: Membership, _dialer: Dialer) -> None:
+        for address in (BROKER_A, BROKER_B):
+            await scene.broker(address)
+        membership.join("billing")
+        await membership.introduce([BROKER_A, BROKER_B])
+        scene.heard.clear()
+        scene.answer = lambda _request: None
+        began = scene.clock.monotonic_ms()
+        await membership.leave("billing", timeout_ms)
+        assert scene.clock.monotonic_ms() - began == timeout_ms
+        await scene.clock.sleep(1)
+
+    scene = with_membership(story, BROKER_A, BROKER_B)
+    for address in (BROKER_A, BROKER_B):  # told all the same
+        assert scene.codes(address) == [UNREGISTER] * 2
 
 
 def test_who_has_heard_is_not_told_again() -> None:

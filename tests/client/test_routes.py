@@ -6,10 +6,12 @@ from functools import partial
 import pytest
 from msgspec.structs import replace
 
+from orbitmq.client.core import ClientCore
 from orbitmq.client.nameservers import Nameservers
 from orbitmq.client.publish_route import PublishRoute, Whereabouts
 from orbitmq.client.routes import DefaultTopic, Routes, RouteTable
 from orbitmq.client.settings import ClientSettings
+from orbitmq.embedded import EmbeddedCluster
 from orbitmq.errors import ConnectionClosed, NameserversFailed, NoRoute
 from orbitmq.message.model import MessageQueue
 from orbitmq.net.connection import Connection
@@ -146,6 +148,23 @@ def test_a_missing_topic_is_an_error_that_tells_who_said_what() -> None:
             assert word in str(error)
 
     with_routes(story, names=3)
+
+
+def test_the_advice_of_a_nameserver_is_not_given_beside_our_own() -> None:
+    async def main() -> str:
+        async with EmbeddedCluster(settings={"autoCreateTopicEnable": "false"}) as cluster:
+            settings = ClientSettings(nameserver=cluster.nameserver, linger_ms=0)
+            core = await ClientCore.acquire(settings)
+            with pytest.raises(NoRoute) as caught:
+                await core.routes.publish_route("orders")
+            await core.release()
+            assert "\n" in caught.value.answers[cluster.nameserver]
+            return str(caught.value)
+
+    said = asyncio.run(main())
+    assert said.count("autoCreateTopicEnable") == said.count("reate it") == 1
+    assert "for the topic: orders. Create it" in said
+    assert "\n" not in said
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,8 @@ from orbitmq.wire.codes import ResponseCode
 from orbitmq.wire.frame import Frame
 from orbitmq.wire.headers.heartbeat import NotifyConsumerIdsChanged
 from orbitmq.wire.headers.offset import GetMaxOffset, GetMaxOffsetAnswer
-from orbitmq.wire.session import Response
+from orbitmq.wire.session import Response, Session
+from tests.client.scene import stand_still
 
 T = TypeVar("T")
 BROKER = Address("broker-a", 10911)
@@ -197,6 +198,73 @@ async def test_what_is_written_in_one_turn_leaves_in_one_write(clock: VirtualClo
     for waiter in waiters:
         with pytest.raises(ConnectionClosed, match="the test ends"):
             await waiter
+
+
+@virtual
+async def test_what_expires_before_it_leaves_never_does(clock: VirtualClock) -> None:
+    served: list[bytes] = []
+
+    def note(_connection: Connection, request: Frame) -> Response:
+        served.append(bytes(request.body))
+        return Response()
+
+    async with joined(note) as (connection, _):
+        hasty = [connection.start_request(ASK, body, timeout_ms=500) for body in (b"a", b"b")]
+        patient = connection.start_request(ASK, b"c", timeout_ms=3_000)
+        connection.oneway(NOTIFY, b"d")
+        stand_still(0.5)
+        await patient
+        for waiter in hasty:
+            with pytest.raises(RequestTimeout, match="not sent within 500 ms.*never left") as late:
+                await waiter
+            assert late.value.timeout_ms == 0
+        assert served == [b"c", b"d"]
+        assert repr(connection).endswith("0 in flight>")
+        assert (await connection.request(ASK, b"e")).code == ResponseCode.SUCCESS
+
+
+@virtual
+async def test_a_timer_that_runs_before_the_flush_takes_back_what_has_expired(
+    clock: VirtualClock,
+) -> None:
+    served: list[bytes] = []
+
+    def note(_connection: Connection, request: Frame) -> None:
+        served.append(bytes(request.body))
+
+    async with joined(note) as (connection, _):
+        left = connection.start_request(ASK, b"left", timeout_ms=500)
+        await clock.sleep(0.4)
+        kept = connection.start_request(ASK, b"kept", timeout_ms=100)
+        stand_still(0.1)
+        connection._expire()  # as uvloop does, which looks at timers first
+        for waiter, timeout_ms in ((left, 500), (kept, 0)):
+            with pytest.raises(RequestTimeout) as late:
+                await waiter
+            assert late.value.timeout_ms == timeout_ms
+        await clock.sleep(1)
+        assert served == [b"left"]
+
+
+@virtual
+async def test_an_answer_that_waits_to_be_read_is_read_although_more_is_to_be_sent(
+    clock: VirtualClock,
+) -> None:
+    held: list[Frame] = []
+
+    def hold(_connection: Connection, request: Frame) -> None:
+        held.append(request)
+
+    async with joined(hold) as (connection, _):
+        answered = connection.start_request(ASK, timeout_ms=500)
+        await clock.sleep(0.4)
+        answer = b"".join(Session[None]().answer(held[0], Response(body=b"in time")))
+        late = connection.start_request(ASK, timeout_ms=3_000)
+        stand_still(0.1)
+        # It is behind the flush of what was just written, and before the timers.
+        asyncio.get_running_loop().call_soon(connection.data_received, answer)
+        assert bytes((await answered).body) == b"in time"
+        late.cancel()
 
 
 @virtual

@@ -7,13 +7,16 @@ from orbitmq.errors import InvalidHeader, LocalProtocolError, RemoteProtocolErro
 from orbitmq.wire.codes import Language, RequestCode
 from orbitmq.wire.fields import NoFields
 from orbitmq.wire.frame import (
+    ANSWER_FLAG,
     FRAME_BYTES_MAX,
+    ONEWAY_FLAG,
     Frame,
     FrameReader,
     HeaderEncoding,
     Outgoing,
     RequestForm,
     encode_head,
+    without_requests,
 )
 from orbitmq.wire.headers import request_type
 from orbitmq.wire.headers.route import GetRouteInfo
@@ -388,3 +391,20 @@ def test_a_header_over_a_megabyte_is_refused(encoding: HeaderEncoding) -> None:
     lead = (4 + size).to_bytes(4, "big") + (encoding << 24 | size).to_bytes(4, "big")
     with pytest.raises(RemoteProtocolError, match="over the limit of 1048576"):
         feed(lead + bytes(size))
+
+
+@BOTH
+def test_requests_are_taken_out_of_what_is_to_be_written(encoding: HeaderEncoding) -> None:
+    def frame(opaque: int, flag: int, body: bytes) -> list[bytes]:
+        head = Outgoing(code=105, opaque=opaque, flag=flag, version=493, language="PYTHON")
+        return [encode_head(head, len(body), encoding), body]
+
+    one, two, answer, oneway = (
+        frame(1, 0, b"one"),
+        frame(2, 0, b""),
+        frame(1, ANSWER_FLAG, b"answer"),
+        frame(1, ONEWAY_FLAG, b"oneway"),
+    )
+    kept, found = without_requests([*one, *two, *answer, *oneway], {1, 3})
+    assert found == {1}
+    assert b"".join(kept) == b"".join([*two, *answer, *oneway])

@@ -146,6 +146,7 @@ def test_expiry_gives_back_what_is_due_earliest_first() -> None:
         ask(session, waiter, timeout=timeout)
     assert session.next_deadline() == 1.0
     assert session.expire(0.9) == []
+    assert (session.due(0.9), session.due(2.0)) == (set(), {1, 2})
     assert [pending.waiter for pending in session.expire(2.0)] == ["a", "b"]
     assert (session.next_deadline(), session.in_flight) == (3.0, 1)
 
@@ -194,6 +195,9 @@ def test_errors_of_a_request_name_it_and_its_peer() -> None:
     timeout = pending.timed_out("127.0.0.1:9876", 3000)
     assert (timeout.address, timeout.timeout_ms) == ("127.0.0.1:9876", 3000)
     assert "did not answer GET_ROUTEINFO_BY_TOPIC (request 0) within 3000 ms" in str(timeout)
+    unsent = pending.not_sent("127.0.0.1:9876", 3000)
+    assert (unsent.address, unsent.timeout_ms) == ("127.0.0.1:9876", 0)
+    assert "to 127.0.0.1:9876 was not sent within 3000 ms" in str(unsent)
     closed = pending.cut_off("127.0.0.1:9876", "the peer closed it")
     assert "has no answer: the peer closed it; it may have been carried out" in str(closed)
 

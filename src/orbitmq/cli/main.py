@@ -1,7 +1,8 @@
 """The command ``orbitmq``: reads its arguments and calls the one that was asked for.
 
 Exit status: 0 all well, 1 the command found something wrong, 2 it could not do its work. An error
-is one line on stderr, without a traceback.
+is one line on stderr, without a traceback. Standard output or errors that were closed (``>&-``) are
+as silent as /dev/null.
 """
 
 import argparse
@@ -54,6 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     >>> main(["store", "inspect", "/no/such/directory"])  # says so on stderr
     2
     """
+    _open_standard_streams()
     parsed = _parse(arguments)
     run: Callable[[argparse.Namespace], int] = parsed.run
     try:
@@ -72,6 +74,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _print_no_more()
         print(f"orbitmq: {error}", file=sys.stderr)
         return _FAILED
+
+
+def _open_standard_streams() -> None:
+    """Have /dev/null where a standard stream is closed.
+
+    A socket or a file would take its number otherwise: what is printed would go there, and uvloop
+    ends the process when it closes a socket of such a number.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            # It gets the lowest number that is free, which is this one; processes that we start
+            # have it as well.
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+    # Python has None for what was closed when it started. Whoever reads lines from standard input
+    # looks for that: nothing to read would be no error.
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(1, "w", closefd=False)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", closefd=False)
 
 
 def _print_no_more() -> None:

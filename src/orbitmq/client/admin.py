@@ -169,9 +169,26 @@ class Admin:
             order=is_ordered,
             attributes=",".join(f"+{key}={value}" for key, value in (attributes or {}).items()),
         )
-        masters = await self._masters(after)
+        masters = await self._masters_after(after)
         await _all_of({name: self._create(at, header) for name, at in masters.items()})
         return tuple(masters)
+
+    async def _masters_after(self, after: str) -> dict[str, Address]:
+        try:
+            return await self._masters(after)
+        except NoRoute as error:
+            if not error.is_missing:
+                raise
+            text = (
+                f"no cluster, broker or topic is named {after}, so nobody can be asked to make a "
+                "topic there; orbitmq topic list --all shows the names that there are"
+            )
+            if after == AUTO_CREATE_TOPIC:
+                text = (
+                    "no broker makes topics on demand here, so say which brokers are meant: "
+                    "after=, with the name of a cluster or a broker"
+                )
+            raise NoRoute(text, topic=after, is_missing=True, answers=error.answers) from error
 
     async def _create(self, address: Address, header: CreateTopic) -> None:
         """Ask one broker, and again where that may help; asking twice makes one topic."""

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 from orbitmq.client.callbacks import Callbacks
 from orbitmq.client.machine import Machine
-from orbitmq.client.membership import Membership
+from orbitmq.client.membership import FAREWELL_MS, Membership
 from orbitmq.client.nameservers import Nameservers
 from orbitmq.client.publish_route import PublishRoute, Whereabouts
 from orbitmq.client.request_reply import Requests
@@ -238,14 +238,16 @@ class ClientCore:
         owners.append(owner)
         self.membership.join(group)
 
-    async def unregister_producer(self, group: str, owner: object) -> None:
-        """Leave a group, once for each owner; after the last, brokers are told."""
+    async def unregister_producer(
+        self, group: str, owner: object, timeout_ms: int = FAREWELL_MS
+    ) -> None:
+        """Leave a group, once for each owner; after the last, brokers are told in that time."""
         owners = self._owners.get(group, [])
         if owner in owners:
             owners.remove(owner)
             if not owners:
                 del self._owners[group]
-            await self.membership.leave(group)
+            await self.membership.leave(group, timeout_ms)
 
     async def introduce(self, topic: str) -> None:
         """Return when the brokers of a topic know this client, as far as they can be reached.

@@ -23,14 +23,14 @@ from orbitmq.wire.bodies.heartbeat import HeartbeatData, ProducerData
 from orbitmq.wire.codes import ResponseCode
 from orbitmq.wire.headers.heartbeat import Heartbeat, UnregisterClient
 
-__all__ = ["INNER_GROUP", "Membership"]
+__all__ = ["FAREWELL_MS", "INNER_GROUP", "Membership"]
 
 log = logging.getLogger("orbitmq.client")
 
 INNER_GROUP: Final = "CLIENT_INNER_PRODUCER"
 """A group that Java's clients are always in (MixAll); tools expect to see it."""
-_FAREWELL_MS: Final = 1_000
-"""How long a stop waits for a broker to hear of it; the broker would notice by itself."""
+FAREWELL_MS: Final = 1_000
+"""How long a stop waits, at most, for brokers to hear of it; they would notice by themselves."""
 
 
 class _Greeting(NamedTuple):
@@ -89,16 +89,21 @@ class Membership:
             for address in self._masters():
                 self._beat(address)
 
-    async def leave(self, group: str) -> None:
-        """Be in a group once less; after the last time, those we are connected to hear of it."""
+    async def leave(self, group: str, timeout_ms: int = FAREWELL_MS) -> None:
+        """Be in a group once less; after the last time, those we are connected to hear of it.
+
+        Args:
+            group: the group.
+            timeout_ms: how long to wait, at most, until they say that they have.
+
+        """
         self._groups[group] -= 1
         if self._groups[group]:
             return
         del self._groups[group]
         self._version += 1
-        await self._unregister(group)
-        if not self._groups:
-            await self._unregister(INNER_GROUP)
+        left = [group] if self._groups else [group, INNER_GROUP]
+        await self._say_farewell(left, min(timeout_ms, FAREWELL_MS))
 
     def greet(self, address: Address) -> None:
         """Have a broker hear of our groups, unless it has."""
@@ -191,18 +196,27 @@ class Membership:
             log.warning("broker %s hears no heartbeat: %s", address, reason)
         return False
 
-    async def _unregister(self, group: str) -> None:
-        header = UnregisterClient(client_id=self._client_id, producer_group=group)
+    async def _say_farewell(self, groups: Iterable[str], timeout_ms: int) -> None:
+        """Tell all of them at once; one that has no time left to answer in is told all the same."""
         open_ones = [
             connection
             for address in self._masters()
             if (connection := self._dialer.connections.get(address)) and connection.is_open
         ]
-        await asyncio.gather(*(self._say_farewell(one, header) for one in open_ones))
+        farewells = [
+            asyncio.create_task(self._unregister(connection, group))
+            for group in groups
+            for connection in open_ones
+        ]
+        if farewells:
+            try:
+                await asyncio.wait(farewells, timeout=timeout_ms / 1_000)
+            finally:
+                await give_up(farewells)
 
-    async def _say_farewell(self, connection: Connection, header: UnregisterClient) -> None:
-        timeout_ms = min(self._timeout_ms, _FAREWELL_MS)
+    async def _unregister(self, connection: Connection, group: str) -> None:
+        header = UnregisterClient(client_id=self._client_id, producer_group=group)
         try:
-            await connection.request(header, timeout_ms=timeout_ms, fields=self._fields)
+            await connection.request(header, timeout_ms=FAREWELL_MS, fields=self._fields)
         except OrbitError as error:
             log.debug("%s hears no farewell: %s", connection.peer, error)

@@ -2,8 +2,11 @@
 
 ::
 
-    created ── start ──▶ running ── close ──▶ closing ── drained, or time over ──▶ closed
-       └─ start failed ──▶ start failed
+    created ─ start ─▶ starting ──▶ running ── close ──▶ closing ── drained, or time over ─▶ closed
+                          └─ it failed ──▶ start failed
+
+A close while it starts, or closes, waits for the end of that. (Java's producer says that its start
+failed while it starts.)
 
 It belongs to the event loop that it was started on. ``orbitmq.blocking`` has one for threads.
 """
@@ -63,6 +66,7 @@ class ProducerState(enum.Enum):
     """Where a producer is in its life."""
 
     CREATED = "just created"
+    STARTING = "starting"
     RUNNING = "running"
     START_FAILED = "start failed"
     CLOSING = "closing"
@@ -122,6 +126,7 @@ class Producer(ExchangeMethods):
         self._core: ClientCore | None = None
         self._parts = AsyncExitStack()
         self._stop_by: float | None = None
+        self._turning = asyncio.Lock()  # held while it starts, and while it closes
         self._process = process_token()
 
     def __repr__(self) -> str:
@@ -185,33 +190,32 @@ class Producer(ExchangeMethods):
 
         """
         if self._state is not ProducerState.CREATED:
-            raise AlreadyStarted(
-                f"producer {self.settings.group} was started before, and is {self._state.value}; "
-                "make a new one",
-                state=self._state.value,
-            )
-        self._state = ProducerState.START_FAILED
-        try:
-            async with AsyncExitStack() as parts:
-                await self._start(parts)
-                self._parts = parts.pop_all()
-        except BaseException:
-            self._dispatch = self._accumulator = self._core = None
-            self._exchanges = self._keeping = self._tracing = None
-            raise
-        self._running_dispatch = self._dispatch
-        self._state = ProducerState.RUNNING
+            raise self._already_started()
+        self._state = ProducerState.STARTING
+        self._loop = asyncio.get_running_loop()
+        self._process = process_token()
+        async with self._turning:
+            try:
+                async with AsyncExitStack() as parts:
+                    await self._start(parts)
+                    self._parts = parts.pop_all()
+            except BaseException:
+                self._state = ProducerState.START_FAILED
+                self._dispatch = self._accumulator = self._core = None
+                self._exchanges = self._keeping = self._tracing = None
+                raise
+            self._running_dispatch = self._dispatch
+            self._state = ProducerState.RUNNING
 
     async def _start(self, parts: AsyncExitStack) -> None:
         settings = self.settings
-        self._loop = asyncio.get_running_loop()
-        self._process = process_token()
         core = self._core = await ClientCore.acquire(self.client_settings, self._machine)
         parts.push_async_callback(core.release)
         _starts.note(core.machine.clock.monotonic_ms())
         group = wrap_namespace(core.settings.namespace, settings.group)
         core.register_producer(group, self)
-        parts.push_async_callback(core.unregister_producer, group, self)
+        leave = partial(core.unregister_producer, group, self)
+        parts.push_async_callback(self._in_time, leave)
         if settings.trace:
             self._tracing = Tracing(core, settings)
             self._add_own_hook(self._tracing.hook, parts)
@@ -256,16 +260,29 @@ class Producer(ExchangeMethods):
         await close(max(0, round(1_000 * (self._stop_by - now))))
 
     async def close(self) -> None:
-        """Wait for sends on their way, at most ``stop_timeout_ms``, and stop; twice is no error."""
-        if self._state is ProducerState.RUNNING:
-            self._check_loop()
-            self._state = ProducerState.CLOSING
-            self._running_dispatch = None
-            try:
-                await self._parts.aclose()
-            finally:
-                self._state = ProducerState.CLOSED
-        elif self._state is ProducerState.CREATED:
+        """Wait for sends on their way, at most ``stop_timeout_ms``, and stop; twice is no error.
+
+        A start that is under way is waited for first; so is another close.
+
+        Raises:
+            WrongLoop, WrongProcess: it can't be closed here.
+
+        """
+        if self._state is ProducerState.CREATED:
+            self._state = ProducerState.CLOSED
+        if self._state in (ProducerState.START_FAILED, ProducerState.CLOSED):
+            return
+        self._check_loop()
+        async with self._turning:
+            if self._state is ProducerState.RUNNING:
+                await self._close()
+
+    async def _close(self) -> None:
+        self._state = ProducerState.CLOSING
+        self._running_dispatch = None
+        try:
+            await self._parts.aclose()
+        finally:
             self._state = ProducerState.CLOSED
 
     async def __aenter__(self) -> Self:
@@ -304,7 +321,9 @@ class Producer(ExchangeMethods):
             selector: send it where this says. One try, too.
             sharding_key: instead of the message's own. One try, too.
             timeout_ms: how long all of it may take; ``send_timeout_ms`` if left out.
-            require: the least that the receipt must say: stored, flushed or replicated.
+            require: the least that the receipt must say: stored, flushed or replicated. A broker
+                that flushes or copies in the background (ASYNC_FLUSH, ASYNC_MASTER, its defaults)
+                says SEND_OK without waiting for it, and meets any of them.
 
         Raises:
             SendFailed: or one of its kinds, such as ``SendTimeout``; ``may_be_stored`` tells
@@ -478,10 +497,21 @@ class Producer(ExchangeMethods):
             return ProducerClosed(
                 f"producer {group} is {state.value}; make a new one", state=state.value
             )
-        hint = "make a new one"
-        if state is ProducerState.CREATED:
-            hint = "start it first, by 'async with' or start()"
+        hint = {
+            ProducerState.CREATED: "start it first, by 'async with' or start()",
+            ProducerState.STARTING: "wait for the end of its start",
+        }.get(state, "make a new one")
         return NotRunning(f"producer {group} is {state.value}; {hint}", state=state.value)
+
+    def _already_started(self) -> AlreadyStarted:
+        state, group = self._state.value, self.settings.group
+        if self._state is ProducerState.STARTING:
+            return AlreadyStarted(
+                f"producer {group} is starting; wait for the end of that start", state=state
+            )
+        return AlreadyStarted(
+            f"producer {group} was started before, and is {state}; make a new one", state=state
+        )
 
 
 def _require(require: Require | str | None) -> Require | None:

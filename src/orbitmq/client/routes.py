@@ -370,7 +370,9 @@ def _in_order(data: TopicRouteData) -> TopicRouteData:
 
 
 def _told(finding: _Finding) -> str:
-    return "; ".join(f"{address}: {said}" for address, said in finding.answers.items())
+    """Return what each said, as far as it is about this: a remark's other lines give advice."""
+    lines = ((address, said.partition("\n")[0]) for address, said in finding.answers.items())
+    return "; ".join(f"{address}: {line.rstrip('. ')}" for address, line in lines)
 
 
 def _no_route(topic: str, finding: _Finding, known: Known | None) -> OrbitError:

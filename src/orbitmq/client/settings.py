@@ -92,7 +92,11 @@ class FaultTolerance(StrEnum):
 
 
 class Require(StrEnum):
-    """The least that a receipt must say, or else the send is an error that holds the receipt."""
+    """The least that a receipt must say, or else the send is an error that holds the receipt.
+
+    It goes by what the broker says: one that flushes (ASYNC_FLUSH) or copies (ASYNC_MASTER) in the
+    background says SEND_OK before it has, and any of these is met.
+    """
 
     STORED = "stored"
     FLUSHED = "flushed"

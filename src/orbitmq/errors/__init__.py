@@ -316,7 +316,8 @@ class RequestTimeout(NetworkError):
     """No answer in time; the peer may still have carried the request out.
 
     Attributes:
-        timeout_ms: how long was waited.
+        timeout_ms: how long was waited for the answer; 0: the request never left, and nobody
+            carries it out.
 
     """
 

@@ -9,6 +9,7 @@
 Laws:
 
 - What is written in one turn of the loop leaves in one write.
+- A request whose time is over before it leaves, since the loop stood still, never does.
 - Every request settles exactly once: answer, timeout, or the reason of the close.
 - A peer that doesn't read its answers stops being read by a server, and never delays another peer.
   A client goes on reading: if both ends stopped, neither could go on.
@@ -36,7 +37,7 @@ from orbitmq.net.refusal import Refusal, failure, not_supported, overload
 from orbitmq.net.settings import NetSettings
 from orbitmq.wire.codes import ResponseCode, name_of_request
 from orbitmq.wire.fields import Header
-from orbitmq.wire.frame import ANSWER_FLAG, ONEWAY_FLAG, Buffer, Frame
+from orbitmq.wire.frame import ANSWER_FLAG, ONEWAY_FLAG, Buffer, Frame, without_requests
 from orbitmq.wire.session import Identity, Response, Session
 
 __all__ = ["Connection", "Handler", "Outcome", "Side"]
@@ -121,12 +122,10 @@ class Connection(asyncio.Protocol):
         self._close_reason = ""
         self._closed: asyncio.Future[None] = self._loop.create_future()
         self._close_listeners: list[Callable[[Connection], None]] = []
-        self.is_open = True
-        """Whether new requests should be sent on it; callers only read it."""
         self.peer = "(not connected)"
         """The other end, as ``host:port``."""
         self.is_open = True
-        """Whether requests can be sent; a plain attribute, since every send looks at it."""
+        """Whether new requests should be sent on it; callers only read it, and every send does."""
 
     def __repr__(self) -> str:
         return f"<Connection {self.peer} {self._state.value}, {self._session.in_flight} in flight>"
@@ -157,7 +156,8 @@ class Connection(asyncio.Protocol):
             fields: extension fields beyond the header's.
 
         Raises:
-            RequestTimeout: no answer in time; the peer may still have carried it out.
+            RequestTimeout: no answer in time; the peer may still have carried it out, unless the
+                request never left (``timeout_ms`` is 0).
             ConnectionClosed: the connection was or is closed; the message tells why.
             TooManyRequests: the bound on requests in flight is met.
             LocalProtocolError: the request can't be written, such as for its size.
@@ -406,10 +406,13 @@ class Connection(asyncio.Protocol):
             self._flush()
 
     def _flush(self) -> None:
+        now = self._loop.time()
+        if self._deadline_timer is not None and self._deadline_timer.when() <= now:
+            self._withdraw(now)  # the loop stood still; answers may be about to be read, though
         out, self._out = self._out, []
         self._out_bytes = 0
         if out and self._transport is not None and not self._transport.is_closing():
-            self._last_activity = self._loop.time()
+            self._last_activity = now
             if self._joins:
                 self._transport.write(b"".join(out))
             else:
@@ -532,15 +535,26 @@ class Connection(asyncio.Protocol):
     def _expire(self) -> None:
         self._deadline_timer = None
         now = self._loop.time()
+        self._withdraw(now)
         for pending in self._session.expire(now):
             if not pending.waiter.done():
-                timeout_ms = round((pending.deadline - pending.sent) * 1000)
-                pending.waiter.set_exception(pending.timed_out(self.peer, timeout_ms))
+                pending.waiter.set_exception(pending.timed_out(self.peer, pending.timeout_ms))
         deadline = self._session.next_deadline()
         if deadline is not None:
             self._watch_deadlines(deadline)
         if not self.is_open:
             self._leave()
+
+    def _withdraw(self, now: float) -> None:
+        """Fail the requests whose time is over before they have left; they never do."""
+        due = self._session.due(now) if self._out else ()
+        if due:
+            kept, unsent = without_requests(self._out, due)
+            self._out, self._out_bytes = kept, sum(map(len, kept))
+            for opaque in sorted(unsent):
+                pending = self._session.forget(opaque)
+                if pending is not None and not pending.waiter.done():
+                    pending.waiter.set_exception(pending.not_sent(self.peer, pending.timeout_ms))
 
     def _watch_idle(self) -> None:
         idle_s = self._settings.idle_close_ms / 1000

@@ -23,7 +23,7 @@ Laws of this module:
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
 from enum import IntEnum
 from typing import Final, TypeVar
 
@@ -44,6 +44,7 @@ __all__ = [
     "Outgoing",
     "RequestForm",
     "encode_head",
+    "without_requests",
 ]
 
 FRAME_BYTES_MAX: Final = 16 * 1024 * 1024
@@ -421,6 +422,32 @@ class RequestForm:
         if total > _TOTAL_MAX:
             raise _too_large(code, flag, size, body_size)
         return _pack_lead(total, size) + header
+
+
+def without_requests(
+    buffers: Iterable[Buffer], withdrawn: Container[int]
+) -> tuple[list[Buffer], set[int]]:
+    """Return frames that were to be written without some requests, and which of these were there.
+
+    It reads them again, and copies bodies: for what is withdrawn once in a while.
+
+    Args:
+        buffers: whole frames, as heads and bodies.
+        withdrawn: the numbers of the requests.
+
+    """
+    data = b"".join(buffers)
+    reader = FrameReader()
+    kept: list[Buffer] = []
+    found: set[int] = set()
+    begin = 0
+    for frame in reader.feed(data):
+        if frame.flag & (ANSWER_FLAG | ONEWAY_FLAG) or frame.opaque not in withdrawn:
+            kept.append(data[begin : reader.position])
+        else:
+            found.add(frame.opaque)
+        begin = reader.position
+    return kept, found
 
 
 def _too_large(code: int, flag: int, size: int, body_size: int) -> LocalProtocolError:

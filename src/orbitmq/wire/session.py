@@ -90,12 +90,25 @@ class Pending(msgspec.Struct, Generic[W], gc=False, eq=False):
     def __str__(self) -> str:
         return f"{name_of_request(self.code)} (request {self.opaque})"
 
+    @property
+    def timeout_ms(self) -> int:
+        """How long it may take; where times are in seconds."""
+        return round((self.deadline - self.sent) * 1000)
+
     def timed_out(self, peer: str, timeout_ms: int) -> RequestTimeout:
         """Return the error of a request that ``peer`` didn't answer in time."""
         return RequestTimeout(
             f"{peer} did not answer {self} within {timeout_ms} ms; it may still carry it out",
             address=peer,
             timeout_ms=timeout_ms,
+        )
+
+    def not_sent(self, peer: str, timeout_ms: int) -> RequestTimeout:
+        """Return the error of a request whose time was over before it could leave for ``peer``."""
+        return RequestTimeout(
+            f"{self} to {peer} was not sent within {timeout_ms} ms, since our own loop stood "
+            "still; it never left",
+            address=peer,
         )
 
     def cut_off(self, peer: str, reason: str) -> ConnectionClosed:
@@ -331,6 +344,10 @@ class Session(Generic[W]):
                 return deadline
             heappop(deadlines)
         return None
+
+    def due(self, now: float) -> set[int]:
+        """Return the numbers of the requests whose deadline has come; they wait on."""
+        return {opaque for opaque, one in self._pending.items() if one.deadline <= now}
 
     def expire(self, now: float) -> list[Pending[W]]:
         """Give up on the requests whose deadline has come; return them, earliest first."""
