@@ -8,7 +8,6 @@ import pytest
 from orbitmq import embedded
 from orbitmq.client.dispatch import Begun
 from orbitmq.client.producer import Producer, ProducerState
-from orbitmq.client.queue_choice import QueueSelector
 from orbitmq.errors import (
     AlreadyStarted,
     NoNameserver,
@@ -17,16 +16,12 @@ from orbitmq.errors import (
     ProducerClosed,
     WrongLoop,
 )
-from orbitmq.message.model import Message, MessageQueue, SendStatus
+from orbitmq.message.model import Message, SendStatus
 from tests.client.post import later, open_post, open_producer, say_nothing
 from tests.client.scene import BROKER_A, BROKER_B, Scene, play, route
 from tests.net.test_fork import said_in_a_fork
 
 MESSAGE = Message("orders", b"paid", tags="paid", keys=["o-42"])
-
-
-def always(queue: MessageQueue) -> QueueSelector:
-    return lambda _queues, _message: queue
 
 
 def test_a_producer_lives_from_its_start_to_its_end() -> None:
