@@ -21,6 +21,7 @@ parent's.
 """
 
 import asyncio
+import logging
 import os
 import warnings
 from collections.abc import Callable, Mapping
@@ -28,12 +29,12 @@ from contextlib import AsyncExitStack
 from shutil import rmtree
 from tempfile import mkdtemp
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 from weakref import finalize
 
 from orbitmq.broker.machine import Machine
 from orbitmq.broker.server import Broker
-from orbitmq.broker.settings import LiveSettings
+from orbitmq.broker.settings import LiveSettings, warnings_about
 from orbitmq.errors import InvalidInput
 from orbitmq.nameserver.server import Nameserver
 from orbitmq.nameserver.settings import NameserverSettings
@@ -42,6 +43,8 @@ from orbitmq.settings import Property
 from orbitmq.threads import Future, Thread, start_thread
 
 __all__ = ["EmbeddedCluster", "RunningCluster", "start"]
+
+log = logging.getLogger("orbitmq.broker")
 
 _BROKERS_MAX: Final = 26  # broker-a to broker-z
 
@@ -80,7 +83,7 @@ class EmbeddedCluster:
             )
         self._directory = directory
         self._count = brokers
-        self._settings = dict(settings or {})
+        self._settings = _as_said(settings or {})
         self._process = os.getpid()
         self._running = AsyncExitStack()
         self._nameserver: Nameserver | None = None
@@ -168,6 +171,25 @@ class EmbeddedCluster:
             "storePathRootDir": directory,
         }
         return LiveSettings.load(Property(key, value, "settings") for key, value in said.items())
+
+
+def _as_said(settings: Mapping[Any, Any]) -> dict[str, str]:
+    """Return settings as a file says them; warn of names that no broker knows.
+
+    Raises:
+        InvalidInput: a name or a value is no text.
+
+    """
+    for name, value in settings.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise InvalidInput(
+                f"settings has {name!r}: {value!r}; write both as texts, as in broker.conf: "
+                f'"{name}": "{value}"',
+                field="settings",
+            )
+    for warning in warnings_about(Property(*one, "settings") for one in settings.items()):
+        log.warning("%s", warning)
+    return dict(settings)
 
 
 class RunningCluster:
