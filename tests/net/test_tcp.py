@@ -5,7 +5,7 @@ import ssl
 
 import pytest
 
-from orbitmq.errors import ConnectFailed
+from orbitmq.errors import ConnectFailed, RequestTimeout
 from orbitmq.net.address import Address
 from orbitmq.net.connection import Connection
 from orbitmq.net.dialer import Dialer
@@ -277,5 +277,23 @@ def test_ipv6_works_as_well(loop: str) -> None:
             assert (await dialer.request(listener.address, ASK, b"6")).body == b"6"
             (server_side,) = listener.connections
             assert server_side.peer.startswith("[::1]:")
+
+    run_on(loop, scenario())
+
+
+@on_both_loops
+def test_requests_whose_time_is_over_at_once_do_no_harm_to_the_next(loop: str) -> None:
+    """uvloop's timer for what is due at once is none: it can't be asked when it is due."""
+
+    async def scenario() -> None:
+        async with Listener(LOOPBACK, echo) as listener, Dialer() as dialer:
+            connection = await dialer.connection(listener.address)
+            for timeout_ms in (0, 1, 0):
+                connection.oneway(ASK)  # which waits to leave with it
+                hurried = [connection.start_request(ASK, timeout_ms=timeout_ms) for _ in range(20)]
+                outcomes = await asyncio.gather(*hurried, return_exceptions=True)
+                assert {type(one) for one in outcomes} <= {Frame, RequestTimeout}
+                answer = await connection.request(ASK, b"next", timeout_ms=5_000)
+                assert answer.body == b"next"
 
     run_on(loop, scenario())

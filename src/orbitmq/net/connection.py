@@ -21,6 +21,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from enum import Enum
 from itertools import chain
+from math import inf
 from typing import Final, cast
 
 from orbitmq.errors import (
@@ -111,7 +112,8 @@ class Connection(asyncio.Protocol):
         # uvloop's does, and joins nothing.
         self._joins = isinstance(self._loop, asyncio.SelectorEventLoop)
         self._resumed: asyncio.Future[None] | None = None
-        self._deadline_timer: asyncio.TimerHandle | None = None
+        self._deadline = inf  # of the timer; uvloop's may not know it, if it is due at once
+        self._deadline_timer: asyncio.Handle | None = None
         self._idle_timer: asyncio.TimerHandle | None = None
         self._close_timer: asyncio.TimerHandle | None = None
         self._last_activity = 0.0
@@ -390,7 +392,7 @@ class Connection(asyncio.Protocol):
             header, body, waiter=waiter, now=now, timeout=timeout, code=code, fields=fields
         )
         self._write((head, body) if body else (head,))
-        if self._deadline_timer is None or now + timeout < self._deadline_timer.when():
+        if now + timeout < self._deadline:
             self._watch_deadlines(now + timeout)
         return opaque, waiter
 
@@ -407,7 +409,7 @@ class Connection(asyncio.Protocol):
 
     def _flush(self) -> None:
         now = self._loop.time()
-        if self._deadline_timer is not None and self._deadline_timer.when() <= now:
+        if self._deadline <= now:
             self._withdraw(now)  # the loop stood still; answers may be about to be read, though
         out, self._out = self._out, []
         self._out_bytes = 0
@@ -530,10 +532,11 @@ class Connection(asyncio.Protocol):
     def _watch_deadlines(self, deadline: float) -> None:
         if self._deadline_timer is not None:
             self._deadline_timer.cancel()
+        self._deadline = deadline
         self._deadline_timer = self._loop.call_at(deadline, self._expire)
 
     def _expire(self) -> None:
-        self._deadline_timer = None
+        self._deadline, self._deadline_timer = inf, None
         now = self._loop.time()
         self._withdraw(now)
         for pending in self._session.expire(now):
