@@ -392,11 +392,20 @@ def test_an_offset_beyond_the_queue_is_brought_into_it() -> None:
     assert world.delays.table().offset_table == {1: 1}
 
 
-def test_levels_that_are_gone_are_left_out_and_bad_files_are_errors() -> None:
+def test_offsets_of_levels_that_are_gone_are_kept_and_bad_files_are_errors(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     world = SendWorld(replace(SMALL, message_delay_level="1s 2s"))
-    world.delays.load_json('{"offsetTable":{1:4,18:7}}')
-    assert world.delays.table().offset_table == {1: 4}
+    world.store.append([delayed("a", level=3), delayed("b", level=3)])
+    world.delays.load_json('{"offsetTable":{1:0,3:1,18:7}}')
     assert world.delays.levels == 2
+    world.delays.start(world.clock.now)
+    (told,) = caplog.messages
+    assert told.startswith("1 messages of delay level 3 wait until there is such a level again")
+    saved = world.delays.to_json()
+    later = SendWorld()
+    later.delays.load_json(saved)
+    assert later.delays.table().offset_table == {3: 1, 18: 7}
     with pytest.raises(InvalidBody):
         world.delays.load_json("[]")
 

@@ -19,6 +19,14 @@ def test_a_retry_topic_is_made_with_the_queues_of_the_group() -> None:
     assert queues == {0, 1}
 
 
+def test_of_more_queues_than_the_retry_topic_has_those_are_used_that_can_be_read() -> None:
+    world = SendWorld()
+    world.retries.retry(BILLING, unit_mode=False)
+    raised = SubscriptionGroupConfig(group_name="billing", retry_queue_nums=8)
+    queues = {world.retries.retry(raised, unit_mode=False).queue_id for _ in range(50)}
+    assert queues == {0, 1}
+
+
 def test_units_mark_their_retry_topic() -> None:
     world = SendWorld()
     assert world.retries.retry(BILLING, unit_mode=True).topic.topic_sys_flag == 2

@@ -126,3 +126,18 @@ def test_the_store_has_the_threads_that_it_needs() -> None:
 
     run_virtual(main)
     assert made["store"] == STORE_WORKERS == 4
+
+
+def test_what_was_admitted_before_its_topic_was_deleted_goes_with_it() -> None:
+    told: list[Outcome] = []
+
+    async def main(clock: VirtualClock) -> None:
+        state = opened(clock, SimulatedDisk(), [])
+        state.turn.put(incoming(), told.append)
+        state.delete_topic("orders")
+        await clock.sleep(1)
+        assert state.store.queues.queue("orders", 0) is None
+        state.store.close()
+
+    run_virtual(main)
+    assert len(told) == 1

@@ -98,6 +98,7 @@ class Delays:
         self._now_ms = 0
         self._stopped = False
         self._data_version = DataVersion()
+        self._of_former_levels: dict[int, int] = {}  # for the day that they are there again
 
     def __repr__(self) -> str:
         return f"<Delays {len(self._levels)} levels>"
@@ -127,6 +128,18 @@ class Delays:
                     level.delivered - before,
                 )
             level.saved = level.delivered
+        self._tell_of_former_levels()
+
+    def _tell_of_former_levels(self) -> None:
+        for queue in self._store.queues.queues_of(SCHEDULE_TOPIC):
+            number = queue.queue_id + 1
+            waiting = queue.max_offset - self._of_former_levels.get(number, queue.min_offset)
+            if number not in self._levels and waiting > 0:
+                log.warning(
+                    "%d messages of delay level %d wait until there is such a level again; "
+                    "messageDelayLevel has %d",
+                    *(waiting, number, len(self._levels)),
+                )
 
     def tick(self, now_ms: int) -> None:
         """Deliver what is due; call it every 100 ms or so.
@@ -174,11 +187,12 @@ class Delays:
         """
         self._note_flushed()
         offsets = {level.number: level.saved for level in self._levels.values() if level.saved}
+        offsets |= self._of_former_levels
         table = DelayOffsetTable(data_version=self._data_version, offset_table=offsets)
         return table.to_json().decode()
 
     def load_json(self, text: str) -> None:
-        """Take the offsets of an earlier run; levels that there are no more are left out.
+        """Take the offsets of an earlier run; those of levels that there are no more are kept.
 
         Raises:
             InvalidBody: it is not a table of offsets. Nothing was changed.
@@ -189,7 +203,9 @@ class Delays:
             self._data_version = table.data_version
         for number, offset in table.offset_table.items():
             level = self._levels.get(number)
-            if level is not None:
+            if level is None:
+                self._of_former_levels[number] = offset
+            else:
                 level.delivered = level.saved = offset
 
     # Delivering

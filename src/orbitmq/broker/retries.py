@@ -120,7 +120,10 @@ class Retries:
                 ResponseCode.NO_PERMISSION,
                 f"the topic[{topic.topic_name}] sending message is forbidden",
             )
-        return Destination(topic, self._randomness.below(group.retry_queue_nums), is_dead=False)
+        # The group may have been given more since the topic was made; nobody can read those. Java
+        # sends there all the same.
+        queues = max(1, min(group.retry_queue_nums, topic.write_queue_nums, topic.read_queue_nums))
+        return Destination(topic, self._randomness.below(queues), is_dead=False)
 
     def dead_letter(self, group: str) -> Destination:
         """Return where a message goes that is not tried any more."""

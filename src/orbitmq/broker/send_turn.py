@@ -145,7 +145,7 @@ class SendTurn:
         self._waiting_bytes += len(message.body)
 
     def flush(self) -> None:
-        """Store all that waits, here and now: for a stop, when nobody puts any more."""
+        """Store all that waits, here and now: for a stop, or before a topic is deleted."""
         while self._inbox:
             self._store_some(self._clock.monotonic_ms())
 

@@ -116,6 +116,7 @@ class State:
 
     def delete_topic(self, topic: str) -> None:
         """Forget what a topic had besides its place in the table."""
+        self.turn.flush()  # what was admitted before would else be stored behind it
         self.store.delete_topic(topic)
         self.stats.forget_topic(topic)
 

@@ -177,6 +177,16 @@ def test_an_operator_s_reset_is_where_the_next_pull_begins() -> None:
     assert scene.now(queue_offset=2)[0].code == ResponseCode.SUCCESS
 
 
+def test_the_pull_that_hears_of_a_reset_does_not_undo_it() -> None:
+    scene = Scene()
+    scene.put("orders", count=5)
+    scene.offsets.assign_reset("billing", "orders", 0, 2)
+    before = scene.offsets.query("billing", "orders", 0)
+    answer, _ = scene.now(queue_offset=4, sys_flag=SUBSCRIPTION | COMMIT_OFFSET, commit_offset=4)
+    assert answer.remark == "OFFSET_RESET"
+    assert scene.offsets.query("billing", "orders", 0) == before
+
+
 def test_a_pull_may_commit_and_tells_how_far_its_group_has_pulled() -> None:
     scene = Scene()
     scene.put("orders", count=5)

@@ -119,7 +119,8 @@ class PullHandlers:
         admitted = self._admission.admit(pull, request.code, connection.peer)
         began_ms = self._clock.monotonic_ms()
         selection = self._select(pull, admitted)
-        if pull.sys_flag & COMMIT_OFFSET:
+        # Java's takes the commit also of a pull that hears of a reset, and so undoes the reset.
+        if pull.sys_flag & COMMIT_OFFSET and selection.status is not Selected.OFFSET_RESET:
             self._offsets.commit(
                 pull.consumer_group,
                 pull.topic,
