@@ -84,11 +84,20 @@ def test_a_message_without_properties_has_the_id_of_its_place() -> None:
     assert len(str(second["message_id"])) == 56
 
 
-def test_a_time_beyond_all_calendars_stays_beyond() -> None:
+@pytest.mark.parametrize(
+    ("born_ms", "date"),
+    [(2**63 - 1, (9999, 12, 31)), (253_402_300_800_000, (9999, 12, 31)), (-(2**63), (1, 1, 3))],
+)
+def test_a_time_beyond_all_calendars_is_the_last_within(
+    born_ms: int, date: tuple[int, int, int]
+) -> None:
     wild = bytearray(record(1))
-    wild[40:48] = (2**63 - 1).to_bytes(8)
+    wild[40:48] = born_ms.to_bytes(8, signed=True)
     (one,) = batches_of([bytes(wild)], ("born_timestamp",))
-    assert one["born_timestamp"].cast(pa.int64()).to_pylist() == [(2**63 - 1) // 1000 * 1000]
+    found = one["born_timestamp"].to_pylist()
+    assert found == [datetime(*date, tzinfo=UTC)]
+    local = datetime.fromtimestamp(found[0].timestamp())  # noqa: DTZ006  # as Spark's collect does
+    assert local.astimezone(UTC) == found[0]
 
 
 @given(st.lists(st.sampled_from(READ_COLUMNS), unique=True))

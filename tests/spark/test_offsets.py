@@ -57,9 +57,13 @@ def test_queues_are_in_the_order_of_their_numbers() -> None:
     assert list(to_spark(many)["t"]) == ["a:9", "a:10", "a:100"]
 
 
-def test_a_checkpoint_of_another_source_is_told() -> None:
-    with pytest.raises(InvalidOffsets, match="checkpoint of another source"):
-        from_spark({"orders": {"0": 12}})
+@pytest.mark.parametrize(
+    "kept", [{"orders": {"0": 12}}, {"orders": 12}, 12, {"orders": {"broker-a:0": "12"}}], ids=repr
+)
+def test_a_checkpoint_of_another_source_is_told(kept: object) -> None:
+    with pytest.raises(InvalidOffsets, match="12.*checkpoint of another source") as caught:
+        from_spark(kept)
+    assert caught.value.field == "checkpointLocation"
 
 
 # Bounds

@@ -22,6 +22,12 @@ def test_what_spark_adds_is_passed_over() -> None:
     assert named({"path": "x", "checkpointLocation": "y"}, Use.STREAM) == {}
 
 
+def test_what_spark_would_not_hand_to_a_reader_again_is_refused() -> None:
+    of_table = {"owner": "alice", "subscribe": "orders", "option.subscribe": "orders"}
+    with pytest.raises(InvalidOption, match="Write CREATE TEMPORARY VIEW"):
+        named(of_table, Use.BATCH)
+
+
 @pytest.mark.parametrize(
     ("name", "use", "nearest"),
     [

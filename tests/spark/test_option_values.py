@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 from orbitmq.errors import InvalidOffsets, InvalidOption
@@ -90,6 +92,42 @@ def test_addresses_are_mapped_by_json() -> None:
     for text in ("a=b", "[]", '{"a": 1}'):
         with pytest.raises(InvalidOption, match="write JSON such as"):
             Values({"addressMap": text}).address_map("addressMap")
+
+
+@pytest.mark.parametrize(
+    ("advertised", "reached"),
+    [
+        ("a:1", "127.0.0.1:99999"),
+        ("a:1", "127.0.0.1:0"),
+        ("a:1", "127.0.0.1"),
+        ("a", "127.0.0.1:2"),
+        ("a", ""),
+        ("", "127.0.0.1"),
+        ("[::1]:1", "[::1]"),
+        ("fe80::1", "::1"),
+    ],
+)
+def test_an_address_stands_for_one_of_its_kind(advertised: str, reached: str) -> None:
+    values = Values({"addressMap": json.dumps({advertised: reached})})
+    told = f"addressMap says that {advertised!r} is reached at {reached!r}; write a host for a host"
+    with pytest.raises(InvalidOption) as caught:
+        values.address_map("addressMap")
+    assert str(caught.value).startswith(told)
+
+
+@pytest.mark.parametrize(
+    ("advertised", "reached"),
+    [
+        ("[::1]:1", "[::2]:2"),
+        ("[::1]", "[::2]"),
+        ("fe80::1", "127.0.0.1"),
+        ("fe80::1:10911", "127.0.0.1:10911"),
+        ("broker.example", "localhost"),
+    ],
+)
+def test_addresses_of_any_kind_may_be_mapped(advertised: str, reached: str) -> None:
+    values = Values({"addressMap": json.dumps({advertised: reached})})
+    assert values.address_map("addressMap") == ((advertised, reached),)
 
 
 def test_lists_have_no_holes() -> None:

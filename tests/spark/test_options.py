@@ -131,7 +131,7 @@ def test_all_options_of_a_write_arrive() -> None:
         batchBytes="4096",
         sendTimeoutMs="7000",
         retries="0",
-        compressOverBytes="0",
+        compressOverBytes="1",
     )
     assert options == WriteOptions(
         access=Access(nameserver="ns:9876"),
@@ -142,7 +142,7 @@ def test_all_options_of_a_write_arrive() -> None:
         batch_bytes=4096,
         send_timeout_ms=7000,
         retries=0,
-        compress_over_bytes=0,
+        compress_over_bytes=1,
     )
     assert pickle.loads(pickle.dumps(options)) == options
 
@@ -216,11 +216,32 @@ def test_offsets_are_committed_for_a_group_unless_told_not_to() -> None:
         ({"topic": "SCHEDULE_TOPIC_XXXX"}, "is the broker's own"),
         ({"onReject": "no topic"}, "onReject: "),
         ({"batchBytes": "99999999"}, "batchBytes is"),
+        ({"compressOverBytes": "0"}, "compressOverBytes is '0'; it must be .* from 1 to"),
     ],
 )
 def test_bad_options_of_a_write_are_refused(given: dict[str, str], what: str) -> None:
     with pytest.raises(InvalidOption, match=what):
         write(**given)
+
+
+@pytest.mark.parametrize("word", ["fail", "FAIL", "Fail"])
+def test_no_way_to_write_fail_is_a_topic(word: str) -> None:
+    assert write(onReject=word).on_reject == "fail"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "what"),
+    [
+        ("a(", "missing \\)"),
+        ("a{99999999999999999999}", "too large"),
+        ("(" * 9_000 + ")" * 9_000, "nested too deep"),
+    ],
+    ids=["open", "overflow", "deep"],
+)
+def test_what_is_no_pattern_is_told(pattern: str, what: str) -> None:
+    with pytest.raises(InvalidOption, match=f"^subscribePattern .*{what}") as caught:
+        read_options({"nameserver": "n:1", "subscribePattern": pattern}, streaming=False)
+    assert len(str(caught.value)) < 300
 
 
 def test_an_unknown_option_is_told_before_anything_else() -> None:

@@ -137,7 +137,7 @@ TOO_LARGE = b"x" * (BODY_SIZE_LIMIT + 1)
         ({"topic": ["SCHEDULE_TOPIC_XXXX"]}, "topic", "SCHEDULE_TOPIC_XXXX"),
         ({"key": ["a\x01"]}, "key", "separator"),
         ({"tags": ["a||b"]}, "tags", "a||b"),
-        ({"properties": [{"TAGS": "paid"}]}, "properties", "reserved"),
+        ({"properties": [{"__RMQ.TRANSIENT.x": "1"}]}, "properties", "reserved"),
         ({"properties": [{"colour": None}]}, "properties", "must be a str"),
         ({"properties": [{"colour": "x" * 40_000}]}, "properties", "the limit is 32767"),
         ({"queue_id": [-1]}, "queue_id", "no queue -1"),
@@ -168,6 +168,76 @@ def test_a_row_that_can_not_be_a_message_is_told(
     kept = letter.properties[BODY] == "value"
     assert letter.body == (b"secret" if kept else letter.properties[REASON].encode())
     assert kept is (column != "value")
+
+
+def spoilt(texts: Sequence[bytes | None]) -> pa.Array:
+    """Return a column of text as Spark may give one: any bytes."""
+    whole = pa.array(texts, pa.binary())
+    return pa.Array.from_buffers(pa.string(), len(whole), whole.buffers())
+
+
+def spoilt_maps(texts: Sequence[bytes]) -> pa.Array:
+    """Return maps with one pair each, of that value."""
+    names = pa.array(["colour"] * len(texts))
+    return pa.MapArray.from_arrays(list(range(len(texts) + 1)), names, spoilt(texts))
+
+
+@pytest.mark.parametrize("name", ["key", "tags", "topic", "sharding_key", "properties", "order"])
+def test_text_that_is_none_costs_its_row_alone(name: str) -> None:
+    texts = [b"good", b"bad\xff", b"fine"]
+    column = spoilt_maps(texts) if name == "properties" else spoilt(texts)
+    given = pa.record_batch([pa.array([b"1", b"2", b"3"]), column], names=["value", name])
+    id_column = "order" if name == "order" else None
+    found = outgoing(given, id_column=id_column)
+
+    assert [one.body for one in found.messages] == [b"1", b"3"]
+    (row,) = found.rejected
+    assert (row.number, row.column) == (1, "idColumn" if name == "order" else name)
+    assert "is no UTF-8: byte 0xff at position 3" in row.reason
+
+    letter = outgoing(given, id_column=id_column, dead_letters="rejects").messages[1]
+    assert (letter.topic, letter.body, letter.properties[BODY]) == ("rejects", b"2", "value")
+    assert letter.properties[COLUMN] == row.column
+    if name == "key":
+        assert letter.keys == ("bad\\xff",)
+
+
+def test_in_a_row_with_two_such_texts_the_first_is_told() -> None:
+    column = spoilt([b"\xff"])
+    given = pa.record_batch([pa.array([b"1"]), column, column], names=["value", "tags", "key"])
+    assert [row.column for row in outgoing(given).rejected] == ["key"]
+
+
+READ = {
+    "KEYS": "o-42 o-43",
+    "TAGS": "paid",
+    "__SHARDINGKEY": "alice",
+    "UNIQ_KEY": "C00002022ACCA58443E54E6940F50005",
+    "CLUSTER": "DefaultCluster",
+    "MSG_REGION": "DefaultRegion",
+    "TRACE_ON": "true",
+    "WAIT": "true",
+    "DELAY": "3",
+    "REAL_TOPIC": "orders",
+    "colour": "blue",
+    ORBIT_ID: "of the first write",
+}
+"""The properties of a message that was read."""
+
+
+def test_properties_that_were_read_can_be_written() -> None:
+    (message,) = outgoing(batch(value=[b"paid"], properties=[READ])).messages
+    assert message.properties == {"colour": "blue", ORBIT_ID: "of the first write"}
+    assert (message.keys, message.tags) == (("o-42", "o-43"), "paid")
+    assert (message.sharding_key, message.delay_level) == ("alice", 0)
+
+
+def test_a_column_counts_before_such_a_property_also_without_a_value() -> None:
+    given = batch(
+        value=[b"paid"], properties=[READ], key=["o-44"], tags=[None], sharding_key=[None]
+    )
+    (message,) = outgoing(given).messages
+    assert (message.keys, message.tags, message.sharding_key) == (("o-44",), None, None)
 
 
 def test_a_dead_letter_keeps_what_can_travel() -> None:

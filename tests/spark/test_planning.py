@@ -99,14 +99,14 @@ def test_offsets_of_other_queues_are_refused(cluster: FakeCluster) -> None:
 def test_filters_leave_queues_and_offsets_out(
     cluster: FakeCluster, filters: list[Filter], expected: list[Slice]
 ) -> None:
-    narrowing, _left = narrowed(filters)
+    narrowing = narrowed(filters)
 
     assert batch_slices(cluster, options(), narrowing) == expected
 
 
 def test_offsets_are_checked_against_all_queues_whatever_the_filters(cluster: FakeCluster) -> None:
     start = Bound("offsets", offsets={A: 4, B: 1})
-    narrowing, _left = narrowed([EqualTo(("queue_id",), 1)])
+    narrowing = narrowed([EqualTo(("queue_id",), 1)])
 
     assert batch_slices(cluster, options(start=start), narrowing) == [Slice(B, 1, 4)]
 

@@ -305,6 +305,71 @@ def test_what_a_nameserver_has_yet_to_hear_of_is_read_on() -> None:
     assert scene.watch.news([A, B, BILL])[BILL] == Range(0, 9)
 
 
+ALL_WAYS = [
+    Topics(names=("bills", "orders")),
+    Topics(pattern=".*"),
+    Topics(assigned=(A, B, BILL)),
+]
+
+
+def emptied(topics: Topics, **said: Any) -> Scene:
+    """Return a scene in which a broker has no topic bills any more, which it had just now."""
+    scene = Scene(topics=topics, **said)
+    scene.cluster.ranges[BILL] = Range(0, 9)
+    scene.watch.see()
+    scene.cluster.ranges[BILL] = Range(0, 0)
+    scene.clock.pass_ms(RANGES_AGE_MS)
+    return scene
+
+
+@pytest.mark.parametrize("topics", ALL_WAYS)
+def test_a_topic_that_was_deleted_just_now_is_missing_and_not_emptied(topics: Topics) -> None:
+    scene = emptied(topics)
+    scene.cluster.closed = {BILL}  # the routes that were found before have it
+
+    assert scene.watch.news([A, B, BILL]).keys() == {A, B}
+    for _ in range(3):
+        scene.clock.pass_ms(ROUTE_AGE_MS)
+        assert scene.watch.news([A, B, BILL]).keys() == {A, B}
+    scene.clock.pass_ms(ABSENCE_MAX_MS)
+    with pytest.raises(NoRoute, match="topic bills is missing"):
+        scene.watch.news([A, B, BILL])
+
+
+@pytest.mark.parametrize("topics", ALL_WAYS)
+def test_nameservers_may_hear_of_it_after_the_broker(topics: Topics) -> None:
+    scene = emptied(topics)
+
+    assert scene.watch.news([A, B, BILL]).keys() == {A, B}
+    scene.cluster.closed = {BILL}
+    scene.clock.pass_ms(ROUTE_AGE_MS)
+    assert scene.watch.news([A, B, BILL]).keys() == {A, B}
+    scene.cluster.closed = set()
+    scene.cluster.ranges[BILL] = Range(0, 1)
+    scene.clock.pass_ms(ROUTE_AGE_MS)
+    assert scene.watch.news([A, B, BILL])[BILL] == Range(0, 1)
+
+
+@pytest.mark.parametrize("topics", ALL_WAYS)
+def test_a_topic_that_stays_known_is_empty_after_seconds(topics: Topics) -> None:
+    scene = emptied(topics)
+    for _ in range(10):
+        assert BILL not in scene.watch.news([A, B, BILL])
+        scene.clock.pass_ms(RANGES_AGE_MS)
+    assert scene.cluster.routes_asked <= 3  # not all the time
+    scene.clock.pass_ms(ROUTE_AGE_MS)
+
+    assert scene.watch.news([A, B, BILL])[BILL] == Range(0, 0)
+
+
+@pytest.mark.parametrize("topics", ALL_WAYS)
+def test_if_data_may_be_lost_it_is_empty_at_once(topics: Topics) -> None:
+    scene = emptied(topics, fail_on_data_loss=False)
+
+    assert scene.watch.news([A, B, BILL])[BILL] == Range(0, 0)
+    assert scene.cluster.routes_asked == 1
+
+
 def test_nameservers_are_not_asked_for_it_all_the_time() -> None:
     scene = two_topics(fail_on_data_loss=False)
     scene.watch.news([A, B, BILL])

@@ -76,6 +76,18 @@ def test_a_topic_that_none_of_them_knows_is_missing() -> None:
     assert all("no route of order" in said for said in caught.value.answers.values())
 
 
+def test_what_nameservers_say_of_it_stands_on_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(routes: object, request: Frame) -> Response:
+        return Response(ResponseCode.TOPIC_NOT_EXIST, remark="No topic route info.\nSee: \n\n faq")
+
+    monkeypatch.setitem(globals(), "answer", refuse)
+    with nameservers({}) as lookup:
+        with pytest.raises(NoRoute) as caught:
+            lookup.route("order")
+    assert str(caught.value).endswith("No topic route info. See: faq")
+    assert len(str(caught.value).splitlines()) == 1
+
+
 def test_a_topic_that_can_not_be_read_now_is_not_missing() -> None:
     with nameservers({"orders": WRITE_ONLY}) as lookup:
         with pytest.raises(NoRoute, match="is there, and can't be read now") as caught:

@@ -86,7 +86,8 @@ def test_the_columns_of_a_write_are_those_of_the_contract() -> None:
         ("value binary, properties map<string,int>", "properties", "be map<string,string>"),
         ("value binary, properties string", "properties", "be map<string,string>"),
         ("value binary, tag string", "tag", "none that can be written; did you mean tags?"),
-        ("value binary, xyz string", "xyz", "there are topic, value"),
+        ("value binary, xyz string", "xyz", "there are topic, value, .*deliver_at. Leave it out"),
+        ("value binary, value string", "value", "column 'value' is there twice; leave one out"),
         ("topic string", "value", "there is no column value"),
         ("value binary", "topic", "nothing says where rows go"),
     ],
@@ -99,6 +100,12 @@ def test_what_can_not_be_written_is_named(text: str, column: str, what: str) -> 
 
 def test_a_default_topic_makes_up_for_the_column() -> None:
     check_write_schema(schema("value binary"), topic="orders")
+
+
+def test_a_column_of_ids_is_there_once() -> None:
+    twice = schema("value binary, order_no string, order_no string")
+    with pytest.raises(InvalidColumn, match="'order_no' is there twice"):
+        check_write_schema(twice, topic="t", id_column="order_no")
 
 
 def test_the_column_of_ids_may_have_any_name() -> None:

@@ -2,7 +2,7 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import CaseInsensitiveDict
-from pyspark.sql.types import StructType
+from pyspark.sql.types import MapType, StringType, StructField, StructType
 
 import pyspark_rocketmq
 from orbitmq.embedded import RunningCluster
@@ -20,6 +20,7 @@ from orbitmq.spark.schema import READ_COLUMNS
 from orbitmq.spark.source import RocketMQSource
 from orbitmq.spark.stream_reader import StreamReader
 from orbitmq.spark.writer import RocketMQStreamWriter
+from tests.spark.shown import last_line
 
 NOWHERE = {"nameserver": "127.0.0.1:1", "subscribe": "orders"}
 """Options of a cluster that is not there: whoever asks it fails."""
@@ -97,6 +98,44 @@ def test_but_no_columns_that_there_are_not(name: str, kind: str) -> None:
         source().reader(StructType().add(name, kind))
 
 
+TAGS = StructField("tags", StringType())
+
+
+@pytest.mark.parametrize(
+    ("options", "fields", "what"),
+    [
+        ({}, [], "has no columns"),
+        ({}, [TAGS, TAGS], "column tags is twice in the schema given"),
+        ({}, [StructField("tags", StringType(), nullable=False)], "says NOT NULL; leave that out"),
+        (
+            {},
+            [StructField("properties", MapType(StringType(), StringType(), False))],
+            "says map<string,string> without null values",
+        ),
+        ({"columns": "key"}, [TAGS], "column tags is in the schema given, and the option columns"),
+        (
+            {"includeProperties": "false"},
+            [StructField("properties", MapType(StringType(), StringType()))],
+            "column properties is in the schema given",
+        ),
+    ],
+    ids=["empty", "twice", "not-null", "map", "columns", "includeProperties"],
+)
+def test_a_schema_that_no_row_can_have_is_refused_before_a_task_starts(
+    options: dict[str, str], fields: list[StructField], what: str
+) -> None:
+    with pytest.raises(InvalidColumn, match=what):
+        source(**options).reader(StructType(fields))
+    with pytest.raises(InvalidColumn, match=what):
+        source(**options).streamReader(StructType(fields)).initialOffset()
+
+
+def test_a_schema_may_name_some_of_the_columns_that_are_picked() -> None:
+    reader = source(columns="key,tags").reader(StructType([TAGS]))
+
+    assert reader._options.columns == ("tags",)  # type: ignore[attr-defined]
+
+
 def test_writers_check_what_they_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
     # As in the processes that commit, which ask no nameserver.
     monkeypatch.setattr("orbitmq.spark.writer._is_committing", lambda: True)
@@ -125,6 +164,7 @@ def test_our_sentence_is_the_last_thing_that_the_user_sees(
     with pytest.raises(AnalysisException) as caught:
         read.load().collect()
 
+    assert last_line(caught.value).startswith("orbitmq.errors.")
     last = str(caught.value).rpartition("orbitmq.errors.")[2]
     assert sentence in last.removesuffix(" SQLSTATE: 38000")
     assert "Traceback" not in last

@@ -103,6 +103,39 @@ def test_what_is_wrong_is_the_last_line_of_the_error(
     assert stored(shared_cluster, "wrong") == []
 
 
+def test_a_topic_is_copied_with_what_its_messages_say(
+    spark: SparkSession, shared_cluster: RunningCluster
+) -> None:
+    said = orders(spark, 20).withColumn("tags", f.lit("paid"))
+    said = said.withColumn("properties", f.create_map(f.lit("colour"), f.col("key")))
+    append(said, shared_cluster, "copied")
+    read = spark.read.format("rocketmq").options(nameserver=shared_cluster.nameserver)
+    append(read.load(subscribe="copied").select("value", "properties"), shared_cluster, "copy")
+
+    def told(topic: str) -> list[tuple[object, ...]]:
+        return sorted(
+            (
+                *(one.body, one.keys, one.tags, one.sharding_key),
+                *(one.properties["colour"], one.properties[ORBIT_ID]),
+            )
+            for one in stored(shared_cluster, topic)
+        )
+
+    assert told("copy") == told("copied")
+    assert len(told("copy")) == 20
+
+
+def test_text_that_is_none_goes_to_the_dead_letters(
+    spark: SparkSession, shared_cluster: RunningCluster
+) -> None:
+    spoilt = f.when(f.col("key") == "o-1", f.expr("cast(X'ff41' as string)")).otherwise(
+        f.col("key")
+    )
+    append(orders(spark, 3).withColumn("key", spoilt), shared_cluster, "texts", onReject="no-texts")
+    assert sorted(one.keys for one in stored(shared_cluster, "texts")) == [("o-0",), ("o-2",)]
+    assert [one.body for one in stored(shared_cluster, "no-texts")] == [b"order-1"]
+
+
 def test_what_is_wrong_with_a_streamed_write_is_its_last_line_too(
     spark: SparkSession, shared_cluster: RunningCluster, tmp_path: Path
 ) -> None:

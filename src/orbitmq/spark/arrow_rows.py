@@ -44,7 +44,9 @@ each batch, so that a count costs half as much again with batches of a quarter."
 
 _FIRST_BYTES: Final = BATCH_BYTES + 1024 * 1024  # for all but the largest answers
 
-_TIME_MAX_MS: Final = (2**63 - 1) // 1000
+_TIME_MIN_MS: Final = -62_135_424_000_000  # 0001-01-03
+_TIME_MAX_MS: Final = 253_402_214_400_000  # 9999-12-31
+"""Within a day of what Python's calendar has, so that ``collect`` can make local times of them."""
 
 _SIZE_AND_FLAG: Final = struct.Struct(
     ">i"  # size
@@ -260,8 +262,8 @@ def _int32(values: NDArray[np.int64]) -> pa.Array:
 
 
 def _times(values_ms: NDArray[np.int64]) -> pa.Array:
-    # Clients send what they like; a time beyond all calendars must not become one within.
-    within = np.clip(values_ms, -_TIME_MAX_MS, _TIME_MAX_MS)
+    # Clients send what they like, and one such time must not make a query fail.
+    within = np.clip(values_ms, _TIME_MIN_MS, _TIME_MAX_MS)
     return pa.array(within * 1000).view(pa.timestamp("us", tz="UTC"))
 
 

@@ -4,7 +4,9 @@ There are two classes, because Spark refuses a reader that takes filters unless 
 ``spark.sql.python.filterPushdown.enabled`` is on, and doesn't tell the reader whether it is.
 """
 
-from collections.abc import Iterable, Iterator
+import logging
+from collections.abc import Iterator
+from typing import Final
 
 import msgspec
 import pyarrow as pa
@@ -19,6 +21,10 @@ from orbitmq.spark.planning import batch_slices
 from orbitmq.spark.worker_heap import freeze_imports
 
 __all__ = ["BatchReader", "FilteringBatchReader", "SlicePartition", "rows_of"]
+
+log = logging.getLogger("orbitmq.spark")
+
+_FILTERS_SHOWN: Final = 300  # characters: a list of values may be long
 
 
 class SlicePartition(InputPartition):
@@ -72,22 +78,36 @@ class BatchReader(DataSourceReader):
 
 
 class FilteringBatchReader(BatchReader):
-    """Leaves out what filters exclude, as far as brokers can tell; see ``filters``."""
+    """Leaves out what filters exclude, as far as brokers can tell; see ``filters``.
+
+    One ``load()`` is for one query. Spark (4.3) keeps what was planned for the last filters with
+    the loaded table, and gives it to each later query of that table, and to each use of it in one
+    plan (``PythonDataSourceV2.getOrCreateReadInfo``): these lack what the last filters exclude.
+    Python isn't asked again, so that nothing here can mend that. It can only be told, and Spark be
+    given all filters back: so a query never gets rows that its own filters exclude.
+    """
 
     def __init__(self, options: ReadOptions) -> None:
         super().__init__(options)
         self._narrowing = Narrowing()
         self._selects_nothing = False
 
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # Spark's name
-        """Take the filters of a query; return those that Spark has to apply itself."""
-        self._narrowing, left = narrowed(filters)
+    def pushFilters(self, filters: list[Filter]) -> list[Filter]:  # noqa: N802  # Spark's name
+        """Take the filters of a query; return all of them, for Spark to apply them too."""
+        self._narrowing = narrowed(filters)
+        if self._narrowing != Narrowing():
+            log.warning(
+                "pushFilters: from now on this load() reads only what these filters leave, for "
+                "every query that uses it: %s. Another query, or another filter in the same one, "
+                "needs a load() of its own",
+                f"{', '.join(map(str, filters)):.{_FILTERS_SHOWN}}",
+            )
         tags = self._narrowing.subscription(self._options.tags)
         if tags is None:
             self._selects_nothing = True
         else:
             self._options = msgspec.structs.replace(self._options, tags=tags)
-        return left
+        return filters
 
     def partitions(self) -> list[InputPartition]:
         """Return what tasks read; the errors are those of ``BatchReader``."""

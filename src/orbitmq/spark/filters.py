@@ -1,24 +1,25 @@
-"""Filters that Spark hands down: what a read leaves out for them, and what is left to Spark.
+"""Filters that Spark hands down: what a read leaves out for them.
 
-=================== ===================================== ====================
-column              what is left out                      Spark looks again
-=================== ===================================== ====================
-topic, broker,      queues                                no
+=================== =====================================
+column              what is left out
+=================== =====================================
+topic, broker,      queues
 queue_id
-queue_offset        the offsets before and behind         for a list of values
-timestamp           the same, as brokers find them by     yes
+queue_offset        the offsets before and behind
+timestamp           the same, as brokers find them by
                     the time of storing
-tags                messages, by the subscription         no
-key                 messages that the index doesn't name  yes
-=================== ===================================== ====================
+tags                messages, by the subscription
+key                 messages that the index doesn't name
+=================== =====================================
 
-All other filters are Spark's business. Pure: nothing here asks a broker.
+Spark applies all filters once more (see ``FilteringBatchReader``). What can't be told here for
+sure is its business alone. Pure: nothing here asks a broker.
 
->>> found, left = narrowed([EqualTo(("topic",), "orders"), GreaterThan(("queue_offset",), 41)])
+>>> found = narrowed([EqualTo(("topic",), "orders"), GreaterThan(("queue_offset",), 41)])
 >>> found.keeps(MessageQueue("orders", "broker-a", 0)), found.keeps(MessageQueue("x", "b", 0))
 (True, False)
->>> found.offsets, left
-(Span(start=42, end=None), [])
+>>> found.offsets
+Span(start=42, end=None)
 """
 
 import operator
@@ -132,38 +133,31 @@ class Narrowing(msgspec.Struct, frozen=True):
         return f" {TAG_SEPARATOR} ".join(sorted(both)) or None
 
 
-def narrowed(filters: Iterable[Filter]) -> tuple[Narrowing, list[Filter]]:
-    """Return what all filters together narrow a read to, and those that Spark has to apply too."""
+def narrowed(filters: Iterable[Filter]) -> Narrowing:
+    """Return what all filters together narrow a read to."""
     found = Narrowing()
-    left = []
     for given in filters:
-        found, settled = _narrowed_by(given, found)
-        if not settled:
-            left.append(given)
-    return found, left
+        found = _narrowed_by(given, found)
+    return found
 
 
-def _narrowed_by(given: Filter, found: Narrowing) -> tuple[Narrowing, bool]:
-    """Return the narrowing with one filter more, and whether that settles the filter."""
+def _narrowed_by(given: Filter, found: Narrowing) -> Narrowing:
+    """Return the narrowing with one filter more."""
     column = _column(given)
-    if column in _OF_QUEUES:
-        if not _is_decidable(given, _OF_QUEUES[column][0]):
-            return found, False
-        return msgspec.structs.replace(found, of_queues=(*found.of_queues, given)), True
+    if column in _OF_QUEUES and _is_decidable(given, _OF_QUEUES[column][0]):
+        return msgspec.structs.replace(found, of_queues=(*found.of_queues, given))
     if column == "queue_offset":
         span = _span(given, _as_offset)
-        settled = span != Span() and not isinstance(given, In)
-        return msgspec.structs.replace(found, offsets=found.offsets.within(span)), settled
+        return msgspec.structs.replace(found, offsets=found.offsets.within(span))
     if column == "timestamp":
         span = _span(given, _as_microseconds)
-        return msgspec.structs.replace(found, times_us=found.times_us.within(span)), False
-    if column == "tags":
-        tags = _selectable_tags(given)
-        both = tags if found.tags is None or tags is None else tags & found.tags
-        return (found, False) if tags is None else (msgspec.structs.replace(found, tags=both), True)
+        return msgspec.structs.replace(found, times_us=found.times_us.within(span))
+    if column == "tags" and (tags := _selectable_tags(given)) is not None:
+        both = tags if found.tags is None else tags & found.tags
+        return msgspec.structs.replace(found, tags=both)
     if column == "key" and found.key is None:
-        return msgspec.structs.replace(found, key=_word(given)), False
-    return found, False
+        return msgspec.structs.replace(found, key=_word(given))
+    return found
 
 
 def _column(given: Filter) -> str:

@@ -8,6 +8,7 @@
 """
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Final, NoReturn
 
@@ -79,7 +80,7 @@ class _Text:
         example = '{"orders": ["broker-a:0", "broker-a:1"]}'
         found: dict[MessageQueue, int] = {}
         for topic, queues in self._topics(example):
-            if not isinstance(queues, list):
+            if not isinstance(queues, list) or not queues:
                 self._fail(f"topic {_shown(topic)} has no list of queues", topic, example=example)
             for name in queues:
                 if not isinstance(name, str):
@@ -104,7 +105,7 @@ class _Text:
             self._fail(f"{_shown(offset)} is no offset", *keys)
         if not _OFFSET_MIN <= offset <= _INT64_MAX:
             self._fail(
-                f"offset {offset:.6g} is out of range; it is 0 or more, -1 for latest, "
+                f"offset {_shown(offset)} is out of range; it is 0 or more, -1 for latest, "
                 "-2 for earliest",
                 *keys,
             )
@@ -127,8 +128,13 @@ class _Text:
             value = json.loads(self._text, object_pairs_hook=self._unrepeated)
         except json.JSONDecodeError as error:
             self._raise(f"{error.msg.lower()}; it should be like {example}", error.pos)
+        except InvalidOffsets:
+            raise
         except RecursionError:
             self._raise("it is nested too deep", 0)
+        except ValueError:  # Python reads no number of thousands of digits
+            longest = max(re.finditer("[0-9]+", self._text), key=lambda found: len(found[0]))
+            self._raise(f"a number of {len(longest[0])} digits is no offset", longest.start())
         if not isinstance(value, dict) or not value:
             self._raise(f"it should be like {example}", 0)
         yield from value.items()
@@ -137,8 +143,7 @@ class _Text:
         found: dict[str, object] = {}
         for key, value in pairs:
             if key in found:
-                second = self._text.find(json.dumps(key), self._position(key) + 1)
-                self._raise(f"{_shown(key)} is there twice", second)
+                self._raise(f"{_shown(key)} is there twice", self._second_position(key))
             found[key] = value
         return found
 
@@ -152,6 +157,13 @@ class _Text:
         for key in keys:
             position = max(position, self._text.find(f'"{key}"', position))
         return position
+
+    def _second_position(self, key: str) -> int:
+        """Return where a key stands again; where it first does if it is written in another way."""
+        first = self._position(key)
+        return max(
+            first, *(self._text.find(text, first + 1) for text in (f'"{key}"', json.dumps(key)))
+        )
 
     def _raise(self, what: str, position: int) -> NoReturn:
         raise InvalidOffsets(

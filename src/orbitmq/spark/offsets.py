@@ -98,7 +98,7 @@ def to_spark(offsets: Mapping[MessageQueue, int]) -> SparkOffsets:
     return found
 
 
-def from_spark(kept: Mapping[str, Mapping[str, int]]) -> Offsets:
+def from_spark(kept: object) -> Offsets:
     """Return the offsets that `to_spark` wrote.
 
     Raises:
@@ -109,17 +109,28 @@ def from_spark(kept: Mapping[str, Mapping[str, int]]) -> Offsets:
 
     """
     found: Offsets = {}
-    for topic, queues in kept.items():
-        for name, offset in queues.items():
+    for topic, queues in _pairs(kept):
+        for name, offset in _pairs(queues):
             broker, _, number = name.rpartition(":")
-            if not broker or not (number.isascii() and number.isdecimal()):
-                raise InvalidOffsets(
-                    f"the checkpoint has {name[:60]!r} in topic {topic[:60]}, and not a queue such "
-                    "as 'broker-a:0'; is it the checkpoint of another source?",
-                    field="checkpointLocation",
-                )
+            is_queue = broker and number.isascii() and number.isdecimal()
+            if not is_queue or not isinstance(offset, int):
+                raise _of_another_source(f"{name[:60]!r}: {offset!r:.60} in topic {topic[:60]}")
             found[MessageQueue(topic, broker, int(number))] = offset
     return found
+
+
+def _pairs(kept: object) -> Iterable[tuple[str, object]]:
+    if not isinstance(kept, Mapping):
+        raise _of_another_source(f"{kept!r:.60}")
+    return kept.items()
+
+
+def _of_another_source(what: str) -> InvalidOffsets:
+    return InvalidOffsets(
+        f"the checkpoint has {what}, and not the offset of a queue such as 'broker-a:0'; is it the "
+        "checkpoint of another source? Name another checkpointLocation",
+        field="checkpointLocation",
+    )
 
 
 def placed(

@@ -7,7 +7,8 @@ from datetime import datetime
 from difflib import get_close_matches
 from typing import Final, Literal
 
-from orbitmq.errors import InvalidOption
+from orbitmq.errors import InvalidInput, InvalidOption
+from orbitmq.net.address import Address
 from orbitmq.spark.offset_json import parse_offsets
 from orbitmq.spark.offsets import Bound
 
@@ -148,6 +149,13 @@ class Values:
                 '{"172.17.0.3": "127.0.0.1"}',
                 field=option,
             )
+        for advertised, reached in pairs.items():
+            if not _can_stand_for(advertised, reached):
+                raise InvalidOption(
+                    f"{option} says that {_shown(advertised)} is reached at {_shown(reached)}; "
+                    "write a host for a host, and host:port (1 to 65535) for host:port",
+                    field=option,
+                )
         return tuple(sorted(pairs.items()))
 
     def exactly_one(self, *options: str) -> None:
@@ -172,6 +180,26 @@ class Values:
         """Check that both options are given, or none."""
         self.need(one, other)
         self.need(other, one)
+
+
+def _can_stand_for(advertised: str, reached: str) -> bool:
+    """Return whether what a broker advertises can be rewritten so: hosts keep their ports.
+
+    An address of IPv6 without brackets may be meant with a port or without.
+    """
+    host, colon, port = advertised.rpartition(":")
+    with_port = bool(colon) and port.isdecimal()
+    either = with_port and ":" in host and not host.endswith("]")
+    if with_port and _is_address(reached):
+        return True
+    return bool(advertised) and (either or not with_port) and _is_address(f"{reached}:1")
+
+
+def _is_address(text: str) -> bool:
+    try:
+        return Address.parse(text).port > 0
+    except InvalidInput:
+        return False
 
 
 def _shown(text: str) -> str:

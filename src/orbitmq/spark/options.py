@@ -181,6 +181,8 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
     """
     values = Values(named(given, Use.WRITE))
     on_reject = values.text("onReject", FAIL)
+    if on_reject.lower() == FAIL:
+        on_reject = FAIL
     for option, topic in (("topic", values.text("topic")), ("onReject", on_reject)):
         if topic and topic != FAIL:
             _named_well(option, topic)
@@ -193,7 +195,7 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
         batch_bytes=values.number("batchBytes", 1024 * 1024, high=BODY_SIZE_LIMIT),
         send_timeout_ms=values.number("sendTimeoutMs", 30_000, high=_TIMEOUT_MAX_MS),
         retries=values.number("retries", 100, low=0, high=100),
-        compress_over_bytes=values.number("compressOverBytes", 4_096, low=0, high=_INT32_MAX),
+        compress_over_bytes=values.number("compressOverBytes", 4_096, high=_INT32_MAX),
     )
 
 
@@ -261,11 +263,12 @@ def _topics(values: Values) -> Topics:
         pattern = values.text("subscribePattern")
         try:
             re.compile(pattern)
-        except re.error as error:
-            raise InvalidOption(
-                f"subscribePattern {pattern[:60]!r} is no regular expression: {error}",
-                field="subscribePattern",
-            ) from error
+        except RecursionError:
+            raise _no_pattern(
+                pattern, "it is nested too deep; write it with fewer parentheses"
+            ) from None
+        except (re.error, OverflowError) as error:
+            raise _no_pattern(pattern, error) from error
         return Topics(pattern=pattern)
     names = tuple(dict.fromkeys(values.words("subscribe")))
     for name in names:
@@ -274,6 +277,13 @@ def _topics(values: Values) -> Topics:
         except InvalidInput as error:
             raise InvalidOption(f"subscribe: {error}", field="subscribe") from error
     return Topics(names=names)
+
+
+def _no_pattern(pattern: str, why: object) -> InvalidOption:
+    return InvalidOption(
+        f"subscribePattern {pattern[:60]!r} is no regular expression: {why}",
+        field="subscribePattern",
+    )
 
 
 def _columns(values: Values) -> tuple[str, ...]:

@@ -10,10 +10,10 @@ because a broker refuses it for that, which shows when it is sent. That a broker
 no fault of a row.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import repeat
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -53,6 +53,16 @@ _TEXT_MAX: Final = 1_000
 _ADDED_BYTES: Final = 256
 _CHARACTER_BYTES_MAX: Final = 4
 _COLUMN_OF: Final = {"body": "value", "keys": "key"}
+_PROPERTY_OF: Final = {
+    "key": properties.KEYS,
+    "tags": properties.TAGS,
+    "sharding_key": properties.SHARDING_KEY,
+}
+"""What a row may say by a column, and a message that was read says by a property."""
+_MAP_OF_BYTES: Final = pa.map_(pa.large_binary(), pa.large_binary())
+
+_Faults = dict[int, InvalidInput]
+"""What is wrong with rows of a batch, by their index, before they are looked at one by one."""
 
 
 class Row(NamedTuple):
@@ -126,17 +136,24 @@ class OutgoingRows:
 
         """
         self._queues.clear()  # they may have changed since the batch before
-        rows = list(map(Row, *_columns(batch, self._topic)))
+        faults: _Faults = {}
+        rows = list(map(Row, *_columns(batch, self._topic, faults)))
+        lacking = _PROPERTY_OF.keys() - set(batch.schema.names)
         outgoing = Outgoing(row_count=len(rows))
         add, place, number_of = (
             outgoing.messages.append,
             outgoing.queues.append,
             outgoing.numbers.append,
         )
+        first = self._row_count
         for number, (row, row_id) in enumerate(
-            zip(rows, self._row_ids(batch, rows), strict=True), start=self._row_count
+            zip(rows, self._row_ids(batch, rows, faults), strict=True), start=first
         ):
+            if row.properties:
+                row = _with_own_properties(row, lacking)
             try:
+                if number - first in faults:
+                    raise faults[number - first]
                 message = _message(row, row_id, self._id_column)
                 queue = None if row.queue_id is None else self._queue(message.topic, row.queue_id)
             except InvalidInput as error:
@@ -150,10 +167,12 @@ class OutgoingRows:
         self._row_count += len(rows)
         return outgoing
 
-    def _row_ids(self, batch: pa.RecordBatch, rows: Sequence[Row]) -> Iterable[str | None]:
+    def _row_ids(
+        self, batch: pa.RecordBatch, rows: Sequence[Row], faults: _Faults
+    ) -> Iterable[str | None]:
         if self._id_column is None:
             return self._ids.of(rows)
-        given: list[str | None] = batch.column(self._id_column).to_pylist()
+        given: list[str | None] = _values(batch.column(self._id_column), "idColumn", faults)
         return given
 
     def _queue(self, topic: str, queue_id: int) -> MessageQueue:
@@ -185,7 +204,9 @@ def _by_id(queues: Iterable[MessageQueue]) -> dict[int, MessageQueue]:
     return {queue_id: found[queue_id % len(found)] for queue_id, found in of_id.items()}
 
 
-def _columns(batch: pa.RecordBatch, topic: str | None) -> Iterator[Iterable[object]]:
+def _columns(
+    batch: pa.RecordBatch, topic: str | None, faults: _Faults
+) -> Iterator[Iterable[object]]:
     """Yield the values of each column of the write schema, in the order of ``Row``."""
     for name in Row._fields:
         index = batch.schema.get_field_index(name)
@@ -195,22 +216,70 @@ def _columns(batch: pa.RecordBatch, topic: str | None) -> Iterator[Iterable[obje
         column = batch.column(index)
         match name:
             case "topic" if topic is not None:
-                yield column.fill_null(topic).to_pylist()
+                yield _values(column.fill_null(topic), name, faults)
             case "value":
                 yield _as_bytes(column).to_pylist()
             case "properties":
                 # Sorted, since the order of a map means nothing, and must not change the id.
-                yield [sorted(pairs) if pairs else None for pairs in column.to_pylist()]
+                maps = _values(column, name, faults)
+                yield [sorted(pairs) if pairs else None for pairs in maps]
             case "deliver_at":
                 yield column.cast(pa.int64()).to_pylist()
             case _:
-                yield column.to_pylist()
+                yield _values(column, name, faults)
+
+
+def _values(column: pa.Array, name: str, faults: _Faults) -> list[Any]:
+    r"""Return the values of a column; Spark's texts may be any bytes, and such a row is at fault.
+
+    For the error, and for its letter, bytes that are not UTF-8 are written as ``\xff``.
+    """
+    try:
+        return column.to_pylist()  # type: ignore[no-any-return]  # pyarrow has no types
+    except UnicodeDecodeError:
+        as_bytes = column.cast(_MAP_OF_BYTES if pa.types.is_map(column.type) else pa.large_binary())
+    values = []
+    for index, raw in enumerate(as_bytes.to_pylist()):
+        try:
+            values.append(_decoded(raw, "strict"))
+        except UnicodeDecodeError as error:
+            values.append(_decoded(raw, "backslashreplace"))
+            fault = InvalidInput(
+                f"{name} is no UTF-8: byte {error.object[error.start]:#04x} at position "
+                f"{error.start}; write bytes as text by hex or base64",
+                field=name,
+            )
+            faults.setdefault(index, fault)
+    return values
+
+
+def _decoded(raw: object, errors: str) -> object:
+    if isinstance(raw, bytes):
+        return raw.decode(errors=errors)
+    if isinstance(raw, list | tuple):
+        return type(raw)(_decoded(one, errors) for one in raw)
+    return raw
 
 
 def _as_bytes(column: pa.Array) -> pa.Array:
     if pa.types.is_string(column.type):
         return column.cast(pa.binary())
     return column.cast(pa.large_binary()) if pa.types.is_large_string(column.type) else column
+
+
+def _with_own_properties(row: Row, lacking: Collection[str]) -> Row:
+    """Return a row with the application's own properties, for one that may have been read.
+
+    What RocketMQ says by properties, a producer and a broker say anew; but for the keys, the tag
+    and the sharding key, where the data frame lacks the column to say them by.
+    """
+    pairs = row.properties or []
+    if properties.RESERVED.isdisjoint([name for name, _ in pairs]):
+        return row
+    said = dict(pairs)
+    told: dict[str, Any] = {column: said.get(_PROPERTY_OF[column]) for column in lacking}
+    own = [(name, value) for name, value in pairs if name not in properties.RESERVED]
+    return row._replace(properties=own or None, **told)
 
 
 def _message(row: Row, row_id: str | None, id_column: str | None) -> Message:

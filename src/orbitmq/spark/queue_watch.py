@@ -18,6 +18,11 @@ back. That is told once. If it stays away for minutes, the stream fails with the
 unless data may be lost. A topic that no nameserver knows is treated alike, since it may be that of
 a broker that is away. While no nameserver answers, known queues are read on, however long: a new
 one is read from its beginning when it is heard of.
+
+Of a queue that they don't have, brokers say that it begins and ends at 0; also of a topic that is
+being deleted, a moment before nameservers know. So of a queue that had messages this is believed
+only after seconds in which its topic was known; or at once if data may be lost, so that the topic
+is read from its beginning when it is made anew.
 """
 
 import logging
@@ -101,6 +106,7 @@ class QueueWatch:
         self._unrouted: dict[_Part, OrbitError] = {}  # when the routes were last asked for
         self._unknown: dict[_Part, NoRoute] = {}  # since then
         self._away_since_ms: dict[_Part, int] = {}
+        self._emptied_since_ms: dict[MessageQueue, int] = {}
 
     @property
     def last_seen(self) -> Mapping[MessageQueue, Range]:
@@ -146,6 +152,7 @@ class QueueWatch:
         if _is_younger(self._asked_ms, RANGES_AGE_MS, now):
             return self._answered
         found = self._ask(frozenset(known), now)
+        self._leave_out_emptied(found.ranges, now)
         self._judge(found.failures, now)
         self._note(found.ranges, now)
         return self._answered
@@ -219,8 +226,33 @@ class QueueWatch:
         asked = (one for one in chosen if _part(one) not in self._unknown)
         for _, of_broker in groupby(sorted(asked, key=_part), key=_broker_name):
             self._ask_broker(list(of_broker), found)
+        # Before it is believed, and when it first shows, so that a deleted topic is told as such.
+        since_ms = self._emptied_since_ms
+        self._look_for_topics(
+            one.topic
+            for one in self._emptied(found.ranges)
+            if not _is_younger(since_ms.get(one), ROUTE_AGE_MS, now)
+        )
         self._leave_out_deleted(found)
         return found
+
+    def _emptied(self, ranges: Mapping[MessageQueue, Range]) -> set[MessageQueue]:
+        """Return the queues of which it is doubted that they are empty, for they had messages."""
+        if self._patient:
+            return set()
+        return {
+            one
+            for one, has in ranges.items()
+            if has.max == 0 and self._last_seen.get(one, has).max > 0
+        }
+
+    def _leave_out_emptied(self, ranges: dict[MessageQueue, Range], now: int) -> None:
+        """Leave out what was emptied just now: its topic may be about to be deleted."""
+        since_ms = self._emptied_since_ms
+        self._emptied_since_ms = {one: since_ms.get(one, now) for one in self._emptied(ranges)}
+        for one, then_ms in self._emptied_since_ms.items():
+            if _is_younger(then_ms, ROUTE_AGE_MS, now):
+                del ranges[one]
 
     def _leave_out_deleted(self, found: _Sight) -> None:
         """Take what brokers say of queues that are gone for what it is.
@@ -270,6 +302,7 @@ class QueueWatch:
         self._routed_ms, self._unknown = now, {}
         if self._topics.assigned:
             self._know(self._topics.assigned)
+            self._look_for_topics([topic for _broker, topic in self._unrouted])
             return
         try:
             self._know(self._cluster.resolve(self._topics))
@@ -280,6 +313,15 @@ class QueueWatch:
                 self._look_for_each()
         except OrbitError as error:
             self._unrouted = {("", ""): error}
+
+    def _look_for_topics(self, topics: Iterable[str]) -> None:
+        """Look whether nameservers know topics, whatever the last routes were."""
+        for topic in {*topics}:
+            self._unrouted.pop(("", topic), None)
+            try:
+                self._cluster.resolve(Topics(names=(topic,)))
+            except OrbitError as error:
+                self._unrouted["", topic] = error
 
     def _look_for_each(self) -> None:
         """Look for the queues of topics one by one: that one is gone must not hide the others."""

@@ -148,7 +148,7 @@ class RouteLookup:
             near = get_close_matches(topic, self.topics(), n=1)
         except OrbitError:  # the hint is a courtesy; what is wrong is known without it
             near = []
-        hint = f"did you mean {near[0]}?" if near else "create it (orbitmq topic create …)"
+        hint = f"did you mean {near[0]}?" if near else "create it (orbitmq topic create …)."
         told = "; ".join(f"{address}: {words}" for address, words in said.items())
         return NoRoute(
             f"topic {topic} is missing; {hint} Look at the name, the namespace and the "
@@ -172,7 +172,8 @@ class RouteLookup:
 
 
 def _told(answer: Frame) -> str:
-    remark = answer.remark or "(no remark)"
+    # On one line, for it stands at the end of an error, whose last line is all that many look at.
+    remark = " ".join((answer.remark or "").split()) or "(no remark)"
     return f"{name_of_response(answer.code)}: {remark:.{_REMARK_MAX}}"
 
 

@@ -112,7 +112,7 @@ def check_write_schema(
         id_column: the column of ids, which may have any name.
 
     Raises:
-        InvalidColumn: one is unknown, of another type than it has to be, or missing.
+        InvalidColumn: one is unknown, of another type than it has to be, missing, or there twice.
 
     """
     names = schema.fieldNames()
@@ -121,6 +121,12 @@ def check_write_schema(
             _check_type(field)
         elif field.name != id_column:
             raise _unknown_column(field.name)
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidColumn(
+                f"column {name[:60]!r} is there twice; leave one out by df.select, or rename it",
+                field=name,
+            )
     if "value" not in names:
         raise InvalidColumn("there is no column value; it holds the body", field="value")
     if "topic" not in names and topic is None:
@@ -164,7 +170,7 @@ def _check_id_column(schema: StructType, name: str) -> None:
 
 def _unknown_column(name: str) -> InvalidColumn:
     near = get_close_matches(name, WRITE_COLUMNS, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(WRITE_COLUMNS)}"
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(WRITE_COLUMNS)}."
     return InvalidColumn(
         f"column {name[:60]!r} is none that can be written; {hint} "
         "Leave it out by df.select or df.drop, or put it into properties",

@@ -6,7 +6,7 @@ which asks for the columns alone, and none should wait for what the others need.
 
 # ruff: noqa: PLC0415
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -18,7 +18,7 @@ from pyspark.sql.datasource import (
     DataSourceStreamWriter,
     DataSourceWriter,
 )
-from pyspark.sql.types import StructType
+from pyspark.sql.types import MapType, StructField, StructType
 
 from orbitmq.errors import InvalidColumn, OrbitError, SparkTooOld
 from orbitmq.spark.option_table import OPTIONS, Use
@@ -137,21 +137,56 @@ def _with_schema(options: ReadOptions, schema: StructType) -> ReadOptions:
     """Return options that pick the columns of a schema, be it the user's own: ``.schema("…")``.
 
     Raises:
-        InvalidColumn: it has a column that there isn't, or one of another type.
+        InvalidColumn: it has no columns, one that there isn't or that the options leave out, one
+            twice, or one of another type.
 
     """
+    names = schema.fieldNames()
+    if not names:
+        raise InvalidColumn(
+            "the schema given has no columns, and without any no row can be read; leave it out",
+            field="schema",
+        )
     for field in schema.fields:
-        if field.name not in READ_COLUMNS:
+        _check_name(field.name, options.columns)
+        if names.count(field.name) > 1:
             raise InvalidColumn(
-                f"there is no column {field.name[:60]!r} to read; there are "
-                f"{', '.join(READ_COLUMNS)}",
+                f"column {field.name} is twice in the schema given; name it once, and copy it "
+                "after reading",
                 field=field.name,
             )
-        wanted = read_schema([field.name]).fields[0].dataType
-        if field.dataType != wanted:
-            raise InvalidColumn(
-                f"column {field.name} is {wanted.simpleString()}, and the schema given says "
-                f"{field.dataType.simpleString()[:60]}; cast it after reading",
-                field=field.name,
-            )
-    return msgspec.structs.replace(options, columns=tuple(schema.fieldNames()))
+        _check_type(field)
+    return msgspec.structs.replace(options, columns=tuple(names))
+
+
+def _check_name(name: str, picked: Sequence[str]) -> None:
+    if name not in READ_COLUMNS:
+        raise InvalidColumn(
+            f"there is no column {name[:60]!r} to read; there are {', '.join(READ_COLUMNS)}",
+            field=name,
+        )
+    if name not in picked:
+        raise InvalidColumn(
+            f"column {name} is in the schema given, and the option columns or includeProperties "
+            "leaves it out; say in one place what to read",
+            field=name,
+        )
+
+
+def _check_type(field: StructField) -> None:
+    wanted, found = read_schema([field.name]).fields[0].dataType, field.dataType
+    if found != wanted:
+        # Spark's short names don't say this of a map.
+        never_null = isinstance(found, MapType) and not found.valueContainsNull
+        raise InvalidColumn(
+            f"column {field.name} is {wanted.simpleString()}, and the schema given says "
+            f"{found.simpleString()[:60]}{' without null values' if never_null else ''}; cast it "
+            "after reading",
+            field=field.name,
+        )
+    if not field.nullable:
+        raise InvalidColumn(
+            f"column {field.name} may be null, and the schema given says NOT NULL; leave that out, "
+            "and select rows by IS NOT NULL after reading",
+            field=field.name,
+        )
