@@ -442,8 +442,8 @@ class BrokerError(OrbitError):
         remark: the server's own words.
         address: who answered, as ``host:port``.
 
-    >>> BrokerError.of(17, "No topic route info", address="127.0.0.1:9876")
-    TopicNotFound('127.0.0.1:9876 answered 17: No topic route info')
+    >>> BrokerError.of(17, "No topic route info\\nsee below", address="127.0.0.1:9876")
+    TopicNotFound('127.0.0.1:9876 answered 17: No topic route info see below')
 
     """
 
@@ -456,7 +456,8 @@ class BrokerError(OrbitError):
             BrokerError.by_code[cls.default_code] = cls
 
     def __init__(self, code: int, remark: str | None, *, address: str = "") -> None:
-        super().__init__(f"{address or 'the server'} answered {code}: {remark or '(no remark)'}")
+        words = " ".join((remark or "(no remark)").splitlines())  # Java's have an address below
+        super().__init__(f"{address or 'the server'} answered {code}: {words}")
         self.code = code
         self.remark = remark
         self.address = address
