@@ -1,6 +1,8 @@
 """Arguments that can't be used, as the callers of both faces meet them."""
 
+import enum
 from collections.abc import Callable
+from operator import index
 
 import pytest
 
@@ -17,9 +19,9 @@ from orbitmq.client.arguments import (
 )
 from orbitmq.client.producer import Producer
 from orbitmq.client.transaction import TransactionState
-from orbitmq.errors import InvalidInput
+from orbitmq.errors import InvalidInput, SendTimeout
 from orbitmq.message.model import Message, MessageQueue
-from tests.client.post import open_post, open_producer
+from tests.client.post import open_post, open_producer, say_nothing
 from tests.client.scene import Scene, play
 
 MESSAGE = Message("orders", b"paid")
@@ -42,6 +44,46 @@ def test_a_time_is_a_whole_number_that_can_travel(given: object) -> None:
 
 def test_a_time_that_is_too_long_to_be_written_is_told_too() -> None:
     assert "a number of 16610 bits" in refused(check_timeout_ms, 10**5_000, field="timeout_ms")
+
+
+class Number:
+    """A whole number of another package."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def __index__(self) -> int:
+        return self._number
+
+
+class Times(enum.IntEnum):
+    SHORT = 3_000
+
+
+def test_a_time_may_be_of_another_type_of_whole_numbers() -> None:
+    check_timeout_ms(Number(3_000))
+    check_timeout_ms(Times.SHORT)
+    assert "of type Number" in refused(check_timeout_ms, Number(2**31), field="timeout_ms")
+    assert refused(check_timeout_ms, 3_000.0, field="timeout_ms").endswith("int(…) around it")
+    assert refused(check_timeout_ms, float("inf"), field="timeout_ms").endswith("or left out")
+
+
+@pytest.mark.parametrize("given", [Number(300), Times.SHORT])
+def test_a_time_of_another_type_is_kept_to(given: int) -> None:
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene)
+        post.always = dict.fromkeys("ab", say_nothing)
+        producer = await open_producer(scene)
+        with pytest.raises(SendTimeout) as raised:
+            await producer.send(MESSAGE, timeout_ms=given)
+        assert type(raised.value.timeout_ms) is int
+        assert raised.value.timeout_ms == index(given)
+        await producer.send_oneway(MESSAGE, timeout_ms=given)
+        post.always = {}
+        many = await producer.send_many([MESSAGE] * 3, timeout_ms=given, frame_bytes=given)
+        assert len(many) == 3
+
+    play(story)
 
 
 @pytest.mark.parametrize("given", [None, -1, 0, 1, 2**31 - 1])

@@ -1,3 +1,4 @@
+from enum import IntEnum
 from pathlib import Path
 
 import msgspec
@@ -10,7 +11,9 @@ from orbitmq.client.field_types import (
     check_types,
     shown,
     take_enum,
+    take_path,
     take_tuple,
+    whole_or_none,
 )
 from orbitmq.client.settings import Require
 from orbitmq.errors import InvalidInput
@@ -66,6 +69,41 @@ def test_numbers_are_whole_and_in_their_ranges() -> None:
         told = refusal(some(retries=value), check_ranges, ranges, frozenset({"most"}))
         assert told.field == "retries"
         assert "it must be a whole number from 0 to 9" in str(told)
+
+
+class Number:
+    """A whole number of another package; None is an array of several."""
+
+    def __init__(self, number: int | None) -> None:
+        self._number = number
+
+    def __index__(self) -> int:
+        if self._number is None:
+            raise TypeError("only single values are numbers")
+        return self._number
+
+
+class Level(IntEnum):
+    HIGH = 7
+
+
+def test_whole_numbers_of_other_types_are_taken_as_plain_ones() -> None:
+    assert whole_or_none(Number(None)) is None
+    for value in (Number(7), Level.HIGH):
+        settings = some(retries=value, topics=[value])
+        check_ranges(settings, {"retries": (0, 9)})
+        take_tuple(settings, "topics", int)
+        assert (type(settings.retries), settings.retries) == (int, 7)
+        assert settings.topics == (7,)
+        told = refusal(some(retries=value), check_ranges, {"retries": (0, 6)})
+        assert "it must be a whole number from 0 to 6" in str(told)
+
+
+def test_a_path_is_taken_as_its_text() -> None:
+    settings = some(nameserver=Path("a/b"), kind=3)
+    take_path(settings, "nameserver")
+    take_path(settings, "kind")
+    assert (settings.nameserver, settings.kind) == (str(Path("a/b")), 3)
 
 
 def test_a_text_stands_for_a_member() -> None:

@@ -42,7 +42,7 @@ def path(tmp_path: Path) -> str:
     return str(tmp_path / "outbox")
 
 
-async def opened(scene: Scene, path: str, **options: object) -> tuple[Post, Producer]:
+async def opened(scene: Scene, path: str | Path, **options: object) -> tuple[Post, Producer]:
     post = await open_post(scene)
     return post, await open_producer(scene, outbox_path=path, **options)
 
@@ -426,5 +426,26 @@ def test_two_producers_can_not_have_one_outbox(path: str) -> None:
         await opened(scene, path)
         with pytest.raises(StoreLocked):
             await open_producer(scene, outbox_path=path)
+
+    play(story)
+
+
+def test_texts_of_other_types_can_be_kept(path: str) -> None:
+    class Text(str):
+        __slots__ = ()
+
+    async def story(scene: Scene) -> None:
+        post, producer = await opened(scene, Path(path))
+        break_down(post)
+        odd = Text("odd")
+        message = Message(
+            Text("orders"), b"1", tags=odd, keys=[odd], sharding_key=odd, properties={odd: odd}
+        )
+        with pytest.raises(SendKept) as raised:
+            await producer.send(message)
+        assert raised.value.path == path
+        post.always = {}
+        await drained(producer)
+        assert post.sent[-1].properties["odd"] == "odd"
 
     play(story)

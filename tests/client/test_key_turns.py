@@ -85,3 +85,29 @@ def test_many_keys_at_once_never_wait_for_each_other(
 
     for numbers in run_virtual(main).values():
         assert numbers == sorted(numbers)
+
+
+def test_a_close_takes_out_who_is_on_its_way_and_the_others_come_in_order() -> None:
+    async def main(clock: VirtualClock) -> list[int]:
+        turns, order = KeyTurns(), []
+        on_its_way, looking_up = turns.join([A]), turns.join([A, B])
+
+        async def send(number: int) -> None:
+            turn = turns.join([A])
+            await turn.come()
+            order.append(number)
+            await asyncio.sleep(1 / number)
+            turn.leave()
+
+        sends = [asyncio.create_task(send(number)) for number in (1, 2, 3)]
+        await asyncio.sleep(0)
+        turns.close()
+        await asyncio.gather(*sends)
+        await turns.drained()
+        assert on_its_way.has_left
+        assert looking_up.has_left
+        on_its_way.leave()  # as whoever joined does
+        assert len(turns) == 0
+        return order
+
+    assert run_virtual(main) == [1, 2, 3]

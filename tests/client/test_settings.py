@@ -1,4 +1,5 @@
 import ssl
+from pathlib import Path
 
 import pytest
 
@@ -204,3 +205,9 @@ def test_credentials_need_a_key() -> None:
     lent = client(access_key="alice", secret_key="x", security_token="t").credentials
     assert lent is not None
     assert lent.security_token == "t"
+
+
+def test_the_outbox_may_be_given_as_a_path() -> None:
+    assert ProducerSettings(outbox_path=Path("a/b")).outbox_path == str(Path("a/b"))  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="outbox_path must be a str, not int"):
+        ProducerSettings(outbox_path=3)  # type: ignore[arg-type]

@@ -1,4 +1,5 @@
 import copy
+import enum
 import pickle
 from datetime import UTC, datetime, timedelta, timezone
 from types import MappingProxyType
@@ -289,3 +290,28 @@ def test_queues_sort_by_topic_then_broker_then_id() -> None:
         MessageQueue("a", "b", 2),
     ]
     assert sorted(queues) == queues[::-1]
+
+
+class Text(str):
+    __slots__ = ()
+
+
+class Topic(str, enum.Enum):  # noqa: UP042 - whose str() is not its value
+    ORDERS = "orders"
+
+
+@pytest.mark.parametrize("odd", [Text("orders"), Topic.ORDERS])
+def test_texts_of_other_types_are_taken_as_plain_ones(odd: str) -> None:
+    message = Message(
+        odd, b"x", tags=odd, keys=[odd], sharding_key=odd, message_id=odd, properties={odd: odd}
+    )
+    plain = "orders"
+    texts = (message.topic, message.tags, message.sharding_key, message.message_id, *message.keys)
+    texts += (*message.properties, *message.properties.values())
+    assert texts == (plain,) * 7
+    assert {type(text) for text in texts} == {str}
+
+
+def test_a_text_of_another_type_is_checked_as_any_other() -> None:
+    with pytest.raises(InvalidTopic, match="the broker's own"):
+        Message(Text("SCHEDULE_TOPIC_XXXX"), b"x")

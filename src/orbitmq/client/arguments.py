@@ -5,7 +5,7 @@ Only what was given is looked at, so that a plain send pays for none of it.
 
 from collections.abc import Iterable, Sequence
 
-from orbitmq.client.field_types import shown
+from orbitmq.client.field_types import shown, whole_or_none
 from orbitmq.errors import InvalidInput
 from orbitmq.message.model import Message, MessageQueue
 from orbitmq.wire.fields import INT32_MAX
@@ -25,6 +25,8 @@ __all__ = [
 def check_timeout_ms(given: object) -> None:
     """Check the time of a call. One that is over already, 0 or less, is left to end as a timeout.
 
+    Whole numbers of other types, such as numpy's, will do; a float won't, since times may travel.
+
     >>> check_timeout_ms(3_000)
     >>> check_timeout_ms("3")
     Traceback (most recent call last):
@@ -35,10 +37,14 @@ to 2147483647, or left out
         InvalidInput: it is no whole number, or larger than one that travels.
 
     """
-    if given is not None and (type(given) is not int or given > INT32_MAX):
+    if given is None:
+        return
+    number = whole_or_none(given)
+    if number is None or number > INT32_MAX:
+        hint = "; write int(…) around it" if isinstance(given, float) and given.is_integer() else ""
         raise InvalidInput(
             f"timeout_ms is {shown(given)}; it must be a whole number of milliseconds up to "
-            f"{INT32_MAX}, or left out",
+            f"{INT32_MAX}, or left out{hint}",
             field="timeout_ms",
         )
 

@@ -13,12 +13,13 @@ no other send of such a key comes between its frames.
 
 import asyncio
 import copy
+import operator
 from collections.abc import Iterable, Sequence
 from typing import Final, TypeGuard
 
 from orbitmq.client.arguments import check_queue_topic, check_queues, listed
 from orbitmq.client.dispatch import Dispatch, Wish
-from orbitmq.client.field_types import shown
+from orbitmq.client.field_types import shown, whole_or_none
 from orbitmq.client.key_turns import Key
 from orbitmq.client.outgoing import Parcel, in_batches
 from orbitmq.client.receipts import check_durable, check_requirable, split_receipt
@@ -125,10 +126,11 @@ async def send_each(
 
     """
     most = dispatch.settings.max_message_bytes
-    limit = most if frame_bytes is None else min(frame_bytes, most)
+    limit = most if frame_bytes is None else min(operator.index(frame_bytes), most)
     keys = [(one.topic, one.sharding_key) for one in messages if one.sharding_key is not None]
-    call_turn = dispatch.join(keys) if keys else None
-    wish = wish._replace(call_turn=call_turn)
+    call_turn = dispatch.join(keys) if keys and wish.call_turn is None else None
+    if call_turn is not None:
+        wish = wish._replace(call_turn=call_turn)
     try:
         places = await _places(dispatch, messages, wish, queues)
         frames = in_batches(messages, limit, places)
@@ -163,7 +165,8 @@ async def send_gathered(
 
 
 def _check_frame_bytes(given: object) -> None:
-    if type(given) is not int or given < 1:
+    number = whole_or_none(given)
+    if number is None or number < 1:
         raise InvalidInput(
             f"frame_bytes is {shown(given)}; it must be a whole number of 1 or more",
             field="frame_bytes",

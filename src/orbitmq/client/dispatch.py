@@ -9,6 +9,7 @@ permit to wait for, a route, a queue of the caller's choice, compression, hooks,
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import index
 from typing import Final, NamedTuple
 
 import msgspec
@@ -52,6 +53,9 @@ log = logging.getLogger("orbitmq.client")
 _COMPRESS_HERE_MAX: Final = 16 * 1024
 """Larger bodies are compressed by a worker: here they would hold up the loop for a millisecond."""
 
+_LAST_TURNS_S: Final = 1
+"""How long a close waits for those in line to be told; each of them takes microseconds."""
+
 
 class Begun(msgspec.Struct):
     """A plain send on its way."""
@@ -74,7 +78,7 @@ class Wish(NamedTuple):
     slot: Slot | None = None
     """Whose turn it is, if the first try is left to the plan and that was asked already."""
     call_turn: KeyTurn | None = None
-    """The place of a call with many messages in the lines of their keys."""
+    """The place of a call in the lines of its keys, if it holds one; whoever joined leaves."""
 
 
 class Dispatch:
@@ -125,8 +129,14 @@ class Dispatch:
         except TimeoutError:
             pass  # what is left ends by its own timeouts, or with the connections
         self.permits.close()
+        self._key_turns.close()
         self._stalls.release()
         await asyncio.sleep(0)  # those who were told may keep what they could not send
+        try:
+            async with asyncio.timeout(_LAST_TURNS_S):
+                await self._key_turns.drained()  # and so may those in line, one after the other
+        except TimeoutError:
+            log.warning("%s is closed with %r", self.settings.group, self._key_turns)
 
     async def meet(self, topic: str) -> None:
         """Find a topic, and connect to its brokers as far as they can be reached.
@@ -156,7 +166,7 @@ class Dispatch:
             NoRoute, NameserversFailed: it can't be found.
 
         """
-        limit_ms = self.settings.send_timeout_ms if timeout_ms is None else timeout_ms
+        limit_ms = self._limit_ms(timeout_ms)
         try:
             async with asyncio.timeout(limit_ms / 1_000):
                 return await self.lanes.lane(topic, must_exist=must_exist)
@@ -168,6 +178,10 @@ class Dispatch:
                 timeout_ms=limit_ms,
                 spent=TimeSpent(route_ms=limit_ms),
             ) from None
+
+    def _limit_ms(self, timeout_ms: int | None) -> int:
+        """Return the time of a call, as a plain number whichever package made it."""
+        return self.settings.send_timeout_ms if timeout_ms is None else index(timeout_ms)
 
     # A plain send
 
@@ -266,7 +280,8 @@ class Dispatch:
         keys: list[Key] = []
         if wish.target is None and message.sharding_key is not None:
             wish = wish._replace(target=message.sharding_key)
-            keys = [(message.topic, message.sharding_key)]
+            if wish.call_turn is None:
+                keys = [(message.topic, message.sharding_key)]
         receipt = await self.carry(parcel, wish, keys)
         check_durable(receipt, wish.require or self.settings.require)
         return receipt
@@ -297,8 +312,7 @@ class Dispatch:
             OrbitError: as ``send`` does, but for what the receipt may lack.
 
         """
-        timeout_ms = self.settings.send_timeout_ms if wish.timeout_ms is None else wish.timeout_ms
-        errand = Errand(parcel, wish.target, timeout_ms, self._time())
+        errand = Errand(parcel, wish.target, self._limit_ms(wish.timeout_ms), self._time())
         errand.next_slot = wish.slot
         context = self._begin_hooks(parcel, wish) if self._hooks.are_set else None
         receipt: SendReceipt | None = None
@@ -326,9 +340,8 @@ class Dispatch:
 
         """
         parcel = self.packer.pack(message, wish.marks)
-        timeout_ms = self.settings.send_timeout_ms if wish.timeout_ms is None else wish.timeout_ms
         target = message.sharding_key if wish.target is None else wish.target
-        errand = Errand(parcel, target, timeout_ms, self._time())
+        errand = Errand(parcel, target, self._limit_ms(wish.timeout_ms), self._time())
         context = self._begin_hooks(parcel, wish) if self._hooks.are_set else None
         failure: BaseException | None = None
         try:

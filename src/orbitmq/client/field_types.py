@@ -4,6 +4,8 @@ A struct doesn't look at what it is given, and a text where a list was meant wou
 letters.
 """
 
+import operator
+import os
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from functools import cache
@@ -22,7 +24,9 @@ __all__ = [
     "check_types",
     "shown",
     "take_enum",
+    "take_path",
     "take_tuple",
+    "whole_or_none",
 ]
 
 _SHOWN_MAX: Final = 40
@@ -42,6 +46,24 @@ def shown(value: object) -> str:
     return f"of type {type(value).__name__[:_SHOWN_MAX]}"
 
 
+def whole_or_none(value: object) -> int | None:
+    """Return a whole number as a plain one, whichever package made it; None if it is none.
+
+    A float is none, even 3.0: it would travel as such. Neither is a bool.
+
+    >>> whole_or_none(3), whole_or_none(3.0), whole_or_none(True), whole_or_none("3")
+    (3, None, None, None)
+    """
+    if type(value) is int:
+        return value
+    if isinstance(value, bool) or not hasattr(type(value), "__index__"):
+        return None
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:  # an array of several, or of one that is no whole number
+        return None
+
+
 def check_types(settings: msgspec.Struct) -> None:
     """Check that texts are texts, and switches are switches.
 
@@ -57,7 +79,7 @@ def check_types(settings: msgspec.Struct) -> None:
             continue
         if kind is bool:
             raise InvalidInput(f"{field} is {shown(value)}; it must be True or False", field=field)
-        hint = "; write str(…) around a path" if hasattr(value, "__fspath__") else ""
+        hint = "; write str(…) around a path" if isinstance(value, os.PathLike) else ""
         raise InvalidInput(
             f"{field} must be a str, not {type(value).__name__}{hint}{_HINTS.get(field, '')}",
             field=field,
@@ -92,6 +114,8 @@ def check_ranges(
 ) -> None:
     """Check that numbers are whole, and within their ranges; those of ``optional`` may be None.
 
+    Those of other types, such as numpy's, are taken as plain ones.
+
     Raises:
         InvalidInput: one is not.
 
@@ -100,11 +124,21 @@ def check_ranges(
         value: object = getattr(settings, field)
         if value is None and field in optional:
             continue
-        if type(value) is not int or not low <= value <= high:
+        number = whole_or_none(value)
+        if number is None or not low <= number <= high:
             raise InvalidInput(
                 f"{field} is {shown(value)}; it must be a whole number from {low} to {high}",
                 field=field,
             )
+        if number is not value:
+            force_setattr(settings, field, number)
+
+
+def take_path(settings: msgspec.Struct, field: str) -> None:
+    """Take a path as the text that it stands for; anything else is left as it is."""
+    value: object = getattr(settings, field)
+    if isinstance(value, os.PathLike):
+        force_setattr(settings, field, os.fspath(value))
 
 
 def take_enum(settings: msgspec.Struct, field: str, kind: type[Enum]) -> None:
@@ -137,11 +171,13 @@ def take_tuple(settings: msgspec.Struct, field: str, kind: type) -> None:
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
         example = f", as in {field}=[{shown(given)}]" if isinstance(given, kind) else ""
         raise InvalidInput(f"{field} is {shown(given)}; {wanted}{example}", field=field)
-    values = tuple(given)
-    for value in values:
-        if not isinstance(value, kind) or isinstance(value, bool):
+    values = []
+    for value in given:
+        taken: object = whole_or_none(value) if kind is int else value
+        if not isinstance(taken, kind):
             raise InvalidInput(f"{field} holds a value {shown(value)}; {wanted}", field=field)
-    force_setattr(settings, field, values)
+        values.append(taken)
+    force_setattr(settings, field, tuple(values))
 
 
 def check_address_map(given: Mapping[str, str] | Callable[[str], str] | None) -> None:

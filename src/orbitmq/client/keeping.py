@@ -8,10 +8,13 @@
       ├─ no broker took it, or none could be asked ──▶ kept ──────▶ SendKept
       └─ others of its sharding key wait in the outbox ─▶ kept ───▶ SendKept
 
+A call holds its place in the lines of its sharding keys until what failed of it is in the outbox.
+One whose time is over while earlier ones of its key are still on their way waits for them: each is
+stored, fails, or is kept before it, within its own time.
+
 What can never be sent is not kept, whichever way it came: its sender is told at once.
 """
 
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
@@ -20,6 +23,7 @@ from orbitmq.client.arguments import listed
 from orbitmq.client.batches import Outcome, Place, check_call, receipts_of, send_each
 from orbitmq.client.core import ClientCore
 from orbitmq.client.dispatch import Dispatch, Wish
+from orbitmq.client.key_turns import Key, KeyTurn
 from orbitmq.client.outbox import Outbox
 from orbitmq.client.settings import ProducerSettings
 from orbitmq.errors import (
@@ -54,7 +58,7 @@ class Keeping:
     def __init__(self, core: ClientCore, dispatch: Dispatch, settings: ProducerSettings) -> None:
         self._dispatch = dispatch
         self._path = settings.outbox_path
-        self._in_line: Counter[tuple[str, str | None]] = Counter()  # by topic and sharding key
+        self._in_line: dict[Key, int] = {}  # calls that have not settled
         self._workers = core.machine.workers("orbitmq-outbox")
         self.outbox = Outbox(
             settings.outbox_path,
@@ -104,7 +108,7 @@ class Keeping:
 
         Args:
             message: what to send, with its unique id; see ``named``.
-            send: sends it.
+            send: sends one that has no sharding key, perhaps gathered with others.
             wish: what its caller asked for.
 
         Raises:
@@ -117,13 +121,17 @@ class Keeping:
         queue = _chosen(wish)
         if self._is_held(message, queue):
             error = _behind(message, queue)
+            keeping = self._keep(message, wish, error)
         else:
-            try:
-                with self._under_way([message]):
-                    return await send(message)
-            except OrbitError as failure:
-                error = failure
-        told = await self._told(message, error, self._keep(message, wish, error))
+            with self._under_way([message]) as turn:
+                try:
+                    if turn is None:
+                        return await send(message)
+                    return await self._dispatch.send(message, wish._replace(call_turn=turn))
+                except OrbitError as failure:
+                    error = failure
+                keeping = (await self._keep_in_turn(turn, [message], [wish], {0: error}))[0]
+        told = await self._told(message, error, keeping)
         if told is error or isinstance(error, SendHeldBack):
             raise told
         raise told from error
@@ -166,17 +174,18 @@ class Keeping:
         keeping = self._keep_all(given, wishes, errors)
         free = [index for index in range(len(given)) if index not in errors]
         frame_count, outcomes = 0, list[Outcome]()
-        if free:
-            frame_count, outcomes = await self._send_free(
-                [given[index] for index in free],
-                wish,
-                queues=None if queues is None else [queues[index] for index in free],
-                frame_bytes=frame_bytes,
-                kept=sum(not isinstance(one, OrbitError) for one in keeping.values()),
-            )
-        found = dict(zip(free, outcomes, strict=True))
-        failed = {index: one for index, one in found.items() if isinstance(one, OrbitError)}
-        keeping |= self._keep_all(given, wishes, failed)
+        with self._under_way([given[index] for index in free]) as turn:
+            if free:
+                frame_count, outcomes = await self._send_free(
+                    [given[index] for index in free],
+                    wish._replace(call_turn=turn),
+                    queues=None if queues is None else [queues[index] for index in free],
+                    frame_bytes=frame_bytes,
+                    kept=sum(not isinstance(one, OrbitError) for one in keeping.values()),
+                )
+            found = dict(zip(free, outcomes, strict=True))
+            failed = {index: one for index, one in found.items() if isinstance(one, OrbitError)}
+            keeping |= await self._keep_in_turn(turn, given, wishes, failed)
         for index, error in (errors | failed).items():
             found[index] = await self._told(given[index], error, keeping[index])
         return self._receipts(given, frame_count, [found[index] for index in range(len(given))])
@@ -187,18 +196,30 @@ class Keeping:
         But while earlier sends of its sharding key are still in line, to be kept one by one when
         their turns come, it goes behind them: see `_check_turn`.
         """
-        line = (message.topic, message.sharding_key)
-        return self.outbox.holds(message, queue) and not self._in_line[line]
+        key = message.sharding_key
+        is_in_line = key is not None and (message.topic, key) in self._in_line
+        return self.outbox.holds(message, queue) and not is_in_line
 
     @contextmanager
-    def _under_way(self, messages: Sequence[Message]) -> Iterator[None]:
-        """Count sends of sharding keys for as long as they may be in line."""
-        lines = Counter((one.topic, one.sharding_key) for one in messages if one.sharding_key)
-        self._in_line += lines
+    def _under_way(self, messages: Sequence[Message]) -> Iterator[KeyTurn | None]:
+        """Hold the place of a call in the lines of its keys; None if it has none."""
+        keys = dict.fromkeys(
+            (one.topic, one.sharding_key) for one in messages if one.sharding_key is not None
+        )
+        if not keys:
+            yield None
+            return
+        turn = self._dispatch.join(keys)
+        for key in keys:
+            self._in_line[key] = self._in_line.get(key, 0) + 1
         try:
-            yield
+            yield turn
         finally:
-            self._in_line -= lines  # which drops those that are none any more
+            turn.leave()
+            for key in keys:
+                self._in_line[key] -= 1
+                if not self._in_line[key]:
+                    del self._in_line[key]
 
     async def _send_free(
         self,
@@ -211,10 +232,9 @@ class Keeping:
     ) -> tuple[int, list[Outcome]]:
         """Return in how many frames messages have travelled, and what became of each."""
         try:
-            with self._under_way(messages):
-                return await send_each(
-                    self._dispatch, messages, wish, queues=queues, frame_bytes=frame_bytes
-                )
+            return await send_each(
+                self._dispatch, messages, wish, queues=queues, frame_bytes=frame_bytes
+            )
         except OrbitError as error:
             return 0, [error] * len(messages)
         except Exception as error:  # a selector's own, which the caller gets as it is
@@ -245,6 +265,27 @@ class Keeping:
         ) from first
 
     # Into the outbox
+
+    async def _keep_in_turn(
+        self,
+        turn: KeyTurn | None,
+        messages: Sequence[Message],
+        wishes: Sequence[Wish],
+        errors: Mapping[int, OrbitError],
+    ) -> dict[int, Awaitable[int] | OrbitError]:
+        """Have those kept that failed; those of a key once all before them have settled.
+
+        An earlier one that is still on its way may have to be kept too, and must come first. A
+        caller that goes away meanwhile leaves nothing here, as one whose send is on its way.
+        """
+        keyed = {i: one for i, one in errors.items() if messages[i].sharding_key is not None}
+        others = {i: one for i, one in errors.items() if i not in keyed}
+        keeping = self._keep_all(messages, wishes, others)
+        if turn is not None and any(map(_is_keepable, keyed.values())):
+            await turn.come()
+            if turn.has_left:
+                return keeping | _passed(keyed)
+        return keeping | self._keep_all(messages, wishes, keyed)
 
     def _keep_all(
         self,
@@ -324,6 +365,16 @@ def _behind(message: Message, queue: MessageQueue | None = None) -> SendHeldBack
         topic=message.topic,
         send_id=message.message_id or "",
     )
+
+
+def _passed(errors: Mapping[int, OrbitError]) -> dict[int, Awaitable[int] | OrbitError]:
+    """Return errors of messages that came too late to be kept, and say so in each."""
+    for error in {id(one): one for one in errors.values() if _is_keepable(one)}.values():
+        error.add_note(
+            "It could not be kept in the outbox either: it was on its way when the producer was "
+            "closed, and later ones of its sharding key may be there already"
+        )
+    return dict(errors)
 
 
 def _chosen(wish: Wish) -> MessageQueue | None:

@@ -3,7 +3,8 @@
 A broker may serve requests of one connection side by side, and a try that fails may be followed by
 another one: so the order of calls is the order in the queue only if each send ends before the next
 one of its key begins. Sends with other keys pass by. A call with many messages joins the lines of
-all their keys at once, and leaves them when its last frame is over.
+all their keys at once, and leaves them when its last frame is over; with an outbox, when what
+failed of it is kept.
 
 >>> import asyncio
 >>> async def main() -> list[str]:
@@ -34,6 +35,7 @@ class KeyTurns:
 
     def __init__(self) -> None:
         self._last: dict[Key, asyncio.Future[None]] = {}
+        self._line: dict[KeyTurn, None] = {}  # who has not left yet, first come first
         self.waiting = 0
         """Sends that wait for their turn now."""
 
@@ -55,12 +57,24 @@ class KeyTurns:
                 before.append(last)
             self._last[key] = over
             over.add_done_callback(partial(self._ended, key))
-        return KeyTurn(self, before, over)
+        turn = KeyTurn(self, before, over)
+        self._line[turn] = None
+        return turn
 
     async def drained(self) -> None:
         """Return once nobody is in any line; the caller bounds the time."""
         while pending := [over for over in self._last.values() if not over.done()]:
             await asyncio.wait(pending)
+
+    def close(self) -> None:
+        """Take those out who are on their way; who waits behind them comes, one after the other."""
+        for turn in list(self._line):
+            if not turn.is_waiting:
+                turn.leave()
+
+    def forget(self, turn: "KeyTurn") -> None:
+        """Count one no more that leaves."""
+        self._line.pop(turn, None)
 
     def _ended(self, key: Key, over: asyncio.Future[None]) -> None:
         if self._last.get(key) is over:
@@ -70,7 +84,7 @@ class KeyTurns:
 class KeyTurn:
     """One send's place in its lines."""
 
-    __slots__ = ("_before", "_over", "_turns")
+    __slots__ = ("_before", "_over", "_turns", "_waiting", "has_left")
 
     def __init__(
         self,
@@ -81,6 +95,14 @@ class KeyTurn:
         self._turns = turns
         self._before = before
         self._over = over
+        self._waiting = 0
+        self.has_left = False
+        """Whether those behind it wait for it no longer."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether somebody waits for it to come."""
+        return self._waiting > 0
 
     @property
     def has_come(self) -> bool:
@@ -90,15 +112,24 @@ class KeyTurn:
     async def come(self) -> None:
         """Return when all who joined before have left; the caller bounds the time."""
         self._turns.waiting += 1
+        self._waiting += 1
         try:
             for earlier in self._before:
                 if not earlier.done():
                     await asyncio.shield(earlier)
         finally:
+            self._waiting -= 1
             self._turns.waiting -= 1
 
     def leave(self) -> None:
-        """Let the next ones come; if this one went away while waiting, those before it first."""
+        """Let the next ones come; if this one went away while waiting, those before it first.
+
+        Twice is no error: at a close it may have been taken out already.
+        """
+        if self.has_left:
+            return
+        self.has_left = True
+        self._turns.forget(self)
         waiting = [earlier for earlier in self._before if not earlier.done()]
         if not waiting:
             self._over.set_result(None)

@@ -1,5 +1,6 @@
 """What may be said to a producer by keyword: the fields of both its settings, typed for editors."""
 
+import os
 from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any, TypedDict
@@ -84,7 +85,7 @@ class ProducerOptions(ClientOptions, total=False):
     trace_topic: str
     trace_batch_max: int
     trace_queue_max: int
-    outbox_path: str
+    outbox_path: str | os.PathLike[str]
     outbox_bytes_max: int
 
 

@@ -23,6 +23,7 @@ from orbitmq.client.field_types import (
     check_ranges,
     check_types,
     take_enum,
+    take_path,
     take_tuple,
 )
 from orbitmq.errors import InvalidInput, InvalidSetting
@@ -372,6 +373,7 @@ class ProducerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         _check_name("group", self.group, check_group)
+        take_path(self, "outbox_path")
         check_types(self)
         if self.per_try_timeout_ms == _JAVA_OFF:
             force_setattr(self, "per_try_timeout_ms", None)

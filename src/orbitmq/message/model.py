@@ -119,16 +119,21 @@ properties={'colour': 'blue'})
     message_id: str | None = None
 
     def __post_init__(self) -> None:
+        if type(self.topic) is not str:
+            _take_text(self, "topic")
         if type(self.topic) is str:
             _check_topic_once(self.topic)
         else:
             names.check_topic(self.topic)  # says what it should be
         if type(self.body) is not bytes or not self.body:
             force_setattr(self, "body", _checked_body(self.body))
-        if type(self.tags) is str:
-            _check_tag_once(self.tags)
-        elif self.tags is not None:
-            check_tag(self.tags)
+        if self.tags is not None:
+            if type(self.tags) is not str:
+                _take_text(self, "tags")
+            if type(self.tags) is str:
+                _check_tag_once(self.tags)
+            else:
+                check_tag(self.tags)  # says what it should be
         if self.keys != ():
             force_setattr(self, "keys", _checked_keys(self.keys))
         if self.properties is not _NO_PROPERTIES:
@@ -136,10 +141,14 @@ properties={'colour': 'blue'})
         if type(self.flag) is not int or self.flag:
             _check_int("flag", self.flag, lowest=_INT32_MIN)
         if self.sharding_key is not None:
+            if type(self.sharding_key) is not str:
+                _take_text(self, "sharding_key")
             properties.check_text(
                 self.sharding_key, "sharding_key", field="sharding_key", error=InvalidInput
             )
         if self.message_id is not None:
+            if type(self.message_id) is not str:
+                _take_text(self, "message_id")
             _check_word("message_id", self.message_id)
         if not isinstance(self.wait_stored, bool):
             raise InvalidInput(
@@ -372,6 +381,16 @@ class SendReceipt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     recall_handle: str | None = None
 
 
+def _take_text(message: Message, field: str) -> None:
+    """Take a text of another type, such as a member of an enum, as the plain one that it is.
+
+    Encoders know plain ones alone. Not by ``str``, which may return the name of a member.
+    """
+    value: object = getattr(message, field)
+    if isinstance(value, str):
+        force_setattr(message, field, str.__str__(value))
+
+
 def _checked_body(body: object) -> bytes:
     if not isinstance(body, bytes | bytearray | memoryview):
         hint = "; encode it first, as in text.encode()" if isinstance(body, str) else ""
@@ -394,7 +413,7 @@ def _checked_keys(keys: object) -> tuple[str, ...]:
     checked = tuple(keys)
     for key in checked:
         _check_word("keys", key, InvalidKeys)
-    return checked
+    return tuple(map(str.__str__, checked))
 
 
 def _check_word(field: str, word: str, error: type[InvalidInput] = InvalidInput) -> None:

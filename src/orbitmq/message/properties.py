@@ -287,9 +287,14 @@ subscriptions select by (length 4)
             field="properties",
         )
     copy = dict(given)
+    are_plain = True
     for name, value in copy.items():
         if not _is_plain(name, value):
             _check_user_property(name, value)
+        if type(name) is not str or type(value) is not str:
+            are_plain = False
+    if not are_plain:  # members of an enum, or numpy's, which encoders don't know
+        copy = {str.__str__(name): str.__str__(value) for name, value in copy.items()}
     return MappingProxyType(copy)
 
 
