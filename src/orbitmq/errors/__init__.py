@@ -435,14 +435,14 @@ _ACL_EXCEPTION = "org.apache.rocketmq.acl."
 
 
 class BrokerError(OrbitError):
-    """A server answered with an error code.
+    r"""A server answered with an error code.
 
     Attributes:
         code: the response code, RocketMQ's number.
         remark: the server's own words.
         address: who answered, as ``host:port``.
 
-    >>> BrokerError.of(17, "No topic route info\\nsee below", address="127.0.0.1:9876")
+    >>> BrokerError.of(17, "No topic route info\nsee below", address="127.0.0.1:9876")
     TopicNotFound('127.0.0.1:9876 answered 17: No topic route info see below')
 
     """
