@@ -227,8 +227,18 @@ def test_what_java_has_written_since_makes_our_own_values_void(disk: SimulatedDi
 
 
 def test_java_s_own_fields_stand_where_they_did(disk: SimulatedDisk) -> None:
-    own = OwnValues(queues_ms=6, index_mark=IndexMark(7, 8, 9))
+    own = OwnValues(queues_ms=6, index_mark=IndexMark(7, 8, 9), log_end=10)
     Checkpoint(disk, PATH).write(CheckpointValues(1, 2, 3, 4, 5, own))
     data = read_file(disk, PATH) or b""
     assert data[:40] == b"".join(number.to_bytes(8) for number in (1, 2, 3, 4, 5))
     assert (data[40:256], data[512:]) == (bytes(216), bytes(4096 - 512))
+    assert read_checkpoint(disk, PATH).own == own
+
+
+def test_of_a_checkpoint_that_an_older_version_of_us_wrote_no_end_of_the_log_is_known(
+    disk: SimulatedDisk,
+) -> None:
+    own = OwnValues(queues_ms=6, index_mark=IndexMark(7, 8, 9), log_end=10)
+    Checkpoint(disk, PATH).write(CheckpointValues(1, 2, 3, 4, 5, own))
+    disk.open(PATH).write([bytes(8)], 256 + 64)
+    assert read_checkpoint(disk, PATH).own == own._replace(log_end=0)

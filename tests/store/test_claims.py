@@ -13,7 +13,7 @@ def test_what_was_synced_is_claimed() -> None:
     claims.add(Synced(4_000, filled_ms=3_000, filled_end=500, index_mark=MARK))
     claims.add(Synced(3_500))
     assert claims.values(CheckpointValues(), flushed=640, with_index=True) == CheckpointValues(
-        log_ms=5_000, queues_ms=3_000, index_ms=3_000, own=OwnValues(4_000, MARK)
+        log_ms=5_000, queues_ms=3_000, index_ms=3_000, own=OwnValues(4_000, MARK, 640)
     )
 
 
@@ -23,7 +23,7 @@ def test_the_index_is_claimed_only_as_far_as_the_log_is_flushed() -> None:
     claims.add(Synced(4_000, filled_ms=3_000, filled_end=500, index_mark=MARK))
     found = claims.values(before, flushed=500, with_index=True)
     assert (found.index_ms, found.queues_ms) == (900, 900)
-    assert found.own == OwnValues(4_000, MARK._replace(offset=100))
+    assert found.own == OwnValues(4_000, MARK._replace(offset=100), 500)
     found = claims.values(found, flushed=501, with_index=True)
     assert found.index_ms == 3_000
 
@@ -31,14 +31,14 @@ def test_the_index_is_claimed_only_as_far_as_the_log_is_flushed() -> None:
 def test_without_an_index_nothing_is_held_back() -> None:
     claims = Claims(CheckpointValues(), 1_000, MARK)
     found = claims.values(CheckpointValues(), flushed=640, with_index=False)
-    assert (found.queues_ms, found.own) == (1_000, OwnValues(1_000, NONE))
+    assert (found.queues_ms, found.own) == (1_000, OwnValues(1_000, NONE, 640))
 
 
 def test_nothing_is_claimed_of_an_index_that_is_gone() -> None:
     claims = Claims(CheckpointValues(index_ms=900), 1_000, MARK)
     claims.drop_index()
     found = claims.values(CheckpointValues(index_ms=900), flushed=640, with_index=True)
-    assert (found.index_ms, found.own) == (0, OwnValues(1_000, NONE))
+    assert (found.index_ms, found.own) == (0, OwnValues(1_000, NONE, 640))
 
 
 FOUND = CheckpointValues(9_000, 3_000, 3_000, own=OwnValues(8_000, MARK))

@@ -282,11 +282,24 @@ def test_a_truncated_last_file_is_made_whole_after_a_crash(stored: Stored) -> No
     last = stored.segment(2)
     left = stored.offsets[-3] + 10 - 2 * 4096  # in the middle of a record
     os.truncate(last, left)
+    (stored.home / "checkpoint").unlink()  # else it would speak for what is cut off
     store = opened(RealDisk(), str(stored.home), append_crc=True)
     assert bodies(store) == BODIES[:-3]
     assert put(store, b"next")[0].queue_offset == len(BODIES) - 3
     store.close()
     assert last.stat().st_size == 4096
+
+
+def test_what_a_truncated_last_file_lacks_is_damage_if_it_was_on_the_disk(stored: Stored) -> None:
+    (stored.home / "abort").write_text("7")
+    begin = stored.offsets[-3]
+    os.truncate(stored.segment(2), begin + 10 - 2 * 4096)
+    store = opened(RealDisk(), str(stored.home), append_crc=True)
+    assert [damage.position for damage in store.damages] == [begin]
+    views = [store.record(offset) for offset in stored.offsets]
+    assert [bytes(view.body) for view in views if view] == BODIES[:-3]
+    assert put(store, b"next")[0].queue_offset == len(BODIES)
+    store.close()
 
 
 @pytest.mark.parametrize("which", [0, 17, -1])

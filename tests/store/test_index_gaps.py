@@ -63,12 +63,19 @@ def test_the_log_begins_where_its_first_file_does(tmp_path: Path) -> None:
     assert first_keyed(chain, -1, 0) is None
 
 
-def test_nobody_knows_behind_a_place_that_can_not_be_read(tmp_path: Path) -> None:
+def test_a_place_that_can_not_be_read_is_passed_over(tmp_path: Path) -> None:
     data = bytearray(segment("--k"))
     data[SIZE] ^= 1
     chain = chain_of(tmp_path, bytes(data))
-    assert first_keyed(chain, -1, SEGMENT) is None
-    assert first_keyed(chain, 0, SEGMENT) is None
+    assert first_keyed(chain, -1, SEGMENT) == 2 * SIZE
+    assert first_keyed(chain, 0, SEGMENT) == 2 * SIZE
+    assert first_keyed(chain, 0, 2 * SIZE) is None
+
+
+def test_a_file_that_can_not_be_read_is_passed_over(tmp_path: Path) -> None:
+    chain = chain_of(tmp_path, segment("---"), bytes(SEGMENT), segment("-k", 2 * SEGMENT))
+    assert first_keyed(chain, -1, 3 * SEGMENT) == 2 * SEGMENT + SIZE
+    assert first_keyed(chain, -1, 2 * SEGMENT) is None
 
 
 def test_a_start_looks_at_some_records_and_not_at_all(

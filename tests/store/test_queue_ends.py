@@ -54,6 +54,8 @@ def test_the_same_ends_are_not_written_again_whatever_their_order() -> None:
         b'{"queues": {"orders": {"x": 1}}}',
         b"\xff\xfe",
         b'{"queues": {"or\xff\xfeders": {"0": 3}}}',
+        b'{"queues": {"orders": {"0": 3}}}',
+        b'{"crc": 1, "queues": {"orders": {"0": 3}}}',
     ],
 )
 def test_a_list_that_cannot_be_read_claims_nothing_and_is_made_anew(

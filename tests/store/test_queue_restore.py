@@ -34,16 +34,23 @@ def restored(
     correct: bool = True,
     lost_bytes: int = 0,
     log_start: int = 0,
+    listed_end: int = 0,
 ) -> tuple[ConsumeQueues, list[Damage]]:
     """Return queues that were given these entries, and what was reported."""
     queues = queues or new_queues()
     damages = [Damage(0, "lost", lost_bytes)]
     restore = QueueRestore(
-        queues, DISPATCHER, correct=correct, damages=damages, log_start=log_start
+        queues,
+        DISPATCHER,
+        correct=correct,
+        damages=damages,
+        log_start=log_start,
+        listed={"orders": {0: listed_end}},
     )
     for entry in entries:
         restore.add(entry)
     restore.finish()
+    restore.keep_ends([(b"orders", 0)])
     return queues, damages[1:]
 
 
@@ -118,6 +125,49 @@ def test_the_entry_of_a_lost_message_stays_if_the_queue_has_one() -> None:
 def test_a_hole_that_nothing_explains_is_reported_once_and_not_filled() -> None:
     queues, damages = restored(*run_of(range(5)), *run_of(range(1 << 40, (1 << 40) + 3)))
     assert (places(queues), len(damages)) == ([0, 100, 200, 300, 400], 1)
+
+
+def test_a_hole_before_the_listed_end_is_filled_though_nothing_is_known_to_be_lost() -> None:
+    queues, damages = restored(*run_of(range(5)), *run_of(range(7, 9)), listed_end=9)
+    assert places(queues) == [0, 100, 200, 300, 400, 700, 700, 700, 800]
+    (damage,) = damages
+    assert "messages 5 to 6 are lost; 7 is in their place" in damage.reason
+    queues, damages = restored(*run_of(range(5)), *run_of(range(7, 8)), listed_end=8)
+    assert places(queues) == [0, 100, 200, 300, 400, 700, 700, 700]
+    assert len(damages) == 1
+
+
+def test_an_offset_that_is_damaged_does_not_displace_those_before_the_listed_end() -> None:
+    queues, damages = restored(
+        *run_of(range(5)), dispatched(25, 500), *run_of(range(6, 30)), listed_end=30
+    )
+    assert places(queues) == [0, 100, 200, 300, 400, 600, *range(600, 3000, 100)]
+    assert len(damages) == 1
+
+
+def test_a_queue_that_has_lost_its_last_messages_ends_where_it_is_listed_to() -> None:
+    queues, damages = restored(*run_of(range(5)), listed_end=7)
+    assert places(queues) == [0, 100, 200, 300, 400, 400, 400]
+    (damage,) = damages
+    assert "messages 5 to 6 are lost" in damage.reason
+
+
+@pytest.mark.parametrize("end", [5, 7])
+def test_a_queue_that_has_lost_all_messages_begins_where_it_is_listed_to_end(end: int) -> None:
+    queues, damages = restored(lost_bytes=1_000, listed_end=end)
+    queue = queues.queue("orders", 0)
+    assert queue is not None
+    assert (queue.min_offset, queue.max_offset, len(damages)) == (end, end, 1)
+    assert queue.append(dispatched(end, 2_000))
+    queues.write()
+    assert places(queues) == [2_000]
+
+
+def test_a_queue_that_is_listed_by_mistake_is_not_made() -> None:
+    queues, damages = restored(listed_end=7)
+    assert (queues.topics(), damages) == ([], [])
+    queues, damages = restored(*run_of(range(5)), *run_of(range(2), at=900), listed_end=5)
+    assert (places(queues), damages) == ([900, 1_000], [])
 
 
 def test_a_record_whose_own_offset_is_damaged_costs_itself_alone() -> None:

@@ -359,3 +359,64 @@ def test_what_lies_behind_the_last_record_can_be_taken_for_damage(tmp_path: Path
     assert found.end == last + RECORD
     (damage,) = found.damages
     assert (damage.position, damage.skipped_bytes) == (last, RECORD)
+
+
+@pytest.mark.parametrize(("holes", "lost"), BORDERS.values(), ids=BORDERS)
+def test_before_the_vouched_offset_damage_cuts_nothing_off_whatever_the_time(
+    tmp_path: Path, holes: list[tuple[int, int]], lost: set[int]
+) -> None:
+    chain = written(tmp_path, 20)
+    whole, _ = walk(chain, cut=False)
+    for begin, end in holes:
+        zero(chain, begin, end)
+    found = RecoveryWalk(chain, 0, vouched_ms=0, vouched_end=whole.end)
+    assert [view.queue_offset for view in records(found)] == [
+        number for number in range(20) if number not in lost
+    ]
+    assert (found.end, found.unvouched) == (whole.end, None)
+
+
+@pytest.mark.parametrize("damaged", [range(9, 10), range(8, 10), range(6, 10)])
+def test_what_was_written_behind_damage_since_is_kept(tmp_path: Path, damaged: range) -> None:
+    """As after a start that has found it, and has stepped over it."""
+    chain = written(tmp_path)
+    whole, _ = walk(chain, cut=False)
+    vouched_end = place_of(chain, 10).commit_log_offset
+    for number in damaged:
+        spoil(chain, place_of(chain, number).commit_log_offset + 200, b"\xff")
+    found = RecoveryWalk(chain, 0, vouched_ms=NOW, vouched_end=vouched_end)
+    offsets = [view.queue_offset for view in records(found)]
+    assert offsets == [number for number in range(12) if number not in damaged]
+    assert (found.end, found.unvouched) == (whole.end, vouched_end)
+
+
+@pytest.mark.parametrize("vouched", [4, 6, 8])
+def test_what_cannot_be_read_behind_the_vouched_offset_ends_the_log(
+    tmp_path: Path, vouched: int
+) -> None:
+    chain = written(tmp_path)
+    damaged = place_of(chain, 8).commit_log_offset
+    vouched_end = place_of(chain, vouched).commit_log_offset
+    spoil(chain, damaged + 200, b"\xff")
+    found = RecoveryWalk(chain, 0, vouched_ms=NOW + 60_000, vouched_end=vouched_end)
+    assert [view.queue_offset for view in records(found)] == [*range(8)]
+    assert (found.end, found.damages) == (damaged, [])
+
+
+@pytest.mark.parametrize("behind", ["a damaged record", "zeros", "an older record"])
+def test_a_log_that_is_damaged_up_to_the_vouched_offset_ends_there(
+    tmp_path: Path, behind: str
+) -> None:
+    chain = written(tmp_path)
+    last, end = place_of(chain, 9).commit_log_offset, place_of(chain, 10).commit_log_offset
+    spoil(chain, last + 200, b"\xff")
+    if behind == "a damaged record":
+        spoil(chain, end + 200, b"\xff")
+    elif behind == "zeros":
+        zero(chain, end, 3 * 4096)
+    else:
+        spoil(chain, end + 56, (NOW - 1).to_bytes(8))  # the store timestamp
+    found = RecoveryWalk(chain, 0, vouched_ms=0, vouched_end=end)
+    assert [view.queue_offset for view in records(found)] == [*range(9)]
+    assert found.end == end
+    assert [(place.position, place.skipped_bytes) for place in found.damages] == [(last, RECORD)]

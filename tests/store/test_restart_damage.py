@@ -8,9 +8,10 @@ from orbitmq.store.durable import remove_tree
 from orbitmq.store.log_rows import Checked, sound_row
 from orbitmq.store.message_store import MessageStore
 from orbitmq.store.queue_entry import ENTRY, ENTRY_SIZE, QueueEntry
+from orbitmq.store.settings import FlushMode
 from orbitmq.testing.disks import SimulatedDisk
 from tests.store.logs import incoming
-from tests.store.stores import HandClock, bodies, opened, put
+from tests.store.stores import HandClock, bodies, flush, opened, put
 from tests.store.test_restart import (
     BODIES,
     NAMES,
@@ -189,16 +190,15 @@ def test_a_last_record_that_is_damaged_behind_an_orderly_stop_is_reported_too(
     if not queues:
         remove_tree(disk, "/store/consumequeue")
     store = opened(disk, clock=clock)
-    is_seen = queues or length < last.size  # of a record that is all zeros only its queue tells
-    assert [found.position for found in store.damages] == [last.commit_log_offset] * is_seen
-    assert (store.log.end > last.commit_log_offset) == is_seen
-    if queues:
-        assert store.log.end == log_end
-        assert pulled(store)[:59] == BODIES[:59]
-        assert put(store, b"on")[0].queue_offset == 60
+    in_log = [found.position for found in store.damages if found.where == "commitlog"]
+    assert in_log == [last.commit_log_offset]
+    assert len(store.damages) == 1 + (not queues)  # that the queue lacks its last message, too
+    assert store.log.end == log_end
+    assert pulled(store)[:59] == BODIES[:59]
+    assert put(store, b"on")[0].queue_offset == 60
     store.close()
     store = opened(disk, clock=clock)
-    assert pulled(store)[-1] == (b"on" * 40 if queues else BODIES[58])
+    assert pulled(store)[-1] == b"on" * 40
     store.close()
 
 
@@ -243,4 +243,152 @@ def test_what_java_leaves_behind_the_end_of_log_and_queues_is_no_damage() -> Non
     store = opened(disk, clock=clock)
     assert (store.log.end, store.damages) == (last.commit_log_offset, [])
     assert bodies(store) == BODIES[:-1]
+    store.close()
+
+
+@pytest.mark.parametrize("end", ["kill", "crash"])
+@pytest.mark.parametrize("at", [-1, -2])
+@pytest.mark.parametrize("count", [0, 1, 20])
+@pytest.mark.parametrize("ticks", [True, False], ids=["ticks", "no ticks"])
+def test_what_is_acknowledged_behind_known_damage_outlives_a_crash(
+    end: str, at: int, count: int, ticks: bool
+) -> None:
+    """Though all records behind the damage are younger than what the checkpoint's time covers."""
+    disk, clock = SimulatedDisk(), HandClock()
+    store = filled(disk, clock)
+    damaged = entries_of(store)[at].commit_log_offset
+    store.close()
+    damage(disk, damaged + 100, b"?")
+    store = opened(disk, clock=clock, mode=FlushMode.SYNC)
+    for number in range(count):
+        clock.now += 100
+        put(store, b"n%d" % number)
+        flush(store)
+        if ticks:
+            store.tick()
+    log_end = store.log.end
+    disk.kill() if end == "kill" else disk.crash()
+    store = opened(disk, clock=clock, mode=FlushMode.SYNC)
+    assert store.log.end == log_end
+    assert [found.position for found in store.damages] == [damaged]
+    assert bodies_from(store, 60) == [b"n%d" % number * 40 for number in range(count)]
+    assert put(store, b"next")[0].queue_offset == 60 + count
+    store.close()
+
+
+def test_a_start_on_java_s_store_makes_damage_that_it_has_kept_known() -> None:
+    disk, clock = SimulatedDisk(), HandClock()
+    store = filled(disk, clock)
+    damaged, log_end = entries_of(store)[-2].commit_log_offset, store.log.end
+    store.close()
+    damage(disk, damaged + 100, b"?")
+    java = Checkpoint(disk, "/store/checkpoint")
+    java.write(java.values._replace(own=None))
+    java.close()
+    store = opened(disk, clock=clock)
+    assert store.log.end == log_end
+    disk.crash()
+    store = opened(disk, clock=clock)
+    assert store.log.end == log_end
+    store.close()
+
+
+HEAD_FLIPS = {"queue id": 15, "queue offset": 27, "sys flag": 39}
+"""Bytes of a record that no checksum covers."""
+
+
+def flip(disk: SimulatedDisk, offset: int) -> None:
+    """Flip a bit of the log."""
+    file = disk.open(f"/store/commitlog/{offset - offset % SEGMENT:020d}")
+    (byte,) = file.read(1, offset % SEGMENT)
+    file.write([bytes([byte ^ 4])], offset % SEGMENT)
+
+
+@pytest.mark.parametrize("number", [25, 30, 57, 58, 59])
+@pytest.mark.parametrize("at", HEAD_FLIPS.values(), ids=HEAD_FLIPS)
+def test_a_queue_that_is_made_again_lacks_only_the_record_that_names_another_place(
+    at: int, number: int
+) -> None:
+    disk, clock = SimulatedDisk(), HandClock()
+    store = filled(disk, clock)
+    place = entries_of(store)[number].commit_log_offset
+    store.close()
+    flip(disk, place + at)
+    remove_tree(disk, "/store/consumequeue/orders/0")
+    store = opened(disk, clock=clock)
+    found = [*dict.fromkeys(entry.commit_log_offset for entry in entries_of(store))]
+    assert len(found) == 59
+    assert place not in found
+    assert put(store, b"next")[0].queue_offset == 60
+    disk.kill()
+    store = opened(disk, clock=clock)
+    assert put(store, b"next")[0].queue_offset == 61
+    store.close()
+
+
+@pytest.mark.parametrize("at", HEAD_FLIPS.values(), ids=HEAD_FLIPS)
+@pytest.mark.parametrize("end", ["kill", "crash"])
+def test_the_offset_of_a_last_record_that_names_another_place_is_not_given_out_again(
+    at: int, end: str
+) -> None:
+    disk, clock = SimulatedDisk(), HandClock()
+    store = filled(disk, clock)
+    place = entries_of(store)[-1].commit_log_offset
+    store.close()
+    flip(disk, place + at)
+    opened(disk, clock=clock)
+    disk.kill() if end == "kill" else disk.crash()
+    store = opened(disk, clock=clock)
+    assert put(store, b"next")[0].queue_offset == 60
+    store.close()
+
+
+def test_an_entry_keeps_its_place_before_it_is_listed_if_its_record_was_on_the_disk() -> None:
+    disk, clock = SimulatedDisk(), HandClock()
+    store = filled(disk, clock, FlushMode.SYNC)
+    flush(store)
+    store.tick()
+    place = entries_of(store)[-1].commit_log_offset
+    disk.kill()
+    remove_tree(disk, "/store/queue_ends.json")
+    flip(disk, place + HEAD_FLIPS["queue offset"])
+    store = opened(disk, clock=clock)
+    assert put(store, b"next")[0].queue_offset == 60
+    store.close()
+
+
+@pytest.mark.parametrize("lost", [1, 7, 60])
+@pytest.mark.parametrize("end", ["stop", "kill", "crash"])
+def test_a_queue_whose_files_and_last_records_are_gone_ends_where_it_did(
+    lost: int, end: str
+) -> None:
+    disk, clock = SimulatedDisk(), HandClock()
+    store = filled(disk, clock)
+    places = entries_of(store)[-lost:]
+    ended(disk, store, clock, end)
+    for place in places:
+        damage(disk, place.commit_log_offset + 90, b"?")
+    remove_tree(disk, "/store/consumequeue/orders/0")
+    for number in range(3):
+        store = opened(disk, clock=clock)
+        assert [*dict.fromkeys(pulled(store))] == BODIES[: 60 - lost] + [
+            b"new%d" % before * 40 for before in range(number)
+        ]
+        assert put(store, b"new%d" % number)[0].queue_offset == 60 + number
+        store.close() if number else disk.kill()
+
+
+def test_the_last_offset_stays_if_an_entry_before_it_is_another_by_now() -> None:
+    """All entries behind one that its record belies are made again, and the last has no record."""
+    disk, clock = SimulatedDisk(), HandClock()
+    store = filled(disk, clock)
+    before, last = entries_of(store)[-2:]
+    store.close()
+    flip(disk, before.commit_log_offset + before.size - 3)  # in the tag
+    damage(disk, last.commit_log_offset + 100, b"?")
+    opened(disk, clock=clock)
+    disk.kill()
+    store = opened(disk, clock=clock)
+    assert entries_of(store)[-2].tags_code != before.tags_code
+    assert put(store, b"next")[0].queue_offset == 60
     store.close()

@@ -54,6 +54,7 @@ _OWN: Final = struct.Struct(
     "3q"  # copies of log_ms, queues_ms and index_ms
     "q"  # queues_ms
     "3q"  # index: name, number, offset
+    "q"  # log_end; 0 if one of us wrote it who did not know it yet
 )
 _SECTOR: Final = 512
 assert _OWN_AT + _OWN.size <= _SECTOR
@@ -81,6 +82,8 @@ class OwnValues(NamedTuple):
     """As in ``CheckpointValues``, whose own is held back for Java's sake: it takes part of the
     index for lost after a crash, and finds the keys again only from that time on."""
     index_mark: IndexMark
+    log_end: int = 0
+    """All of the log before this offset is on the disk; 0 if that is known by times alone."""
 
 
 class CheckpointValues(NamedTuple):
@@ -141,16 +144,17 @@ def read_checkpoint(disk: Disk, path: str) -> CheckpointValues:
     """
     found = (read_file(disk, path) or b"").ljust(CHECKPOINT_BYTES, b"\0")
     values = CheckpointValues(*_LAYOUT.unpack_from(found))
-    magic, *copies, queues_ms, name, number, offset = _OWN.unpack_from(found, _OWN_AT)
+    magic, *copies, queues_ms, name, number, offset, log_end = _OWN.unpack_from(found, _OWN_AT)
     if magic != _OWN_MAGIC or tuple(copies) != values[:3]:
         return values
-    return values._replace(own=OwnValues(queues_ms, IndexMark(name, number, offset)))
+    own = OwnValues(queues_ms, IndexMark(name, number, offset), log_end)
+    return values._replace(own=own)
 
 
 def _packed(values: CheckpointValues) -> bytes:
     *shared, own = values
     own_bytes = b"" if own is None else _OWN.pack(
-        _OWN_MAGIC, *values[:3], own.queues_ms, *own.index_mark
+        _OWN_MAGIC, *values[:3], own.queues_ms, *own.index_mark, own.log_end
     )  # fmt: skip
     return (_LAYOUT.pack(*shared).ljust(_OWN_AT, b"\0") + own_bytes).ljust(_SECTOR, b"\0")
 

@@ -89,7 +89,7 @@ class Claims:
             log_ms=self.log_ms,
             queues_ms=min(self._queues_ms, index_ms) if with_index else self._queues_ms,
             index_ms=index_ms,
-            own=OwnValues(self._queues_ms, mark),
+            own=OwnValues(self._queues_ms, mark, flushed),
         )
 
 

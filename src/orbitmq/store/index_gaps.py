@@ -14,7 +14,7 @@ file before the first.
 
 from typing import Final
 
-from orbitmq.store.log_rows import is_blank, sound_row, sound_rows, view_of
+from orbitmq.store.log_rows import is_blank, next_sound, sound_row, sound_rows, view_of
 from orbitmq.store.record_keys import is_keyed
 from orbitmq.store.segment_chain import Segment, SegmentChain
 
@@ -28,8 +28,8 @@ read the log for the sake of a gap; ``verify`` looks at all."""
 def first_keyed(chain: SegmentChain, after: int, before: int) -> int | None:
     """Return where the first record with keys is, behind the record at one offset of the log.
 
-    None if there is none before the other offset, as far as some records tell, and if one of them
-    can't be read.
+    None if there is none before the other offset, as far as some records tell. What can't be read
+    is passed over.
 
     Args:
         chain: the files of the log.
@@ -46,11 +46,12 @@ def first_keyed(chain: SegmentChain, after: int, before: int) -> int | None:
         for row in rows:
             if is_keyed(view_of(view, row)):
                 return base + row[0]
-        left -= len(rows)
         if is_blank(view, at):
             at = segment.size
-        elif base + at == position:
-            return None
+        elif base + at < before and len(rows) < left:
+            sound = next_sound(view, base, at + 1, min(before - base, segment.size))
+            at = segment.size if sound is None else sound
+        left -= len(rows)
         position = base + at
     return None
 

@@ -507,7 +507,7 @@ class MessageStore:
         listed = self._ends.load()
         if known.is_of_another:  # it may have deleted topics, and the log still has their messages
             listed = {}
-        restart.run(known if crashed else None, logged, listed, is_ours=known.own is not None)
+        restart.run(known if crashed else None, logged, listed, own=known.own)
         self.damages = restart.damages
         now_ms = self._clock.monotonic_ms()
         self._flusher.start_at(self.log.end, now_ms)
@@ -517,8 +517,8 @@ class MessageStore:
         self._queue_sync.on_listed = self._claims.add
         self._queues_synced_at_ms = now_ms
         self._queue_sync.list_now()
-        if crashed:  # so that another crash, soon, does not make it all be read again
-            self._checkpoint.write(self._checkpoint_values())
+        # A crash, soon, must neither make it all be read again nor cut the log at known damage.
+        self._checkpoint.write(self._checkpoint_values())
 
     def _sync_queues(self) -> None:
         """Have the queues synced and listed; only then does the checkpoint speak for them."""

@@ -21,6 +21,7 @@ Laws:
 import logging
 from collections.abc import Collection
 from typing import Final, TypeAlias
+from zlib import crc32
 
 import msgspec
 
@@ -40,6 +41,8 @@ Ends: TypeAlias = dict[str, dict[int, int]]
 class _List(msgspec.Struct):
     """The file, as JSON."""
 
+    crc: int
+    """Of the queues, as they are written: a queue would be filled up to an end that is too high."""
     queues: Ends
 
 
@@ -135,13 +138,19 @@ def _encoded(ends: Ends) -> bytes:
     # Sorted: the same ends make the same text, and need not be written. A directory may have a name
     # that is no text; no record of the log has such a topic.
     topics = sorted(filter(_is_text, ends))
-    return msgspec.json.encode(
-        _List({topic: dict(sorted(ends[topic].items())) for topic in topics})
-    )
+    queues = {topic: dict(sorted(ends[topic].items())) for topic in topics}
+    return msgspec.json.encode(_List(_crc(queues), queues))
 
 
 def _decoded(text: bytes) -> Ends:
-    return msgspec.json.decode(text, type=_List).queues
+    listed = msgspec.json.decode(text, type=_List)
+    if listed.crc != _crc(listed.queues):
+        raise ValueError("its checksum is wrong")
+    return listed.queues
+
+
+def _crc(queues: Ends) -> int:
+    return crc32(msgspec.json.encode(queues))
 
 
 def _without(queues: Collection[tuple[str, int]], text: bytes) -> bytes:

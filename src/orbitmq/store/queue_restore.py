@@ -16,9 +16,13 @@ Laws:
   Nothing else would do: Java's ``DefaultMessageStore.getMessage`` takes an entry that leads nowhere
   for one whose file was removed, and skips all messages up to the next file of the log; and behind
   a record that can't be decoded its client skips the rest of the answer.
-- A hole is filled only if what was lost explains it: an offset that is damaged itself could have
-  any number of entries made. But behind entries whose records are all gone with their files, those
-  missing are gone too: the queue begins with the first record that the log has.
+- A hole is filled only if what was lost explains it, or the list of where queues ended: an offset
+  that is damaged itself could have any number of entries made. By the list alone it is filled when
+  a second record goes on behind the first, or none does: one may have a damaged offset. But behind
+  entries whose records are all gone with their files, those missing are gone too: the queue begins
+  with the first record that the log has.
+- A queue never ends before its listed end, whatever was lost: offsets are given out once. The entry
+  of the last message stands in the places behind it.
 """
 
 import logging
@@ -40,6 +44,7 @@ from orbitmq.store.damage import Damage
 from orbitmq.store.dispatch import SCHEDULE_TOPIC, Dispatched, Dispatcher
 from orbitmq.store.layout import CONSUME_QUEUE
 from orbitmq.store.log_rows import Block, view_of
+from orbitmq.store.queue_ends import Ends
 from orbitmq.store.queue_entry import ENTRY, ENTRY_SIZE
 
 __all__ = ["QueueName", "QueueRestore", "plain_code"]
@@ -83,6 +88,10 @@ class _Run(msgspec.Struct, gc=False):
     refused: int = 0
     """Records behind a hole that nothing explains."""
     hole: Damage | None = None
+    held: tuple[int, bytes] | None = None
+    """Queue offset and entry of the last of them, if it lies before the listed end."""
+    is_anew: bool = False
+    """Whether a record has begun the queue anew."""
 
 
 class QueueRestore:
@@ -98,6 +107,7 @@ class QueueRestore:
         damages: places of the log that the walk could not read, as it finds them; those found here
             are added.
         log_start: the offset of the log's first byte, if the walk begins there; else 0.
+        listed: where queues ended when that was last noted.
 
     """
 
@@ -109,12 +119,14 @@ class QueueRestore:
         correct: bool,
         damages: list[Damage],
         log_start: int = 0,
+        listed: Ends | None = None,
     ) -> None:
         self._queues = queues
         self._dispatcher = dispatcher
         self._correct = correct
         self._damages = damages
         self._log_start = log_start
+        self._listed = listed or {}
         self._runs: dict[QueueName, _Run | None] = {}
         self._buffered = 0
 
@@ -167,9 +179,53 @@ class QueueRestore:
     def finish(self) -> None:
         """Give the queues all that was taken; call it when the walk is over."""
         self._write()
-        for run in self._runs.values():
-            if run is not None and run.hole is not None:
+        for run in filter(None, self._runs.values()):
+            if run.held is not None and run.held[0] > run.queue.max_offset:
+                self._take(run, *run.held)
+                _write(run)
+            if run.hole is not None:
                 self._report(run.hole)
+
+    def keep_ends(self, names: Collection[QueueName]) -> None:
+        """Let no queue end before its listed end; call it when all else is done.
+
+        These lack entries. Others may have lost the last ones with an entry before that was wrong.
+        Only what nothing explains stays away: a queue of which the log has no message and has lost
+        none, or which was begun anew in it, is listed by mistake.
+        """
+        lost = self._lost_records()
+        listed = [(topic.encode(), number) for topic, ids in self._listed.items() for number in ids]
+        for name in listed if lost else names:
+            topic, queue_id = name[0].decode(), name[1]
+            queue, run = self._queues.queue(topic, queue_id), self._runs.get(name)
+            has_messages = queue is not None and not queue.is_empty
+            if lost or (has_messages and not (run and run.is_anew)):
+                self._keep_end(topic, queue_id)
+
+    def _keep_end(self, topic: str, queue_id: int) -> None:
+        try:
+            queue = self._queues.made(topic, queue_id)
+        except InvalidTopic as error:
+            self._report(Damage(0, str(error), 0, where=f"{CONSUME_QUEUE}/{topic}/{queue_id}"))
+            return
+        end, listed_end = queue.max_offset, self._listed_end(topic, queue_id)
+        if end >= listed_end:
+            return
+        last = queue.entries(end - 1, 1)
+        if last:
+            _repeat(_Run(queue, end, end, bytearray(), is_plain=True), last, listed_end - end)
+        else:
+            queue.restore(listed_end, b"")  # it begins there
+        reason = f"messages {end} to {listed_end - 1} are lost, the last ones of the queue"
+        where = f"{CONSUME_QUEUE}/{topic}/{queue_id}"
+        self._report(Damage(end * ENTRY_SIZE, reason, 0, where=where))
+
+    def _listed_end(self, topic: str, queue_id: int) -> int:
+        return self._listed.get(topic, {}).get(queue_id, 0)
+
+    def _lost_records(self) -> int:
+        """Return how many records there may have been where the log can't be read."""
+        return sum(damage.skipped_bytes for damage in self._damages) // LEAST_SIZE
 
     def _write(self) -> None:
         for run in self._runs.values():
@@ -204,22 +260,38 @@ class QueueRestore:
         if missing <= 0:  # the queue has an entry of the record that is lost, and it stays
             run.begin = run.next = offset
             return True
-        lost = sum(damage.skipped_bytes for damage in self._damages) // LEAST_SIZE + run.refused
-        where = f"{CONSUME_QUEUE}/{entry.topic}/{entry.queue_id}"
-        if missing > lost:
+        if missing > self._lost_records() + run.refused:
+            if run.held is not None and run.held[0] + 1 == offset:
+                self._take(run, *run.held)
+                return True
+            is_listed = offset < self._listed_end(entry.topic, entry.queue_id)
+            run.held = (offset, packed) if is_listed else None
             run.refused += 1
             if run.hole is None:
+                where = f"{CONSUME_QUEUE}/{entry.topic}/{entry.queue_id}"
                 reason = (
                     f"entries {end} to {offset - 1} are missing, and those behind are left out; "
                     "remove the files of the queue, and the next start makes it from the log"
                 )
                 run.hole = Damage(end * ENTRY_SIZE, reason, 0, where=where)
             return False
+        self._fill(run, offset, packed)
+        return True
+
+    def _take(self, run: _Run, offset: int, packed: bytes) -> None:
+        """Let a run go on with an entry that was held, and has a hole before it."""
+        self._fill(run, offset, packed)
+        run.entries += packed
+        run.next += 1
+
+    def _fill(self, run: _Run, offset: int, packed: bytes) -> None:
+        """Fill the hole between the end of a queue and an offset with the entry of that offset."""
+        end = run.queue.max_offset
+        where = f"{CONSUME_QUEUE}/{run.queue.topic}/{run.queue.queue_id}"
         reason = f"messages {end} to {offset - 1} are lost; {offset} is in their place"
         self._report(Damage(end * ENTRY_SIZE, reason, 0, where=where))
-        run.begin, run.next, run.hole = end, end, None
-        _repeat(run, packed, missing)
-        return True
+        run.begin, run.next, run.hole, run.held = end, end, None, None
+        _repeat(run, packed, offset - end)
 
     def _report(self, damage: Damage) -> None:
         log.error("%s", damage)
@@ -246,7 +318,8 @@ def _begin_anew(run: _Run) -> None:
     run.entries.clear()
     run.queue.cut(0)
     run.begin = run.next = run.refused = 0
-    run.hole = None
+    run.hole = run.held = None
+    run.is_anew = True
 
 
 def plain_code(text: bytes, start: int = 0) -> int | None:

@@ -10,8 +10,9 @@ read means depends on whether it is known to have been on the disk::
              it is kept                 │   taken for records again
 
 After an orderly stop all of the log is known to be on the disk, after a crash what the checkpoint
-vouches for. Damage may be as long as it likes: the log goes on where any later record is sound, be
-it files away.
+vouches for: all before an offset, if it was one of us who wrote it, else all before a time. Damage
+may be as long as it likes: the log goes on where any later record is sound, be it files away; or at
+that offset, with what was written there since.
 
 Java's rules (``CommitLog.recoverNormally`` and ``recoverAbnormally``), without five of their holes:
 the record that begins exactly at the last dispatched end is dispatched too; the look-back is not
@@ -56,6 +57,7 @@ class RecoveryWalk:
         chain: the files.
         first: the index of the segment to begin with.
         vouched_ms: the store time up to which all records are known to be on the disk.
+        vouched_end: the offset up to which all of the log is; 0 if the time alone tells.
         checked: which checksums count; the seal only in a store that seals its records itself.
         files: how many segments are read; None for all of them.
         reached: an offset that the log is known to have come to, by the entries of its queues.
@@ -75,6 +77,7 @@ class RecoveryWalk:
         first: int,
         *,
         vouched_ms: int,
+        vouched_end: int = 0,
         checked: Checked = Checked.BODY,
         files: int | None = None,
         reached: int = 0,
@@ -83,6 +86,7 @@ class RecoveryWalk:
         self._chain = chain
         self._segments = chain.segments[first:][:files]
         self._vouched_ms = vouched_ms
+        self._vouched_end = vouched_end
         self._checked = checked
         self._reached = reached
         self._progress = progress
@@ -112,7 +116,7 @@ class RecoveryWalk:
             if rows:
                 self.end = segment.base + position
                 self.last_store_ms = view_of(buffer, rows[-1]).store_timestamp_ms
-                if self.unvouched is None and self.last_store_ms > self._vouched_ms:
+                if self.unvouched is None and not self._is_vouched(self.end):
                     self.unvouched = segment.base + rows[0][0]
                 yield Block(buffer, rows)
                 self._progress(self.end - self._begin, self._total)
@@ -134,21 +138,48 @@ class RecoveryWalk:
 
         That is at a record, at the blank, or at the end of the file if neither is left.
         """
-        is_vouched = self.last_store_ms <= self._vouched_ms
+        offset = segment.base + position
+        is_vouched = self._is_vouched(offset + 1)
         resumed = self._found(segment, position + 1) if is_vouched else None
-        if resumed is None and is_vouched and self._goes_on_behind(segment, position):
-            resumed = _blank_behind(segment, position)
+        if resumed is None and is_vouched:
+            if offset < self._vouched_end < segment.end:
+                self.step_over(self._vouched_end)
+                return self._tail_of(segment)
+            if self._goes_on_behind(segment, position):
+                resumed = _blank_behind(segment, position)
         if resumed is not None:
-            self._note(segment.base + position, segment.base + resumed)
+            self._note(offset, segment.base + resumed)
         elif not _is_unwritten(segment, position):
             fault = fault_at(segment.view, position)
             log.warning("no record follows from byte %d of %r on: %s", position, segment, fault)
         return resumed
 
+    def _is_vouched(self, end: int) -> bool:
+        """Return whether the log is known to be on the disk up to an offset.
+
+        By the time alone it is if the last sound record before is.
+        """
+        if self._vouched_end:
+            return end <= self._vouched_end
+        return self.last_store_ms <= self._vouched_ms
+
+    def _tail_of(self, segment: Segment) -> int | None:
+        """Return where the log goes on that is vouched for up to damage; None if it ends there.
+
+        What was written behind it since lies exactly there, and is no older.
+        """
+        position = self._vouched_end - segment.base
+        row = sound_row(segment.view, segment.base, position, self._checked)
+        is_stale = row and view_of(segment.view, row).store_timestamp_ms < self.last_store_ms
+        return None if is_stale else position
+
     def _found(self, segment: Segment, begin: int) -> int | None:
         """Return where in a file, from a position on, the first record lies that belongs."""
         buffer, base = segment.view, segment.base
-        for start in magics(buffer, begin, segment.size):
+        stop = min(segment.size, self._vouched_end - base) if self._vouched_end else segment.size
+        for start in magics(buffer, begin, stop):
+            if start >= stop:
+                break  # it may be of a former life: nothing says that the log came so far
             row = sound_row(buffer, base, start, self._checked)
             if row and self._belongs(view_of(buffer, row).store_timestamp_ms):
                 return start
@@ -159,8 +190,8 @@ class RecoveryWalk:
 
         A blank alone does not tell: Java leaves one behind the end when it cuts a log.
         """
-        if self._found_ahead >= segment.end:
-            return True  # all files up to there were looked through already
+        if max(self._found_ahead, self._vouched_end) >= segment.end:
+            return True  # all files up to there are vouched for, or were looked through already
         later = [other for other in self._chain.segments if other.base >= segment.end]
         if self._is_made_ahead(later, segment, position):
             return False
@@ -195,7 +226,8 @@ class RecoveryWalk:
 
         Older ones than before the fault are what Java leaves behind the end when it cuts a log.
         """
-        return self.last_store_ms <= stored_ms <= self._vouched_ms
+        latest_ms = ALL_VOUCHED if self._vouched_end else self._vouched_ms
+        return self.last_store_ms <= stored_ms <= latest_ms
 
     def _note(self, begin: int, end: int) -> None:
         segment = self._chain.segment_at(begin)

@@ -22,7 +22,7 @@ from typing import Final
 
 from orbitmq.message.names import is_lmq
 from orbitmq.message.record import BLANK_SIZE
-from orbitmq.store.checkpoint import CheckpointValues, IndexMark
+from orbitmq.store.checkpoint import CheckpointValues, IndexMark, OwnValues
 from orbitmq.store.commit_log import CommitLog
 from orbitmq.store.consume_queue import ConsumeQueue
 from orbitmq.store.consume_queues import ConsumeQueues
@@ -85,7 +85,7 @@ class Restart:
         progress: Progress,
         listed: Ends | None = None,
         *,
-        is_ours: bool = False,
+        own: OwnValues | None = None,
     ) -> None:
         """Find the end of the log, and bring the queues and the index up to it.
 
@@ -94,15 +94,17 @@ class Restart:
                 if it did.
             progress: told how far it has come, in bytes of all.
             listed: where queues ended when that was last noted; None if nobody knows.
-            is_ours: whether it was one of us that used the store last, and not a Java broker.
+            own: what the checkpoint says for ourselves; None if a Java broker used the store last.
 
         Raises:
             StoreError: a file can't be read or written.
 
         """
         known = crashed_at or _ORDERLY
+        listed = listed or {}
+        vouched_end = 0 if own is None else min(own.log_end, self._chain.next_base())
         dispatched_end = self._queues.recover()
-        lacking = self._lacking(listed or {})
+        lacking = self._lacking(listed)
         known_end = min((dispatched_end, *lacking.values()))
         first = self._first_to_read(known.recovery_limit_ms, known_end)
         self._log.end = self._chain.next_base()  # until the walk has found where it really is
@@ -110,6 +112,7 @@ class Restart:
             self._chain,
             first,
             vouched_ms=known.log_vouched_ms,
+            vouched_end=vouched_end if crashed_at else 0,
             checked=self._checked,
             reached=dispatched_end,
             progress=progress,
@@ -122,16 +125,18 @@ class Restart:
             correct=crashed_at is not None,
             damages=self.damages,
             log_start=log_start,
+            listed=listed,
         )
         self._read(walk, queues, crashed_at, dispatched_end, lacking)
-        if crashed_at is None and is_ours:
-            self._keep_tail(walk, dispatched_end)
+        if crashed_at is None and own is not None:
+            self._keep_tail(walk, dispatched_end, vouched_end)
         else:
             self._cut(walk.end)
         self._log.end = walk.end
         self._queues.truncate(walk.end)
         if crashed_at is not None:
-            self._drop_false_tails(first)
+            self._drop_false_tails(first, listed, vouched_end)
+        queues.keep_ends(lacking)
         self._queues.correct_min_offsets(self._chain.first_offset)
         self._log.last_store_ms = walk.last_store_ms
         # What a killed process wrote may be in memory only: it counts as flushed after this.
@@ -200,20 +205,23 @@ class Restart:
         records = [filed_of(block.buffer, row) for row in block.rows]
         self._index.put_all(self._dispatcher.entries_of(records))
 
-    def _drop_false_tails(self, first: int) -> None:
+    def _drop_false_tails(self, first: int, listed: Ends, vouched_end: int) -> None:
         """Drop entries at the ends of queues whose records never were in the log.
 
-        The walk has read the log from the segment ``first`` on.
+        The walk has read the log from the segment ``first`` on. What is listed was true once: if
+        its record says something else now, then the record is damaged.
         """
         unread = {segment.base for segment in self._chain.segments[:first]}
         for queue in self._queues:
+            listed_end = listed.get(queue.topic, {}).get(queue.queue_id, 0)
             while queue.max_offset > queue.min_offset:
                 last = queue.max_offset - 1
                 entry = queue.entry(last)
                 if entry is not None and (
                     self._is_removed(queue, last, entry)
-                    or self._holds(queue, last, entry)
+                    or self._holds(queue, last, entry, vouched_end)
                     or self._is_damaged(entry.commit_log_offset, unread)
+                    or last < listed_end
                 ):
                     break
                 queue.cut(last)
@@ -224,8 +232,12 @@ class Restart:
         in_order = before is None or before.commit_log_offset < entry.commit_log_offset
         return in_order and entry.commit_log_offset < self._log.first_offset
 
-    def _holds(self, queue: ConsumeQueue, offset: int, entry: QueueEntry) -> bool:
-        """Return whether the log holds the record that a queue entry stands for."""
+    def _holds(self, queue: ConsumeQueue, offset: int, entry: QueueEntry, vouched_end: int) -> bool:
+        """Return whether the log holds the record that a queue entry stands for.
+
+        One that was on the disk may name another place in a queue by now, through damage: it does
+        if no entry there leads to it.
+        """
         segment = self._chain.segment_at(entry.commit_log_offset)
         if segment is None:
             return False
@@ -235,7 +247,12 @@ class Restart:
         if is_lmq(queue.topic):
             return True  # the record lies in another queue, and names this one in a property
         filed = filed_of(segment.view, row)
-        return (filed.queue_id, filed.queue_offset) == (queue.queue_id, offset)
+        if (filed.queue_id, filed.queue_offset) == (queue.queue_id, offset):
+            return True
+        named = self._queues.queue(str(filed.topic, "utf-8", "replace"), filed.queue_id)
+        there = named.entry(filed.queue_offset) if named else None
+        is_taken = there is not None and there.commit_log_offset == entry.commit_log_offset
+        return entry.commit_log_offset + entry.size <= vouched_end and not is_taken
 
     def _is_damaged(self, offset: int, unread: set[int]) -> bool:
         """Return whether a place of the log is damaged; its file is read for that if it was not.
@@ -283,7 +300,7 @@ class Restart:
                 return index
         return 0
 
-    def _keep_tail(self, walk: RecoveryWalk, dispatched_end: int) -> None:
+    def _keep_tail(self, walk: RecoveryWalk, dispatched_end: int, vouched_end: int) -> None:
         """Take what was written behind the last sound record for damage.
 
         We leave nothing but zeros there, neither in the log nor in queues, and Java does: it cuts
@@ -297,7 +314,7 @@ class Restart:
             end = written_end(segment.view, begin)
             written = segment.base + end if end > begin else written
         is_in_log = dispatched_end <= self._chain.next_base()  # a damaged entry may say anything
-        end = max(written, dispatched_end) if is_in_log else written
+        end = max(written, vouched_end, dispatched_end if is_in_log else 0)
         if end > walk.end:
             left = -end % self._chain.segment_bytes
             walk.step_over(end + left if left < BLANK_SIZE else end)
