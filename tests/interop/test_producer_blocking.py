@@ -13,10 +13,10 @@ from tests.interop.operations import CLOSE_RESPONDER, OPEN_RESPONDER, ConsumerOp
 
 
 def test_a_block_that_ends_well_commits_and_any_other_rolls_back(
-    java: Java, java_cluster_540: JavaCluster
+    java: Java, java_cluster: JavaCluster
 ) -> None:
-    topic = java_cluster_540.create_topic("blocking-transactions")
-    nameserver = str(java_cluster_540.nameserver.address)
+    topic = java_cluster.create_topic("blocking-transactions")
+    nameserver = str(java_cluster.nameserver.address)
     with blocking.Producer("tx-threads", nameserver=nameserver) as producer:
         with producer.transaction(Message(topic, b"committed")) as begun:
             assert begun.state is None
@@ -40,9 +40,9 @@ def test_a_block_that_ends_well_commits_and_any_other_rolls_back(
     assert messages[b"committed"] == begun.message_id
 
 
-def test_a_java_consumer_replies_to_requests(java: Java, java_cluster_540: JavaCluster) -> None:
-    topic = java_cluster_540.create_topic("blocking-requests")
-    nameserver = str(java_cluster_540.nameserver.address)
+def test_a_java_consumer_replies_to_requests(java: Java, java_cluster: JavaCluster) -> None:
+    topic = java_cluster.create_topic("blocking-requests")
+    nameserver = str(java_cluster.nameserver.address)
     options = ConsumerOptions(nameserver=nameserver, group=f"responders-{topic}", topic=topic)
     (responder,) = java.ask(OPEN_RESPONDER, [options])
     try:

@@ -24,7 +24,7 @@ from tests.golden_files import GOLDEN, golden
 
 PATH = "/store/checkpoint"
 LONG = st.integers(-(2**63), 2**63 - 1)
-OWN = st.builds(OwnValues, LONG, st.builds(IndexMark, LONG, LONG, LONG))
+OWN = st.builds(OwnValues, LONG, st.builds(IndexMark, LONG, LONG, LONG), LONG)
 VALUES = st.builds(CheckpointValues, LONG, LONG, LONG, LONG, LONG, st.none() | OWN)
 
 

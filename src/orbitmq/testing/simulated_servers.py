@@ -120,6 +120,7 @@ class SimulatedServers:
         lost.cancel()
         try:
             if not start.done():
+                start.cancel()  # nobody waits for it, and the kill that follows is no fault
                 return False
             self._broker = await start
         except PowerLost:
