@@ -25,21 +25,20 @@ from math import inf
 from typing import Final, cast
 
 from orbitmq.errors import (
-    InvalidBody,
-    InvalidHeader,
     LocalProtocolError,
+    NetworkError,
     RemoteProtocolError,
     RequestTimeout,
     TooManyRequests,
 )
 from orbitmq.net.address import Address
 from orbitmq.net.fork import check_process, process_token
-from orbitmq.net.refusal import Refusal, failure, not_supported, overload
+from orbitmq.net.refusal import failure, not_supported, overload, told_failure
 from orbitmq.net.settings import NetSettings
 from orbitmq.wire.codes import ResponseCode, name_of_request
 from orbitmq.wire.fields import Header
 from orbitmq.wire.frame import ANSWER_FLAG, ONEWAY_FLAG, Buffer, Frame, without_requests
-from orbitmq.wire.session import Identity, Response, Session
+from orbitmq.wire.session import Identity, Pending, Response, Session
 
 __all__ = ["Connection", "Handler", "Outcome", "Side"]
 
@@ -95,7 +94,7 @@ class Connection(asyncio.Protocol):
         self._settings = settings or NetSettings()
         self._side = side
         self._on_open = on_open
-        self._handler = handler or _serve_nothing
+        self._handler = handler or (lambda _connection, request: not_supported(request))
         self._session: Session[asyncio.Future[Frame]] = Session(
             identity,
             in_flight_max=self._settings.in_flight_max,
@@ -483,7 +482,7 @@ class Connection(asyncio.Protocol):
         try:
             outcome = self._handler(self, request)
         except Exception as error:
-            self.respond(request, self._failed(request, error))
+            self.respond(request, told_failure(self.peer, request, error))
             return
         if outcome.__class__ is Response:
             self.respond(request, outcome)
@@ -508,24 +507,12 @@ class Connection(asyncio.Protocol):
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise  # the loop stops
-            response = self._failed(
-                request, RuntimeError("what the handler waited for was cancelled")
-            )
+            cancelled = RuntimeError("what the handler waited for was cancelled")
+            response = told_failure(self.peer, request, cancelled)
         except Exception as error:
-            response = self._failed(request, error)
+            response = told_failure(self.peer, request, error)
         if response is not None:
             self.respond(request, response)
-
-    def _failed(self, request: Frame, error: Exception) -> Response:
-        """Log a handler's error, with its traceback unless the request is to blame."""
-        if isinstance(error, Refusal):
-            log.debug("%s: %r is refused: %s", self.peer, request, error)
-            return error.response()
-        if isinstance(error, InvalidHeader | InvalidBody):
-            log.warning("%s: %r: %s", self.peer, request, error)
-        else:
-            log.error("%s: %r failed", self.peer, request, exc_info=error)
-        return failure(error)
 
     # Time and end
 
@@ -540,8 +527,7 @@ class Connection(asyncio.Protocol):
         now = self._loop.time()
         self._withdraw(now)
         for pending in self._session.expire(now):
-            if not pending.waiter.done():
-                pending.waiter.set_exception(pending.timed_out(self.peer, pending.timeout_ms))
+            _fail(pending, pending.timed_out(self.peer, pending.timeout_ms))
         deadline = self._session.next_deadline()
         if deadline is not None:
             self._watch_deadlines(deadline)
@@ -556,8 +542,8 @@ class Connection(asyncio.Protocol):
             self._out, self._out_bytes = kept, sum(map(len, kept))
             for opaque in sorted(unsent):
                 pending = self._session.forget(opaque)
-                if pending is not None and not pending.waiter.done():
-                    pending.waiter.set_exception(pending.not_sent(self.peer, pending.timeout_ms))
+                if pending is not None:
+                    _fail(pending, pending.not_sent(self.peer, pending.timeout_ms))
 
     def _watch_idle(self) -> None:
         idle_s = self._settings.idle_close_ms / 1000
@@ -575,8 +561,7 @@ class Connection(asyncio.Protocol):
         self.is_open = False
         self._close_reason = reason
         for pending in self._session.close(reason):
-            if not pending.waiter.done():
-                pending.waiter.set_exception(pending.cut_off(self.peer, reason))
+            _fail(pending, pending.cut_off(self.peer, reason))
         if self._resumed is not None and not self._resumed.done():
             self._resumed.set_result(None)
         self._resumed = None
@@ -602,11 +587,12 @@ class Connection(asyncio.Protocol):
         )
 
 
+def _fail(pending: Pending[asyncio.Future[Frame]], error: NetworkError) -> None:
+    if not pending.waiter.done():
+        pending.waiter.set_exception(error)
+
+
 def _raw_fields(frame: Frame) -> str:
     """Return the extension fields as they came, those that no header type knows among them."""
     raw = frame.raw_fields
     return repr(raw) if isinstance(raw, dict) else bytes(raw).decode(errors="replace")
-
-
-def _serve_nothing(_connection: Connection, request: Frame) -> Response:
-    return not_supported(request)

@@ -4,12 +4,16 @@ Where Java's servers refuse too, the code is theirs and the remark begins with t
 people look for in logs; what to do about it follows in ours.
 """
 
-from orbitmq.errors import OrbitError
+import logging
+
+from orbitmq.errors import InvalidBody, InvalidHeader, OrbitError
 from orbitmq.wire.codes import ResponseCode
 from orbitmq.wire.frame import Frame
 from orbitmq.wire.session import Response
 
-__all__ = ["Refusal", "failure", "not_supported", "overload"]
+__all__ = ["Refusal", "failure", "not_supported", "overload", "told_failure"]
+
+log = logging.getLogger("orbitmq.net")
 
 
 class Refusal(OrbitError):
@@ -42,6 +46,18 @@ def failure(error: Exception) -> Response:
     """Return the answer to a request that failed; an error of ours speaks for itself."""
     text = str(error) if isinstance(error, OrbitError) else f"{type(error).__name__}: {error}"
     return Response(ResponseCode.SYSTEM_ERROR, remark=text)
+
+
+def told_failure(peer: str, request: Frame, error: Exception) -> Response:
+    """Log a handler's error, and return the answer; no traceback if the request is to blame."""
+    if isinstance(error, Refusal):
+        log.debug("%s: %r is refused: %s", peer, request, error)
+        return error.response()
+    if isinstance(error, InvalidHeader | InvalidBody):
+        log.warning("%s: %r: %s", peer, request, error)
+    else:
+        log.error("%s: %r failed", peer, request, exc_info=error)
+    return failure(error)
 
 
 def overload(serving: int) -> Response:
