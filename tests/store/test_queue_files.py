@@ -73,7 +73,6 @@ def test_an_empty_last_file_is_removed(tmp_path: Path) -> None:
         ("notes.txt", 10, "not named by 20 digits"),
         ("٠" * 20, 10, "not named by 20 digits"),
         (name(5), 10, "no multiple of 10"),
-        (name(20), 10, f"has no file {name(10)}, and {name(20)} comes behind it"),
     ],
 )
 def test_a_file_that_does_not_belong_there_is_told(
@@ -84,6 +83,24 @@ def test_a_file_that_does_not_belong_there_is_told(
     with pytest.raises(StoreDamaged, match=why) as caught:
         files_in(tmp_path).load()
     assert caught.value.path.startswith(str(tmp_path))
+
+
+def test_of_files_with_one_missing_between_them_the_later_ones_stay_unless_they_are_empty(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    files_in(tmp_path).write(0, b"x" * 35)
+    (tmp_path / name(10)).unlink()
+    files = files_in(tmp_path)
+    files.load()
+    assert (files.start, files.end) == (20, 40)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [name(20), name(30)]
+    assert f"has no file {name(10)} before {name(20)}" in caplog.text
+    for start in (50, 70):
+        (tmp_path / name(start)).write_bytes(bytes(10))
+    files = files_in(tmp_path)
+    files.load()
+    assert (files.start, files.end) == (20, 40)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [name(20), name(30)]
 
 
 def test_what_is_known_to_be_stale_is_cleared_at_once(tmp_path: Path) -> None:

@@ -177,20 +177,6 @@ def test_what_one_queue_lacks_comes_back_from_the_log(
     assert "before" not in caplog.text
 
 
-def test_a_queue_without_its_first_file_is_whole_again_once_all_of_it_is_removed() -> None:
-    """The file might have gone with its part of the log, for all that a start knows."""
-    disk, clock = SimulatedDisk(), HandClock()
-    in_two_queues(disk, clock).close()
-    disk.remove(f"/store/consumequeue/orders/1/{0:020d}")
-    store = opened(disk, clock=clock)
-    assert bodies(store, queue_id=1) == BODIES[5:12]
-    store.close()
-    take_away(disk, "orders/1", "directory")
-    store = opened(disk, clock=clock)
-    assert bodies(store, queue_id=1) == BODIES[:12]
-    store.close()
-
-
 def test_a_light_queue_that_is_missing_comes_back_too() -> None:
     disk = SimulatedDisk()
     store = opened(disk)

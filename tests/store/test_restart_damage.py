@@ -392,3 +392,20 @@ def test_the_last_offset_stays_if_an_entry_before_it_is_another_by_now() -> None
     assert entries_of(store)[-2].tags_code != before.tags_code
     assert put(store, b"next")[0].queue_offset == 60
     store.close()
+
+
+@pytest.mark.parametrize("end", ["stop", "kill", "crash"])
+def test_a_record_of_which_the_time_is_damaged_does_not_hide_those_behind_the_next_damage(
+    end: str,
+) -> None:
+    """They are older than it by then; but no stale record lies in what we wrote ourselves."""
+    disk, clock = SimulatedDisk(), HandClock()
+    store = filled(disk, clock)
+    entries = entries_of(store)
+    ended(disk, store, clock, end)
+    damage(disk, entries[20].commit_log_offset + 56, b"\x7f")  # the store time's first byte
+    damage(disk, entries[21].commit_log_offset + 100, b"?")
+    remove_tree(disk, "/store/consumequeue")
+    store = opened(disk, clock=clock)
+    assert [*dict.fromkeys(pulled(store))] == [*BODIES[:21], *BODIES[22:]]
+    store.close()

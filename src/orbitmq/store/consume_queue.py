@@ -242,7 +242,7 @@ class ConsumeQueue:
         take them for real; hence they are made 0, and the files behind removed.
         """
         last_files = self._files.end // ENTRY_SIZE - _FILES_SCANNED * self._per_file
-        self._end_at(self._good_from(max(last_files, self._first_offset)))
+        self._end_at(self._good_from(max(last_files, self.first_offset)))
         self._clear_behind(self.max_offset)
         self.correct_min_offset(0)
 
@@ -291,7 +291,7 @@ class ConsumeQueue:
 
     def truncate(self, commit_log_end: int) -> None:
         """Drop the entries whose records begin at ``commit_log_end`` or behind it."""
-        first = self._first_offset
+        first = self.first_offset
         if first < self.max_offset and self._entry_at(self.max_offset - 1)[0] >= commit_log_end:
             self.cut(first + self._count_below(commit_log_end, first))
 
@@ -300,8 +300,27 @@ class ConsumeQueue:
 
         If all records are, it is ``max_offset``: the queue is empty, and its offsets go on.
         """
-        first = self._first_offset
+        first = self.first_offset
         self.min_offset = first + self._count_below(commit_log_start, first)
+
+    def may_lack_head(self, commit_log_start: int) -> bool:
+        """Return whether files may be missing before its first one.
+
+        A file goes when its last record has. The log then begins behind that record, and hardly
+        ever just before the first one of the next file.
+        """
+        first = self.first_offset
+        if first == 0 or first == self.max_offset:
+            return False
+        commit_log_offset, size, _ = self._entry_at(first)
+        return size != PREFILL_SIZE and commit_log_offset > commit_log_start
+
+    def take_head(self, head: "ConsumeQueue") -> None:
+        """Have the files of a queue that ends where the first file of this one begins.
+
+        They are on the disk, and closed; that queue must not be used any more.
+        """
+        self._files.take_before(head._files)
 
     def clean(self, commit_log_start: int) -> list[str]:
         """Remove the files, never the last, whose records are all older; return their paths."""
@@ -322,7 +341,7 @@ class ConsumeQueue:
     # Positions.
 
     @property
-    def _first_offset(self) -> int:
+    def first_offset(self) -> int:
         """The first entry that a file or the buffer holds, be it of a record that is gone."""
         files = self._files
         return files.start // ENTRY_SIZE if files.start < files.end else self._written

@@ -23,6 +23,8 @@ log = logging.getLogger("orbitmq.store")
 _PAGE: Final = 4096
 _RETIRED: Final = ".deleted"
 """Behind the number of a queue that is deleted; Java too passes over what is no number."""
+_ASIDE: Final = ".made"
+"""Behind the name of the directory, for what is not part of it yet."""
 
 
 class ConsumeQueues:
@@ -216,6 +218,16 @@ class ConsumeQueues:
         """Drop the entries of records that begin at the end of the commit log or behind it."""
         for queue in self:
             queue.truncate(commit_log_end)
+
+    def aside(self) -> "ConsumeQueues":
+        """Return other queues of the same kind, none yet, in a directory beside this one.
+
+        There a part of a queue is made that is to come into its place whole. What a start that was
+        cut short has left there is removed.
+        """
+        directory = self._directory + _ASIDE
+        remove_tree(self._files.disk, directory)
+        return ConsumeQueues(self._files.disk, directory, entries_per_file=self._per_file)
 
     def correct_min_offsets(self, commit_log_start: int) -> None:
         """Set each queue's ``min_offset`` to its first entry that is still in the commit log."""

@@ -1,7 +1,6 @@
 """What is in a store: totals for each queue, times, disk use, and places that can't be read.
 
-All of the log is read for it, so what queues lack at their beginning is seen, too: there a start
-does not look, since old files of a queue go with those of the log.
+All of the log is read for it, so what queues lack at their beginning is seen, too.
 """
 
 from typing import Final

@@ -3,15 +3,20 @@
 There is no open file in here: ``OpenFiles`` has those of all queues.
 """
 
+import logging
+
 from orbitmq.errors import StoreDamaged
 from orbitmq.message.buffer import Buffer
 from orbitmq.store.open_files import OpenFiles
 
 __all__ = ["QueueFiles"]
 
+log = logging.getLogger("orbitmq.store")
+
 _NAME_DIGITS = 20
 _CLEARED_AHEAD = 1 << 16
 _ZEROS = bytes(_CLEARED_AHEAD)
+_HEAD_BYTES = 20  # of an entry, which is not all 0
 
 
 class QueueFiles:
@@ -39,8 +44,12 @@ class QueueFiles:
     def load(self) -> None:
         """Find the files. Sub-directories are none of them; an empty last file is removed.
 
+        Of files with one missing between them those before it are removed, or those behind it if
+        nothing is in them: a queue can be told to lack its head, which a start makes again from the
+        log.
+
         Raises:
-            StoreDamaged: a file has another length or name, or one is missing between others.
+            StoreDamaged: a file has another length or name.
 
         """
         disk, directory = self._files.disk, self._directory
@@ -55,13 +64,14 @@ class QueueFiles:
         self.start = self._checked_start(names[0])
         self.end = self.start
         for name in names:
-            if self._checked_start(name) != self.end:
-                raise StoreDamaged(
-                    f"{directory} has no file {self.end:020d}, and {name} comes behind it; remove "
-                    "the directory, or all of consumequeue if Java's broker used the store last: "
-                    "it is made again from the commit log",
-                    path=self.path_of(self.end),
-                )
+            start = self._checked_start(name)
+            if start != self.end:
+                log.warning("%s has no file %020d before %s", directory, self.end, name)
+                if not any(self._files.read(f"{directory}/{name}", _HEAD_BYTES, 0)):
+                    disk.remove(f"{directory}/{name}")
+                    continue
+                self.remove_behind(0)
+                self.start = self.end = start
             self.end += self._size
 
     def path_of(self, position: int) -> str:
@@ -135,6 +145,17 @@ class QueueFiles:
         """Close the files, and let none of them be synced any more: they are about to go."""
         for start in range(self.start, self.end, self._size):
             self._files.discard(self.path_of(start))
+
+    def take_before(self, other: "QueueFiles") -> None:
+        """Have the files of another stream, all closed, from its first to where these begin.
+
+        The last one first, each on the disk before the next: whatever ends this leaves no gap.
+        """
+        disk = self._files.disk
+        for position in range(self.start - self._size, other.start - 1, -self._size):
+            disk.rename(other.path_of(position), self.path_of(position))
+            disk.sync_directory(self._directory)
+            self.start = position
 
     def remove_first(self) -> str:
         """Remove the first file; return its path."""

@@ -57,7 +57,8 @@ class RecoveryWalk:
         chain: the files.
         first: the index of the segment to begin with.
         vouched_ms: the store time up to which all records are known to be on the disk.
-        vouched_end: the offset up to which all of the log is; 0 if the time alone tells.
+        vouched_end: the offset up to which all of the log is, and is ours; 0 if the time alone
+            tells.
         checked: which checksums count; the seal only in a store that seals its records itself.
         files: how many segments are read; None for all of them.
         reached: an offset that the log is known to have come to, by the entries of its queues.
@@ -86,7 +87,8 @@ class RecoveryWalk:
         self._chain = chain
         self._segments = chain.segments[first:][:files]
         self._vouched_ms = vouched_ms
-        self._vouched_end = vouched_end
+        self._ours_end = vouched_end
+        self._vouched_end = 0 if vouched_ms == ALL_VOUCHED else vouched_end
         self._checked = checked
         self._reached = reached
         self._progress = progress
@@ -181,7 +183,7 @@ class RecoveryWalk:
             if start >= stop:
                 break  # it may be of a former life: nothing says that the log came so far
             row = sound_row(buffer, base, start, self._checked)
-            if row and self._belongs(view_of(buffer, row).store_timestamp_ms):
+            if row and self._belongs(base + start, view_of(buffer, row).store_timestamp_ms):
                 return start
         return None
 
@@ -221,13 +223,15 @@ class RecoveryWalk:
         self._note(self.end, end)
         self.end = end
 
-    def _belongs(self, stored_ms: int) -> bool:
-        """Return whether a record behind a fault is part of the log, by when it was stored.
+    def _belongs(self, offset: int, stored_ms: int) -> bool:
+        """Return whether a record behind a fault is part of the log.
 
-        Older ones than before the fault are what Java leaves behind the end when it cuts a log.
+        What is ours is. Else the time tells: older ones than before the fault are what Java leaves
+        behind the end when it cuts a log.
         """
-        latest_ms = ALL_VOUCHED if self._vouched_end else self._vouched_ms
-        return self.last_store_ms <= stored_ms <= latest_ms
+        if offset < self._ours_end:
+            return True
+        return self.last_store_ms <= stored_ms <= self._vouched_ms
 
     def _note(self, begin: int, end: int) -> None:
         segment = self._chain.segment_at(begin)

@@ -13,7 +13,8 @@ synced and served: the process may have ended because a sync had failed. An entr
 on the disk and is damaged stays: the offset was given out, and must not be a second time.
 
 A queue that is missing, or lacks its last files, is known by the list of where queues ended; the
-others agree with the log as it is. It alone gets what it lacks of the records before that.
+others agree with the log as it is. It alone gets what it lacks of the records before that. One that
+lacks its first files is known by what its first entry leads to.
 """
 
 import logging
@@ -35,6 +36,7 @@ from orbitmq.store.mending import write_again
 from orbitmq.store.progress import Progress
 from orbitmq.store.queue_ends import Ends
 from orbitmq.store.queue_entry import QueueEntry
+from orbitmq.store.queue_heads import restored_heads
 from orbitmq.store.queue_restore import QueueName, QueueRestore
 from orbitmq.store.recovery import ALL_VOUCHED, RecoveryWalk, first_store_ms, zero_behind
 from orbitmq.store.segment_chain import Segment, SegmentChain
@@ -112,7 +114,7 @@ class Restart:
             self._chain,
             first,
             vouched_ms=known.log_vouched_ms,
-            vouched_end=vouched_end if crashed_at else 0,
+            vouched_end=vouched_end,
             checked=self._checked,
             reached=dispatched_end,
             progress=progress,
@@ -137,6 +139,7 @@ class Restart:
         if crashed_at is not None:
             self._drop_false_tails(first, listed, vouched_end)
         queues.keep_ends(lacking)
+        self._restore_heads()
         self._queues.correct_min_offsets(self._chain.first_offset)
         self._log.last_store_ms = walk.last_store_ms
         # What a killed process wrote may be in memory only: it counts as flushed after this.
@@ -192,6 +195,10 @@ class Restart:
             if walk.end > whole_end:
                 queues.add_block(_behind(block, whole_end - base))
         queues.finish()
+
+    def _restore_heads(self) -> None:
+        found = restored_heads(self._chain, self._queues, self._dispatcher, self._checked)
+        self.damages += [damage for damage in found if damage not in self.damages]
 
     def _indexed_end(self, *, crashed: bool) -> int:
         """Return the offset of the log from which on keys are to be indexed."""
