@@ -119,6 +119,8 @@ def test_a_producer_lives_from_its_start_to_its_end(cluster: RunningCluster) -> 
     one = blocking.Producer("billing", client=settings(cluster.nameserver))
     with pytest.raises(NotRunning, match="start it first, by 'with' or start"):
         one.send(MESSAGE)
+    with pytest.raises(NotRunning, match="start it first, by 'with' or start"):
+        _ = one.statistics
     one.start()
     with pytest.raises(AlreadyStarted):
         one.start()

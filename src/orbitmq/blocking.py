@@ -238,7 +238,10 @@ class Producer(_Living[producer.Producer]):
     @property
     def statistics(self) -> SendStatistics:
         """What it has sent, and how long that took; NotRunning if it was never started."""
-        return self._inner.statistics
+        try:
+            return self._inner.statistics
+        except NotRunning:
+            raise self._not_running() from None  # in the words of this face
 
     @property
     def tracer(self) -> Tracer | None:

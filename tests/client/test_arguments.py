@@ -221,3 +221,18 @@ def test_a_listener_that_is_none_is_refused_when_the_producer_is_made(
 ) -> None:
     with pytest.raises(InvalidInput, match="transaction_listener is of type object"):
         face("billing", transaction_listener=object())
+
+
+def test_what_is_no_request_and_no_handle_is_told() -> None:
+    async def story(scene: Scene) -> None:
+        await open_post(scene)
+        producer = await open_producer(scene, namespace="eu")
+        with pytest.raises(InvalidInput, match="a NoneType is no request"):
+            await producer.reply(None, b"yes")  # type: ignore[arg-type]
+        with pytest.raises(InvalidInput, match="handle is None; it must be the recall_handle"):
+            await producer.recall("orders", None)  # type: ignore[arg-type]
+        with pytest.raises(InvalidInput, match="topic must be a str, not int"):
+            await producer.recall(5, "handle")  # type: ignore[arg-type]
+        assert scene.asked == []
+
+    play(story)

@@ -85,6 +85,20 @@ def test_waiting_ends_with_its_time() -> None:
     assert now_ms == 250
 
 
+def test_the_shortage_is_the_one_that_its_time_ended_with() -> None:
+    async def main(_clock: VirtualClock) -> Shortage | None:
+        permits = Permits(1, 100)
+        permits.take(1)
+        waiting = asyncio.create_task(permits.wait(1, 250))
+        await turns()
+        # In the turn of the loop in which its time is over, as after a stall.
+        asyncio.get_running_loop().call_later(0.25, permits.give_back, 1)
+        return await waiting
+
+    shortage = run_virtual(main)
+    assert shortage == Shortage(ShortageKind.COUNT, in_flight=1, in_flight_bytes=1, waiting=0)
+
+
 def test_it_tells_which_bound_was_met() -> None:
     async def main(_clock: VirtualClock) -> list[ShortageKind]:
         permits = Permits(10, 100, waiting_max=1)

@@ -4,6 +4,7 @@ import pytest
 
 from orbitmq.errors import (
     InvalidInput,
+    MessageTooLarge,
     NotDurable,
     PartlySent,
     SendIllegal,
@@ -242,6 +243,26 @@ def test_behind_a_failed_frame_nothing_of_its_queue_is_sent() -> None:
     assert "not sent, since messages before it in its queue failed" in str(error.errors[2])
     assert isinstance(error.errors[2], SendIllegal)
     assert not error.errors[2].may_be_stored
+
+
+@pytest.mark.parametrize(
+    "unfit",
+    [
+        Message("orders", b"x" * 5_000_000),
+        Message("orders", b"x", properties={"note": "x" * 32_760}),
+    ],
+)
+def test_a_message_over_a_limit_fails_alone(unfit: Message) -> None:
+    async def story(scene: Scene) -> PartlySent:
+        await open_post(scene)
+        producer = await open_producer(scene)
+        with pytest.raises(PartlySent) as caught:
+            await producer.send_many([*numbered(2), unfit])
+        return caught.value
+
+    error = play(story)
+    assert set(error.errors) == {2}
+    assert isinstance(error.errors[2], MessageTooLarge)
 
 
 def test_the_error_of_the_only_frame_is_raised_as_it_is() -> None:

@@ -4,9 +4,9 @@ import asyncio
 
 from orbitmq.client.producer import Producer
 from orbitmq.client.settings import Require
-from orbitmq.errors import NotDurable
+from orbitmq.errors import MessageTooLarge, NotDurable
 from orbitmq.message import batch
-from orbitmq.message.model import Message, SendStatus
+from orbitmq.message.model import Message, SendReceipt, SendStatus
 from orbitmq.wire.codes import RequestCode, ResponseCode
 from tests.client.post import open_post, open_producer, say_nothing, status
 from tests.client.scene import Scene, play
@@ -58,6 +58,20 @@ def test_of_gathered_messages_each_gets_its_own_receipt_or_error() -> None:
         assert len(post.sent) == 1
         told = {error.receipt.message_id for error in errors if isinstance(error, NotDurable)}
         assert len(told) == 3
+
+    play(story)
+
+
+def test_a_gathered_message_that_can_t_be_sent_fails_alone() -> None:
+    async def story(scene: Scene) -> None:
+        await open_post(scene)
+        producer = await open_producer(scene, auto_batch=True)
+        huge = Message("orders", b"huge", properties={"note": "x" * 32_760})
+        sends = map(producer.send, [MESSAGE, huge.replace(tags="paid"), MESSAGE])
+        first, error, last = await asyncio.gather(*sends, return_exceptions=True)
+        assert isinstance(error, MessageTooLarge)
+        assert isinstance(first, SendReceipt)
+        assert isinstance(last, SendReceipt)
 
     play(story)
 

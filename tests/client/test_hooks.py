@@ -173,3 +173,15 @@ def test_what_is_no_hook_is_refused_and_not_each_send_after_it(hook: object) -> 
         hooks.add(hook)  # type: ignore[arg-type]
     assert raised.value.field == "hook"
     assert not hooks.are_set
+
+
+@pytest.mark.parametrize("method", ["check", "before", "after"])
+def test_a_coroutine_function_is_no_hook_since_nobody_would_await_it(method: str) -> None:
+    async def forbid(_self: SendHook, _context: SendContext) -> None:
+        raise PermissionError("secrets are not sent")
+
+    hooks = Hooks()
+    hook = type("Waiting", (SendHook,), {method: forbid})()
+    with pytest.raises(InvalidInput, match=f"{method} of hook Waiting is a coroutine function"):
+        hooks.add(hook)
+    assert not hooks.are_set

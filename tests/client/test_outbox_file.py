@@ -6,6 +6,7 @@ import itertools
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,44 @@ def test_nobody_else_may_read_it(path: Path) -> None:
     file.open()
     assert path.stat().st_mode & 0o777 == 0o600
     file.close()
+
+
+def test_it_stays_where_it_is_if_the_program_goes_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(tmp_path)
+    file = OutboxFile("outbox")
+    file.open()
+    file.append([a_record(1), a_record(2), done(1)], sync=True)
+    monkeypatch.chdir(elsewhere)
+    file.rewrite([])
+    file.append([a_record(3)], sync=True)
+    file.close()
+    assert waiting(tmp_path / "outbox") == [2, 3]
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_a_forked_child_does_not_keep_the_lock(path: Path) -> None:
+    file = OutboxFile(str(path))
+    file.open()
+    held, leave = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # forking with threads: meant here
+        child = os.fork()
+    if not child:
+        os.close(leave)
+        os.read(held, 1)  # until the parent has done
+        os._exit(0)
+    try:
+        file.close()
+        file.open()
+        file.close()
+    finally:
+        os.close(leave)
+        os.close(held)
+        os.waitpid(child, 0)
 
 
 def test_a_crash_at_any_byte_leaves_what_was_synced_before(
@@ -166,6 +205,8 @@ def test_a_missing_directory_is_an_error_with_the_path(tmp_path: Path) -> None:
     assert raised.value.errno == errno.ENOENT
     with pytest.raises(DiskFailed):
         read_contents(str(tmp_path / "outbox"))
+    with pytest.raises(DiskFailed, match="Is a directory"):
+        read_contents(str(tmp_path))
 
 
 # A bad disk

@@ -15,6 +15,7 @@ from orbitmq.client.settings import ClientSettings, ProducerSettings
 from orbitmq.client.starts import StartRate
 from orbitmq.errors import (
     InvalidInput,
+    InvalidTopic,
     MessageTooLarge,
     NoRoute,
     NotDurable,
@@ -84,6 +85,20 @@ def test_what_is_no_message_is_refused() -> None:
                 await attempt()
         with pytest.raises(InvalidInput, match="a str can't be sent"):
             producer.transaction(text)
+
+    play(story)
+
+
+@pytest.mark.parametrize("topic", ["", "a b", "\ud800", "x" * 128, None, 5])
+def test_no_topic_has_queues_that_no_message_can_be_sent_to(topic: str) -> None:
+    async def story(scene: Scene) -> None:
+        await open_post(scene)
+        scene.routes["TBW102"] = route("a", queues=8, perm=7)
+        producer = await open_producer(scene)
+        for must_exist in (True, False):
+            with pytest.raises(InvalidTopic):
+                await producer.queues(topic, must_exist=must_exist)
+        assert scene.asked == []
 
     play(story)
 

@@ -180,6 +180,13 @@ def test_the_advice_of_a_nameserver_is_not_given_beside_our_own() -> None:
             ),
             "broker-a has no master",
         ),
+        (
+            replace(
+                route("a"),
+                broker_datas=(BrokerData(broker_name="broker-a", broker_addrs={0: "nowhere"}),),
+            ),
+            "broker-a advertises nowhere, which leads to no host:port",
+        ),
         (TopicRouteData(), "no queues"),
     ],
 )
@@ -193,6 +200,24 @@ def test_an_unwritable_topic_is_told_from_a_missing_one(data: TopicRouteData, re
         assert (await routes.publish_route("orders")).queues  # it is asked for again
 
     with_routes(story)
+
+
+@pytest.mark.parametrize("silent", range(2))
+@pytest.mark.parametrize("topic", ["orders", "TBW102"])
+def test_a_silent_nameserver_leaves_time_to_ask_the_others(silent: int, topic: str) -> None:
+    async def story(scene: Scene) -> None:
+        await scene.listen(NAMES[silent], lambda _connection, _request: None)
+        await scene.nameserver(NAMES[1 - silent])
+        await scene.broker()
+        scene.routes[topic] = route("a")
+        settings = scene.settings(nameserver=f"{NAMES[0]};{NAMES[1]}", linger_ms=0)
+        core = await ClientCore.acquire(settings, scene.machine)
+        async with asyncio.timeout(2):  # of three seconds that a look-up, and a send, has
+            assert (await core.routes.publish_route("orders")).queues
+        assert next(core.nameservers.in_turn()) == NAMES[1 - silent]
+        await core.release()
+
+    play(story)
 
 
 def test_no_answer_at_all_is_another_error() -> None:

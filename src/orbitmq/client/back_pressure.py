@@ -44,6 +44,10 @@ class Shortage(msgspec.Struct, frozen=True):
     waiting: int
 
 
+Turn = asyncio.Future[Shortage | None]
+"""A place in line: None once there is room, or why there was none."""
+
+
 class Permits:
     """Room for sends on their way. Belongs to one loop.
 
@@ -63,7 +67,7 @@ class Permits:
         self._waiting_max = waiting_max
         self.in_flight = 0
         self.in_flight_bytes = 0
-        self._line: OrderedDict[asyncio.Future[bool], int] = OrderedDict()
+        self._line: OrderedDict[Turn, int] = OrderedDict()
         self._emptied: asyncio.Event | None = None
         self._closed = False
 
@@ -94,17 +98,16 @@ class Permits:
         if self._closed or timeout_ms <= 0 or len(self._line) >= self._waiting_max:
             return self._shortage()
         loop = asyncio.get_running_loop()
-        turn: asyncio.Future[bool] = loop.create_future()
+        turn: Turn = loop.create_future()
         self._line[turn] = size
         timer = loop.call_later(timeout_ms / 1_000, self._leave, turn)
         try:
-            granted = await turn
+            return await turn
         except asyncio.CancelledError:
             self._withdraw(turn, size)
             raise
         finally:
             timer.cancel()
-        return None if granted else self._shortage()
 
     def give_back(self, size: int) -> None:
         """Give back the room of a send that has ended."""
@@ -127,9 +130,10 @@ class Permits:
     def close(self) -> None:
         """Give room to nobody any more; those who wait for it are told."""
         self._closed = True
+        shortage = self._shortage()
         for turn in self._line:
             if not turn.done():
-                turn.set_result(False)
+                turn.set_result(shortage)
         self._line.clear()
 
     def __repr__(self) -> str:
@@ -154,20 +158,20 @@ class Permits:
                 if not self._fits(size):
                     return
                 self._add(size)
-                turn.set_result(True)
+                turn.set_result(None)
             del self._line[turn]
 
-    def _leave(self, turn: asyncio.Future[bool]) -> None:
+    def _leave(self, turn: Turn) -> None:
         """Let one go whose time is over; those behind it may need less room."""
         if self._line.pop(turn, None) is not None:
             if not turn.done():
-                turn.set_result(False)
+                turn.set_result(self._shortage())  # as things stand now, not when it is read
             self._admit()
 
-    def _withdraw(self, turn: asyncio.Future[bool], size: int) -> None:
+    def _withdraw(self, turn: Turn, size: int) -> None:
         if self._line.pop(turn, None) is not None:
             self._admit()
-        elif not turn.cancelled() and turn.result():
+        elif not turn.cancelled() and turn.result() is None:
             self.give_back(size)
 
     def _shortage(self) -> Shortage:

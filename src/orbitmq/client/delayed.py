@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Final, Protocol
 
+from orbitmq.client.field_types import shown
 from orbitmq.errors import BrokerError, InvalidInput
 from orbitmq.message import names
 from orbitmq.message.ids import RecallHandle, parse_recall_handle
@@ -121,6 +122,12 @@ async def recall(
         raise InvalidInput(
             f"topic {topic!r} is one of retries or dead letters, from which nothing is recalled",
             field="topic",
+        )
+    if not isinstance(handle, str):
+        raise InvalidInput(
+            f"handle is {shown(handle)}; it must be the recall_handle of a receipt, which only "
+            "brokers that serve recalls give, and only for a delay or a deliver_at",
+            field="handle",
         )
     read = parse_recall_handle(handle)
     link = await connect(read)

@@ -38,7 +38,7 @@ from orbitmq.message.model import (
     StoredMessage,
     check_is_message,
 )
-from orbitmq.message.names import wrap_namespace
+from orbitmq.message.names import check_topic, wrap_namespace
 from orbitmq.net.connection import Connection
 from orbitmq.wire.codes import RequestCode
 from orbitmq.wire.frame import Frame
@@ -170,6 +170,7 @@ class Exchanges:
 
     async def recall(self, topic: str, handle: str, timeout_ms: int | None) -> str:
         """Return the id of a message that was called back; see ``Producer.recall``."""
+        check_topic(topic)
         timeout_ms = self._dispatch.settings.send_timeout_ms if timeout_ms is None else timeout_ms
         try:
             async with asyncio.timeout(timeout_ms / 1_000):

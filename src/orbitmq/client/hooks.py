@@ -11,6 +11,7 @@ loop: they must not block.
 """
 
 import enum
+import inspect
 import logging
 from collections.abc import Mapping
 from typing import Final
@@ -18,6 +19,7 @@ from typing import Final
 import msgspec
 
 from orbitmq.client.arguments import check_methods
+from orbitmq.errors import InvalidInput
 from orbitmq.message import properties
 from orbitmq.message.model import Message, MessageQueue, SendReceipt
 from orbitmq.message.trace import MessageKind
@@ -109,10 +111,18 @@ class Hooks:
         """Have a hook called for each send that begins from now on.
 
         Raises:
-            InvalidInput: it lacks a method of ``SendHook``; each send would fail by that.
+            InvalidInput: it lacks a method of ``SendHook``, each send would fail by that; or one
+                is a coroutine function, which nobody would await.
 
         """
         check_methods(hook, "hook", _METHODS, "orbitmq.client.hooks.SendHook")
+        for name in _METHODS:
+            if inspect.iscoroutinefunction(getattr(hook, name)):
+                raise InvalidInput(
+                    f"{name} of hook {type(hook).__name__[:60]} is a coroutine function, and hooks "
+                    "are not awaited; write it with def, without async",
+                    field="hook",
+                )
         self._hooks = (*self._hooks, hook)
         self.are_set = True
 

@@ -15,7 +15,13 @@ from typing import Final
 
 from orbitmq.client.machine import Machine
 from orbitmq.client.settings import ClientSettings
-from orbitmq.errors import InvalidInput, NameserversFailed, NoNameserver, OrbitError
+from orbitmq.errors import (
+    InvalidInput,
+    NameserversFailed,
+    NoNameserver,
+    OrbitError,
+    RequestTimeout,
+)
 from orbitmq.net.address import Address, parse_addresses
 from orbitmq.net.dialer import Dialer
 from orbitmq.net.web_text import fetch_text
@@ -105,18 +111,35 @@ class Nameservers:
         body: Buffer = b"",
         *,
         timeout_ms: int,
+        share_ms: int | None = None,
         code: int | None = None,
     ) -> Frame:
         """Return what one nameserver answers, whatever its code; after an error the next is asked.
+
+        Args:
+            address: which one.
+            header: the typed fields; their class says the request code.
+            body: the body.
+            timeout_ms: how long an answer may take.
+            share_ms: how long all of it may take, a dial included, if another one can be asked.
+            code: a sibling code of the header's own.
 
         Raises:
             OrbitError: it can't be reached, or doesn't answer in time.
 
         """
         try:
-            answer = await self._dialer.request(
-                address, header, body, timeout_ms=timeout_ms, code=code, fields=self._fields
-            )
+            async with asyncio.timeout(None if share_ms is None else share_ms / 1_000):
+                answer = await self._dialer.request(
+                    address, header, body, timeout_ms=timeout_ms, code=code, fields=self._fields
+                )
+        except TimeoutError:
+            self._turn_from(address)
+            raise RequestTimeout(
+                f"{address} did not answer within {share_ms} ms",
+                address=str(address),
+                timeout_ms=share_ms or 0,
+            ) from None
         except OrbitError:
             self._turn_from(address)
             raise

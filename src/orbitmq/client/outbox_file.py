@@ -12,6 +12,7 @@ import fcntl
 import logging
 import mmap
 import os
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, NamedTuple
@@ -79,7 +80,7 @@ class OutboxFile:
     """
 
     def __init__(self, path: str) -> None:
-        self.path = path
+        self.path = os.path.abspath(path)  # the program may change its directory later
         self._places: dict[int, _Place] = {}
         self._fd = -1
         self._lock = -1
@@ -214,6 +215,8 @@ class OutboxFile:
 
     def close(self) -> None:
         """Close the file and let others have it; twice is no error."""
+        if self._lock >= 0:
+            fcntl.flock(self._lock, fcntl.LOCK_UN)  # a forked child may have the descriptor too
         for fd in (self._fd, self._lock):
             if fd >= 0:
                 os.close(fd)
@@ -279,7 +282,10 @@ def _contents(raw: Buffer, path: str) -> tuple[Contents, dict[int, _Place]]:
 
 def _mapped(fd: int) -> Buffer:
     """Return the bytes of a file without reading them all into memory."""
-    size = os.fstat(fd).st_size
+    status = os.fstat(fd)
+    if stat.S_ISDIR(status.st_mode):  # of which mmap would say that there is no such device
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    size = status.st_size
     return memoryview(mmap.mmap(fd, size, access=mmap.ACCESS_READ)) if size else b""
 
 

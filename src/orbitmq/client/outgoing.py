@@ -338,7 +338,8 @@ def in_batches(
     """Return how messages are to travel: the indexes of those in each frame, in order.
 
     A batch has one topic and one ``wait_stored``; what a broker stores elsewhere first (a delay, a
-    retry) travels alone. Messages of one place keep their order within and between batches.
+    retry), and what has very long properties, travels alone. Messages of one place keep their order
+    within and between batches.
 
     Args:
         messages: what is to be sent.
@@ -360,6 +361,10 @@ def in_batches(
             open_batches.pop(key, None)  # a later one of the place must not travel before it
             continue
         size = _bytes_in_batch(message)
+        if size - len(message.body) > names.PROPERTIES_SIZE_LIMIT:
+            found.append([index])  # perhaps too long to be sent, which must not end the others
+            open_batches.pop(key, None)
+            continue
         members, used = open_batches.get(key, ([], limit))
         if used + size > limit:
             members, used = [], 0

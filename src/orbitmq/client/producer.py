@@ -51,7 +51,7 @@ from orbitmq.errors import (
     WrongLoop,
 )
 from orbitmq.message.model import Message, MessageQueue, SendReceipt, check_is_message
-from orbitmq.message.names import wrap_namespace
+from orbitmq.message.names import check_topic, wrap_namespace
 from orbitmq.net.fork import check_process, process_token
 
 __all__ = ["Producer", "ProducerState"]
@@ -170,7 +170,7 @@ class Producer(ExchangeMethods):
         """Have a hook called around each send that begins from now on.
 
         Raises:
-            InvalidInput: it lacks a method of ``SendHook``.
+            InvalidInput: it lacks a method of ``SendHook``, or one is a coroutine function.
 
         """
         self._hooks.add(hook)
@@ -452,8 +452,10 @@ class Producer(ExchangeMethods):
 
         Raises:
             NoRoute, NameserversFailed, SendTimeout: where it is, is not known.
+            InvalidTopic: no topic can be called so.
 
         """
+        check_topic(topic)
         lane = await self._running().lane(topic, must_exist=must_exist)
         return tuple(lane.queues)
 

@@ -254,6 +254,11 @@ def reply_marks(request: StoredMessage) -> Mapping[str, str]:
         InvalidInput: the message was not sent as a request.
 
     """
+    if not isinstance(request, Message | StoredMessage):
+        raise InvalidInput(
+            f"a {type(request).__name__} is no request; give the message that was received",
+            field="request",
+        )
     given = request.properties
     missing = [
         name

@@ -227,7 +227,7 @@ class Routes:
         if known is None or not known.route.queues:
             before = self.table.get(topic)
             is_there = before is not None and not before.route.is_default
-            raise _no_route(topic, finding, before if is_there else None)
+            raise _no_route(topic, finding, before if is_there else None, self.where)
         return known.route
 
     async def route(self, topic: str) -> TopicRouteData:
@@ -240,7 +240,7 @@ class Routes:
         """
         finding = await self._find(topic)
         if finding.known is None:
-            raise _no_route(topic, finding, None)
+            raise _no_route(topic, finding, None, self.where)
         return finding.known.data
 
     def invalidate(self, topic: str) -> None:
@@ -304,13 +304,22 @@ class Routes:
         return task
 
     async def _ask(self, topic: str) -> _Finding:
-        """Ask one nameserver after another, until one knows the topic."""
+        """Ask one nameserver after another, until one knows the topic.
+
+        Each has its share of the time, unless it is the last and nobody has answered yet: one that
+        is silent would else take all of it, and that of the sends that wait.
+        """
         header = GetRouteInfo(topic=topic, accept_standard_json_only=True)
         answers: dict[str, str] = {}
         codes: set[int] = set()
-        for address in self._nameservers.in_turn():
+        addresses = list(self._nameservers.in_turn())
+        for address in addresses:
+            is_last_hope = address == addresses[-1] and not codes
+            share_ms = None if is_last_hope else self._timeout_ms // len(addresses)
             try:
-                answer = await self._nameservers.ask(address, header, timeout_ms=self._timeout_ms)
+                answer = await self._nameservers.ask(
+                    address, header, timeout_ms=self._timeout_ms, share_ms=share_ms
+                )
                 codes.add(answer.code)
                 if answer.code == ResponseCode.SUCCESS:
                     return _Finding(await self._take(topic, bytes(answer.body)), answers)
@@ -375,13 +384,14 @@ def _told(finding: _Finding) -> str:
     return "; ".join(f"{address}: {line.rstrip('. ')}" for address, line in lines)
 
 
-def _no_route(topic: str, finding: _Finding, known: Known | None) -> OrbitError:
+def _no_route(topic: str, finding: _Finding, known: Known | None, where: Whereabouts) -> OrbitError:
     """Return the error that tells who was asked, what each answered, and what to try.
 
     Args:
         topic: the topic.
         finding: what nameservers say of it now.
         known: what was known of it before.
+        where: where brokers are reached.
 
     """
     if not finding.is_answered:
@@ -400,19 +410,22 @@ def _no_route(topic: str, finding: _Finding, known: Known | None) -> OrbitError:
             "namespace and the nameservers too"
         )
         return NoRoute(text, topic=topic, is_missing=True, answers=finding.answers)
-    reasons = ", ".join(_unwritable(known.data)) or "it has no queues"
+    reasons = ", ".join(_unwritable(known.data, where)) or "it has no queues"
     text = (
         f"topic {topic} is there, and takes no writes now ({reasons}). Give it write permission "
-        "(perm 6) and queues, or start the brokers' masters"
+        "(perm 6) and queues, or start the brokers' masters; look at address_map, if you have one"
     )
     return NoRoute(text, topic=topic, is_missing=False, answers=finding.answers)
 
 
-def _unwritable(data: TopicRouteData) -> Iterator[str]:
-    masters = {one.broker_name: MASTER_ID in one.broker_addrs for one in data.broker_datas}
+def _unwritable(data: TopicRouteData, where: Whereabouts) -> Iterator[str]:
+    masters = {one.broker_name: one.broker_addrs.get(MASTER_ID) for one in data.broker_datas}
     for queues in data.queue_datas:
         name = queues.broker_name
-        if not masters.get(name):
+        advertised = masters.get(name)
+        if not advertised:
             yield f"{name} has no master"
+        elif where.address(advertised) is None:
+            yield f"{name} advertises {advertised[:80]}, which leads to no host:port"
         else:
             yield f"{name} has perm {queues.perm} and {queues.write_queue_nums} queues to write to"
