@@ -1,5 +1,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -214,6 +215,27 @@ def test_a_query_is_bounded(max_count: int) -> None:
     async def story(_scene: Scene, admin: Admin) -> None:
         with pytest.raises(InvalidInput):
             await admin.query_message("orders", "k", max_count=max_count)
+
+    with_admin(story)
+
+
+def test_what_is_no_queue_no_name_and_no_key_is_told_and_nobody_asked() -> None:
+    async def story(scene: Scene, admin: Admin) -> None:
+        given: Any = None
+        for call, field in [
+            (admin.max_offset("orders"), "queue"),  # type: ignore[arg-type]
+            (admin.min_offset(given), "queue"),
+            (admin.earliest_store_time(given), "queue"),
+            (admin.search_offset(given, 0), "queue"),
+            (admin.route(given), "topic"),
+            (admin.queues("a\udc80"), "topic"),
+            (admin.view_message("orders", given), "message_id"),
+            (admin.message_by_unique_key("orders", given), "message_id"),
+            (admin.query_message("orders", given), "key"),
+        ]:
+            with pytest.raises(InvalidInput, match=field) as caught:
+                await call
+            assert caught.value.field == field
 
     with_admin(story)
 

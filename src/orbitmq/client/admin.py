@@ -23,6 +23,7 @@ from typing import Final, Literal, TypeVar
 
 from msgspec.structs import replace
 
+from orbitmq.client.arguments import check_queue, check_text
 from orbitmq.client.core import ClientCore
 from orbitmq.client.machine import Machine
 from orbitmq.client.publish_route import MASTER_ID
@@ -218,10 +219,11 @@ class Admin:
 
         Raises:
             OrbitError: the queue's broker is not known, not reached, or refuses.
+            InvalidInput: what is given is no queue.
 
         """
         header = SearchOffset(
-            topic=self._wrapped(queue.topic),
+            topic=self._topic_of(queue),
             queue_id=queue.queue_id,
             timestamp=timestamp_ms,
             boundary_type=boundary,
@@ -230,12 +232,12 @@ class Admin:
 
     async def max_offset(self, queue: MessageQueue) -> int:
         """Return the offset that the next message of a queue gets; errors as ``search_offset``."""
-        header = GetMaxOffset(topic=self._wrapped(queue.topic), queue_id=queue.queue_id)
+        header = GetMaxOffset(topic=self._topic_of(queue), queue_id=queue.queue_id)
         return (await self._ask(queue, header, GetMaxOffsetAnswer)).offset
 
     async def min_offset(self, queue: MessageQueue) -> int:
         """Return the offset of the oldest message of a queue; errors as ``search_offset``."""
-        header = GetMinOffset(topic=self._wrapped(queue.topic), queue_id=queue.queue_id)
+        header = GetMinOffset(topic=self._topic_of(queue), queue_id=queue.queue_id)
         return (await self._ask(queue, header, GetMinOffsetAnswer)).offset
 
     async def earliest_store_time(self, queue: MessageQueue) -> int:
@@ -243,7 +245,7 @@ class Admin:
 
         It is -1 for a queue without messages. Errors as ``search_offset``.
         """
-        header = GetEarliestMsgStoretime(topic=self._wrapped(queue.topic), queue_id=queue.queue_id)
+        header = GetEarliestMsgStoretime(topic=self._topic_of(queue), queue_id=queue.queue_id)
         return (await self._ask(queue, header, GetEarliestMsgStoretimeAnswer)).timestamp
 
     # Messages
@@ -259,6 +261,7 @@ class Admin:
             OrbitError: the brokers can't be reached, or their answers can't be read.
 
         """
+        check_text(message_id, "message_id")
         place = _place(message_id)
         route = await self.route(topic)
         if place is not None and str(place[0]) in _advertised(route.broker_datas):
@@ -293,6 +296,7 @@ class Admin:
             OrbitError: no broker gave an answer; if some did not, that is logged.
 
         """
+        check_text(key, "key")
         if not 1 <= max_count <= _QUERY_MAX:
             raise InvalidInput(
                 f"max_count is {max_count}; it must be from 1 to {_QUERY_MAX}", field="max_count"
@@ -324,6 +328,7 @@ class Admin:
             OrbitError: no broker gave an answer; if some did not, that is logged.
 
         """
+        check_text(message_id, "message_id")
         if begin_ms is None:
             begin_ms = self._core.machine.clock.now_ms() - _UNIQUE_KEY_AGE_MS
         header = QueryMessage(
@@ -459,7 +464,12 @@ class Admin:
 
     # Names
 
+    def _topic_of(self, queue: MessageQueue) -> str:
+        check_queue(queue)
+        return self._wrapped(queue.topic)
+
     def _wrapped(self, topic: str) -> str:
+        check_text(topic, "topic")
         return names.wrap_namespace(self._namespace, topic)
 
     def _unwrapped(self, topic: str) -> str:

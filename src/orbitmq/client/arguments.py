@@ -17,6 +17,7 @@ __all__ = [
     "check_queue_topic",
     "check_queues",
     "check_selector",
+    "check_text",
     "check_timeout_ms",
     "listed",
 ]
@@ -47,6 +48,23 @@ to 2147483647, or left out
             f"{INT32_MAX}, or left out{hint}",
             field="timeout_ms",
         )
+
+
+def check_text(given: object, field: str) -> None:
+    """Check that a name, key or id is a text that can travel.
+
+    Raises:
+        InvalidInput: it is something else, or has half a pair of surrogates.
+
+    """
+    if not isinstance(given, str):
+        raise InvalidInput(f"{field} is {shown(given)}; it must be a text", field=field)
+    try:
+        given.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInput(
+            f"{field} has a half surrogate at {error.start}, which is no text", field=field
+        ) from None
 
 
 def check_queue(given: object, field: str = "queue") -> None:

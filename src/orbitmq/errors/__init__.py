@@ -254,7 +254,7 @@ class StoreLocked(StoreError):
     def __init__(self, path: str, pid: int | None) -> None:
         holder = "another process" if pid is None else f"process {pid}"
         super().__init__(
-            f"{path} is locked by {holder}; stop it first, or use another directory", path=path
+            f"{path} is locked by {holder}; stop it first, or use another place", path=path
         )
         self.pid = pid
 
