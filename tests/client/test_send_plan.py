@@ -212,6 +212,17 @@ def test_a_wait_is_for_a_busy_answer_or_the_same_broker(
     assert (plan.wait_ms(broker, 5) > 0) is waits
 
 
+def test_brokers_that_are_all_away_are_waited_for() -> None:
+    plan = plan_of(retries=10)
+    plan.failed(LOST, A0, 0, 5)
+    assert plan.wait_ms("broker-b", 5) == 0
+    plan.failed(LOST, B0, 5, 6)
+    assert plan.wait_ms("broker-a", 6) > 0
+    assert plan.wait_ms("broker-c", 6) == 0
+    plan.failed(LOST, B0, 6, 506)  # it was waited for long enough
+    assert plan.wait_ms("broker-a", 506) == 0
+
+
 def test_waits_grow_to_a_fifth_of_a_second_and_differ() -> None:
     plan = plan_of(retries=10, send_timeout_ms=100_000)
     busy = BrokerBusy(2, "")

@@ -33,6 +33,7 @@ def test_addresses_are_read(text: str, host: str, port: int) -> None:
         ("host:65536", "over 65535"),
         ("host:" + "9" * 5000, "over 65535"),
         ("::1:9876", "in brackets"),
+        ("host-a:9876,host-b:9876", "write ; between addresses"),
     ],
 )
 def test_a_text_that_is_no_address_is_refused_with_the_form(text: str, words: str) -> None:

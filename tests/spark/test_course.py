@@ -423,6 +423,17 @@ def test_one_that_was_read_to_its_end_is_no_loss(cluster: FakeCluster, available
     assert list(query.batches()) == []
 
 
+def test_one_that_came_and_went_before_it_was_read_is_no_loss(cluster: FakeCluster) -> None:
+    query = Query(cluster)
+    list(query.batches())
+    cluster.ranges[queue(7)] = Range(0, 3)
+    query.start(available_now=True)  # it is seen here, and the checkpoint doesn't have it
+    cluster.closed = {queue(7)}
+    query.let_time_pass()
+
+    assert list(query.batches()) == []
+
+
 def test_a_planned_batch_with_such_a_queue_fails_or_goes_on_without_it(
     cluster: FakeCluster,
 ) -> None:

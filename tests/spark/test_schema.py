@@ -86,6 +86,7 @@ def test_the_columns_of_a_write_are_those_of_the_contract() -> None:
         ("value binary, properties map<string,int>", "properties", "be map<string,string>"),
         ("value binary, properties string", "properties", "be map<string,string>"),
         ("value binary, tag string", "tag", "none that can be written; did you mean tags?"),
+        ("VALUE binary", "VALUE", "none that can be written; did you mean value?"),
         ("value binary, xyz string", "xyz", "there are topic, value, .*deliver_at. Leave it out"),
         ("value binary, value string", "value", "column 'value' is there twice; leave one out"),
         ("topic string", "value", "there is no column value"),
@@ -112,5 +113,8 @@ def test_the_column_of_ids_may_have_any_name() -> None:
     check_write_schema(schema("value binary, order_no string"), topic="t", id_column="order_no")
     with pytest.raises(InvalidColumn, match="idColumn is 'order_no', and there is no such"):
         check_write_schema(schema("value binary"), topic="t", id_column="order_no")
+    # Not that the column which was meant is none to be written.
+    with pytest.raises(InvalidColumn, match="idColumn is 'orderNo', .* are value, order_no"):
+        check_write_schema(schema("value binary, order_no string"), topic="t", id_column="orderNo")
     with pytest.raises(InvalidColumn, match="idColumn order_no is int; it has to be string"):
         check_write_schema(schema("value binary, order_no int"), topic="t", id_column="order_no")

@@ -12,7 +12,7 @@
 All tries and waits share one budget of time. The rules are those of Java's DefaultMQProducerImpl,
 with two differences. A send to a queue of the caller's choice may be tried again on that queue, if
 ``retry_same_queue`` asks for it. And there is a short wait where the next try would meet the same
-fate at once: after a busy answer, or with no other broker left.
+fate at once: after a busy answer, or with no broker left that has not just failed.
 """
 
 from typing import Final
@@ -220,11 +220,16 @@ class SendPlan:
         """
         last = self.attempts[-1]
         crowded = isinstance(last.cause, BrokerBusy | TooManyRequests)
-        if not crowded and broker != last.queue.broker_name:
+        if not crowded and broker != last.queue.broker_name and not self._goes_round(broker):
             return 0
         most_ms = min(_WAIT_MS << len(self.attempts), _WAIT_MAX_MS)
         wait_ms = round(self._randomness.uniform(most_ms / 2, most_ms))
         return max(0, min(wait_ms, self.left_ms(now_ms) // 2))
+
+    def _goes_round(self, broker: str) -> bool:
+        """Return whether brokers fail in turn, at once: all may be away for a moment."""
+        is_fast = self.attempts[-1].took_ms < _WAIT_MAX_MS
+        return is_fast and any(one.queue.broker_name == broker for one in self.attempts)
 
     @property
     def _exhausted(self) -> bool:

@@ -33,10 +33,12 @@ class Address(NamedTuple):
         if host.startswith("[") and host.endswith("]"):
             host = host[1:-1]
         elif ":" in host:
-            raise InvalidInput(
-                f"address {text!r}: write an IPv6 address in brackets, as in [::1]:9876",
-                field="address",
+            hint = (
+                "write ; between addresses"
+                if "," in host  # as Kafka's bootstrap servers are written
+                else "write an IPv6 address in brackets, as in [::1]:9876"
             )
+            raise InvalidInput(f"address {text!r}: {hint}", field="address")
         # Of the texts that int() takes, only plain ASCII digits are a port.
         if not separator or not host or not (port.isascii() and port.isdigit()):
             raise InvalidInput(

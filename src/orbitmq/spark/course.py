@@ -215,7 +215,7 @@ class Course:
         if not closed:
             return ranges
         for queue in sorted(closed):
-            if start[queue] < ranges[queue].max:
+            if queue in start and start[queue] < ranges[queue].max:  # else it never entered
                 self._lose(_closed(queue, start[queue], ranges[queue]))
         return {queue: has for queue, has in ranges.items() if queue not in closed}
 

@@ -82,7 +82,7 @@ def check_read_columns(names: Iterable[str]) -> tuple[str, ...]:
     picked = tuple(names)
     for number, name in enumerate(picked):
         if name not in _READ:
-            near = get_close_matches(name, READ_COLUMNS, n=1)
+            near = get_close_matches(name.lower(), READ_COLUMNS, n=1)
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(READ_COLUMNS)}"
             raise InvalidOption(
                 f"columns: there is no column {name[:60]!r}; {hint}", field="columns"
@@ -116,6 +116,12 @@ def check_write_schema(
 
     """
     names = schema.fieldNames()
+    if id_column is not None and id_column not in names:  # its column would be an unknown one
+        raise InvalidColumn(
+            f"idColumn is {id_column[:60]!r}, and there is no such column; there are "
+            f"{', '.join(names)[:200]}",
+            field=id_column,
+        )
     for field in schema.fields:
         if field.name in _WRITE:
             _check_type(field)
@@ -158,8 +164,6 @@ def _type_name(kind: type[DataType]) -> str:
 
 
 def _check_id_column(schema: StructType, name: str) -> None:
-    if name not in schema.fieldNames():
-        raise InvalidColumn(f"idColumn is {name[:60]!r}, and there is no such column", field=name)
     if not isinstance(schema[name].dataType, StringType):
         raise InvalidColumn(
             f"idColumn {name[:60]} is {schema[name].dataType.simpleString()[:60]}; it has to be "
@@ -169,7 +173,7 @@ def _check_id_column(schema: StructType, name: str) -> None:
 
 
 def _unknown_column(name: str) -> InvalidColumn:
-    near = get_close_matches(name, WRITE_COLUMNS, n=1)
+    near = get_close_matches(name.lower(), WRITE_COLUMNS, n=1)
     hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(WRITE_COLUMNS)}."
     return InvalidColumn(
         f"column {name[:60]!r} is none that can be written; {hint} "
