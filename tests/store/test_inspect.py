@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from orbitmq.store.damage import Damage
+from orbitmq.store.disk import RealDisk
 from orbitmq.store.inspect import MOST_DAMAGES, DamageList, inspect
 from orbitmq.store.reader import StoreReader
 from tests.store.golden import manifest
@@ -108,3 +109,20 @@ def test_queues_are_not_compared_with_a_log_that_lost_files_meanwhile(tmp_path: 
     assert not (directory / "commitlog" / f"{0:020d}").exists()
     assert summary.queues[2].first_offset == 0
     assert summary.damages == []
+
+
+def test_files_that_go_while_disk_use_is_counted_do_no_harm(tmp_path: Path) -> None:
+    class Disk(RealDisk):
+        """One whose files of queues are gone as soon as one is looked at."""
+
+        def exists(self, path: str) -> bool:
+            there = super().exists(path)
+            if "consumequeue" in path:
+                Path(path).unlink()
+            return there
+
+    reader = StoreReader(unpacked("normal", tmp_path), disk=Disk())
+    use = inspect(reader).disk
+    assert use["consumequeue"].bytes == 0
+    assert use["commitlog"].bytes > 0
+    assert use["other"].bytes > 0

@@ -63,6 +63,14 @@ def test_a_file_of_the_log_behind_a_missing_one_is_kept_if_it_holds_something(
     assert sizes(tmp_path) == {0: 100}
 
 
+def test_a_short_file_behind_one_that_was_taken_away_gets_its_length(tmp_path: Path) -> None:
+    for base in (0, 200, 300):
+        (tmp_path / "orders/0").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "orders/0" / file_name(base)).write_bytes(b"entries")
+    mend_queues(RealDisk(), str(tmp_path), 100)
+    assert sizes(tmp_path / "orders/0") == {0: 100, 200: 100, 300: 100}
+
+
 def test_what_was_mended_stays_so() -> None:
     disk = SimulatedDisk()
     disk.make_directory("/queues/orders/0")

@@ -97,9 +97,11 @@ def test_of_files_with_one_missing_between_them_the_later_ones_stay_unless_they_
     assert f"has no file {name(10)} before {name(20)}" in caplog.text
     for start in (50, 70):
         (tmp_path / name(start)).write_bytes(bytes(10))
-    files = files_in(tmp_path)
+    open_files = OpenFiles(RealDisk(), limit=4)
+    files = QueueFiles(open_files, str(tmp_path), 10)
     files.load()
     assert (files.start, files.end) == (20, 40)
+    assert repr(open_files) == "<OpenFiles 0 of 4 open>"
     assert sorted(path.name for path in tmp_path.iterdir()) == [name(20), name(30)]
 
 

@@ -38,6 +38,12 @@ def take_away(disk: SimulatedDisk, *paths: str) -> None:
         disk.sync_directory(path.rpartition("/")[0])
 
 
+def damage_log(disk: SimulatedDisk, position: int, data: bytes) -> None:
+    file = disk.open(f"/store/commitlog/{0:020d}")
+    file.write([data], position)
+    file.sync()
+
+
 def assert_whole(store: MessageStore, disk: SimulatedDisk) -> None:
     assert bodies(store, queue_id=0) == bodies(store, queue_id=1) == BODIES
     assert disk.list("/store/consumequeue.made") == []
@@ -129,9 +135,7 @@ def test_a_message_that_is_lost_has_the_next_one_in_its_place(last: bool) -> Non
     entry = store.queues.queues_of("orders")[1].entry(offset)
     assert entry is not None
     store.close()
-    file = disk.open(f"/store/commitlog/{0:020d}")
-    file.write([bytes(entry.size)], entry.commit_log_offset)
-    file.sync()
+    damage_log(disk, entry.commit_log_offset, bytes(entry.size))
     take_away(disk, file_of(0))
     store = opened(disk, clock=clock)
     queue = store.queues.queues_of("orders")[1]
@@ -142,21 +146,67 @@ def test_a_message_that_is_lost_has_the_next_one_in_its_place(last: bool) -> Non
     assert where == ["commitlog", "consumequeue/orders/1"]
 
 
-def test_a_record_that_names_a_place_far_behind_makes_no_head() -> None:
+def test_a_record_that_names_a_place_far_behind_is_left_out_of_a_head() -> None:
     disk, clock = SimulatedDisk(), HandClock()
     stored(disk, clock)
     store = opened(disk, clock=clock)
     first = store.queues.queues_of("orders")[1].entry(0)
     assert first is not None
     store.close()
-    file = disk.open(f"/store/commitlog/{0:020d}")
-    file.write([(1 << 40).to_bytes(8)], first.commit_log_offset + 20)  # its queue offset
-    file.sync()
+    damage_log(disk, first.commit_log_offset + 20, (1 << 40).to_bytes(8))  # its queue offset
     take_away(disk, file_of(0))
     store = opened(disk, clock=clock)
     queue = store.queues.queues_of("orders")[1]
-    assert bodies(store, queue_id=1) == BODIES[queue.min_offset :]
-    assert queue.max_offset == len(NAMES)
+    assert (queue.min_offset, queue.max_offset) == (1, len(NAMES))
+    assert bodies(store, queue_id=1) == BODIES[1:]
+
+
+def test_a_damaged_time_keeps_no_record_out_of_a_head() -> None:
+    disk, clock = SimulatedDisk(), HandClock()
+    stored(disk, clock)
+    store = opened(disk, clock=clock)
+    first = store.queues.queues_of("orders")[1].entry(0)
+    assert first is not None
+    store.close()
+    damage_log(disk, first.commit_log_offset + 56, (1 << 50).to_bytes(8))  # when it was stored
+    damage_log(disk, first.commit_log_offset + first.size, b"no record")
+    take_away(disk, file_of(0))
+    assert bodies(opened(disk, clock=clock), queue_id=1) == BODIES
+
+
+@pytest.mark.parametrize("end", ["stop", "kill"])
+@pytest.mark.parametrize("gone", [[1], [0, 2]], ids=lambda gone: f"files {gone}")
+def test_files_behind_a_missing_one_are_kept_where_no_list_tells_of_them(
+    gone: list[int], end: str
+) -> None:
+    disk, clock = SimulatedDisk(), HandClock()
+    stored(disk, clock)
+    if end == "kill":
+        opened(disk, clock=clock)
+        disk.kill()
+    take_away(disk, *map(file_of, gone), "/store/queue_ends.json")
+    assert_whole(opened(disk, clock=clock), disk)
+
+
+@pytest.mark.parametrize("end", ["stop", "kill"])
+@pytest.mark.parametrize("gone", [[0, 1], [0, 1, 2], [2]], ids=lambda gone: f"files {gone}")
+def test_a_queue_gets_its_head_again_if_all_else_of_it_went_with_the_log(
+    gone: list[int], end: str
+) -> None:
+    disk, clock = SimulatedDisk(), HandClock()
+    stored(disk, clock)
+    if end == "kill":
+        opened(disk, clock=clock)
+        disk.kill()
+    take_away(disk, *map(file_of, gone))
+    take_away(disk, *(f"/store/commitlog/{name}" for name in disk.list("/store/commitlog")[1:]))
+    store = opened(disk, clock=clock)
+    whole = bodies(store, queue_id=1)
+    assert whole == BODIES[: len(whole)]
+    assert len(bodies(store, queue_id=0)) - len(whole) in (0, 1)
+    put(store, b"on", queue_id=1)
+    store.close()
+    assert bodies(opened(disk, clock=clock), queue_id=1) == [*whole, b"on" * 40]
 
 
 @pytest.mark.parametrize("calls", range(0, 60, 2))

@@ -221,6 +221,18 @@ def test_no_message_where_no_record_begins(offset: int, tmp_path: Path) -> None:
     assert StoreReader(unpacked("normal", tmp_path)).message(offset) is None
 
 
+def test_what_is_no_directory_is_no_queue(tmp_path: Path) -> None:
+    root = Path(unpacked("normal", tmp_path))
+    reader = StoreReader(str(root))
+    found = reader.queues()
+    queues = root / "consumequeue"
+    for stray in (queues / ".DS_Store", queues / found[0].topic / "77"):
+        stray.touch()
+    (queues / found[0].topic / "007").mkdir()
+    assert reader.queues() == found
+    assert verify(reader).damages == []
+
+
 def test_a_directory_without_a_store(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="is not a store directory") as caught:
         StoreReader(str(tmp_path))

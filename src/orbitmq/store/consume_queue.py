@@ -227,7 +227,7 @@ class ConsumeQueue:
         """Find the files; ``recover`` then finds where in them the entries end.
 
         Raises:
-            StoreDamaged: a file has another length or name, or one is missing between others.
+            StoreDamaged: a file has another length or name.
 
         """
         self._files.load()
@@ -307,20 +307,28 @@ class ConsumeQueue:
         """Return whether files may be missing before its first one.
 
         A file goes when its last record has. The log then begins behind that record, and hardly
-        ever just before the first one of the next file.
+        ever just before the first one of the next file. If all entries of the files that are left
+        had to go with the end of the log, nothing tells.
         """
         first = self.first_offset
         if first == 0 or first == self.max_offset:
-            return False
+            return first > 0
         commit_log_offset, size, _ = self._entry_at(first)
         return size != PREFILL_SIZE and commit_log_offset > commit_log_start
 
     def take_head(self, head: "ConsumeQueue") -> None:
         """Have the files of a queue that ends where the first file of this one begins.
 
-        They are on the disk, and closed; that queue must not be used any more.
+        If this one is empty it ends where that one does. The files are on the disk, and closed;
+        that queue must not be used any more.
         """
+        was_empty = self.is_empty
+        if was_empty:
+            self._files.remove_behind(0)
         self._files.take_before(head._files)
+        if was_empty:
+            self._end_at(head.max_offset)
+        self.min_offset = head.min_offset
 
     def clean(self, commit_log_start: int) -> list[str]:
         """Remove the files, never the last, whose records are all older; return their paths."""

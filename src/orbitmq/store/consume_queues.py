@@ -192,7 +192,7 @@ class ConsumeQueues:
         Of queues that were being deleted what is left is removed.
 
         Raises:
-            StoreDamaged: a file of a queue has another length or name, or one is missing.
+            StoreDamaged: a file of a queue has another length or name.
 
         """
         disk = self._files.disk

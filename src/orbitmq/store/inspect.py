@@ -3,6 +3,7 @@
 All of the log is read for it, so what queues lack at their beginning is seen, too.
 """
 
+from collections.abc import Collection
 from typing import Final
 
 import msgspec
@@ -10,12 +11,14 @@ import msgspec
 from orbitmq.message import flags
 from orbitmq.store.columns import numbers
 from orbitmq.store.damage import Damage
+from orbitmq.store.disk import Disk
 from orbitmq.store.layout import COMMIT_LOG, CONSUME_QUEUE, INDEX
 from orbitmq.store.log_rows import Block, view_of
 from orbitmq.store.progress import Progress
 from orbitmq.store.queue_entry import ENTRY_SIZE
 from orbitmq.store.reader import QueueName, StoreReader
 from orbitmq.store.segment_chain import path_join
+from orbitmq.store.stream_files import size_unless_gone
 
 __all__ = [
     "MOST_DAMAGES",
@@ -196,25 +199,24 @@ def _report_late_queues(queues: list[QueueTotals], damages: DamageList) -> None:
 
 
 def _disk_use(reader: StoreReader) -> dict[str, DiskUse]:
-    parts = {name: _below(reader, name) for name in (COMMIT_LOG, CONSUME_QUEUE, INDEX)}
-    everything = _below(reader, "")
-    parts["other"] = DiskUse(
-        everything.files - sum(part.files for part in parts.values()),
-        everything.bytes - sum(part.bytes for part in parts.values()),
-    )
-    return parts
+    parts = {name: path_join(reader.directory, name) for name in (COMMIT_LOG, CONSUME_QUEUE, INDEX)}
+    use = {name: _below(reader.disk, path) for name, path in parts.items()}
+    # Not all files less those: on a live store some of them may have gone meanwhile.
+    use["other"] = _below(reader.disk, reader.directory, but=parts.values())
+    return use
 
 
-def _below(reader: StoreReader, name: str) -> DiskUse:
+def _below(disk: Disk, folder: str, *, but: Collection[str] = ()) -> DiskUse:
     files = size = 0
-    waiting = [path_join(reader.directory, name) if name else reader.directory]
+    waiting = [folder]
     while waiting:
         folder = waiting.pop()
-        for child in reader.disk.list(folder):
-            path = path_join(folder, child)
-            if reader.disk.is_directory(path):
+        for path in (path_join(folder, child) for child in disk.list(folder)):
+            if path in but:
+                continue
+            if disk.is_directory(path):
                 waiting.append(path)
-            elif reader.disk.exists(path):
+            elif disk.exists(path):
                 files += 1
-                size += reader.disk.size(path)
+                size += size_unless_gone(disk, path)
     return DiskUse(files, size)

@@ -24,7 +24,7 @@ def mend_stream(disk: Disk, directory: str, file_bytes: int, *, keep_filled: boo
 
     With ``keep_filled`` files behind a missing one that hold something are left. No crash makes
     those, since names reach the disk before what is in the files counts: somebody took the missing
-    one away, and loading the stream tells so.
+    one away, and loading the stream deals with it.
 
     Raises:
         DiskFailed: a file can't be looked at or changed.
@@ -35,9 +35,8 @@ def mend_stream(disk: Disk, directory: str, file_bytes: int, *, keep_filled: boo
         if len(name) != NAME_DIGITS or not (name.isascii() and name.isdecimal()):
             continue
         path = path_join(directory, name)
-        if expected is not None and int(name) != expected:
-            if keep_filled and _is_filled(disk, path):
-                return
+        is_behind_gap = expected is not None and int(name) != expected
+        if is_behind_gap and not (keep_filled and _is_filled(disk, path)):
             log.warning("%s lies behind a file that a crash has lost: removed", path)
             disk.remove(path)
             continue
@@ -76,7 +75,7 @@ def mend_queues(disk: Disk, directory: str, file_bytes: int) -> None:
         for queue in disk.list(below):
             path = path_join(below, queue)
             if disk.is_directory(path):
-                mend_stream(disk, path, file_bytes)
+                mend_stream(disk, path, file_bytes, keep_filled=True)
                 _sync_stream(disk, path)
         disk.sync_directory(below)
     if disk.exists(directory):

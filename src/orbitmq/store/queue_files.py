@@ -68,7 +68,7 @@ class QueueFiles:
             if start != self.end:
                 log.warning("%s has no file %020d before %s", directory, self.end, name)
                 if not any(self._files.read(f"{directory}/{name}", _HEAD_BYTES, 0)):
-                    disk.remove(f"{directory}/{name}")
+                    self._files.remove(f"{directory}/{name}")
                     continue
                 self.remove_behind(0)
                 self.start = self.end = start
@@ -152,6 +152,8 @@ class QueueFiles:
         The last one first, each on the disk before the next: whatever ends this leaves no gap.
         """
         disk = self._files.disk
+        if self.start == self.end:
+            self.start = self.end = other.end
         for position in range(self.start - self._size, other.start - 1, -self._size):
             disk.rename(other.path_of(position), self.path_of(position))
             disk.sync_directory(self._directory)

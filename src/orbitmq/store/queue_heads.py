@@ -31,7 +31,11 @@ log = logging.getLogger("orbitmq.store")
 
 
 def restored_heads(
-    chain: SegmentChain, queues: ConsumeQueues, dispatcher: Dispatcher, checked: Checked
+    chain: SegmentChain,
+    queues: ConsumeQueues,
+    dispatcher: Dispatcher,
+    checked: Checked,
+    vouched_end: int = 0,
 ) -> list[Damage]:
     """Give queues the first files that they lack, as far as the log has their records.
 
@@ -43,6 +47,7 @@ def restored_heads(
         queues: the queues.
         dispatcher: says what a record means.
         checked: which checksums count.
+        vouched_end: the offset up to which all of the log is ours; 0 if nobody knows.
 
     Returns:
         What of the log could not be read, and what queues lack for it.
@@ -60,7 +65,7 @@ def restored_heads(
     if not headless:
         return []
     try:
-        damages = _filled(aside, chain, dispatcher, checked, headless)
+        damages = _filled(aside, chain, dispatcher, checked, vouched_end, headless)
         for queue in headless.values():
             damages += _completed(aside.made(queue.topic, queue.queue_id), queue)
         aside.sync()
@@ -77,12 +82,23 @@ def _filled(
     chain: SegmentChain,
     dispatcher: Dispatcher,
     checked: Checked,
+    vouched_end: int,
     headless: Mapping[QueueName, ConsumeQueue],
 ) -> list[Damage]:
     """Give the queues beside what the log has of them before the first entries of the others."""
-    known = max(next(unpack(_first(queue))).commit_log_offset for queue in headless.values())
+    known = max(
+        chain.next_base() if queue.is_empty else next(unpack(_first(queue))).commit_log_offset
+        for queue in headless.values()
+    )
     files = sum(segment.base < known for segment in chain.segments)
-    walk = RecoveryWalk(chain, 0, vouched_ms=ALL_VOUCHED, checked=checked, files=files)
+    walk = RecoveryWalk(
+        chain,
+        0,
+        vouched_ms=ALL_VOUCHED,
+        vouched_end=vouched_end,
+        checked=checked,
+        files=files,
+    )
     # All of these places were given out: what is listed says that holes in the log are no mistake.
     listed: dict[str, dict[int, int]] = {}
     for queue in headless.values():
@@ -94,6 +110,7 @@ def _filled(
         damages=walk.damages,
         log_start=chain.first_offset,
         listed=listed,
+        only_listed=True,
     )
     for block in walk:
         restore.add_block(block, headless)
@@ -106,12 +123,12 @@ def _first(queue: ConsumeQueue) -> bytes:
 
 
 def _completed(head: ConsumeQueue, queue: ConsumeQueue) -> list[Damage]:
-    """Let a head, unless it is empty, end where its queue begins; return what it lacks of that.
+    """Let a head, unless one is empty, end where its queue begins; return what it lacks of that.
 
     Places of messages that are lost get the entry of the next one, as in ``queue_restore``.
     """
     end, begin = head.max_offset, queue.first_offset
-    if head.is_empty or end == begin:
+    if head.is_empty or queue.is_empty or end == begin:
         return []
     if end > begin:
         head.cut(begin)

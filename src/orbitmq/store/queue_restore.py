@@ -108,6 +108,7 @@ class QueueRestore:
             are added.
         log_start: the offset of the log's first byte, if the walk begins there; else 0.
         listed: where queues ended when that was last noted.
+        only_listed: whether records are left out that name a place at the listed end or behind it.
 
     """
 
@@ -120,6 +121,7 @@ class QueueRestore:
         damages: list[Damage],
         log_start: int = 0,
         listed: Ends | None = None,
+        only_listed: bool = False,
     ) -> None:
         self._queues = queues
         self._dispatcher = dispatcher
@@ -127,6 +129,7 @@ class QueueRestore:
         self._damages = damages
         self._log_start = log_start
         self._listed = listed or {}
+        self._only_listed = only_listed
         self._runs: dict[QueueName, _Run | None] = {}
         self._buffered = 0
 
@@ -159,6 +162,8 @@ class QueueRestore:
 
     def add(self, entry: Dispatched) -> None:
         """Take what one record means to a queue."""
+        if self._only_listed and not self._is_listed(entry):
+            return
         key = (entry.topic.encode(), entry.queue_id)
         if key not in self._runs:
             self._runs[key] = self._begun(entry)
@@ -223,6 +228,9 @@ class QueueRestore:
     def _listed_end(self, topic: str, queue_id: int) -> int:
         return self._listed.get(topic, {}).get(queue_id, 0)
 
+    def _is_listed(self, entry: Dispatched) -> bool:
+        return entry.queue_offset < self._listed_end(entry.topic, entry.queue_id)
+
     def _lost_records(self) -> int:
         """Return how many records there may have been where the log can't be read."""
         return sum(damage.skipped_bytes for damage in self._damages) // LEAST_SIZE
@@ -264,8 +272,7 @@ class QueueRestore:
             if run.held is not None and run.held[0] + 1 == offset:
                 self._take(run, *run.held)
                 return True
-            is_listed = offset < self._listed_end(entry.topic, entry.queue_id)
-            run.held = (offset, packed) if is_listed else None
+            run.held = (offset, packed) if self._is_listed(entry) else None
             run.refused += 1
             if run.hole is None:
                 where = f"{CONSUME_QUEUE}/{entry.topic}/{entry.queue_id}"

@@ -219,14 +219,18 @@ class StoreReader:
         return sorted({name.topic for name in self.queues()})
 
     def queues(self) -> list[QueueName]:
-        """Return the consume queues, by topic and number."""
+        """Return the consume queues, by topic and number; what is no directory is none."""
         folder = self._path(CONSUME_QUEUE)
         return sorted(
             QueueName(topic, int(queue_id))
-            for topic in self.disk.list(folder)
-            for queue_id in self.disk.list(path_join(folder, topic))
-            if queue_id.isascii() and queue_id.isdecimal()
+            for topic in self._directories(folder)
+            for queue_id in self._directories(path_join(folder, topic))
+            if queue_id.isascii() and queue_id.isdecimal() and str(int(queue_id)) == queue_id
         )
+
+    def _directories(self, folder: str) -> list[str]:
+        names = self.disk.list(folder)
+        return [name for name in names if self.disk.is_directory(path_join(folder, name))]
 
     def queue(self, topic: str, queue_id: int) -> QueueReader:
         """Return a consume queue; one that doesn't exist has no messages."""

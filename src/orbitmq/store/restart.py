@@ -138,8 +138,8 @@ class Restart:
         self._queues.truncate(walk.end)
         if crashed_at is not None:
             self._drop_false_tails(first, listed, vouched_end)
+        self._restore_heads(vouched_end)
         queues.keep_ends(lacking)
-        self._restore_heads()
         self._queues.correct_min_offsets(self._chain.first_offset)
         self._log.last_store_ms = walk.last_store_ms
         # What a killed process wrote may be in memory only: it counts as flushed after this.
@@ -196,8 +196,10 @@ class Restart:
                 queues.add_block(_behind(block, whole_end - base))
         queues.finish()
 
-    def _restore_heads(self) -> None:
-        found = restored_heads(self._chain, self._queues, self._dispatcher, self._checked)
+    def _restore_heads(self, vouched_end: int) -> None:
+        found = restored_heads(
+            self._chain, self._queues, self._dispatcher, self._checked, vouched_end
+        )
         self.damages += [damage for damage in found if damage not in self.damages]
 
     def _indexed_end(self, *, crashed: bool) -> int:

@@ -11,7 +11,7 @@ from orbitmq.errors import DiskFailed
 from orbitmq.store.disk import Disk
 from orbitmq.store.segment_chain import NAME_DIGITS, path_join
 
-__all__ = ["StreamFile", "StreamMaps", "map_file", "stream_files"]
+__all__ = ["StreamFile", "StreamMaps", "map_file", "size_unless_gone", "stream_files"]
 
 
 class StreamFile(NamedTuple):
@@ -42,7 +42,7 @@ def stream_files(disk: Disk, directory: str) -> list[StreamFile]:
         # isdecimal alone also takes digits of other scripts
         if len(name) != NAME_DIGITS or not (name.isascii() and name.isdecimal()):
             continue
-        if not (size := _size_unless_gone(disk, path)):
+        if not (size := size_unless_gone(disk, path)):
             continue
         base = int(name)
         if found and found[-1].end > base:
@@ -129,7 +129,13 @@ def _holder(files: list[StreamFile], offset: int) -> StreamFile | None:
     return next((file for file in reversed(files) if file.base <= offset < file.end), None)
 
 
-def _size_unless_gone(disk: Disk, path: str) -> int:
+def size_unless_gone(disk: Disk, path: str) -> int:
+    """Return the length of a file; 0 if it is a directory, or was deleted since it was listed.
+
+    Raises:
+        DiskFailed: it can't be looked at.
+
+    """
     if disk.is_directory(path):
         return 0
     try:
