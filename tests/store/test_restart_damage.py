@@ -409,3 +409,37 @@ def test_a_record_of_which_the_time_is_damaged_does_not_hide_those_behind_the_ne
     store = opened(disk, clock=clock)
     assert [*dict.fromkeys(pulled(store))] == [*BODIES[:21], *BODIES[22:]]
     store.close()
+
+
+@pytest.mark.parametrize("bit", [41, 62], ids=["decades", "millennia"])
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_a_last_record_with_a_damaged_time_takes_none_of_the_next_ones_along(
+    end: str, bit: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk, clock = SimulatedDisk(), HandClock()
+    store = filled(disk, clock)
+    last = entries_of(store)[-1]
+    tick_until_checkpointed(store, clock)
+    store.close() if end == "stop" else disk.kill()
+    damage(disk, last.commit_log_offset + 56, (clock.now | 1 << bit).to_bytes(8))
+    store = opened(disk, clock=clock)
+    (stored,) = put(store, b"on")
+    view = store.record(stored.offsets[0])
+    assert view is not None
+    assert clock.now <= view.store_timestamp_ms < clock.now + 60_000
+    assert "its time is damaged" in caplog.text
+    assert bodies(store)[-2:] == [BODIES[-1], b"on" * 40]
+    store.close()
+
+
+def test_a_clock_that_was_set_back_a_little_is_no_damage(caplog: pytest.LogCaptureFixture) -> None:
+    disk, clock = SimulatedDisk(), HandClock()
+    filled(disk, clock).close()
+    clock.now -= 3_600_000
+    store = opened(disk, clock=clock)
+    (stored,) = put(store, b"on")
+    view = store.record(stored.offsets[0])
+    assert view is not None
+    assert view.store_timestamp_ms == clock.now + 3_600_000
+    assert "damaged" not in caplog.text
+    store.close()

@@ -499,7 +499,9 @@ class MessageStore:
             filled_ms, name = self.index.filled_timestamp_ms, self.index.last_name
             self._checkpoint.write(without_lost_index(known, filled_ms=filled_ms, last_name=name))
         restart = Restart(
-            self._chain, self.log, self.queues, self.index, self._dispatcher, self.settings
+            *(self._chain, self.log, self.queues, self.index, self._dispatcher),
+            self.settings,
+            self._clock,
         )
         if crashed:
             log.warning("%s was not stopped in order: the log is read again", self.directory)

@@ -67,6 +67,7 @@ class RecoveryWalk:
     Attributes, right once the walk is over:
         end: where the log ends.
         last_store_ms: when its last record was stored.
+        before_last_ms: when the one before it was; 0 without.
         unvouched: where the records begin that may not be on the disk; None if all are.
         damages: the places that were stepped over.
 
@@ -97,6 +98,7 @@ class RecoveryWalk:
         self._total = chain.next_base() - self._begin
         self.end = self._begin
         self.last_store_ms = 0
+        self.before_last_ms = 0
         self.unvouched: int | None = None
         self.damages: list[Damage] = []
 
@@ -117,7 +119,9 @@ class RecoveryWalk:
             )
             if rows:
                 self.end = segment.base + position
-                self.last_store_ms = view_of(buffer, rows[-1]).store_timestamp_ms
+                for row in rows[-2:]:
+                    self.before_last_ms = self.last_store_ms
+                    self.last_store_ms = view_of(buffer, row).store_timestamp_ms
                 if self.unvouched is None and not self._is_vouched(self.end):
                     self.unvouched = segment.base + rows[0][0]
                 yield Block(buffer, rows)

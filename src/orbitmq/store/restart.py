@@ -21,6 +21,7 @@ import logging
 from collections.abc import Collection
 from typing import Final
 
+from orbitmq.clock import Clock
 from orbitmq.message.names import is_lmq
 from orbitmq.message.record import BLANK_SIZE
 from orbitmq.store.checkpoint import CheckpointValues, IndexMark, OwnValues
@@ -47,6 +48,7 @@ __all__ = ["Restart"]
 log = logging.getLogger("orbitmq.store")
 
 _NAMED_AT_ONCE: Final = 10
+_DAY_MS: Final = 24 * 60 * 60 * 1000  # clocks may be set back, hardly by more
 _ORDERLY = CheckpointValues(log_ms=ALL_VOUCHED, queues_ms=ALL_VOUCHED, index_ms=ALL_VOUCHED)
 
 
@@ -57,6 +59,7 @@ class Restart:
         chain, commit_log, queues, index: the parts of the store.
         dispatcher: says what a record means.
         settings: those of the store.
+        clock: tells which store times can't be.
 
     """
 
@@ -68,6 +71,7 @@ class Restart:
         index: KeyIndex,
         dispatcher: Dispatcher,
         settings: StoreSettings,
+        clock: Clock,
     ) -> None:
         self._chain = chain
         self._log = commit_log
@@ -75,6 +79,7 @@ class Restart:
         self._index = index
         self._dispatcher = dispatcher
         self._settings = settings
+        self._clock = clock
         self._checked = Checked.BODY_AND_SEAL if settings.append_crc else Checked.BODY
         self.damages: list[Damage] = []
         """Places that could not be read."""
@@ -141,7 +146,7 @@ class Restart:
         self._restore_heads(vouched_end)
         queues.keep_ends(lacking)
         self._queues.correct_min_offsets(self._chain.first_offset)
-        self._log.last_store_ms = walk.last_store_ms
+        self._log.last_store_ms = self._plausible_ms(walk)
         # What a killed process wrote may be in memory only: it counts as flushed after this.
         for segment in self._chain.segments[first:]:
             if walk.unvouched is not None:
@@ -195,6 +200,22 @@ class Restart:
             if walk.end > whole_end:
                 queues.add_block(_behind(block, whole_end - base))
         queues.finish()
+
+    def _plausible_ms(self, walk: RecoveryWalk) -> int:
+        """Return when the last record was stored, which is the least that the next one can say.
+
+        A damaged time may lie millennia ahead, and all that is stored from now on would be then.
+        """
+        known_ms = max(self._clock.now_ms(), walk.before_last_ms)
+        if walk.last_store_ms <= known_ms + _DAY_MS:
+            return walk.last_store_ms
+        log.error(
+            "the last record says that it was stored at %d, in ms since 1970, which can't be: its "
+            "time is damaged, and what comes next is stored at %d or later",
+            walk.last_store_ms,
+            known_ms,
+        )
+        return known_ms
 
     def _restore_heads(self, vouched_end: int) -> None:
         found = restored_heads(
