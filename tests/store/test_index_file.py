@@ -110,16 +110,6 @@ def test_seconds_stay_in_their_bounds(file: GrowingIndexFile, then_ms: int, seco
     assert struct.unpack_from(">i", Path(file.path).read_bytes(), at) == (seconds,)
 
 
-@pytest.mark.parametrize("then_ms", [-1, 0, 4_999])
-def test_a_last_record_with_a_damaged_time_hides_no_other_from_queries(
-    file: GrowingIndexFile, then_ms: int
-) -> None:
-    add(file, [7], 640, 5_000)
-    add(file, [4], 740, 8_999)
-    add(file, [2], 840, then_ms)
-    assert (file.begin_timestamp_ms, file.end_timestamp_ms, file.end_offset) == (5_000, 8_999, 840)
-
-
 @pytest.mark.parametrize("link", [3, 2, 5, -1, (1 << 31) - 1])
 def test_a_link_that_leads_forward_ends_the_chain(
     file: GrowingIndexFile, files: OpenFiles, link: int

@@ -5,12 +5,13 @@ import pytest
 from orbitmq.message.record_view import RecordView
 from orbitmq.store.checkpoint import Checkpoint
 from orbitmq.store.durable import remove_tree
+from orbitmq.store.key_index import KeyKind
 from orbitmq.store.log_rows import Checked, sound_row
 from orbitmq.store.message_store import MessageStore
 from orbitmq.store.queue_entry import ENTRY, ENTRY_SIZE, QueueEntry
 from orbitmq.store.settings import FlushMode
 from orbitmq.testing.disks import SimulatedDisk
-from tests.store.logs import incoming
+from tests.store.logs import NOW, incoming
 from tests.store.stores import HandClock, bodies, flush, opened, put
 from tests.store.test_restart import (
     BODIES,
@@ -442,4 +443,24 @@ def test_a_clock_that_was_set_back_a_little_is_no_damage(caplog: pytest.LogCaptu
     assert view is not None
     assert view.store_timestamp_ms == clock.now + 3_600_000
     assert "damaged" not in caplog.text
+    store.close()
+
+
+@pytest.mark.parametrize("time", [-1, 0, 1 << 62], ids=["negative", "none", "millennia"])
+@pytest.mark.parametrize("number", [0, 1, 16, 30, 59])
+def test_a_damaged_time_hides_no_key_from_queries_when_the_index_is_made_again(
+    number: int, time: int
+) -> None:
+    disk, clock = SimulatedDisk(), HandClock()
+    store = filled(disk, clock)
+    entries = entries_of(store)
+    store.close()
+    place = entries[number].commit_log_offset + 56
+    damage(disk, place, time.to_bytes(8, signed=True))
+    remove_tree(disk, "/store/index")
+    store = opened(disk, clock=clock)
+    found = store.index.query("orders", "paid", 99, NOW, clock.now, kind=KeyKind.TAGS)
+    missing = {entry.commit_log_offset for entry in entries}.difference(found)
+    last_is_ahead = number == 59 and time > NOW  # nothing behind it tells that it is wrong
+    assert missing == ({entries[59].commit_log_offset} if last_is_ahead else set())
     store.close()

@@ -212,9 +212,7 @@ class GrowingIndexFile:
         self.used_slots += new_chains
         if first == 1:
             _, self.begin_offset, self.begin_timestamp_ms = keys[0]
-        _, self.end_offset, last_ms = keys[-1]
-        # Times never go back, but for a damaged one: it must not hide all others from queries.
-        self.end_timestamp_ms = max(self.end_timestamp_ms, last_ms)
+        _, self.end_offset, self.end_timestamp_ms = keys[-1]
         self._header_changed = True
         if len(pending) > _PENDING_BYTES:
             self._write_entries()

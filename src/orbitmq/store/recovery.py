@@ -172,11 +172,13 @@ class RecoveryWalk:
     def _tail_of(self, segment: Segment) -> int | None:
         """Return where the log goes on that is vouched for up to damage; None if it ends there.
 
-        What was written behind it since lies exactly there, and is no older.
+        What was written behind it since lies exactly there, and is no older; one time before it
+        may be damaged.
         """
         position = self._vouched_end - segment.base
         row = sound_row(segment.view, segment.base, position, self._checked)
-        is_stale = row and view_of(segment.view, row).store_timestamp_ms < self.last_store_ms
+        before_ms = min(self.last_store_ms, self.before_last_ms)
+        is_stale = row and view_of(segment.view, row).store_timestamp_ms < before_ms
         return None if is_stale else position
 
     def _found(self, segment: Segment, begin: int) -> int | None:

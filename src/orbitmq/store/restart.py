@@ -21,9 +21,12 @@ import logging
 from collections.abc import Collection
 from typing import Final
 
+from msgspec.structs import replace
+
 from orbitmq.clock import Clock
 from orbitmq.message.names import is_lmq
 from orbitmq.message.record import BLANK_SIZE
+from orbitmq.message.record_view import Filed
 from orbitmq.store.checkpoint import CheckpointValues, IndexMark, OwnValues
 from orbitmq.store.commit_log import CommitLog
 from orbitmq.store.consume_queue import ConsumeQueue
@@ -233,6 +236,7 @@ class Restart:
 
     def _index_rows(self, block: Block) -> None:
         records = [filed_of(block.buffer, row) for row in block.rows]
+        _mend_times(records, self._index.last_timestamp_ms)
         self._index.put_all(self._dispatcher.entries_of(records))
 
     def _drop_false_tails(self, first: int, listed: Ends, vouched_end: int) -> None:
@@ -357,6 +361,31 @@ class Restart:
         last = self._chain.segment_at(end)
         if last is not None and (zeroed := zero_behind(last, end)):
             log.warning("%d bytes behind the end of the log at %d were zeroed", zeroed, end)
+
+
+def _mend_times(records: list[Filed], before_ms: int) -> None:
+    """Give records whose store times contradict those on both sides the time before them.
+
+    An index file says from when to when its records are: by one damaged time none of its keys, and
+    none of those in older files, would be found.
+
+    Args:
+        records: some that follow each other.
+        before_ms: the time of what was before them; 0 if nobody knows.
+
+    """
+    times = [before_ms, *(record.store_timestamp_ms for record in records)]
+    if before_ms <= 0:
+        first, *others = times[1:4] or [0]
+        if first <= 0 or (others and first > max(others)):
+            first = min((time for time in others if time > 0), default=first)
+        times[0] = first
+    times.append(max(times[-2:]))
+    for number in range(1, len(times) - 1):
+        before, after = times[number - 1], times[number + 1]
+        if before <= after and not before <= times[number] <= after:
+            times[number] = before
+            records[number - 1] = replace(records[number - 1], store_timestamp_ms=before)
 
 
 def _behind(block: Block, position: int) -> Block:
