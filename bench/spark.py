@@ -99,8 +99,8 @@ def run(messages: int, rounds: int = ROUNDS) -> Findings:
 def grown(steps: Sequence[int], rounds: int = ROUNDS) -> list[Growth]:
     """Start a broker of ours, fill it, and count ever more of its messages.
 
-    Not the one of the queries: of a log that is longer than what may be in memory a broker gives
-    eight messages an answer, not 32, and Kafka's log is short.
+    Not the one of the queries: of what lies further back in a log than may be in memory a broker
+    gives eight messages an answer, not 32, and Kafka's log is short.
     """
     with scratch() as name, filled(Path(name), max(steps)) as nameserver:
         parts = ours(nameserver, steps)
