@@ -8,11 +8,14 @@ from tests.interop.leaping import leap, run_leaping
 def test_what_is_due_within_a_leap_is_done_after_it() -> None:
     async def main() -> list[str]:
         done: list[str] = []
+        is_due = asyncio.Event()
         loop = asyncio.get_running_loop()
         loop.call_later(600, done.append, "due")
+        loop.call_later(600, is_due.set)
         loop.call_later(3_600, done.append, "not due yet")
         leap(600)
-        await asyncio.sleep(0.001)
+        async with asyncio.timeout(60):
+            await is_due.wait()
         return done
 
     assert run_leaping(main()) == ["due"]

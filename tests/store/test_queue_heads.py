@@ -17,14 +17,17 @@ PER_FILE = SMALL["queue_file_entries"]
 QUEUES = "/store/consumequeue"
 
 
-def stored(disk: SimulatedDisk, clock: HandClock) -> None:
-    """Leave a store, stopped in order, with the same messages in two queues, by turns."""
+def stored(disk: SimulatedDisk, clock: HandClock, end: str = "stop") -> None:
+    """Leave a store, stopped in order or killed, with the same messages in two queues, by turns."""
     store = opened(disk, clock=clock)
     for name in NAMES:
         clock.now += 1_000
         put(store, name, queue_id=0)
         put(store, name, queue_id=1)
     store.close()
+    if end == "kill":
+        opened(disk, clock=clock)
+        disk.kill()
 
 
 def file_of(number: int, queue_id: int = 1) -> str:
@@ -58,12 +61,7 @@ def test_a_queue_that_lacks_files_before_others_is_whole_after_a_start(
     gone: list[int], end: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     disk, clock = SimulatedDisk(), HandClock()
-    stored(disk, clock)
-    store = opened(disk, clock=clock)
-    if end == "stop":
-        store.close()
-    else:
-        disk.kill()
+    stored(disk, clock, end)
     before = {name: disk.open(file_of(name)).read(100, 0) for name in range(4)}
     take_away(disk, *map(file_of, gone))
     store = opened(disk, clock=clock)
@@ -180,10 +178,7 @@ def test_files_behind_a_missing_one_are_kept_where_no_list_tells_of_them(
     gone: list[int], end: str
 ) -> None:
     disk, clock = SimulatedDisk(), HandClock()
-    stored(disk, clock)
-    if end == "kill":
-        opened(disk, clock=clock)
-        disk.kill()
+    stored(disk, clock, end)
     take_away(disk, *map(file_of, gone), "/store/queue_ends.json")
     assert_whole(opened(disk, clock=clock), disk)
 
@@ -194,10 +189,7 @@ def test_a_queue_gets_its_head_again_if_all_else_of_it_went_with_the_log(
     gone: list[int], end: str
 ) -> None:
     disk, clock = SimulatedDisk(), HandClock()
-    stored(disk, clock)
-    if end == "kill":
-        opened(disk, clock=clock)
-        disk.kill()
+    stored(disk, clock, end)
     take_away(disk, *map(file_of, gone))
     take_away(disk, *(f"/store/commitlog/{name}" for name in disk.list("/store/commitlog")[1:]))
     store = opened(disk, clock=clock)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from orbitmq.client.field_types import shown, whole_or_none
 from orbitmq.errors import InvalidInput
 from orbitmq.message.model import Message, MessageQueue
+from orbitmq.message.properties import check_utf8
 from orbitmq.wire.fields import INT32_MAX
 
 __all__ = [
@@ -59,12 +60,7 @@ def check_text(given: object, field: str) -> None:
     """
     if not isinstance(given, str):
         raise InvalidInput(f"{field} is {shown(given)}; it must be a text", field=field)
-    try:
-        given.encode()
-    except UnicodeEncodeError as error:
-        raise InvalidInput(
-            f"{field} has a half surrogate at {error.start}, which is no text", field=field
-        ) from None
+    check_utf8(given, field, field=field, error=InvalidInput)
 
 
 def check_queue(given: object, field: str = "queue") -> None:

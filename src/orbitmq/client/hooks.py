@@ -11,7 +11,6 @@ loop: they must not block.
 """
 
 import enum
-import inspect
 import logging
 from collections.abc import Mapping
 from typing import Final
@@ -19,6 +18,7 @@ from typing import Final
 import msgspec
 
 from orbitmq.client.arguments import check_methods
+from orbitmq.client.user_code import is_async
 from orbitmq.errors import InvalidInput
 from orbitmq.message import properties
 from orbitmq.message.model import Message, MessageQueue, SendReceipt
@@ -117,7 +117,7 @@ class Hooks:
         """
         check_methods(hook, "hook", _METHODS, "orbitmq.client.hooks.SendHook")
         for name in _METHODS:
-            if inspect.iscoroutinefunction(getattr(hook, name)):
+            if is_async(getattr(hook, name)):
                 raise InvalidInput(
                     f"{name} of hook {type(hook).__name__[:60]} is a coroutine function, and hooks "
                     "are not awaited; write it with def, without async",

@@ -11,7 +11,7 @@ from typing import TypeVar, cast
 
 from orbitmq.threads import Workers
 
-__all__ = ["UserCode"]
+__all__ = ["UserCode", "is_async"]
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -28,13 +28,14 @@ class UserCode:
 
         A call that is cancelled goes on if it is on a thread: a thread can't be stopped.
         """
-        if _is_async(function):
+        if is_async(function):
             return await cast("Awaitable[T]", function(argument))
         outcome = await asyncio.wrap_future(self._workers.submit(function, argument))
         return await outcome if inspect.isawaitable(outcome) else outcome
 
 
-def _is_async(function: object) -> bool:
+def is_async(function: object) -> bool:
+    """Return whether what a function returns has to be awaited; so may an object's call."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
         getattr(function, "__call__", None)  # noqa: B004 - an object whose call is a coroutine
     )

@@ -329,6 +329,16 @@ def check_text(
                 field=field,
                 length=len(text),
             )
+    check_utf8(text, label, field=field, error=error)
+
+
+def check_utf8(text: str, label: str, *, field: str, error: type[InvalidInput]) -> None:
+    """Check that a text has no half of a surrogate pair.
+
+    Raises:
+        error: it has; the message calls it ``label``.
+
+    """
     try:
         text.encode()
     except UnicodeEncodeError as fault:

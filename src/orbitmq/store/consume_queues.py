@@ -225,9 +225,16 @@ class ConsumeQueues:
         There a part of a queue is made that is to come into its place whole. What a start that was
         cut short has left there is removed.
         """
-        directory = self._directory + _ASIDE
-        remove_tree(self._files.disk, directory)
-        return ConsumeQueues(self._files.disk, directory, entries_per_file=self._per_file)
+        aside = ConsumeQueues(
+            self._files.disk, self._directory + _ASIDE, entries_per_file=self._per_file
+        )
+        aside.remove()
+        return aside
+
+    def remove(self) -> None:
+        """Close the files, and remove the directory with all that is in it."""
+        self.close()
+        remove_tree(self._files.disk, self._directory)
 
     def correct_min_offsets(self, commit_log_start: int) -> None:
         """Set each queue's ``min_offset`` to its first entry that is still in the commit log."""

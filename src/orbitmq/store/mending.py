@@ -16,7 +16,9 @@ __all__ = ["mend_queues", "mend_stream", "write_again"]
 log = logging.getLogger("orbitmq.store")
 
 _WRITTEN_AT_ONCE = 1024 * 1024
-_HEAD_BYTES = 8  # a record begins with its size and magic, and neither is 0
+# A record begins with its size and magic, and neither is 0; an entry of a queue with where its
+# record is, which is 0 in the first file of a queue at most, and that one lies behind no other.
+_HEAD_BYTES = 8
 
 
 def mend_stream(disk: Disk, directory: str, file_bytes: int, *, keep_filled: bool = False) -> None:

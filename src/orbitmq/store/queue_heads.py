@@ -18,10 +18,9 @@ from orbitmq.store.consume_queue import ConsumeQueue
 from orbitmq.store.consume_queues import ConsumeQueues
 from orbitmq.store.damage import Damage
 from orbitmq.store.dispatch import Dispatcher
-from orbitmq.store.layout import CONSUME_QUEUE
 from orbitmq.store.log_rows import Checked
-from orbitmq.store.queue_entry import ENTRY_SIZE, unpack
-from orbitmq.store.queue_restore import QueueName, QueueRestore
+from orbitmq.store.queue_entry import unpack
+from orbitmq.store.queue_restore import QueueName, QueueRestore, fill_places
 from orbitmq.store.recovery import ALL_VOUCHED, RecoveryWalk
 from orbitmq.store.segment_chain import SegmentChain
 
@@ -73,7 +72,7 @@ def restored_heads(
         for queue in headless.values():
             _join(aside.made(queue.topic, queue.queue_id), queue)
     finally:
-        queues.aside()
+        aside.remove()
     return damages
 
 
@@ -133,10 +132,7 @@ def _completed(head: ConsumeQueue, queue: ConsumeQueue) -> list[Damage]:
     if end > begin:
         head.cut(begin)
         return []
-    head.restore(end, _first(queue) * (begin - end))
-    where = f"{CONSUME_QUEUE}/{queue.topic}/{queue.queue_id}"
-    reason = f"messages {end} to {begin - 1} are lost; {begin} is in their place"
-    damage = Damage(end * ENTRY_SIZE, reason, 0, where=where)
+    damage = fill_places(head, begin, _first(queue))
     log.error("%s", damage)
     return [damage]
 

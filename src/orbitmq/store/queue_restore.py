@@ -47,7 +47,7 @@ from orbitmq.store.log_rows import Block, view_of
 from orbitmq.store.queue_ends import Ends
 from orbitmq.store.queue_entry import ENTRY, ENTRY_SIZE
 
-__all__ = ["QueueName", "QueueRestore", "plain_code"]
+__all__ = ["QueueName", "QueueRestore", "fill_places", "plain_code"]
 
 log = logging.getLogger("orbitmq.store")
 
@@ -218,7 +218,7 @@ class QueueRestore:
             return
         last = queue.entries(end - 1, 1)
         if last:
-            _repeat(_Run(queue, end, end, bytearray(), is_plain=True), last, listed_end - end)
+            _repeat(queue, last, listed_end)
         else:
             queue.restore(listed_end, b"")  # it begins there
         reason = f"messages {end} to {listed_end - 1} are lost, the last ones of the queue"
@@ -293,12 +293,9 @@ class QueueRestore:
 
     def _fill(self, run: _Run, offset: int, packed: bytes) -> None:
         """Fill the hole between the end of a queue and an offset with the entry of that offset."""
-        end = run.queue.max_offset
-        where = f"{CONSUME_QUEUE}/{run.queue.topic}/{run.queue.queue_id}"
-        reason = f"messages {end} to {offset - 1} are lost; {offset} is in their place"
-        self._report(Damage(end * ENTRY_SIZE, reason, 0, where=where))
-        run.begin, run.next, run.hole, run.held = end, end, None, None
-        _repeat(run, packed, offset - end)
+        self._report(fill_places(run.queue, offset, packed))
+        run.begin = run.next = offset
+        run.hole = run.held = None
 
     def _report(self, damage: Damage) -> None:
         log.error("%s", damage)
@@ -312,13 +309,24 @@ def _write(run: _Run) -> None:
         run.begin = run.next
 
 
-def _repeat(run: _Run, packed: bytes, count: int) -> None:
-    """Let a run go on with an entry so many times: files full of messages may be lost at once."""
-    for done in range(0, count, _ENTRIES_BUFFERED):
-        part = min(count - done, _ENTRIES_BUFFERED)
-        run.entries += packed * part
-        run.next += part
-        _write(run)
+def fill_places(queue: ConsumeQueue, offset: int, packed: bytes) -> Damage:
+    """Give all places from the end of a queue up to an offset its entry; return what they lack.
+
+    Raises:
+        DiskFailed: they can't be written.
+
+    """
+    end = queue.max_offset
+    _repeat(queue, packed, offset)
+    reason = f"messages {end} to {offset - 1} are lost; {offset} is in their place"
+    where = f"{CONSUME_QUEUE}/{queue.topic}/{queue.queue_id}"
+    return Damage(end * ENTRY_SIZE, reason, 0, where=where)
+
+
+def _repeat(queue: ConsumeQueue, packed: bytes, end: int) -> None:
+    """Let a queue go on with an entry up to another end: files full of messages may be lost."""
+    while (missing := end - queue.max_offset) > 0:
+        queue.restore(queue.max_offset, packed * min(missing, _ENTRIES_BUFFERED))
 
 
 def _begin_anew(run: _Run) -> None:
