@@ -12,28 +12,62 @@ from orbitmq.errors import BrokerError, InvalidInput, NetworkError, OrbitError, 
 from orbitmq.message.model import Message, MessageQueue, SendReceipt, SendStatus, StoredMessage
 
 if TYPE_CHECKING:
+    from orbitmq.client.delayed import delay_level
+    from orbitmq.client.hooks import SendContext, SendHook
     from orbitmq.client.producer import Producer
+    from orbitmq.client.queue_choice import (
+        ConsistentHash,
+        by_hash,
+        by_machine_room,
+        by_random,
+        by_sharding_key,
+    )
+    from orbitmq.client.transaction import TransactionListener, TransactionState
 else:
+    # Imported on first use: a Spark task that needs Message alone loads no event loop.
+    _LAZY = {
+        "ConsistentHash": "orbitmq.client.queue_choice",
+        "Producer": "orbitmq.client.producer",
+        "SendContext": "orbitmq.client.hooks",
+        "SendHook": "orbitmq.client.hooks",
+        "TransactionListener": "orbitmq.client.transaction",
+        "TransactionState": "orbitmq.client.transaction",
+        "by_hash": "orbitmq.client.queue_choice",
+        "by_machine_room": "orbitmq.client.queue_choice",
+        "by_random": "orbitmq.client.queue_choice",
+        "by_sharding_key": "orbitmq.client.queue_choice",
+        "delay_level": "orbitmq.client.delayed",
+    }
 
     def __getattr__(name: str) -> object:
-        """Import what is heavy when it is first asked for: Spark tasks need messages alone."""
-        if name == "Producer":
-            producer: object = import_module("orbitmq.client.producer").Producer
-            globals()[name] = producer
-            return producer
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        """Import one of the names in ``_LAZY``."""
+        if name not in _LAZY:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value: object = getattr(import_module(_LAZY[name]), name)
+        globals()[name] = value
+        return value
 
 
 __all__ = [
     "BrokerError",
+    "ConsistentHash",
     "InvalidInput",
     "Message",
     "MessageQueue",
     "NetworkError",
     "OrbitError",
     "Producer",
+    "SendContext",
     "SendFailed",
+    "SendHook",
     "SendReceipt",
     "SendStatus",
     "StoredMessage",
+    "TransactionListener",
+    "TransactionState",
+    "by_hash",
+    "by_machine_room",
+    "by_random",
+    "by_sharding_key",
+    "delay_level",
 ]

@@ -125,7 +125,7 @@ def check_selector(given: object) -> None:
         raise InvalidInput(
             f"selector is {shown(given)}; it must be a function from queues and message to one of "
             "the queues: your own, or one that by_hash, by_random, by_machine_room or "
-            f"ConsistentHash of orbitmq.client.queue_choice makes{key}",
+            f"orbitmq.ConsistentHash makes{key}",
             field="selector",
         )
 
@@ -181,5 +181,5 @@ def check_listener(given: object) -> None:
 
     """
     if isinstance(given, type) or not (given is None or callable(given)):
-        base = "orbitmq.client.transaction.TransactionListener, or give a function that checks"
+        base = "orbitmq.TransactionListener, or give a function that checks"
         check_methods(given, "transaction_listener", ("execute", "check"), base)

@@ -115,7 +115,7 @@ class Hooks:
                 is a coroutine function, which nobody would await.
 
         """
-        check_methods(hook, "hook", _METHODS, "orbitmq.client.hooks.SendHook")
+        check_methods(hook, "hook", _METHODS, "orbitmq.SendHook")
         for name in _METHODS:
             if is_async(getattr(hook, name)):
                 raise InvalidInput(
