@@ -10,8 +10,8 @@ from bench.codec import RECORD
 from bench.measure import HOW, cpu_each, in_child, scratch, table, write
 from bench.stores import SMALL, MeteredDisk, check_stored, in_turns, messages
 from orbitmq.message import record
+from orbitmq.store.log.append import Incoming
 from orbitmq.store.message_store import MessageStore
-from orbitmq.store.put import Incoming
 from orbitmq.store.settings import FlushMode, StoreSettings
 
 MESSAGES = 10_000

@@ -12,8 +12,8 @@ import msgspec
 
 from bench.measure import scratch, table, write
 from bench.stores import SMALL, MeteredDisk, messages
+from orbitmq.store.log.append import Incoming
 from orbitmq.store.message_store import MessageStore
-from orbitmq.store.put import Incoming
 from orbitmq.store.settings import FlushMode
 
 WAITERS = (1, 16, 256)

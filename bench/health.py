@@ -14,10 +14,10 @@ from typing import Final
 import msgspec
 
 from bench.measure import Cell, table, write
-from orbitmq.client.broker_health import Health, outcome_of
-from orbitmq.client.fault_tolerance import health_of
-from orbitmq.client.queue_choice import Turn, choose
-from orbitmq.client.send_plan import Again, GiveUp, SendPlan
+from orbitmq.client.producer.health.choice import health_of
+from orbitmq.client.producer.health.health import Health, outcome_of
+from orbitmq.client.producer.sending.queue_choice import Turn, choose
+from orbitmq.client.producer.sending.retry_plan import Again, GiveUp, SendPlan
 from orbitmq.client.settings import FaultTolerance, ProducerSettings
 from orbitmq.errors import ConnectFailed, OrbitError, RequestTimeout
 from orbitmq.message.model import MessageQueue, SendReceipt, SendStatus

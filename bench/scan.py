@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from bench.measure import HOW, Cell, cpu_each, in_child, scratch, table, write
 from bench.stores import SMALL, Owner, chunks
-from orbitmq.store.columns import COLUMNS
 from orbitmq.store.message_store import MessageStore
-from orbitmq.store.queue_reader import QueueRecord
-from orbitmq.store.reader import StoreReader
-from orbitmq.store.selection import Selected, Selector
+from orbitmq.store.reader.columns import COLUMNS
+from orbitmq.store.reader.queue_reader import QueueRecord
+from orbitmq.store.reader.reader import StoreReader
+from orbitmq.store.serving.pull_selection import Selected, Selector
 from orbitmq.store.settings import StoreSettings
 
 MESSAGES = 100_000

@@ -19,7 +19,7 @@ from bench.load import KILOBYTE, TIMEOUT_MS, cpu_ns
 from bench.measure import Resident, in_child, resident
 from bench.parties import JAVA_VERSION
 from orbitmq import blocking
-from orbitmq.client.producer import Producer
+from orbitmq.client.producer.producer import Producer
 from orbitmq.errors import SendRefusedBusy
 from orbitmq.message.model import Message
 from orbitmq.net.event_loop import new_event_loop

@@ -21,9 +21,9 @@ from bench.spark_queries import KAFKA, OURS, Findings, Growth, Source, Spent, me
 from orbitmq.blocking import Admin, Producer
 from orbitmq.client.settings import ClientSettings
 from orbitmq.message.model import Message
-from orbitmq.spark.cluster import Cluster
+from orbitmq.spark.cluster.cluster import Cluster
 from orbitmq.spark.offsets import shared_out, to_spark
-from orbitmq.spark.options import Access
+from orbitmq.spark.options.options import Access
 
 MESSAGES: Final = 200_000
 STEPS: Final = (100_000, 300_000, 1_000_000)

@@ -11,12 +11,12 @@ from bench.measure import HOW, Cell, cpu_each, in_child, resident, scratch, tabl
 from bench.parties import OURS, PARTIES
 from orbitmq.blocking import Producer
 from orbitmq.message.model import Message
-from orbitmq.spark.arrow_rows import RowBuilder
-from orbitmq.spark.cluster import Cluster
+from orbitmq.spark.cluster.cluster import Cluster
+from orbitmq.spark.columns.row_builder import RowBuilder
 from orbitmq.spark.offsets import Slice
-from orbitmq.spark.options import Access
-from orbitmq.spark.pulling import Demand, pull
-from orbitmq.spark.record_run import Records
+from orbitmq.spark.options.options import Access
+from orbitmq.spark.pulling.puller import Demand, pull
+from orbitmq.spark.pulling.record_run import Records
 from orbitmq.spark.schema import READ_COLUMNS
 
 MESSAGES = 200_000

@@ -10,9 +10,9 @@ from time import perf_counter_ns, thread_time_ns
 from orbitmq.message import properties
 from orbitmq.message.buffer import Buffer
 from orbitmq.message.host import Host
-from orbitmq.store.disk import DiskFile, RealDisk
+from orbitmq.store.disk.disk import DiskFile, RealDisk
+from orbitmq.store.log.append import Incoming, PutResult
 from orbitmq.store.message_store import MessageStore
-from orbitmq.store.put import Incoming, PutResult
 from orbitmq.store.settings import StoreSettings
 
 KILOBYTE = bytes(range(256)) * 4

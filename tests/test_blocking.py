@@ -14,10 +14,13 @@ from pathlib import Path
 import pytest
 
 from orbitmq import blocking, embedded
-from orbitmq.client import admin, outbox, producer, transaction
-from orbitmq.client.hooks import SendContext, SendHook
+from orbitmq.client.admin import admin
+from orbitmq.client.observe.hooks import SendContext, SendHook
+from orbitmq.client.producer import producer
+from orbitmq.client.producer import transactions as transaction
+from orbitmq.client.producer.outbox import outbox
+from orbitmq.client.producer.start_rate import StartRate
 from orbitmq.client.settings import ClientSettings
-from orbitmq.client.starts import StartRate
 from orbitmq.embedded import RunningCluster
 from orbitmq.errors import (
     AlreadyStarted,

@@ -12,8 +12,8 @@ import pytest
 from orbitmq.broker.machine import Machine
 from orbitmq.broker.server import Broker
 from orbitmq.broker.settings import BrokerSettings, LiveSettings
+from orbitmq.client.observe.statistics import SendStatistics
 from orbitmq.client.settings import ClientSettings, ProducerSettings
-from orbitmq.client.statistics import SendStatistics
 from orbitmq.nameserver.server import Nameserver
 from orbitmq.nameserver.settings import NameserverSettings
 from orbitmq.net.settings import NetSettings

@@ -12,31 +12,31 @@ from orbitmq.errors import BrokerError, InvalidInput, NetworkError, OrbitError, 
 from orbitmq.message.model import Message, MessageQueue, SendReceipt, SendStatus, StoredMessage
 
 if TYPE_CHECKING:
-    from orbitmq.client.delayed import delay_level
-    from orbitmq.client.hooks import SendContext, SendHook
-    from orbitmq.client.producer import Producer
-    from orbitmq.client.queue_choice import (
+    from orbitmq.client.observe.hooks import SendContext, SendHook
+    from orbitmq.client.producer.delayed import delay_level
+    from orbitmq.client.producer.producer import Producer
+    from orbitmq.client.producer.sending.queue_choice import (
         ConsistentHash,
         by_hash,
         by_machine_room,
         by_random,
         by_sharding_key,
     )
-    from orbitmq.client.transaction import TransactionListener, TransactionState
+    from orbitmq.client.producer.transactions import TransactionListener, TransactionState
 else:
     # Imported on first use: a Spark task that needs Message alone loads no event loop.
     _LAZY = {
-        "ConsistentHash": "orbitmq.client.queue_choice",
-        "Producer": "orbitmq.client.producer",
-        "SendContext": "orbitmq.client.hooks",
-        "SendHook": "orbitmq.client.hooks",
-        "TransactionListener": "orbitmq.client.transaction",
-        "TransactionState": "orbitmq.client.transaction",
-        "by_hash": "orbitmq.client.queue_choice",
-        "by_machine_room": "orbitmq.client.queue_choice",
-        "by_random": "orbitmq.client.queue_choice",
-        "by_sharding_key": "orbitmq.client.queue_choice",
-        "delay_level": "orbitmq.client.delayed",
+        "ConsistentHash": "orbitmq.client.producer.sending.queue_choice",
+        "Producer": "orbitmq.client.producer.producer",
+        "SendContext": "orbitmq.client.observe.hooks",
+        "SendHook": "orbitmq.client.observe.hooks",
+        "TransactionListener": "orbitmq.client.producer.transactions",
+        "TransactionState": "orbitmq.client.producer.transactions",
+        "by_hash": "orbitmq.client.producer.sending.queue_choice",
+        "by_machine_room": "orbitmq.client.producer.sending.queue_choice",
+        "by_random": "orbitmq.client.producer.sending.queue_choice",
+        "by_sharding_key": "orbitmq.client.producer.sending.queue_choice",
+        "delay_level": "orbitmq.client.producer.delayed",
     }
 
     def __getattr__(name: str) -> object:

@@ -8,7 +8,7 @@
 <SendStatus.SEND_OK: 'SEND_OK'>
 
 Each object is a face of an async one, which lives on the one loop thread of the process
-(``client/loop_thread.py``): heartbeats go on while nobody calls. Threads may share a face.
+(``client/core/loop_thread.py``): heartbeats go on while nobody calls. Threads may share a face.
 
 Functions that are handed in (selectors, hooks) run on the loop thread, and must not wait. Those
 that may wait have threads of their own: the work and checks of transactions, and the callbacks of
@@ -23,22 +23,25 @@ from functools import partial, wraps
 from types import TracebackType
 from typing import Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack
 
-from orbitmq.client import admin, outbox, producer, transaction
-from orbitmq.client.admin import connect
+from orbitmq.client.admin import admin
+from orbitmq.client.admin.admin import connect
 from orbitmq.client.arguments import check_timeout_ms
-from orbitmq.client.hooks import SendHook
-from orbitmq.client.loop_thread import LoopThread, lease
-from orbitmq.client.machine import Machine
-from orbitmq.client.options import ProducerOptions
-from orbitmq.client.outbox_ledger import Entry
-from orbitmq.client.producer import ProducerState
-from orbitmq.client.queue_choice import QueueSelector
+from orbitmq.client.core.loop_thread import LoopThread, lease
+from orbitmq.client.core.machine import Machine
+from orbitmq.client.observe.hooks import SendHook
+from orbitmq.client.observe.statistics import SendStatistics
+from orbitmq.client.observe.trace_reports import Tracer
+from orbitmq.client.producer import producer
+from orbitmq.client.producer import transactions as transaction
+from orbitmq.client.producer.options import ProducerOptions
+from orbitmq.client.producer.outbox import outbox
+from orbitmq.client.producer.outbox.ledger import Entry
+from orbitmq.client.producer.producer import ProducerState
+from orbitmq.client.producer.sending.queue_choice import QueueSelector
+from orbitmq.client.producer.sending.timing import TimeSpent
+from orbitmq.client.producer.start_rate import call_site, called_from
+from orbitmq.client.producer.transactions import Check, TransactionListener, TransactionState
 from orbitmq.client.settings import ClientSettings, ProducerSettings, Require
-from orbitmq.client.starts import call_site, called_from
-from orbitmq.client.statistics import SendStatistics
-from orbitmq.client.time_spent import TimeSpent
-from orbitmq.client.trace import Tracer
-from orbitmq.client.transaction import Check, TransactionListener, TransactionState
 from orbitmq.errors import AlreadyStarted, BackPressure, NotRunning, ProducerClosed
 from orbitmq.message.model import Message, MessageQueue, SendReceipt, check_is_message
 from orbitmq.threads import Future, Lock, Slots, Workers
@@ -184,7 +187,7 @@ class _Later(Future[T]):
 class Producer(_Living[producer.Producer]):
     """Sends messages; a context manager, or ``start`` and ``close``. Threads may share it.
 
-    The arguments and errors are those of ``orbitmq.client.producer.Producer``. One that is not
+    The arguments and errors are those of ``orbitmq.Producer``. One that is not
     closed is closed when the program ends, with a ResourceWarning: then, too, sends on their way
     get their time.
     """

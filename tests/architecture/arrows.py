@@ -21,7 +21,7 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "message": frozenset(),
     "wire": frozenset({"message"}),
     # one machine
-    "net": frozenset({"wire", "wire.bodies.body"}) | _SEAMS,
+    "net": frozenset({"wire"}) | _SEAMS,
     "store": frozenset({"message", "clock", "threads"}),
     # several
     "client": frozenset({"net", "wire", "message"}) | _SEAMS,
@@ -40,19 +40,18 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
         {"message", "wire", "net.blocking", "blocking", "store.reader", "clock", "randomness"}
         | {"threads"}  # a task makes messages while a thread waits for brokers
         # What a blocking connection is made with: an address, its numbers, a TLS context.
-        | {"net.address", "net.settings", "net.tls"}
+        | {"net.address", "net.settings", "net.transport.tls"}
     ),
     "dashboard": frozenset({"client.admin", "blocking", "store.reader", "message", "clock"}),
     "cli": frozenset(
         {"client.admin", "blocking", "store.reader", "message", "clock", "demo", "embedded"}
-        | {"store.inspect", "store.verify", "store.damage"}
+        | {"store.damage"}
         | {"nameserver.server", "nameserver.settings", "dashboard.app", "spark.jobs"}
         | {"broker.server", "broker.settings", "broker.machine"}
         | {"net.event_loop", "net.exposure", "net.address"}
         # Commands run on a loop of their own, so they use the asynchronous face; what an outbox
         # holds is shown without a producer.
         | {"client.producer", "client.settings"}
-        | {"client.outbox", "client.outbox_file", "client.outbox_ledger"}
     ),
     "demo": frozenset({"embedded", "blocking", "message", "wire", "client", "spark"}) | _SEAMS,
     "__main__": frozenset({"cli"}),
@@ -75,7 +74,7 @@ CLOSED: Mapping[str, frozenset[str]] = {
 }
 # Types that a room may name and not import: an error says what it carries, and stands on nothing.
 FOR_TYPES: Mapping[str, frozenset[str]] = {
-    "errors": frozenset({"message.model", "client.send_plan", "client.time_spent"}),
+    "errors": frozenset({"message.model", "client.producer.sending"}),
     "cli": frozenset({"wire.bodies.route"}),  # what an admin returns
 }
 

@@ -2,7 +2,7 @@ import asyncio
 
 from bench.senders import Load, Sends, ThreadSends
 from orbitmq import blocking, embedded
-from orbitmq.client.producer import Producer
+from orbitmq.client.producer.producer import Producer
 from orbitmq.embedded import EmbeddedCluster
 from orbitmq.errors import SendRefusedBusy
 from orbitmq.message.model import Message, SendReceipt

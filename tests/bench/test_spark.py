@@ -1,8 +1,8 @@
 from bench.spark import BODY_BYTES, TOPIC, body, fill, growth_rows, ours, query_rows
 from bench.spark_queries import KAFKA, OURS, Growth, Spent
 from orbitmq import embedded
-from orbitmq.spark.batch_reader import BatchReader
-from orbitmq.spark.options import read_options
+from orbitmq.spark.options.options import read_options
+from orbitmq.spark.reading.batch_reader import BatchReader
 from tests.spark.traffic import taken
 
 

@@ -1,7 +1,7 @@
 from bench.spark_rows import PICKED, built, costs, fill, pulled
 from orbitmq import embedded
-from orbitmq.spark.cluster import Cluster
-from orbitmq.spark.options import Access
+from orbitmq.spark.cluster.cluster import Cluster
+from orbitmq.spark.options.options import Access
 
 
 def test_every_message_is_pulled_and_built() -> None:

@@ -11,8 +11,8 @@ from bench.stores import (
     in_turns,
     messages,
 )
-from orbitmq.store.put import PutResult, PutStatus
-from orbitmq.store.reader import StoreReader
+from orbitmq.store.log.append import PutResult, PutStatus
+from orbitmq.store.reader.reader import StoreReader
 from tests.bench.tiny import TINY
 
 

@@ -1,7 +1,7 @@
 from orbitmq.broker.machine import Machine
 from orbitmq.clock import SystemClock
 from orbitmq.randomness import SystemRandomness
-from orbitmq.store.disk import RealDisk
+from orbitmq.store.disk.disk import RealDisk
 from orbitmq.testing.clocks import InlineWorkers
 from orbitmq.testing.disks import SimulatedDisk
 

@@ -25,8 +25,8 @@ from orbitmq.testing.clocks import InlineWorkers, VirtualClock, run_virtual
 from orbitmq.testing.disks import SimulatedDisk
 from orbitmq.testing.links import MemoryNetwork
 from orbitmq.wire.codes import RequestCode, ResponseCode
-from orbitmq.wire.fastjson import standard_json
 from orbitmq.wire.frame import Frame, FrameReader
+from orbitmq.wire.json.fastjson import standard_json
 from tests.golden_files import golden
 from tests.java_remarks import begins_as_java_s
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 import pytest
 
 from orbitmq.broker import remarks
-from orbitmq.broker.topics import INHERIT, READ, WRITE
+from orbitmq.broker.tables.topics import INHERIT, READ, WRITE
 from orbitmq.net.refusal import Refusal
 from orbitmq.wire.bodies.topic import TopicConfig
 from orbitmq.wire.codes import ResponseCode

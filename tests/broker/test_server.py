@@ -36,8 +36,8 @@ from orbitmq.wire.headers.offset import (
 )
 from orbitmq.wire.headers.route import GetRouteInfo
 from orbitmq.wire.headers.send import ConsumerSendMsgBack, SendMessageAnswer
-from tests.broker.clients import consumer, tags
 from tests.broker.exchanges import pull_header, send_header
+from tests.broker.fake_clients import consumer, tags
 
 SMALL = ("mappedFileSizeCommitLog=8388608", "maxHashSlotNum=100", "maxIndexNum=400")
 

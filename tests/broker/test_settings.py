@@ -15,8 +15,8 @@ from orbitmq.errors import InvalidInput, InvalidSetting
 from orbitmq.net.settings import NetSettings
 from orbitmq.settings import from_arguments, parse
 from orbitmq.store.settings import CHANGEABLE, FlushMode, StoreSettings
-from orbitmq.wire.bodies.properties_text import properties_from_text
 from orbitmq.wire.frame import FrameReader
+from orbitmq.wire.json.properties_text import properties_from_text
 from tests.golden_files import golden
 
 ALL_NAMES = {**JAVA_NAMES, **STORE_NAMES, **CONNECTION_NAMES}

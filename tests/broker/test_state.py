@@ -3,12 +3,12 @@
 import errno
 
 from orbitmq.broker.machine import Machine
-from orbitmq.broker.send_turn import Outcome
+from orbitmq.broker.sending.inbox import Outcome
 from orbitmq.broker.settings import BrokerSettings, LiveSettings
 from orbitmq.broker.state import State
-from orbitmq.broker.topics import TOPICS_FILE
+from orbitmq.broker.tables.topics import TOPICS_FILE
+from orbitmq.store.log.append import PutResult, PutStatus
 from orbitmq.store.message_store import STORE_WORKERS
-from orbitmq.store.put import PutResult, PutStatus
 from orbitmq.testing.clocks import InlineWorkers, VirtualClock, run_virtual
 from orbitmq.testing.disks import SimulatedDisk
 from tests.broker.world import SMALL_STORE

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from functools import cached_property
 
-from orbitmq.broker.groups import GROUPS_FILE, Groups
-from orbitmq.broker.offsets import OFFSETS_FILE, ConsumerOffsets
 from orbitmq.broker.persistence import Persistence
 from orbitmq.broker.settings import BrokerSettings, LiveSettings
-from orbitmq.broker.topics import TOPICS_FILE, Topics
+from orbitmq.broker.tables.groups import GROUPS_FILE, Groups
+from orbitmq.broker.tables.offsets import OFFSETS_FILE, ConsumerOffsets
+from orbitmq.broker.tables.topics import TOPICS_FILE, Topics
 from orbitmq.clock import Clock
 from orbitmq.net.address import Address
 from orbitmq.net.connection import Handler

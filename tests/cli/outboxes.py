@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from orbitmq.client.outbox_file import OutboxFile
-from orbitmq.client.outbox_records import Kept, Kind, encode
+from orbitmq.client.producer.outbox.file import OutboxFile
+from orbitmq.client.producer.outbox.records import Kept, Kind, encode
 from orbitmq.message.model import Message
 
 KEPT_MS = 1_794_739_329_000  # 2026-11-15 10:42:09 UTC

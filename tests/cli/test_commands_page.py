@@ -16,7 +16,7 @@ from orbitmq.cli.main import main, parser
 from orbitmq.embedded import start
 from tests.architecture.sources import ROOT
 from tests.cli.outboxes import message, outbox_file
-from tests.cli.servers import serving
+from tests.cli.running_servers import serving
 from tests.store.unpacked import unpacked
 
 PAGE = (ROOT / "docs" / "commands.md").read_text()

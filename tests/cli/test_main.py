@@ -43,7 +43,7 @@ def test_an_error_is_one_line_with_its_notes(
     def failing(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("orbitmq.cli.store.StoreReader", failing)
+    monkeypatch.setattr("orbitmq.cli.commands.store.StoreReader", failing)
     assert main(["store", "inspect", "DIR"]) == 2
     said = capsys.readouterr().err
     assert said == "orbitmq: broker-a refused: no permission; broker-b: done\n"
@@ -145,5 +145,5 @@ def test_an_interrupt_is_told_as_a_shell_does(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("orbitmq.cli.store.inspect", interrupted)
+    monkeypatch.setattr("orbitmq.cli.commands.store.inspect", interrupted)
     assert main(["store", "inspect", unpacked("normal", tmp_path)]) == 130

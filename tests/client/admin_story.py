@@ -9,8 +9,8 @@ from typing import TypeVar
 
 import pytest
 
-from orbitmq.client.admin import Admin
-from orbitmq.client.core import ClientCore
+from orbitmq.client.admin.admin import Admin
+from orbitmq.client.core.client_core import ClientCore
 from orbitmq.client.settings import ClientSettings
 from orbitmq.errors import NotFound
 from orbitmq.message import properties

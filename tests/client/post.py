@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from typing import NamedTuple
 
-from orbitmq.client.producer import Producer
+from orbitmq.client.producer.producer import Producer
 from orbitmq.message import batch, properties
 from orbitmq.net.address import Address
 from orbitmq.net.connection import Connection, Outcome

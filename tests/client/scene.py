@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import TypeVar
 
-from orbitmq.client.machine import Machine
+from orbitmq.client.core.machine import Machine
 from orbitmq.client.settings import ClientSettings
 from orbitmq.net.address import Address
 from orbitmq.net.connection import Connection, Outcome

@@ -17,8 +17,8 @@ from orbitmq.client.arguments import (
     check_timeout_ms,
     listed,
 )
-from orbitmq.client.producer import Producer
-from orbitmq.client.transaction import TransactionState
+from orbitmq.client.producer.producer import Producer
+from orbitmq.client.producer.transactions import TransactionState
 from orbitmq.errors import InvalidInput, SendTimeout
 from orbitmq.message.model import Message, MessageQueue
 from tests.client.post import open_post, open_producer, say_nothing

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from orbitmq.client.producer import Producer
+from orbitmq.client.producer.producer import Producer
 from orbitmq.message.model import Message
 from tests.client.post import Post, open_post, open_producer
 from tests.client.scene import BROKER_A, BROKER_B, Scene, play, route

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from orbitmq.client.producer import Producer
+from orbitmq.client.producer.producer import Producer
 from orbitmq.client.settings import Require
 from orbitmq.errors import MessageTooLarge, NotDurable
 from orbitmq.message import batch

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from orbitmq.client.outbox_file import read_contents
+from orbitmq.client.producer.outbox.file import read_contents
 from orbitmq.errors import (
     InvalidInput,
     MessageTooLarge,
@@ -21,8 +21,8 @@ from tests.client.post import (
     open_producer,
     reset,
 )
+from tests.client.producer.outbox.test_send_or_keep import break_down, drained, opened
 from tests.client.scene import Scene, play, route
-from tests.client.test_keeping import break_down, drained, opened
 
 
 @pytest.fixture

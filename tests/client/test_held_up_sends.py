@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from orbitmq import embedded
-from orbitmq.client.hooks import SendContext, SendHook
-from orbitmq.client.producer import Producer
+from orbitmq.client.observe.hooks import SendContext, SendHook
+from orbitmq.client.producer.producer import Producer
 from orbitmq.errors import SendTimeout
 from orbitmq.message.model import Message, MessageQueue
 from orbitmq.net.address import Address

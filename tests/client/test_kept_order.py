@@ -15,9 +15,9 @@ from typing import Final, NoReturn
 
 import pytest
 
-from orbitmq.client.key_turns import Key
-from orbitmq.client.outbox_file import read_contents
-from orbitmq.client.producer import Producer
+from orbitmq.client.producer.outbox.file import read_contents
+from orbitmq.client.producer.producer import Producer
+from orbitmq.client.producer.sending.key_order import Key
 from orbitmq.errors import MessageTooLarge, OrbitError, PartlySent, SendKept, SendUnreachable
 from orbitmq.message import batch
 from orbitmq.message.model import Message, SendReceipt
@@ -26,8 +26,8 @@ from orbitmq.wire.codes import RequestCode
 from orbitmq.wire.frame import Frame
 from orbitmq.wire.session import Response
 from tests.client.post import Post, Script, later, open_post, open_producer, say_nothing
+from tests.client.producer.outbox.test_send_or_keep import drained, opened
 from tests.client.scene import Scene, play
-from tests.client.test_keeping import drained, opened
 
 MOODS: Final = ("up", "slow", "reset", "silent", "lost", "busy")
 BUSY: Final = 2

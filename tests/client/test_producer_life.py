@@ -6,8 +6,8 @@ import logging
 import pytest
 
 from orbitmq import embedded
-from orbitmq.client.dispatch import Begun
-from orbitmq.client.producer import Producer, ProducerState
+from orbitmq.client.producer.producer import Producer, ProducerState
+from orbitmq.client.producer.sending.sender import Begun
 from orbitmq.errors import (
     AlreadyStarted,
     NoNameserver,

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from orbitmq.client.transaction import SendHalf, Transactions, TransactionState
+from orbitmq.client.producer.transactions import SendHalf, Transactions, TransactionState
 from orbitmq.client.user_code import UserCode
 from orbitmq.errors import ConnectFailed, ConnectionClosed
 from orbitmq.message.host import Host

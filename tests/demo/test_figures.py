@@ -2,7 +2,7 @@
 
 import pytest
 
-from orbitmq.client.statistics import SendStatistics
+from orbitmq.client.observe.statistics import SendStatistics
 from orbitmq.demo.figures import Batch, Rate, Sample, sample, within
 from orbitmq.message.model import SendStatus
 from tests.demo.measured import buckets, comparison, measured

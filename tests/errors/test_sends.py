@@ -2,8 +2,8 @@ import pickle
 
 import pytest
 
-from orbitmq.client.send_plan import Attempt
-from orbitmq.client.time_spent import TimeSpent
+from orbitmq.client.producer.sending.retry_plan import Attempt
+from orbitmq.client.producer.sending.timing import TimeSpent
 from orbitmq.errors import (
     BackPressure,
     ConnectFailed,

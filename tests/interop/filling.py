@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_typ
 import msgspec
 
 from orbitmq.message.model import MessageQueue
-from orbitmq.wire.bodies.queue_map import QueueMap
+from orbitmq.wire.json.queue_map import QueueMap
 from tests.interop.cases import Chance
 
 S = TypeVar("S", bound=msgspec.Struct)

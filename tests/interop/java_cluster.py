@@ -32,12 +32,12 @@ from typing import Self
 from orbitmq.net.address import Address
 from orbitmq.net.blocking import BlockingConnection
 from orbitmq.wire.bodies.cluster import ClusterInfo
-from orbitmq.wire.bodies.properties_text import properties_to_text
 from orbitmq.wire.bodies.route import TopicRouteData
 from orbitmq.wire.codes import RequestCode, ResponseCode
 from orbitmq.wire.fields import NoFields
 from orbitmq.wire.headers.admin import CreateTopic
 from orbitmq.wire.headers.route import GetRouteInfo
+from orbitmq.wire.json.properties_text import properties_to_text
 from orbitmq.wire.session import Identity
 from tests.interop.java_server import PATIENT, JavaServer, JavaServerFailed, Settings, free_port
 from tests.interop.waiting import until

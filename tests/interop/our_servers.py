@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Self
 
 from orbitmq.net.address import Address
-from tests.cli.servers import Serving, serving
+from tests.cli.running_servers import Serving, serving
 from tests.interop.java_server import free_port
 
 LOOPBACK = "127.0.0.1"

@@ -14,7 +14,7 @@ from orbitmq.message.host import Host
 from orbitmq.message.model import StoredMessage
 from orbitmq.message.names import retry_topic
 from orbitmq.store.dispatch import SCHEDULE_TOPIC
-from orbitmq.store.put import Incoming
+from orbitmq.store.log.append import Incoming
 
 ORDERS = "orders"
 GROUP = "g" * 121

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from orbitmq.message.host import Host
 from orbitmq.message.model import StoredMessage
+from orbitmq.store.log.append import PutStatus
 from orbitmq.store.message_store import MessageStore
-from orbitmq.store.put import PutStatus
 from orbitmq.store.settings import StoreSettings
 from orbitmq.testing.clocks import InlineWorkers
 from tests.architecture.sources import ROOT

@@ -9,9 +9,9 @@ import pytest
 from msgspec.structs import replace
 
 from orbitmq.wire import bodies
-from orbitmq.wire.bodies.body import Body
 from orbitmq.wire.bodies.registration import BrokerRegistration
 from orbitmq.wire.bodies.topic import DataVersion
+from orbitmq.wire.json.body import Body
 from tests.interop.cases import CASES, Chance
 from tests.interop.filling import Filling
 from tests.interop.java import Java

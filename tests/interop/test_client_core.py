@@ -3,8 +3,8 @@
 import asyncio
 from pathlib import Path
 
-from orbitmq.client.admin import Admin
-from orbitmq.client.core import ClientCore
+from orbitmq.client.admin.admin import Admin
+from orbitmq.client.core.client_core import ClientCore
 from orbitmq.client.settings import ClientSettings
 from orbitmq.message.model import Message, MessageQueue
 from orbitmq.net.address import Address

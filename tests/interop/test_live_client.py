@@ -10,7 +10,7 @@ import pytest
 from orbitmq.net.connection import Connection, Handler
 from orbitmq.net.listener import Listener
 from orbitmq.net.refusal import not_supported
-from orbitmq.net.tls import server_context
+from orbitmq.net.transport.tls import server_context
 from orbitmq.threads import start_thread
 from orbitmq.wire.codes import Language, RequestCode, ResponseCode
 from orbitmq.wire.frame import Frame, HeaderEncoding

@@ -14,7 +14,7 @@ from orbitmq.net.connection import Connection
 from orbitmq.net.dialer import Dialer
 from orbitmq.net.refusal import not_supported
 from orbitmq.net.settings import NetSettings
-from orbitmq.net.tls import client_context
+from orbitmq.net.transport.tls import client_context
 from orbitmq.wire.bodies.cluster import ClusterInfo
 from orbitmq.wire.bodies.group import ConsumerIdList
 from orbitmq.wire.bodies.heartbeat import (

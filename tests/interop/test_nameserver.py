@@ -16,7 +16,6 @@ from orbitmq.net.address import Address
 from orbitmq.net.blocking import BlockingConnection
 from orbitmq.wire.bodies.route import TopicRouteData
 from orbitmq.wire.codes import RequestCode, ResponseCode
-from orbitmq.wire.fastjson import standard_json
 from orbitmq.wire.fields import Header, NoFields
 from orbitmq.wire.frame import Frame
 from orbitmq.wire.headers.route import (
@@ -28,6 +27,7 @@ from orbitmq.wire.headers.route import (
     GetTopicsByCluster,
     WipeWritePermOfBroker,
 )
+from orbitmq.wire.json.fastjson import standard_json
 from orbitmq.wire.session import Identity
 from tests.interop import counterparts
 from tests.interop.conftest import decline

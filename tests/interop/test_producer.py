@@ -8,8 +8,8 @@ from typing import TypeVar
 
 import pytest
 
-from orbitmq.client.producer import Producer
-from orbitmq.client.queue_choice import by_hash
+from orbitmq.client.producer.producer import Producer
+from orbitmq.client.producer.sending.queue_choice import by_hash
 from orbitmq.errors import NoRoute, SendIllegal, SendRefused
 from orbitmq.message.compression import CompressionType
 from orbitmq.message.model import Message, MessageQueue, SendReceipt, SendStatus

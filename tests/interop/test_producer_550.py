@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.client.producer import Producer
-from orbitmq.client.transaction import TransactionState
+from orbitmq.client.producer.producer import Producer
+from orbitmq.client.producer.transactions import TransactionState
 from orbitmq.message.model import Message, SendReceipt, SendStatus
 from orbitmq.wire.bodies.route import TopicRouteData
 from orbitmq.wire.headers.route import GetRouteInfo

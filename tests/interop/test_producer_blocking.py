@@ -3,7 +3,7 @@
 import pytest
 
 from orbitmq import blocking
-from orbitmq.client.transaction import TransactionState
+from orbitmq.client.producer.transactions import TransactionState
 from orbitmq.errors import InvalidInput
 from orbitmq.message.model import Message
 from tests.interop.clients import consuming

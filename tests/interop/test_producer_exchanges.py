@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from orbitmq.client.core import ClientCore
-from orbitmq.client.producer import Producer
+from orbitmq.client.core.client_core import ClientCore
+from orbitmq.client.producer.producer import Producer
 from orbitmq.client.settings import ClientSettings
 from orbitmq.errors import BrokerError, NoReply, SendFailed
 from orbitmq.message.ids import recall_handle

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from orbitmq.client.producer import Producer
+from orbitmq.client.producer.producer import Producer
 from orbitmq.client.settings import RETRY_CODES
 from orbitmq.errors import SendFailed, SendRefused, SendTimeout
 from orbitmq.message.model import Message, MessageQueue

@@ -3,8 +3,8 @@
 import asyncio
 from pathlib import Path
 
-from orbitmq.client.outbox_file import read_contents
-from orbitmq.client.producer import Producer
+from orbitmq.client.producer.outbox.file import read_contents
+from orbitmq.client.producer.producer import Producer
 from orbitmq.errors import SendKept
 from orbitmq.message.model import Message
 from tests.interop.clients import consuming

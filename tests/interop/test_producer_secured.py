@@ -8,7 +8,7 @@ from typing import TypeVar
 import pytest
 from cryptography.hazmat.primitives import serialization
 
-from orbitmq.client.producer import Producer
+from orbitmq.client.producer.producer import Producer
 from orbitmq.errors import NameserversFailed, SendUnauthorised
 from orbitmq.message.model import Message, SendStatus
 from orbitmq.message.scan import decode_all

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.client.producer import Producer
-from orbitmq.client.transaction import TransactionState
+from orbitmq.client.producer.producer import Producer
+from orbitmq.client.producer.transactions import TransactionState
 from orbitmq.message.model import Message, StoredMessage
 from tests.interop import counterparts
 from tests.interop.clients import consuming

@@ -13,8 +13,8 @@ from typing import TypeVar
 import pytest
 
 from orbitmq import blocking
-from orbitmq.client.producer import Producer
-from orbitmq.client.queue_choice import (
+from orbitmq.client.producer.producer import Producer
+from orbitmq.client.producer.sending.queue_choice import (
     ConsistentHash,
     QueueSelector,
     by_hash,

@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, LessThan
 
-from orbitmq.spark.batch_reader import FilteringBatchReader
-from orbitmq.spark.options import read_options
+from orbitmq.spark.options.options import read_options
+from orbitmq.spark.reading.batch_reader import FilteringBatchReader
 from tests.interop.java_cluster import JavaCluster
 from tests.interop.our_servers import a_broker, a_nameserver
 from tests.spark.traffic import Traffic, create_topic, taken

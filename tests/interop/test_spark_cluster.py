@@ -8,10 +8,10 @@ import pytest
 from orbitmq import blocking
 from orbitmq.errors import ConnectFailed, NoRoute
 from orbitmq.message.model import Message, MessageQueue
-from orbitmq.spark.cluster import Cluster
+from orbitmq.spark.cluster.cluster import Cluster
 from orbitmq.spark.offsets import Range, Slice
-from orbitmq.spark.options import Access, Topics
-from orbitmq.spark.pulling import Demand, pull
+from orbitmq.spark.options.options import Access, Topics
+from orbitmq.spark.pulling.puller import Demand, pull
 from orbitmq.wire.bodies.static_topic import TopicConfigAndQueueMapping
 from orbitmq.wire.headers.admin import GetTopicConfig
 from orbitmq.wire.headers.offset import GetMaxOffset, GetMaxOffsetAnswer

@@ -14,8 +14,8 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from orbitmq.net.address import Address
 from orbitmq.net.blocking import BlockingConnection
-from orbitmq.spark.cluster import Cluster
-from orbitmq.spark.options import Access
+from orbitmq.spark.cluster.cluster import Cluster
+from orbitmq.spark.options.options import Access
 from orbitmq.wire.codes import RequestCode
 from orbitmq.wire.fields import NoFields
 from tests.interop.java_cluster import JavaCluster

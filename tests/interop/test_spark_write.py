@@ -7,8 +7,8 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as f
 
-from orbitmq.spark.outgoing_rows import REASON, TOPIC
-from orbitmq.spark.stable_ids import ORBIT_ID
+from orbitmq.spark.writing.rows_to_messages import REASON, TOPIC
+from orbitmq.spark.writing.stable_ids import ORBIT_ID
 from tests.interop import counterparts
 from tests.interop.conftest import decline
 from tests.interop.java import Java

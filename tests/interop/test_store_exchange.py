@@ -11,7 +11,7 @@ from orbitmq.errors import ConnectionClosed, StoreLocked
 from orbitmq.message.host import Host
 from orbitmq.message.model import StoredMessage
 from orbitmq.store.config_files import ConfigFiles
-from orbitmq.store.disk import RealDisk
+from orbitmq.store.disk.disk import RealDisk
 from orbitmq.store.dispatch import SCHEDULE_TOPIC
 from orbitmq.wire.bodies.group import SubscriptionGroupConfig, SubscriptionGroupTable
 from orbitmq.wire.bodies.offsets import ConsumerOffsetTable

@@ -12,10 +12,10 @@ import pytest
 
 from orbitmq.net.address import Address
 from orbitmq.testing.links import MemoryNetwork
-from orbitmq.wire.bodies.properties_text import properties_from_text
 from orbitmq.wire.codes import RequestCode
-from orbitmq.wire.fastjson import standard_json
 from orbitmq.wire.frame import Frame, FrameReader
+from orbitmq.wire.json.fastjson import standard_json
+from orbitmq.wire.json.properties_text import properties_from_text
 from tests.golden_files import golden
 from tests.nameserver.parties import Party, topics, who, with_nameserver
 

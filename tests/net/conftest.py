@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from orbitmq.net.tls import TlsFiles
+from orbitmq.net.transport.tls import TlsFiles
 
 
 class Certificates:

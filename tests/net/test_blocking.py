@@ -15,7 +15,7 @@ from orbitmq.errors import (
 from orbitmq.net.address import Address
 from orbitmq.net.blocking import BlockingConnection
 from orbitmq.net.settings import NetSettings
-from orbitmq.net.tls import client_context, server_context
+from orbitmq.net.transport.tls import client_context, server_context
 from orbitmq.threads import start_thread
 from orbitmq.wire.codes import ResponseCode
 from orbitmq.wire.frame import Frame

@@ -6,8 +6,8 @@ from orbitmq.errors import InvalidBody
 from orbitmq.net.bodies import read_body
 from orbitmq.testing.clocks import InlineWorkers, VirtualClock, run_virtual
 from orbitmq.threads import Future
-from orbitmq.wire.bodies.body import INLINE_LIMIT
 from orbitmq.wire.bodies.cluster import ClusterInfo
+from orbitmq.wire.json.body import INLINE_LIMIT
 
 DIALECT = b'{"brokerAddrTable":{"%s":{"brokerAddrs":{0:"127.0.0.1:10911"},"brokerName":"a"}}}'
 

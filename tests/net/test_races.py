@@ -18,9 +18,9 @@ from orbitmq.net.address import Address
 from orbitmq.net.connection import Connection, Side
 from orbitmq.net.dialer import Dialer
 from orbitmq.net.listener import Listener
-from orbitmq.net.network import TlsMode
 from orbitmq.net.settings import NetSettings
-from orbitmq.net.tls import server_context
+from orbitmq.net.transport.network import TlsMode
+from orbitmq.net.transport.tls import server_context
 from orbitmq.testing.clocks import VirtualClock, run_virtual
 from orbitmq.testing.links import MemoryNetwork
 from orbitmq.wire.codes import ResponseCode

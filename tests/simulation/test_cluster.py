@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import pytest
 
-from orbitmq.broker.held_pulls import HeldPull, HeldPulls
-from orbitmq.broker.offsets import ConsumerOffsets
+from orbitmq.broker.pulling.held_pulls import HeldPull, HeldPulls
+from orbitmq.broker.tables.offsets import ConsumerOffsets
 from orbitmq.store.settings import FlushMode
 from orbitmq.testing.simulation import Plan, broken_laws, simulate
 
@@ -57,10 +57,10 @@ def hold_for_ever(_held: HeldPulls, _now_ms: int) -> list[HeldPull]:
 @pytest.mark.parametrize(
     ("place", "fault", "seed", "breach"),
     [
-        ("orbitmq.store.flush._sync", sync_nothing, 9, "lost"),
-        ("orbitmq.broker.delays.Delays._is_delivered", deliver_anew, 4, "repeated"),
-        ("orbitmq.broker.offsets.ConsumerOffsets.to_json", keep_no_offsets, 2, "progress"),
-        ("orbitmq.broker.held_pulls.HeldPulls.due", hold_for_ever, 2, "no answer"),
+        ("orbitmq.store.log.flush._sync", sync_nothing, 9, "lost"),
+        ("orbitmq.broker.sending.delays.Delays._is_delivered", deliver_anew, 4, "repeated"),
+        ("orbitmq.broker.tables.offsets.ConsumerOffsets.to_json", keep_no_offsets, 2, "progress"),
+        ("orbitmq.broker.pulling.held_pulls.HeldPulls.due", hold_for_ever, 2, "no answer"),
     ],
 )
 def test_a_broker_with_a_fault_is_found(

@@ -10,7 +10,7 @@ import msgspec
 from orbitmq.errors import ConnectFailed, NoRoute, OrbitError
 from orbitmq.message.model import MessageQueue
 from orbitmq.spark.offsets import Bound, Range
-from orbitmq.spark.options import Access, ReadOptions, Topics
+from orbitmq.spark.options.options import Access, ReadOptions, Topics
 from orbitmq.wire.codes import ResponseCode
 from orbitmq.wire.frame import Frame
 from tests.spark.fake_queue import FakeLink, FakeQueue

@@ -8,7 +8,7 @@ from orbitmq.message.model import MessageQueue
 from orbitmq.message.record_view import RecordView
 from orbitmq.message.scan import Scan
 from orbitmq.message.tags import SELECT_ALL
-from orbitmq.spark.record_run import Records
+from orbitmq.spark.pulling.record_run import Records
 from orbitmq.wire.bodies.static_topic import TopicConfigAndQueueMapping
 from orbitmq.wire.codes import VERSION_5_4_0, ResponseCode
 from orbitmq.wire.fields import Header

@@ -2,7 +2,7 @@
 
 from orbitmq.embedded import RunningCluster
 from orbitmq.message.model import StoredMessage
-from orbitmq.store.reader import StoreReader
+from orbitmq.store.reader.reader import StoreReader
 
 
 def stored(cluster: RunningCluster, topic: str) -> list[StoredMessage]:

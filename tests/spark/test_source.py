@@ -14,12 +14,12 @@ from orbitmq.errors import (
     SparkTooOld,
     UnknownOption,
 )
-from orbitmq.spark.batch_reader import BatchReader, FilteringBatchReader
-from orbitmq.spark.refused_stream import RefusedStreamReader
+from orbitmq.spark.reading.batch_reader import BatchReader, FilteringBatchReader
 from orbitmq.spark.schema import READ_COLUMNS
 from orbitmq.spark.source import RocketMQSource
-from orbitmq.spark.stream_reader import StreamReader
-from orbitmq.spark.writer import RocketMQStreamWriter
+from orbitmq.spark.streaming.refused_stream import RefusedStreamReader
+from orbitmq.spark.streaming.stream_reader import StreamReader
+from orbitmq.spark.writing.writer import RocketMQStreamWriter
 from tests.spark.shown import last_line
 
 NOWHERE = {"nameserver": "127.0.0.1:1", "subscribe": "orders"}
@@ -138,7 +138,7 @@ def test_a_schema_may_name_some_of_the_columns_that_are_picked() -> None:
 
 def test_writers_check_what_they_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
     # As in the processes that commit, which ask no nameserver.
-    monkeypatch.setattr("orbitmq.spark.writer._is_committing", lambda: True)
+    monkeypatch.setattr("orbitmq.spark.writing.writer._is_committing", lambda: True)
     to_topic = RocketMQSource(CaseInsensitiveDict({"nameserver": "127.0.0.1:1", "topic": "orders"}))
     value = StructType().add("value", "binary")
 

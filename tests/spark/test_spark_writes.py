@@ -11,7 +11,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from orbitmq.embedded import RunningCluster
-from orbitmq.spark.stable_ids import ORBIT_ID
+from orbitmq.spark.writing.stable_ids import ORBIT_ID
 from tests.spark.shown import last_line
 from tests.spark.stored import stored
 

@@ -2,7 +2,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from orbitmq.store.disk import RealDisk, RealFile
+from orbitmq.store.disk.disk import RealDisk, RealFile
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 from orbitmq.errors import DiskFailed
-from orbitmq.store.disk import DiskFile, RealDisk, RealFile
+from orbitmq.store.disk.disk import DiskFile, RealDisk, RealFile
 
 
 class CountingDisk(RealDisk):

@@ -1,10 +1,10 @@
 """Small logs in temporary directories, for tests of the store."""
 
 from orbitmq.message.host import Host
-from orbitmq.store.commit_log import CommitLog
-from orbitmq.store.disk import Disk
-from orbitmq.store.put import Incoming
-from orbitmq.store.segment_chain import SegmentChain
+from orbitmq.store.disk.disk import Disk
+from orbitmq.store.log.append import Incoming
+from orbitmq.store.log.commit_log import CommitLog
+from orbitmq.store.log.segments import SegmentChain
 from orbitmq.store.settings import StoreSettings
 
 HERE = Host.parse("127.0.0.1:10911")

@@ -12,8 +12,8 @@ import sys
 from collections.abc import Callable
 from queue import SimpleQueue
 
+from orbitmq.store.log.append import PutStatus
 from orbitmq.store.message_store import MessageStore
-from orbitmq.store.put import PutStatus
 from orbitmq.store.settings import StoreSettings
 from tests.store.logs import incoming
 

@@ -15,7 +15,7 @@ from orbitmq.message.names import SCHEDULE_TOPIC
 from orbitmq.message.record import BLANK_SIZE, CRC_PROPERTY_SIZE, LEAST_SIZE
 from orbitmq.message.record_view import RecordView
 from orbitmq.message.tags import tags_code
-from orbitmq.store.put import Incoming, PutResult, PutStatus
+from orbitmq.store.log.append import Incoming, PutResult, PutStatus
 from tests.store.logs import incoming
 
 SEGMENT = 4096

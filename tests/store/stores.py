@@ -6,9 +6,9 @@ from typing import Any
 
 from orbitmq.clock import Clock
 from orbitmq.errors import DiskFailed
-from orbitmq.store.disk import Disk
+from orbitmq.store.disk.disk import Disk
+from orbitmq.store.log.append import PutResult
 from orbitmq.store.message_store import MessageStore
-from orbitmq.store.put import PutResult
 from orbitmq.store.settings import FlushMode, StoreSettings
 from orbitmq.testing.clocks import InlineWorkers
 from tests.store.logs import NOW, incoming

@@ -8,7 +8,7 @@ import pytest
 from orbitmq.errors import DiskFailed, InvalidBody, StoreDamaged, StoreError
 from orbitmq.randomness import SeededRandomness
 from orbitmq.store.config_files import ConfigFiles
-from orbitmq.store.durable import make_durable_directory, read_file
+from orbitmq.store.disk.durable import make_durable_directory, read_file
 from orbitmq.testing.disks import Operation, PowerLost, SimulatedDisk
 
 CONFIG = "/store/config"

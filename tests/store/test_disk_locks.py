@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from orbitmq.errors import DiskFailed, StoreLocked
-from orbitmq.store.disk import RealDisk
+from orbitmq.store.disk.disk import RealDisk
 
 HOLD = """
 import fcntl, sys
@@ -76,7 +76,7 @@ def test_exactly_the_first_byte_is_locked(tmp_path: Path) -> None:
 FORK = """
 import os, sys
 from orbitmq.errors import StoreLocked
-from orbitmq.store.disk import RealDisk
+from orbitmq.store.disk.disk import RealDisk
 held = RealDisk().lock(sys.argv[1], "lock")
 if os.fork():
     sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))

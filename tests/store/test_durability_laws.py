@@ -5,10 +5,10 @@ import errno
 import pytest
 
 from orbitmq.randomness import SeededRandomness
-from orbitmq.store.disk import Usage
+from orbitmq.store.disk.disk import Usage
 from orbitmq.store.message_store import MessageStore
-from orbitmq.store.reader import StoreReader
-from orbitmq.store.verify import verify
+from orbitmq.store.reader.reader import StoreReader
+from orbitmq.store.reader.verify import verify
 from orbitmq.testing.disks import SimulatedDisk
 from tests.store.logs import NOW, incoming
 from tests.store.stores import HandClock, bodies, flush, opened, put

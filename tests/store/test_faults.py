@@ -17,12 +17,12 @@ import pytest
 from orbitmq.errors import DiskFailed, StoreDamaged
 from orbitmq.message.record import CRC_PROPERTY_SIZE
 from orbitmq.store.damage import Damage
-from orbitmq.store.disk import Disk, RealDisk
+from orbitmq.store.disk.disk import Disk, RealDisk
+from orbitmq.store.log.append import PutStatus
 from orbitmq.store.message_store import MessageStore
-from orbitmq.store.put import PutStatus
-from orbitmq.store.reader import StoreReader
+from orbitmq.store.reader.reader import StoreReader
+from orbitmq.store.reader.verify import verify
 from orbitmq.store.settings import FlushMode
-from orbitmq.store.verify import verify
 from orbitmq.testing.disks import Operation, SimulatedDisk
 from tests.store.stores import bodies, opened, put
 

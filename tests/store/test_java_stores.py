@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from orbitmq.message.tags import TagFilter
-from orbitmq.store.consume_queue import Boundary
 from orbitmq.store.message_store import MessageStore
-from orbitmq.store.selection import Selected, Selector
+from orbitmq.store.queues.consume_queue import Boundary
+from orbitmq.store.serving.pull_selection import Selected, Selector
 from tests.store.golden import GoldenStore, contents, opened, unpack
 from tests.store.logs import incoming
 

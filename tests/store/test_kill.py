@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from orbitmq.randomness import SeededRandomness
-from orbitmq.store.key_index import KeyKind
+from orbitmq.store.index.key_index import KeyKind
 from orbitmq.store.message_store import MessageStore
 from orbitmq.store.settings import FlushMode
 from orbitmq.testing.clocks import InlineWorkers

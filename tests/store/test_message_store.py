@@ -11,11 +11,11 @@ import pytest
 from orbitmq.errors import DiskFailed, StoreDamaged, StoreLocked
 from orbitmq.message import flags
 from orbitmq.randomness import SeededRandomness
-from orbitmq.store.consume_queue import Boundary
-from orbitmq.store.disk import RealDisk
+from orbitmq.store.disk.disk import RealDisk
 from orbitmq.store.dispatch import Dispatched
+from orbitmq.store.log.append import PutStatus
 from orbitmq.store.message_store import MessageStore
-from orbitmq.store.put import PutStatus
+from orbitmq.store.queues.consume_queue import Boundary
 from orbitmq.store.settings import FlushMode, StoreSettings
 from orbitmq.testing.clocks import InlineWorkers
 from orbitmq.testing.disks import PowerLost, SimulatedDisk

@@ -3,17 +3,16 @@
 import pytest
 
 from orbitmq.message.record_view import RecordView
-from orbitmq.store.checkpoint import Checkpoint
-from orbitmq.store.durable import remove_tree
-from orbitmq.store.key_index import KeyKind
-from orbitmq.store.log_rows import Checked, sound_row
+from orbitmq.store.checkpoint.checkpoint import Checkpoint
+from orbitmq.store.disk.durable import remove_tree
+from orbitmq.store.index.key_index import KeyKind
+from orbitmq.store.log.record_rows import Checked, sound_row
 from orbitmq.store.message_store import MessageStore
-from orbitmq.store.queue_entry import ENTRY, ENTRY_SIZE, QueueEntry
+from orbitmq.store.queues.entry import ENTRY, ENTRY_SIZE, QueueEntry
 from orbitmq.store.settings import FlushMode
 from orbitmq.testing.disks import SimulatedDisk
 from tests.store.logs import NOW, incoming
-from tests.store.stores import HandClock, bodies, flush, opened, put
-from tests.store.test_restart import (
+from tests.store.recovery.test_start import (
     BODIES,
     NAMES,
     SEGMENT,
@@ -21,6 +20,7 @@ from tests.store.test_restart import (
     filled,
     tick_until_checkpointed,
 )
+from tests.store.stores import HandClock, bodies, flush, opened, put
 
 
 def test_after_a_crash_a_damaged_record_that_was_on_the_disk_costs_itself_alone() -> None:

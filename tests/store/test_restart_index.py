@@ -6,13 +6,13 @@ from functools import cache
 import pytest
 
 from orbitmq.randomness import SeededRandomness
-from orbitmq.store.durable import remove_tree
+from orbitmq.store.disk.durable import remove_tree
+from orbitmq.store.log.append import Incoming
 from orbitmq.store.message_store import MessageStore
-from orbitmq.store.put import Incoming
 from orbitmq.testing.disks import PowerLost, SimulatedDisk
 from tests.store.logs import NOW, incoming
+from tests.store.recovery.test_start import SEEDS, SEGMENT, bytes_read, tick_until_checkpointed
 from tests.store.stores import HandClock, flush, opened
-from tests.store.test_restart import SEEDS, SEGMENT, bytes_read, tick_until_checkpointed
 
 KEYED = 120
 

@@ -18,15 +18,15 @@ from orbitmq.message.record import BLANK_SIZE
 from orbitmq.message.record_view import RecordView
 from orbitmq.message.tags import tags_code
 from orbitmq.randomness import SeededRandomness
-from orbitmq.store.consume_queue import Boundary
-from orbitmq.store.disk import Usage
+from orbitmq.store.disk.disk import Usage
 from orbitmq.store.dispatch import Dispatched
+from orbitmq.store.log.append import PutStatus
 from orbitmq.store.message_store import MessageStore
-from orbitmq.store.put import PutStatus
-from orbitmq.store.reader import StoreReader
-from orbitmq.store.selection import Selected
+from orbitmq.store.queues.consume_queue import Boundary
+from orbitmq.store.reader.reader import StoreReader
+from orbitmq.store.reader.verify import verify
+from orbitmq.store.serving.pull_selection import Selected
 from orbitmq.store.settings import FlushMode, StoreSettings
-from orbitmq.store.verify import verify
 from orbitmq.testing.clocks import InlineWorkers, VirtualClock, VirtualLoop
 from orbitmq.testing.disks import PowerLost, SimulatedDisk
 from tests.store.store_model import (

@@ -1,4 +1,4 @@
-"""The stand-in's own ways; what it shares with the real disk is in tests/store/test_disk.py."""
+"""The stand-in's own ways; what it shares with the real disk is in store/disk/test_disk.py."""
 
 import errno
 import threading
@@ -8,7 +8,7 @@ import pytest
 
 from orbitmq.errors import DiskFailed, StoreLocked
 from orbitmq.randomness import SeededRandomness
-from orbitmq.store.disk import Disk, DiskFile, DiskLock, Usage
+from orbitmq.store.disk.disk import Disk, DiskFile, DiskLock, Usage
 from orbitmq.testing.clocks import EPOCH_MS, VirtualClock, run_virtual
 from orbitmq.testing.disks import Call, Operation, PowerLost, SimulatedDisk
 from orbitmq.testing.power_loss import PAGE

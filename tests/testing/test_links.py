@@ -7,7 +7,7 @@ from orbitmq.errors import ConnectFailed, ConnectionClosed, RequestTimeout
 from orbitmq.net.address import Address
 from orbitmq.net.dialer import Dialer
 from orbitmq.net.listener import Listener
-from orbitmq.net.network import TlsMode
+from orbitmq.net.transport.network import TlsMode
 from orbitmq.randomness import SeededRandomness
 from orbitmq.testing.clocks import VirtualClock, run_virtual
 from orbitmq.testing.links import MemoryNetwork

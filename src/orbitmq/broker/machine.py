@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 from orbitmq.clock import Clock, SystemClock
-from orbitmq.net.network import Network
+from orbitmq.net.transport.network import Network
 from orbitmq.randomness import Randomness, SystemRandomness
-from orbitmq.store.disk import Disk, RealDisk
+from orbitmq.store.disk.disk import Disk, RealDisk
 from orbitmq.threads import ThreadWorkers, Workers
 
 __all__ = ["Machine"]

@@ -7,7 +7,7 @@ kept for compatibility. What to do about it follows in our own words, where Java
 
 from typing import Final
 
-from orbitmq.broker.topics import INHERIT, READ, WRITE
+from orbitmq.broker.tables.topics import INHERIT, READ, WRITE
 from orbitmq.clock import local_stamp
 from orbitmq.errors import InvalidGroup, InvalidInput, InvalidTopic
 from orbitmq.message.names import (

@@ -16,20 +16,20 @@ from typing import Final, Self
 
 from msgspec.structs import replace
 
-from orbitmq.broker.beat import Beat
-from orbitmq.broker.conversations import Conversations, Place
 from orbitmq.broker.machine import Machine
+from orbitmq.broker.periodic_jobs import Beat
 from orbitmq.broker.registration import BrokerIdentity, Registration
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.broker.state import State
-from orbitmq.broker.topics import READ, WRITE
+from orbitmq.broker.tables.topics import READ, WRITE
+from orbitmq.broker.wiring import Conversations, Place
 from orbitmq.errors import InvalidInput
 from orbitmq.message.host import Host
 from orbitmq.net.address import Address
 from orbitmq.net.dialer import Dialer
 from orbitmq.net.exposure import check_exposure
 from orbitmq.net.listener import Listener
-from orbitmq.net.own_host import own_host
+from orbitmq.net.transport.own_host import own_host
 from orbitmq.wire.bodies.registration import TopicConfigAndMappingTable
 
 __all__ = ["Broker"]

@@ -9,18 +9,18 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Protocol
 
-from orbitmq.broker.delays import Delays
-from orbitmq.broker.groups import GROUPS_FILE, Groups
-from orbitmq.broker.held_pulls import HeldPulls
+from orbitmq.broker.clients.members import Members
+from orbitmq.broker.clients.queue_locks import QueueLocks
+from orbitmq.broker.figures.stats import BrokerStats
 from orbitmq.broker.machine import Machine
-from orbitmq.broker.members import Members
-from orbitmq.broker.offsets import OFFSETS_FILE, ConsumerOffsets
 from orbitmq.broker.persistence import Persistence
-from orbitmq.broker.queue_locks import QueueLocks
-from orbitmq.broker.send_turn import SendTurn
+from orbitmq.broker.pulling.held_pulls import HeldPulls
+from orbitmq.broker.sending.delays import Delays
+from orbitmq.broker.sending.inbox import SendTurn
 from orbitmq.broker.settings import LiveSettings
-from orbitmq.broker.stats import BrokerStats
-from orbitmq.broker.topics import TOPICS_FILE, Topics
+from orbitmq.broker.tables.groups import GROUPS_FILE, Groups
+from orbitmq.broker.tables.offsets import OFFSETS_FILE, ConsumerOffsets
+from orbitmq.broker.tables.topics import TOPICS_FILE, Topics
 from orbitmq.errors import StoreError
 from orbitmq.store.config_files import ConfigFiles
 from orbitmq.store.message_store import STORE_WORKERS, MessageStore

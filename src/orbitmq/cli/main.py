@@ -11,7 +11,8 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 
-from orbitmq.cli import broker, demo, message, nameserver, outbox, send, store, topic, up
+from orbitmq.cli.commands import message, outbox, send, store, topic
+from orbitmq.cli.servers import broker, demo, nameserver, up
 from orbitmq.errors import OrbitError
 
 __all__ = ["main", "parser"]

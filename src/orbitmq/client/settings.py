@@ -37,7 +37,7 @@ from orbitmq.message.names import (
 )
 from orbitmq.net.address import parse_addresses
 from orbitmq.net.settings import NetSettings
-from orbitmq.net.tls import TlsContext, TlsFiles, client_context
+from orbitmq.net.transport.tls import TlsContext, TlsFiles, client_context
 from orbitmq.settings import Property, build
 from orbitmq.wire.auth import Credentials
 from orbitmq.wire.fields import INT32_MAX

@@ -8,7 +8,7 @@ from html import escape
 from math import ceil, floor, log10
 from typing import Final
 
-from orbitmq.client.statistics import BUCKET_NAMES
+from orbitmq.client.observe.statistics import BUCKET_NAMES
 from orbitmq.demo.figures import Rate
 
 __all__ = ["STYLE", "latency_chart", "throughput_chart"]

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from orbitmq.client.statistics import BUCKET_NAMES, SendStatistics
+from orbitmq.client.observe.statistics import BUCKET_NAMES, SendStatistics
 
 __all__ = ["Batch", "Comparison", "Measured", "Rate", "Sample", "Total", "sample"]
 

@@ -11,8 +11,8 @@ from typing import Final
 from msgspec import field
 
 from orbitmq.net.refusal import Refusal
-from orbitmq.wire.bodies.body import Body
 from orbitmq.wire.codes import ResponseCode
+from orbitmq.wire.json.body import Body
 
 __all__ = ["ORDER_TOPICS", "KVConfig"]
 

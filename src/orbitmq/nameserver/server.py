@@ -20,8 +20,8 @@ from orbitmq.net.dialer import Dialer
 from orbitmq.net.exposure import check_exposure
 from orbitmq.net.handlers import Handlers
 from orbitmq.net.listener import Listener
-from orbitmq.net.network import Network
 from orbitmq.net.settings import NetSettings
+from orbitmq.net.transport.network import Network
 from orbitmq.threads import ThreadWorkers, Workers
 
 __all__ = ["Nameserver"]

@@ -8,7 +8,7 @@ import asyncio
 from typing import TypeVar
 
 from orbitmq.threads import Workers
-from orbitmq.wire.bodies.body import Body, NotStandardJson, is_large
+from orbitmq.wire.json.body import Body, NotStandardJson, is_large
 
 __all__ = ["read_body"]
 

@@ -10,9 +10,9 @@ from orbitmq.errors import ConnectFailed, ConnectionClosed
 from orbitmq.net.address import Address
 from orbitmq.net.connection import Connection, Handler, Side
 from orbitmq.net.fork import check_process, process_token
-from orbitmq.net.network import Network
 from orbitmq.net.settings import NetSettings
-from orbitmq.net.tcp import TcpNetwork
+from orbitmq.net.transport.network import Network
+from orbitmq.net.transport.tcp import TcpNetwork
 from orbitmq.wire.codes import ResponseCode
 from orbitmq.wire.fields import Header
 from orbitmq.wire.frame import Buffer, Frame

@@ -10,9 +10,9 @@ from typing import Self
 from orbitmq.errors import InvalidInput
 from orbitmq.net.address import Address
 from orbitmq.net.connection import Connection, Handler, Side
-from orbitmq.net.network import Network, OpenPort, TlsMode
 from orbitmq.net.settings import NetSettings
-from orbitmq.net.tcp import TcpNetwork
+from orbitmq.net.transport.network import Network, OpenPort, TlsMode
+from orbitmq.net.transport.tcp import TcpNetwork
 from orbitmq.wire.session import Identity
 
 __all__ = ["Listener"]

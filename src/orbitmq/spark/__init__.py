@@ -16,9 +16,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from orbitmq.spark.deduplication import drop_duplicates
     from orbitmq.spark.sessions import register, session
     from orbitmq.spark.source import RocketMQSource
+    from orbitmq.spark.writing.deduplication import drop_duplicates
 else:
     from orbitmq.errors import MissingExtra
 
@@ -33,7 +33,7 @@ else:
             elif name == "RocketMQSource":
                 value = import_module("orbitmq.spark.source").RocketMQSource
             elif name == "drop_duplicates":
-                value = import_module("orbitmq.spark.deduplication").drop_duplicates
+                value = import_module("orbitmq.spark.writing.deduplication").drop_duplicates
             else:
                 raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         except ModuleNotFoundError as error:

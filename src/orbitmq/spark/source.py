@@ -21,10 +21,10 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import MapType, StructField, StructType
 
 from orbitmq.errors import InvalidColumn, OrbitError, SparkTooOld
-from orbitmq.spark.option_table import OPTIONS, Use
-from orbitmq.spark.options import ReadOptions, read_options, write_options
-from orbitmq.spark.refused_stream import RefusedStreamReader
+from orbitmq.spark.options.options import ReadOptions, read_options, write_options
+from orbitmq.spark.options.table import OPTIONS, Use
 from orbitmq.spark.schema import READ_COLUMNS, read_schema
+from orbitmq.spark.streaming.refused_stream import RefusedStreamReader
 
 __all__ = ["RocketMQSource"]
 
@@ -68,7 +68,7 @@ class RocketMQSource(DataSource):
             InvalidColumn: the user's own schema has columns that there are not.
 
         """
-        from orbitmq.spark.batch_reader import BatchReader, FilteringBatchReader
+        from orbitmq.spark.reading.batch_reader import BatchReader, FilteringBatchReader
 
         options = _with_schema(read_options(self.options, streaming=False), schema)
         return FilteringBatchReader(options) if options.push_filters else BatchReader(options)
@@ -77,7 +77,7 @@ class RocketMQSource(DataSource):
         """Return what reads a stream, or what says why not."""
         try:
             _check_spark_streams(pyspark.__version__)
-            from orbitmq.spark.stream_reader import StreamReader
+            from orbitmq.spark.streaming.stream_reader import StreamReader
 
             return StreamReader(_with_schema(read_options(self.options, streaming=True), schema))
         except OrbitError as error:
@@ -85,13 +85,13 @@ class RocketMQSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return what writes a batch; the errors are those of ``RocketMQWriter``."""
-        from orbitmq.spark.writer import RocketMQWriter
+        from orbitmq.spark.writing.writer import RocketMQWriter
 
         return RocketMQWriter(write_options(self.options), schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002
         """Return what writes a stream; the errors are those of ``RocketMQStreamWriter``."""
-        from orbitmq.spark.writer import RocketMQStreamWriter
+        from orbitmq.spark.writing.writer import RocketMQStreamWriter
 
         return RocketMQStreamWriter(write_options(self.options), schema)
 

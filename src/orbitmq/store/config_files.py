@@ -19,8 +19,8 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from orbitmq.errors import OrbitError, StoreDamaged, StoreError
-from orbitmq.store.disk import Disk
-from orbitmq.store.durable import make_durable_directory, read_file, replace_file
+from orbitmq.store.disk.disk import Disk
+from orbitmq.store.disk.durable import make_durable_directory, read_file, replace_file
 
 __all__ = ["ConfigFiles"]
 

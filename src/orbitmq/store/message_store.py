@@ -22,37 +22,37 @@ import msgspec
 from orbitmq.clock import Clock, SystemClock, local_stamp
 from orbitmq.errors import StoreError
 from orbitmq.message.record_view import Filed, RecordView
-from orbitmq.store.checkpoint import (
+from orbitmq.store.checkpoint.checkpoint import (
     AbortMarker,
     Checkpoint,
     CheckpointValues,
     IndexMark,
     StoreLock,
 )
-from orbitmq.store.claims import Claims, Synced, without_lost_index
-from orbitmq.store.commit_log import CommitLog
-from orbitmq.store.consume_queues import ConsumeQueues
+from orbitmq.store.checkpoint.claims import Claims, Synced, without_lost_index
+from orbitmq.store.checkpoint.queue_ends import QueueEnds
+from orbitmq.store.checkpoint.queue_sync import QueueSync
+from orbitmq.store.cleaning.removal import Removal
 from orbitmq.store.damage import Damage
-from orbitmq.store.disk import Disk, RealDisk
+from orbitmq.store.disk.disk import Disk, RealDisk
+from orbitmq.store.disk.memory import memory_bytes
+from orbitmq.store.disk.open_files import warn_of_shortage
 from orbitmq.store.dispatch import Dispatched, Dispatcher
-from orbitmq.store.flush import Flusher, Post
-from orbitmq.store.index_gaps import first_keyed
-from orbitmq.store.key_index import KeyIndex
+from orbitmq.store.index.key_index import KeyIndex
 from orbitmq.store.layout import CONSUME_QUEUE_EXT, QUEUE_ENDS
-from orbitmq.store.lookup import Lookup
-from orbitmq.store.memory import memory_bytes
-from orbitmq.store.mending import mend_queues, mend_stream
-from orbitmq.store.open_files import warn_of_shortage
+from orbitmq.store.log.append import Incoming, PutResult, PutStatus
+from orbitmq.store.log.commit_log import CommitLog
+from orbitmq.store.log.flush import Flusher, Post
+from orbitmq.store.log.segments import SegmentChain, path_join
 from orbitmq.store.progress import LoggedProgress, Progress
-from orbitmq.store.put import Incoming, PutResult, PutStatus
-from orbitmq.store.queue_ends import QueueEnds
-from orbitmq.store.queue_entry import ENTRY_SIZE
-from orbitmq.store.queue_extension import QueueExtensions
-from orbitmq.store.queue_sync import QueueSync
-from orbitmq.store.removal import Removal
-from orbitmq.store.restart import Restart
-from orbitmq.store.segment_chain import SegmentChain, path_join
-from orbitmq.store.selection import Selector
+from orbitmq.store.queues.consume_queues import ConsumeQueues
+from orbitmq.store.queues.entry import ENTRY_SIZE
+from orbitmq.store.queues.extension import QueueExtensions
+from orbitmq.store.recovery.index_gaps import first_keyed
+from orbitmq.store.recovery.power_loss import mend_queues, mend_stream
+from orbitmq.store.recovery.start import Restart
+from orbitmq.store.serving.lookup import Lookup
+from orbitmq.store.serving.pull_selection import Selector
 from orbitmq.store.settings import CHANGEABLE, FlushMode, StoreSettings, delay_levels
 from orbitmq.threads import Future, ThreadWorkers, Workers
 

@@ -26,7 +26,7 @@ from orbitmq.clock import Clock
 from orbitmq.errors import DiskFailed, StoreError, StoreLocked
 from orbitmq.message.buffer import Buffer
 from orbitmq.randomness import Randomness
-from orbitmq.store.disk import Usage
+from orbitmq.store.disk.disk import Usage
 from orbitmq.testing.clocks import EPOCH_MS
 from orbitmq.testing.power_loss import PAGE, Contents, Folder, Node
 
@@ -92,7 +92,7 @@ class _Fault:
 
 
 class SimulatedDisk:
-    """A :class:`orbitmq.store.disk.Disk` without a machine.
+    """A :class:`orbitmq.store.disk.disk.Disk` without a machine.
 
     ``chance`` decides what survives a crash beyond what was synced, and which pages are written
     back early; without it, exactly what was synced survives. ``capacity`` bounds the space, in

@@ -34,7 +34,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from orbitmq.net.address import Address
-from orbitmq.net.network import OpenPort, TlsMode
+from orbitmq.net.transport.network import OpenPort, TlsMode
 from orbitmq.randomness import Randomness
 
 __all__ = ["MemoryHost", "MemoryNetwork"]
@@ -129,7 +129,7 @@ class MemoryNetwork:
 
 
 class MemoryHost:
-    """One machine on a network; a :class:`orbitmq.net.network.Network` to those who run there.
+    """One machine on a network; a `Network` to those who run there.
 
     Attributes:
         carries: False: nothing reaches it, and nothing of it reaches others.

@@ -14,7 +14,7 @@ from orbitmq.message.names import AUTO_CREATE_TOPIC
 from orbitmq.message.scan import decode_all
 from orbitmq.net.address import Address
 from orbitmq.net.dialer import Dialer
-from orbitmq.net.network import Network
+from orbitmq.net.transport.network import Network
 from orbitmq.randomness import Randomness
 from orbitmq.testing.clocks import VirtualClock
 from orbitmq.testing.histories import Attempt, History, Reader, Stored

@@ -28,9 +28,9 @@ import msgspec
 
 from orbitmq.net.address import Address
 from orbitmq.randomness import SeededRandomness
-from orbitmq.store.reader import StoreReader
+from orbitmq.store.reader.reader import StoreReader
+from orbitmq.store.reader.verify import verify
 from orbitmq.store.settings import FlushMode
-from orbitmq.store.verify import verify
 from orbitmq.testing.clocks import VirtualClock, run_virtual
 from orbitmq.testing.disks import PowerLost
 from orbitmq.testing.histories import History, Reader, broken_laws

@@ -6,7 +6,6 @@ import pytest
 
 from orbitmq.nameserver.settings import NameserverSettings
 from orbitmq.wire.bodies.cluster import KVTable
-from orbitmq.wire.bodies.properties_text import properties_from_text
 from orbitmq.wire.codes import RequestCode, ResponseCode
 from orbitmq.wire.fields import NoFields
 from orbitmq.wire.frame import Frame
@@ -17,6 +16,7 @@ from orbitmq.wire.headers.route import (
     GetKVListByNamespace,
     PutKVConfig,
 )
+from orbitmq.wire.json.properties_text import properties_from_text
 from tests.nameserver.parties import Party, with_nameserver
 
 PUT = PutKVConfig(namespace="n", key="k", value="v")

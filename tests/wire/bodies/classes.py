@@ -16,7 +16,7 @@ from orbitmq.wire.bodies import (
     stats,
     topic,
 )
-from orbitmq.wire.bodies.body import Body
+from orbitmq.wire.json.body import Body
 
 RENAMED: dict[str, type[Body]] = {
     "BatchAckMessageRequestBody": pop.BatchAcks,

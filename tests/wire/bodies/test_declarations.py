@@ -7,8 +7,8 @@ import msgspec
 import pytest
 from msgspec import inspect
 
-from orbitmq.wire.bodies.body import Body
 from orbitmq.wire.fields import Int32, Int64
+from orbitmq.wire.json.body import Body
 from tests.wire.bodies.classes import BY_JAVA_NAME, OURS
 
 GOLDEN = Path(__file__).parents[2] / "golden"

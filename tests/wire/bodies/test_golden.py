@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.wire.bodies.body import Body
-from orbitmq.wire.bodies.properties_text import properties_from_text, properties_to_text
+from orbitmq.wire.json.body import Body
+from orbitmq.wire.json.properties_text import properties_from_text, properties_to_text
 from tests.wire.bodies.classes import BY_JAVA_NAME
 
 GOLDEN = Path(__file__).parents[2] / "golden"

@@ -14,7 +14,6 @@ from orbitmq.nameserver.settings import LiveSettings
 from orbitmq.net.connection import Connection, Handler
 from orbitmq.net.refusal import Refusal
 from orbitmq.wire.bodies.cluster import KVTable
-from orbitmq.wire.bodies.properties_text import properties_of_body, properties_to_text
 from orbitmq.wire.codes import RequestCode, ResponseCode
 from orbitmq.wire.frame import Frame
 from orbitmq.wire.headers.route import (
@@ -24,6 +23,7 @@ from orbitmq.wire.headers.route import (
     GetKVListByNamespace,
     PutKVConfig,
 )
+from orbitmq.wire.json.properties_text import properties_of_body, properties_to_text
 from orbitmq.wire.session import Response
 
 __all__ = ["ConfigHandlers"]

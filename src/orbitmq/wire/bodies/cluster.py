@@ -2,9 +2,9 @@
 
 from msgspec import field
 
-from orbitmq.wire.bodies.body import Body
 from orbitmq.wire.bodies.route import BrokerData
 from orbitmq.wire.fields import Int64
+from orbitmq.wire.json.body import Body
 
 __all__ = ["BrokerMemberGroup", "BrokerMembers", "BrokerSyncInfo", "ClusterInfo", "KVTable"]
 

@@ -4,10 +4,10 @@ from enum import StrEnum
 
 from msgspec import field
 
-from orbitmq.wire.bodies.body import Body
 from orbitmq.wire.bodies.heartbeat import SimpleSubscriptionData
 from orbitmq.wire.bodies.topic import DataVersion
 from orbitmq.wire.fields import Int32, Int64
+from orbitmq.wire.json.body import Body
 
 __all__ = [
     "ConsumerIdList",

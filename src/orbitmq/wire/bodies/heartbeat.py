@@ -4,8 +4,8 @@ from enum import StrEnum
 
 from msgspec import field
 
-from orbitmq.wire.bodies.body import Body
 from orbitmq.wire.fields import Int32, Int64
+from orbitmq.wire.json.body import Body
 
 __all__ = [
     "ConsumeFromWhere",

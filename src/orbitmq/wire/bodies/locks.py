@@ -3,7 +3,7 @@
 from msgspec import field
 
 from orbitmq.message.model import MessageQueue
-from orbitmq.wire.bodies.body import Body
+from orbitmq.wire.json.body import Body
 
 __all__ = ["LockRequest", "LockedQueues", "UnlockRequest"]
 

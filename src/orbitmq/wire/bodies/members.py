@@ -2,7 +2,6 @@
 
 from msgspec import field
 
-from orbitmq.wire.bodies.body import Body
 from orbitmq.wire.bodies.heartbeat import (
     ConsumeFromWhere,
     ConsumeType,
@@ -10,6 +9,7 @@ from orbitmq.wire.bodies.heartbeat import (
     SubscriptionData,
 )
 from orbitmq.wire.fields import Int32, Int64
+from orbitmq.wire.json.body import Body
 
 __all__ = [
     "Connection",

@@ -3,10 +3,10 @@
 from msgspec import field
 
 from orbitmq.message.model import MessageQueue
-from orbitmq.wire.bodies.body import Body
-from orbitmq.wire.bodies.queue_map import QueueMap
 from orbitmq.wire.bodies.topic import DataVersion
 from orbitmq.wire.fields import Int32, Int64
+from orbitmq.wire.json.body import Body
+from orbitmq.wire.json.queue_map import QueueMap
 
 __all__ = [
     "ConsumerOffsetTable",

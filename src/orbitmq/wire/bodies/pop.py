@@ -5,9 +5,9 @@ from enum import StrEnum
 from msgspec import field
 
 from orbitmq.message.model import MessageQueue
-from orbitmq.wire.bodies.body import Body
 from orbitmq.wire.bodies.heartbeat import MessageModel
 from orbitmq.wire.fields import Int32, Int64
+from orbitmq.wire.json.body import Body
 
 __all__ = [
     "AssignmentQuery",

@@ -1,8 +1,8 @@
 """A look at the entries of a consume queue, and at one subscription, for admin tools."""
 
-from orbitmq.wire.bodies.body import Body
 from orbitmq.wire.bodies.heartbeat import SubscriptionData
 from orbitmq.wire.fields import Int32, Int64
+from orbitmq.wire.json.body import Body
 
 __all__ = ["ConsumeQueueData", "ConsumeQueueEntries", "SubscriptionAnswer"]
 

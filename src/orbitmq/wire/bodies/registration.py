@@ -12,9 +12,9 @@ import msgspec
 from msgspec import field
 
 from orbitmq.errors import InvalidBody
-from orbitmq.wire.bodies.body import Body
 from orbitmq.wire.bodies.static_topic import TopicQueueMappingDetail, TopicQueueMappingInfo
 from orbitmq.wire.bodies.topic import DataVersion, TopicConfig
+from orbitmq.wire.json.body import Body
 
 __all__ = ["INFLATED_LIMIT", "BrokerRegistration", "TopicConfigAndMappingTable", "body_crc32"]
 

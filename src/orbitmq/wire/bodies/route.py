@@ -3,10 +3,10 @@
 import msgspec
 from msgspec import field
 
-from orbitmq.wire.bodies.body import Body
 from orbitmq.wire.bodies.static_topic import TopicQueueMappingInfo
-from orbitmq.wire.fastjson import ascii_json, without_nulls
 from orbitmq.wire.fields import Int32, Int64
+from orbitmq.wire.json.body import Body
+from orbitmq.wire.json.fastjson import ascii_json, without_nulls
 
 __all__ = ["BrokerData", "QueueData", "TopicRouteData"]
 

@@ -4,10 +4,10 @@ from enum import StrEnum
 
 from msgspec import field
 
-from orbitmq.wire.bodies.body import Body
 from orbitmq.wire.bodies.heartbeat import SubscriptionData
-from orbitmq.wire.bodies.queue_map import QueueMap
 from orbitmq.wire.fields import Int32, Int64
+from orbitmq.wire.json.body import Body
+from orbitmq.wire.json.queue_map import QueueMap
 
 __all__ = [
     "CMResult",

@@ -2,9 +2,9 @@
 
 from msgspec import field
 
-from orbitmq.wire.bodies.body import Body
 from orbitmq.wire.bodies.topic import DataVersion, TopicFilterType
 from orbitmq.wire.fields import Int32, Int64
+from orbitmq.wire.json.body import Body
 
 __all__ = [
     "LogicQueueMappingItem",

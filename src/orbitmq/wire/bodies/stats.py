@@ -1,9 +1,9 @@
 """Figures a broker gives admin tools: how full topics are, how far behind groups are."""
 
 from orbitmq.message.model import MessageQueue
-from orbitmq.wire.bodies.body import Body
-from orbitmq.wire.bodies.queue_map import QueueMap
 from orbitmq.wire.fields import Int32, Int64
+from orbitmq.wire.json.body import Body
+from orbitmq.wire.json.queue_map import QueueMap
 
 __all__ = [
     "BrokerStatsData",

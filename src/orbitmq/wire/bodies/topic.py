@@ -6,8 +6,8 @@ import msgspec
 from msgspec import field
 
 from orbitmq.errors import InvalidBody, LocalProtocolError
-from orbitmq.wire.bodies.body import Body
 from orbitmq.wire.fields import Int32, Int64
+from orbitmq.wire.json.body import Body
 
 __all__ = [
     "DataVersion",

@@ -1,0 +1,1 @@
+"""broker.clients: see DESIGN.md."""

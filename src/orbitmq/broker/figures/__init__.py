@@ -1,0 +1,1 @@
+"""broker.figures: see DESIGN.md."""

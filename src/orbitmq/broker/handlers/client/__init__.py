@@ -1,0 +1,1 @@
+"""broker.handlers.client: see DESIGN.md."""

@@ -1,0 +1,170 @@
+"""How far groups have come: asked, committed, copied, and all of it for replicas and tools.
+
+QUERY_CONSUMER_OFFSET, UPDATE_CONSUMER_OFFSET, GET_ALL_CONSUMER_OFFSET, GET_ALL_DELAY_OFFSET,
+QUERY_CORRECTION_OFFSET, CLONE_GROUP_OFFSET.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+
+from orbitmq.broker.clients.members import Members
+from orbitmq.broker.settings import LiveSettings
+from orbitmq.broker.tables.groups import Groups
+from orbitmq.broker.tables.offsets import ConsumerOffsets
+from orbitmq.broker.tables.topics import QUEUES_MAX, Topics
+from orbitmq.net.connection import Connection, Handler
+from orbitmq.net.refusal import Refusal
+from orbitmq.store.message_store import MessageStore
+from orbitmq.wire.bodies.offsets import CorrectionOffsets
+from orbitmq.wire.codes import RequestCode, ResponseCode
+from orbitmq.wire.fields import INT64_MAX
+from orbitmq.wire.frame import Frame
+from orbitmq.wire.headers.offset import (
+    CloneGroupOffset,
+    QueryConsumerOffset,
+    QueryConsumerOffsetAnswer,
+    QueryCorrectionOffset,
+    UpdateConsumerOffset,
+)
+from orbitmq.wire.session import Response
+
+__all__ = ["OffsetHandlers"]
+
+log = logging.getLogger("orbitmq.broker")
+
+
+class OffsetHandlers:
+    """Serves what consumers and operators ask of the offsets of groups.
+
+    Args:
+        offsets: the table.
+        topics: tells which topics there are.
+        groups: tells which groups there are.
+        members: tells what groups are subscribed to.
+        settings: the settings in force.
+        store: tells where queues begin, and what is in memory.
+        delay_offsets: returns the text of ``delayOffset.json``.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        offsets: ConsumerOffsets,
+        topics: Topics,
+        groups: Groups,
+        members: Members,
+        settings: LiveSettings,
+        store: MessageStore,
+        delay_offsets: Callable[[], str],
+    ) -> None:
+        self._offsets = offsets
+        self._topics = topics
+        self._groups = groups
+        self._members = members
+        self._settings = settings
+        self._lookup = store.lookup
+        self._delay_offsets = delay_offsets
+
+    def table(self) -> Mapping[int, Handler]:
+        """Return the handlers by request code."""
+        return {
+            RequestCode.QUERY_CONSUMER_OFFSET: self._query,
+            RequestCode.UPDATE_CONSUMER_OFFSET: self._update,
+            RequestCode.GET_ALL_CONSUMER_OFFSET: self._all,
+            RequestCode.GET_ALL_DELAY_OFFSET: self._all_delays,
+            RequestCode.QUERY_CORRECTION_OFFSET: self._correction,
+            RequestCode.CLONE_GROUP_OFFSET: self._clone,
+        }
+
+    # Consumers
+
+    def _query(self, _connection: Connection, request: Frame) -> Response:
+        asked = request.read(QueryConsumerOffset)
+        offset = self._offsets.query(asked.consumer_group, asked.topic, asked.queue_id)
+        if offset >= 0:
+            return Response(header=QueryConsumerOffsetAnswer(offset=offset))
+        if asked.set_zero_if_not_found is False:
+            raise Refusal(
+                ResponseCode.QUERY_NOT_FOUND,
+                "Not found, do not set to zero, maybe this group boot first",
+            )
+        if self._is_young(asked.topic, asked.queue_id):
+            return Response(header=QueryConsumerOffsetAnswer(offset=0))
+        raise Refusal(
+            ResponseCode.QUERY_NOT_FOUND,
+            "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first",
+        )
+
+    def _is_young(self, topic: str, queue_id: int) -> bool:
+        """Return whether a queue still has its first message, in memory.
+
+        A new group begins such a queue at 0, whatever it is set to: that it comes a little after
+        the first messages of a new topic must not cost it these (ConsumerManageProcessor in Java).
+        """
+        has_first = self._lookup.min_offset(topic, queue_id) == 0
+        return has_first and self._lookup.is_in_memory(topic, queue_id, 0)
+
+    def _update(self, connection: Connection, request: Frame) -> Response:
+        asked = request.read(UpdateConsumerOffset)
+        group, topic, queue_id = asked.consumer_group, asked.topic, asked.queue_id
+        if group not in self._groups:
+            raise Refusal(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {group[:256]} not exist!"
+            )
+        if self._topics.get(topic) is None:
+            raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"Topic {topic[:256]} not exist!")
+        if not 0 <= queue_id < QUEUES_MAX:
+            raise Refusal(
+                ResponseCode.INVALID_PARAMETER,
+                f"QueueId is {queue_id}, topic is {topic}: it may be 0 to {QUEUES_MAX - 1}",
+            )
+        if self._settings.broker.use_server_side_reset_offset and self._offsets.has_reset(
+            group, topic, queue_id
+        ):
+            return Response(remark="Offset has been previously reset")
+        self._offsets.commit(group, topic, queue_id, asked.commit_offset, connection.peer)
+        return Response()
+
+    # Replicas and tools
+
+    def _all(self, _connection: Connection, _request: Frame) -> Response:
+        return Response(body=self._offsets.to_json().encode())
+
+    def _all_delays(self, _connection: Connection, _request: Frame) -> Response:
+        return Response(body=self._delay_offsets().encode())
+
+    def _correction(self, _connection: Connection, request: Frame) -> Response:
+        """Answer with the least offset of each queue, or "never" where a group is behind it."""
+        asked = request.read(QueryCorrectionOffset)
+        without = frozenset((asked.filter_groups or "").split(","))
+        least = self._offsets.least(asked.topic, without, self._lookup.min_offset)
+        for queue_id, offset in self._offsets.of(asked.compare_group, asked.topic).items():
+            if least.get(queue_id, offset) > offset:
+                least[queue_id] = INT64_MAX
+        return Response(body=CorrectionOffsets(correction_offsets=least).to_json())
+
+    def _clone(self, connection: Connection, request: Frame) -> Response:
+        asked = request.read(CloneGroupOffset)
+        if self._groups.get(asked.dest_group) is None:
+            raise Refusal(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+                f"Group {asked.dest_group[:256]} not exist!",
+            )
+        topics = {asked.topic} if asked.topic else self._offsets.topics_of(asked.src_group)
+        for topic in sorted(topics):
+            if self._may_clone(asked, topic):
+                self._offsets.clone(asked.src_group, asked.dest_group, topic)
+                log.info(
+                    "%s gives group %s the offsets of group %s in topic %s",
+                    *(connection.peer, asked.dest_group, asked.src_group, topic),
+                )
+        return Response()
+
+    def _may_clone(self, asked: CloneGroupOffset, topic: str) -> bool:
+        if self._topics.get(topic) is None:
+            return False
+        source = self._members.consumers(asked.src_group)
+        if asked.offline or source is None or not source.subscriptions:
+            return True
+        return topic in source.subscriptions

@@ -1,0 +1,179 @@
+"""Who looks for one message: by key, by id, or by its place in a queue.
+
+QUERY_MESSAGE, VIEW_MESSAGE_BY_ID, QUERY_CONSUME_QUEUE. The records in an answer are views of the
+commit log. ``lastKey`` of a query is for an index in RocksDB, which there is only in Java.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from itertools import islice
+from typing import Final
+
+from orbitmq.broker.clients.members import Members
+from orbitmq.broker.pulling import filters
+from orbitmq.broker.settings import LiveSettings
+from orbitmq.net.connection import Connection, Handler
+from orbitmq.net.refusal import Refusal
+from orbitmq.store.index.key_index import KeyKind
+from orbitmq.store.message_store import MessageStore
+from orbitmq.store.queues.entry import QueueEntry
+from orbitmq.wire.bodies.heartbeat import SubscriptionData
+from orbitmq.wire.bodies.query import ConsumeQueueData, ConsumeQueueEntries
+from orbitmq.wire.codes import RequestCode, ResponseCode
+from orbitmq.wire.frame import FRAME_BYTES_MAX, Frame
+from orbitmq.wire.headers.query import (
+    QueryConsumeQueue,
+    QueryMessage,
+    QueryMessageAnswer,
+    ViewMessage,
+)
+from orbitmq.wire.session import Response
+
+__all__ = ["QueryHandlers"]
+
+_RECORDS_MAX: Final = 64
+"""Records in one answer; Java's ``maxMsgsNumBatch``."""
+_BYTES_MAX: Final = FRAME_BYTES_MAX - 64 * 1024
+"""Bytes of them: what a frame holds besides its header."""
+_ENTRIES_MAX: Final = 4_096
+"""Entries of a queue in one answer; Java has no bound. They take a few milliseconds to write."""
+_BY_TAGS: Final = "T"  # MessageConst.INDEX_TAG_TYPE; K and U are looked up alike
+
+
+class QueryHandlers:
+    """Serves who looks for messages.
+
+    Args:
+        store: where they are.
+        members: tells what a group subscribes to.
+        settings: the settings in force.
+
+    """
+
+    def __init__(self, *, store: MessageStore, members: Members, settings: LiveSettings) -> None:
+        self._store = store
+        self._members = members
+        self._settings = settings
+
+    def table(self) -> Mapping[int, Handler]:
+        """Return the handlers by request code."""
+        return {
+            RequestCode.QUERY_MESSAGE: self._by_key,
+            RequestCode.VIEW_MESSAGE_BY_ID: self._by_id,
+            RequestCode.QUERY_CONSUME_QUEUE: self._entries,
+        }
+
+    # Messages
+
+    def _by_key(self, _connection: Connection, request: Frame) -> Response:
+        asked = request.read(QueryMessage)
+        count = asked.max_num
+        if asked.unique_key:
+            count = self._settings.broker.default_query_max_num
+        found = self._store.lookup.query(
+            asked.topic,
+            asked.key,
+            max_count=min(max(count, 0), _RECORDS_MAX),
+            begin_ms=asked.begin_timestamp,
+            end_ms=asked.end_timestamp,
+            kind=KeyKind.TAGS if asked.index_type == _BY_TAGS else KeyKind.KEY,
+        )
+        if not found:
+            nothing = QueryMessageAnswer(
+                index_last_update_timestamp=0, index_last_update_phyoffset=0
+            )
+            remark = "can not find message, maybe time range not correct"
+            return Response(ResponseCode.QUERY_NOT_FOUND, nothing, remark=remark)
+        index = self._store.index
+        answer = QueryMessageAnswer(
+            index_last_update_timestamp=index.last_timestamp_ms,
+            index_last_update_phyoffset=index.end_offset,
+        )
+        return Response(header=answer, body=_newest([view.raw for view in found]))
+
+    def _by_id(self, _connection: Connection, request: Frame) -> Response:
+        offset = request.read(ViewMessage).offset
+        found = self._store.record(offset)
+        if found is None:
+            raise Refusal(
+                ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {offset}"
+            )
+        return Response(body=found.raw)
+
+    # Entries of a queue
+
+    def _entries(self, _connection: Connection, request: Frame) -> Response:
+        asked = request.read(QueryConsumeQueue)
+        topic = asked.topic or ""
+        queue = self._store.queues.queue(topic, asked.queue_id)
+        if queue is None:
+            raise Refusal(
+                ResponseCode.SYSTEM_ERROR, f"{asked.queue_id}@{topic[:256]} is not exist!"
+            )
+        subscription = self._members.subscription(asked.consumer_group or "", topic)
+        entries: list[QueueEntry] = []
+        remark = None
+        if queue.min_offset <= asked.index < queue.max_offset:
+            found = islice(queue.iterate(asked.index), min(max(asked.count, 0), _ENTRIES_MAX))
+            entries = [entry for _, entry in found]
+        else:
+            remark = f"Index {asked.index} of {asked.queue_id}@{topic[:256]} is not exist!"
+        body = ConsumeQueueEntries(
+            filter_data=_filter_data(asked, subscription),
+            max_queue_index=queue.max_offset,
+            min_queue_index=queue.min_offset,
+            queue_data=_shown(
+                entries, partial(self._store.lookup.tags_code, topic, asked.queue_id), subscription
+            ),
+            subscription_data=subscription,
+        )
+        return Response(body=body.to_json(), remark=remark)
+
+
+def _newest(records: Sequence[memoryview]) -> tuple[memoryview, ...]:
+    """Return the last records that fit one answer, in their order; Java would cut the connection.
+
+    >>> record = memoryview(bytes(6 * 1024 * 1024))
+    >>> len(_newest([record, record, record]))
+    2
+    """
+    size, first = 0, len(records)
+    while first and size + len(records[first - 1]) <= _BYTES_MAX:
+        first -= 1
+        size += len(records[first])
+    return tuple(records[first:])
+
+
+def _shown(
+    entries: Iterable[QueueEntry],
+    tags_code: Callable[[int], int | None],
+    subscription: SubscriptionData | None,
+) -> tuple[ConsumeQueueData, ...]:
+    """Return entries as operators see them, with what the group's filter says of each.
+
+    Java asks the filter only where a queue has an extension, and says false otherwise. Of an
+    extension only the tags code is shown; one that is gone lets its message pass every filter.
+    """
+    wants = None if subscription is None else filters.wants(subscription)
+
+    def shown(entry: QueueEntry) -> ConsumeQueueData:
+        code = tags_code(entry.tags_code)
+        passes = wants is None or code is None or wants(code)
+        return ConsumeQueueData(
+            eval=subscription is not None and passes,
+            msg=f"Cq extend not exist!addr: {entry.tags_code}" if code is None else None,
+            physic_offset=entry.commit_log_offset,
+            physic_size=entry.size,
+            tags_code=entry.tags_code if code is None else code,
+        )
+
+    return tuple(map(shown, entries))
+
+
+def _filter_data(asked: QueryConsumeQueue, subscription: SubscriptionData | None) -> str | None:
+    """Return what Java says of the filter of a group: that there is none, as JSON, by tags."""
+    if asked.consumer_group is None:
+        return None
+    if subscription is None:
+        return f"{asked.consumer_group}@{asked.topic} is not online!"
+    return "null"

@@ -1,0 +1,321 @@
+"""Sends: SEND_MESSAGE, SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE.
+
+A send that passes :mod:`orbitmq.broker.sending.send_checks` becomes one message for the store::
+
+    single ─▶ retry topic, or dead letter ─▶ unique key ─▶ transaction ─▶ timer ─▶ delay level
+    batch  ─▶ as it is; the store takes it apart
+
+Every answer names the region, and whether traces are wanted. Left out, with a refusal that says
+so: transactions, timers and inner batches.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import cached_property, lru_cache, partial
+from typing import Final
+
+from orbitmq.broker import remarks
+from orbitmq.broker.sending import stored_properties as sent_properties
+from orbitmq.broker.sending.inbox import Outcome, SendTurn
+from orbitmq.broker.sending.retries import Retries, group_of
+from orbitmq.broker.sending.send_checks import SendAdmission, SendHeader
+from orbitmq.broker.settings import BrokerSettings, LiveSettings
+from orbitmq.errors import DiskFailed, InvalidInput
+from orbitmq.message import flags, properties
+from orbitmq.message.host import Host
+from orbitmq.message.ids import UniqueIds, offset_id
+from orbitmq.message.names import TOPIC_LENGTH_LIMIT, is_retry_topic
+from orbitmq.net.connection import Connection, Handler
+from orbitmq.net.refusal import Refusal
+from orbitmq.store.log.append import Incoming, PutResult, PutStatus
+from orbitmq.store.settings import delay_levels
+from orbitmq.wire.bodies.topic import TopicFilterType
+from orbitmq.wire.codes import RequestCode, ResponseCode
+from orbitmq.wire.frame import Frame
+from orbitmq.wire.headers.send import SendMessage, SendMessageV2
+from orbitmq.wire.session import Response
+
+__all__ = ["SendHandlers", "born_host"]
+
+_PLAIN_FLAGS: Final = flags.COMPRESSED | flags.COMPRESSION_MASK | flags.MULTI_TAGS
+_PEERS_KEPT: Final = 16_384  # more than a broker has connections
+_NOBODY: Final = Host(bytes(4), 0)
+
+# Bound here, since a member of an enum is looked up slowly.
+_MULTI_TAG: Final = TopicFilterType.MULTI_TAG
+_SUCCESS: Final = int(ResponseCode.SUCCESS)
+_PUT_OK: Final = PutStatus.PUT_OK
+_CODES: Final[Mapping[PutStatus, ResponseCode]] = {
+    _PUT_OK: ResponseCode.SUCCESS,
+    PutStatus.FLUSH_DISK_TIMEOUT: ResponseCode.FLUSH_DISK_TIMEOUT,
+    PutStatus.MESSAGE_ILLEGAL: ResponseCode.MESSAGE_ILLEGAL,
+    PutStatus.PROPERTIES_SIZE_EXCEEDED: ResponseCode.MESSAGE_ILLEGAL,
+    PutStatus.SERVICE_NOT_AVAILABLE: ResponseCode.SERVICE_NOT_AVAILABLE,
+    PutStatus.CREATE_MAPPED_FILE_FAILED: ResponseCode.SYSTEM_ERROR,
+    PutStatus.UNKNOWN_ERROR: ResponseCode.SYSTEM_ERROR,
+}
+
+
+class SendHandlers:
+    """Serves sends.
+
+    Args:
+        turn: stores the messages.
+        admission: finds their topics and queues.
+        retries: decides about those to retry topics.
+        settings: the settings in force.
+        unique_ids: gives ids to messages whose producer did not.
+        store_host: tells the broker's address, as message ids carry it; asked at the first send.
+        own_host: tells the host that routes name, for remarks.
+        disk_used: tells how much of the disk is used, for remarks.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        turn: SendTurn,
+        admission: SendAdmission,
+        retries: Retries,
+        settings: LiveSettings,
+        unique_ids: UniqueIds,
+        store_host: Callable[[], Host],
+        own_host: Callable[[], str],
+        disk_used: Callable[[], float],
+    ) -> None:
+        self._turn = turn
+        self._admission = admission
+        self._retries = retries
+        self._settings = settings
+        self._unique_ids = unique_ids
+        self._tell_host = store_host
+        self._own_host = own_host
+        self._disk_used = disk_used
+        self._levels = len(delay_levels(settings.store.message_delay_level))
+        self._adopt(settings.broker)
+
+    def table(self) -> Mapping[int, Handler]:
+        """Return the handlers by request code."""
+        return {
+            RequestCode.SEND_MESSAGE: self.send,
+            RequestCode.SEND_MESSAGE_V2: self.send_v2,
+            RequestCode.SEND_BATCH_MESSAGE: self.send_v2,
+        }
+
+    def send(self, connection: Connection, request: Frame) -> Response | None:
+        """Store a message; the header has its fields by name."""
+        return self._serve(connection, request, request.read(SendMessage))
+
+    def send_v2(self, connection: Connection, request: Frame) -> Response | None:
+        """Store a message or a batch; the header has its fields by letter."""
+        return self._serve(connection, request, request.read(SendMessageV2))
+
+    def _serve(self, connection: Connection, request: Frame, header: SendHeader) -> Response | None:
+        if self._settings.broker is not self._adopted:
+            self._adopt(self._settings.broker)
+        peer = connection.peer
+        try:
+            topic = self._admission.topic(header, peer)
+            queue_id = self._admission.queue_id(header.queue_id, topic, peer)
+            sys_flag = header.sys_flag
+            if topic.topic_filter_type is _MULTI_TAG:
+                sys_flag |= flags.MULTI_TAGS
+            make = self._batch if header.batch else self._single
+            message, unique_key = make(request, header, queue_id, sys_flag, peer)
+            told = partial(self._answer, connection, request, queue_id, unique_key)
+            self._turn.put(message, told)
+        except Refusal as refusal:
+            return Response(refusal.code, remark=refusal.remark, fields=self._region)
+        return None
+
+    # From a request to a message
+
+    def _single(
+        self, request: Frame, header: SendHeader, queue_id: int, sys_flag: int, peer: str
+    ) -> tuple[Incoming, str | None]:
+        """Return the message to store, and its unique key."""
+        topic, text, wait = header.topic, header.properties or "", True
+        unique_key = sent_properties.plain_key(text) if text else None
+        if unique_key is not None and sys_flag & ~_PLAIN_FLAGS == 0 and topic[0] != "%":
+            raw = (text + self._suffix).encode()
+        else:
+            found = sent_properties.read(text) | self._own
+            unique_key = found.get(properties.UNIQUE_KEY) or self._unique_ids.next()
+            found[properties.UNIQUE_KEY] = unique_key
+            topic, queue_id = self._place(request, header, queue_id, found)
+            wait = _waits(found)
+            raw = sent_properties.write(found)
+        message = Incoming(
+            topic=topic,
+            queue_id=queue_id,
+            body=request.body,
+            properties=raw,
+            flag=header.flag,
+            sys_flag=sys_flag,
+            born_timestamp_ms=header.born_timestamp,
+            born_host=born_host(peer),
+            store_host=self._host,
+            reconsume_times=header.reconsume_times or 0,
+            wait=wait,
+        )
+        return message, unique_key
+
+    def _batch(
+        self, request: Frame, header: SendHeader, queue_id: int, sys_flag: int, peer: str
+    ) -> tuple[Incoming, str | None]:
+        """Return the batch to store, and its unique key, if it has one."""
+        if len(header.topic) > TOPIC_LENGTH_LIMIT:
+            raise _illegal(f"message topic length too long {len(header.topic)}")
+        if is_retry_topic(header.topic):
+            raise _illegal(f"batch request does not support retry group {header.topic}")
+        # The messages bring their own properties; these are about the batch alone, and not stored.
+        found = sent_properties.read(header.properties or "")
+        message = Incoming(
+            topic=header.topic,
+            queue_id=queue_id,
+            body=request.body,
+            properties=b"",
+            flag=header.flag,
+            sys_flag=sys_flag,
+            born_timestamp_ms=header.born_timestamp,
+            born_host=born_host(peer),
+            store_host=self._host,
+            reconsume_times=header.reconsume_times or 0,
+            is_batch=True,
+            wait=_waits(found),
+        )
+        return message, found.get(properties.UNIQUE_KEY)
+
+    def _place(
+        self, request: Frame, header: SendHeader, queue_id: int, found: dict[str, str]
+    ) -> tuple[str, int]:
+        """Return topic and queue that a message is stored in, and note it in its properties."""
+        topic, times = header.topic, header.reconsume_times or 0
+        if is_retry_topic(topic) and self._retries.is_given_up(
+            topic, times, header.max_reconsume_times, request.version
+        ):
+            dead = self._retries.dead_letter(group_of(topic))
+            topic, queue_id = dead.topic.topic_name, dead.queue_id
+            found[properties.DELAY] = "-1"
+        level = sent_properties.delay_level(found, self._levels)
+        # A client before 4.6.1 gives a committed message back with all of its properties.
+        comes_back = times > 0 and level > 0
+        if _is_true(found.get(properties.TRANSACTION_PREPARED)) and not comes_back:
+            raise Refusal(
+                ResponseCode.NO_PERMISSION,
+                f"the broker[{self._own_host()}] sending transaction message is forbidden: it does "
+                "not serve transactions yet",
+            )
+        self._check_inner_batch(header.sys_flag, found)
+        if header.sys_flag & flags.TRANSACTION_PREPARED:  # a half message, or one rolled back
+            return topic, queue_id
+        if level:
+            return sent_properties.schedule(found, level, topic, queue_id)
+        if sent_properties.asks_for_timer(found):
+            raise Refusal(
+                ResponseCode.SYSTEM_ERROR,
+                "accurate timer message is not enabled, timerWheelEnable is false: this broker "
+                "does not serve timers yet; use a delay level",
+            )
+        return topic, queue_id
+
+    def _check_inner_batch(self, sys_flag: int, found: Mapping[str, str]) -> None:
+        if sys_flag & flags.INNER_BATCH or properties.INNER_COUNT in found:
+            why = "inner batches are for topics with batch queues, which are not served"
+            raise _illegal(remarks.message_illegal(why, self._settings.store.max_message_bytes))
+
+    # From a result to an answer
+
+    def _answer(
+        self,
+        connection: Connection,
+        request: Frame,
+        queue_id: int,
+        unique_key: str | None,
+        outcome: Outcome,
+    ) -> None:
+        if isinstance(outcome, Refusal):
+            response = outcome.response()
+        elif outcome.offsets:
+            response = self._stored(outcome, queue_id, unique_key)
+        else:
+            remark = self._remark(outcome)
+            response = Response(_CODES[outcome.status], remark=remark, fields=self._region)
+        connection.respond(request, response)
+
+    def _stored(self, result: PutResult, queue_id: int, unique_key: str | None) -> Response:
+        # A SendMessageAnswer as texts: to make one, and texts of it, takes a microsecond more.
+        offsets = result.offsets
+        fields = {
+            "msgId": self._id_format % offsets
+            if len(offsets) == 1
+            else result.message_ids(self._host),
+            "queueId": str(queue_id),
+            "queueOffset": str(result.queue_offset),
+            "MSG_REGION": self._region_id,
+            "TRACE_ON": self._trace_on,
+        }
+        if unique_key:  # a batch may have none
+            fields["transactionId"] = unique_key
+        code = _SUCCESS if result.status is _PUT_OK else _CODES[result.status]
+        return Response(code, None, b"", None, fields)
+
+    def _remark(self, result: PutResult) -> str:
+        """Return why a message was not stored, for people."""
+        if _CODES[result.status] is ResponseCode.MESSAGE_ILLEGAL:
+            limit = self._settings.store.max_message_bytes
+            return remarks.message_illegal(result.remark, limit)
+        if result.status is PutStatus.SERVICE_NOT_AVAILABLE:
+            return remarks.service_not_available(result.remark, self._disk_used_or_unknown())
+        if result.status is PutStatus.CREATE_MAPPED_FILE_FAILED:
+            return f"create mapped file failed, server is busy or broken. {result.remark}"
+        return f"{result.status.value}: {result.remark}"
+
+    def _disk_used_or_unknown(self) -> float:
+        try:
+            return self._disk_used()
+        except DiskFailed:  # which may be why the message is not stored; the remark tells that
+            return -1.0
+
+    @cached_property
+    def _host(self) -> Host:
+        return self._tell_host()
+
+    @cached_property
+    def _id_format(self) -> str:
+        """What makes the id of a message from its offset, which is the last sixteen digits."""
+        return offset_id(self._host, 0)[:-16] + "%016X"
+
+    def _adopt(self, settings: BrokerSettings) -> None:
+        """Keep what follows from the settings, until there are others."""
+        self._adopted = settings
+        self._own = sent_properties.own_properties(settings)
+        self._suffix = sent_properties.write(self._own).decode()
+        self._region_id = self._own[properties.REGION]
+        self._trace_on = self._own[properties.TRACE_ON]
+        self._region = {"MSG_REGION": self._region_id, "TRACE_ON": self._trace_on}
+
+
+@lru_cache(maxsize=_PEERS_KEPT)
+def born_host(peer: str) -> Host:
+    r"""Return a peer as records name it; one without an IP address is nobody.
+
+    >>> born_host("10.0.0.7:50000")
+    Host(ip=b'\n\x00\x00\x07', port=50000)
+    """
+    try:
+        return Host.parse(peer)
+    except InvalidInput:
+        return _NOBODY
+
+
+def _waits(found: Mapping[str, str]) -> bool:
+    return _is_true(found.get(properties.WAIT, "true"))
+
+
+def _is_true(text: str | None) -> bool:
+    """Return what Java's ``Boolean.parseBoolean`` does."""
+    return text is not None and text.lower() == "true"
+
+
+def _illegal(why: str) -> Refusal:
+    return Refusal(ResponseCode.MESSAGE_ILLEGAL, why)

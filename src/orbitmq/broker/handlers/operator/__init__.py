@@ -1,0 +1,1 @@
+"""broker.handlers.operator: see DESIGN.md."""

@@ -1,0 +1,61 @@
+"""Operators make room: CLEAN_EXPIRED_CONSUMEQUEUE, CLEAN_UNUSED_TOPIC, DELETE_EXPIRED_COMMITLOG.
+
+The broker does the last by itself, by age and fullness of the disk. The first two are for what a
+deleted topic may leave behind. A disk that fails is answered with its error.
+"""
+
+import logging
+from collections.abc import Mapping
+
+from orbitmq.broker.figures.stats import BrokerStats
+from orbitmq.broker.tables.topics import Topics
+from orbitmq.net.connection import Connection, Handler
+from orbitmq.store.message_store import MessageStore
+from orbitmq.wire.codes import RequestCode
+from orbitmq.wire.frame import Frame
+from orbitmq.wire.session import Response
+
+__all__ = ["CleaningHandlers"]
+
+log = logging.getLogger("orbitmq.broker")
+
+
+class CleaningHandlers:
+    """Serves who wants to make room.
+
+    Args:
+        store: what is cleaned.
+        topics: tells which topics are in use.
+        stats: forgets those that are not.
+
+    """
+
+    def __init__(self, *, store: MessageStore, topics: Topics, stats: BrokerStats) -> None:
+        self._store = store
+        self._topics = topics
+        self._stats = stats
+
+    def table(self) -> Mapping[int, Handler]:
+        """Return the handlers by request code."""
+        return {
+            RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: self._expired_queues,
+            RequestCode.CLEAN_UNUSED_TOPIC: self._unused_topics,
+            RequestCode.DELETE_EXPIRED_COMMITLOG: self._expired_log,
+        }
+
+    def _expired_queues(self, connection: Connection, _request: Frame) -> Response:
+        removed = self._store.delete_expired_queues()
+        log.info("%s removed %d queues without messages", connection.peer, len(removed))
+        return Response()
+
+    def _unused_topics(self, connection: Connection, _request: Frame) -> Response:
+        removed = self._store.delete_unused_topics(self._topics.table.keys())
+        for topic in removed:
+            self._stats.forget_topic(topic)
+        log.info("%s removed the queues of %d unused topics", connection.peer, len(removed))
+        return Response()
+
+    def _expired_log(self, connection: Connection, _request: Frame) -> Response:
+        removed = self._store.clean(asked=True)
+        log.info("%s removed %d files of the log", connection.peer, len(removed))
+        return Response()

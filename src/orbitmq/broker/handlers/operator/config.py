@@ -1,0 +1,99 @@
+"""Operators and settings: GET_BROKER_CONFIG, UPDATE_BROKER_CONFIG.
+
+Java lets all but a few settings be changed from the network, and writes them to the broker's file.
+Here a list says which may be (`orbitmq.broker.settings.UPDATABLE`), and a change holds until the
+broker stops.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from orbitmq.broker.settings import LiveSettings
+from orbitmq.broker.tables.topics import Topics
+from orbitmq.clock import Clock
+from orbitmq.errors import InvalidInput, InvalidSetting
+from orbitmq.net.connection import Connection, Handler
+from orbitmq.net.refusal import Refusal
+from orbitmq.settings import Property, parse
+from orbitmq.store.message_store import MessageStore
+from orbitmq.wire.codes import RequestCode, ResponseCode
+from orbitmq.wire.frame import Frame
+from orbitmq.wire.headers.admin import GetBrokerConfigAnswer
+from orbitmq.wire.json.properties_text import properties_to_text
+from orbitmq.wire.session import Response
+
+__all__ = ["ConfigHandlers"]
+
+log = logging.getLogger("orbitmq.broker")
+
+_TEXT_BYTES_MAX: Final = 64 * 1024
+"""All settings there are take some 5 KiB; a longer text would only hold up the loop."""
+_IN_ROUTES: Final = "brokerPermission"
+
+
+class ConfigHandlers:
+    """Serves what operators ask of the settings.
+
+    Args:
+        settings: the settings in force.
+        topics: takes what was changed about new topics, and is given a new version when what
+            routes say of the broker changes.
+        store: takes what was changed of its numbers.
+        clock: dates the versions of the settings.
+
+    """
+
+    def __init__(
+        self, *, settings: LiveSettings, topics: Topics, store: MessageStore, clock: Clock
+    ) -> None:
+        self._settings = settings
+        self._topics = topics
+        self._store = store
+        self._clock = clock
+
+    def table(self) -> Mapping[int, Handler]:
+        """Return the handlers by request code."""
+        return {
+            RequestCode.GET_BROKER_CONFIG: self._get,
+            RequestCode.UPDATE_BROKER_CONFIG: self._update,
+        }
+
+    def _get(self, _connection: Connection, _request: Frame) -> Response:
+        version = self._settings.data_version.to_json().decode()
+        text = properties_to_text(self._settings.as_properties())
+        return Response(header=GetBrokerConfigAnswer(version=version), body=text)
+
+    def _update(self, connection: Connection, request: Frame) -> Response:
+        try:
+            changed = self._settings.update(_properties(request), self._clock.now_ms())
+        except InvalidSetting as error:
+            raise Refusal(ResponseCode.INVALID_PARAMETER, str(error)) from error
+        except InvalidInput as error:
+            remark = f"Can not update config in black list. {error}"
+            raise Refusal(ResponseCode.NO_PERMISSION, remark) from error
+        log.info("%s changed settings: %s", connection.peer, ", ".join(sorted(changed)) or "none")
+        self._store.apply(self._settings.store)
+        self._topics.settings_changed(changed)
+        if _IN_ROUTES in changed:
+            self._topics.touch()
+        return Response()
+
+
+def _properties(request: Frame) -> list[Property]:
+    body = bytes(request.body)
+    if len(body) > _TEXT_BYTES_MAX:
+        raise Refusal(
+            ResponseCode.INVALID_PARAMETER,
+            f"the settings have {len(body)} bytes, the limit is {_TEXT_BYTES_MAX}",
+        )
+    try:
+        return parse(body.decode(), "the request")
+    except UnicodeDecodeError as error:
+        raise _unreadable(f"the settings are not UTF-8 at byte {error.start}") from error
+    except InvalidSetting as error:
+        raise _unreadable(str(error)) from error
+
+
+def _unreadable(why: str) -> Refusal:
+    return Refusal(ResponseCode.SYSTEM_ERROR, f"string2Properties error: {why}")

@@ -1,0 +1,173 @@
+"""Operators move a group: INVOKE_BROKER_TO_RESET_OFFSET, both ways.
+
+Kept here (``useServerSideResetOffset``, the default): the new offsets wait for the next pull of
+each queue, and commits before it are ignored. Told to the consumers: they stop, commit the new
+offsets and go on from there; a group without a connected consumer can't be moved so.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Final
+
+from orbitmq.broker.settings import LiveSettings
+from orbitmq.broker.tables.groups import Groups
+from orbitmq.broker.tables.offsets import NO_OFFSET, ConsumerOffsets
+from orbitmq.broker.tables.topics import Topics
+from orbitmq.message.model import MessageQueue
+from orbitmq.net.connection import Connection, Handler
+from orbitmq.net.refusal import Refusal
+from orbitmq.store.message_store import MessageStore
+from orbitmq.wire.bodies.offsets import OffsetReset
+from orbitmq.wire.codes import RequestCode, ResponseCode
+from orbitmq.wire.frame import Frame
+from orbitmq.wire.headers.offset import ResetOffset
+from orbitmq.wire.json.queue_map import QueueMap
+from orbitmq.wire.session import Response
+
+__all__ = ["ResetHandlers", "TellConsumers"]
+
+log = logging.getLogger("orbitmq.broker")
+
+TellConsumers = Callable[[str, str, int, Mapping[MessageQueue, int]], None]
+"""Tells the consumers of a group where to go on: group, topic, the moment asked for, offsets.
+
+Raises a ``Refusal`` if none is connected."""
+
+_QUEUES_AT_ONCE: Final = 64
+"""Each is a search in the log; a topic may have thousands, and others are to be served between."""
+
+
+class ResetHandlers:
+    """Serves the reset of offsets.
+
+    Args:
+        offsets: where a reset is kept.
+        topics: tells how many queues a topic has.
+        groups: tells which groups there are.
+        settings: the settings in force.
+        store: finds the offset that a moment stands for.
+        tell_consumers: moves consumers that are connected.
+        on_reset: told the topic and queue of each offset that is kept here.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        offsets: ConsumerOffsets,
+        topics: Topics,
+        groups: Groups,
+        settings: LiveSettings,
+        store: MessageStore,
+        tell_consumers: TellConsumers,
+        on_reset: Callable[[str, int], None],
+    ) -> None:
+        self._offsets = offsets
+        self._topics = topics
+        self._groups = groups
+        self._settings = settings
+        self._lookup = store.lookup
+        self._tell_consumers = tell_consumers
+        self._on_reset = on_reset
+
+    def table(self) -> Mapping[int, Handler]:
+        """Return the handlers by request code."""
+        return {RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: self._reset}
+
+    async def _reset(self, connection: Connection, request: Frame) -> Response:
+        asked = request.read(ResetOffset)
+        if self._settings.broker.use_server_side_reset_offset:
+            offsets = await self._reset_here(asked)
+        else:
+            offsets = await self._reset_consumers(asked)
+        log.info(
+            "%s moved group %s in %d queues of topic %s",
+            *(connection.peer, asked.group, len(offsets), asked.topic),
+        )
+        return Response(body=OffsetReset(offset_table=offsets).to_json())
+
+    # Kept here
+
+    async def _reset_here(self, asked: ResetOffset) -> QueueMap[int]:
+        topic = self._topics.get(asked.topic)
+        if topic is None:
+            raise _no_topic(f"Topic {asked.topic[:256]} does not exist")
+        if asked.group not in self._groups:
+            raise Refusal(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+                f"Group {asked.group[:256]} does not exist",
+            )
+        if asked.queue_id < 0:
+            offsets = {
+                queue_id: offset
+                async for queue_id, offset in self._by_time(asked, topic.read_queue_nums)
+            }
+        elif asked.queue_id < max(topic.read_queue_nums, topic.write_queue_nums):
+            offsets = {asked.queue_id: self._one_queue(asked)}
+        else:
+            offsets = {}
+        if not offsets:
+            raise Refusal(ResponseCode.SYSTEM_ERROR, "No queues to reset.")
+        for queue_id, offset in offsets.items():
+            self._offsets.assign_reset(asked.group, asked.topic, queue_id, offset)
+            self._on_reset(asked.topic, queue_id)
+        return self._as_queues(asked.topic, offsets)
+
+    def _one_queue(self, asked: ResetOffset) -> int:
+        if asked.offset is None or asked.offset == NO_OFFSET:
+            return self._at(asked.topic, asked.queue_id, asked.timestamp)
+        lowest = self._lookup.min_offset(asked.topic, asked.queue_id)
+        highest = self._lookup.max_offset(asked.topic, asked.queue_id)
+        if not lowest <= asked.offset <= highest + 1:
+            raise Refusal(
+                ResponseCode.SYSTEM_ERROR,
+                f"Target offset {asked.offset} not in consume queue range [{lowest}-{highest}]",
+            )
+        return asked.offset
+
+    # Told to consumers
+
+    async def _reset_consumers(self, asked: ResetOffset) -> QueueMap[int]:
+        topic = self._topics.get(asked.topic)
+        if topic is None:
+            raise _no_topic(
+                "[reset-offset] reset offset failed, no topic in this broker. "
+                f"topic={asked.topic[:256]}"
+            )
+        offsets = {}
+        async for queue_id, wanted in self._by_time(asked, topic.write_queue_nums):
+            current = self._offsets.query(asked.group, asked.topic, queue_id)
+            if current == NO_OFFSET:
+                raise Refusal(
+                    ResponseCode.SYSTEM_ERROR,
+                    f"THe consumer group <{asked.group[:256]}> not exist: it has no offset in "
+                    f"queue {queue_id}",
+                )
+            # Without force a group is moved back, never forward over messages it has not seen.
+            offsets[queue_id] = wanted if asked.is_force else min(wanted, current)
+        queues = self._as_queues(asked.topic, offsets)
+        self._tell_consumers(asked.group, asked.topic, asked.timestamp, queues)
+        return queues
+
+    # Both
+
+    async def _by_time(self, asked: ResetOffset, queues: int) -> AsyncIterator[tuple[int, int]]:
+        for queue_id in range(queues):
+            yield queue_id, self._at(asked.topic, queue_id, asked.timestamp)
+            if queue_id % _QUEUES_AT_ONCE == _QUEUES_AT_ONCE - 1:
+                await asyncio.sleep(0)
+
+    def _at(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
+        """Return the offset a moment stands for; one before 1970 stands for the end."""
+        if timestamp_ms < 0:
+            return self._lookup.max_offset(topic, queue_id)
+        return self._lookup.offset_by_time(topic, queue_id, timestamp_ms)
+
+    def _as_queues(self, topic: str, offsets: Mapping[int, int]) -> QueueMap[int]:
+        name = self._settings.broker.broker_name
+        return QueueMap({MessageQueue(topic, name, one): at for one, at in offsets.items()})
+
+
+def _no_topic(remark: str) -> Refusal:
+    return Refusal(ResponseCode.TOPIC_NOT_EXIST, remark)

@@ -1,0 +1,70 @@
+"""Figures for operators: GET_BROKER_RUNTIME_INFO, GET_TOPIC_STATS_INFO, VIEW_BROKER_STATS_DATA."""
+
+from collections.abc import Mapping
+
+from orbitmq.broker.figures.stats import BrokerStats
+from orbitmq.broker.reports.lag import Progress
+from orbitmq.broker.reports.runtime_info import RuntimeInfo
+from orbitmq.broker.tables.topics import Topics
+from orbitmq.net.connection import Connection, Handler
+from orbitmq.net.refusal import Refusal
+from orbitmq.wire.bodies.cluster import KVTable
+from orbitmq.wire.bodies.stats import TopicStatsTable
+from orbitmq.wire.codes import RequestCode, ResponseCode
+from orbitmq.wire.frame import Frame
+from orbitmq.wire.headers.query import GetTopicStatsInfo, ViewBrokerStatsData
+from orbitmq.wire.session import Response
+
+__all__ = ["StatsHandlers"]
+
+
+class StatsHandlers:
+    """Serves figures.
+
+    Args:
+        runtime: the figures of the whole broker.
+        progress: tells how full topics are.
+        topics: tells which topics there are.
+        stats: the counters.
+
+    """
+
+    def __init__(
+        self, *, runtime: RuntimeInfo, progress: Progress, topics: Topics, stats: BrokerStats
+    ) -> None:
+        self._runtime = runtime
+        self._progress = progress
+        self._topics = topics
+        self._stats = stats
+
+    def table(self) -> Mapping[int, Handler]:
+        """Return the handlers by request code."""
+        return {
+            RequestCode.GET_BROKER_RUNTIME_INFO: self._runtime_info,
+            RequestCode.GET_TOPIC_STATS_INFO: self._of_topic,
+            RequestCode.VIEW_BROKER_STATS_DATA: self._counter,
+        }
+
+    def _runtime_info(self, _connection: Connection, _request: Frame) -> Response:
+        return Response(body=KVTable(table=self._runtime.figures()).to_json())
+
+    async def _of_topic(self, _connection: Connection, request: Frame) -> Response:
+        name = request.read(GetTopicStatsInfo).topic
+        topic = self._topics.get(name)
+        if topic is None:
+            raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name[:256]}] not exist")
+        body = TopicStatsTable(
+            offset_table=await self._progress.extents(topic),
+            topic_put_tps=self._stats.topic_put_tps(name),
+        )
+        return Response(body=body.to_json())
+
+    def _counter(self, _connection: Connection, request: Frame) -> Response:
+        asked = request.read(ViewBrokerStatsData)
+        found = self._stats.item(asked.stats_name, asked.stats_key)
+        if found is None:
+            raise Refusal(
+                ResponseCode.SYSTEM_ERROR,
+                f"The stats <{asked.stats_name[:256]}> <{asked.stats_key[:256]}> not exist",
+            )
+        return Response(body=found.to_json())

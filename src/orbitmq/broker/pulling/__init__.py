@@ -1,0 +1,1 @@
+"""broker.pulling: see DESIGN.md."""

@@ -1,0 +1,159 @@
+"""Who may pull what: the checks before a pull is served, in the order of Java's broker."""
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from orbitmq.broker.clients.members import Members
+from orbitmq.broker.pulling import filters
+from orbitmq.broker.settings import LiveSettings
+from orbitmq.broker.tables.groups import Groups
+from orbitmq.broker.tables.topics import READ, Topics
+from orbitmq.net.refusal import Refusal
+from orbitmq.wire.bodies.group import SubscriptionGroupConfig
+from orbitmq.wire.bodies.heartbeat import MessageModel, SubscriptionData
+from orbitmq.wire.bodies.topic import TopicConfig
+from orbitmq.wire.codes import RequestCode, ResponseCode
+from orbitmq.wire.headers.pull import SUBSCRIPTION, PullMessage
+
+__all__ = ["Admitted", "PullAdmission"]
+
+# What a refusal is about (ForbiddenType in Java); proxies read it.
+_BROKER_FORBIDDEN: Final = "1"
+_GROUP_FORBIDDEN: Final = "2"
+_TOPIC_FORBIDDEN: Final = "3"
+_BROADCASTING_FORBIDDEN: Final = "4"
+_SUBSCRIPTION_FORBIDDEN: Final = "5"
+
+
+class Admitted(msgspec.Struct, frozen=True, gc=False):
+    """A pull that may be served, and what was found out on the way."""
+
+    topic: TopicConfig
+    group: SubscriptionGroupConfig
+    subscription: SubscriptionData
+
+
+class PullAdmission:
+    """Checks pulls against the settings, the topic, the group and its subscriptions.
+
+    ``own_host`` tells the host that routes name, for remarks.
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: LiveSettings,
+        topics: Topics,
+        groups: Groups,
+        members: Members,
+        own_host: Callable[[], str],
+    ) -> None:
+        self._settings = settings
+        self._topics = topics
+        self._groups = groups
+        self._members = members
+        self._own_host = own_host
+
+    def admit(self, pull: PullMessage, code: int, peer: str) -> Admitted:
+        """Return what a pull may read.
+
+        Raises:
+            Refusal: it may not; the remark tells why.
+
+        """
+        self._check_broker(code)
+        group = self._group(pull.consumer_group)
+        topic = self._topic(pull, peer)
+        if pull.sys_flag & SUBSCRIPTION:
+            subscription = filters.subscription_of(
+                pull.topic, pull.subscription, pull.expression_type
+            )
+        else:
+            subscription = self._subscription(pull, group)
+        return Admitted(topic, group, subscription)
+
+    def _check_broker(self, code: int) -> None:
+        settings = self._settings.broker
+        if not settings.broker_permission & READ:
+            raise _forbidden(
+                f"the broker[{self._own_host()}] pulling message is forbidden",
+                _BROKER_FORBIDDEN,
+            )
+        if code == RequestCode.LITE_PULL_MESSAGE and not settings.lite_pull_message_enable:
+            raise _forbidden(
+                f"the broker[{self._own_host()}] for lite pull consumer is forbidden",
+                _BROKER_FORBIDDEN,
+            )
+
+    def _group(self, name: str) -> SubscriptionGroupConfig:
+        group = self._groups.get(name)
+        if group is None:
+            raise Refusal(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+                f"subscription group [{name}] does not exist, create it, or set "
+                "autoCreateSubscriptionGroup=true at the broker",
+            )
+        if not group.consume_enable:
+            raise _forbidden(f"subscription group no permission, {name}", _GROUP_FORBIDDEN)
+        return group
+
+    def _topic(self, pull: PullMessage, peer: str) -> TopicConfig:
+        topic = self._topics.get(pull.topic)
+        if topic is None:
+            raise Refusal(
+                ResponseCode.TOPIC_NOT_EXIST,
+                f"topic[{pull.topic}] not exist, apply first please! Create it, or send to it "
+                "while autoCreateTopicEnable=true",
+            )
+        if not topic.perm & READ:
+            raise _forbidden(
+                f"the topic[{pull.topic}] pulling message is forbidden", _TOPIC_FORBIDDEN
+            )
+        if not 0 <= pull.queue_id < topic.read_queue_nums:
+            raise Refusal(
+                ResponseCode.INVALID_PARAMETER,
+                f"queueId[{pull.queue_id}] is illegal, topic:[{pull.topic}] "
+                f"topicConfig.readQueueNums:[{topic.read_queue_nums}] consumer:[/{peer}]",
+            )
+        return topic
+
+    def _subscription(self, pull: PullMessage, group: SubscriptionGroupConfig) -> SubscriptionData:
+        name = pull.consumer_group
+        consumers = self._members.consumers(name)
+        if consumers is None:
+            raise Refusal(
+                ResponseCode.SUBSCRIPTION_NOT_EXIST,
+                f"the consumer's group info not exist: no heartbeat of {name} has come here yet",
+            )
+        if (
+            not group.consume_broadcast_enable
+            and consumers.message_model is MessageModel.BROADCASTING
+        ):
+            raise _forbidden(
+                f"the consumer group[{name}] can not consume by broadcast way",
+                _BROADCASTING_FORBIDDEN,
+            )
+        if self._groups.is_forbidden(name, pull.topic):
+            raise _forbidden(
+                f"the consumer group[{name}] is forbidden for topic[{pull.topic}]",
+                _SUBSCRIPTION_FORBIDDEN,
+            )
+        subscription = consumers.subscriptions.get(pull.topic)
+        if subscription is None:
+            raise Refusal(
+                ResponseCode.SUBSCRIPTION_NOT_EXIST,
+                f"the consumer's subscription not exist: {name} is not subscribed to "
+                f"{pull.topic}; all members of a group subscribe to the same topics",
+            )
+        if subscription.sub_version < pull.sub_version:
+            raise Refusal(
+                ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest"
+            )
+        filters.check_kind(subscription.expression_type)
+        return subscription
+
+
+def _forbidden(remark: str, kind: str) -> Refusal:
+    return Refusal(ResponseCode.NO_PERMISSION, remark, {"forbiddenType": kind})

@@ -1,0 +1,1 @@
+"""broker.reports: see DESIGN.md."""

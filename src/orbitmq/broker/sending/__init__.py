@@ -1,0 +1,1 @@
+"""broker.sending: see DESIGN.md."""

@@ -1,0 +1,341 @@
+"""The inbox of a broker: what the sends of one turn of the loop bring is stored by one append.
+
+::
+
+    put ──▶ waiting ──── next turn, a bounded part of it ────▶ append ──▶ told, if nobody waits
+               │                                                  │        for the disk
+               └── too long, or behind a write that was:          └──▶ flushed, or too late ──▶ told
+                   told a refusal
+
+Laws:
+
+- Messages are stored in the order they were put. In a row, none is stored behind one that was not.
+- Whoever put one is told exactly once, and never inside ``put``.
+- While held, nobody is told that a message is stored: the topic of one is not on the disk yet, and
+  a message without its topic could not be read after a crash.
+- A turn stores so much and no more; pulls and heartbeats are served before the next one.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import groupby
+from typing import Final, TypeAlias
+
+import msgspec
+
+from orbitmq.broker.figures.stats import BrokerStats
+from orbitmq.broker.sending import fast_fail
+from orbitmq.broker.settings import LiveSettings
+from orbitmq.clock import Clock
+from orbitmq.net.refusal import Refusal
+from orbitmq.store.log.append import NOT_TRIED, Incoming, PutResult, PutStatus
+from orbitmq.store.message_store import MessageStore
+from orbitmq.store.settings import FlushMode
+
+__all__ = ["Outcome", "Row", "SendTurn", "Told"]
+
+log = logging.getLogger("orbitmq.broker")
+
+Outcome: TypeAlias = PutResult | Refusal
+"""What became of a message: what the store says, or why it never got there."""
+Told: TypeAlias = Callable[[Outcome], None]
+
+_TURN_MESSAGES: Final = 256
+"""At ten microseconds each, others wait for no more than a few milliseconds."""
+_TURN_BYTES: Final = 1024 * 1024
+"""As long a wait, at a gigabyte a second. A larger message goes alone."""
+
+
+class Row:
+    """Messages of the log that are stored again, put one behind the other, and so stored.
+
+    Once one of them is not stored, no later one is: they are told ``NOT_TRIED``.
+    """
+
+    __slots__ = ("is_broken",)
+
+    def __init__(self) -> None:
+        self.is_broken = False
+
+
+class _Waiting(msgspec.Struct, gc=False):
+    message: Incoming
+    told: Told
+    since_ms: int
+    row: Row | None = None
+
+
+class SendTurn:
+    """Stores what is put into it, soon, and tells what became of it.
+
+    Args:
+        store: where messages go.
+        settings: how many may wait, and how long.
+        stats: counts what is stored.
+        clock: times the wait and the writes.
+        call_soon: has a function called in the next turn of the loop: ``loop.call_soon``.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        store: MessageStore,
+        settings: LiveSettings,
+        stats: BrokerStats,
+        clock: Clock,
+        call_soon: Callable[[Callable[[], None]], object],
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._stats = stats
+        self._clock = clock
+        self._call_soon = call_soon
+        self._inbox: deque[_Waiting] = deque()
+        self._for_disk = 0  # messages that are stored, and wait for the disk
+        self._waiting_bytes = 0  # the bodies of both
+        self._scheduled = False
+        self._held: list[tuple[Sequence[_Waiting], Sequence[PutResult], int]] | None = None
+        self._in_rows = 0  # messages of the inbox that are in one
+        # The time, as of the last turn, or of the first message after an empty one.
+        self._now_ms = 0
+
+    def __repr__(self) -> str:
+        return f"<SendTurn {len(self._inbox)} waiting, {self._for_disk} for the disk>"
+
+    @property
+    def waiting(self) -> int:
+        """Messages of which nobody was told yet."""
+        return len(self._inbox) + self._for_disk
+
+    @property
+    def head_wait_ms(self) -> int:
+        """How long the first in the inbox has waited to be stored; 0 if none does."""
+        return self._clock.monotonic_ms() - self._inbox[0].since_ms if self._inbox else 0
+
+    def put(self, message: Incoming, told: Told, row: Row | None = None) -> None:
+        """Have a message stored; ``told`` is called once, in a later turn, with what became of it.
+
+        Args:
+            message: its body may be a view; it is copied when it is stored.
+            told: called when the message is stored, and flushed if the store and the message say
+                so; or when it was turned away.
+            row: the row that it is in. All of a row is put without a pause.
+
+        Raises:
+            Refusal: as much waits as may. ``told`` will not be called.
+
+        """
+        inbox = self._inbox
+        waiting = len(inbox) + self._for_disk
+        if (
+            waiting >= self._settings.broker.send_thread_pool_queue_capacity
+            or self._waiting_bytes >= fast_fail.WAITING_BYTES_MAX
+        ):
+            self._refuse(waiting)
+        if not self._scheduled:
+            self._scheduled = True
+            self._now_ms = self._clock.monotonic_ms()
+            self._call_soon(self._run)
+        inbox.append(_Waiting(message, told, self._now_ms, row))
+        if row is not None:
+            self._in_rows += 1
+        self._waiting_bytes += len(message.body)
+
+    def flush(self) -> None:
+        """Store all that waits, here and now: for a stop, or before a topic is deleted."""
+        while self._inbox:
+            self._store_some(self._clock.monotonic_ms())
+
+    def hold(self) -> None:
+        """Tell nobody that a message is stored, until ``release``."""
+        if self._held is None:
+            self._held = []
+
+    def release(self) -> None:
+        """Tell those who were kept waiting by ``hold``."""
+        held, self._held = self._held or [], None
+        for taken, results, elapsed_ms in held:
+            self._for_disk -= len(taken)
+            self._settle(taken, results, elapsed_ms)
+
+    # Inside
+
+    def _refuse(self, waiting: int) -> None:
+        settings = self._settings.broker
+        refusal = fast_fail.at_the_door(
+            waiting,
+            self._waiting_bytes,
+            capacity=settings.send_thread_pool_queue_capacity,
+            oldest_ms=self.head_wait_ms,
+        )
+        if refusal is not None:
+            raise refusal
+
+    def _run(self) -> None:
+        """Do one turn, and ask for another if there is more."""
+        self._scheduled = False
+        now_ms = self._clock.monotonic_ms()
+        try:
+            if self._settings.broker.broker_fast_failure_enable:
+                self._turn_away_the_late(now_ms)
+            self._store_some(now_ms)
+        finally:
+            if self._inbox and not self._scheduled:  # one who was told may have put the next
+                self._scheduled = True
+                self._call_soon(self._run)
+
+    def _turn_away_the_late(self, now_ms: int) -> None:
+        limit_ms = self._settings.broker.wait_time_mills_in_send_queue
+        while self._inbox:
+            waited_ms = now_ms - self._inbox[0].since_ms
+            refusal = fast_fail.in_the_inbox(waited_ms, len(self._inbox), limit_ms=limit_ms)
+            if refusal is None:
+                return  # those behind it came later
+            self._turn_away(refusal)
+
+    def _turn_away_behind(self, write_ms: int, now_ms: int) -> None:
+        """Turn those away who waited behind a write, if it took too long."""
+        limit_ms = self._settings.broker.os_page_cache_busy_time_out_mills
+        while self._inbox:
+            refusal = fast_fail.while_disk_is_busy(
+                now_ms - self._inbox[0].since_ms,
+                len(self._inbox),
+                write_ms=write_ms,
+                limit_ms=limit_ms,
+            )
+            if refusal is None:
+                return
+            self._turn_away(refusal)
+
+    def _turn_away(self, refusal: Refusal) -> None:
+        one = self._inbox.popleft()
+        self._waiting_bytes -= len(one.message.body)
+        if one.row is not None:
+            self._in_rows -= 1
+            one.row.is_broken = True
+        _tell(one, refusal)
+
+    def _take_some(self) -> list[_Waiting]:
+        inbox, size = self._inbox, 0
+        taken: list[_Waiting] = []
+        while inbox and len(taken) < _TURN_MESSAGES and size < _TURN_BYTES:
+            one = inbox.popleft()
+            size += len(one.message.body)
+            taken.append(one)
+        return taken
+
+    def _store_some(self, now_ms: int) -> None:
+        taken = self._take_some()
+        if not taken:
+            return
+        results = self._append(taken)
+        self._now_ms = after_ms = self._clock.monotonic_ms()
+        if self._store.settings.flush_mode is FlushMode.SYNC:
+            self._wait_for_disk(taken, results, now_ms)
+        else:
+            self._settle(taken, results, after_ms - now_ms)
+        if self._settings.broker.broker_fast_failure_enable:
+            self._turn_away_behind(after_ms - now_ms, after_ms)
+
+    def _append(self, taken: Sequence[_Waiting]) -> list[PutResult]:
+        if not self._in_rows:
+            return self._stored(taken, self._store.append)
+        results: list[PutResult] = []
+        for row, found in groupby(taken, key=lambda one: one.row):
+            together = list(found)
+            if row is None:
+                results += self._stored(together, self._store.append)
+            else:
+                self._in_rows -= len(together)
+                results += self._next_of(row, together)
+        return results
+
+    def _next_of(self, row: Row, taken: Sequence[_Waiting]) -> list[PutResult]:
+        """Store the next messages of a row, which may have begun in an earlier turn."""
+        if row.is_broken:
+            return [NOT_TRIED] * len(taken)
+        results = self._stored(taken, self._store.forward)
+        row.is_broken = not results[-1].status.is_stored
+        return results
+
+    def _stored(
+        self,
+        taken: Sequence[_Waiting],
+        append: Callable[[Sequence[Incoming]], list[PutResult]],
+    ) -> list[PutResult]:
+        try:
+            return append([one.message for one in taken])
+        except Exception as error:  # a fault of ours: those who wait are told all the same
+            log.exception("%d messages could not be stored", len(taken))
+            fault = PutResult(status=PutStatus.UNKNOWN_ERROR, remark=str(error))
+            return [fault] * len(taken)
+
+    def _wait_for_disk(
+        self, taken: Sequence[_Waiting], results: Sequence[PutResult], began_ms: int
+    ) -> None:
+        """Tell those who don't wait for the disk, and the others together, once it has them."""
+        held, held_results = [], []
+        others, other_results = [], []
+        for one, result in zip(taken, results, strict=True):
+            if one.message.wait and result.status is PutStatus.PUT_OK:
+                held.append(one)
+                held_results.append(result)
+            else:
+                others.append(one)
+                other_results.append(result)
+        self._settle(others, other_results, self._now_ms - began_ms)
+        if held:
+            self._for_disk += len(held)
+            end = held_results[-1].end
+            self._store.when_durable(end, partial(self._on_disk, held, held_results, began_ms))
+            self._store.flush_soon()
+
+    def _on_disk(
+        self, held: list[_Waiting], results: list[PutResult], began_ms: int, durable: bool
+    ) -> None:
+        self._for_disk -= len(held)
+        if not durable:
+            late = PutStatus.FLUSH_DISK_TIMEOUT
+            results = [msgspec.structs.replace(result, status=late) for result in results]
+        self._settle(held, results, self._clock.monotonic_ms() - began_ms)
+
+    def _settle(
+        self, taken: Sequence[_Waiting], results: Sequence[PutResult], elapsed_ms: int
+    ) -> None:
+        """Tell everybody, and count: once for each queue, not for each message."""
+        if self._held is not None:
+            self._for_disk += len(taken)
+            self._held.append((taken, results, elapsed_ms))
+            return
+        # By queue: messages, bytes and sends.
+        sums: dict[tuple[str, int], list[int]] = {}
+        failed = 0
+        for one, result in zip(taken, results, strict=True):
+            message, offsets = one.message, result.offsets
+            self._waiting_bytes -= len(message.body)
+            if offsets:
+                key = (message.topic, message.queue_id)
+                total = sums.get(key)
+                if total is None:
+                    sums[key] = [len(offsets), result.end - offsets[0], 1]
+                else:
+                    total[0] += len(offsets)
+                    total[1] += result.end - offsets[0]
+                    total[2] += 1
+            elif result is not NOT_TRIED:
+                failed += 1
+            _tell(one, result)
+        for (topic, queue_id), (count, size, times) in sums.items():
+            self._stats.stored(topic, queue_id, count, size, elapsed_ms, times)
+        if failed:
+            self._stats.not_stored(failed)
+
+
+def _tell(one: _Waiting, outcome: Outcome) -> None:
+    try:
+        one.told(outcome)
+    except Exception:  # one that fails keeps nobody else from being told
+        log.exception("what became of a message of %s could not be told", one.message.topic)

@@ -1,0 +1,147 @@
+"""Which topic and queue a send may go to: the checks of Java's ``SendMessageProcessor``, in order.
+
+::
+
+    not before its time ─▶ broker writable ─▶ topic well named ─▶ not the broker's own ─▶ known, or
+    created ─▶ queue there
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from orbitmq.broker import remarks
+from orbitmq.broker.settings import BrokerSettings, LiveSettings
+from orbitmq.broker.tables.topics import READ, TOPICS_MAX, WRITE, Topics
+from orbitmq.clock import Clock
+from orbitmq.message.names import FORBIDDEN_TO_SEND, is_retry_topic
+from orbitmq.net.refusal import Refusal
+from orbitmq.randomness import Randomness
+from orbitmq.wire.bodies.topic import TopicConfig
+from orbitmq.wire.codes import ResponseCode
+from orbitmq.wire.headers.send import SendMessage, SendMessageV2
+
+__all__ = ["SendAdmission", "SendHeader"]
+
+SendHeader = SendMessage | SendMessageV2
+
+# Topics that producers, or subscribers, in units made (``TopicSysFlag`` in Java).
+_UNIT_FLAG: Final = 1
+_UNIT_RETRY_FLAG: Final = 2
+
+
+class SendAdmission:
+    """Finds the topic and the queue of a send, and creates the topic where that is allowed.
+
+    Args:
+        settings: the settings in force.
+        topics: the broker's topics.
+        clock: tells the time of day.
+        randomness: chooses a queue where the client leaves it to the broker.
+        own_host: tells the host that routes name, for remarks.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: LiveSettings,
+        topics: Topics,
+        clock: Clock,
+        randomness: Randomness,
+        own_host: Callable[[], str],
+    ) -> None:
+        self._settings = settings
+        self._topics = topics
+        self._clock = clock
+        self._randomness = randomness
+        self._own_host = own_host
+        # Topics that were looked at, as they were set then, under the settings of then.
+        self._admitted: dict[str, TopicConfig] = {}
+        self._admitted_under: BrokerSettings | None = None
+
+    def topic(self, header: SendHeader, peer: str) -> TopicConfig:
+        """Return the topic of a send.
+
+        Args:
+            header: the send's.
+            peer: who sends, for remarks.
+
+        Raises:
+            Refusal: nobody may send there; the remark tells why.
+
+        """
+        found = self._topics.get(header.topic)
+        if (
+            found is None
+            or self._admitted.get(header.topic) is not found
+            or self._settings.broker is not self._admitted_under
+        ):
+            found = self._look(header, peer)
+        return found
+
+    def queue_id(self, asked: int, topic: TopicConfig, peer: str) -> int:
+        """Return the queue of a send; a negative number leaves it to the broker.
+
+        Raises:
+            Refusal: there is no such queue.
+
+        """
+        if 0 <= asked < topic.write_queue_nums:
+            return asked
+        write, read = topic.write_queue_nums, topic.read_queue_nums
+        if asked >= max(write, read) or (asked < 0 and write <= 0):
+            raise Refusal(
+                ResponseCode.INVALID_PARAMETER,
+                f"request queueId[{asked}] is illegal, {remarks.settings_of(topic)} "
+                f"Producer: {peer}. The topic has {write} queues to write and {read} to read",
+            )
+        return asked if asked >= 0 else self._randomness.below(write)
+
+    def _look(self, header: SendHeader, peer: str) -> TopicConfig:
+        settings = self._settings.broker
+        if self._clock.now_ms() < (opens_ms := settings.start_accept_send_request_time_stamp):
+            raise Refusal(
+                ResponseCode.SYSTEM_ERROR,
+                f"broker unable to service, until {remarks.local_time(opens_ms)} "
+                f"(startAcceptSendRequestTimeStamp={opens_ms}); send to another broker",
+            )
+        name = header.topic
+        found = self._topics.get(name)
+        if not settings.broker_permission & WRITE and found is not None and found.order:
+            raise Refusal(
+                ResponseCode.NO_PERMISSION,
+                f"the broker[{self._own_host()}] sending message is forbidden",
+            )
+        remarks.check_topic_name(name)
+        if name in FORBIDDEN_TO_SEND:
+            raise Refusal(
+                ResponseCode.NO_PERMISSION, f"Sending message to topic[{name}] is forbidden."
+            )
+        topic = found or self._create(header, peer)
+        self._keep(topic, settings)
+        return topic
+
+    def _create(self, header: SendHeader, peer: str) -> TopicConfig:
+        name, retry = header.topic, is_retry_topic(header.topic)
+        flag = 0
+        if header.unit_mode:
+            flag = _UNIT_RETRY_FLAG if retry else _UNIT_FLAG
+        created = self._topics.for_send(
+            name, header.default_topic, header.default_topic_queue_nums, flag
+        )
+        if created is None and retry:
+            created = self._topics.for_send_back(name, 1, READ | WRITE, flag)
+        if created is None:
+            raise Refusal(
+                ResponseCode.TOPIC_NOT_EXIST,
+                f"topic[{name}] not exist, apply first please! Create it, or let sends create it: "
+                f"set autoCreateTopicEnable, and keep the default topic {header.default_topic}. "
+                f"Producer: {peer}",
+            )
+        return created
+
+    def _keep(self, topic: TopicConfig, settings: BrokerSettings) -> None:
+        if settings is not self._admitted_under or len(self._admitted) >= TOPICS_MAX:
+            self._admitted = {}
+            self._admitted_under = settings
+        self._admitted[topic.topic_name] = topic

@@ -1,0 +1,1 @@
+"""broker.tables: see DESIGN.md."""

@@ -1,0 +1,303 @@
+"""The topics of a broker: what each is set to, and how one comes to be.
+
+Three ways: an operator creates it, a send to an unknown name does (if the default topic it names
+lets others inherit from it), or the broker needs it, for retries and dead letters. The table is
+``topics.json``, as Java writes it (``TopicConfigManager``).
+"""
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+from msgspec.structs import replace
+
+from orbitmq.broker.settings import BrokerSettings, LiveSettings
+from orbitmq.broker.tables.attributes import TOPIC_ATTRIBUTES, changed
+from orbitmq.broker.tables.paging import page
+from orbitmq.clock import Clock
+from orbitmq.errors import InvalidInput
+from orbitmq.message.names import (
+    AUTO_CREATE_TOPIC,
+    BENCHMARK_TOPIC,
+    HALF_TOPIC,
+    OFFSET_MOVED_TOPIC,
+    OP_HALF_TOPIC,
+    SCHEDULE_TOPIC,
+    SELF_TEST_TOPIC,
+    SYSTEM_TOPIC_PREFIX,
+    SYSTEM_TOPICS,
+    reply_topic,
+)
+from orbitmq.wire.bodies.topic import DataVersion, TopicConfig, TopicConfigTable
+
+__all__ = ["INHERIT", "QUEUES_MAX", "READ", "TOPICS_FILE", "TOPICS_MAX", "WRITE", "Topics"]
+
+log = logging.getLogger("orbitmq.broker")
+
+READ, WRITE, INHERIT = 4, 2, 1
+"""The bits of a permission (``PermName`` in Java)."""
+_ALL: Final = READ | WRITE | INHERIT
+
+TOPICS_FILE: Final = "topics.json"
+TOPICS_MAX: Final = 100_000
+"""A registration with more would not fit the 16 MiB of a frame, at some 160 bytes for a topic."""
+QUEUES_MAX: Final = 65_536
+"""Queues of one topic: statistics and resets walk over all of them. Java has no bound."""
+
+_SCHEDULE_QUEUES: Final = 18
+_BENCHMARK_QUEUES: Final = 1_024
+_CLUSTER_QUEUES: Final = 16
+_REVIVE_QUEUES: Final = 8
+_TIMER_TOPIC: Final = f"{SYSTEM_TOPIC_PREFIX}wheel_timer"
+
+
+class Topics:
+    """The table of topics, with those that every broker has.
+
+    Args:
+        settings: the settings in force.
+        clock: dates the versions of the table.
+        on_change: told which topics are new or changed, so that nameservers and the disk get to
+            know; nothing is told about a topic that was deleted but that there was a change.
+
+    """
+
+    def __init__(
+        self,
+        settings: LiveSettings,
+        clock: Clock,
+        on_change: Callable[[Sequence[TopicConfig]], None] = lambda _changed: None,
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._on_change = on_change
+        own = {topic.topic_name: topic for topic in _own_topics(settings.broker)}
+        self._table = dict(own)
+        self.system_topics: frozenset[str] = SYSTEM_TOPICS | own.keys()
+        """Names that RocketMQ keeps for itself, those with its prefix left aside."""
+        self.data_version = DataVersion(timestamp=clock.now_ms())
+
+    def __repr__(self) -> str:
+        return f"<Topics {len(self._table)}, version {self.data_version.counter}>"
+
+    # Asking
+
+    @property
+    def table(self) -> Mapping[str, TopicConfig]:
+        """All topics by name."""
+        return MappingProxyType(self._table)
+
+    def get(self, name: str) -> TopicConfig | None:
+        """Return a topic; None if it is unknown."""
+        return self._table.get(name)
+
+    def is_system(self, name: str) -> bool:
+        """Return whether RocketMQ keeps the name for itself."""
+        return name in self.system_topics or name.startswith(SYSTEM_TOPIC_PREFIX)
+
+    def page(self, first: int, count: int, known: str | None) -> dict[str, TopicConfig]:
+        """Return a page of the table; see `orbitmq.broker.tables.paging.page`."""
+        return page(self._table, self.data_version, first=first, count=count, known=known)
+
+    # Coming to be
+
+    def for_send(
+        self, topic: str, default_topic: str, queue_nums: int, sys_flag: int
+    ) -> TopicConfig | None:
+        """Return the topic of a send, which is created if the default topic lets it be.
+
+        Args:
+            topic: where the send goes, a name already checked.
+            default_topic: what the new topic is modelled on, TBW102 unless the client is set so.
+            queue_nums: how many queues the client would like.
+            sys_flag: the flag of the new topic.
+
+        Returns:
+            None: it is unknown, and may not be created.
+
+        """
+        found = self._table.get(topic)
+        if found is not None:
+            return found
+        model = self._table.get(default_topic)
+        if model is None:
+            log.warning("topic %s is unknown, and so is its default %s", topic, default_topic)
+            return None
+        switched_off = (
+            default_topic == AUTO_CREATE_TOPIC
+            and not self._settings.broker.auto_create_topic_enable
+        )
+        if switched_off or not model.perm & INHERIT:
+            log.warning("topic %s is unknown, and %s doesn't create any", topic, default_topic)
+            return None
+        if len(self._table) >= TOPICS_MAX:
+            log.error("topic %s is not created: there are %d already", topic, TOPICS_MAX)
+            return None
+        queues = max(0, min(queue_nums, model.write_queue_nums))
+        return self._create(
+            TopicConfig(
+                topic_name=topic,
+                read_queue_nums=queues,
+                write_queue_nums=queues,
+                perm=model.perm & ~INHERIT,
+                topic_sys_flag=sys_flag,
+                topic_filter_type=model.topic_filter_type,
+            )
+        )
+
+    def for_send_back(
+        self, topic: str, queue_nums: int, perm: int, sys_flag: int, *, order: bool = False
+    ) -> TopicConfig:
+        """Return a topic that the broker itself needs, for retries and dead letters.
+
+        It is created if it is unknown, however many there are: its group is one of a bounded
+        number. If it is known, its order is set as said.
+        """
+        found = self._table.get(topic)
+        if found is None:
+            queues = min(max(queue_nums, 0), QUEUES_MAX)
+            return self._create(
+                TopicConfig(
+                    topic_name=topic,
+                    read_queue_nums=queues,
+                    write_queue_nums=queues,
+                    perm=perm,
+                    topic_sys_flag=sys_flag,
+                    order=order,
+                )
+            )
+        if found.order is not order:
+            found = self._create(replace(found, order=order))
+        return found
+
+    def _create(self, topic: TopicConfig) -> TopicConfig:
+        log.info("topic %s has %d queues", topic.topic_name, topic.write_queue_nums)
+        self._table[topic.topic_name] = topic
+        self.touch([topic])
+        return topic
+
+    # Changing
+
+    def update(self, topics: Sequence[TopicConfig]) -> list[TopicConfig]:
+        """Create or change topics, all of them or none; return those that are others now.
+
+        The attributes of each are a change, as `attributes.change_of` returns it.
+
+        Raises:
+            InvalidInput: an attribute or the number of queues can't be, or there would be too
+                many topics.
+
+        """
+        after = [self._merged(topic) for topic in topics]
+        new = {topic.topic_name for topic in after} - self._table.keys()
+        if len(self._table) + len(new) > TOPICS_MAX:
+            raise InvalidInput(
+                f"there are {len(self._table)} topics, and may be {TOPICS_MAX}", field="topic"
+            )
+        different = [one for one in after if self._table.get(one.topic_name) != one]
+        if different:
+            self._table.update({one.topic_name: one for one in different})
+            self.touch(different)
+        return different
+
+    def delete(self, name: str) -> bool:
+        """Forget a topic; return whether it was there."""
+        if self._table.pop(name, None) is None:
+            return False
+        log.info("topic %s is deleted", name)
+        self.touch([])
+        return True
+
+    def mark_ordered(self, names: Iterable[str]) -> None:
+        """Mark topics as ordered, which a nameserver's order configuration names."""
+        found = [topic for name in names if (topic := self._table.get(name)) and not topic.order]
+        ordered = [replace(topic, order=True) for topic in found]
+        if ordered:
+            self._table.update({topic.topic_name: topic for topic in ordered})
+            self.touch(ordered)
+
+    def settings_changed(self, properties: Collection[str]) -> None:
+        """Bring the topic that sends model new ones on in line with properties that were changed.
+
+        Java makes that topic at its start alone, and what is changed later has no effect.
+        """
+        settings = self._settings.broker
+        found, wanted = self._table.get(AUTO_CREATE_TOPIC), _default_topic(settings)
+        if found is None:
+            if "autoCreateTopicEnable" in properties and settings.auto_create_topic_enable:
+                self._create(wanted)
+        elif "defaultTopicQueueNums" in properties:
+            queues = wanted.write_queue_nums
+            self._create(replace(found, read_queue_nums=queues, write_queue_nums=queues))
+
+    def touch(self, different: Sequence[TopicConfig] = ()) -> None:
+        """Give the table a new version, and have everybody told."""
+        self.data_version = self.data_version.next(self._clock.now_ms())
+        self._on_change(different)
+
+    def _merged(self, topic: TopicConfig) -> TopicConfig:
+        for field in ("read_queue_nums", "write_queue_nums"):
+            if not 0 <= (queues := getattr(topic, field)) <= QUEUES_MAX:
+                raise InvalidInput(
+                    f"{field} of topic {topic.topic_name} is {queues}; it may be 0 to {QUEUES_MAX}",
+                    field=field,
+                )
+        before = self._table.get(topic.topic_name)
+        current = None if before is None else before.attributes
+        return replace(topic, attributes=changed(current, topic.attributes, TOPIC_ATTRIBUTES))
+
+    # topics.json
+
+    def to_json(self) -> str:
+        """Return the table as the text of ``topics.json``, sorted by name."""
+        table = dict(sorted(self._table.items()))
+        wrapper = TopicConfigTable(data_version=self.data_version, topic_config_table=table)
+        return wrapper.to_json().decode()
+
+    def load_json(self, text: str) -> None:
+        """Take a table in; what it says of a topic that every broker has holds too.
+
+        Raises:
+            InvalidBody: it is not a table of topics. Nothing was changed.
+
+        """
+        loaded = TopicConfigTable.from_json(text.encode())
+        self._table.update(loaded.topic_config_table)
+        self.data_version = loaded.data_version
+
+
+def _default_topic(settings: BrokerSettings) -> TopicConfig:
+    queues = min(settings.default_topic_queue_nums, QUEUES_MAX)
+    return TopicConfig(
+        topic_name=AUTO_CREATE_TOPIC, read_queue_nums=queues, write_queue_nums=queues, perm=_ALL
+    )
+
+
+def _own_topics(settings: BrokerSettings) -> Iterable[TopicConfig]:
+    """Yield the topics that Java's broker makes at its start, but those of its RocksDB."""
+
+    def own(name: str, queues: int, perm: int = READ | WRITE) -> TopicConfig:
+        return TopicConfig(
+            topic_name=name, read_queue_nums=queues, write_queue_nums=queues, perm=perm
+        )
+
+    cluster, name = settings.broker_cluster_name, settings.broker_name
+    yield own(SELF_TEST_TOPIC, 1)
+    if settings.auto_create_topic_enable:
+        yield _default_topic(settings)
+    yield own(BENCHMARK_TOPIC, _BENCHMARK_QUEUES)
+    yield own(
+        cluster, _CLUSTER_QUEUES, INHERIT | (READ | WRITE if settings.cluster_topic_enable else 0)
+    )
+    yield own(name, 1, INHERIT | (READ | WRITE if settings.broker_topic_enable else 0))
+    yield own(OFFSET_MOVED_TOPIC, 1)
+    yield own(SCHEDULE_TOPIC, _SCHEDULE_QUEUES)
+    if settings.trace_topic_enable:
+        yield own(settings.msg_trace_topic_name, 1)
+    yield own(reply_topic(cluster), 1)
+    yield own(f"{SYSTEM_TOPIC_PREFIX}REVIVE_LOG_{cluster}", _REVIVE_QUEUES)
+    yield own(f"{SYSTEM_TOPIC_PREFIX}SYNC_BROKER_MEMBER_{name}", 1, INHERIT)
+    yield own(HALF_TOPIC, 1)
+    yield own(OP_HALF_TOPIC, 1)
+    yield own(_TIMER_TOPIC, 1)

@@ -1,0 +1,243 @@
+"""The conversations of a broker: which handler has which parts of its state.
+
+A handler gets the few things it uses, by name. This is the one place that knows all of them.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from orbitmq.broker.clients.client_calls import ClientCalls
+from orbitmq.broker.handlers.client.members import MemberHandlers
+from orbitmq.broker.handlers.client.offsets import OffsetHandlers
+from orbitmq.broker.handlers.client.positions import PositionHandlers
+from orbitmq.broker.handlers.client.pull import PullHandlers
+from orbitmq.broker.handlers.client.queries import QueryHandlers
+from orbitmq.broker.handlers.client.send import SendHandlers
+from orbitmq.broker.handlers.client.send_back import SendBackHandlers
+from orbitmq.broker.handlers.operator.cleaning import CleaningHandlers
+from orbitmq.broker.handlers.operator.config import ConfigHandlers
+from orbitmq.broker.handlers.operator.groups import GroupHandlers
+from orbitmq.broker.handlers.operator.progress import ProgressHandlers
+from orbitmq.broker.handlers.operator.relays import RelayHandlers
+from orbitmq.broker.handlers.operator.resets import ResetHandlers
+from orbitmq.broker.handlers.operator.stats import StatsHandlers
+from orbitmq.broker.handlers.operator.subscriptions import SubscriptionHandlers
+from orbitmq.broker.handlers.operator.topics import TopicHandlers
+from orbitmq.broker.pulling.pull_checks import PullAdmission
+from orbitmq.broker.reports.lag import Progress
+from orbitmq.broker.reports.runtime_info import RuntimeInfo
+from orbitmq.broker.sending.retries import Retries
+from orbitmq.broker.sending.send_checks import SendAdmission
+from orbitmq.broker.state import State
+from orbitmq.clock import local_month
+from orbitmq.message.host import Host
+from orbitmq.message.ids import UniqueIds
+from orbitmq.net.address import Address
+from orbitmq.net.connection import Handler
+from orbitmq.net.handlers import Handlers
+
+__all__ = ["Conversations", "Place"]
+
+
+class Place:
+    """Where a broker is, and who has to know: asked when it is needed, since ports come late."""
+
+    def __init__(
+        self,
+        *,
+        advertised: Callable[[], Address],
+        store_host: Callable[[], Host],
+        announce: Callable[[], Awaitable[object]],
+    ) -> None:
+        self.advertised = advertised
+        self.store_host = store_host
+        self.announce = announce
+
+    def host(self) -> str:
+        """Return the host that routes name, which Java's remarks call the broker by."""
+        return self.advertised().host
+
+
+class Conversations:
+    """All handlers of a broker.
+
+    Attributes:
+        handlers: what it answers, by request code.
+        pulls: serves held pulls too, when messages arrive or time passes.
+        members: closes connections of clients that fell silent.
+
+    """
+
+    def __init__(self, state: State, place: Place) -> None:
+        self._state = state
+        calls = ClientCalls(state.members)
+        self.pulls = _pull_handlers(state, place)
+        self.members = MemberHandlers(
+            members=state.members,
+            locks=state.locks,
+            topics=state.topics,
+            groups=state.groups,
+            calls=calls,
+            settings=state.settings,
+            clock=state.clock,
+        )
+        self.handlers = Handlers(
+            self.pulls.table(),
+            self.members.table(),
+            *_sending(state, place),
+            *_operating(state, place, calls, self.pulls),
+            *_telling(state, place),
+        )
+
+    def __repr__(self) -> str:
+        return f"<Conversations of {self._state!r}>"
+
+
+def _pull_handlers(state: State, place: Place) -> PullHandlers:
+    return PullHandlers(
+        settings=state.settings,
+        admission=PullAdmission(
+            settings=state.settings,
+            topics=state.topics,
+            groups=state.groups,
+            members=state.members,
+            own_host=place.host,
+        ),
+        offsets=state.offsets,
+        store=state.store,
+        held=state.held_pulls,
+        stats=state.stats,
+        clock=state.clock,
+    )
+
+
+def _sending(state: State, place: Place) -> Sequence[Mapping[int, Handler]]:
+    settings, machine = state.settings, state.machine
+    retries = Retries(
+        topics=state.topics,
+        groups=state.groups,
+        holds_locks=state.is_consumed_in_order,
+        randomness=machine.randomness,
+    )
+    send = SendHandlers(
+        turn=state.turn,
+        admission=SendAdmission(
+            settings=settings,
+            topics=state.topics,
+            clock=state.clock,
+            randomness=machine.randomness,
+            own_host=place.host,
+        ),
+        retries=retries,
+        settings=settings,
+        unique_ids=_unique_ids(state, place),
+        store_host=place.store_host,
+        own_host=place.host,
+        disk_used=lambda: state.store.disk_used_ratio,
+    )
+    send_back = SendBackHandlers(
+        store=state.store,
+        turn=state.turn,
+        retries=retries,
+        stats=state.stats,
+        settings=settings,
+        store_host=place.store_host,
+        own_host=place.host,
+    )
+    return send.table(), send_back.table()
+
+
+def _unique_ids(state: State, place: Place) -> UniqueIds:
+    token = state.machine.randomness.token(4)
+    return UniqueIds(
+        place.store_host().ip,
+        state.machine.pid,
+        int.from_bytes(token),
+        state.clock,
+        local_month,
+    )
+
+
+def _operating(
+    state: State, place: Place, calls: ClientCalls, pulls: PullHandlers
+) -> Sequence[Mapping[int, Handler]]:
+    settings, topics, groups, offsets = state.settings, state.topics, state.groups, state.offsets
+    tables = (
+        PositionHandlers(store=state.store),
+        OffsetHandlers(
+            offsets=offsets,
+            topics=topics,
+            groups=groups,
+            members=state.members,
+            settings=settings,
+            store=state.store,
+            delay_offsets=lambda: state.delays.table().to_json().decode(),
+        ),
+        ResetHandlers(
+            offsets=offsets,
+            topics=topics,
+            groups=groups,
+            settings=settings,
+            store=state.store,
+            tell_consumers=calls.reset_offsets,
+            on_reset=pulls.moved,
+        ),
+        TopicHandlers(
+            topics=topics,
+            offsets=offsets,
+            settings=settings,
+            persistence=state.persistence,
+            workers=state.workers,
+            announce=place.announce,
+            on_delete=state.delete_topic,
+        ),
+        GroupHandlers(
+            groups=groups,
+            topics=topics,
+            offsets=offsets,
+            settings=settings,
+            persistence=state.persistence,
+            workers=state.workers,
+            on_delete=state.stats.forget_group,
+        ),
+        ConfigHandlers(settings=settings, topics=topics, store=state.store, clock=state.clock),
+        RelayHandlers(calls=calls, store=state.store, broker_name=settings.broker.broker_name),
+    )
+    return [handlers.table() for handlers in tables]
+
+
+def _telling(state: State, place: Place) -> Sequence[Mapping[int, Handler]]:
+    settings, store, disk = state.settings, state.store, state.machine.disk
+    runtime = RuntimeInfo(
+        settings=settings,
+        store=store,
+        stats=state.stats,
+        turn=state.turn,
+        held=state.held_pulls,
+        delays=state.delays,
+        disk_usage=lambda: disk.usage(store.directory),
+        clock=state.clock,
+    )
+    progress = Progress(
+        store=store,
+        offsets=state.offsets,
+        members=state.members,
+        settings=settings,
+        clock=state.clock,
+    )
+    tables = (
+        QueryHandlers(store=store, members=state.members, settings=settings),
+        StatsHandlers(runtime=runtime, progress=progress, topics=state.topics, stats=state.stats),
+        ProgressHandlers(
+            progress=progress,
+            offsets=state.offsets,
+            topics=state.topics,
+            groups=state.groups,
+            stats=state.stats,
+            address=lambda: str(place.advertised()),
+        ),
+        SubscriptionHandlers(
+            members=state.members, offsets=state.offsets, address=lambda: str(place.advertised())
+        ),
+        CleaningHandlers(store=store, topics=state.topics, stats=state.stats),
+    )
+    return [handlers.table() for handlers in tables]

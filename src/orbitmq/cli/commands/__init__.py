@@ -1,0 +1,1 @@
+"""cli.commands: see DESIGN.md."""

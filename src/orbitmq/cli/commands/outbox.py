@@ -1,0 +1,185 @@
+"""``orbitmq outbox``: look into the outbox of a producer, and send what is left in it."""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from orbitmq.cli.cluster import (
+    add_client_options,
+    add_group_option,
+    add_json_option,
+    on_a_loop,
+    print_found,
+    producer_settings,
+)
+from orbitmq.cli.render import elided, human_size, local_time, table
+from orbitmq.client.producer.outbox.file import Contents, read_contents
+from orbitmq.client.producer.outbox.ledger import Entry
+from orbitmq.client.producer.outbox.outbox import Outbox
+from orbitmq.client.producer.producer import Producer
+from orbitmq.errors import InvalidInput
+
+__all__ = ["Drained", "add_commands", "contents_lines", "drained_lines"]
+
+if TYPE_CHECKING:
+    Families: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
+
+_WIDTH: Final = 80
+_LEFT: Final = 1
+_ROWS_MAX: Final = 50
+_GROUP: Final = "orbitmq-outbox"
+_WAIT_S_MAX: Final = 24 * 3600
+_DRAW_S: Final = 0.2
+
+
+class Drained(NamedTuple):
+    """What ``drain`` did: messages sent, left to be sent, and refused by brokers."""
+
+    sent: int
+    left: int
+    refused: int
+
+
+def add_commands(families: "Families") -> None:
+    """Add the commands of this family to those of ``orbitmq``."""
+    parser = families.add_parser("outbox", help="look into a producer's outbox, and drain it")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    show = commands.add_parser(
+        "show",
+        help="show the messages of an outbox",
+        description="Show the messages of an outbox. Only reads, and may run beside its producer.",
+        epilog="Exit status: 0 it is empty, 1 messages are in it, 2 it can't be read.",
+    )
+    show.add_argument("path", metavar="FILE", help="what the producer calls outbox_path")
+    add_json_option(show)
+    show.set_defaults(run=_show)
+    drain = commands.add_parser(
+        "drain",
+        help="send the messages of an outbox",
+        description="Send the messages of an outbox whose producer does not run.",
+        epilog="Exit status: 0 it is empty now, 1 messages are left, 2 it can't be used.",
+    )
+    drain.add_argument("path", metavar="FILE", help="what the producer calls outbox_path")
+    drain.add_argument(
+        "--wait", type=int, default=60, metavar="S", help="for at most so long (%(default)s)"
+    )
+    drain.add_argument(
+        "--refused", action="store_true", help="also those that brokers have refused before"
+    )
+    add_group_option(drain, _GROUP)
+    add_client_options(drain)
+    add_json_option(drain)
+    drain.set_defaults(run=_drain)
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    contents = read_contents(arguments.path)
+    found = {
+        "path": arguments.path,
+        "bytes": contents.file_bytes,
+        "torn_bytes": contents.torn_bytes,
+        "broken": contents.broken,
+        "waiting": [entry._asdict() for entry in contents.waiting],
+        "refused": [entry._asdict() for entry in contents.refused],
+    }
+    print_found(found, contents_lines(arguments.path, contents), as_json=arguments.json)
+    return _LEFT if contents.waiting or contents.refused else 0
+
+
+def contents_lines(path: str, contents: Contents) -> Iterator[str]:
+    """Yield what ``show`` prints, at most 80 columns wide but for the path."""
+    yield f"Outbox     {path}"
+    yield f"Messages   {len(contents.waiting):,} waiting, {len(contents.refused):,} refused"
+    yield f"File       {human_size(contents.file_bytes)}"
+    if contents.torn_bytes:
+        yield f"Torn       {human_size(contents.torn_bytes)} at the end, which a crash left"
+    if contents.broken:
+        yield f"DAMAGED    {contents.broken:,} places can't be read"
+    for heading, entries in (("Waiting", contents.waiting), ("Refused", contents.refused)):
+        if entries:
+            yield ""
+            yield f"{heading}:"
+            yield from _entry_lines(entries)
+
+
+_HEADS: Final = ("NUMBER", "KEPT", "TOPIC", "SIZE", "REASON")
+_TOPIC_WIDTH: Final = 16
+
+
+def _entry_lines(entries: Sequence[Entry]) -> Iterator[str]:
+    cells = [
+        (
+            str(entry.sequence),
+            local_time(entry.kept_ms)[len("2026-") :],
+            elided(entry.topic, _TOPIC_WIDTH),
+            human_size(entry.body_bytes),
+        )
+        for entry in entries[:_ROWS_MAX]
+    ]
+    room = _WIDTH - max(map(len, table(_HEADS[:4], cells))) - 2
+    rows = [(*cell, _cut(entry.reason, room)) for cell, entry in zip(cells, entries, strict=False)]
+    yield from table(_HEADS, rows, left=len(_HEADS))
+    if len(entries) > _ROWS_MAX:
+        yield f"… and {len(entries) - _ROWS_MAX:,} more; --json shows all of them"
+
+
+def _cut(reason: str, width: int) -> str:
+    """Return the beginning of a reason, where what matters stands."""
+    clean = " ".join(reason.split())
+    return clean if len(clean) <= width else f"{clean[: width - 1]}…"
+
+
+def _drain(arguments: argparse.Namespace) -> int:
+    if not 1 <= arguments.wait <= _WAIT_S_MAX:
+        raise InvalidInput(
+            f"--wait is {arguments.wait}; it may be from 1 to {_WAIT_S_MAX} seconds", field="wait"
+        )
+    read_contents(arguments.path)  # a mistyped path is an error, not a new outbox
+    client, settings = producer_settings(arguments)
+    producer = Producer(settings=settings, client=client, outbox_path=arguments.path)
+    drained = on_a_loop(_send_all(producer, arguments.wait, refused=arguments.refused))
+    print_found(drained._asdict(), drained_lines(drained), as_json=arguments.json)
+    return _LEFT if drained.left or drained.refused else 0
+
+
+async def _send_all(producer: Producer, wait_s: int, *, refused: bool) -> Drained:
+    async with producer:
+        outbox = producer.outbox
+        assert outbox is not None  # its path was given
+        if refused:
+            for entry in outbox.refused:
+                outbox.retry(entry.sequence)
+        try:
+            async with asyncio.timeout(wait_s):
+                await _drained(outbox)
+        except TimeoutError:
+            pass  # what is left is counted below
+        return Drained(outbox.sent, len(outbox), len(outbox.refused))
+
+
+async def _drained(outbox: Outbox) -> None:
+    """Wait until nothing is left to send; on a terminal, show how much is."""
+    waiting = asyncio.ensure_future(outbox.drained())
+    is_shown = sys.stderr.isatty()
+    try:
+        while not waiting.done():
+            await asyncio.wait((waiting,), timeout=_DRAW_S)
+            if is_shown:
+                print(
+                    f"\r{outbox.sent:,} sent, {len(outbox):,} left\x1b[K", end="", file=sys.stderr
+                )
+    finally:
+        waiting.cancel()
+        if is_shown:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def drained_lines(drained: Drained) -> Iterator[str]:
+    """Yield what ``drain`` prints.
+
+    >>> list(drained_lines(Drained(sent=3, left=0, refused=1)))
+    ['3 sent, 0 left, 1 refused']
+    """
+    yield f"{drained.sent:,} sent, {drained.left:,} left, {drained.refused:,} refused"

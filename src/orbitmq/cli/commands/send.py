@@ -1,0 +1,233 @@
+"""``orbitmq send``: one message, or one for each line of standard input.
+
+Lines are sent as they come, many at once, and go to the queues in turn; those of a sharding key go
+one by one. The first that can't be sent ends the command, which says what became of the others.
+"""
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Final, TextIO, TypeAlias
+
+import msgspec
+
+from orbitmq.cli.cluster import (
+    add_client_options,
+    add_group_option,
+    add_json_option,
+    on_a_loop,
+    pairs,
+    producer_settings,
+)
+from orbitmq.cli.lines import lines
+from orbitmq.cli.render import elided
+from orbitmq.client.producer.producer import Producer
+from orbitmq.clock import Clock, SystemClock
+from orbitmq.errors import InvalidInput, OrbitError
+from orbitmq.message.model import Message, SendReceipt, SendStatus
+
+__all__ = ["LinesFailed", "add_commands", "total_line"]
+
+if TYPE_CHECKING:
+    Families: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
+
+_GROUP: Final = "orbitmq-send"
+_STDIN: Final = "-"
+_AT_ONCE: Final = 512
+"""Lines on their way together: half of what a producer allows, so that none waits for a place."""
+_LESS_SAFE: Final = 1
+_TOPIC_WIDTH: Final = 20
+_DRAW_MS: Final = 200
+
+
+class LinesFailed(OrbitError):
+    """Some lines of the input could not be sent."""
+
+
+def add_commands(families: "Families") -> None:
+    """Add ``send`` to the commands of ``orbitmq``."""
+    command = families.add_parser(
+        "send",
+        help="send a message, or each line of standard input",
+        description="Send a message, or each line of standard input as one. Empty lines are "
+        "passed over.",
+        epilog="Exit status: 0 all stored, 1 all stored but one less safely than its broker is set "
+        "to, 2 not all could be sent.",
+    )
+    command.add_argument("topic", metavar="TOPIC")
+    command.add_argument(
+        "body", metavar="BODY", nargs="?", help="its text; left out, or -: standard input's lines"
+    )
+    command.add_argument("--tags", metavar="TAG", help="what subscriptions select by")
+    command.add_argument("--keys", metavar="KEYS", default="", help="blanks between them")
+    command.add_argument(
+        "--property",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="of your own; may be said again",
+    )
+    command.add_argument(
+        "--sharding-key", metavar="KEY", help="messages of one key stay in order, in one queue"
+    )
+    add_group_option(command, _GROUP)
+    add_client_options(command)
+    add_json_option(command, "JSON, a receipt on each line,")
+    command.set_defaults(run=_run, late="body")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    body = _STDIN if arguments.body is None else arguments.body
+    sample = Message(
+        arguments.topic,
+        os.fsencode(body),
+        tags=arguments.tags,
+        keys=arguments.keys.split(),
+        properties=pairs(arguments.property, "--property"),
+        sharding_key=arguments.sharding_key,
+    )
+    client, settings = producer_settings(arguments)
+    producer = Producer(settings=settings, client=client)
+    if body == _STDIN:
+        if sys.stdin is None:  # so Python tells of a descriptor that is closed
+            raise InvalidInput("standard input is closed, and no BODY is given", field="body")
+        fd = sys.stdin.fileno()
+        return on_a_loop(_send_lines(producer, sample, fd, as_json=arguments.json))
+    return on_a_loop(_send_one(producer, sample, as_json=arguments.json))
+
+
+async def _send_one(producer: Producer, message: Message, *, as_json: bool) -> int:
+    async with producer:
+        receipt = await producer.send(message)
+    for line in [_json(receipt)] if as_json else receipt_lines(receipt):
+        print(line)
+    return _status([receipt])
+
+
+async def _send_lines(producer: Producer, sample: Message, fd: int, *, as_json: bool) -> int:
+    status = 0
+    tried = 0
+    rate = Rate(SystemClock(), sys.stderr)
+    bytes_max = producer.settings.max_message_bytes
+    # Of one key each waits for the one before it, and its time would run out meanwhile.
+    at_once = _AT_ONCE if sample.sharding_key is None else 1
+    parts = lines(fd, count_max=at_once, line_bytes_max=bytes_max)
+    try:
+        async with producer, aclosing(parts):
+            async for part in parts:
+                receipts, failures = await _send_part(producer, sample, part)
+                rate.note(len(receipts))
+                if as_json and receipts:
+                    print(*map(_json, receipts), sep="\n", flush=True)
+                if failures:
+                    raise _failure(failures, tried, len(part))
+                status = max(status, _status(receipts))
+                tried += len(part)
+    finally:
+        rate.clear()
+        if not as_json:
+            print(total_line(rate.count, sample.topic, rate.took_ms))
+    return status
+
+
+async def _send_part(
+    producer: Producer, sample: Message, bodies: Sequence[bytes]
+) -> tuple[list[SendReceipt], dict[int, OrbitError]]:
+    """Send some lines at once; return receipts, and the errors of the others by their places."""
+    sends = {
+        place: asyncio.ensure_future(producer.send(sample.replace(body=body)))
+        for place, body in enumerate(bodies)
+        if body
+    }
+    await asyncio.gather(*sends.values(), return_exceptions=True)
+    receipts, failures = [], {}
+    for place, send in sends.items():
+        try:
+            receipts.append(send.result())
+        except OrbitError as error:
+            failures[place] = error
+    return receipts, failures
+
+
+def _failure(failures: dict[int, OrbitError], before: int, tried: int) -> LinesFailed:
+    place, error = next(iter(failures.items()))
+    others = f", nor could {len(failures) - 1} more" if len(failures) > 1 else ""
+    failed = LinesFailed(
+        f"line {before + place + 1} could not be sent{others}; no line after {before + tried} was "
+        f"tried: {error}"
+    )
+    failed.__cause__ = error
+    return failed
+
+
+def _status(receipts: Iterable[SendReceipt]) -> int:
+    return 0 if all(one.status is SendStatus.SEND_OK for one in receipts) else _LESS_SAFE
+
+
+def _json(receipt: SendReceipt) -> str:
+    return msgspec.json.encode(receipt).decode()
+
+
+def receipt_lines(receipt: SendReceipt) -> Iterator[str]:
+    """Yield what is printed of one message."""
+    queue = receipt.queue
+    yield f"Message    {receipt.message_id}"
+    yield f"Status     {receipt.status.value}"
+    yield f"Queue      {queue.broker_name} {queue.queue_id}, offset {receipt.queue_offset:,}"
+
+
+def total_line(count: int, topic: str, took_ms: int) -> str:
+    """Return what is printed after the last line.
+
+    >>> total_line(12_000, "orders", 1_500)
+    '12,000 messages sent to orders in 1.5 s, 8,000 a second'
+    >>> total_line(1, "orders", 4)
+    '1 message sent to orders'
+    """
+    messages = "1 message" if count == 1 else f"{count:,} messages"
+    line = f"{messages} sent to {elided(topic, _TOPIC_WIDTH)}"
+    if count > 1 and took_ms > 0:
+        line += f" in {took_ms / 1000:,.1f} s, {count * 1000 // took_ms:,} a second"
+    return line
+
+
+class Rate:
+    """How many are sent, and how fast: a line on a terminal, drawn a few times a second.
+
+    Attributes:
+        count: how many so far.
+        took_ms: from the start to the last of them.
+
+    """
+
+    def __init__(self, clock: Clock, stream: TextIO) -> None:
+        self._clock = clock
+        self._stream = stream
+        self._shown = stream.isatty()
+        self._began_ms = self._drawn_ms = clock.monotonic_ms()
+        self._drawn_count = 0
+        self._is_drawn = False
+        self.count = 0
+        self.took_ms = 0
+
+    def note(self, sent: int) -> None:
+        """Count some more."""
+        now_ms = self._clock.monotonic_ms()
+        self.count += sent
+        self.took_ms = now_ms - self._began_ms
+        since_ms = now_ms - self._drawn_ms
+        if not self._shown or since_ms < _DRAW_MS:
+            return
+        per_second = (self.count - self._drawn_count) * 1000 // since_ms
+        self._stream.write(f"\r{self.count:,} sent, {per_second:,} a second\x1b[K")
+        self._stream.flush()
+        self._drawn_ms, self._drawn_count, self._is_drawn = now_ms, self.count, True
+
+    def clear(self) -> None:
+        """Take the line away again."""
+        if self._is_drawn:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()

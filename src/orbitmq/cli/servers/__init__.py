@@ -1,0 +1,1 @@
+"""cli.servers: see DESIGN.md."""

@@ -1,0 +1,161 @@
+"""``orbitmq up``: a whole cluster with one command.
+
+A nameserver and one broker in one process, or N broker processes beside the nameserver under a
+supervisor: a broker uses one core. When all listen it prints one line::
+
+    ready nameserver=HOST:PORT broker=HOST:PORT[,HOST:PORT…]
+"""
+
+import argparse
+import json
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from orbitmq.broker.machine import Machine
+from orbitmq.broker.server import Broker
+from orbitmq.cli.servers.broker import load_settings, warn_of_open_door
+from orbitmq.cli.servers.serving import (
+    add_server_options,
+    allow_many_open_files,
+    log_to_stderr,
+    recovery_progress,
+    serve,
+)
+from orbitmq.cli.servers.supervisor import Supervisor
+from orbitmq.errors import InvalidInput
+from orbitmq.nameserver.server import Nameserver
+from orbitmq.nameserver.settings import NameserverSettings
+from orbitmq.net.address import Address
+from orbitmq.settings import Property, from_arguments
+
+__all__ = ["add_commands"]
+
+if TYPE_CHECKING:
+    Families: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
+
+_BROKERS_MAX: Final = 26  # broker-a to broker-z
+_PORTS_APART: Final = 10
+"""A broker also takes the port two below its own; tools expect replication at the next."""
+
+
+class _Ready(NamedTuple):
+    nameserver: Address
+    brokers: tuple[str, ...]
+
+
+def add_commands(families: "Families") -> None:
+    """Add ``up`` to the commands of ``orbitmq``."""
+    command = families.add_parser(
+        "up",
+        help="run a nameserver and a broker",
+        description="Run a nameserver and brokers until SIGTERM or SIGINT.",
+        epilog="Exit status: 0 stopped when asked to, 2 it could not start.",
+    )
+    command.add_argument("--host", default="127.0.0.1", help="where to listen (%(default)s)")
+    command.add_argument(
+        "--nameserver-port", type=int, default=9876, help="0 picks a free one (%(default)s)"
+    )
+    command.add_argument(
+        "--broker-port", type=int, default=10911, help="0 picks a free one (%(default)s)"
+    )
+    command.add_argument(
+        "--brokers", type=int, default=1, metavar="N", help="how many broker processes (1)"
+    )
+    command.add_argument(
+        "--store", default="orbitmq-data", metavar="DIR", help="where messages go (./%(default)s)"
+    )
+    command.add_argument(
+        "--no-dashboard", action="store_true", help="accepted; there is no dashboard yet"
+    )
+    command.add_argument("--json", action="store_true", help="print the ready line as JSON")
+    add_server_options(command)
+    command.set_defaults(run=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    log_to_stderr()
+    allow_many_open_files()
+    if not 1 <= arguments.brokers <= _BROKERS_MAX:
+        raise InvalidInput(
+            f"--brokers is {arguments.brokers}; it may be from 1 to {_BROKERS_MAX}", field="brokers"
+        )
+    make = _in_one_process if arguments.brokers == 1 else _supervised
+    return serve(lambda: make(arguments), lambda ready: _line(ready, as_json=arguments.json))
+
+
+def _line(ready: _Ready, *, as_json: bool) -> str:
+    if as_json:
+        return json.dumps({"nameserver": str(ready.nameserver), "brokers": list(ready.brokers)})
+    return f"ready nameserver={ready.nameserver} broker={','.join(ready.brokers)}"
+
+
+@asynccontextmanager
+async def _in_one_process(arguments: argparse.Namespace) -> AsyncIterator[_Ready]:
+    async with _nameserver(arguments) as nameserver:
+        settings = load_settings(_properties(arguments, 0, nameserver.address))
+        warn_of_open_door(settings)
+        broker = Broker(
+            settings,
+            Machine(pid=os.getpid()),
+            insecure=arguments.insecure,
+            progress=recovery_progress(),
+        )
+        async with broker:
+            yield _Ready(nameserver.address, (str(broker.address),))
+
+
+@asynccontextmanager
+async def _supervised(arguments: argparse.Namespace) -> AsyncIterator[_Ready]:
+    async with _nameserver(arguments) as nameserver:
+        commands = {
+            _name(number): _command(_properties(arguments, number, nameserver.address))
+            + ["--insecure"] * arguments.insecure
+            for number in range(arguments.brokers)
+        }
+        async with Supervisor(commands) as supervisor:
+            yield _Ready(nameserver.address, tuple(supervisor.ready.values()))
+
+
+def _nameserver(arguments: argparse.Namespace) -> Nameserver:
+    settings = NameserverSettings(
+        listen_host=arguments.host,
+        listen_port=arguments.nameserver_port,
+        kv_config_path=f"{arguments.store}/namesrv/kvConfig.json",
+    )
+    return Nameserver(settings, insecure=arguments.insecure)
+
+
+def _name(number: int) -> str:
+    return f"broker-{chr(ord('a') + number)}"
+
+
+def _properties(arguments: argparse.Namespace, number: int, nameserver: Address) -> list[Property]:
+    """Return the settings of one broker; what the user sets holds, but for what tells them apart.
+
+    One broker keeps its files in the directory itself, as a broker alone would; several have one
+    below it each.
+    """
+    several = arguments.brokers > 1
+    port = arguments.broker_port + _PORTS_APART * number if arguments.broker_port else 0
+    said = {
+        "listenHost": arguments.host,
+        "listenPort": str(port),
+        "namesrvAddr": str(nameserver),
+        "storePathRootDir": f"{arguments.store}/{_name(number)}" if several else arguments.store,
+    }
+    if several:
+        said["brokerName"] = _name(number)
+    ours = [Property(key, value, "up") for key, value in said.items()]
+    users = from_arguments(arguments.set)
+    if several:
+        users = [one for one in users if one.name not in ("brokerName", "storePathRootDir")]
+    return [*ours, *users]
+
+
+def _command(properties: list[Property]) -> list[str]:
+    arguments = ["broker", "--stop-at-eof"]
+    for one in properties:
+        arguments += ["--set", f"{one.name}={one.value}"]
+    return arguments

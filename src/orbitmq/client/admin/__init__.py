@@ -1,0 +1,1 @@
+"""client.admin: see DESIGN.md."""

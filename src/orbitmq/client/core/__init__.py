@@ -1,0 +1,1 @@
+"""client.core: see DESIGN.md."""

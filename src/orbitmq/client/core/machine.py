@@ -1,0 +1,53 @@
+"""What a client stands on: network, clock, threads, chance and environment, as arguments."""
+
+import os
+from collections.abc import Callable
+
+from orbitmq.clock import Clock, SystemClock
+from orbitmq.net.transport.network import Network
+from orbitmq.net.transport.own_host import own_host
+from orbitmq.net.transport.tcp import TcpNetwork
+from orbitmq.randomness import Randomness, SystemRandomness
+from orbitmq.settings import environment
+from orbitmq.threads import ThreadWorkers, Workers
+
+__all__ = ["Machine"]
+
+_WORKERS = 2
+
+
+class Machine:
+    """The machine that a client runs on; the real one where nothing else is said.
+
+    Args:
+        network: what it dials on.
+        clock: its time.
+        workers: makes the threads for what would hold up the loop, by name.
+        randomness: its chance.
+        environment: reads a variable of the environment; empty if it is not set.
+        host: the address that others see.
+        pid: the number of the process.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        network: Network | None = None,
+        clock: Clock | None = None,
+        workers: Callable[[str], Workers] | None = None,
+        randomness: Randomness | None = None,
+        environment: Callable[[str], str] = environment,
+        host: str | None = None,
+        pid: int | None = None,
+    ) -> None:
+        self.network = network or TcpNetwork()
+        self.clock = clock or SystemClock()
+        self.workers = workers or (lambda name: ThreadWorkers(_WORKERS, name=name))
+        self.randomness = randomness or SystemRandomness()
+        self.environment = environment
+        self.host = host or own_host()
+        self.pid = os.getpid() if pid is None else pid
+
+    def __repr__(self) -> str:
+        return f"<Machine {self.host} pid={self.pid}>"

@@ -1,0 +1,230 @@
+"""Whom a client asks for routes: a list of nameservers, any of which may be down.
+
+One of the list is asked until it fails; then the next one, and so on round the list. The list is
+shuffled once, so that many clients spread over it. Where it comes from::
+
+    ClientSettings.nameserver ─┐
+    NAMESRV_ADDR ──────────────┴─▶ stays as it is
+    ClientSettings.nameserver_url ─▶ asked at the start, and every two minutes
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from orbitmq.client.core.machine import Machine
+from orbitmq.client.settings import ClientSettings
+from orbitmq.errors import (
+    InvalidInput,
+    NameserversFailed,
+    NoNameserver,
+    OrbitError,
+    RequestTimeout,
+)
+from orbitmq.net.address import Address, parse_addresses
+from orbitmq.net.dialer import Dialer
+from orbitmq.net.transport.web_text import fetch_text
+from orbitmq.randomness import Randomness
+from orbitmq.wire.fields import Header
+from orbitmq.wire.frame import Buffer, Frame
+
+__all__ = ["NAMESERVER_VARIABLE", "Nameservers"]
+
+log = logging.getLogger("orbitmq.client")
+
+NAMESERVER_VARIABLE: Final = "NAMESRV_ADDR"
+_REFRESH_S: Final = 120
+_FETCH_MS: Final = 3_000
+"""Both are Java's (MQClientInstance, DefaultTopAddressing)."""
+
+
+class Nameservers:
+    """The nameservers of one client.
+
+    Args:
+        settings: where the list comes from.
+        dialer: connections to them.
+        machine: network and environment for the list, chance for its order.
+
+    Raises:
+        NoNameserver: nothing says where to ask.
+        InvalidInput: the list in the environment can't be read.
+
+    """
+
+    def __init__(self, settings: ClientSettings, dialer: Dialer, machine: Machine) -> None:
+        self._dialer = dialer
+        self._machine = machine
+        self._url = _list_url(settings)
+        self._tls = settings.tls_context() if self._url.startswith("https:") else None
+        self._fields = dict(settings.header_fields)
+        self._addresses = () if self._url else self._shuffled(_listed(settings, machine))
+        self._current = 0
+        self._is_list_stale = False
+
+    def __repr__(self) -> str:
+        return f"<Nameservers {', '.join(map(str, self._addresses)) or self._url}>"
+
+    @property
+    def addresses(self) -> tuple[Address, ...]:
+        """All of them, in the order in which they are asked."""
+        return self._addresses
+
+    async def start(self) -> None:
+        """Fetch the list, if it is kept behind a URL.
+
+        Raises:
+            NoNameserver: it can't be fetched, or is no list.
+
+        """
+        if self._url:
+            try:
+                await self._fetch()
+            except OrbitError as error:
+                raise NoNameserver(
+                    f"no nameserver is known: nameserver_url: {error}", field="nameserver_url"
+                ) from error
+
+    async def run(self) -> None:
+        """Fetch the list again and again, until cancelled; return at once if it is fixed."""
+        while self._url:
+            await asyncio.sleep(_REFRESH_S)
+            try:
+                await self._fetch()
+                self._is_list_stale = False
+            except OrbitError as error:
+                if not self._is_list_stale:
+                    log.warning("the list of nameservers stays as it is: %s", error)
+                self._is_list_stale = True
+
+    def in_turn(self) -> Iterator[Address]:
+        """Yield each nameserver once, beginning with the one that answered last."""
+        addresses, first = self._addresses, self._current
+        for step in range(len(addresses)):
+            yield addresses[(first + step) % len(addresses)]
+
+    async def ask(
+        self,
+        address: Address,
+        header: Header,
+        body: Buffer = b"",
+        *,
+        timeout_ms: int,
+        share_ms: int | None = None,
+        code: int | None = None,
+    ) -> Frame:
+        """Return what one nameserver answers, whatever its code; after an error the next is asked.
+
+        Args:
+            address: which one.
+            header: the typed fields; their class says the request code.
+            body: the body.
+            timeout_ms: how long an answer may take.
+            share_ms: how long all of it may take, a dial included, if another one can be asked.
+            code: a sibling code of the header's own.
+
+        Raises:
+            OrbitError: it can't be reached, or doesn't answer in time.
+
+        """
+        try:
+            async with asyncio.timeout(None if share_ms is None else share_ms / 1_000):
+                answer = await self._dialer.request(
+                    address, header, body, timeout_ms=timeout_ms, code=code, fields=self._fields
+                )
+        except TimeoutError:
+            self._turn_from(address)
+            raise RequestTimeout(
+                f"{address} did not answer within {share_ms} ms",
+                address=str(address),
+                timeout_ms=share_ms or 0,
+            ) from None
+        except OrbitError:
+            self._turn_from(address)
+            raise
+        self._stay_with(address)
+        return answer
+
+    async def request(
+        self, header: Header, body: Buffer = b"", *, timeout_ms: int, code: int | None = None
+    ) -> Frame:
+        """Return the answer of the first nameserver that gives one, whatever its code.
+
+        Args:
+            header: the typed fields; their class says the request code.
+            body: the body.
+            timeout_ms: how long each of them may take.
+            code: a sibling code of the header's own.
+
+        Raises:
+            NameserversFailed: none did; ``answers`` has what became of each request.
+
+        """
+        answers: dict[str, str] = {}
+        for address in self.in_turn():
+            try:
+                return await self.ask(address, header, body, timeout_ms=timeout_ms, code=code)
+            except OrbitError as error:
+                answers[str(address)] = str(error)
+        told = "; ".join(f"{address}: {error}" for address, error in answers.items())
+        raise NameserversFailed(f"no nameserver answers: {told}", answers=answers)
+
+    def _turn_from(self, address: Address) -> None:
+        """Begin with the next one from now on, unless somebody else has seen to that."""
+        if self._addresses and self._addresses[self._current] == address:
+            self._current = (self._current + 1) % len(self._addresses)
+            if len(self._addresses) > 1:
+                log.info("nameserver %s fails; %s is next", address, self._addresses[self._current])
+
+    def _stay_with(self, address: Address) -> None:
+        if address in self._addresses:
+            self._current = self._addresses.index(address)
+
+    async def _fetch(self) -> None:
+        text = await fetch_text(
+            self._url, network=self._machine.network, timeout_ms=_FETCH_MS, tls=self._tls
+        )
+        lines = text.splitlines()
+        fetched = parse_addresses(lines[0] if lines else "")
+        if not fetched:
+            raise InvalidInput(f"{self._url} answers with an empty list", field="nameserver_url")
+        if set(fetched) == set(self._addresses):
+            return
+        before = self._addresses[self._current] if self._addresses else None
+        self._addresses = self._shuffled(fetched)
+        self._current = self._addresses.index(before) if before in self._addresses else 0
+        log.info("the nameservers are %s now", ", ".join(map(str, self._addresses)))
+
+    def _shuffled(self, addresses: Sequence[Address]) -> tuple[Address, ...]:
+        return _shuffled(addresses, self._machine.randomness)
+
+
+def _listed(settings: ClientSettings, machine: Machine) -> tuple[Address, ...]:
+    addresses = parse_addresses(settings.nameserver)
+    if not addresses:
+        said = machine.environment(NAMESERVER_VARIABLE)
+        try:
+            addresses = parse_addresses(said)
+        except InvalidInput as error:
+            raise InvalidInput(f"{NAMESERVER_VARIABLE}: {error}", field="nameserver") from error
+    if not addresses:
+        raise NoNameserver(
+            "no nameserver is set; give nameserver='host:9876' (several are separated by ;), "
+            f"set {NAMESERVER_VARIABLE} in the environment, namesrvAddr in a file of properties, "
+            "or nameserver_url='http://…' where a list is kept",
+            field="nameserver",
+        )
+    return addresses
+
+
+def _list_url(settings: ClientSettings) -> str:
+    """Return the URL of the list, with the unit as Java's ``DefaultTopAddressing`` writes it."""
+    if not settings.nameserver_url or not settings.unit_name:
+        return settings.nameserver_url
+    return f"{settings.nameserver_url}-{settings.unit_name}?nofix=1"
+
+
+def _shuffled(addresses: Sequence[Address], randomness: Randomness) -> tuple[Address, ...]:
+    left = list(addresses)
+    return tuple(left.pop(randomness.below(len(left))) for _ in addresses)

@@ -1,0 +1,1 @@
+"""client.observe: see DESIGN.md."""

@@ -1,0 +1,317 @@
+"""Traces: what became of each message, reported to a topic that Java's tools read too.
+
+::
+
+    send ─ after it ─▶ add(record) ─▶ queue (bounded) ── ten wait, or 5 s passed ──▶ trace message
+
+``add`` is a plain call on an object in memory: reports are grouped, encoded and sent by tasks of
+their own. Whatever goes wrong there is counted and logged once, and no send ever hears of it.
+
+Reports go out through the connections of their own client, so that TLS, signatures, namespaces and
+the address map hold for them as well; Java's ``AsyncTraceDispatcher`` makes a second client.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from itertools import groupby
+from typing import Final, NamedTuple
+
+from orbitmq.client.observe.hooks import SendContext, SendHook
+from orbitmq.client.producer.transactions import TransactionEnd
+from orbitmq.client.settings import AccessChannel
+from orbitmq.errors import OrbitError
+from orbitmq.message import names, properties, trace
+from orbitmq.message.model import Message, SendReceipt, SendStatus
+from orbitmq.message.trace import MessageKind, TraceRecord
+
+__all__ = ["TraceHook", "Tracer", "transaction_record"]
+
+log = logging.getLogger("orbitmq.client")
+
+BATCH_MAX: Final = 10
+QUEUE_MAX: Final = 2_048
+FLUSH_MS: Final = 5_000
+BODY_BYTES_MAX: Final = 128_000
+"""All four are Java's (``ClientConfig.traceMsgBatchNum``, ``AsyncTraceDispatcher``)."""
+SENDS_MAX: Final = 4
+"""Trace messages on their way at once; Java has up to four threads for them."""
+KEYS_BYTES_MAX: Final = 16 * 1024
+"""How much of the properties, which end at 32 KiB, the keys of a trace message may take."""
+DEFAULT_REGION: Final = "DefaultRegion"
+
+SendTrace = Callable[[Message], Awaitable[object]]
+"""Sends a trace message, itself not traced; may raise whatever a send raises."""
+
+
+class _Report(NamedTuple):
+    topic: str
+    """The topic of the message that is reported on; reports of one topic travel together."""
+    region: str
+    record: TraceRecord
+
+
+class Tracer:
+    """Takes reports, and sends them on in the background. Belongs to one loop.
+
+    Args:
+        send: sends one trace message.
+        topic: where to, on the LOCAL channel.
+        channel: on CLOUD the region of the reporting broker names the topic.
+        batch_max: reports in one trace message.
+        queue_max: reports that may wait; one more is dropped.
+        flush_ms: how long a report waits for others.
+
+    Attributes:
+        sent: reports that a broker has stored.
+        dropped: reports that found the queue full.
+        failed: reports that could not be sent.
+
+    """
+
+    def __init__(
+        self,
+        send: SendTrace,
+        *,
+        topic: str = names.TRACE_TOPIC,
+        channel: AccessChannel = AccessChannel.LOCAL,
+        batch_max: int = BATCH_MAX,
+        queue_max: int = QUEUE_MAX,
+        flush_ms: int = FLUSH_MS,
+    ) -> None:
+        self._send = send
+        self._topic = topic
+        self._channel = channel
+        self._batch_max = batch_max
+        self._queue_max = queue_max
+        self._flush_s = flush_ms / 1000
+        self._loop = asyncio.get_running_loop()
+        self._queue: deque[_Report] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+        self._warned: set[str] = set()
+        self.sent = 0
+        self.dropped = 0
+        self.failed = 0
+
+    def __repr__(self) -> str:
+        return (
+            f"<Tracer {len(self._queue)} waiting, {self.sent} sent, {self.dropped} dropped, "
+            f"{self.failed} failed>"
+        )
+
+    def traces(self, topic: str) -> bool:
+        """Return whether messages of a topic are to be reported: all but the reports themselves."""
+        return not topic.startswith((self._topic, names.CLOUD_TRACE_TOPIC_PREFIX))
+
+    def add(self, topic: str, region: str | None, record: TraceRecord) -> None:
+        """Take a report on a message of ``topic``; one that finds no room is counted, and gone."""
+        if self._closed or len(self._queue) >= self._queue_max:
+            self.dropped += 1
+            self._warn_once(
+                "full",
+                "%d trace reports wait, as many as allowed; more are dropped",
+                self._queue_max,
+            )
+            return
+        self._queue.append(_Report(topic, region or DEFAULT_REGION, record))
+        if len(self._queue) >= self._batch_max:
+            self._start()
+        elif self._timer is None:
+            self._timer = self._loop.call_later(self._flush_s, self._flush)
+
+    async def close(self, timeout_ms: int) -> None:
+        """Send what waits, at most so long, and take no more; what is left is counted as failed."""
+        self._closed = True
+        self._flush()
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                while self._tasks:
+                    await asyncio.wait(self._tasks)
+                    self._flush()
+        except TimeoutError:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._queue:
+            self._fail(len(self._queue), "the producer stopped first")
+            self._queue.clear()
+
+    def _flush(self) -> None:
+        """Send what waits although it is few; a timer and the end call this."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._queue:
+            self._start()
+
+    def _start(self) -> None:
+        if len(self._tasks) < SENDS_MAX:
+            batch = [self._queue.popleft() for _ in range(min(self._batch_max, len(self._queue)))]
+            task = self._loop.create_task(self._run(batch), name="trace")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _run(self, batch: list[_Report]) -> None:
+        """Send batch after batch, as long as the queue has a whole one."""
+        while batch:
+            try:
+                made = list(_messages(batch, self._trace_topic))
+            except OrbitError as error:  # such as a region that can't be part of a topic's name
+                self._fail(len(batch), str(error))
+                made = []
+            for message, count in made:
+                await self._send_one(message, count)
+            full = len(self._queue) >= self._batch_max
+            batch = [self._queue.popleft() for _ in range(self._batch_max if full else 0)]
+        if self._queue and self._timer is None:
+            self._timer = self._loop.call_later(self._flush_s, self._flush)
+
+    async def _send_one(self, message: Message, count: int) -> None:
+        try:
+            await self._send(message)
+        except asyncio.CancelledError:
+            self._fail(count, "cancelled")
+            raise
+        except OrbitError as error:
+            self._fail(count, str(error))
+        except Exception as error:  # a fault of ours must not end the reports of a whole process
+            log.exception("a trace message can't be sent")
+            self._fail(count, repr(error))
+        else:
+            self.sent += count
+
+    def _trace_topic(self, report: _Report) -> str:
+        if self._channel is AccessChannel.CLOUD:
+            return names.CLOUD_TRACE_TOPIC_PREFIX + report.region
+        return self._topic
+
+    def _fail(self, count: int, why: str) -> None:
+        self.failed += count
+        self._warn_once("failed", "traces are lost, sends are not affected: %s", why)
+
+    def _warn_once(self, about: str, text: str, *values: object) -> None:
+        if about not in self._warned:
+            self._warned.add(about)
+            log.warning(text, *values)
+
+
+def _messages(
+    reports: Iterable[_Report], trace_topic: Callable[[_Report], str]
+) -> Iterator[tuple[Message, int]]:
+    """Yield trace messages, each with the number of its reports: one topic's, as in Java."""
+
+    def together(report: _Report) -> tuple[str, str]:
+        return trace_topic(report), report.topic
+
+    for (topic, _), group in groupby(sorted(reports, key=together), key=together):
+        for records in _split([report.record for report in group]):
+            body = b"".join(raw for _, raw in records)
+            keys = _keys([record for record, _ in records])
+            yield Message(topic, body, keys=keys), len(records)
+
+
+def _split(records: Iterable[TraceRecord]) -> Iterator[list[tuple[TraceRecord, bytes]]]:
+    """Yield the records, encoded, in runs that fit a trace message."""
+    run: list[tuple[TraceRecord, bytes]] = []
+    size = 0
+    for record in records:
+        raw = trace.encode([record])
+        if run and size + len(raw) > BODY_BYTES_MAX:
+            yield run
+            run, size = [], 0
+        run.append((record, raw))
+        size += len(raw)
+    if run:
+        yield run
+
+
+def _keys(records: list[TraceRecord]) -> list[str]:
+    """Return what a trace message is found by, ids first, as far as properties have room."""
+    ids = dict.fromkeys(record.message_id for record in records)
+    room = KEYS_BYTES_MAX
+    keys = []
+    for key in dict.fromkeys([*ids, *trace.index_keys(records)]):
+        room -= len(key.encode()) + 1
+        if room < 0:
+            break
+        keys.append(key)
+    return keys
+
+
+class TraceHook(SendHook):
+    """Reports each send that a broker answered.
+
+    A send without an answer is not reported, as in Java's ``SendMessageTraceHookImpl``: nobody
+    could say in which region. Neither is one whose broker wants no traces.
+    """
+
+    def __init__(self, tracer: Tracer) -> None:
+        self._tracer = tracer
+
+    def after(self, context: SendContext) -> None:
+        """Report a send, each message of a batch on its own so that it is found by its id."""
+        receipt = context.receipt
+        topic = context.message.topic
+        if receipt is None or not receipt.trace_on or not self._tracer.traces(topic):
+            return
+        ids = context.message_ids or (receipt.message_id,)
+        offset_ids = receipt.offset_message_id.split(",")
+        if len(offset_ids) != len(ids):  # a broker that keeps a batch as one record gives one id
+            offset_ids = offset_ids[:1] * len(ids)
+        for message, *both in zip(context.messages, ids, offset_ids, strict=True):
+            record = _publish_record(context, receipt, message, *both)
+            self._tracer.add(topic, receipt.region, record)
+
+
+def _publish_record(
+    context: SendContext,
+    receipt: SendReceipt,
+    message: Message,
+    message_id: str,
+    offset_message_id: str,
+) -> trace.Publish:
+    return trace.Publish(
+        timestamp_ms=context.began_ms,
+        region=receipt.region,
+        group=_bare(context.group),
+        topic=_bare(message.topic),
+        message_id=message_id,
+        tags=message.tags,
+        keys=_joined(message.keys),
+        store_host=context.broker_address,
+        body_length=len(message.body),
+        cost_ms=context.took_ms,
+        kind=context.kind,
+        offset_message_id=offset_message_id,
+        success=receipt.status is SendStatus.SEND_OK,
+    )
+
+
+def transaction_record(end: TransactionEnd, *, group: str, now_ms: int) -> trace.EndTransaction:
+    """Return the report on a decision, by the sender or on a broker's question."""
+    return trace.EndTransaction(
+        timestamp_ms=now_ms,
+        region=end.region or DEFAULT_REGION,
+        group=_bare(group),
+        topic=_bare(end.topic),
+        message_id=end.message_id,
+        tags=end.tags,
+        keys=_joined(end.keys),
+        store_host=end.broker_address,
+        kind=MessageKind.COMMITTED,  # Java writes it for a rollback too
+        transaction_id=end.transaction_id,
+        transaction_state=end.state.value,
+        from_check=end.from_check,
+    )
+
+
+def _bare(name: str) -> str:
+    """Return a name without its namespace, which Java leaves out of reports."""
+    return names.strip_any_namespace(name) if "%" in name else name
+
+
+def _joined(keys: Iterable[str]) -> str | None:
+    return properties.KEY_SEPARATOR.join(keys) or None

@@ -1,0 +1,1 @@
+"""client.producer: see DESIGN.md."""

@@ -1,0 +1,301 @@
+"""What a producer and brokers say to each other beyond a send: transactions, requests, recalls.
+
+The rules of each are in a module of its own; here they are joined to a running producer.
+"""
+
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from functools import partial
+from typing import Final
+
+from orbitmq.client.arguments import check_timeout_ms
+from orbitmq.client.core.client_core import ClientCore
+from orbitmq.client.core.request_reply import reply_marks, reply_to
+from orbitmq.client.producer import delayed
+from orbitmq.client.producer.sending.queue_choice import QueueSelector
+from orbitmq.client.producer.sending.sender import Dispatch, Wish
+from orbitmq.client.producer.sending.targets import Target, target_of
+from orbitmq.client.producer.transaction_checks import TransactionChecks, read_question
+from orbitmq.client.producer.transactions import (
+    Check,
+    LocalWork,
+    OnEnd,
+    SendHalf,
+    Transaction,
+    TransactionListener,
+    TransactionReceipt,
+    Transactions,
+)
+from orbitmq.client.user_code import UserCode
+from orbitmq.errors import NotDurable, OrbitError, RequestTimeout
+from orbitmq.message.ids import RecallHandle
+from orbitmq.message.model import (
+    Message,
+    MessageQueue,
+    SendReceipt,
+    StoredMessage,
+    check_is_message,
+)
+from orbitmq.message.names import check_topic, wrap_namespace
+from orbitmq.net.connection import Connection
+from orbitmq.wire.codes import RequestCode
+from orbitmq.wire.frame import Frame
+
+__all__ = ["ExchangeMethods", "Exchanges"]
+
+log = logging.getLogger("orbitmq.client")
+
+_CHECK: Final = RequestCode.CHECK_TRANSACTION_STATE
+
+
+class Exchanges:
+    """The transactions, requests and recalls of one running producer; belongs to its loop.
+
+    Args:
+        core: the client, acquired for the producer.
+        dispatch: its sends.
+        listener: decides about transactions: an object for local work and checks, or a function
+            for checks alone.
+        on_end: told of each decision about a transaction; must not raise.
+
+    """
+
+    def __init__(
+        self,
+        core: ClientCore,
+        dispatch: Dispatch,
+        listener: TransactionListener | Check | None = None,
+        *,
+        on_end: OnEnd = lambda _end: None,
+    ) -> None:
+        self._core = core
+        self._dispatch = dispatch
+        self._namespace = core.settings.namespace
+        self._group = wrap_namespace(self._namespace, dispatch.settings.group)
+        check: Check | None
+        if listener is None or callable(listener):
+            both, check = None, listener
+        else:
+            both, check = listener, listener.check
+        user_code = UserCode(core.user_workers)
+        self._transactions = Transactions(
+            group=self._group,
+            connect=self._connect,
+            user_code=user_code,
+            listener=both,
+            namespace=self._namespace,
+            namespace_v2=core.settings.namespace_v2,
+            on_end=on_end,
+        )
+        self._checks = TransactionChecks(
+            group=self._group,
+            known=self._transactions.recall,
+            check=check,
+            user_code=user_code,
+            on_end=on_end,
+        )
+        core.callbacks.listen(_CHECK, self._take_check, group=self._group)
+
+    def __repr__(self) -> str:
+        return f"<Exchanges {self._transactions!r}, {self._checks!r}>"
+
+    async def close(self, timeout_ms: int) -> None:
+        """Answer no more questions, and wait so long for answers that are being made."""
+        self._core.callbacks.unlisten(_CHECK, self._take_check, group=self._group)
+        await self._checks.close(timeout_ms)
+
+    # Transactions
+
+    def transaction(self, message: Message, timeout_ms: int | None) -> Transaction:
+        """Return a transaction to be entered; see ``Producer.transaction``."""
+        return self._transactions.transaction(message, self._half(message, timeout_ms))
+
+    async def send_in_transaction(
+        self, message: Message, local_work: LocalWork | None, timeout_ms: int | None
+    ) -> TransactionReceipt:
+        """Return what became of a transaction; see ``Producer.send_in_transaction``."""
+        half = self._half(message, timeout_ms)
+        return await self._transactions.send(message, half, local_work)
+
+    def _half(self, message: Message, timeout_ms: int | None) -> SendHalf:
+        check_is_message(message)
+
+        async def send(marks: Mapping[str, str]) -> SendReceipt:
+            try:
+                return await self._dispatch.send(message, Wish(timeout_ms=timeout_ms, marks=marks))
+            except NotDurable as weak:  # its status tells, and the half is rolled back
+                return weak.receipt
+
+        return send
+
+    async def _connect(self, queue: MessageQueue) -> Connection:
+        lane = await self._dispatch.lanes.lane(queue.topic)
+        return await self._dispatch.lanes.connect(lane.slot(queue))
+
+    def _take_check(self, connection: Connection, request: Frame) -> None:
+        try:
+            question = read_question(request, self._namespace)
+        except OrbitError as error:
+            log.warning("%s: a transaction check can't be read: %s", connection.peer, error)
+        else:
+            self._checks.take(connection, question)
+
+    # Requests and replies
+
+    async def request(
+        self, message: Message, target: Target, timeout_ms: int | None
+    ) -> StoredMessage:
+        """Return the reply to a request; see ``Producer.request``."""
+        check_is_message(message)
+        timeout_ms = self._dispatch.settings.send_timeout_ms if timeout_ms is None else timeout_ms
+        began_ms = self._core.machine.clock.monotonic_ms()
+        lane = await self._dispatch.lane(message.topic, timeout_ms)
+        timeout_ms -= self._core.machine.clock.monotonic_ms() - began_ms
+
+        async def send(marks: Mapping[str, str], timeout_ms: int) -> SendReceipt:
+            return await self._dispatch.send(message, Wish(target, timeout_ms, marks=marks))
+
+        return await self._core.requests.request(lane.route.topic, send, timeout_ms=timeout_ms)
+
+    async def reply(
+        self, request: StoredMessage, body: bytes, timeout_ms: int | None
+    ) -> SendReceipt:
+        """Return the receipt of a reply; see ``Producer.reply``."""
+        wish = Wish(timeout_ms=timeout_ms, marks=reply_marks(request))
+        return await self._dispatch.send(reply_to(request, body), wish)
+
+    # Recalls
+
+    async def recall(self, topic: str, handle: str, timeout_ms: int | None) -> str:
+        """Return the id of a message that was called back; see ``Producer.recall``."""
+        check_topic(topic)
+        timeout_ms = self._dispatch.settings.send_timeout_ms if timeout_ms is None else timeout_ms
+        try:
+            async with asyncio.timeout(timeout_ms / 1_000):
+                return await delayed.recall(
+                    wrap_namespace(self._namespace, topic),
+                    handle,
+                    group=self._group,
+                    connect=partial(self._connect_holder, topic),
+                    timeout_ms=timeout_ms,
+                    namespace_v2=self._core.settings.namespace_v2,
+                )
+        except TimeoutError:
+            raise RequestTimeout(
+                f"the broker of a message to {topic} was not found, reached and heard within "
+                f"{timeout_ms} ms; the message may be recalled all the same",
+                timeout_ms=timeout_ms,
+            ) from None
+
+    async def _connect_holder(self, topic: str, handle: RecallHandle) -> Connection:
+        """Return a connection to the broker that a handle names, or, as Java does, to any other."""
+        lane = await self._dispatch.lanes.lane(topic)
+        named = [queue for queue in lane.queues if queue.broker_name == handle.broker_name]
+        return await self._dispatch.lanes.connect(lane.slot((named or lane.queues)[0]))
+
+
+class ExchangeMethods(ABC):
+    """The methods of a producer for what is more than a send."""
+
+    @abstractmethod
+    def _exchanging(self) -> Exchanges:
+        """Return the exchanges of the running producer; raise if it is not running."""
+
+    def transaction(self, message: Message, *, timeout_ms: int | None = None) -> Transaction:
+        """Return a transaction: a message that consumers get if the block ends without an error.
+
+        ::
+
+            async with producer.transaction(Message("orders", b"paid")) as transaction:
+                await database.execute("UPDATE …", transaction.message_id)
+
+        The half message is sent when the block is entered. Its end commits, an exception rolls
+        back. Should this process die in between, the broker asks the other members of the group,
+        that is, the ``transaction_listener`` of their producers.
+
+        Raises:
+            InvalidInput: the message is a delayed one.
+            TransactionNotBegun: on entering: it was stored less safely than asked, and dropped.
+            OrbitError: on entering: as ``send`` does.
+
+        """
+        check_timeout_ms(timeout_ms)
+        return self._exchanging().transaction(message, timeout_ms)
+
+    async def send_in_transaction(
+        self,
+        message: Message,
+        local_work: LocalWork | None = None,
+        *,
+        timeout_ms: int | None = None,
+    ) -> TransactionReceipt:
+        """Send a half message, do the local work, and have the broker deliver or drop it.
+
+        Args:
+            message: what to send.
+            local_work: says what becomes of the message; the ``transaction_listener`` if left out.
+                A plain function runs on a thread. If it raises, the broker will ask the listener.
+            timeout_ms: how long the send may take.
+
+        Raises:
+            InvalidInput: the message is a delayed one, or nothing does the local work.
+            OrbitError: the half message could not be sent, as ``send`` raises.
+
+        """
+        check_timeout_ms(timeout_ms)
+        return await self._exchanging().send_in_transaction(message, local_work, timeout_ms)
+
+    async def request(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        timeout_ms: int | None = None,
+    ) -> StoredMessage:
+        """Send a request, and return the reply of whoever consumes it.
+
+        Args:
+            message: the request.
+            queue: send it there.
+            selector: send it where this says.
+            timeout_ms: how long sending and waiting may take together; ``send_timeout_ms`` if left
+                out.
+
+        Raises:
+            NoReply: it was sent, and no reply came in time.
+            TooManyRequests: as many requests as allowed wait for replies.
+            OrbitError: it could not be sent, as ``send`` raises.
+
+        """
+        check_timeout_ms(timeout_ms)
+        target = target_of(queue, selector)
+        return await self._exchanging().request(message, target, timeout_ms)
+
+    async def reply(
+        self, request: StoredMessage, body: bytes, *, timeout_ms: int | None = None
+    ) -> SendReceipt:
+        """Answer a request that was consumed; the broker hands the reply to whoever waits for it.
+
+        Raises:
+            InvalidInput: the message is no request.
+            SendRefused: nobody waits any more, among other reasons; the remark tells.
+            OrbitError: as ``send`` does.
+
+        """
+        check_timeout_ms(timeout_ms)
+        return await self._exchanging().reply(request, body, timeout_ms)
+
+    async def recall(self, topic: str, handle: str, *, timeout_ms: int | None = None) -> str:
+        """Call a delayed message back, by the ``recall_handle`` of its receipt; return its id.
+
+        Raises:
+            InvalidInput: the handle can't be read, or the topic is none that is recalled from.
+            BrokerError: the broker refuses: recalls are switched off there, or it is too late.
+            NoRoute, NetworkError: the broker can't be found, can't be reached, or doesn't answer.
+
+        """
+        check_timeout_ms(timeout_ms)
+        return await self._exchanging().recall(topic, handle, timeout_ms)

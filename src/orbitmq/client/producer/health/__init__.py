@@ -1,0 +1,1 @@
+"""client.producer.health: see DESIGN.md."""

@@ -1,0 +1,197 @@
+"""The two ways of Java's clients to keep away from slow and failed brokers: tables of penalties.
+
+A try that took long, or failed, bars its broker for a time that a table gives::
+
+    java5  up to 30 s, only ever extended; a broker that can't be reached is the last to be taken,
+           until a send or the detector reaches it (5.x MQFaultStrategy, LatencyFaultToleranceImpl)
+    java4  up to ten minutes, and the last try counts; when all are barred, the better half of them
+           is gone round (the same classes of 4.x)
+"""
+
+from collections.abc import Collection
+from typing import Final
+
+import msgspec
+
+from orbitmq.client.producer.health.health import Health, Outcome, Standing, keep
+
+__all__ = ["JAVA4_PENALTIES", "JAVA5_PENALTIES", "Java4Health", "Java5Health", "penalty_ms"]
+
+Penalties = tuple[tuple[int, int], ...]
+"""Rows of (least latency in ms, how long such a broker is barred), shortest latency first."""
+
+JAVA5_PENALTIES: Final[Penalties] = (
+    (50, 0),
+    (100, 0),
+    (550, 2_000),
+    (1_800, 5_000),
+    (3_000, 6_000),
+    (5_000, 10_000),
+    (15_000, 30_000),
+)
+JAVA4_PENALTIES: Final[Penalties] = (
+    (50, 0),
+    (100, 0),
+    (550, 30_000),
+    (1_000, 60_000),
+    (2_000, 120_000),
+    (3_000, 180_000),
+    (15_000, 600_000),
+)
+# A failed try counts as one that took so long.
+_JAVA5_FAILED_AS_MS: Final = 10_000
+_JAVA4_FAILED_AS_MS: Final = 30_000
+
+
+def penalty_ms(penalties: Penalties, took_ms: int) -> int:
+    """Return how long a broker is barred after a try that took so long.
+
+    >>> penalty_ms(JAVA5_PENALTIES, 549), penalty_ms(JAVA5_PENALTIES, 550)
+    (0, 2000)
+    """
+    found_ms = 0
+    for least_ms, barred_ms in penalties:
+        if took_ms < least_ms:  # most sends are quick, and are done here
+            break
+        found_ms = barred_ms
+    return found_ms
+
+
+class _Barred(msgspec.Struct):
+    """What Java knows of one broker: its FaultItem."""
+
+    latency_ms: int = 0
+    until_ms: int = 0
+    reachable: bool = True
+    probe_at_ms: int = 0
+
+
+class _TableHealth(Health):
+    """What the two Java ways share: a broker is barred until a moment."""
+
+    active = True
+
+    def __init__(self) -> None:
+        self._known: dict[str, _Barred] = {}
+
+    def forget(self, broker: str) -> None:
+        """Drop what is known of a broker."""
+        self._known.pop(broker, None)
+
+    def _item(self, broker: str) -> _Barred:
+        item = self._known.get(broker)
+        if item is None:
+            item = keep(self._known, broker, _Barred())
+        return item
+
+
+class Java5Health(_TableHealth):
+    """The way of 5.x: barred by latency, and apart from that reachable or not.
+
+    A broker is available once its time is over, be it reachable or not: that is Java's order of
+    filters. The time is only ever extended.
+
+    Args:
+        detector: whether somebody acts on ``due_probes`` (Java's startDetectorEnable). Only then
+            does a network error make a broker unreachable; an error answer always does.
+        detect_interval_ms: the least time between two probes of one broker.
+
+    >>> health = Java5Health()
+    >>> health.learn("broker-a", Outcome.STORED, took_ms=600, now_ms=0)
+    >>> health.standing("broker-a", 1_999), health.standing("broker-a", 2_000)
+    (<Standing.BARRED: 2>, <Standing.GOOD: 0>)
+
+    """
+
+    def __init__(self, *, detector: bool = False, detect_interval_ms: int = 2_000) -> None:
+        super().__init__()
+        self._detector = detector
+        self._detect_interval_ms = detect_interval_ms
+
+    def learn(self, broker: str, outcome: Outcome, took_ms: int, now_ms: int) -> None:
+        """Take note of how a try ended."""
+        item = self._item(broker)
+        item.latency_ms = took_ms
+        as_ms = _JAVA5_FAILED_AS_MS if _failed(outcome) else took_ms
+        barred_ms = penalty_ms(JAVA5_PENALTIES, as_ms)
+        if barred_ms:
+            item.until_ms = max(item.until_ms, now_ms + barred_ms)
+        if outcome is Outcome.UNREACHED:
+            item.reachable = not self._detector
+        else:
+            item.reachable = not _failed(outcome)
+
+    def standing(self, broker: str, now_ms: int) -> Standing:
+        """Return how much the broker deserves the next send."""
+        item = self._known.get(broker)
+        if item is None or now_ms >= item.until_ms:
+            return Standing.GOOD
+        return Standing.BARRED if item.reachable else Standing.BAD
+
+    def due_probes(self, now_ms: int) -> list[str]:
+        """Return the brokers to ask for a sign of life now: all that are known, in good health too.
+
+        None without a detector.
+        """
+        if not self._detector:
+            return []
+        due = [broker for broker, item in self._known.items() if now_ms >= item.probe_at_ms]
+        for broker in due:
+            self._known[broker].probe_at_ms = now_ms + self._detect_interval_ms
+        return due
+
+    def probed(self, broker: str, *, reached: bool) -> None:
+        """Take note of a probe; one that failed changes nothing, as in Java."""
+        item = self._known.get(broker)
+        if item is not None and reached:
+            item.reachable = True
+
+
+class Java4Health(_TableHealth):
+    """The way of 4.x: a longer table, the last try counts, nobody is unreachable.
+
+    >>> health = Java4Health()
+    >>> health.learn("broker-a", Outcome.UNREACHED, took_ms=3_000, now_ms=0)
+    >>> health.standing("broker-a", 599_999), health.standing("broker-a", 600_000)
+    (<Standing.BAD: 3>, <Standing.GOOD: 0>)
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._turn = 0
+
+    def learn(self, broker: str, outcome: Outcome, took_ms: int, now_ms: int) -> None:
+        """Take note of how a try ended; a quick one ends the time of its broker."""
+        item = self._item(broker)
+        item.latency_ms = took_ms
+        as_ms = _JAVA4_FAILED_AS_MS if _failed(outcome) else took_ms
+        item.until_ms = now_ms + penalty_ms(JAVA4_PENALTIES, as_ms)
+
+    def standing(self, broker: str, now_ms: int) -> Standing:
+        """Return how much the broker deserves the next send."""
+        item = self._known.get(broker)
+        return Standing.GOOD if item is None or now_ms >= item.until_ms else Standing.BAD
+
+    def last_resort(self, brokers: Collection[str], now_ms: int) -> str | None:
+        """Return a broker of the better half of all that are known, each in turn.
+
+        Java sorts brokers of other topics with them. If it lands on one, it forgets that and takes
+        any queue; so does this.
+        """
+        if not self._known:
+            return None
+        ranked = sorted(self._known, key=lambda broker: self._rank(broker, now_ms))
+        self._turn += 1
+        chosen = ranked[self._turn % max(1, len(ranked) // 2)]
+        if chosen in brokers:
+            return chosen
+        self.forget(chosen)
+        return None
+
+    def _rank(self, broker: str, now_ms: int) -> tuple[bool, int, int]:
+        item = self._known[broker]
+        return now_ms < item.until_ms, item.latency_ms, item.until_ms
+
+
+def _failed(outcome: Outcome) -> bool:
+    return outcome is not Outcome.STORED and outcome is not Outcome.UNTOLD

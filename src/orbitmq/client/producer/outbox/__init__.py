@@ -1,0 +1,1 @@
+"""client.producer.outbox: see DESIGN.md."""

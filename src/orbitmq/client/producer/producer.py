@@ -1,0 +1,526 @@
+"""The producer: sends messages to brokers, and returns their receipts.
+
+::
+
+    created ─ start ─▶ starting ──▶ running ── close ──▶ closing ── drained, or time over ─▶ closed
+                          └─ it failed ──▶ start failed
+
+A close while it starts, or closes, waits for the end of that. (Java's producer says that its start
+failed while it starts.)
+
+It belongs to the event loop that it was started on. ``orbitmq.blocking`` has one for threads.
+"""
+
+import asyncio
+import enum
+import logging
+from asyncio import _get_running_loop as running_loop_or_none
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import AsyncExitStack
+from functools import partial
+from types import TracebackType
+from typing import Final, Self, Unpack
+
+from orbitmq.client.arguments import check_listener, check_timeout_ms
+from orbitmq.client.core.client_core import ClientCore
+from orbitmq.client.core.machine import Machine
+from orbitmq.client.observe.hooks import Hooks, SendHook, SendMode
+from orbitmq.client.observe.otel_spans import SpanHook, telemetry
+from orbitmq.client.observe.statistics import SendStatistics
+from orbitmq.client.observe.trace_reports import Tracer
+from orbitmq.client.producer.exchanges import ExchangeMethods, Exchanges
+from orbitmq.client.producer.health.detector import Detector
+from orbitmq.client.producer.options import ProducerOptions, build_settings
+from orbitmq.client.producer.outbox.outbox import Outbox
+from orbitmq.client.producer.outbox.send_or_keep import Keeping
+from orbitmq.client.producer.sending.accumulator import Accumulator
+from orbitmq.client.producer.sending.queue_choice import QueueSelector
+from orbitmq.client.producer.sending.send_many import send_gathered, send_many
+from orbitmq.client.producer.sending.sender import Begun, Dispatch, Wish
+from orbitmq.client.producer.sending.targets import Slot, target_of
+from orbitmq.client.producer.start_rate import StartRate
+from orbitmq.client.producer.tracing import Tracing
+from orbitmq.client.producer.transactions import Check, TransactionListener
+from orbitmq.client.settings import ClientSettings, ProducerSettings, Require
+from orbitmq.errors import (
+    AlreadyStarted,
+    InvalidInput,
+    NotRunning,
+    OrbitError,
+    ProducerClosed,
+    WrongLoop,
+)
+from orbitmq.message.model import Message, MessageQueue, SendReceipt, check_is_message
+from orbitmq.message.names import check_topic, wrap_namespace
+from orbitmq.net.fork import check_process, process_token
+
+__all__ = ["Producer", "ProducerState"]
+
+log = logging.getLogger("orbitmq.client")
+
+_NO_WISH: Final = Wish()
+_starts: Final = StartRate()
+
+
+class ProducerState(enum.Enum):
+    """Where a producer is in its life."""
+
+    CREATED = "just created"
+    STARTING = "starting"
+    RUNNING = "running"
+    START_FAILED = "start failed"
+    CLOSING = "closing"
+    CLOSED = "closed"
+
+
+class Producer(ExchangeMethods):
+    """Sends messages; an async context manager, or ``start`` and ``close``.
+
+    Args:
+        group: the producer group; of ``settings`` if left out.
+        settings: how it sends.
+        client: whom it asks, and how it reaches them.
+        machine: what it stands on; the real one unless a test says otherwise.
+        transaction_listener: does the local work of transactions, and answers the broker's
+            questions about them; or a function that answers them.
+        options: fields of both settings, which hold over ``settings`` and ``client``.
+
+    Raises:
+        InvalidInput: an option is not known, can't be used, or contradicts another one.
+
+    >>> import asyncio
+    >>> from orbitmq.embedded import EmbeddedCluster
+    >>> async def main() -> str:
+    ...     async with EmbeddedCluster() as cluster:
+    ...         async with Producer("billing", nameserver=cluster.nameserver) as producer:
+    ...             receipt = await producer.send(Message("orders", b"paid", keys=["o-42"]))
+    ...             return receipt.status.value
+    >>> asyncio.run(main())
+    'SEND_OK'
+
+    """
+
+    def __init__(
+        self,
+        group: str | None = None,
+        *,
+        settings: ProducerSettings | None = None,
+        client: ClientSettings | None = None,
+        machine: Machine | None = None,
+        transaction_listener: TransactionListener | Check | None = None,
+        **options: Unpack[ProducerOptions],
+    ) -> None:
+        self.settings, self.client_settings = build_settings(group, options, settings, client)
+        check_listener(transaction_listener)
+        self._machine = machine
+        self._transaction_listener = transaction_listener
+        self._hooks = Hooks()
+        self._state = ProducerState.CREATED
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._dispatch: Dispatch | None = None
+        self._running_dispatch: Dispatch | None = None  # the same, while sends may begin
+        self._accumulator: Accumulator | None = None
+        self._exchanges: Exchanges | None = None
+        self._keeping: Keeping | None = None
+        self._tracing: Tracing | None = None
+        self._core: ClientCore | None = None
+        self._parts = AsyncExitStack()
+        self._stop_by: float | None = None
+        self._turning = asyncio.Lock()  # held while it starts, and while it closes
+        self._process = process_token()
+
+    def __repr__(self) -> str:
+        return f"<Producer {self.settings.group} {self._state.value}>"
+
+    # Life
+
+    @property
+    def state(self) -> ProducerState:
+        """Where it is in its life."""
+        return self._state
+
+    @property
+    def client_id(self) -> str:
+        """The id that brokers know its client by; empty before the start."""
+        return "" if self._core is None else self._core.client_id
+
+    @property
+    def statistics(self) -> SendStatistics:
+        """What it has sent, and how long that took; see also ``SendStatistics.prometheus``.
+
+        Raises:
+            NotRunning: it was never started.
+
+        """
+        if self._dispatch is None:
+            raise self._not_running()
+        return self._dispatch.statistics
+
+    @property
+    def tracer(self) -> Tracer | None:
+        """Counts the reports on its sends; None unless ``trace`` is set."""
+        return None if self._tracing is None else self._tracing.tracer
+
+    @property
+    def outbox(self) -> Outbox | None:
+        """The messages that it could not send yet; None unless ``outbox_path`` is set."""
+        return None if self._keeping is None else self._keeping.outbox
+
+    def add_hook(self, hook: SendHook) -> None:
+        """Have a hook called around each send that begins from now on.
+
+        Raises:
+            InvalidInput: it lacks a method of ``SendHook``, or one is a coroutine function.
+
+        """
+        self._hooks.add(hook)
+
+    def remove_hook(self, hook: SendHook) -> None:
+        """Call a hook no more; ValueError if it was not added."""
+        self._hooks.remove(hook)
+
+    async def start(self) -> None:
+        """Connect; return when it can send. With ``topics``, their brokers are reached too.
+
+        Raises:
+            AlreadyStarted: it was started before.
+            NoNameserver: nothing says whom to ask for routes.
+            NoRoute, NameserversFailed: a topic of ``topics`` can't be found.
+            InvalidInput: a group or instance name is in use with other settings.
+
+        """
+        if self._state is not ProducerState.CREATED:
+            raise self._already_started()
+        self._state = ProducerState.STARTING
+        self._loop = asyncio.get_running_loop()
+        self._process = process_token()
+        async with self._turning:
+            try:
+                async with AsyncExitStack() as parts:
+                    await self._start(parts)
+                    self._parts = parts.pop_all()
+            except BaseException:
+                self._state = ProducerState.START_FAILED
+                self._dispatch = self._accumulator = self._core = None
+                self._exchanges = self._keeping = self._tracing = None
+                raise
+            self._running_dispatch = self._dispatch
+            self._state = ProducerState.RUNNING
+
+    async def _start(self, parts: AsyncExitStack) -> None:
+        settings = self.settings
+        core = self._core = await ClientCore.acquire(self.client_settings, self._machine)
+        parts.push_async_callback(core.release)
+        _starts.note(core.machine.clock.monotonic_ms())
+        group = wrap_namespace(core.settings.namespace, settings.group)
+        core.register_producer(group, self)
+        leave = partial(core.unregister_producer, group, self)
+        parts.push_async_callback(self._in_time, leave)
+        if settings.trace:
+            self._tracing = Tracing(core, settings)
+            self._add_own_hook(self._tracing.hook, parts)
+            parts.push_async_callback(self._in_time, self._tracing.close)
+        if (opentelemetry := telemetry()) is not None:
+            self._add_own_hook(SpanHook(opentelemetry), parts)
+        dispatch = self._dispatch = Dispatch(core, settings, self._hooks)
+        if settings.outbox_path:
+            self._keeping = Keeping(core, dispatch, settings)
+            parts.push_async_callback(self._keeping.close)
+        parts.push_async_callback(self._in_time, dispatch.close)
+        if self._keeping is not None:
+            await self._keeping.open()
+            parts.push_async_callback(self._keeping.stop)
+        self._exchanges = Exchanges(
+            core,
+            dispatch,
+            self._transaction_listener,
+            on_end=self._tracing.note_end if self._tracing else lambda _end: None,
+        )
+        parts.push_async_callback(self._in_time, self._exchanges.close)
+        if settings.detector:
+            detector = Detector(core, dispatch.health, settings.detect_timeout_ms)
+            await parts.enter_async_context(detector)
+        if settings.auto_batch:
+            self._accumulator = Accumulator(
+                settings, core.machine.clock, partial(send_gathered, dispatch)
+            )
+            parts.push_async_callback(self._in_time, self._accumulator.flush)
+        for topic in settings.topics:
+            await dispatch.meet(topic)
+
+    def _add_own_hook(self, hook: SendHook, parts: AsyncExitStack) -> None:
+        self._hooks.add(hook)
+        parts.callback(self._hooks.remove, hook)
+
+    async def _in_time(self, close: Callable[[int], Awaitable[None]]) -> None:
+        """Close a part in what is left of ``stop_timeout_ms``, which all of them share."""
+        now = asyncio.get_running_loop().time()
+        if self._stop_by is None:
+            self._stop_by = now + self.settings.stop_timeout_ms / 1_000
+        await close(max(0, round(1_000 * (self._stop_by - now))))
+
+    async def close(self) -> None:
+        """Wait for sends on their way, at most ``stop_timeout_ms``, and stop; twice is no error.
+
+        A start that is under way is waited for first; so is another close.
+
+        Raises:
+            WrongLoop, WrongProcess: it can't be closed here.
+
+        """
+        if self._state is ProducerState.CREATED:
+            self._state = ProducerState.CLOSED
+        if self._state in (ProducerState.START_FAILED, ProducerState.CLOSED):
+            return
+        self._check_loop()
+        async with self._turning:
+            if self._state is ProducerState.RUNNING:
+                await self._close()
+
+    async def _close(self) -> None:
+        self._state = ProducerState.CLOSING
+        self._running_dispatch = None
+        try:
+            await self._parts.aclose()
+        finally:
+            self._state = ProducerState.CLOSED
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    # Sending
+
+    async def send(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        sharding_key: str | None = None,
+        timeout_ms: int | None = None,
+        require: Require | str | None = None,
+    ) -> SendReceipt:
+        """Send a message, and return the broker's receipt.
+
+        Where nothing is said it goes to the next queue in turn, and is tried again elsewhere if
+        that fails. A message with a sharding key goes to the queue of the key; sends of one key are
+        stored in the order of the calls, even if none is awaited before the next.
+
+        Args:
+            message: what to send; it stays as it is.
+            queue: send it there. One try, unless ``retry_same_queue`` is set.
+            selector: send it where this says. One try, too.
+            sharding_key: instead of the message's own. One try, too.
+            timeout_ms: how long all of it may take; ``send_timeout_ms`` if left out.
+            require: the least that the receipt must say: stored, flushed or replicated. A broker
+                that flushes or copies in the background (ASYNC_FLUSH, ASYNC_MASTER, its defaults)
+                says SEND_OK without waiting for it, and meets any of them.
+
+        Raises:
+            SendFailed: or one of its kinds, such as ``SendTimeout``; ``may_be_stored`` tells
+                whether a broker may have the message all the same.
+            NotDurable: it is stored, but less safely than required.
+            NoRoute, NameserversFailed: where to send is not known.
+            InvalidInput: or one of its kinds, such as ``MessageTooLarge``: it can't be sent.
+            NotRunning, WrongLoop, WrongProcess: the producer can't be used so.
+
+        """
+        dispatch = self._running_dispatch
+        if dispatch is None or running_loop_or_none() is not self._loop:
+            dispatch = self._running()  # says what is wrong
+        if type(message) is not Message:
+            check_is_message(message)
+        slot: Slot | None = None
+        chosen = queue is not None or selector is not None or sharding_key is not None
+        if not chosen and timeout_ms is None and require is None and self._keeping is None:
+            if self._accumulator is not None and message.sharding_key is None:
+                gathered = self._accumulator.add(message)
+                if gathered is not None:
+                    return await gathered
+            begun = dispatch.begin(message)
+            if isinstance(begun, Begun):
+                try:
+                    return dispatch.receipt(begun, await begun.answer)
+                except OrbitError as error:
+                    return await dispatch.go_on(begun, error)
+                except asyncio.CancelledError as error:
+                    dispatch.statistics.failed_with(error)
+                    raise
+                finally:
+                    dispatch.permits.give_back(len(message.body))
+            slot = begun
+        if timeout_ms is not None:
+            check_timeout_ms(timeout_ms)
+        target = target_of(queue, selector, sharding_key)
+        if sharding_key is not None:
+            message = message.replace(sharding_key=sharding_key)
+            target = None
+        wish = Wish(target, timeout_ms, _require(require), slot=slot)
+        if self._keeping is None:
+            return await dispatch.send(message, wish)
+        return await self._send_or_keep(self._keeping, message, wish)
+
+    async def send_oneway(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Send a message that no broker answers for; that this returns says nothing of its arrival.
+
+        Args:
+            message: what to send.
+            queue: send it there.
+            selector: send it where this says.
+            timeout_ms: how long route and connection may take.
+
+        Raises:
+            SendFailed: it could not leave.
+            OrbitError: as ``send`` does.
+
+        """
+        check_timeout_ms(timeout_ms)
+        wish = Wish(target_of(queue, selector), timeout_ms, mode=SendMode.ONEWAY)
+        await self._running().oneway(message, wish)
+
+    async def send_many(
+        self,
+        messages: Iterable[Message],
+        *,
+        queue: MessageQueue | None = None,
+        queues: Sequence[MessageQueue | None] | None = None,
+        selector: QueueSelector | None = None,
+        timeout_ms: int | None = None,
+        require: Require | str | None = None,
+        frame_bytes: int | None = None,
+    ) -> list[SendReceipt]:
+        """Send messages together, and return a receipt for each, in their order.
+
+        Those of one topic travel in as few frames as their size allows. What can't be in a batch,
+        such as a delayed message, travels alone. Frames to one queue follow each other, and those
+        behind one that failed are not sent, so that their order holds. Messages of one sharding
+        key keep their order also towards other calls under way.
+
+        Args:
+            messages: what to send, to any topics.
+            queue: send them there.
+            queues: where each goes; None leaves it to its sharding key, or to the turn.
+            selector: send each where this says.
+            timeout_ms: how long each frame may take.
+            require: the least that each receipt must say.
+            frame_bytes: about the largest frame of several messages; ``max_message_bytes`` if left
+                out. Smaller frames spread over more queues.
+
+        Raises:
+            PartlySent: there were several frames, and some failed: which ones, and receipts for
+                the others. With an outbox, the errors of those that are kept are ``SendKept``.
+            InvalidInput: more than one of queue, queues and selector is given, or one of them
+                can't be used.
+            OrbitError: the only frame failed, as ``send`` does.
+
+        """
+        check_timeout_ms(timeout_ms)
+        target = target_of(queue, selector)
+        if queues is not None and target is not None:
+            raise InvalidInput(
+                "give at most one of queue, queues and selector: each says where messages go",
+                field="queues",
+            )
+        wish = Wish(target, timeout_ms, _require(require))
+        dispatch = self._running()
+        send = partial(send_many, dispatch) if self._keeping is None else self._keeping.send_many
+        return await send(messages, wish, queues=queues, frame_bytes=frame_bytes)
+
+    async def queues(self, topic: str, *, must_exist: bool = True) -> tuple[MessageQueue, ...]:
+        """Return the queues of a topic that can be written to, in the order that selectors see.
+
+        Args:
+            topic: the topic.
+            must_exist: False: if brokers would make the topic for the first send to it, return the
+                queues that it will have.
+
+        Raises:
+            NoRoute, NameserversFailed, SendTimeout: where it is, is not known.
+            InvalidTopic: no topic can be called so.
+
+        """
+        check_topic(topic)
+        lane = await self._running().lane(topic, must_exist=must_exist)
+        return tuple(lane.queues)
+
+    async def _send_or_keep(self, keeping: Keeping, message: Message, wish: Wish) -> SendReceipt:
+        dispatch = self._running()
+
+        async def send(named: Message) -> SendReceipt:
+            if self._accumulator is not None and wish == _NO_WISH and named.sharding_key is None:
+                gathered = self._accumulator.add(named)
+                if gathered is not None:
+                    return await gathered
+            return await dispatch.send(named, wish)
+
+        return await keeping.send(keeping.named(message), send, wish)
+
+    def _exchanging(self) -> Exchanges:
+        self._running()
+        assert self._exchanges is not None  # made at the start
+        return self._exchanges
+
+    def _running(self) -> Dispatch:
+        dispatch = self._running_dispatch
+        if dispatch is None:
+            raise self._not_running()
+        if running_loop_or_none() is not self._loop:
+            self._check_loop()
+        return dispatch
+
+    def _check_loop(self) -> None:
+        check_process(self._process, self)
+        if asyncio.get_running_loop() is not self._loop:
+            raise WrongLoop(
+                f"producer {self.settings.group} belongs to the event loop that it was started on, "
+                "and was used on another; make one for each loop, or use orbitmq.blocking.Producer "
+                "from threads"
+            )
+
+    def _not_running(self) -> NotRunning:
+        state, group = self._state, self.settings.group
+        if state in (ProducerState.CLOSING, ProducerState.CLOSED):
+            return ProducerClosed(
+                f"producer {group} is {state.value}; make a new one", state=state.value
+            )
+        hint = {
+            ProducerState.CREATED: "start it first, by 'async with' or start()",
+            ProducerState.STARTING: "wait for the end of its start",
+        }.get(state, "make a new one")
+        return NotRunning(f"producer {group} is {state.value}; {hint}", state=state.value)
+
+    def _already_started(self) -> AlreadyStarted:
+        state, group = self._state.value, self.settings.group
+        if self._state is ProducerState.STARTING:
+            return AlreadyStarted(
+                f"producer {group} is starting; wait for the end of that start", state=state
+            )
+        return AlreadyStarted(
+            f"producer {group} was started before, and is {state}; make a new one", state=state
+        )
+
+
+def _require(require: Require | str | None) -> Require | None:
+    try:
+        return None if require is None else Require(require)
+    except ValueError:
+        allowed = ", ".join(one.value for one in Require)
+        raise InvalidInput(
+            f"require is {str(require)[:40]!r}; it must be one of {allowed}", field="require"
+        ) from None

@@ -1,0 +1,1 @@
+"""client.producer.sending: see DESIGN.md."""

@@ -1,0 +1,65 @@
+"""The traces of a running producer: reports leave through its client, apart from its own sends.
+
+They have permits, timeouts and statistics of their own, and call no hooks.
+"""
+
+from typing import Final
+
+from orbitmq.client.core.client_core import ClientCore
+from orbitmq.client.observe.hooks import Hooks
+from orbitmq.client.observe.trace_reports import TraceHook, Tracer, transaction_record
+from orbitmq.client.producer.sending.sender import Dispatch, Wish
+from orbitmq.client.producer.transactions import TransactionEnd
+from orbitmq.client.settings import ProducerSettings
+from orbitmq.message.model import Message
+from orbitmq.message.names import GROUP_LENGTH_LIMIT
+
+__all__ = ["Tracing"]
+
+_GROUP_PREFIX: Final = "_INNER_TRACE_PRODUCER"  # Java's (TraceConstants)
+_SEND_TIMEOUT_MS: Final = 5_000  # Java's (AsyncTraceDispatcher)
+
+
+class Tracing:
+    """Reports what one producer does; belongs to its loop.
+
+    Attributes:
+        tracer: takes the reports, and counts them.
+        hook: to be added to the producer's hooks.
+
+    """
+
+    def __init__(self, core: ClientCore, settings: ProducerSettings) -> None:
+        self._clock = core.machine.clock
+        self._group = settings.group
+        own = ProducerSettings(
+            f"{_GROUP_PREFIX}-{settings.group}-PRODUCE"[:GROUP_LENGTH_LIMIT],
+            send_timeout_ms=_SEND_TIMEOUT_MS,
+            create_topic_key=settings.create_topic_key,
+            compression_type=settings.compression_type,
+        )
+        self._dispatch = Dispatch(core, own, Hooks())
+        self.tracer = Tracer(
+            self._send,
+            topic=settings.trace_topic,
+            channel=core.settings.access_channel,
+            batch_max=settings.trace_batch_max,
+            queue_max=settings.trace_queue_max,
+        )
+        self.hook = TraceHook(self.tracer)
+
+    def __repr__(self) -> str:
+        return f"<Tracing of {self._group}, {self.tracer!r}>"
+
+    def note_end(self, end: TransactionEnd) -> None:
+        """Report a decision about a transaction."""
+        record = transaction_record(end, group=self._group, now_ms=self._clock.now_ms())
+        self.tracer.add(end.topic, end.region, record)
+
+    async def close(self, timeout_ms: int) -> None:
+        """Send what waits, at most so long."""
+        await self.tracer.close(timeout_ms)
+        await self._dispatch.close(0)
+
+    async def _send(self, message: Message) -> None:
+        await self._dispatch.send(message, Wish())

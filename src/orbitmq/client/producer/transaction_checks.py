@@ -1,0 +1,226 @@
+"""What became of a half message: the broker's question, asked and answered one-way.
+
+::
+
+    CHECK_TRANSACTION_STATE ──▶ decided in this process? ── yes ──▶ END_TRANSACTION
+                                      │ no
+                                      ▼
+                                waiting (bounded) ──▶ the user's check function ──▶ END_TRANSACTION
+
+A question that can't be taken in, or whose answer is lost, does no harm: the broker asks again
+after half a minute, some fifteen times, and any member of the group.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from msgspec.structs import replace
+
+from orbitmq.client.producer.transactions import (
+    Check,
+    Link,
+    OnEnd,
+    TransactionEnd,
+    TransactionState,
+    decided,
+)
+from orbitmq.client.user_code import UserCode
+from orbitmq.errors import CorruptRecord, OrbitError
+from orbitmq.message import names, properties
+from orbitmq.message.model import StoredMessage
+from orbitmq.message.scan import decode_all
+from orbitmq.wire.frame import Frame
+from orbitmq.wire.headers.transaction import CheckTransactionState, EndTransaction
+
+__all__ = ["Question", "TransactionChecks", "read_question"]
+
+log = logging.getLogger("orbitmq.client")
+
+AT_ONCE: Final = 1
+WAITING_MAX: Final = 2_000
+"""Both are Java's (``TransactionMQProducer``: check threads, checkRequestHoldMax)."""
+
+
+class Question(NamedTuple):
+    """One question of a broker: about which half message, and the numbers it goes by."""
+
+    header: CheckTransactionState
+    message: StoredMessage
+
+    @property
+    def group(self) -> str:
+        """The producer group that is asked, as it travels; empty if the broker named none."""
+        return self.message.properties.get(properties.PRODUCER_GROUP, "")
+
+
+def read_question(request: Frame, namespace: str | None = None) -> Question:
+    """Return the question of a CHECK_TRANSACTION_STATE request; the topic is the user's name of it.
+
+    Raises:
+        InvalidHeader, CorruptRecord, MissingExtra: header or half message can't be read.
+
+    """
+    header = request.read(CheckTransactionState)
+    messages = decode_all(request.body)
+    if len(messages) != 1:
+        raise CorruptRecord(f"a transaction check with {len(messages)} messages, not one")
+    (message,) = messages
+    topic = names.strip_namespace(message.topic, namespace)
+    return Question(header, replace(message, topic=topic) if topic != message.topic else message)
+
+
+class TransactionChecks:
+    """Answers the questions that brokers ask one producer.
+
+    Args:
+        group: the producer group as it travels.
+        known: what this process has decided itself; None if it knows nothing.
+        check: the user's function; without one, what is not known stays undecided.
+        user_code: runs the function.
+        on_end: told of each answer; must not raise.
+        at_once: how many checks run side by side.
+        waiting_max: how many may wait; one more is dropped, for the broker to ask again.
+
+    Attributes:
+        dropped: questions that were dropped since the bound was met.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        group: str,
+        known: Callable[[str], TransactionState | None],
+        check: Check | None,
+        user_code: UserCode,
+        on_end: OnEnd = lambda _end: None,
+        at_once: int = AT_ONCE,
+        waiting_max: int = WAITING_MAX,
+    ) -> None:
+        self._group = group
+        self._known = known
+        self._check = check
+        self._user_code = user_code
+        self._on_end = on_end
+        self._at_once = at_once
+        self._waiting_max = waiting_max
+        self._waiting: deque[tuple[Link, Question]] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
+        self._warned: set[str] = set()
+        self.dropped = 0
+
+    def __repr__(self) -> str:
+        return (
+            f"<TransactionChecks of {self._group}, {len(self._tasks)} running, "
+            f"{len(self._waiting)} waiting>"
+        )
+
+    def take(self, link: Link, question: Question) -> None:
+        """Take in a question; it is answered now if this process knows, else in its turn."""
+        if self._closed:
+            return
+        state = self._known(question.message.message_id)
+        if state is not None:
+            self._answer(link, question, state)
+        elif self._check is None:
+            self._warn_once(
+                "no check",
+                "%s: the broker at %s asks what became of %s, and there is no check function; give "
+                "the producer one, or what other processes left undecided is dropped in the end",
+                self._group,
+                link.peer,
+                question.message.message_id,
+            )
+        elif len(self._waiting) >= self._waiting_max:
+            self.dropped += 1
+            self._warn_once(
+                "full",
+                "%s: %d transaction checks wait, as many as allowed; the broker will ask again",
+                self._group,
+                len(self._waiting),
+            )
+        else:
+            self._waiting.append((link, question))
+            if len(self._tasks) < self._at_once:
+                self._start()
+
+    async def close(self, timeout_ms: int) -> None:
+        """Take no more, and return when the checks that run have ended; cut them off in the end."""
+        self._closed = True
+        self._waiting.clear()
+        if self._tasks:
+            running = set(self._tasks)
+            _, late = await asyncio.wait(running, timeout=timeout_ms / 1000)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+
+    def _start(self) -> None:
+        task = asyncio.get_running_loop().create_task(self._work(), name="transaction checks")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _work(self) -> None:
+        assert self._check is not None  # nothing waits without one
+        while self._waiting:
+            link, question = self._waiting.popleft()
+            state, remark = await self._ask(self._check, question)
+            self._answer(link, question, state, remark)
+
+    async def _ask(self, check: Check, question: Question) -> tuple[TransactionState, str | None]:
+        try:
+            return decided(await self._user_code.call(check, question.message)), None
+        except Exception as error:
+            log.exception("%s: the check of %s failed", self._group, question.message.message_id)
+            text = f"checkLocalTransactionState Exception: {type(error).__name__}: {error}"
+            return TransactionState.UNKNOWN, text[:1024]
+
+    def _answer(
+        self, link: Link, question: Question, state: TransactionState, remark: str | None = None
+    ) -> None:
+        self._on_end(_end(question, state, link.peer))
+        try:
+            link.oneway(_header(question, self._group, state), remark=remark)
+        except OrbitError as error:
+            log.info("%s: %s will ask again: %s", self._group, link.peer, error)
+
+    def _warn_once(self, about: str, text: str, *values: object) -> None:
+        if about not in self._warned:
+            self._warned.add(about)
+            log.warning(text, *values)
+
+
+def _header(question: Question, group: str, state: TransactionState) -> EndTransaction:
+    asked = question.header
+    return EndTransaction(
+        topic=asked.topic,
+        producer_group=group,
+        tran_state_table_offset=asked.tran_state_table_offset,
+        commit_log_offset=asked.commit_log_offset,
+        commit_or_rollback=state.wire,
+        from_transaction_check=True,
+        msg_id=question.message.message_id,
+        transaction_id=asked.transaction_id,
+        target_broker=asked.target_broker,
+        namespace=asked.namespace,
+        namespaced=asked.namespaced,
+    )
+
+
+def _end(question: Question, state: TransactionState, address: str) -> TransactionEnd:
+    message = question.message
+    return TransactionEnd(
+        topic=message.topic,
+        tags=message.tags,
+        keys=message.keys,
+        message_id=message.message_id,
+        transaction_id=question.header.transaction_id,
+        broker_address=address,
+        region=message.properties.get(properties.REGION),
+        state=state,
+        from_check=True,
+    )

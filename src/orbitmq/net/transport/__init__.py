@@ -1,0 +1,1 @@
+"""net.transport: see DESIGN.md."""

@@ -1,0 +1,1 @@
+"""spark.cluster: see DESIGN.md."""

@@ -1,0 +1,129 @@
+"""Where messages with a key are, by the indexes of brokers; or that these can't tell for sure.
+
+A broker's answer to QUERY_MESSAGE is the same whether no message has the key, or the broker keeps
+no index at all (``messageIndexEnable=false`` in Java). So a broker that finds nothing is put to the
+test: it is asked for the newest message of a queue, by its unique id, which is in the same index.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from orbitmq.errors import OrbitError
+from orbitmq.message import properties
+from orbitmq.message.model import MessageQueue, StoredMessage
+from orbitmq.message.scan import decode_all
+from orbitmq.message.tags import SELECT_ALL
+from orbitmq.spark.cluster.brokers import Answers, BrokerLinks
+from orbitmq.spark.offsets import Range
+from orbitmq.wire.fields import INT64_MAX, Header
+from orbitmq.wire.headers.pull import SUBSCRIPTION, PullMessage
+from orbitmq.wire.headers.query import QueryMessage
+
+__all__ = ["KeySearch"]
+
+log = logging.getLogger("orbitmq.spark")
+
+_FOUND_MAX: Final = 64
+"""The most that a broker returns for a key, unless it is set to less (maxMsgsNumBatch in Java)."""
+_BYTES_MAX: Final = 8 * 1024 * 1024
+"""Of a larger answer a part may have been left out: a frame has a limit, and Java cuts it off."""
+
+
+class KeySearch:
+    """A search in queues.
+
+    Args:
+        brokers: whom to ask.
+        ranges: the queues, and what they have.
+        wire_name: returns topics and groups as brokers know them.
+        group: in whose name a message is pulled.
+
+    """
+
+    def __init__(
+        self,
+        brokers: BrokerLinks,
+        ranges: Mapping[MessageQueue, Range],
+        wire_name: Callable[[str], str],
+        group: str,
+    ) -> None:
+        self._brokers = brokers
+        self._filled = {queue: has for queue, has in ranges.items() if has.max > has.min}
+        self._queues = tuple(ranges)
+        self._wire_name = wire_name
+        self._group = group
+
+    def offsets(self, key: str) -> dict[MessageQueue, list[int]] | None:
+        """Return the offsets of the messages that have a key, sorted, for each queue.
+
+        None means that the queues have to be read: an index is off, has more than a broker
+        returns, or can't be asked. What is wrong then shows there.
+        """
+        wanted = {queue: list[int]() for queue in self._queues}
+        one_of_each_broker = {(queue.topic, queue.broker_name): queue for queue in self._filled}
+        try:
+            for one in one_of_each_broker.values():
+                found = self._found(one, key)
+                if found is None or (not found and not self._has_index(one)):
+                    return None
+                for message in found:
+                    queue = MessageQueue(one.topic, one.broker_name, message.queue_id)
+                    # An index holds hashes: what has another key of the same hash is not meant.
+                    if queue in wanted and key in message.keys:
+                        wanted[queue].append(message.queue_offset)
+        except OrbitError as error:
+            log.info("key %.60s is looked for in all messages, not in indexes: %s", key, error)
+            return None
+        return {queue: sorted(offsets) for queue, offsets in wanted.items()}
+
+    def _found(self, queue: MessageQueue, key: str) -> list[StoredMessage] | None:
+        """Return what the broker of a queue has for a key in its topic, None if perhaps not all."""
+        header = QueryMessage(
+            topic=self._wire_name(queue.topic),
+            key=key,
+            max_num=_FOUND_MAX,
+            begin_timestamp=0,
+            end_timestamp=INT64_MAX,
+            unique_key=False,
+        )
+        return self._ask(queue, header, _whole)
+
+    def _has_index(self, queue: MessageQueue) -> bool:
+        """Return whether the broker of a queue finds its newest message, which it has to."""
+        newest = self._ask(queue, self._pull_of_newest(queue), _messages)
+        unique_key = newest[0].properties.get(properties.UNIQUE_KEY) if newest else None
+        return unique_key is not None and bool(self._found(queue, unique_key))
+
+    def _pull_of_newest(self, queue: MessageQueue) -> PullMessage:
+        return PullMessage(
+            consumer_group=self._wire_name(self._group),
+            topic=self._wire_name(queue.topic),
+            queue_id=queue.queue_id,
+            queue_offset=self._filled[queue].max - 1,
+            max_msg_nums=1,
+            sys_flag=SUBSCRIPTION,
+            commit_offset=0,
+            suspend_timeout_millis=0,
+            subscription=SELECT_ALL,
+            sub_version=0,
+        )
+
+    def _ask(
+        self,
+        queue: MessageQueue,
+        header: Header,
+        read: Callable[[Answers], list[StoredMessage] | None],
+    ) -> list[StoredMessage] | None:
+        return self._brokers.ask([queue], lambda _queue: (header,), read)[queue]
+
+
+def _whole(answers: Answers) -> list[StoredMessage] | None:
+    if len(answers.frames[0].body) > _BYTES_MAX:
+        return None
+    found = _messages(answers)
+    return found if len(found) < _FOUND_MAX else None
+
+
+def _messages(answers: Answers) -> list[StoredMessage]:
+    return decode_all(answers.frames[0].body)

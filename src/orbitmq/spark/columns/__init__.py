@@ -1,0 +1,1 @@
+"""spark.columns: see DESIGN.md."""

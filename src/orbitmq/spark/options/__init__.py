@@ -1,0 +1,1 @@
+"""spark.options: see DESIGN.md."""

@@ -1,0 +1,1 @@
+"""spark.pulling: see DESIGN.md."""

@@ -1,0 +1,1 @@
+"""spark.reading: see DESIGN.md."""

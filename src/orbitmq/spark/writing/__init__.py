@@ -1,0 +1,1 @@
+"""spark.writing: see DESIGN.md."""

@@ -1,0 +1,115 @@
+"""The producers of a process: tasks that follow each other in it share connections.
+
+Spark's Python workers live on after a task. So a producer stays open for the next one, and is
+closed when the process ends, when others were used since, or when its settings have changed.
+"""
+
+import os
+from typing import Final
+
+from orbitmq.blocking import Producer
+from orbitmq.spark.options.options import Access, WriteOptions
+from orbitmq.threads import Lock, at_exit
+
+__all__ = ["close_producers", "producer_for"]
+
+_OPEN_MAX: Final = 4
+"""Clusters, or groups, that a process keeps a producer for; the one that was asked for least
+recently is closed for one more."""
+
+_TRY_MS: Final = 3_000
+"""So long one try may take while others are left: a broker that says nothing is given up then."""
+
+_Key = tuple[Access, str]
+
+
+class _Open:
+    """The open producers of this process, the one that was used last at the end."""
+
+    def __init__(self) -> None:
+        self.guard = Lock()
+        self.by_key: dict[_Key, tuple[WriteOptions, Producer]] = {}
+        self.is_watching_exit = False
+
+
+_open = _Open()
+
+
+def producer_for(options: WriteOptions) -> Producer:
+    """Return the started producer of this process for a write; the caller doesn't close it.
+
+    Brokers know a producer by its group, so there is one for each cluster and group. A write with
+    other settings gets one of its own, in place of the one before.
+
+    Raises:
+        OrbitError: a producer can't be started: a file for TLS can't be used, say.
+
+    """
+    key = (options.access, options.group)
+    with _open.guard:
+        settings, producer = _open.by_key.pop(key, (None, None))
+        if producer is not None and settings is not None and not _is_same(settings, options):
+            producer.close()
+            producer = None
+        if producer is None:
+            producer = _started(options)
+            while len(_open.by_key) >= _OPEN_MAX:
+                _open.by_key.pop(next(iter(_open.by_key)))[1].close()
+        _open.by_key[key] = (options, producer)
+        return producer
+
+
+def close_producers() -> None:
+    """Close all producers of this process; the next write starts its own."""
+    with _open.guard:
+        while _open.by_key:
+            _open.by_key.popitem()[1][1].close()
+
+
+def _is_same(one: WriteOptions, other: WriteOptions) -> bool:
+    return _settings(one) == _settings(other)
+
+
+def _settings(options: WriteOptions) -> tuple[int, int, int]:
+    return options.send_timeout_ms, options.retries, options.compress_over_bytes
+
+
+def _started(options: WriteOptions) -> Producer:
+    access = options.access
+    producer = Producer(
+        options.group,
+        nameserver=access.nameserver,
+        namespace=access.namespace,
+        access_key=access.access_key,
+        secret_key=access.secret_key,
+        security_token=access.security_token,
+        tls=access.tls,
+        tls_verify=access.tls_verify,
+        tls_ca_file=access.tls_ca_file,
+        tls_cert_file=access.tls_cert_file,
+        tls_key_file=access.tls_key_file,
+        tls_key_password=access.tls_key_password,
+        address_map=dict(access.address_map) or None,
+        request_timeout_ms=access.request_timeout_ms,
+        send_timeout_ms=options.send_timeout_ms,
+        per_try_timeout_ms=min(_TRY_MS, options.send_timeout_ms),
+        retries=options.retries,
+        # Rows with a sharding key or a queue can go nowhere else.
+        retry_same_queue=True,
+        compress_over_bytes=options.compress_over_bytes,
+    )
+    producer.start()
+    if not _open.is_watching_exit:
+        # After the start, so that it is done before the client's own end, which would warn.
+        at_exit(close_producers)
+        _open.is_watching_exit = True
+    return producer
+
+
+def _forget() -> None:
+    # They are the parent's: its threads are not here, and one of them may have held the lock.
+    global _open  # noqa: PLW0603 - one per process
+    _open = _Open()
+
+
+os.register_at_fork(after_in_child=_forget)

@@ -1,0 +1,439 @@
+"""From rows to messages: what each row of an Arrow batch says, and what is wrong with others.
+
+::
+
+    RecordBatch ──▶ rows ──▶ ids ──▶ message and queue of each row
+                                └──▶ or a rejected row, and its letter for the dead-letter topic
+
+A row is rejected for what it says: no value, a topic that can't be, a queue that there isn't; or
+because a broker refuses it for that, which shows when it is sent. That a broker can't be reached is
+no fault of a row.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import repeat
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import pyarrow as pa
+
+from orbitmq.errors import InvalidInput
+from orbitmq.errors.spark import RejectedRow
+from orbitmq.message import names, properties
+from orbitmq.message.model import Message, MessageQueue
+from orbitmq.spark.writing.stable_ids import ORBIT_ID, StableIds
+
+__all__ = [
+    "BODY",
+    "COLUMN",
+    "REASON",
+    "TOPIC",
+    "Outgoing",
+    "OutgoingRows",
+    "Row",
+    "letter_of_refused",
+    "refused_row",
+    "without_value",
+]
+
+REASON: Final = "ORBIT_REJECT_REASON"
+"""Properties of a dead letter: what was wrong,"""
+COLUMN: Final = "ORBIT_REJECT_COLUMN"
+"""with which column,"""
+TOPIC: Final = "ORBIT_REJECT_TOPIC"
+"""where the row was to go, if it said so,"""
+BODY: Final = "ORBIT_REJECT_BODY"
+"""and whether the body is the row's ``value``, or, if that can't be one, the ``reason``."""
+
+_DELAY_LEVEL_MAX: Final = 18
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_TEXT_MAX: Final = 1_000
+# What a producer adds to the properties of a message: its unique id, WAIT, a namespace.
+_ADDED_BYTES: Final = 256
+_CHARACTER_BYTES_MAX: Final = 4
+_COLUMN_OF: Final = {"body": "value", "keys": "key"}
+_PROPERTY_OF: Final = {
+    "key": properties.KEYS,
+    "tags": properties.TAGS,
+    "sharding_key": properties.SHARDING_KEY,
+}
+"""What a row may say by a column, and a message that was read says by a property."""
+_MAP_OF_BYTES: Final = pa.map_(pa.large_binary(), pa.large_binary())
+
+_Faults = dict[int, InvalidInput]
+"""What is wrong with rows of a batch, by their index, before they are looked at one by one."""
+
+
+class Row(NamedTuple):
+    """One row, as it is hashed: the columns of the write schema, None where there is none."""
+
+    topic: str | None
+    value: bytes | None
+    key: str | None
+    tags: str | None
+    properties: list[tuple[str, str]] | None
+    queue_id: int | None
+    sharding_key: str | None
+    delay_level: int | None
+    deliver_at: int | None
+    """In microseconds since 1970."""
+
+
+class Outgoing(msgspec.Struct):
+    """What becomes of the rows of one batch.
+
+    Attributes:
+        messages: what is to be sent, dead letters among them.
+        queues: where each goes; None leaves it to its sharding key, or to the turn.
+        numbers: the row that each is of, as the task counts them.
+        rejected: the rows that can't be messages.
+        row_count: how many rows there were.
+
+    """
+
+    messages: list[Message] = msgspec.field(default_factory=list)
+    queues: list[MessageQueue | None] = msgspec.field(default_factory=list)
+    numbers: list[int] = msgspec.field(default_factory=list)
+    rejected: list[RejectedRow] = msgspec.field(default_factory=list)
+    row_count: int = 0
+
+
+class OutgoingRows:
+    """Makes the messages of one task.
+
+    Args:
+        ids: gives rows their ids.
+        queues_of: returns the queues of a topic that can be written to.
+        topic: where rows go that name no topic.
+        id_column: the column with the ids of rows; None: they are made by ``ids``.
+        dead_letters: the topic that gets the letters of rejected rows; None: nobody does.
+
+    """
+
+    def __init__(
+        self,
+        ids: StableIds,
+        queues_of: Callable[[str], Sequence[MessageQueue]],
+        *,
+        topic: str | None = None,
+        id_column: str | None = None,
+        dead_letters: str | None = None,
+    ) -> None:
+        self._ids = ids
+        self._queues_of = queues_of
+        self._topic = topic
+        self._id_column = id_column
+        self._dead_letters = dead_letters
+        self._row_count = 0
+        self._queues: dict[str, dict[int, MessageQueue]] = {}
+
+    def of(self, batch: pa.RecordBatch) -> Outgoing:
+        """Return what becomes of the next rows of the task.
+
+        Raises:
+            OrbitError: a row names a queue, and the queues of its topic can't be found.
+
+        """
+        self._queues.clear()  # they may have changed since the batch before
+        faults: _Faults = {}
+        rows = list(map(Row, *_columns(batch, self._topic, faults)))
+        lacking = _PROPERTY_OF.keys() - set(batch.schema.names)
+        outgoing = Outgoing(row_count=len(rows))
+        add, place, number_of = (
+            outgoing.messages.append,
+            outgoing.queues.append,
+            outgoing.numbers.append,
+        )
+        first = self._row_count
+        for number, (row, row_id) in enumerate(
+            zip(rows, self._row_ids(batch, rows, faults), strict=True), start=first
+        ):
+            if row.properties:
+                row = _with_own_properties(row, lacking)
+            try:
+                if number - first in faults:
+                    raise faults[number - first]
+                message = _message(row, row_id, self._id_column)
+                queue = None if row.queue_id is None else self._queue(message.topic, row.queue_id)
+            except InvalidInput as error:
+                outgoing.rejected.append(_rejected(number, row, row_id, error))
+                if self._dead_letters is None:
+                    continue
+                message, queue = _dead_letter(self._dead_letters, row, row_id, error), None
+            add(message)
+            place(queue)
+            number_of(number)
+        self._row_count += len(rows)
+        return outgoing
+
+    def _row_ids(
+        self, batch: pa.RecordBatch, rows: Sequence[Row], faults: _Faults
+    ) -> Iterable[str | None]:
+        if self._id_column is None:
+            return self._ids.of(rows)
+        given: list[str | None] = _values(batch.column(self._id_column), "idColumn", faults)
+        return given
+
+    def _queue(self, topic: str, queue_id: int) -> MessageQueue:
+        known = self._queues.get(topic)
+        if known is None:
+            known = self._queues[topic] = _by_id(self._queues_of(topic))
+        queue = known.get(queue_id)
+        if queue is None:
+            raise InvalidInput(
+                f"topic {topic} has no queue {queue_id} to write to; it has "
+                f"{len(known)}, numbered from 0 by each broker",
+                field="queue_id",
+            )
+        return queue
+
+
+def _by_id(queues: Iterable[MessageQueue]) -> dict[int, MessageQueue]:
+    """Return one queue for each id: of those of several brokers, always the same one.
+
+    All rows with an id keep their order so, and different ids still spread over the brokers.
+
+    >>> queues = [MessageQueue("orders", name, id) for name in ("a", "b") for id in (0, 1)]
+    >>> {id: queue.broker_name for id, queue in _by_id(queues).items()}
+    {0: 'a', 1: 'b'}
+    """
+    of_id: dict[int, list[MessageQueue]] = {}
+    for queue in sorted(queues):
+        of_id.setdefault(queue.queue_id, []).append(queue)
+    return {queue_id: found[queue_id % len(found)] for queue_id, found in of_id.items()}
+
+
+def _columns(
+    batch: pa.RecordBatch, topic: str | None, faults: _Faults
+) -> Iterator[Iterable[object]]:
+    """Yield the values of each column of the write schema, in the order of ``Row``."""
+    for name in Row._fields:
+        index = batch.schema.get_field_index(name)
+        if index < 0:
+            yield repeat(topic if name == "topic" else None, batch.num_rows)
+            continue
+        column = batch.column(index)
+        match name:
+            case "topic" if topic is not None:
+                yield _values(column.fill_null(topic), name, faults)
+            case "value":
+                yield _as_bytes(column).to_pylist()
+            case "properties":
+                # Sorted, since the order of a map means nothing, and must not change the id.
+                maps = _values(column, name, faults)
+                yield [sorted(pairs) if pairs else None for pairs in maps]
+            case "deliver_at":
+                yield column.cast(pa.int64()).to_pylist()
+            case _:
+                yield _values(column, name, faults)
+
+
+def _values(column: pa.Array, name: str, faults: _Faults) -> list[Any]:
+    r"""Return the values of a column; Spark's texts may be any bytes, and such a row is at fault.
+
+    For the error, and for its letter, bytes that are not UTF-8 are written as ``\xff``.
+    """
+    try:
+        return column.to_pylist()  # type: ignore[no-any-return]  # pyarrow has no types
+    except UnicodeDecodeError:
+        as_bytes = column.cast(_MAP_OF_BYTES if pa.types.is_map(column.type) else pa.large_binary())
+    values = []
+    for index, raw in enumerate(as_bytes.to_pylist()):
+        try:
+            values.append(_decoded(raw, "strict"))
+        except UnicodeDecodeError as error:
+            values.append(_decoded(raw, "backslashreplace"))
+            fault = InvalidInput(
+                f"{name} is no UTF-8: byte {error.object[error.start]:#04x} at position "
+                f"{error.start}; write bytes as text by hex or base64",
+                field=name,
+            )
+            faults.setdefault(index, fault)
+    return values
+
+
+def _decoded(raw: object, errors: str) -> object:
+    if isinstance(raw, bytes):
+        return raw.decode(errors=errors)
+    if isinstance(raw, list | tuple):
+        return type(raw)(_decoded(one, errors) for one in raw)
+    return raw
+
+
+def _as_bytes(column: pa.Array) -> pa.Array:
+    if pa.types.is_string(column.type):
+        return column.cast(pa.binary())
+    return column.cast(pa.large_binary()) if pa.types.is_large_string(column.type) else column
+
+
+def _with_own_properties(row: Row, lacking: Collection[str]) -> Row:
+    """Return a row with the application's own properties, for one that may have been read.
+
+    What RocketMQ says by properties, a producer and a broker say anew; but for the keys, the tag
+    and the sharding key, where the data frame lacks the column to say them by.
+    """
+    pairs = row.properties or []
+    if properties.RESERVED.isdisjoint([name for name, _ in pairs]):
+        return row
+    said = dict(pairs)
+    told: dict[str, Any] = {column: said.get(_PROPERTY_OF[column]) for column in lacking}
+    own = [(name, value) for name, value in pairs if name not in properties.RESERVED]
+    return row._replace(properties=own or None, **told)
+
+
+def _message(row: Row, row_id: str | None, id_column: str | None) -> Message:
+    """Return the message that a row says; an empty key, tag or sharding key is none.
+
+    A row that was read may have the id of its first write among its properties. It keeps that,
+    unless its writer names a column for ids.
+
+    Raises:
+        InvalidInput: or one of its kinds: it can't be one.
+
+    """
+    topic, value, key, tags, pairs, _, sharding_key, delay_level, deliver_at = row
+    if topic is None:
+        raise InvalidInput(
+            "topic is null, and no option topic says where such rows go", field="topic"
+        )
+    if not row_id:
+        raise InvalidInput("the id of the row is null or empty", field="idColumn")
+    if delay_level and not 0 < delay_level <= _DELAY_LEVEL_MAX:
+        raise InvalidInput(
+            f"delay_level is {delay_level}; it must be from 1 to {_DELAY_LEVEL_MAX}, 0 or null",
+            field="delay_level",
+        )
+    message = Message(
+        topic,
+        _body(value),
+        tags=tags or None,
+        keys=key.split() if key else (),
+        properties=_properties(pairs, row_id, is_named=id_column is not None),
+        sharding_key=sharding_key or None,
+        delay_level=delay_level or 0,
+        deliver_at=None if deliver_at is None else _moment(deliver_at),
+    )
+    _check_properties(message)
+    return message
+
+
+def _properties(
+    pairs: list[tuple[str, str]] | None, row_id: str, *, is_named: bool
+) -> dict[str, str]:
+    if not pairs:
+        return {ORBIT_ID: row_id}
+    said = dict(pairs)
+    return {**said, ORBIT_ID: row_id} if is_named else {ORBIT_ID: row_id, **said}
+
+
+def _body(value: bytes | None) -> bytes:
+    if not value:
+        told = "null" if value is None else "empty"
+        raise InvalidInput(f"value is {told}, and RocketMQ takes no empty body", field="value")
+    names.check_body(len(value))
+    return value
+
+
+def _moment(microseconds: int) -> datetime:
+    try:
+        return _EPOCH + timedelta(microseconds=microseconds)
+    except OverflowError:
+        raise InvalidInput("deliver_at lies beyond the year 9999", field="deliver_at") from None
+
+
+def _check_properties(message: Message) -> None:
+    """Check the size of all properties as the producer will: there it would fail the task."""
+    given = message.properties
+    texts = (*given, *given.values(), *message.keys, message.tags or "", message.sharding_key or "")
+    if _CHARACTER_BYTES_MAX * sum(map(len, texts)) + _ADDED_BYTES < names.PROPERTIES_SIZE_LIMIT:
+        return
+    names.check_properties(len(properties.encode(message.wire_properties())) + _ADDED_BYTES)
+
+
+def _rejected(number: int, row: Row, row_id: str | None, error: InvalidInput) -> RejectedRow:
+    return RejectedRow(
+        number=number,
+        column=_COLUMN_OF.get(error.field, error.field),
+        reason=_printable(str(error)),
+        row_id=_printable(row_id or ""),
+        key=_printable(row.key or ""),
+    )
+
+
+def _dead_letter(topic: str, row: Row, row_id: str | None, error: InvalidInput) -> Message:
+    """Return the letter of a row that can't be a message; what of the row can travel, does."""
+    reason = _printable(str(error))
+    value = row.value
+    keeps_value = value is not None and 0 < len(value) <= names.BODY_SIZE_LIMIT
+    told = {
+        ORBIT_ID: _printable(row_id or ""),
+        REASON: reason,
+        COLUMN: _COLUMN_OF.get(error.field, error.field),
+        TOPIC: _printable(row.topic or ""),
+        BODY: "value" if keeps_value else "reason",
+    }
+    extras: dict[str, object] = {
+        "keys": (row.key or "").split(),
+        "tags": row.tags or None,
+        "properties": dict(row.properties or ()),
+    }
+    body = value if value is not None and keeps_value else reason.encode()
+    return _letter(topic, body, told, extras)
+
+
+def refused_row(number: int, message: Message, reason: str) -> RejectedRow:
+    """Return a row whose message a broker refuses for what it is."""
+    return RejectedRow(
+        number=number,
+        column="",
+        reason=_printable(reason),
+        row_id=_printable(message.properties.get(ORBIT_ID, "")),
+        key=_printable(properties.KEY_SEPARATOR.join(message.keys)),
+    )
+
+
+def letter_of_refused(topic: str, message: Message, reason: str) -> Message:
+    """Return the letter of a row whose message a broker refuses; it is delivered at once."""
+    told = {REASON: _printable(reason), TOPIC: message.topic, BODY: "value"}
+    extras: dict[str, object] = {
+        "keys": message.keys,
+        "tags": message.tags,
+        "properties": dict(message.properties),
+    }
+    return _letter(topic, message.body, told, extras)
+
+
+def without_value(letter: Message) -> Message:
+    """Return a letter without the row's value, which brokers refuse too: it may be too large."""
+    said = letter.properties
+    return letter.replace(body=said[REASON].encode(), properties={**said, BODY: "reason"})
+
+
+def _letter(
+    topic: str, body: bytes, told: Mapping[str, str], extras: Mapping[str, object]
+) -> Message:
+    """Return a letter with what is told of a row, and what of the row can travel."""
+    told = {name: text for name, text in told.items() if text}
+    letter = Message(topic, body, properties=told)
+    for field, value in extras.items():
+        if isinstance(value, dict):
+            value = {**value, **told}
+        letter = _with(letter, field, value)
+    return letter
+
+
+def _with(letter: Message, field: str, value: object) -> Message:
+    """Return the letter with one more field; as it was, if the field is what is wrong."""
+    try:
+        fuller = letter.replace(**{field: value})
+        _check_properties(fuller)
+    except InvalidInput:
+        return letter
+    return fuller
+
+
+def _printable(text: str) -> str:
+    """Return a text that can be a property: short, and without separators."""
+    shown = text if len(text) <= _TEXT_MAX else f"{text[:_TEXT_MAX]}…"
+    return shown if shown.isprintable() else "".join(c if c.isprintable() else "�" for c in shown)

@@ -1,0 +1,1 @@
+"""store.checkpoint: see DESIGN.md."""

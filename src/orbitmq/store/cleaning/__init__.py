@@ -1,0 +1,1 @@
+"""store.cleaning: see DESIGN.md."""

@@ -1,0 +1,1 @@
+"""store.disk: see DESIGN.md."""

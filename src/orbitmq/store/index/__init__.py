@@ -1,0 +1,1 @@
+"""store.index: see DESIGN.md."""

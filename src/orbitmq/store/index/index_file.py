@@ -1,0 +1,389 @@
+"""One file of the key index as it is written: a hash table on disk, with chains through entries.
+
+New entries, and which slots they changed, are kept in memory until ``write``. The slots of the file
+that grows are there twice, as an array (20 MB with Java's sizes): the slot of a key is anywhere in
+the file, and reading and writing four bytes of it for each key would cost more than all the rest.
+"""
+
+import sys
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from orbitmq.errors import StoreDamaged
+from orbitmq.store.disk.open_files import OpenFiles
+from orbitmq.store.layout import INDEX_ENTRY, INDEX_HEADER, INDEX_SLOT
+
+__all__ = ["GrowingIndexFile", "IndexKey", "IndexShape"]
+
+_HEADER_SIZE: Final = INDEX_HEADER.size
+_SLOT_SIZE: Final = INDEX_SLOT.size
+_ENTRY_SIZE: Final = INDEX_ENTRY.size
+_SECONDS_MAX: Final = 0x7FFF_FFFF
+_BLOCK_SHIFT: Final = 10  # slots are written in blocks of 1024, that is 4 KiB
+_PENDING_BYTES: Final = 4096 * _ENTRY_SIZE  # of entries that wait in memory
+_REPLAYED_AT_ONCE: Final = 65_536
+_SLOT_CODE: Final = "i"
+assert array(_SLOT_CODE).itemsize == _SLOT_SIZE
+
+_pack = INDEX_ENTRY.pack
+
+IndexKey = tuple[int, int, int]
+"""One key of a record: its hash, the record's commit log offset, and its store time in ms."""
+
+
+class IndexShape(msgspec.Struct, frozen=True):
+    """How large index files are. Files don't say it, so a store has to keep to it.
+
+    >>> IndexShape(slots=5_000_000, entries=20_000_000).file_bytes
+    420000040
+    """
+
+    slots: int
+    entries: int
+
+    @property
+    def entries_at(self) -> int:
+        """The position of entry 0, which is never used."""
+        return _HEADER_SIZE + _SLOT_SIZE * self.slots
+
+    @property
+    def file_bytes(self) -> int:
+        """The length of a file."""
+        return self.entries_at + _ENTRY_SIZE * self.entries
+
+
+class GrowingIndexFile:
+    """An index file that keys are added to, until it is full; it can be searched all along.
+
+    Attributes:
+        path: where it is.
+        begin_timestamp_ms: when its first record was stored; 0 while it is empty.
+        end_timestamp_ms: when its last record was stored.
+        begin_offset: the commit log offset of its first record.
+        end_offset: that of its last record.
+        used_slots: how many slots have a chain.
+        next_number: the number that the next entry will get; the first one's is 1.
+
+    """
+
+    def __init__(self, files: OpenFiles, path: str, shape: IndexShape) -> None:
+        self.path = path
+        self.begin_timestamp_ms = 0
+        self.end_timestamp_ms = 0
+        self.begin_offset = 0
+        self.end_offset = 0
+        self.used_slots = 0
+        self.next_number = 1
+        self._files = files
+        self._shape = shape
+        self._slots: array[int] | None = None
+        self._changed_blocks: set[int] = set()
+        self._pending = bytearray()
+        self._header_changed = False
+        self._header_on_disk = bytes(_HEADER_SIZE)
+
+    def __repr__(self) -> str:
+        return f"<GrowingIndexFile {self.path} {self.next_number - 1} entries>"
+
+    @classmethod
+    def load(cls, files: OpenFiles, path: str, shape: IndexShape) -> "GrowingIndexFile":
+        """Return the file at ``path`` as its header describes it.
+
+        Raises:
+            StoreDamaged: it has another length than files of this shape, or an impossible count.
+
+        """
+        length = files.disk.size(path)
+        if length != shape.file_bytes:
+            raise StoreDamaged(
+                f"{path} has {length} bytes, and an index file of {shape.slots} slots and "
+                f"{shape.entries} entries has {shape.file_bytes}; set the sizes that the store "
+                "was made with, or remove the file: its keys can't be found otherwise",
+                path=path,
+                position=length,
+            )
+        file = cls(files, path, shape)
+        file._header_on_disk = files.read(path, _HEADER_SIZE, 0)
+        (
+            file.begin_timestamp_ms,
+            file.end_timestamp_ms,
+            file.begin_offset,
+            file.end_offset,
+            file.used_slots,
+            count,
+        ) = INDEX_HEADER.unpack(file._header_on_disk)
+        if count > shape.entries:
+            raise StoreDamaged(
+                f"{path} counts {count} entries, and has room for {shape.entries}; remove it",
+                path=path,
+            )
+        file.next_number = max(count, 1)  # Java's IndexHeader too takes 0 for 1: nothing in it yet
+        return file
+
+    @classmethod
+    def replay(
+        cls, files: OpenFiles, path: str, shape: IndexShape, next_number: int
+    ) -> "GrowingIndexFile | None":
+        """Return the file as it was before entry ``next_number``; None if it is not to be trusted.
+
+        Those entries, and the header, must have been synced. Whatever stands in the slots, they
+        are made again, and every link from an entry to the one before it is compared with them.
+
+        Raises:
+            StoreDamaged: the file has another length than files of this shape.
+
+        """
+        file = cls.load(files, path, shape)
+        if not 1 <= next_number <= file.next_number:
+            return None
+        slots = array(_SLOT_CODE, bytes(_SLOT_SIZE * shape.slots))
+        number, offset = 1, 0
+        while number < next_number:
+            count = min(next_number - number, _REPLAYED_AT_ONCE)
+            data = files.read(path, count * _ENTRY_SIZE, shape.entries_at + number * _ENTRY_SIZE)
+            for key_hash, entry_offset, _, previous in INDEX_ENTRY.iter_unpack(data):
+                slot = key_hash % shape.slots
+                if slots[slot] != previous or entry_offset < offset:
+                    return None
+                slots[slot] = number
+                offset = entry_offset
+                number += 1
+        _clear_behind(files, path, shape, next_number)
+        file.end_offset = offset
+        file.next_number = next_number
+        file.used_slots = shape.slots - slots.count(0)
+        file._slots = slots
+        file._changed_blocks.update(range((shape.slots >> _BLOCK_SHIFT) + 1))
+        file._header_changed = True
+        return file
+
+    @classmethod
+    def create(
+        cls, files: OpenFiles, path: str, shape: IndexShape, *, behind: "GrowingIndexFile | None"
+    ) -> "GrowingIndexFile":
+        """Return a new file, in which nothing is but the end of the one before it.
+
+        That is how Java's IndexFile begins: both ends of its range are the end of the file before,
+        and the first entry's time counts from there. Then the first entry overwrites the begin.
+        """
+        directory, _, name = path.rpartition("/")
+        files.create(directory, name, shape.file_bytes)
+        file = cls(files, path, shape)
+        file._slots = array(_SLOT_CODE, bytes(_SLOT_SIZE * shape.slots))
+        file._header_changed = True
+        if behind is not None:
+            file.begin_timestamp_ms = file.end_timestamp_ms = behind.end_timestamp_ms
+            file.begin_offset = file.end_offset = behind.end_offset
+        return file
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no entry finds room."""
+        return self.next_number >= self._shape.entries
+
+    def add(self, keys: Sequence[IndexKey]) -> int:
+        """Add keys in the order of the log; return how many of them found room."""
+        if self.next_number == 1 and len(keys) > 1:
+            # The time of the first becomes the begin, from which those of the others count.
+            return self.add(keys[:1]) + self.add(keys[1:])
+        keys = keys[: self._shape.entries - self.next_number]
+        if not keys:
+            return 0
+        slots = self._loaded_slots() if self._slots is None else self._slots
+        slot_count, pending = self._shape.slots, self._pending
+        first = number = self.next_number
+        seconds, seconds_of, new_chains = 0, -1, 0
+        for key_hash, commit_log_offset, store_timestamp_ms in keys:
+            if store_timestamp_ms != seconds_of:
+                seconds, seconds_of = self._seconds_to(store_timestamp_ms), store_timestamp_ms
+            slot = key_hash % slot_count
+            previous = slots[slot]
+            # A slot may point past the end: the file was not written to its end before a crash.
+            if not 0 < previous <= number:
+                previous = 0
+                new_chains += 1
+            pending += _pack(key_hash, commit_log_offset, seconds, previous)
+            slots[slot] = number
+            number += 1
+        self.next_number = number
+        self.used_slots += new_chains
+        if first == 1:
+            _, self.begin_offset, self.begin_timestamp_ms = keys[0]
+        _, self.end_offset, self.end_timestamp_ms = keys[-1]
+        self._header_changed = True
+        if len(pending) > _PENDING_BYTES:
+            self._write_entries()
+        return len(keys)
+
+    def reach(self, offset: int) -> None:
+        """Note that all records up to an offset of the log are indexed, those without keys too."""
+        if offset > self.end_offset:
+            self.end_offset = offset
+            self._header_changed = True
+
+    def select(self, key_hash: int, max_count: int, begin_ms: int, end_ms: int) -> list[int]:
+        """Return commit log offsets of keys with this hash, stored in a span of time, newest first.
+
+        Entries know their time to the second, counted from the first; so one stored in the same
+        second as ``begin_ms`` may be missed, as in Java.
+        """
+        found: list[int] = []
+        for entry_hash, offset, seconds in self._chain(key_hash % self._shape.slots):
+            time_ms = self.begin_timestamp_ms + seconds * 1000
+            if len(found) >= max_count or time_ms < begin_ms:
+                break
+            if entry_hash == key_hash and time_ms <= end_ms:
+                found.append(offset)
+        return found
+
+    def is_untouched(self) -> bool:
+        """Return whether nobody else has added to the file: its header is the one written here."""
+        return self._files.read(self.path, _HEADER_SIZE, 0) == self._header_on_disk
+
+    def write(self) -> None:
+        """Write what is in memory only: entries, then the slots that lead to them, then the header.
+
+        Raises:
+            DiskFailed: what was not written is kept, and this may be called again.
+
+        """
+        self._write_entries()
+        if self._slots is not None:
+            for first, end in _runs(sorted(self._changed_blocks)):
+                self._write_slots(self._slots[first << _BLOCK_SHIFT : end << _BLOCK_SHIFT], first)
+            self._changed_blocks.clear()
+        self._write_header()
+
+    def write_entries(self) -> None:
+        """Write what :meth:`replay` needs: entries and the header, not the slots.
+
+        Raises:
+            DiskFailed: what was not written is kept, and this may be called again.
+
+        """
+        self._write_entries()
+        self._write_header()
+
+    def finish(self) -> None:
+        """Write all, and give up the array of slots: nothing more will be added."""
+        self.write()
+        self._slots = None
+
+    def _write_entries(self) -> None:
+        if self._pending:
+            self._note_changed_blocks()
+            # A copy: as long as somebody holds a view of it, a bytearray can't grow.
+            self._files.write(self.path, bytes(self._pending), self._entry_at(self._written_number))
+            self._pending.clear()
+
+    def _write_header(self) -> None:
+        if self._header_changed:
+            header = INDEX_HEADER.pack(
+                self.begin_timestamp_ms,
+                self.end_timestamp_ms,
+                self.begin_offset,
+                self.end_offset,
+                self.used_slots,
+                self.next_number,
+            )
+            self._files.write(self.path, header, 0)
+            self._header_on_disk = header
+            self._header_changed = False
+
+    def _note_changed_blocks(self) -> None:
+        """Note which blocks of slots the waiting entries changed, unless all are changed already.
+
+        Done for many entries at once, and soon not at all: hashes spread over the whole file.
+        """
+        changed, slot_count = self._changed_blocks, self._shape.slots
+        if len(changed) << _BLOCK_SHIFT < slot_count:
+            for key_hash, _, _, _ in INDEX_ENTRY.iter_unpack(self._pending):
+                changed.add(key_hash % slot_count >> _BLOCK_SHIFT)
+
+    def _write_slots(self, slots: "array[int]", first_block: int) -> None:
+        position = _HEADER_SIZE + (first_block << _BLOCK_SHIFT) * _SLOT_SIZE
+        self._files.write(self.path, _swapped(slots).tobytes(), position)
+
+    def _loaded_slots(self) -> "array[int]":
+        data = self._files.read(self.path, _SLOT_SIZE * self._shape.slots, _HEADER_SIZE)
+        self._slots = _swapped(array(_SLOT_CODE, data))
+        return self._slots
+
+    def _seconds_to(self, store_timestamp_ms: int) -> int:
+        if self.begin_timestamp_ms <= 0:
+            return 0
+        return min(max(store_timestamp_ms - self.begin_timestamp_ms, 0) // 1000, _SECONDS_MAX)
+
+    def _chain(self, slot: int) -> Iterator[tuple[int, int, int]]:
+        """Yield hash, commit log offset and seconds of a slot's entries, the newest first."""
+        number = self._newest_in(slot)
+        # Links lead to ever smaller numbers; where one doesn't, the file is damaged from there on.
+        following = self.next_number
+        while 0 < number < following:
+            key_hash, offset, seconds, previous = self._entry(number)
+            if seconds < 0:
+                return
+            yield key_hash, offset, seconds
+            number, following = previous, number
+
+    def _newest_in(self, slot: int) -> int:
+        if self._slots is not None:
+            return self._slots[slot]
+        data = self._files.read(self.path, _SLOT_SIZE, _HEADER_SIZE + slot * _SLOT_SIZE)
+        newest: int = INDEX_SLOT.unpack(data)[0]
+        return newest
+
+    def _entry(self, number: int) -> tuple[int, int, int, int]:
+        waiting = number - self._written_number
+        if waiting >= 0:
+            return INDEX_ENTRY.unpack_from(self._pending, waiting * _ENTRY_SIZE)
+        return INDEX_ENTRY.unpack(self._files.read(self.path, _ENTRY_SIZE, self._entry_at(number)))
+
+    def _entry_at(self, number: int) -> int:
+        return self._shape.entries_at + number * _ENTRY_SIZE
+
+    @property
+    def _written_number(self) -> int:
+        """The number of the first entry that is not in the file yet."""
+        return self.next_number - len(self._pending) // _ENTRY_SIZE
+
+
+def _swapped(slots: "array[int]") -> "array[int]":
+    """Turn an array of slots from the file's byte order to the machine's, or back, in place."""
+    if sys.byteorder == "little":
+        slots.byteswap()
+    return slots
+
+
+def _runs(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Yield the ranges, begin and end, that sorted numbers consist of.
+
+    >>> list(_runs([1, 2, 3, 7]))
+    [(1, 4), (7, 8)]
+    """
+    begin = end = -1
+    for number in numbers:
+        if number != end:
+            if begin >= 0:
+                yield begin, end
+            begin = number
+        end = number + 1
+    if begin >= 0:
+        yield begin, end
+
+
+def _clear_behind(files: OpenFiles, path: str, shape: IndexShape, number: int) -> None:
+    """Make zeros of the entries from ``number`` on: a reader takes what stands there for entries.
+
+    Entries are written one behind the other, so the first part without any is the last to look at.
+    """
+    while number < shape.entries:
+        count = min(shape.entries - number, _REPLAYED_AT_ONCE)
+        position = shape.entries_at + number * _ENTRY_SIZE
+        if not any(files.read(path, count * _ENTRY_SIZE, position)):
+            return
+        files.write(path, bytes(count * _ENTRY_SIZE), position)
+        number += count

@@ -1,0 +1,1 @@
+"""store.log: see DESIGN.md."""

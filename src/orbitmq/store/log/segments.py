@@ -1,0 +1,350 @@
+"""The commit log's files: one stream of bytes in files of one size, named by where they begin.
+
+::
+
+    00000000000000000000   00000000001073741824   00000000002147483648
+    +--------------------+ +--------------------+ +--------------------+
+    | records … blank    | | records … blank    | | records …  zeros   |
+    +--------------------+ +--------------------+ +--------------------+
+    first_offset                                            ^ end     (not stored anywhere)
+
+Laws:
+
+- A file has its full size from the moment it has its name; Java refuses a directory with another.
+- Files follow each other without a gap. The first may go, and a new last may come.
+- A file is read through one read-only map, which lives as long as a view of it.
+- A file that is full and on the disk has no open descriptor, but for the one that a map of it
+  keeps in Python: the log may have more files than a process may open.
+- The file after the last may be there before it is in use: a worker makes it when the last is half
+  full, so that no append waits for a gigabyte of space. It has its final name, as with Java's
+  AllocateMappedFileService, and no part in the chain until ``add`` takes it; a crash leaves a file
+  of zeros, which every start, Java's too, takes for what it is.
+"""
+
+import logging
+
+from orbitmq.errors import DiskFailed, StoreDamaged, StoreError
+from orbitmq.message.buffer import Buffer
+from orbitmq.store.disk.disk import Disk, DiskFile
+from orbitmq.store.disk.durable import make_durable_directory
+from orbitmq.store.disk.open_files import MakeRoom, with_room
+from orbitmq.threads import Future, Workers
+
+__all__ = [
+    "NAME_DIGITS",
+    "Segment",
+    "SegmentChain",
+    "file_name",
+    "is_directory_name",
+    "path_join",
+]
+
+log = logging.getLogger("orbitmq.store")
+
+NAME_DIGITS = 20
+_NAME_BYTES_MAX = 255  # of every file system that matters
+
+
+def file_name(offset: int) -> str:
+    """Return the name of the file that begins at an offset of its stream.
+
+    >>> file_name(1073741824)
+    '00000000001073741824'
+    """
+    return f"{offset:0{NAME_DIGITS}d}"
+
+
+def path_join(*parts: str) -> str:
+    """Return the path made of parts; a store knows one kind of separator."""
+    return "/".join(parts)
+
+
+def is_directory_name(name: str) -> bool:
+    """Return whether a directory may have that name: topics become directories as they are.
+
+    >>> is_directory_name("%RETRY%billing"), is_directory_name("../billing")
+    (True, False)
+    """
+    if not name or name in (".", "..") or "/" in name or "\0" in name:
+        return False
+    # A text with half a surrogate pair is not UTF-8, and "?" for it is not the same name.
+    raw = name.encode(errors="replace")
+    return len(raw) <= _NAME_BYTES_MAX and raw.decode() == name
+
+
+class Segment:
+    """One file of the log. It is opened when it is used, unless it comes open."""
+
+    __slots__ = ("_disk", "_file", "_make_room", "_view", "base", "path", "size")
+
+    def __init__(
+        self,
+        disk: Disk,
+        path: str,
+        base: int,
+        size: int,
+        file: DiskFile | None = None,
+        make_room: MakeRoom = lambda: None,
+    ) -> None:
+        self._disk = disk
+        self.path = path
+        self.base = base
+        self.size = size
+        self._file = file
+        self._make_room = make_room
+        self._view: memoryview | None = None
+
+    def __repr__(self) -> str:
+        return f"<Segment {file_name(self.base)}>"
+
+    @property
+    def end(self) -> int:
+        """The offset of the log at which the next file begins."""
+        return self.base + self.size
+
+    @property
+    def file(self) -> DiskFile:
+        """The file, open."""
+        if self._file is None:
+            self._file = self._disk.open(self.path)
+        return self._file
+
+    @property
+    def view(self) -> memoryview:
+        """The bytes of the file, what is written later included."""
+        if self._view is None:
+            is_at_rest = self._file is None
+            self._view = with_room(self._mapped, self._make_room)
+            if is_at_rest:
+                self.rest()
+        return self._view
+
+    def _mapped(self) -> memoryview:
+        return self.file.map()
+
+    def write(self, buffers: list[Buffer], offset: int) -> None:
+        """Write buffers at an offset of the log."""
+        self.file.write(buffers, offset - self.base)
+
+    def rest(self) -> None:
+        """Close the file until it is used again; what is mapped stays so."""
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
+
+    def drop(self) -> None:
+        """Let go of the file and its map; views that others hold stay readable."""
+        self._view = None
+        self.rest()
+
+
+class SegmentChain:
+    """All files of the log, the oldest first.
+
+    Args:
+        disk: where they are.
+        directory: the ``commitlog`` of the store.
+        segment_bytes: the size of each.
+        workers: who makes the next file ahead; without, each is made when it is needed.
+        make_room: closes other idle files, if the process can't open more.
+
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        segment_bytes: int,
+        workers: Workers | None = None,
+        make_room: MakeRoom = lambda: None,
+    ) -> None:
+        self._disk = disk
+        self.directory = directory
+        self.segment_bytes = segment_bytes
+        self.segments: list[Segment] = []
+        self._workers = workers
+        self._make_room = make_room
+        self._ahead: Future[DiskFile] | None = None  # the file at next_base, in the making or made
+
+    def __repr__(self) -> str:
+        return f"<SegmentChain {self.directory}, {len(self.segments)} files>"
+
+    @property
+    def first_offset(self) -> int:
+        """The offset of the oldest byte that is kept; 0 without any."""
+        return self.segments[0].base if self.segments else 0
+
+    @property
+    def last(self) -> Segment | None:
+        """The newest file."""
+        return self.segments[-1] if self.segments else None
+
+    def load(self) -> None:
+        """Find the files that are there.
+
+        Raises:
+            StoreDamaged: a file has another size or is missing in the middle; the message says
+                which, and what to do.
+
+        """
+        make_durable_directory(self._disk, self.directory)
+        names = [name for name in self._disk.list(self.directory) if self._is_ours(name)]
+        for position, name in enumerate(names):
+            path = path_join(self.directory, name)
+            size = self._disk.size(path)
+            if size == 0 and position == len(names) - 1:
+                log.warning("%s is empty, as a crash while it was made leaves it: removed", path)
+                self._disk.remove(path)
+                break
+            self._check(path, int(name), size)
+            self._disk.open(path).close()  # one that can't be opened is told of now, not one day
+            self.segments.append(self._segment(path, int(name)))
+
+    def segment_at(self, offset: int) -> Segment | None:
+        """Return the file that holds an offset of the log, None if it is gone or not there yet."""
+        index = (offset - self.first_offset) // self.segment_bytes
+        return self.segments[index] if 0 <= index < len(self.segments) else None
+
+    def next_base(self) -> int:
+        """Return where the next file will begin."""
+        return self.segments[-1].end if self.segments else 0
+
+    def prepare_next(self) -> None:
+        """Have a worker make the next file, unless that was begun; ``add`` then finds it there.
+
+        If it fails, ``add`` tries again and tells why.
+        """
+        if self._ahead is None and self._workers is not None:
+            self._ahead = self._workers.submit(self._make, self.next_base())
+
+    def add(self, base: int) -> Segment:
+        """Take the file that begins at ``base``, all zeros, into use, and return it.
+
+        Its name is not on the disk before its directory is synced.
+
+        Raises:
+            DiskFailed: there is no space, or the directory can't be written to.
+
+        """
+        file = self._take_ahead() or with_room(lambda: self._make(base), self._make_room)
+        segment = self._segment(file.path, base, file)
+        self.segments.append(segment)
+        return segment
+
+    def rest(self, end: int) -> None:
+        """Close the files that end at an offset or before it: they are full and on the disk."""
+        for segment in self.segments:
+            if segment.end <= end:
+                segment.rest()
+
+    def sync_names(self) -> None:
+        """Return when the names of all files are on the disk."""
+        self._disk.sync_directory(self.directory)
+
+    def remove_first(self) -> Segment:
+        """Remove the oldest file; views that others hold stay readable."""
+        return self._remove(0)
+
+    def remove_last(self) -> Segment:
+        """Remove the newest file; views that others hold stay readable."""
+        return self._remove(-1)
+
+    def remove_unused(self, end: int) -> None:
+        """Remove the files behind the end of the log, for a stop; the first stays in any case.
+
+        Returns when their names are gone from the disk: a power loss may bring one back without its
+        length, and a start behind an orderly stop would refuse it.
+
+        Raises:
+            DiskFailed: one can't be removed.
+
+        """
+        if (file := self._take_ahead()) is not None:
+            file.close()
+        path = path_join(self.directory, file_name(self.next_base()))
+        removed = self._disk.exists(path)
+        if removed:  # made ahead; or it could not be made whole, and not be removed either
+            self._disk.remove(path)
+        while len(self.segments) > 1 and self.segments[-1].base >= end:
+            self.remove_last()
+            removed = True
+        if self.segments and self.segments[-1].base >= end:
+            # It was made and nothing was written to it: a power loss may take its length.
+            self.segments[-1].file.sync()
+            removed = True
+        if removed:
+            self.sync_names()
+
+    def close(self) -> None:
+        """Let go of all files; the workers are at rest by now."""
+        if (file := self._take_ahead()) is not None:
+            file.close()
+        for segment in self.segments:
+            segment.drop()
+        self.segments.clear()
+
+    def _segment(self, path: str, base: int, file: DiskFile | None = None) -> Segment:
+        return Segment(self._disk, path, base, self.segment_bytes, file, self._make_room)
+
+    def _make(self, base: int) -> DiskFile:
+        """Return the file that begins at ``base``, with its full size. Runs on a worker, too."""
+        path = path_join(self.directory, file_name(base))
+        file = self._disk.open(path, create=True)
+        try:
+            file.allocate(self.segment_bytes)
+        except BaseException:
+            file.close()
+            self._remove_unfinished(path)
+            raise
+        return file
+
+    def _remove_unfinished(self, path: str) -> None:
+        try:
+            self._disk.remove(path)
+        except DiskFailed as error:
+            # The error that is on its way says what to do. Whoever needs the file next makes it
+            # whole, and a stop tries to remove it again, or leaves the start after it to mend it.
+            log.error("a file of the log was left without its full size: %s", error)
+
+    def _take_ahead(self) -> DiskFile | None:
+        """Return the file made ahead, None if there is none; wait for one in the making."""
+        work, self._ahead = self._ahead, None
+        if work is None or work.cancel():
+            return None
+        error = work.exception()
+        if isinstance(error, StoreError):
+            log.warning("the next file of the log could not be made ahead: %s", error)
+            return None
+        return work.result()
+
+    def _remove(self, index: int) -> Segment:
+        segment = self.segments[index]
+        self._disk.remove(segment.path)  # first: one that can't be removed stays in use
+        del self.segments[index]
+        segment.drop()
+        return segment
+
+    def _is_ours(self, name: str) -> bool:
+        path = path_join(self.directory, name)
+        if len(name) == NAME_DIGITS and name.isascii() and name.isdecimal():
+            return True
+        if not self._disk.is_directory(path):
+            log.warning("%s does not belong there; Java's broker would not start with it", path)
+        return False
+
+    def _check(self, path: str, base: int, size: int) -> None:
+        if size != self.segment_bytes:
+            raise StoreDamaged(
+                f"{path} has {size} bytes, and files of this log have {self.segment_bytes}: give "
+                "the size the store was made with, or move the file away",
+                path=path,
+                position=base,
+            )
+        expected = self.next_base() if self.segments else base
+        if base != expected or base % self.segment_bytes:
+            raise StoreDamaged(
+                f"{path} comes where {file_name(expected)} should: a file is missing; put it "
+                "back, or move the files before the gap away to go on without them",
+                path=path,
+                position=expected,
+            )

@@ -1,0 +1,1 @@
+"""store.queues: see DESIGN.md."""

@@ -1,0 +1,309 @@
+"""The consume queues of a store: by the thousand, buffered together, with few files open."""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Final
+
+from orbitmq.errors import InvalidInput, InvalidTopic, StoreDamaged
+from orbitmq.message.names import is_lmq
+from orbitmq.store.checkpoint.queue_ends import Ends
+from orbitmq.store.disk.disk import Disk
+from orbitmq.store.disk.durable import remove_tree
+from orbitmq.store.disk.open_files import MakeRoom, OpenFiles, Unsynced
+from orbitmq.store.dispatch import Dispatched
+from orbitmq.store.queues.consume_queue import ConsumeQueue
+from orbitmq.store.queues.entry import ENTRY_SIZE
+from orbitmq.store.queues.files import QueueFiles
+
+__all__ = ["ConsumeQueues"]
+
+log = logging.getLogger("orbitmq.store")
+
+_PAGE: Final = 4096
+_RETIRED: Final = ".deleted"
+"""Behind the number of a queue that is deleted; Java too passes over what is no number."""
+_ASIDE: Final = ".made"
+"""Behind the name of the directory, for what is not part of it yet."""
+
+
+class ConsumeQueues:
+    """All consume queues of a store: ``<directory>/<topic>/<queue id>/<20 digits>``.
+
+    Args:
+        directory: the ``consumequeue`` of the store.
+        entries_per_file: as the store was made with; Java's default is 300,000.
+        open_files_max: how many files may be open at a time, however many queues there are.
+        make_room: closes other idle files, if the process can't open more.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from orbitmq.store.disk.disk import RealDisk
+    >>> with TemporaryDirectory() as directory:
+    ...     queues = ConsumeQueues(RealDisk(), directory)
+    ...     new = queues.append_all([Dispatched(topic="orders", queue_id=3, queue_offset=0,
+    ...         commit_log_offset=640, size=200, tags_code=7, store_timestamp_ms=0, sys_flag=0,
+    ...         unique_key=None, keys=b"", tags=None)])
+    ...     queues.write()
+    ...     len(new), queues.queue("orders", 3).entry(0)
+    (1, QueueEntry(commit_log_offset=640, size=200, tags_code=7))
+
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        *,
+        entries_per_file: int = 300_000,
+        open_files_max: int = 512,
+        make_room: MakeRoom = lambda: None,
+    ) -> None:
+        if entries_per_file < 1:
+            raise InvalidInput(
+                f"entries_per_file is {entries_per_file}; a file has at least 1",
+                field="entries_per_file",
+            )
+        self._directory = directory
+        self._per_file = entries_per_file
+        self._files = OpenFiles(disk, limit=open_files_max, make_room=make_room)
+        self._topics: dict[str, dict[int, ConsumeQueue]] = {}
+        self._backlog: deque[ConsumeQueue] = deque()
+        self.buffered = 0
+        """How many entries are in memory only, or a few more."""
+        self.on_topic_deleted: Callable[[str], None] = lambda _topic: None
+        """Called with a topic whose queues go, all of them."""
+
+    def __repr__(self) -> str:
+        return f"<ConsumeQueues {self._directory}: {sum(map(len, self._topics.values()))} queues>"
+
+    def __iter__(self) -> Iterator[ConsumeQueue]:
+        for queues in self._topics.values():
+            yield from queues.values()
+
+    # Queues.
+
+    def queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        """Return a queue; None if nothing was ever appended to it."""
+        queues = self._topics.get(topic)
+        return None if queues is None else queues.get(queue_id)
+
+    def made(self, topic: str, queue_id: int) -> ConsumeQueue:
+        """Return a queue, an empty one if there is none yet.
+
+        Raises:
+            InvalidTopic: the topic can't be the name of a directory.
+
+        """
+        return self.queue(topic, queue_id) or self._create(topic, queue_id)
+
+    def topics(self) -> list[str]:
+        """Return the topics that have queues, sorted."""
+        return sorted(self._topics)
+
+    def queues_of(self, topic: str) -> list[ConsumeQueue]:
+        """Return the queues of a topic by their ids; none if it is unknown."""
+        return [queue for _, queue in sorted(self._topics.get(topic, {}).items())]
+
+    def ends(self) -> Ends:
+        """Return where each queue ends; what is buffered counts."""
+        return {
+            topic: {queue_id: queue.max_offset for queue_id, queue in queues.items()}
+            for topic, queues in self._topics.items()
+        }
+
+    # Writing.
+
+    def append_all(self, entries: Iterable[Dispatched]) -> list[Dispatched]:
+        """Buffer the queue entries of records; return those that are new, which consumers now see.
+
+        The caller calls :meth:`write` in time. Records that have no queue entry are passed over. So
+        is an entry of a light queue behind a gap:
+        its offset stands in a property of the message, which is no reason to stop for everybody.
+
+        Raises:
+            StoreDamaged: entries of another queue are missing before one; those before it were
+                taken.
+            InvalidTopic: a topic can't be the name of a directory.
+
+        """
+        topics, taken = self._topics, []
+        for entry in entries:
+            if not entry.in_queue:
+                continue
+            try:
+                queue = topics[entry.topic][entry.queue_id]
+            except KeyError:
+                queue = self._create(entry.topic, entry.queue_id)
+            try:
+                if queue.append(entry):
+                    taken.append(entry)
+            except StoreDamaged as error:
+                if not is_lmq(entry.topic):
+                    raise
+                log.error("an entry of a light queue is left out: %s", error)
+        self.buffered += len(taken)
+        return taken
+
+    def write(self, most: int | None = None) -> None:
+        """Write what is buffered: one call of the disk for each queue, two at a file's end.
+
+        Args:
+            most: how many queues are written, those first that have waited longest; None for all.
+
+        Raises:
+            DiskFailed: what was not written is still buffered, and this may be called again.
+
+        """
+        backlog = self._backlog
+        for _ in range(len(backlog) if most is None else min(most, len(backlog))):
+            self.buffered -= backlog[0].write()
+            backlog.popleft()
+        if not backlog:
+            self.buffered = 0
+
+    def take_unsynced(self, least_pages: int = 0) -> Unsynced:
+        """Return what was written and not synced yet; ``Unsynced.sync`` may run on a worker.
+
+        Files with fewer than ``least_pages`` pages of 4 KiB to sync are left for later.
+        """
+        return self._files.take_unsynced(least_pages * _PAGE)
+
+    def sync(self, least_pages: int = 0) -> None:
+        """Return when what was written is on the disk, except where less than that is new."""
+        self._files.sync_all(least_pages * _PAGE)
+
+    def put_back(self, unsynced: Unsynced) -> None:
+        """Take back what could not be synced since there was no descriptor for it."""
+        self._files.put_back(unsynced)
+
+    def rest(self) -> None:
+        """Close the files until they are used again."""
+        self._files.close()
+
+    def close(self) -> None:
+        """Close the files; what was not written is lost."""
+        self._files.close()
+
+    # Start.
+
+    def load(self) -> None:
+        """Find all queues. What is not ``<topic>/<number>/`` is none, and left alone.
+
+        Of queues that were being deleted what is left is removed.
+
+        Raises:
+            StoreDamaged: a file of a queue has another length or name.
+
+        """
+        disk = self._files.disk
+        for topic in filter(self._is_topic, disk.list(self._directory)):
+            self._remove_retired(topic)
+            for name in disk.list(f"{self._directory}/{topic}"):
+                path = f"{self._directory}/{topic}/{name}"
+                is_number = name.isascii() and name.isdecimal() and str(int(name)) == name
+                if is_number and disk.is_directory(path):
+                    self._create(topic, int(name)).load()
+
+    def recover(self) -> int:
+        """Find where each queue ends; return the highest record end they know, -1 if none.
+
+        The caller calls :meth:`load` first; then :meth:`truncate` with the end of the commit log,
+        and :meth:`correct_min_offsets` with its start.
+        """
+        for queue in self:
+            queue.recover()
+        return max((queue.record_end for queue in self), default=-1)
+
+    def truncate(self, commit_log_end: int) -> None:
+        """Drop the entries of records that begin at the end of the commit log or behind it."""
+        for queue in self:
+            queue.truncate(commit_log_end)
+
+    def aside(self) -> "ConsumeQueues":
+        """Return other queues of the same kind, none yet, in a directory beside this one.
+
+        There a part of a queue is made that is to come into its place whole. What a start that was
+        cut short has left there is removed.
+        """
+        aside = ConsumeQueues(
+            self._files.disk, self._directory + _ASIDE, entries_per_file=self._per_file
+        )
+        aside.remove()
+        return aside
+
+    def remove(self) -> None:
+        """Close the files, and remove the directory with all that is in it."""
+        self.close()
+        remove_tree(self._files.disk, self._directory)
+
+    def correct_min_offsets(self, commit_log_start: int) -> None:
+        """Set each queue's ``min_offset`` to its first entry that is still in the commit log."""
+        for queue in self:
+            queue.correct_min_offset(commit_log_start)
+
+    # The end of old files.
+
+    def clean(self, commit_log_start: int) -> list[str]:
+        """Remove files whose records are gone, never a queue's last; return their paths."""
+        return [path for queue in self for path in queue.clean(commit_log_start)]
+
+    def delete_topic(self, topic: str) -> None:
+        """Remove all queues of a topic with their files and directories."""
+        self.on_topic_deleted(topic)
+        self.delete(topic, list(self._topics.get(topic, ())))
+
+    def delete(self, topic: str, queue_ids: Collection[int]) -> None:
+        """Remove queues that are there, with files and directories, and the topic's if empty.
+
+        A queue goes in one step, by another name for its directory: a power loss brings back all
+        of it or nothing. One that came back without its last file would lack entries that nobody
+        writes again.
+        """
+        queues = self._topics.get(topic, {})
+        folder = f"{self._directory}/{topic}"
+        for queue_id in queue_ids:
+            self._retire(f"{folder}/{queue_id}")
+            queues.pop(queue_id).discard()
+        if self._files.disk.exists(folder):
+            self._files.disk.sync_directory(folder)
+            self._remove_retired(topic)
+        if not queues:
+            self._topics.pop(topic, None)
+
+    def _retire(self, directory: str) -> None:
+        disk, retired = self._files.disk, directory + _RETIRED
+        if disk.exists(directory):
+            remove_tree(disk, retired)  # of a deletion that failed half-way
+            disk.rename(directory, retired)
+
+    def _remove_retired(self, topic: str) -> None:
+        """Remove the files of queues that are deleted already, and the directory left empty."""
+        disk, folder = self._files.disk, f"{self._directory}/{topic}"
+        for name in disk.list(folder):
+            if name.endswith(_RETIRED):
+                remove_tree(disk, f"{folder}/{name}")
+        if not disk.list(folder):
+            disk.remove_directory(folder)
+
+    def _create(self, topic: str, queue_id: int) -> ConsumeQueue:
+        if not topic or topic in (".", "..") or "/" in topic or "\x00" in topic or queue_id < 0:
+            raise InvalidTopic(
+                f"queue {queue_id} of a topic of {len(topic)} characters can't be a directory: "
+                "the topic is empty, holds a / or a 0, or the id is negative",
+                field="topic",
+                length=len(topic),
+            )
+        queue = ConsumeQueue(
+            topic,
+            queue_id,
+            QueueFiles(
+                self._files, f"{self._directory}/{topic}/{queue_id}", self._per_file * ENTRY_SIZE
+            ),
+            entries_per_file=self._per_file,
+            backlog=self._backlog,
+        )
+        self._topics.setdefault(topic, {})[queue_id] = queue
+        return queue
+
+    def _is_topic(self, name: str) -> bool:
+        return self._files.disk.is_directory(f"{self._directory}/{name}")

@@ -1,0 +1,188 @@
+"""A stream of bytes in files of one size, each named by the byte it begins with: one queue's files.
+
+There is no open file in here: ``OpenFiles`` has those of all queues.
+"""
+
+import logging
+
+from orbitmq.errors import StoreDamaged
+from orbitmq.message.buffer import Buffer
+from orbitmq.store.disk.open_files import OpenFiles
+
+__all__ = ["QueueFiles"]
+
+log = logging.getLogger("orbitmq.store")
+
+_NAME_DIGITS = 20
+_CLEARED_AHEAD = 1 << 16
+_ZEROS = bytes(_CLEARED_AHEAD)
+_HEAD_BYTES = 20  # of an entry, which is not all 0
+
+
+class QueueFiles:
+    """The files of one directory, which follow each other without a gap.
+
+    Attributes:
+        start: the position where the first file begins.
+        end: the position behind the last file; equal to ``start`` if there is none.
+
+    """
+
+    __slots__ = ("_cleared_to", "_directory", "_files", "_size", "end", "start")
+
+    def __init__(self, files: OpenFiles, directory: str, file_bytes: int) -> None:
+        self._files = files
+        self._directory = directory
+        self._size = file_bytes
+        self.start = 0
+        self.end = 0
+        self._cleared_to = 0
+
+    def __repr__(self) -> str:
+        return f"<QueueFiles {self._directory} {self.start}..{self.end}>"
+
+    def load(self) -> None:
+        """Find the files. Sub-directories are none of them; an empty last file is removed.
+
+        Of files with one missing between them those before it are removed, or those behind it if
+        nothing is in them: a queue can be told to lack its head, which a start makes again from the
+        log.
+
+        Raises:
+            StoreDamaged: a file has another length or name.
+
+        """
+        disk, directory = self._files.disk, self._directory
+        names = [
+            name for name in disk.list(directory) if not disk.is_directory(f"{directory}/{name}")
+        ]
+        # Java's MappedFileQueue too takes it for a file that was just being made.
+        if names and disk.size(f"{directory}/{names[-1]}") == 0:
+            disk.remove(f"{directory}/{names.pop()}")
+        if not names:
+            return
+        self.start = self._checked_start(names[0])
+        self.end = self.start
+        for name in names:
+            start = self._checked_start(name)
+            if start != self.end:
+                log.warning("%s has no file %020d before %s", directory, self.end, name)
+                if not any(self._files.read(f"{directory}/{name}", _HEAD_BYTES, 0)):
+                    self._files.remove(f"{directory}/{name}")
+                    continue
+                self.remove_behind(0)
+                self.start = self.end = start
+            self.end += self._size
+
+    def path_of(self, position: int) -> str:
+        """Return the path of the file that holds, or would hold, a position."""
+        return f"{self._directory}/{position - position % self._size:020d}"
+
+    def read(self, position: int, size: int) -> bytes:
+        """Return up to ``size`` bytes; fewer at the end of the file, none outside all files."""
+        if not self.start <= position < self.end:
+            return b""
+        return self._files.read(self.path_of(position), size, position % self._size)
+
+    def write(self, position: int, data: Buffer) -> None:
+        """Write ``data``, one call for each file that it touches; a missing file is made.
+
+        The caller writes into the files there are, or where the next one begins. If there is
+        none, any position will do.
+        """
+        if self.start == self.end:
+            self.start = self.end = position - position % self._size
+        view = memoryview(data)
+        while view:
+            if position >= self.end:
+                self._files.create(self._directory, f"{self.end:020d}", self._size)
+                self.end += self._size
+                self._cleared_to = self.end
+            assert self.start <= position < self.end, (self.start, position, self.end)
+            at = position % self._size
+            part = view[: self._size - at]
+            self._files.write(self.path_of(position), part, at)
+            position += len(part)
+            view = view[len(part) :]
+        if position + _CLEARED_AHEAD > self._cleared_to < self.end:
+            self._cleared_to = max(self._cleared_to, position)
+            self._clear_to(position + 2 * _CLEARED_AHEAD)
+
+    def clear(self, position: int, stale_end: int) -> None:
+        """Make the bytes behind ``position`` 0 in its file: at once as far as ``stale_end``.
+
+        Behind that nobody knows what there is. To read it would take as long as the file is large,
+        for every queue of the store, so it is read and cleared piece by piece, ahead of what is
+        written. A reader stops at zeros and does not come to the rest.
+        """
+        self._cleared_to = max(position, self.start)
+        self._clear_to(max(stale_end, position + _CLEARED_AHEAD))
+
+    def _clear_to(self, position: int) -> None:
+        position = min(position, self.end)
+        while self._cleared_to < position:
+            at = self._cleared_to % self._size
+            size = min(_CLEARED_AHEAD, position - self._cleared_to, self._size - at)
+            path = self.path_of(self._cleared_to)
+            data = self._files.read(path, size, at)
+            # Only what is not 0 yet is written: the rest takes no space, and is to stay so.
+            if data != _ZEROS[: len(data)]:
+                self._files.write(path, _ZEROS[: len(data.rstrip(b"\x00"))], at)
+                # Before anything is written next to it, lest a crash bring it back.
+                self._files.sync(path)
+            self._cleared_to += size
+
+    def remove_behind(self, position: int) -> list[str]:
+        """Remove the files that begin at or behind ``position``, last first; return their paths."""
+        removed = []
+        while self.end > self.start and self.end - self._size >= position:
+            removed.append(self.path_of(self.end - self._size))
+            self._files.remove(removed[-1])
+            self.end -= self._size
+        return removed
+
+    def discard(self) -> None:
+        """Close the files, and let none of them be synced any more: they are about to go."""
+        for start in range(self.start, self.end, self._size):
+            self._files.discard(self.path_of(start))
+
+    def take_before(self, other: "QueueFiles") -> None:
+        """Have the files of another stream, all closed, from its first to where these begin.
+
+        The last one first, each on the disk before the next: whatever ends this leaves no gap.
+        """
+        disk = self._files.disk
+        if self.start == self.end:
+            self.start = self.end = other.end
+        for position in range(self.start - self._size, other.start - 1, -self._size):
+            disk.rename(other.path_of(position), self.path_of(position))
+            disk.sync_directory(self._directory)
+            self.start = position
+
+    def remove_first(self) -> str:
+        """Remove the first file; return its path."""
+        path = self.path_of(self.start)
+        self._files.remove(path)
+        self.start += self._size
+        return path
+
+    def _checked_start(self, name: str) -> int:
+        path = f"{self._directory}/{name}"
+        length = self._files.disk.size(path)
+        if length != self._size:
+            raise StoreDamaged(
+                f"{path} has {length} bytes, and files here have {self._size}; set the size that "
+                "the store was made with, or move away what does not belong here",
+                path=path,
+                position=length,
+            )
+        if len(name) != _NAME_DIGITS or not (name.isascii() and name.isdecimal()):
+            raise StoreDamaged(
+                f"{path} is not named by {_NAME_DIGITS} digits; move it away", path=path
+            )
+        if int(name) % self._size:
+            raise StoreDamaged(
+                f"{path} can't begin at {int(name)}, which is no multiple of {self._size}",
+                path=path,
+            )
+        return int(name)

@@ -1,0 +1,1 @@
+"""store.reader: see DESIGN.md."""

@@ -1,0 +1,201 @@
+"""The key index, read-only: where in the log the records with a key may lie.
+
+A file doesn't say how many slots it has, and a reader is told no settings. But the last bytes
+written to a file are those of its last entry, and the entries fill the file up to its end: the two
+leave one place where the entries can begin, and the slot of the last entry tells whether it is so.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Final, NamedTuple
+
+from orbitmq.store.damage import Damage
+from orbitmq.store.disk.disk import Disk
+from orbitmq.store.disk.stream_files import StreamFile, map_file
+from orbitmq.store.layout import INDEX, INDEX_ENTRY, INDEX_HEADER, INDEX_SLOT, key_hash
+from orbitmq.store.log.record_rows import written_end_by_maps
+from orbitmq.store.log.segments import path_join
+
+__all__ = ["IndexFile", "IndexHeader", "index_files", "index_names"]
+
+# Java's defaults, tried first: 5 million slots, 20 million entries.
+_DEFAULT_SLOTS: Final = 5_000_000
+_DEFAULT_SIZE: Final = 420_000_040
+
+# What was read through a map counts as memory of the process until the map is gone, and a full file
+# has 400 MB of entries.
+_MAP_BYTES: Final = 32 << 20
+
+
+class IndexHeader(NamedTuple):
+    """The first 40 bytes of an index file."""
+
+    begin_timestamp_ms: int
+    end_timestamp_ms: int
+    begin_offset: int
+    end_offset: int
+    used_slots: int
+    next_number: int
+
+
+class IndexFile:
+    """One file of the key index. An empty one has no entries; a broken one says so in ``fault``.
+
+    Args:
+        name: the name of the file.
+        view: its bytes.
+        map_again: returns the same through a new map; None if the file is gone.
+
+    """
+
+    def __init__(
+        self,
+        name: str,
+        view: memoryview,
+        map_again: Callable[[], memoryview | None] = lambda: None,
+    ) -> None:
+        self.where = f"{INDEX}/{name}"
+        self._view = view
+        self._map_again = map_again
+        self.header = IndexHeader(*INDEX_HEADER.unpack_from(bytes(view[:40]).ljust(40, b"\0")))
+        self.slots = self._find_slots()
+
+    def __repr__(self) -> str:
+        return f"<IndexFile {self.where} of {self.count} entries>"
+
+    @property
+    def count(self) -> int:
+        """How many entries it has."""
+        return max(0, self.header.next_number - 1)
+
+    @property
+    def fault(self) -> Damage | None:
+        """What is wrong with it as a whole, None if nothing is."""
+        header = self.header
+        if len(self._view) < INDEX_HEADER.size:
+            reason = f"{len(self._view)} bytes are too few for a header"
+        elif not self.count:
+            return None
+        elif self.slots is None:
+            reason = f"its header counts {self.count} entries, and the file doesn't hold them so"
+        elif header.begin_offset > header.end_offset or header.begin_offset < 0:
+            reason = (
+                f"its header says that it covers bytes {header.begin_offset} to "
+                f"{header.end_offset} of the log"
+            )
+        elif not 0 <= header.used_slots <= min(self.slots, self.count):
+            reason = f"its header says that {header.used_slots} of {self.slots} slots are in use"
+        else:
+            return None
+        return Damage(0, reason, len(self._view), where=self.where)
+
+    def covers(self, begin_ms: int, end_ms: int) -> bool:
+        """Return whether records stored from one time on and before another may be in it."""
+        return self.header.begin_timestamp_ms < end_ms and begin_ms <= self.header.end_timestamp_ms
+
+    def find(self, key: str) -> Iterator[int]:
+        """Yield the log offsets of records that may have the key, the newest first.
+
+        ``key`` is the text that was indexed, topic included: :func:`layout.index_key`. Other keys
+        may have the same hash, so the caller has to look at the records. They have their times,
+        too: that of an entry is in whole seconds, and too late in the first one of a file whose
+        predecessor was full (Java's IndexFile counts it from the end of that file).
+        """
+        if self.slots is None:
+            return
+        wanted = key_hash(key)
+        (number,) = INDEX_SLOT.unpack_from(self._view, self._slot_at(wanted % self.slots))
+        left = self.count  # a damaged chain may run in a circle; no chain has more entries
+        while 0 < number <= self.count and left:
+            hash_, offset, _, previous = self._entry(number)
+            if hash_ == wanted:
+                yield offset
+            number, left = previous, left - 1
+
+    def entries(self) -> Iterator[tuple[int, int, int]]:
+        """Yield number, hash and log offset of each entry that the header counts."""
+        if self.slots is None:
+            return
+        at_once = max(1, _MAP_BYTES // INDEX_ENTRY.size)
+        # _find_slots has seen that the last one ends inside the file.
+        for first in range(1, self.count + 1, at_once):
+            end = min(first + at_once, self.count + 1)
+            part = self._mapped_again()[self.position_of(first) : self.position_of(end)]
+            for number, entry in enumerate(INDEX_ENTRY.iter_unpack(part), start=first):
+                hash_, offset, _, _ = entry
+                yield number, hash_, offset
+
+    def position_of(self, number: int) -> int:
+        """Return where in the file an entry stands."""
+        assert self.slots is not None
+        return self._slot_at(self.slots) + number * INDEX_ENTRY.size
+
+    def _find_slots(self) -> int | None:
+        if not self.count:
+            return None
+        size = len(self._view)
+        if size == _DEFAULT_SIZE and self._fits(_DEFAULT_SLOTS, self.count):
+            return _DEFAULT_SLOTS
+        written = written_end_by_maps(self._mapped_again, INDEX_HEADER.size, _MAP_BYTES)
+        # A crash may leave an entry behind those that the header counts.
+        for number in (self.count, self.count + 1):
+            # The last byte written lies in that entry, and whole entries follow up to the end.
+            latest = written - 1 - number * INDEX_ENTRY.size
+            entries_at = latest - (latest - size) % INDEX_ENTRY.size
+            slots, odd = divmod(entries_at - INDEX_HEADER.size, INDEX_SLOT.size)
+            if not odd and self._fits(slots, number):
+                return slots
+        return None
+
+    def _fits(self, slots: int, number: int) -> bool:
+        """Return whether with so many slots the last entry is the newest of its slot."""
+        end = INDEX_HEADER.size + slots * INDEX_SLOT.size + (number + 1) * INDEX_ENTRY.size
+        if slots <= 0 or end > len(self._view):
+            return False
+        hash_ = INDEX_ENTRY.unpack_from(self._view, end - INDEX_ENTRY.size)[0]
+        newest = INDEX_SLOT.unpack_from(self._view, self._slot_at(hash_ % slots))[0]
+        return bool(newest == number)
+
+    def _mapped_again(self) -> memoryview:
+        """Return a new map of the file; the old one if it is gone."""
+        view = self._map_again()
+        return self._view if view is None else view
+
+    def _entry(self, number: int) -> tuple[int, int, int, int]:
+        at = self.position_of(number)
+        hash_, offset, seconds, previous = INDEX_ENTRY.unpack_from(self._view, at)
+        return hash_, offset, seconds, previous
+
+    @staticmethod
+    def _slot_at(slot: int) -> int:
+        return INDEX_HEADER.size + slot * INDEX_SLOT.size
+
+
+def index_names(disk: Disk, directory: str) -> list[str]:
+    """Return the names of the index files of a store directory, the oldest first: they are times.
+
+    Raises:
+        DiskFailed: the directory can't be listed.
+
+    """
+    folder = path_join(directory, INDEX)
+    return [
+        name
+        for name in disk.list(folder)
+        if name.isascii() and name.isdecimal() and not disk.is_directory(path_join(folder, name))
+    ]
+
+
+def index_files(disk: Disk, directory: str) -> Iterator[IndexFile]:
+    """Yield the index files of a store directory, the newest first.
+
+    Raises:
+        DiskFailed: one can't be opened.
+
+    """
+    for name in reversed(index_names(disk, directory)):
+        path = path_join(directory, INDEX, name)
+        map_again = partial(map_file, disk, StreamFile(path, 0, disk.size(path)))
+        view = map_again()
+        if view is not None:
+            yield IndexFile(name, view, map_again)

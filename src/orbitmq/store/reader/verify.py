@@ -1,0 +1,268 @@
+"""Whether a store is whole: every checksum, and every entry of queues and index against its record.
+
+Nothing is changed, and nothing is taken for granted: the three are read each for itself and then
+compared. A live store may be checked; the log is read first, so that what is compared with it can
+only be newer.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from orbitmq.message import properties
+from orbitmq.message.names import LMQ_PREFIX, SCHEDULE_TOPIC
+from orbitmq.message.record_view import RecordView
+from orbitmq.message.tags import tags_code
+from orbitmq.store.damage import Damage
+from orbitmq.store.index.record_keys import hashes_of, is_keyed
+from orbitmq.store.layout import (
+    BATCH_CONSUME_QUEUE,
+    CONSUME_QUEUE,
+    CONSUME_QUEUE_EXT,
+    EXT_ADDRESS_LIMIT,
+    INDEX_ENTRY,
+)
+from orbitmq.store.log.record_rows import Block
+from orbitmq.store.queues.entry import ENTRY_SIZE, PREFILL_SIZE
+from orbitmq.store.reader.columns import numbers
+from orbitmq.store.reader.index_reader import IndexFile, IndexHeader, index_files
+from orbitmq.store.reader.inspect import DamageList, Progress, is_queued, late_queue
+from orbitmq.store.reader.queue_reader import QueueReader
+from orbitmq.store.reader.reader import QueueName, StoreReader
+
+__all__ = ["Verdict", "verify"]
+
+_TAGS: Final = properties.TAGS.encode()
+_ENTRIES_PER_STEP: Final = 4096
+_NOT_CHECKED: Final = (BATCH_CONSUME_QUEUE, CONSUME_QUEUE_EXT)
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What :func:`verify` looked at, and the places where it found something wrong."""
+
+    directory: str
+    messages: int
+    queues: int
+    queue_entries: int
+    index_files: int
+    index_entries: int
+    not_checked: tuple[str, ...] = ()
+    """Parts of the store that nobody here can check."""
+    damage_count: int
+    damages: list[Damage]
+    """The first of them, and harmless ones, ``inspect.MOST_DAMAGES`` at most."""
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether anything is wrong that a sound store would not show."""
+        return self.damage_count > 0
+
+
+def verify(reader: StoreReader, progress: Progress | None = None) -> Verdict:
+    """Read all of a store and return what is wrong with it.
+
+    A queue that ends before the log does, or begins behind it, is reported: its messages are there
+    and no consumer would get them. A broker that starts after a crash makes the missing entries
+    again. So is an index file before which another one is missing; a broker that starts makes the
+    index again.
+
+    Raises:
+        DiskFailed: a file can't be opened.
+
+    """
+    work = _Verification(reader, progress)
+    work.read_log()
+    entries = sum(work.check_queue(reader.queue(*name)) for name in reader.queues())
+    work.compare_log_with_queues()
+    indexes = work.check_index_files()
+    work.check_index_gaps()
+    if progress is not None:
+        progress(work.total, work.total)
+    return Verdict(
+        directory=reader.directory,
+        messages=work.messages,
+        queues=len(work.bounds),
+        queue_entries=entries,
+        index_files=len(indexes),
+        index_entries=sum(indexes),
+        not_checked=tuple(name for name in _NOT_CHECKED if reader.has(name)),
+        damage_count=work.damages.count,
+        damages=work.damages.kept,
+    )
+
+
+class _Verification:
+    """One run of :func:`verify`: what it has seen so far."""
+
+    def __init__(self, reader: StoreReader, progress: Progress | None) -> None:
+        self.damages = DamageList()
+        self.messages = 0
+        self.bounds: dict[QueueName, tuple[int, int]] = {}
+        self._reader = reader
+        self._progress = progress
+        self._in_log: dict[tuple[bytes, int], tuple[int, int]] = {}
+        self._index_headers: list[tuple[str, IndexHeader | None]] = []  # None: can't be read
+        segments = reader.segments
+        self._log_start = segments[0].base if segments else 0
+        self._log_bytes = sum(file.size for file in segments)
+        self._queue_bytes_done = 0
+        self._queue_bytes = sum(reader.queue(*name).stored_bytes for name in reader.queues())
+        index_bytes = sum(file.count for file in self._index_files()) * INDEX_ENTRY.size
+        self.total = self._log_bytes + self._queue_bytes + index_bytes
+
+    def read_log(self) -> None:
+        """Read every record, and keep from where to where each queue is in the log."""
+        for block in self._reader.blocks(
+            verify=True,
+            on_damage=self.damages.add,
+            progress=lambda done: self._tell(min(done, self._log_bytes)),
+        ):
+            self.messages += len(block.rows)
+            self._note_offsets(block)
+        self._tell(self._log_bytes)
+
+    def check_queue(self, queue: QueueReader) -> int:
+        """Check the entries of a queue, all that are written; return how many there are."""
+        checked = 0
+        for gap in queue.gaps():
+            self.damages.add(gap)
+        for queue_offset, entry in queue.written():
+            if entry.size == PREFILL_SIZE or 0 <= entry.commit_log_offset < self._log_start:
+                continue
+            checked += 1
+            found = queue.record_of(queue_offset, entry)
+            if isinstance(found, Damage):
+                self.damages.add(found)
+            elif reason := _mismatch(queue.name, queue_offset, entry.tags_code, found):
+                self.damages.add(Damage(queue_offset * ENTRY_SIZE, reason, 0, where=queue.where))
+            if not checked % _ENTRIES_PER_STEP:
+                done = self._queue_bytes_done + checked * ENTRY_SIZE
+                self._tell(self._log_bytes + done)
+        self._queue_bytes_done += queue.stored_bytes
+        self.bounds[queue.name] = queue.min_offset, queue.max_offset
+        return checked
+
+    def compare_log_with_queues(self) -> None:
+        """Report queues that lack messages which the log has."""
+        for (topic, queue_id), (least, most) in sorted(self._in_log.items()):
+            name = QueueName(str(topic, "utf-8", "replace"), queue_id)
+            low, high = self.bounds.get(name, (0, 0))
+            if name not in self.bounds:
+                reason = f"the log has messages {least} to {most - 1}, and the queue no files"
+            elif most > high:
+                reason = f"the log has messages up to {most - 1}, and the queue ends at {high - 1}"
+            elif least < low:
+                self.damages.add(late_queue(name, least, low))
+                continue
+            else:
+                continue
+            where = f"{CONSUME_QUEUE}/{name.topic}/{queue_id}"
+            self.damages.add(Damage(min(most, high) * ENTRY_SIZE, reason, 0, where=where))
+
+    def check_index_files(self) -> list[int]:
+        """Check the entries of each index file; return how many each one has."""
+        counts: list[int] = []
+        for file in self._index_files():
+            if (damage := file.fault) is not None:
+                self.damages.add(damage)
+            else:
+                self._check_index_entries(file, sum(counts))
+            counts.append(file.count)
+            self._index_headers.append((file.where, None if damage else file.header))
+        return counts
+
+    def check_index_gaps(self) -> None:
+        """Report index files before which one is missing: the log has keys that are in none.
+
+        The log is looked at after the files were listed: it is the log that retention takes first.
+        """
+        last: int | None = -1
+        for where, header in reversed(self._index_headers):
+            if header is None:
+                last = None  # told already, and nobody knows what it held
+                continue
+            lost = None if last is None else self._first_keyed(last, header.begin_offset)
+            if lost is not None:
+                reason = (
+                    f"it begins at byte {header.begin_offset} of the log, and no file before it "
+                    f"has the keys of the record at byte {lost}"
+                )
+                self.damages.add(Damage(0, reason, 0, where=where))
+            last = header.end_offset if last is None else max(last, header.end_offset)
+
+    def _first_keyed(self, after: int, before: int) -> int | None:
+        """Return where in the log the first record with keys is, behind one that is indexed."""
+        view = self._reader.message(after)
+        begin = after + (1 if view is None else view.size)
+        if begin >= before:
+            return None
+        # What can't be read there is told already.
+        for record in self._reader.records(begin, before, on_damage=lambda _damage: None):
+            if is_keyed(record):
+                return record.commit_log_offset
+        return None
+
+    def _check_index_entries(self, file: IndexFile, before: int) -> None:
+        last_offset = -1
+        hashes: frozenset[int] | None = None
+        for number, hash_, offset in file.entries():
+            if not number % _ENTRIES_PER_STEP:
+                done = (before + number) * INDEX_ENTRY.size
+                self._tell(self._log_bytes + self._queue_bytes + done)
+            if 0 <= offset < self._log_start:
+                continue  # the record went with its file, and the entry will with its own
+            reason = ""
+            if offset != last_offset:  # the keys of a record follow each other
+                view = self._reader.message(offset)
+                last_offset, hashes = offset, None if view is None else hashes_of(view)
+                if hashes is None:
+                    reason = "where no record can be read"
+            if hashes is not None and hash_ not in hashes:
+                reason = "whose record has no such key"
+            if reason:
+                text = f"entry {number} points to byte {offset} of the log, {reason}"
+                at = file.position_of(number)
+                self.damages.add(Damage(at, text, INDEX_ENTRY.size, where=file.where))
+
+    def _index_files(self) -> Iterator[IndexFile]:
+        return index_files(self._reader.disk, self._reader.directory)
+
+    def _note_offsets(self, block: Block) -> None:
+        buffer, in_log = block.buffer, self._in_log
+        for row, queue_id, offset, sys_flag in zip(
+            block.rows,
+            numbers(block, "queue_id"),
+            numbers(block, "queue_offset"),
+            numbers(block, "sys_flag"),
+            strict=True,
+        ):
+            if not is_queued(sys_flag):
+                continue
+            name = bytes(buffer[row[4] : row[5]]), queue_id
+            least, _ = in_log.get(name, (offset, 0))
+            in_log[name] = least, offset + 1
+
+    def _tell(self, done: int) -> None:
+        if self._progress is not None:
+            self._progress(min(done, self.total), self.total)  # a live store grows meanwhile
+
+
+def _mismatch(name: QueueName, queue_offset: int, code: int, view: RecordView) -> str:
+    """Return how an entry and its record contradict each other, nothing if they agree."""
+    if name.topic.startswith(LMQ_PREFIX):
+        return ""  # a light queue lists records of other queues
+    topic, queue_id, offset = view.topic, view.queue_id, view.queue_offset
+    if offset != queue_offset or queue_id != name.queue_id or topic != name.topic.encode():
+        shown = str(topic, "utf-8", "replace")
+        return f"offset {queue_offset} points to message {offset} of {shown}/{queue_id}"
+    if not _tags_agree(view, code):
+        return f"offset {queue_offset} has a tags code that is not that of its record"
+    return ""
+
+
+def _tags_agree(view: RecordView, code: int) -> bool:
+    if view.topic == SCHEDULE_TOPIC.encode() or code < EXT_ADDRESS_LIMIT:
+        return True  # a delivery time, or an address
+    tags = properties.get(view.properties, _TAGS)
+    return code == tags_code(None if tags is None else str(tags, "utf-8", "replace"))

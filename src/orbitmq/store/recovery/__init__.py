@@ -1,0 +1,1 @@
+"""store.recovery: see DESIGN.md."""

@@ -1,0 +1,1 @@
+"""store.serving: see DESIGN.md."""

@@ -1,0 +1,1 @@
+"""wire.json: see DESIGN.md."""

@@ -1,0 +1,406 @@
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+
+from orbitmq.broker.clients.members import Members
+from orbitmq.broker.figures.stats import BrokerStats
+from orbitmq.broker.handlers.client.pull import PullHandlers
+from orbitmq.broker.pulling.held_pulls import HeldPulls
+from orbitmq.broker.pulling.pull_checks import PullAdmission
+from orbitmq.clock import Clock
+from orbitmq.message.scan import decode_all
+from orbitmq.message.tags import tags_code
+from orbitmq.net.address import Address
+from orbitmq.net.dialer import Dialer
+from orbitmq.net.handlers import Handlers
+from orbitmq.net.listener import Listener
+from orbitmq.net.refusal import Refusal
+from orbitmq.testing.clocks import VirtualClock, run_virtual
+from orbitmq.testing.links import MemoryNetwork
+from orbitmq.wire.bodies.group import SubscriptionGroupConfig
+from orbitmq.wire.bodies.topic import TopicConfig
+from orbitmq.wire.codes import RequestCode, ResponseCode
+from orbitmq.wire.headers.pull import (
+    COMMIT_OFFSET,
+    SUBSCRIPTION,
+    SUSPEND,
+    PullMessage,
+    PullMessageAnswer,
+)
+from orbitmq.wire.session import Response
+from tests.broker.fake_clients import Client, frame
+from tests.broker.world import MEMORY_BYTES, World
+from tests.store.logs import NOW, incoming
+
+
+class Scene(World):
+    """A topic of one queue, and a broker that serves pulls of it."""
+
+    def __init__(self, *, capacity: int = 10, clock: Clock | None = None, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.topics.update([TopicConfig(topic_name="orders", read_queue_nums=1)])
+        self.members = Members()
+        self.stats = BrokerStats("DefaultCluster", NOW)
+        self.held = HeldPulls(capacity)
+        self.client = Client()
+        self.handlers = PullHandlers(
+            settings=self.settings,
+            admission=PullAdmission(
+                settings=self.settings,
+                topics=self.topics,
+                groups=self.groups,
+                members=self.members,
+                own_host=lambda: "10.0.0.9",
+            ),
+            offsets=self.offsets,
+            store=self.store,
+            held=self.held,
+            stats=self.stats,
+            clock=clock or self.clock,
+        )
+        self.store.on_arrival = self.handlers.arrived
+
+    def pull(self, *, code: int | None = None, **fields: Any) -> Response | None:
+        return self.client.ask(self.handlers.table(), pull(**fields), code=code)
+
+    def now(self, **fields: Any) -> tuple[Response, PullMessageAnswer]:
+        """Return the answer to a pull that is not held."""
+        answer = self.pull(**fields)
+        return told(answer)
+
+    def later(self) -> tuple[Response, PullMessageAnswer]:
+        """Return the one answer that came to a pull which was held."""
+        ((_, answer),) = self.client.answers
+        return told(answer)
+
+
+def pull(**fields: Any) -> PullMessage:
+    given = {
+        "consumer_group": "billing", "topic": "orders", "queue_id": 0, "queue_offset": 0,
+        "max_msg_nums": 32, "sys_flag": SUBSCRIPTION | SUSPEND, "commit_offset": 0,
+        "suspend_timeout_millis": 15_000, "sub_version": 0, "subscription": "*",
+    }  # fmt: skip
+    return PullMessage(**{**given, **fields})
+
+
+def told(answer: Response | None) -> tuple[Response, PullMessageAnswer]:
+    assert answer is not None
+    assert isinstance(answer.header, PullMessageAnswer)
+    return answer, answer.header
+
+
+def bodies(answer: Response) -> list[bytes]:
+    assert isinstance(answer.body, tuple)
+    return [message.body for message in decode_all(b"".join(answer.body))]
+
+
+# One pull
+
+
+@pytest.mark.parametrize("code", [RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE])
+def test_messages_come_from_an_offset_on(code: int) -> None:
+    scene = Scene()
+    scene.store.append([incoming(b"%d" % number) for number in range(4)])
+    answer, header = scene.now(code=code, queue_offset=1, max_msg_nums=2)
+    assert (answer.code, answer.remark) == (ResponseCode.SUCCESS, "FOUND")
+    assert bodies(answer) == [b"1", b"2"]
+    assert (header.next_begin_offset, header.min_offset, header.max_offset) == (3, 0, 4)
+    assert header.suggest_which_broker_id == 0
+
+
+def test_a_limit_of_bytes_is_kept_but_for_the_first_message() -> None:
+    scene = Scene()
+    scene.store.append([incoming(bytes(1_000)) for _ in range(3)])
+    assert len(bodies(scene.now(max_msg_bytes=2_500)[0])) == 2
+    assert len(bodies(scene.now(max_msg_bytes=10)[0])) == 1
+
+
+def test_only_messages_with_the_tags_come() -> None:
+    scene = Scene()
+    for tag in ("paid", "late", "paid"):
+        scene.store.append([incoming(tag.encode(), properties=f"TAGS\x01{tag}\x02".encode())])
+    answer, header = scene.now(subscription="late")
+    assert bodies(answer) == [b"late"]
+    assert header.next_begin_offset == 3
+
+
+def test_where_nothing_matches_the_next_pull_begins_behind() -> None:
+    scene = Scene()
+    scene.put("orders", count=3)
+    answer, header = scene.now(subscription="other")
+    assert (answer.code, answer.remark) == (
+        ResponseCode.PULL_RETRY_IMMEDIATELY,
+        "NO_MATCHED_MESSAGE",
+    )
+    assert header.next_begin_offset == 3
+
+
+@pytest.mark.parametrize(
+    ("count", "min_offset", "asked", "remark", "corrected"),
+    [
+        (3, 0, 9, "OFFSET_OVERFLOW_BADLY", 3),
+        (3, 2, 1, "OFFSET_TOO_SMALL", 2),
+        (0, 0, 9, "NO_MESSAGE_IN_QUEUE", 0),
+    ],
+)
+def test_an_offset_outside_the_queue_is_corrected(
+    count: int, min_offset: int, asked: int, remark: str, corrected: int
+) -> None:
+    scene = Scene()
+    scene.put("orders", count=count)
+    if queue := scene.store.queues.queue("orders", 0):
+        queue.min_offset = min_offset
+    answer, header = scene.now(queue_offset=asked)
+    assert (answer.code, answer.remark) == (ResponseCode.PULL_OFFSET_MOVED, remark)
+    assert header.next_begin_offset == corrected
+
+
+def test_who_does_not_want_to_wait_is_answered_at_once() -> None:
+    scene = Scene()
+    answer, header = scene.now(sys_flag=SUBSCRIPTION)
+    assert answer.code == ResponseCode.PULL_NOT_FOUND
+    scene.put("orders")
+    answer, header = scene.now(sys_flag=SUBSCRIPTION, queue_offset=1)
+    assert (answer.code, answer.remark) == (ResponseCode.PULL_NOT_FOUND, "OFFSET_OVERFLOW_ONE")
+    assert header.next_begin_offset == 1
+
+
+def test_an_operator_s_reset_is_where_the_next_pull_begins() -> None:
+    scene = Scene()
+    scene.put("orders", count=5)
+    scene.offsets.assign_reset("billing", "orders", 0, 2)
+    answer, header = scene.now(queue_offset=4)
+    assert (answer.code, answer.remark) == (ResponseCode.PULL_OFFSET_MOVED, "OFFSET_RESET")
+    assert (header.next_begin_offset, header.min_offset, header.max_offset) == (2, 0, 5)
+    assert scene.now(queue_offset=2)[0].code == ResponseCode.SUCCESS
+
+
+def test_the_pull_that_hears_of_a_reset_does_not_undo_it() -> None:
+    scene = Scene()
+    scene.put("orders", count=5)
+    scene.offsets.assign_reset("billing", "orders", 0, 2)
+    before = scene.offsets.query("billing", "orders", 0)
+    answer, _ = scene.now(queue_offset=4, sys_flag=SUBSCRIPTION | COMMIT_OFFSET, commit_offset=4)
+    assert answer.remark == "OFFSET_RESET"
+    assert scene.offsets.query("billing", "orders", 0) == before
+
+
+def test_a_pull_may_commit_and_tells_how_far_its_group_has_pulled() -> None:
+    scene = Scene()
+    scene.put("orders", count=5)
+    scene.pull(sys_flag=SUBSCRIPTION | COMMIT_OFFSET, commit_offset=3)
+    assert scene.offsets.query("billing", "orders", 0) == 3
+    assert scene.offsets.query_pull("billing", "orders", 0) == 5
+    scene.pull(sys_flag=SUBSCRIPTION, commit_offset=1)
+    assert scene.offsets.query("billing", "orders", 0) == 3
+
+
+def test_far_behind_a_replica_is_suggested_if_it_may_be_read() -> None:
+    scene = Scene(slave_read_enable=True)
+    scene.groups.update([SubscriptionGroupConfig(group_name="billing", broker_id=3)])
+    scene.put("orders")
+    assert scene.now()[1].suggest_which_broker_id == 3
+    scene.put("bills", count=MEMORY_BYTES // 100)  # the first message leaves what is in memory
+    assert scene.now()[1].suggest_which_broker_id == 1
+
+
+def test_flags_of_topic_and_group_are_told() -> None:
+    scene = Scene()
+    scene.topics.update([TopicConfig(topic_name="orders", topic_sys_flag=2)])
+    scene.groups.update([SubscriptionGroupConfig(group_name="billing", group_sys_flag=4)])
+    scene.put("orders")
+    header = scene.now()[1]
+    assert (header.topic_sys_flag, header.group_sys_flag) == (2, 4)
+
+
+def test_pulls_are_counted() -> None:
+    scene = Scene()
+    scene.put("orders", count=2)
+    scene.pull()
+    scene.pull(sys_flag=SUBSCRIPTION, queue_offset=2)
+    for second in range(1, 12):
+        scene.stats.sample(NOW + second * 1_000)
+    item = scene.stats.item("GROUP_GET_NUMS", "orders@billing")
+    assert item is not None
+    assert item.stats_minute is not None
+    assert item.stats_minute.sum == 2
+
+
+def test_what_may_not_be_pulled_is_refused() -> None:
+    with pytest.raises(Refusal, match="topic.nothing. not exist"):
+        Scene().pull(topic="nothing")
+
+
+# Held pulls
+
+
+def test_a_pull_without_messages_waits_for_one() -> None:
+    scene = Scene()
+    assert scene.pull() is None
+    assert scene.client.answers == []
+    scene.put("orders")
+    answer, header = scene.later()
+    assert (answer.code, header.next_begin_offset) == (ResponseCode.SUCCESS, 1)
+    assert len(scene.held) == 0
+
+
+def test_messages_of_one_turn_come_together() -> None:
+    scene = Scene()
+    scene.pull()
+    scene.put("orders", count=5)
+    assert len(bodies(scene.later()[0])) == 5
+
+
+def test_only_a_message_with_the_tags_wakes() -> None:
+    scene = Scene()
+    scene.pull(subscription="late")
+    scene.put("orders")  # paid
+    assert scene.client.answers == []
+    scene.store.append([incoming(b"late", properties=b"TAGS\x01late\x02")])
+    assert bodies(scene.later()[0]) == [b"late"]
+
+
+def test_who_was_passed_over_learns_where_to_go_on() -> None:
+    scene = Scene()
+    scene.pull(subscription="late")
+    scene.put("orders", count=3)
+    scene.handlers.serve_passed_over()
+    answer, header = scene.later()
+    assert (answer.code, header.next_begin_offset) == (ResponseCode.PULL_RETRY_IMMEDIATELY, 3)
+
+
+@pytest.mark.parametrize(
+    ("asked_ms", "settings", "held_ms"),
+    [
+        (15_000, {}, 15_000),
+        (15_000, {"long_polling_enable": False}, 1_000),
+        (10**12, {}, 60_000),
+        (-5, {}, 0),
+    ],
+)
+def test_a_wait_ends_in_time(asked_ms: int, settings: dict[str, Any], held_ms: int) -> None:
+    scene = Scene(**settings)
+    scene.pull(suspend_timeout_millis=asked_ms)
+    scene.clock.now = NOW + held_ms - 1
+    scene.handlers.tick()
+    assert scene.client.answers == []
+    scene.clock.now += 1
+    scene.handlers.tick()
+    assert scene.later()[0].code == ResponseCode.PULL_NOT_FOUND
+
+
+def test_a_group_that_is_moved_while_it_waits_hears_of_it_at_once() -> None:
+    scene = Scene()
+    scene.put("orders", count=2)
+    assert scene.pull(queue_offset=2) is None
+    scene.offsets.assign_reset("billing", "orders", 0, 0)
+    scene.handlers.moved("orders", 0)
+    answer, header = scene.later()
+    assert (answer.code, header.next_begin_offset) == (ResponseCode.PULL_OFFSET_MOVED, 0)
+
+
+def test_with_as_many_as_may_be_held_a_pull_is_turned_away() -> None:
+    scene = Scene(capacity=1)
+    assert scene.pull() is None
+    with pytest.raises(Refusal) as refused:
+        scene.pull()
+    assert refused.value.code == ResponseCode.SYSTEM_BUSY
+    assert refused.value.remark == (
+        "[OVERLOAD]system busy, start flow control for a while: 1 pulls wait, as many as "
+        "pullThreadPoolQueueCapacity allows"
+    )
+
+
+def test_of_many_that_wake_at_once_some_are_answered_in_each_turn() -> None:
+    async def story(_clock: VirtualClock) -> list[int]:
+        scene = Scene(capacity=1000)
+        for _ in range(600):
+            scene.pull()
+        scene.put("orders")
+        counts = []
+        while len(scene.client.answers) < 600:
+            counts.append(len(scene.client.answers))
+            await asyncio.sleep(0)
+        return counts
+
+    assert run_virtual(story) == [256, 512]
+
+
+def test_a_stop_answers_all_who_wait_at_once() -> None:
+    async def story(_clock: VirtualClock) -> int:
+        scene = Scene(capacity=1000)
+        for _ in range(600):
+            scene.pull()
+        scene.handlers.close()
+        return len(scene.client.answers)
+
+    assert run_virtual(story) == 600
+
+
+def test_a_stop_answers_those_who_wait_and_holds_no_more() -> None:
+    scene = Scene()
+    scene.pull()
+    scene.handlers.close()
+    assert scene.later()[0].code == ResponseCode.PULL_NOT_FOUND
+    with pytest.raises(Refusal, match="the broker stops"):  # "nothing" would be asked again at once
+        scene.pull()
+
+
+def test_a_held_pull_is_checked_anew() -> None:
+    scene = Scene()
+    scene.pull()
+    scene.topics.delete("orders")
+    scene.put("orders")
+    ((_, answer),) = scene.client.answers
+    assert answer.code == ResponseCode.TOPIC_NOT_EXIST
+
+
+def test_a_held_pull_commits_only_once() -> None:
+    scene = Scene()
+    scene.pull(sys_flag=SUBSCRIPTION | SUSPEND | COMMIT_OFFSET, commit_offset=0)
+    scene.offsets.commit("billing", "orders", 0, 1)
+    scene.put("orders")
+    assert scene.offsets.query("billing", "orders", 0) == 1
+    assert scene.offsets.query_pull("billing", "orders", 0) == 1
+
+
+def test_one_pull_s_trouble_does_not_keep_others_from_their_answer(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    scene, troubled = Scene(), Client("troubled")
+    table = scene.handlers.table()
+    troubled.ask(table, pull())
+    (held,) = scene.held._by_queue["orders", 0]
+    held.request = frame(RequestCode.PULL_MESSAGE)  # its fields are gone
+    scene.pull()
+    with caplog.at_level(logging.ERROR, logger="orbitmq.broker"):
+        scene.put("orders")
+    assert scene.later()[0].code == ResponseCode.SUCCESS
+    ((_, answer),) = troubled.answers
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert "a held pull of" in caplog.messages[0]
+
+
+def test_a_consumer_gets_its_message_the_moment_it_is_stored() -> None:
+    async def story(clock: VirtualClock) -> int:
+        scene, network, address = Scene(clock=clock), MemoryNetwork(), Address("broker-a", 10911)
+        async with Listener(address, Handlers(scene.handlers.table()), network=network):
+            async with Dialer(network=network) as dialer:
+                waiting = asyncio.create_task(dialer.request(address, pull(), timeout_ms=30_000))
+                await clock.sleep(3)
+                assert not waiting.done()
+                scene.put("orders")
+                answer = await waiting
+                assert [message.body for message in decode_all(answer.body)] == [b"body"]
+                return clock.monotonic_ms()
+
+    assert run_virtual(story) == 3_000
+
+
+def test_the_hash_of_no_tags_is_not_wanted_by_who_wants_some() -> None:
+    scene = Scene()
+    scene.store.append([incoming(b"without", properties=b"")])
+    assert tags_code(None) == 0
+    assert scene.now(subscription="paid")[0].remark == "NO_MATCHED_MESSAGE"

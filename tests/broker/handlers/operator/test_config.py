@@ -1,0 +1,128 @@
+from collections.abc import Mapping
+
+import pytest
+
+from orbitmq.broker.handlers.operator.config import ConfigHandlers
+from orbitmq.net.connection import Handler
+from orbitmq.store.log.append import PutStatus
+from orbitmq.wire.bodies.topic import DataVersion
+from orbitmq.wire.codes import RequestCode, ResponseCode
+from orbitmq.wire.fields import NoFields
+from orbitmq.wire.frame import Frame
+from orbitmq.wire.headers.admin import GetBrokerConfigAnswer
+from orbitmq.wire.json.properties_text import properties_from_text
+from tests.broker.world import World, ask
+from tests.store.logs import incoming
+
+
+def table(world: World) -> Mapping[int, Handler]:
+    return ConfigHandlers(
+        settings=world.settings, topics=world.topics, store=world.store, clock=world.clock
+    ).table()
+
+
+def get(world: World) -> Frame:
+    return ask(table(world), NoFields(), code=RequestCode.GET_BROKER_CONFIG)
+
+
+def update(world: World, text: bytes) -> Frame:
+    return ask(table(world), NoFields(), text, code=RequestCode.UPDATE_BROKER_CONFIG)
+
+
+def test_settings_are_told_under_javas_names_with_their_version() -> None:
+    world = World(broker_name="broker-b")
+    answer = get(world)
+    told = properties_from_text(answer.body)
+    assert told["brokerName"] == "broker-b"
+    assert told["autoCreateTopicEnable"] == "true"
+    assert told["flushDiskType"] == "ASYNC_FLUSH"
+    version = answer.read(GetBrokerConfigAnswer).version
+    assert DataVersion.from_json(version.encode()) == world.settings.data_version
+
+
+def test_an_update_holds_at_once() -> None:
+    world = World()
+    world.clock.now += 7
+    assert update(world, b"maxMessageSize=1024\nlongPollingEnable=false\n").code == 0
+    assert world.settings.store.max_message_bytes == 1024
+    assert not world.settings.broker.long_polling_enable
+    assert properties_from_text(get(world).body)["maxMessageSize"] == "1024"
+    assert world.settings.data_version.timestamp == world.clock.now
+    assert world.topics.data_version.counter == 0
+
+
+@pytest.mark.parametrize("size", [1_000, 20_000])
+def test_another_message_size_holds_for_the_next_message(size: int) -> None:
+    world = World()
+    assert update(world, b"maxMessageSize=10000").code == 0
+    assert update(world, b"maxMessageSize=%d" % size).code == 0
+    messages = [incoming(bytes(length)) for length in (size, size + 1)]
+    assert [result.status for result in world.store.append(messages)] == [
+        PutStatus.PUT_OK, PutStatus.MESSAGE_ILLEGAL,
+    ]  # fmt: skip
+
+
+def test_new_topics_have_as_many_queues_as_was_set_last() -> None:
+    world = World()
+    assert update(world, b"defaultTopicQueueNums=16").code == 0
+    created = world.topics.for_send("orders", "TBW102", 32, 0)
+    assert created is not None
+    assert (created.read_queue_nums, created.write_queue_nums) == (16, 16)
+    assert world.told == ["TBW102", "orders"]  # clients ask nameservers for its queues
+
+
+def test_topics_are_created_by_sends_from_when_it_is_set_on() -> None:
+    world = World(auto_create_topic_enable=False)
+    assert world.topics.for_send("orders", "TBW102", 4, 0) is None
+    assert update(world, b"autoCreateTopicEnable=true").code == 0
+    assert world.told == ["TBW102"]
+    assert world.topics.for_send("orders", "TBW102", 4, 0) is not None
+    assert update(world, b"autoCreateTopicEnable=false").code == 0
+    assert world.topics.for_send("bills", "TBW102", 4, 0) is None
+
+
+def test_the_store_takes_what_it_can_at_once() -> None:
+    world = World()
+    assert update(world, b"fileReservedTime=24\nmaxTransferCountOnMessageInMemory=64\n").code == 0
+    assert world.store.settings.reserved_hours == 24
+    assert world.store.settings.pull_count_in_memory == 64
+    refused = update(world, b"mappedFileSizeCommitLog=1048576\n")
+    assert refused.code == ResponseCode.NO_PERMISSION
+
+
+@pytest.mark.parametrize(("permission", "versions"), [(b"4", 1), (b"6", 0)])
+def test_a_new_permission_is_told_to_nameservers(permission: bytes, versions: int) -> None:
+    world = World()
+    assert update(world, b"brokerPermission=" + permission).code == 0
+    assert world.topics.data_version.counter == versions
+
+
+JAVA_S_WORDS = {
+    ResponseCode.NO_PERMISSION: "Can not update config in black list.",
+    ResponseCode.SYSTEM_ERROR: "string2Properties error",
+}
+"""A value that can't be is our own to refuse; Java logs it and answers with a success."""
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "remark"),
+    [
+        (b"traceOn=false\nstorePathRootDir=/tmp", ResponseCode.NO_PERMISSION, "storePathRootDir"),
+        (b"namesrvAddr=10.0.0.1:9876", ResponseCode.NO_PERMISSION, "can't be changed from the"),
+        (b"noSuchThing=1", ResponseCode.NO_PERMISSION, "the request:1: noSuchThing is not known"),
+        (b"maxMessageSize=big", ResponseCode.INVALID_PARAMETER, "the request:1: maxMessageSize"),
+        (b"traceOn=\\u12", ResponseCode.SYSTEM_ERROR, "hexadecimal"),
+        (b"traceOn=\xff", ResponseCode.SYSTEM_ERROR, "not UTF-8 at byte 8"),
+        (b"#" * 65_537, ResponseCode.INVALID_PARAMETER, "the limit is 65536"),
+    ],
+)
+def test_what_may_not_be_set_is_refused_with_the_reason(
+    text: bytes, code: ResponseCode, remark: str
+) -> None:
+    world = World()
+    answer = update(world, text)
+    assert answer.code == code
+    assert remark in (answer.remark or "")
+    assert (answer.remark or "").startswith(JAVA_S_WORDS.get(code, ""))
+    assert world.settings.broker.trace_on
+    assert world.settings.data_version.counter == 0

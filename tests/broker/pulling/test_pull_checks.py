@@ -1,0 +1,171 @@
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from orbitmq.broker.clients.members import Members
+from orbitmq.broker.pulling.pull_checks import PullAdmission
+from orbitmq.net.refusal import Refusal
+from orbitmq.wire.bodies.group import SubscriptionGroupConfig
+from orbitmq.wire.bodies.heartbeat import MessageModel, SubscriptionData
+from orbitmq.wire.bodies.topic import TopicConfig
+from orbitmq.wire.codes import RequestCode, ResponseCode
+from orbitmq.wire.headers.pull import SUBSCRIPTION, PullMessage
+from tests.broker.fake_clients import Client, consumer, tags
+from tests.broker.world import World
+
+
+class Scene(World):
+    """A topic of two queues, and a group that subscribes to it by tags."""
+
+    def __init__(self, **settings: object) -> None:
+        super().__init__(**settings)
+        self.members = Members()
+        self.topics.update([TopicConfig(topic_name="orders", read_queue_nums=2)])
+        self.groups.get("billing")
+        self.join(tags("orders", "paid", 7, version=5))
+
+    def join(
+        self, *subscriptions: SubscriptionData, model: MessageModel = MessageModel.CLUSTERING
+    ) -> None:
+        self.members.join_consumers(
+            consumer("billing", *subscriptions, model=model), Client().member()
+        )
+
+    def admission(self) -> PullAdmission:
+        return PullAdmission(
+            settings=self.settings,
+            topics=self.topics,
+            groups=self.groups,
+            members=self.members,
+            own_host=lambda: "10.0.0.9",
+        )
+
+    def refusal(self, code: int = RequestCode.PULL_MESSAGE, **fields: Any) -> Refusal:
+        with pytest.raises(Refusal) as refusal:
+            self.admission().admit(pull(**fields), code, "10.0.0.7:50000")
+        return refusal.value
+
+    def set_group(self, **fields: Any) -> None:
+        self.groups.update([SubscriptionGroupConfig(group_name="billing", **fields)])
+
+
+def pull(**fields: Any) -> PullMessage:
+    given = {
+        "consumer_group": "billing", "topic": "orders", "queue_id": 0, "queue_offset": 0,
+        "max_msg_nums": 32, "sys_flag": 0, "commit_offset": 0, "suspend_timeout_millis": 15_000,
+        "sub_version": 5,
+    }  # fmt: skip
+    return PullMessage(**{**given, **fields})
+
+
+def test_a_pull_of_a_group_gets_what_its_heartbeats_subscribe_to() -> None:
+    scene = Scene()
+    admitted = scene.admission().admit(pull(), RequestCode.PULL_MESSAGE, "peer")
+    assert admitted.topic.topic_name == "orders"
+    assert admitted.group.group_name == "billing"
+    assert admitted.subscription.code_set == (7,)
+
+
+def test_a_pull_that_brings_its_subscription_needs_no_heartbeat() -> None:
+    asked = pull(consumer_group="new", sys_flag=SUBSCRIPTION, subscription="late")
+    admitted = Scene().admission().admit(asked, RequestCode.LITE_PULL_MESSAGE, "peer")
+    assert admitted.subscription.tags_set == ("late",)
+
+
+def test_a_broker_that_may_not_be_read_refuses_first_of_all() -> None:
+    refusal = Scene(broker_permission=2).refusal(topic="nothing", consumer_group="bad group")
+    assert refusal.code == ResponseCode.NO_PERMISSION
+    assert refusal.remark == "the broker[10.0.0.9] pulling message is forbidden"
+    assert refusal.fields == {"forbiddenType": "1"}
+
+
+def test_lite_pulls_can_be_switched_off() -> None:
+    scene = Scene(lite_pull_message_enable=False)
+    refusal = scene.refusal(RequestCode.LITE_PULL_MESSAGE)
+    assert refusal.remark == "the broker[10.0.0.9] for lite pull consumer is forbidden"
+    scene.admission().admit(pull(), RequestCode.PULL_MESSAGE, "peer")
+
+
+def test_an_unknown_group_is_created_unless_that_is_off() -> None:
+    brought: dict[str, Any] = {"consumer_group": "new", "sys_flag": SUBSCRIPTION}
+    Scene().admission().admit(pull(**brought), RequestCode.PULL_MESSAGE, "peer")
+    refusal = Scene(auto_create_subscription_group=False).refusal(**brought)
+    assert refusal.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+    assert "subscription group [new] does not exist" in refusal.remark
+    assert "autoCreateSubscriptionGroup" in refusal.remark
+
+
+def test_a_group_can_be_kept_from_consuming() -> None:
+    scene = Scene()
+    scene.set_group(consume_enable=False)
+    refusal = scene.refusal(topic="nothing")
+    assert refusal.remark == "subscription group no permission, billing"
+    assert refusal.fields == {"forbiddenType": "2"}
+
+
+def test_a_topic_has_to_exist_and_be_readable() -> None:
+    scene = Scene()
+    refusal = scene.refusal(topic="nothing")
+    assert refusal.code == ResponseCode.TOPIC_NOT_EXIST
+    assert refusal.remark.startswith("topic[nothing] not exist, apply first please!")
+    scene.topics.update([TopicConfig(topic_name="orders", perm=2)])
+    refusal = scene.refusal()
+    assert refusal.remark == "the topic[orders] pulling message is forbidden"
+    assert refusal.fields == {"forbiddenType": "3"}
+
+
+@pytest.mark.parametrize("queue_id", [-1, 2])
+def test_a_queue_has_to_be_one_of_the_topic_s(queue_id: int) -> None:
+    refusal = Scene().refusal(queue_id=queue_id)
+    assert refusal.code == ResponseCode.INVALID_PARAMETER
+    assert refusal.remark == (
+        f"queueId[{queue_id}] is illegal, topic:[orders] topicConfig.readQueueNums:[2] "
+        "consumer:[/10.0.0.7:50000]"
+    )
+
+
+def test_without_a_heartbeat_nobody_knows_what_is_wanted() -> None:
+    refusal = Scene().refusal(consumer_group="audit")
+    assert refusal.code == ResponseCode.SUBSCRIPTION_NOT_EXIST
+    assert refusal.remark.startswith("the consumer's group info not exist")
+
+
+def test_a_group_can_be_kept_from_broadcasting() -> None:
+    scene = Scene()
+    scene.set_group(consume_broadcast_enable=False)
+    scene.admission().admit(pull(), RequestCode.PULL_MESSAGE, "peer")
+    scene.join(tags("orders"), model=MessageModel.BROADCASTING)
+    refusal = scene.refusal()
+    assert refusal.remark == "the consumer group[billing] can not consume by broadcast way"
+    assert refusal.fields == {"forbiddenType": "4"}
+
+
+def test_a_group_can_be_kept_from_a_topic() -> None:
+    scene = Scene()
+    scene.groups.forbid("billing", "orders", on=True)
+    refusal = scene.refusal()
+    assert refusal.remark == "the consumer group[billing] is forbidden for topic[orders]"
+    assert refusal.fields == {"forbiddenType": "5"}
+
+
+def test_a_topic_that_the_group_does_not_subscribe_to_is_refused() -> None:
+    scene = Scene()
+    scene.topics.update([TopicConfig(topic_name="bills")])
+    refusal = scene.refusal(topic="bills")
+    assert refusal.code == ResponseCode.SUBSCRIPTION_NOT_EXIST
+    assert refusal.remark.startswith("the consumer's subscription not exist")
+
+
+def test_a_pull_newer_than_the_last_heartbeat_has_to_wait_for_one() -> None:
+    refusal = Scene().refusal(sub_version=6)
+    assert refusal.code == ResponseCode.SUBSCRIPTION_NOT_LATEST
+    assert refusal.remark == "the consumer's subscription not latest"
+
+
+def test_only_tags_can_be_filtered_by() -> None:
+    scene = Scene()
+    scene.join(replace(tags("orders", "a > 1", version=6), expression_type="SQL92"))
+    assert "filter message by SQL92" in scene.refusal().remark
+    refusal = scene.refusal(sys_flag=SUBSCRIPTION, subscription="a > 1", expression_type="SQL92")
+    assert refusal.code == ResponseCode.SYSTEM_ERROR

@@ -1,0 +1,253 @@
+"""Sending from a shell: one message, or the lines of standard input."""
+
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from orbitmq.cli.commands.send import Rate, receipt_lines, total_line
+from orbitmq.cli.main import main
+from orbitmq.message.model import MessageQueue, SendReceipt, SendStatus
+from tests.cli.terminal import Terminal
+
+LESS_SAFE = SendReceipt(
+    status=SendStatus.FLUSH_DISK_TIMEOUT,
+    message_id="0A0000072A9F5F4A0E124CBB7EE10000",
+    offset_message_id="",
+    queue=MessageQueue("orders", "broker-a", 3),
+    queue_offset=1_234_567,
+)
+
+
+def send_lines(text: bytes, *arguments: str) -> "subprocess.CompletedProcess[bytes]":
+    command = [sys.executable, "-m", "orbitmq.cli.main", "send", *arguments]
+    return subprocess.run(command, input=text, capture_output=True, check=False)
+
+
+def bodies(topic: str, key: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    assert main(["message", "query", topic, key, "--json"]) == 0
+    return sorted(one["body"] for one in json.loads(capsys.readouterr().out))
+
+
+class TestOneMessage:
+    pytestmark = pytest.mark.usefixtures("nameserver")
+
+    def test_what_is_printed(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["send", "one-message", "paid"]) == 0
+        shown = capsys.readouterr().out
+        assert re.fullmatch(
+            r"Message    [0-9A-F]{32}\nStatus     SEND_OK\nQueue      broker-a \d, offset 0\n",
+            shown,
+        )
+
+    def test_all_that_can_be_said_of_it(self, capsys: pytest.CaptureFixture[str]) -> None:
+        said = ["--tags", "paid", "--keys", "a-1 a-2", "--property", "colour=blue"]
+        said += ["--property", "formula=a=b", "--sharding-key", "o-42"]
+        assert main(["topic", "create", "said"]) == 0
+        capsys.readouterr()
+        assert main(["send", "said", "total: 5 \N{EURO SIGN}", *said, "--json"]) == 0
+        receipt = json.loads(capsys.readouterr().out)
+        assert receipt["status"] == "SEND_OK"
+        assert main(["message", "view", "said", receipt["message_id"], "--json"]) == 0
+        stored = json.loads(capsys.readouterr().out)
+        assert (stored["body"], stored["tags"]) == ("total: 5 \N{EURO SIGN}", "paid")
+        assert stored["keys"] == ["a-1", "a-2"]
+        assert {
+            "colour": "blue",
+            "formula": "a=b",
+            "__SHARDINGKEY": "o-42",
+        }.items() <= stored["properties"].items()
+
+    @pytest.mark.parametrize(
+        ("arguments", "body"),
+        [
+            (["late", "--tags", "t"], "late"),
+            (["--tags", "t", "late"], "late"),
+            (["--tags", "t", "--", "--late"], "--late"),
+            (["--", "--late"], "--late"),
+        ],
+    )
+    def test_the_body_stands_before_or_behind_options(
+        self, arguments: list[str], body: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert main(["topic", "create", "anywhere"]) == 0
+        capsys.readouterr()
+        assert main(["send", "anywhere", "--json", *arguments]) == 0
+        message_id = json.loads(capsys.readouterr().out)["message_id"]
+        assert main(["message", "view", "anywhere", message_id, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["body"] == body
+
+    @pytest.mark.parametrize(
+        "arguments", [["a", "b"], ["a", "--tags", "t", "b"], ["--tgas"], ["--tags", "t", "a", "b"]]
+    )
+    def test_what_nobody_understands(
+        self, arguments: list[str], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        with pytest.raises(SystemExit) as ended:
+            main(["send", "orders", *arguments])
+        assert ended.value.code == 2
+        assert "unrecognized arguments: " in capsys.readouterr().err
+
+    @pytest.mark.parametrize(
+        ("arguments", "words"),
+        [
+            (["bad topic", "x"], "topic 'bad topic' holds ' '"),
+            (["orders", ""], "body is empty"),
+            (["orders", "x", "--property", "colour"], "--property 'colour' is not KEY=VALUE"),
+            (["orders", "x", "--group", "bad group"], "group"),
+        ],
+    )
+    def test_what_can_not_be_sent(
+        self, arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert main(["send", *arguments]) == 2
+        said = capsys.readouterr()
+        assert said.out == ""
+        assert words in said.err
+        assert said.err.count("\n") == 1
+
+    def test_stored_but_not_as_safely_as_it_should(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        async def send(*_: object) -> SendReceipt:
+            return LESS_SAFE
+
+        monkeypatch.setattr("orbitmq.client.producer.producer.Producer.send", send)
+        assert main(["send", "orders", "paid"]) == 1
+        assert "Status     FLUSH_DISK_TIMEOUT\n" in capsys.readouterr().out
+
+
+class TestLines:
+    pytestmark = pytest.mark.usefixtures("nameserver")
+
+    def test_one_message_for_each(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["topic", "create", "lines"]) == 0
+        capsys.readouterr()
+        sent = send_lines(b"one\n\ntwo\r\nthree", "lines", "-", "--keys", "l-1")
+        assert (sent.returncode, sent.stderr) == (0, b"")
+        assert sent.stdout.startswith(b"3 messages sent to lines")
+        assert bodies("lines", "l-1", capsys) == ["one", "three", "two"]
+
+    def test_more_than_are_sent_at_once(self) -> None:
+        text = b"".join(b"%d\n" % number for number in range(1500))
+        sent = send_lines(text, "many-lines", "--json")
+        receipts = [json.loads(line) for line in sent.stdout.splitlines()]
+        assert sent.returncode == 0
+        places = {(one["queue"]["queueId"], one["queue_offset"]) for one in receipts}
+        assert len(places) == len(receipts) == 1500
+        assert {queue for queue, _ in places} == {0, 1, 2, 3}
+
+    def test_a_file(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        path = tmp_path / "input"
+        path.write_text("from a file\n")
+        with path.open() as file:
+            monkeypatch.setattr(sys, "stdin", file)
+            assert main(["send", "from-a-file"]) == 0
+        assert capsys.readouterr().out == "1 message sent to from-a-file\n"
+
+    def test_a_line_that_no_broker_takes_ends_it(self) -> None:
+        said = (
+            "--json",
+            "--set",
+            "maxMessageSize=1024",
+            "--set",
+            "compressMsgBodyOverHowmuch=1024",
+        )
+        sent = send_lines(b"small\n" + b"x" * 1025 + b"\nsmall too\n", "too-large", *said)
+        assert sent.returncode == 2
+        assert len(sent.stdout.splitlines()) == 2  # those on their way with it
+        assert sent.stderr.startswith(
+            b"orbitmq: line 2 could not be sent; no line after 3 was tried: "
+        )
+        assert sent.stderr.count(b"\n") == 1
+
+    def test_lines_of_a_key_go_one_by_one(self) -> None:
+        said = ["--sharding-key", "o-42", "--json", "--set", "maxMessageSize=1024"]
+        said += ["--set", "compressMsgBodyOverHowmuch=1024"]
+        sent = send_lines(b"small\n" + b"x" * 1025 + b"\nsmall too\n", "one-by-one", *said)
+        assert sent.returncode == 2
+        assert len(sent.stdout.splitlines()) == 1
+        assert b"line 2 could not be sent; no line after 2 was tried: " in sent.stderr
+
+    def test_no_cluster_at_all(self) -> None:
+        sent = send_lines(b"a\nb\n", "orders", "--nameserver", "127.0.0.1:1")
+        assert (sent.returncode, sent.stdout) == (2, b"0 messages sent to orders\n")
+        assert b"line 1 could not be sent, nor could 1 more" in sent.stderr
+        assert sent.stderr.count(b"\n") == 1
+
+    def test_a_reader_that_has_seen_enough(self) -> None:
+        reading, writing = os.pipe()
+        os.close(reading)
+        with os.fdopen(writing, "wb") as closed:
+            finished = subprocess.run(
+                [sys.executable, "-m", "orbitmq.cli.main", "send", "orders", "--json"],
+                input=b"one\n",
+                stdout=closed,
+                stderr=subprocess.PIPE,
+                check=False,
+            )
+        assert (finished.stderr, finished.returncode) == (b"", 141)
+
+    def test_input_that_is_closed(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.setattr(sys, "stdin", None)
+        assert main(["send", "orders"]) == 2
+        assert "standard input is closed" in capsys.readouterr().err
+
+
+def test_a_receipt() -> None:
+    assert list(receipt_lines(LESS_SAFE)) == [
+        "Message    0A0000072A9F5F4A0E124CBB7EE10000",
+        "Status     FLUSH_DISK_TIMEOUT",
+        "Queue      broker-a 3, offset 1,234,567",
+    ]
+
+
+def test_the_total_fits_a_terminal() -> None:
+    line = total_line(123_456_789, "%RETRY%" + "billing" * 20, 3_600_000)
+    shown = "%RETRY%bil…ngbilling in 3,600.0 s, 34,293 a second"
+    assert line == f"123,456,789 messages sent to {shown}"
+    assert len(line) <= 80
+
+
+class HandClock:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.time_ms = 0
+
+    def now_ms(self) -> int:
+        return self.time_ms
+
+    def monotonic_ms(self) -> int:
+        return self.time_ms
+
+
+def test_the_rate_is_drawn_now_and_then() -> None:
+    clock, terminal = HandClock(), Terminal()
+    rate = Rate(clock, terminal)
+    rate.note(100)
+    clock.time_ms += 200
+    rate.note(1000)
+    clock.time_ms += 100
+    rate.note(1)
+    rate.clear()
+    assert terminal.getvalue() == "\r1,100 sent, 5,500 a second\x1b[K\r\x1b[K"
+    assert (rate.count, rate.took_ms) == (1101, 300)
+
+
+def test_no_rate_without_a_terminal() -> None:
+    clock, stream = HandClock(), io.StringIO()
+    rate = Rate(clock, stream)
+    clock.time_ms += 1000
+    rate.note(1000)
+    rate.clear()
+    assert stream.getvalue() == ""

@@ -1,0 +1,112 @@
+"""Topics from a shell, on a real cluster."""
+
+import json
+
+import pytest
+
+from orbitmq.cli.commands.topic import route_lines
+from orbitmq.cli.main import main
+from orbitmq.embedded import start
+from orbitmq.wire.bodies.route import BrokerData, QueueData, TopicRouteData
+
+pytestmark = pytest.mark.usefixtures("nameserver")
+
+TWO_BROKERS = """\
+BROKER            CLUSTER           ID  ADDRESS                READ  WRITE  MAY
+broker-a          DefaultCluster    0   10.0.0.7:10911            8      4   rw
+                                    1   10.0.0.8:10911
+the-bill…roker-b  cluster-…f-paris  0   broker-b.e…rnal:10911     0      0    -
+z                 DefaultCluster    0   10.0.0.9:10911            -      -    -
+"""
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(arguments) == 0
+    return capsys.readouterr().out
+
+
+def test_a_topic_is_made_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    made = printed(capsys, "topic", "create", "made-here", "--queues", "2", "--perm", "r")
+    assert made == "made-here has 2 queues on broker-a\n"
+    assert "made-here\n" in printed(capsys, "topic", "list")
+    head, row = printed(capsys, "topic", "route", "made-here").splitlines()
+    assert head.split() == ["BROKER", "CLUSTER", "ID", "ADDRESS", "READ", "WRITE", "MAY"]
+    assert row.split()[:3] + row.split()[4:] == ["broker-a", "DefaultCluster", "0", "2", "2", "r"]
+
+
+def test_it_is_made_on_the_brokers_that_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ("topic", "create", "named", "--on", "broker-a", "--queues", "1", "--json")
+    made = json.loads(printed(capsys, *arguments))
+    assert made == {"topic": "named", "queues": 1, "brokers": ["broker-a"]}
+
+
+def test_it_is_what_was_said(capsys: pytest.CaptureFixture[str]) -> None:
+    said = ("--ordered", "--attribute", "message.type=FIFO")
+    assert "4 queues" in printed(capsys, "topic", "create", "in-order", *said)
+
+
+def test_own_topics_are_not_listed_unless_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "TBW102" not in printed(capsys, "topic", "list").splitlines()
+    assert "TBW102" in json.loads(printed(capsys, "topic", "list", "--all", "--json"))
+
+
+def test_names_to_make_topics_on_are_among_all(capsys: pytest.CaptureFixture[str]) -> None:
+    listed = printed(capsys, "topic", "list", "--all").splitlines()
+    assert {"broker-a", "DefaultCluster"} <= set(listed)
+
+
+def test_a_route_for_a_program(capsys: pytest.CaptureFixture[str]) -> None:
+    route = json.loads(printed(capsys, "topic", "route", "TBW102", "--json"))
+    assert [one["brokerName"] for one in route["queueDatas"]] == ["broker-a"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["route", "no-such-topic"], "topic no-such-topic is missing"),
+        (["create", "TBW102"], "RocketMQ's own"),
+        (["create", "x", "--queues", "0"], "--queues is 0; it may be from 1 to 1024"),
+        (["create", "x", "--attribute", "FIFO"], "--attribute 'FIFO' is not KEY=VALUE"),
+        (["create", "x", "--on", "nowhere"], "no cluster, broker or topic is named nowhere"),
+        (["list", "--nameserver", "127.0.0.1:1"], "no nameserver answers: 127.0.0.1:1"),
+    ],
+)
+def test_errors_take_one_line(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["topic", *arguments]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert words in said.err
+    assert said.err.count("\n") == 1
+
+
+def test_where_no_broker_makes_topics_on_demand(capsys: pytest.CaptureFixture[str]) -> None:
+    with start(settings={"autoCreateTopicEnable": "false"}) as strict:
+        create = ("topic", "create", "orders", "--nameserver", strict.nameserver)
+        assert main(create) == 2
+        assert "--on with the name of a cluster or a broker" in capsys.readouterr().err
+        made = printed(capsys, *create, "--on", "DefaultCluster")
+        assert made == "orders has 4 queues on broker-a\n"
+
+
+def test_a_route_fits_a_terminal() -> None:
+    def broker(name: str, cluster: str, *addresses: str) -> BrokerData:
+        return BrokerData(
+            broker_name=name, cluster=cluster, broker_addrs=dict(enumerate(addresses))
+        )
+
+    paris = "the-billing-broker-b"
+    route = TopicRouteData(
+        broker_datas=(
+            broker("z", "DefaultCluster", "10.0.0.9:10911"),
+            broker(paris, "cluster-north-of-paris", "broker-b.example.internal:10911"),
+            broker("broker-a", "DefaultCluster", "10.0.0.7:10911", "10.0.0.8:10911"),
+        ),
+        queue_datas=(
+            QueueData(broker_name="broker-a", perm=6, read_queue_nums=8, write_queue_nums=4),
+            QueueData(broker_name=paris),
+        ),
+    )
+    assert "".join(f"{line}\n" for line in route_lines(route)) == TWO_BROKERS
+    assert max(map(len, route_lines(route))) <= 80

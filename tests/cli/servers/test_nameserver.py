@@ -1,0 +1,79 @@
+"""``orbitmq nameserver`` as a shell sees it."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from orbitmq.cli.main import main
+from orbitmq.net.address import Address
+from orbitmq.net.blocking import BlockingConnection
+from orbitmq.wire.codes import RequestCode, ResponseCode
+from orbitmq.wire.fields import NoFields
+from tests.cli.running_servers import serving
+
+NOWHERE = "--set=kvConfigPath="
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_says_when_it_is_ready_serves_and_stops(number: signal.Signals) -> None:
+    with serving("nameserver", "--port", "0", NOWHERE) as server:
+        said, _, address = server.ready_line().partition("=")
+        assert said == "ready nameserver"
+        with BlockingConnection(Address.parse(address)) as connection:
+            answer = connection.request(NoFields(), code=RequestCode.GET_BROKER_CLUSTER_INFO)
+            assert answer.code == ResponseCode.SUCCESS
+            server.process.send_signal(number)
+            ended = server.end()
+    assert (ended.status, ended.printed) == (0, "")
+    assert "Traceback" not in ended.logged
+
+
+def test_a_file_is_read_and_arguments_hold_over_it(tmp_path: Path) -> None:
+    file = tmp_path / "namesrv.conf"
+    file.write_text(f"listenPort=99999\nkvConfigPath={tmp_path}/kv.json\nlistenPrt=1\n")
+    with serving("nameserver", "-c", str(file), "--port", "0") as server:
+        assert server.ready_line().startswith("ready nameserver=127.0.0.1:")
+        server.process.terminate()
+        ended = server.end()
+    assert ended.status == 0
+    assert f"{file}:3: listenPrt is not known here" in ended.logged
+    assert "did you mean listenPort?" in ended.logged
+
+
+def test_a_port_that_is_taken_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
+    with serving("nameserver", "--port", "0", NOWHERE) as server:
+        port = server.ready_line().rpartition(":")[2]
+        assert main(["nameserver", "--port", port, NOWHERE]) == 2
+    printed = capfd.readouterr()
+    assert printed.out == ""
+    assert f"orbitmq: 127.0.0.1:{port} can't be listened on: " in printed.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--host", "0.0.0.0"], "lets every machine that reaches it"),
+        (["--port", "many"], "--port: listenPort: 'many' is not a whole number"),
+        (["--port", "65536"], "--port: listenPort: listen_port is 65536; it must be from 0"),
+        (["-c", "/no/such/file"], "/no/such/file can't be read: No such file"),
+        (["--set", "listenPort"], "write it as key=value"),
+    ],
+)
+def test_what_cannot_be_is_one_line(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["nameserver", NOWHERE, *arguments]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("orbitmq: ")
+    assert words in printed.err
+    assert printed.err.count("\n") == 1
+
+
+def test_a_bad_line_of_a_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "namesrv.conf"
+    file.write_text("# mine\norderMessageEnable=yes\n")
+    assert main(["nameserver", "-c", str(file)]) == 2
+    told = f"orbitmq: {file}:2: orderMessageEnable: 'yes' is not true or false\n"
+    assert capsys.readouterr().err == told

@@ -1,0 +1,118 @@
+"""A server's life under a command: one line, a signal, an end."""
+
+import os
+import resource
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from orbitmq.cli.servers.serving import allow_many_open_files, serve
+from orbitmq.errors import InvalidInput
+from tests.cli.running_servers import few_open_files, serving
+
+
+def test_a_signal_ends_it_in_order(capsys: pytest.CaptureFixture[str]) -> None:
+    steps: list[str] = []
+
+    @asynccontextmanager
+    async def server() -> AsyncIterator[str]:
+        steps.append("started")
+        yield "broker-a"
+        steps.append("stopped")
+
+    def ready(name: str) -> str:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return f"ready {name}"
+
+    assert serve(server, ready) == 0
+    assert steps == ["started", "stopped"]
+    assert capsys.readouterr().out == "ready broker-a\n"
+
+
+def test_a_signal_while_it_starts_is_not_lost() -> None:
+    @asynccontextmanager
+    async def server() -> AsyncIterator[None]:
+        os.kill(os.getpid(), signal.SIGINT)
+        yield None
+
+    assert serve(server, lambda _: "ready") == 0
+
+
+def test_a_start_that_fails_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    @asynccontextmanager
+    async def server() -> AsyncIterator[None]:
+        raise InvalidInput("the port is taken", field="port")
+        yield
+
+    with pytest.raises(InvalidInput, match="the port is taken"):
+        serve(server, lambda _: "ready")
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("broker", "--set=listenPort=0", "--set=storePathRootDir="),
+        ("up", "--nameserver-port=0", "--broker-port=0", "--store="),
+    ],
+    ids=["broker", "up"],
+)
+def test_brokers_raise_the_limit_of_open_files(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    *others, store = arguments
+    small = "--set=mappedFileSizeCommitLog=8388608"
+    with few_open_files(512) as most, serving(*others, small, f"{store}{tmp_path}") as server:
+        assert server.ready_line().startswith("ready")
+        assert resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE) == (most, most)
+
+
+@pytest.fixture
+def limits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The soft and the hard limit of open files, as the system would have them."""
+    found = [256, 20_000]
+
+    def set_limit(_what: int, wanted: tuple[int, int]) -> None:
+        found[:] = wanted
+
+    monkeypatch.setattr("resource.getrlimit", lambda _what: tuple(found))
+    monkeypatch.setattr("resource.setrlimit", set_limit)
+    return found
+
+
+def test_a_server_may_open_as_many_files_as_the_system_lets_it(
+    limits: list[int], caplog: pytest.LogCaptureFixture
+) -> None:
+    allow_many_open_files()
+    assert limits == [20_000, 20_000]
+    assert caplog.messages == []
+
+
+def test_a_server_that_may_open_few_files_says_what_to_do(
+    limits: list[int], caplog: pytest.LogCaptureFixture
+) -> None:
+    limits[:] = 256, 1024
+    allow_many_open_files()
+    (told,) = caplog.messages
+    assert "may have 1024 files open" in told
+    assert "ulimit -Hn" in told
+
+
+def test_no_limit_at_all_is_enough(limits: list[int], caplog: pytest.LogCaptureFixture) -> None:
+    limits[:] = resource.RLIM_INFINITY, resource.RLIM_INFINITY
+    allow_many_open_files()
+    assert caplog.messages == []
+
+
+def test_a_limit_that_cannot_be_raised_is_told_of(
+    limits: list[int], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_what: int, _wanted: tuple[int, int]) -> None:
+        raise ValueError("not allowed to raise maximum limit")
+
+    monkeypatch.setattr("resource.setrlimit", refuse)
+    allow_many_open_files()
+    assert limits == [256, 20_000]
+    assert "stays at 256: not allowed" in caplog.messages[0]
+    assert "may have 256 files open" in caplog.messages[1]

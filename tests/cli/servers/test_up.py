@@ -1,0 +1,133 @@
+"""``orbitmq up`` as a shell sees it: one process, or several under a supervisor."""
+
+import json
+import os
+import re
+import select
+import signal
+from pathlib import Path
+
+import pytest
+
+from orbitmq.cli.main import main
+from orbitmq.errors import ConnectFailed
+from orbitmq.net.address import Address
+from orbitmq.net.blocking import BlockingConnection
+from orbitmq.wire.bodies.cluster import ClusterInfo
+from orbitmq.wire.codes import RequestCode
+from orbitmq.wire.fields import NoFields
+from tests.broker.exchanges import pulled, sent
+from tests.cli.running_servers import END_SECONDS, Serving, serving
+
+PORTS = ("--nameserver-port", "0", "--broker-port", "0", "--no-dashboard")
+SMALL = ("--set", "mappedFileSizeCommitLog=8388608")
+
+
+def known_brokers(nameserver: str) -> dict[str, str]:
+    """Return what a nameserver knows: the address of each broker."""
+    with BlockingConnection(Address.parse(nameserver)) as connection:
+        answer = connection.request(NoFields(), code=RequestCode.GET_BROKER_CLUSTER_INFO)
+    table = ClusterInfo.from_json(answer.body).broker_addr_table
+    return {name: broker.broker_addrs[0] for name, broker in table.items()}
+
+
+def test_one_line_tells_where_everything_is_and_a_signal_stops_it(tmp_path: Path) -> None:
+    with serving("up", *PORTS, *SMALL, "--store", str(tmp_path)) as server:
+        said = re.fullmatch(r"ready nameserver=(\S+) broker=(\S+)", server.ready_line())
+        assert said is not None
+        nameserver, broker = said.groups()
+        assert known_brokers(nameserver) == {"broker-a": broker}
+        with BlockingConnection(Address.parse(broker)) as connection:
+            sent(connection, "orders", b"paid")
+            assert [message.body for message in pulled(connection, "orders")] == [b"paid"]
+        server.process.send_signal(signal.SIGINT)
+        ended = server.end()
+    assert (ended.status, ended.printed) == (0, "")
+    assert "Traceback" not in ended.logged
+    assert (tmp_path / "commitlog").is_dir()
+    assert not (tmp_path / "abort").exists()
+
+
+def test_json_for_machines(tmp_path: Path) -> None:
+    with serving("up", *PORTS, *SMALL, "--store", str(tmp_path), "--json") as server:
+        ready = json.loads(server.ready_line())
+        assert list(known_brokers(ready["nameserver"]).values()) == ready["brokers"]
+
+
+def test_several_brokers_are_processes_and_one_that_dies_comes_back(tmp_path: Path) -> None:
+    with serving("up", *PORTS, *SMALL, "--brokers", "2", "--store", str(tmp_path)) as server:
+        said = re.fullmatch(r"ready nameserver=(\S+) broker=(\S+),(\S+)", server.ready_line())
+        assert said is not None
+        nameserver, first, second = said.groups()
+        assert known_brokers(nameserver) == {"broker-a": first, "broker-b": second}
+        with BlockingConnection(Address.parse(first)) as connection:
+            sent(connection, "orders", b"paid")
+        os.kill(process_of(tmp_path / "broker-a"), signal.SIGKILL)
+        address = once_back(server, nameserver, first)
+        with BlockingConnection(Address.parse(address)) as connection:
+            assert [message.body for message in pulled(connection, "orders")] == [b"paid"]
+        server.process.terminate()
+        ended = server.end()
+    assert ended.status == 0
+    assert "broker-a ended: killed by SIGKILL; it is started again" in ended.logged
+    for name in ("broker-a", "broker-b"):
+        assert not (tmp_path / name / "abort").exists()
+
+
+def test_brokers_end_in_order_with_a_supervisor_that_is_killed(tmp_path: Path) -> None:
+    with serving("up", *PORTS, *SMALL, "--brokers", "2", "--store", str(tmp_path)) as server:
+        server.ready_line()
+        stores = [tmp_path / name for name in ("broker-a", "broker-b")]
+        brokers = [os.pidfd_open(process_of(store)) for store in stores]
+        server.process.kill()
+        for broker in brokers:
+            assert select.select([broker], [], [], END_SECONDS)[0], "a broker outlives it"
+            os.close(broker)
+    for store in stores:
+        assert (store / "commitlog").is_dir()
+        assert not (store / "abort").exists()
+
+
+def process_of(store: Path) -> int:
+    """Return the process that uses a store; it says so itself."""
+    return int((store / "abort").read_text())
+
+
+def once_back(server: Serving, nameserver: str, before: str) -> str:
+    """Return where broker-a listens now that it was started again: port 0 picks another port."""
+    while server.process.poll() is None:
+        address = known_brokers(nameserver).get("broker-a", before)
+        if address != before:
+            try:
+                BlockingConnection(Address.parse(address)).close()
+            except ConnectFailed:
+                continue
+            return address
+    raise AssertionError("the supervisor is gone")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--brokers", "0"], "--brokers is 0; it may be from 1 to 26"),
+        (["--host", "0.0.0.0"], "say --insecure"),
+        (["--set", "listenPort"], "write it as key=value"),
+    ],
+)
+def test_what_cannot_be_is_one_line(
+    arguments: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["up", *PORTS, "--store", str(tmp_path), *arguments]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert words in printed.err.splitlines()[-1]
+    assert "Traceback" not in printed.err
+
+
+def test_a_broker_that_cannot_start_stops_the_others(tmp_path: Path) -> None:
+    (tmp_path / "broker-b").write_text("a file where a directory should be")
+    with serving("up", *PORTS, *SMALL, "--brokers", "2", "--store", str(tmp_path)) as server:
+        assert server.ready_line() == ""
+        ended = server.end()
+    assert ended.status == 2
+    assert "orbitmq: broker-b ended before it was ready: exit status 2" in ended.logged

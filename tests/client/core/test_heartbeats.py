@@ -1,0 +1,203 @@
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from orbitmq.client.core.heartbeats import INNER_GROUP, Membership
+from orbitmq.net.address import Address
+from orbitmq.net.dialer import Dialer
+from orbitmq.wire.bodies.heartbeat import HeartbeatData
+from orbitmq.wire.codes import VERSION_5_4_0, RequestCode
+from orbitmq.wire.frame import Frame
+from orbitmq.wire.headers.heartbeat import Heartbeat, UnregisterClient
+from orbitmq.wire.session import Response
+from tests.client.scene import BROKER_A, BROKER_B, Scene, play
+
+HEARTBEAT, UNREGISTER = RequestCode.HEART_BEAT, RequestCode.UNREGISTER_CLIENT
+Story = Callable[[Scene, Membership, Dialer], Awaitable[None]]
+
+
+def with_membership(story: Story, *masters: Address) -> Scene:
+    """Run a story with a client whose routes have these masters; they are not up by themselves."""
+
+    async def whole(scene: Scene) -> Scene:
+        async with Dialer(network=scene.network) as dialer:
+            membership = Membership(
+                "10.0.0.9@1",
+                dialer=dialer,
+                masters=lambda: masters,
+                timeout_ms=3_000,
+                fields={"ns": "eu", "nsd": "true"},
+            )
+            await story(scene, membership, dialer)
+            await membership.close()
+        return scene
+
+    return play(whole)
+
+
+def groups(request: Frame) -> set[str]:
+    body = HeartbeatData.from_json(request.body)
+    assert body.client_id == "10.0.0.9@1"
+    return {data.group_name for data in body.producer_data_set}
+
+
+def test_masters_hear_of_a_group_at_once_and_then_all_the_time() -> None:
+    async def story(scene: Scene, membership: Membership, _dialer: Dialer) -> None:
+        await scene.broker(BROKER_A)
+        await scene.broker(BROKER_B)
+        running = asyncio.create_task(membership.run(30_000))
+        await scene.clock.sleep(5)
+        membership.join("billing")
+        await scene.clock.sleep(60)
+        running.cancel()
+
+    scene = with_membership(story, BROKER_A, BROKER_B)
+    for address in (BROKER_A, BROKER_B):
+        assert scene.codes(address) == [HEARTBEAT] * 3
+    assert [at for at, _, _ in scene.heard[::2]] == [5_000, 30_000, 60_000]
+    assert all(groups(request) == {INNER_GROUP, "billing"} for _, _, request in scene.heard)
+    assert scene.heard[0][2].read(Heartbeat).namespace == "eu"
+
+
+def test_nobody_hears_of_a_client_without_groups() -> None:
+    async def story(scene: Scene, membership: Membership, dialer: Dialer) -> None:
+        await scene.broker(BROKER_A)
+        membership.greet(BROKER_A)
+        membership.met(BROKER_A, await dialer.connection(BROKER_A))
+        await membership.beat_all()
+
+    assert with_membership(story, BROKER_A).heard == []
+
+
+def test_a_group_is_left_when_the_last_of_it_goes() -> None:
+    async def story(scene: Scene, membership: Membership, _dialer: Dialer) -> None:
+        await scene.broker(BROKER_A)
+        for group in ("billing", "billing", "audit"):
+            membership.join(group)
+        await membership.introduce([BROKER_A])
+        scene.heard.clear()
+        await membership.leave("billing")
+        assert scene.heard == []
+        await membership.leave("billing")
+        await membership.leave("audit")
+
+    scene = with_membership(story, BROKER_A)
+    left = [request.read(UnregisterClient) for _, _, request in scene.heard]
+    assert scene.codes(BROKER_A) == [UNREGISTER] * 3
+    assert [header.producer_group for header in left] == ["billing", "audit", INNER_GROUP]
+    assert {header.client_id for header in left} == {"10.0.0.9@1"}
+
+
+def test_a_farewell_waits_for_no_broker_that_is_silent_or_gone() -> None:
+    async def story(scene: Scene, membership: Membership, _dialer: Dialer) -> None:
+        await scene.broker(BROKER_A)
+        membership.join("billing")
+        await membership.introduce([BROKER_A])
+        scene.answer = lambda _request: None
+        began = scene.clock.monotonic_ms()
+        await membership.leave("billing")
+        assert scene.clock.monotonic_ms() - began == 1_000  # both groups at once
+
+    scene = with_membership(story, BROKER_A, BROKER_B)
+    assert scene.codes(BROKER_B) == []  # never dialled for a farewell
+
+
+@pytest.mark.parametrize("timeout_ms", [0, 300])
+def test_a_farewell_to_all_takes_no_longer_than_it_may(timeout_ms: int) -> None:
+    async def story(scene: Scene, membership: Membership, _dialer: Dialer) -> None:
+        for address in (BROKER_A, BROKER_B):
+            await scene.broker(address)
+        membership.join("billing")
+        await membership.introduce([BROKER_A, BROKER_B])
+        scene.heard.clear()
+        scene.answer = lambda _request: None
+        began = scene.clock.monotonic_ms()
+        await membership.leave("billing", timeout_ms)
+        assert scene.clock.monotonic_ms() - began == timeout_ms
+        await scene.clock.sleep(1)
+
+    scene = with_membership(story, BROKER_A, BROKER_B)
+    for address in (BROKER_A, BROKER_B):  # told all the same
+        assert scene.codes(address) == [UNREGISTER] * 2
+
+
+def test_who_has_heard_is_not_told_again() -> None:
+    async def story(scene: Scene, membership: Membership, dialer: Dialer) -> None:
+        await scene.broker(BROKER_A)
+        membership.join("billing")
+        for _ in range(3):
+            await membership.introduce([BROKER_A])
+        membership.greet(BROKER_A)
+        membership.met(BROKER_A, await dialer.connection(BROKER_A))
+        await scene.clock.sleep(1)
+        assert len(scene.heard) == 1
+        membership.join("audit")
+        await membership.introduce([BROKER_A])
+        assert groups(scene.heard[1][2]) == {INNER_GROUP, "billing", "audit"}
+        assert len(scene.heard) == 2
+
+    with_membership(story, BROKER_A)
+
+
+def test_the_release_of_a_broker_is_known_from_its_answer() -> None:
+    async def story(scene: Scene, membership: Membership, dialer: Dialer) -> None:
+        await scene.broker(BROKER_A)
+        membership.join("billing")
+        assert membership.release_of(BROKER_A) == membership.release_of(None) == 0
+        await membership.introduce([BROKER_A])
+        assert membership.release_of(BROKER_A) == VERSION_5_4_0
+
+    with_membership(story, BROKER_A)
+
+
+def test_a_new_connection_is_greeted_once() -> None:
+    async def story(scene: Scene, membership: Membership, dialer: Dialer) -> None:
+        await scene.broker(BROKER_A)
+        membership.join("billing")
+        await membership.introduce([BROKER_A])
+        scene.network.cut()
+        await scene.clock.sleep(1)
+        connection = await dialer.connection(BROKER_A)
+        for _ in range(10):
+            membership.met(BROKER_A, connection)
+        await scene.clock.sleep(1)
+        membership.met(BROKER_A, connection)
+        await scene.clock.sleep(1)
+        assert len(scene.heard) == 2
+
+    with_membership(story, BROKER_A)
+
+
+@pytest.mark.parametrize("answer", [None, Response(1, remark="no")])
+def test_a_broker_that_does_not_hear_costs_the_others_nothing(
+    answer: Response | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(scene: Scene, membership: Membership, _dialer: Dialer) -> None:
+        await scene.listen(BROKER_A, lambda _connection, _request: answer)
+        await scene.broker(BROKER_B)
+        running = asyncio.create_task(membership.run(30_000))
+        membership.join("billing")
+        await scene.clock.sleep(91)
+        running.cancel()
+        assert len([at for at, at_b, _ in scene.heard if at_b == BROKER_B]) >= 3
+
+    with caplog.at_level(logging.INFO):
+        with_membership(story, BROKER_A, BROKER_B)
+    assert sum("hears no heartbeat" in line for line in caplog.messages) == 1
+
+
+def test_a_broker_that_is_back_hears_again(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(scene: Scene, membership: Membership, _dialer: Dialer) -> None:
+        running = asyncio.create_task(membership.run(30_000))
+        membership.join("billing")
+        await scene.clock.sleep(100)
+        await scene.broker(BROKER_A)
+        await scene.clock.sleep(30)
+        running.cancel()
+        assert scene.codes(BROKER_A) == [HEARTBEAT]
+
+    with caplog.at_level(logging.INFO):
+        with_membership(story, BROKER_A)
+    assert caplog.messages[-1].endswith("hears heartbeats again")

@@ -1,0 +1,285 @@
+"""What leaves for a message: properties, flags, headers, batches."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orbitmq.client.producer.sending.packing import Packer, in_batches
+from orbitmq.client.settings import ClientSettings, ProducerSettings
+from orbitmq.errors import InvalidInput, MessageTooLarge
+from orbitmq.message import batch, flags, properties
+from orbitmq.message.compression import CompressionType, decompress
+from orbitmq.message.ids import UniqueIds
+from orbitmq.message.model import Message, MessageQueue
+from orbitmq.wire.codes import RequestCode
+
+QUEUE = MessageQueue("orders", "broker-a", 3)
+
+
+class Noon:
+    def now_ms(self) -> int:
+        return 1_700_000_000_000
+
+
+def packer(client: ClientSettings | None = None, **settings: object) -> Packer:
+    ids = UniqueIds(
+        b"\x7f\0\0\1",
+        pid=1234,
+        discriminator=0x18B4AAC2,
+        clock=Noon(),
+        month_of=lambda _at_ms: (1_698_796_800_000, 1_701_388_800_000),
+    )
+    made = ProducerSettings("billing", **settings)  # type: ignore[arg-type]
+    return Packer(made, client or ClientSettings(), ids)
+
+
+def told(text: str) -> dict[str, str]:
+    return properties.decode(text.encode())
+
+
+# One message
+
+
+def test_a_message_travels_with_its_unique_id_and_stays_as_it_is() -> None:
+    message = Message("orders", b"paid")
+    parcel = packer().pack(message)
+    assert parcel.send_id == "7F00000104D218B4AAC247B760000000"
+    assert told(parcel.properties) == {"UNIQ_KEY": parcel.send_id, "WAIT": "true"}
+    assert (parcel.body, parcel.sys_flag, parcel.code) == (b"paid", 0, RequestCode.SEND_MESSAGE_V2)
+    assert message == Message("orders", b"paid")
+
+
+@given(
+    st.builds(
+        Message,
+        st.just("orders"),
+        st.just(b"paid"),
+        tags=st.none() | st.sampled_from(["paid", "späte"]),
+        keys=st.lists(st.sampled_from(["o-42", "ö"]), max_size=3),
+        properties=st.dictionaries(
+            st.sampled_from(["a", "farbe"]), st.sampled_from(["1", "blau è"])
+        ),
+        sharding_key=st.none() | st.just("k"),
+        delay_level=st.integers(0, 18),
+        priority=st.none() | st.integers(0, 5),
+        wait_stored=st.booleans(),
+        check_immunity_s=st.none() | st.just(6),
+        message_id=st.none() | st.just("MINE"),
+    )
+)
+def test_the_text_says_what_the_message_does(message: Message) -> None:
+    parcel = packer().pack(message)
+    expected = {**message.wire_properties(), "UNIQ_KEY": parcel.send_id}
+    assert told(parcel.properties) == expected
+    assert parcel.send_id == (message.message_id or "7F00000104D218B4AAC247B760000000")
+
+
+def test_timers_travel_as_properties() -> None:
+    later = Message("orders", b"x", delay=timedelta(seconds=3))
+    then = Message("orders", b"x", deliver_at=datetime(2030, 1, 1, tzinfo=UTC))
+    assert told(packer().pack(later).properties)["TIMER_DELAY_MS"] == "3000"
+    assert told(packer().pack(then).properties)["TIMER_DELIVER_MS"] == "1893456000000"
+
+
+def test_a_body_over_the_limit_is_refused() -> None:
+    with pytest.raises(MessageTooLarge) as caught:
+        packer(max_message_bytes=10).pack(Message("orders", b"x" * 11))
+    assert (caught.value.length, caught.value.limit) == (11, 10)
+
+
+def test_properties_over_the_limit_are_refused() -> None:
+    for value in ("x" * 32_767, "€" * 10_922):
+        with pytest.raises(MessageTooLarge, match="the limit is 32767"):
+            packer().pack(Message("orders", b"x", properties={"long": value}))
+    packer().pack(Message("orders", b"x", properties={"long": "x" * 32_000}))
+
+
+def test_marks_make_half_messages_replies_and_retries() -> None:
+    message = Message("orders", b"x")
+    half = packer().pack(message, {properties.TRANSACTION_PREPARED: "true"})
+    assert half.sys_flag == flags.TRANSACTION_PREPARED
+    assert told(half.properties)["TRAN_MSG"] == "true"
+    reply = packer().pack(message, {properties.MESSAGE_TYPE: "reply"})
+    assert reply.code == RequestCode.SEND_REPLY_MESSAGE_V2
+    marks = {properties.RECONSUME_TIME: "3", properties.MAX_RECONSUME_TIMES: "16"}
+    retried = packer().pack(Message("%RETRY%billing", b"x"), marks)
+    header = packer().stamp(QUEUE).header(retried, 0).to_texts()
+    assert (header["j"], header["l"]) == ("3", "16")
+    plain = packer().pack(message, marks)  # the rule is for retry topics alone
+    assert packer().stamp(QUEUE).header(plain, 0).to_texts()["j"] == "0"
+
+
+def test_a_parcel_shows_no_body() -> None:
+    assert "secret" not in repr(packer().pack(Message("orders", b"secret")))
+
+
+# Compression
+
+
+@pytest.mark.parametrize("kind", CompressionType)
+def test_large_bodies_are_compressed(kind: CompressionType) -> None:
+    body = b"spam" * 1_024
+    made = packer(compression_type=kind)
+    parcel = made.pack(Message("orders", body))
+    assert made.wants_compression(parcel)
+    smaller = made.compressed(parcel)
+    assert smaller.sys_flag == kind.sys_flag
+    assert decompress(smaller.body, kind) == body
+    assert not made.wants_compression(made.pack(Message("orders", body[:-1])))
+
+
+def test_a_body_that_would_grow_stays_as_it_is() -> None:
+    made = packer(compress_over_bytes=1)
+    parcel = made.pack(Message("orders", b"x"))
+    assert made.compressed(parcel) is parcel
+
+
+# Headers
+
+
+def test_the_short_header_has_all_that_java_sends() -> None:
+    made = packer()
+    header = made.stamp(QUEUE).header(made.pack(Message("orders", b"x", flag=7)), 1_700_000_000_000)
+    texts = header.to_texts()
+    assert told(texts.pop("i")).keys() == {"UNIQ_KEY", "WAIT"}
+    assert texts == {
+        "a": "billing",
+        "b": "orders",
+        "c": "TBW102",
+        "d": "4",
+        "e": "3",
+        "f": "0",
+        "g": "1700000000000",
+        "h": "7",
+        "j": "0",
+        "k": "false",
+        "m": "false",
+        "n": "broker-a",
+    }
+
+
+def test_the_long_header_is_for_old_brokers() -> None:
+    made = packer(short_header=False)
+    parcel = made.pack(Message("orders", b"x"))
+    texts = made.stamp(QUEUE).header(parcel, 5).to_texts()
+    assert parcel.code == RequestCode.SEND_MESSAGE
+    assert (texts["producerGroup"], texts["queueId"], texts["bornTimestamp"]) == (
+        "billing",
+        "3",
+        "5",
+    )
+    assert "n" not in texts
+
+
+def test_both_namespaces_and_the_unit_reach_the_header() -> None:
+    first = packer(ClientSettings(namespace="ns", unit_mode=True))
+    parcel = first.pack(Message("orders", b"x"))
+    texts = first.stamp(QUEUE).header(parcel, 0).to_texts()
+    assert (texts["a"], texts["b"], texts["k"]) == ("ns%billing", "ns%orders", "true")
+    assert told(parcel.properties)["INSTANCE_ID"] == "ns"
+    second = packer(ClientSettings(namespace_v2="eu"))
+    texts = second.stamp(QUEUE).header(second.pack(Message("orders", b"x")), 0).to_texts()
+    assert (texts["b"], texts["ns"], texts["nsd"]) == ("orders", "eu", "true")
+
+
+def test_a_static_queue_names_the_broker_that_leads_it() -> None:
+    made = packer()
+    texts = made.stamp(QUEUE, "broker-z").header(made.pack(Message("orders", b"x")), 0).to_texts()
+    assert texts["n"] == "broker-z"
+
+
+# Batches
+
+
+def test_a_batch_holds_its_messages_and_says_so() -> None:
+    made = packer()
+    messages = [Message("orders", b"one", tags="a", flag=1), Message("orders", b"two")]
+    parcel = made.pack_batch(messages)
+    parts = list(batch.split(parcel.body))
+    assert [bytes(part.body) for part in parts] == [b"one", b"two"]
+    assert [part.flag for part in parts] == [1, 0]
+    ids = [properties.decode(bytes(part.properties))["UNIQ_KEY"] for part in parts]
+    assert tuple(ids) == parcel.message_ids
+    assert parcel.send_id not in ids
+    texts = made.stamp(QUEUE).header(parcel, 0).to_texts()
+    assert (texts["m"], parcel.code) == ("true", RequestCode.SEND_BATCH_MESSAGE)
+    assert not packer(compress_over_bytes=1).wants_compression(parcel)
+
+
+@pytest.mark.parametrize(
+    ("release", "is_told"), [(0, False), (407, False), (479, False), (493, True)]
+)
+def test_the_id_of_a_batch_is_told_to_brokers_that_can_take_it(release: int, is_told: bool) -> None:
+    made = packer()
+    parcel = made.pack_batch([Message("orders", b"one"), Message("orders", b"two")])
+    texts = made.stamp(QUEUE).header(parcel, 0, release).to_texts()
+    told = properties.decode(texts["i"].encode())
+    assert told.get("UNIQ_KEY") == (parcel.send_id if is_told else None)
+    assert told["WAIT"] == "true"
+    alone = made.stamp(QUEUE).header(made.pack(Message("orders", b"x")), 0, release).to_texts()
+    assert alone["i"].count("UNIQ_KEY") == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Message("bills", b"x"),
+        Message("orders", b"x", wait_stored=False),
+        Message("orders", b"x", delay_level=1),
+        Message("orders", b"x", delay=timedelta(seconds=1)),
+    ],
+    ids=["topic", "wait", "level", "timer"],
+)
+def test_what_can_t_be_in_a_batch_is_refused(other: Message) -> None:
+    with pytest.raises(InvalidInput):
+        packer().pack_batch([Message("orders", b"x"), other])
+
+
+def test_a_batch_of_nothing_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="no messages"):
+        packer().pack_batch([])
+
+
+def test_a_batch_over_the_limit_is_refused() -> None:
+    with pytest.raises(MessageTooLarge):
+        packer(max_message_bytes=100).pack_batch([Message("orders", b"x" * 60)] * 2)
+
+
+SOME = st.builds(
+    Message,
+    st.sampled_from(["orders", "bills", "%RETRY%g"]),
+    st.binary(min_size=1, max_size=2_000),
+    wait_stored=st.booleans(),
+    delay_level=st.sampled_from([0, 0, 0, 1]),
+    properties=st.sampled_from([{}, {"farbe": "blau" * 50}]),
+)
+
+
+@given(st.lists(st.tuples(SOME, st.sampled_from([None, 0, 1])), max_size=30))
+def test_frames_hold_every_message_once_and_in_order(
+    given_messages: list[tuple[Message, int | None]],
+) -> None:
+    messages = [message for message, _ in given_messages]
+    places = [place for _, place in given_messages]
+    frames = in_batches(messages, 8_192, places)
+    assert sorted(index for frame in frames for index in frame) == list(range(len(messages)))
+    made = packer(max_message_bytes=8_192)
+    for frame in frames:
+        assert frame == sorted(frame)
+        assert len({places[index] for index in frame}) == 1
+        if len(frame) > 1:  # what is put together can be sent together
+            made.pack_batch([messages[index] for index in frame])
+    first_of = [frame[0] for frame in frames]
+    for place in (None, 0, 1):
+        for topic in ("orders", "bills"):
+            alike = [
+                index
+                for frame in frames
+                for index in frame
+                if (messages[index].topic, messages[index].wait_stored, places[index])
+                == (topic, True, place)
+            ]
+            assert alike == sorted(alike)
+    assert len(first_of) == len(frames)

@@ -1,0 +1,242 @@
+"""Permits, turns and the two ways to a broker."""
+
+import asyncio
+
+import pytest
+
+from orbitmq.client.producer.producer import Producer
+from orbitmq.client.producer.sending.sender import Begun, Dispatch
+from orbitmq.client.producer.sending.targets import Slot
+from orbitmq.errors import (
+    BackPressure,
+    MessageTooLarge,
+    NoRoute,
+    ProducerClosed,
+    SendRefused,
+    SendTimeout,
+)
+from orbitmq.message.model import Message
+from orbitmq.wire.codes import ResponseCode
+from tests.client.post import later, open_post, open_producer, refuse, say_nothing
+from tests.client.scene import Scene, play, route
+
+MESSAGE = Message("orders", b"paid")
+
+
+def dispatch_of(producer: Producer) -> Dispatch:
+    assert producer._dispatch is not None
+    return producer._dispatch
+
+
+# Back-pressure
+
+
+def test_one_send_more_than_allowed_waits_for_its_permit() -> None:
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene)
+        post.always = dict.fromkeys("ab", later(0.5, post.store))
+        producer = await open_producer(scene, in_flight_max=10)
+        await asyncio.gather(*(producer.send(MESSAGE) for _ in range(25)))
+        first, last = post.sent[0].at_ms, post.sent[-1].at_ms
+        assert last - first == 1_000
+        assert dispatch_of(producer).permits.in_flight == 0
+
+    play(story)
+
+
+def test_bytes_are_bounded_too() -> None:
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene)
+        post.always = dict.fromkeys("ab", later(0.5, post.store))
+        producer = await open_producer(
+            scene, in_flight_bytes_max=1024 * 1024, compress_over_bytes=10_000_000
+        )
+        half = Message("orders", bytes(512 * 1024))
+        await asyncio.gather(*(producer.send(half) for _ in range(4)))
+        assert post.sent[-1].at_ms - post.sent[0].at_ms == 500
+
+    play(story)
+
+
+def test_waiting_for_a_permit_counts_against_the_timeout() -> None:
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene, "a")
+        post.always["a"] = say_nothing
+        producer = await open_producer(scene, in_flight_max=10)
+        holding = [asyncio.create_task(producer.send(MESSAGE)) for _ in range(10)]
+        await asyncio.sleep(0.1)
+        with pytest.raises(BackPressure, match="raise in_flight_max") as caught:
+            await producer.send(MESSAGE, timeout_ms=300)
+        error = caught.value
+        assert (error.spent.permit_ms, error.timeout_ms) == (300, 300)
+        assert (error.attempts, error.may_be_stored) == ((), False)
+        assert len(post.sent) == 10
+        outcomes = await asyncio.gather(*holding, return_exceptions=True)
+        assert all(type(outcome) is SendTimeout for outcome in outcomes)
+        assert dispatch_of(producer).permits.in_flight == 0
+
+    play(story)
+
+
+def test_those_who_wait_for_a_permit_are_told_of_the_end() -> None:
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene, "a")
+        post.always["a"] = say_nothing
+        producer = await open_producer(scene, in_flight_max=10, stop_timeout_ms=100)
+        sends = [asyncio.create_task(producer.send(MESSAGE)) for _ in range(11)]
+        await asyncio.sleep(0.1)
+        await producer.close()
+        with pytest.raises(ProducerClosed, match="before its turn came"):
+            await sends[10]
+        await asyncio.gather(*sends, return_exceptions=True)
+
+    play(story)
+
+
+def test_those_who_wait_for_the_turn_of_a_key_are_sent_before_the_end() -> None:
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene, "a")
+        post.always["a"] = later(0.1, post.store)
+        producer = await open_producer(scene)
+        keyed = MESSAGE.replace(sharding_key="o-42")
+        sends = [asyncio.create_task(producer.send(keyed)) for _ in range(5)]
+        await asyncio.sleep(0)
+        await producer.close()
+        assert all(one.done() for one in sends)
+        assert [(await one).queue_offset for one in sends] == [0, 1, 2, 3, 4]
+
+    play(story)
+
+
+def test_as_many_as_may_wait_for_the_turn_of_a_key_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("orbitmq.client.producer.sending.sender.WAITING_MAX", 3)
+
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene, "a")
+        post.always["a"] = later(0.1, post.store)
+        producer = await open_producer(scene)
+        keyed = MESSAGE.replace(sharding_key="o-42")
+        sends = [asyncio.create_task(producer.send(keyed)) for _ in range(4)]
+        await asyncio.sleep(0)
+        with pytest.raises(BackPressure, match="as many sends as may wait"):
+            await producer.send(keyed)
+        assert [(await one).queue_offset for one in sends] == [0, 1, 2, 3]
+
+    play(story)
+
+
+def test_an_error_that_is_none_of_a_send_names_the_send_all_the_same() -> None:
+    async def story(scene: Scene) -> None:
+        await open_post(scene)
+        producer = await open_producer(scene)
+        with pytest.raises(NoRoute) as caught:
+            await producer.send(Message("bills", b"x", message_id="0A01"))
+        assert caught.value.send_id == "0A01"
+        assert caught.value.__notes__ == ["It ended send 0A01 to bills."]
+        assert caught.value.code == 10005
+        with pytest.raises(MessageTooLarge) as too_large:
+            await producer.send(Message("orders", bytes(5 * 1024 * 1024)))
+        assert too_large.value.code == ResponseCode.MESSAGE_ILLEGAL
+
+    play(story)
+
+
+# The two ways
+
+
+def test_a_plain_send_over_a_known_route_is_begun_on_the_spot() -> None:
+    async def story(scene: Scene) -> None:
+        await open_post(scene, "a", queues=1)
+        producer = await open_producer(scene)
+        dispatch = dispatch_of(producer)
+        assert dispatch.begin(MESSAGE) is None  # no route
+        await producer.send(MESSAGE)
+        begun = dispatch.begin(MESSAGE)
+        assert isinstance(begun, Begun)
+        assert dispatch.permits.in_flight == 1
+        dispatch.receipt(begun, await begun.answer)
+        dispatch.permits.give_back(len(MESSAGE.body))
+        for careful in (
+            Message("orders", bytes(4_096)),
+            Message("orders", b"x", sharding_key="k"),
+            Message("bills", b"x"),
+        ):
+            assert dispatch.begin(careful) is None
+
+    play(story)
+
+
+def test_a_turn_that_can_t_be_taken_on_the_spot_is_not_lost() -> None:
+    async def story(scene: Scene) -> None:
+        await open_post(scene, queues=1)
+        producer = await open_producer(scene)
+        await producer.queues("orders")
+        slot = dispatch_of(producer).begin(MESSAGE)
+        assert isinstance(slot, Slot)  # nothing is connected yet
+        receipts = [await producer.send(MESSAGE) for _ in range(4)]
+        assert len({receipt.queue.broker_name for receipt in receipts[:2]}) == 2
+        assert receipts[0].queue == receipts[2].queue
+
+    play(story)
+
+
+def test_a_plain_send_that_fails_goes_on_with_its_second_try() -> None:
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene)
+        producer = await open_producer(scene, topics=["orders"])
+        for name in "ab":
+            post.scripts[name] = [refuse(2)]
+        receipt = await producer.send(MESSAGE)
+        ids = [one.properties["UNIQ_KEY"] for one in post.sent]
+        assert ids == [receipt.message_id] * 3
+        post.always = dict.fromkeys("ab", refuse(13))
+        with pytest.raises(SendRefused) as caught:
+            await producer.send(MESSAGE)
+        assert len(caught.value.attempts) == 1
+        assert (producer.statistics.sent, producer.statistics.failed) == (1, 1)
+
+    play(story)
+
+
+def test_waiting_for_a_turn_counts_against_the_timeout() -> None:
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene, "a")
+        post.scripts["a"] = [later(1.0, post.store)]
+        producer = await open_producer(scene)
+        first = asyncio.create_task(producer.send(MESSAGE, sharding_key="k"))
+        await asyncio.sleep(0.1)
+        with pytest.raises(SendTimeout) as caught:
+            await producer.send(MESSAGE, sharding_key="k", timeout_ms=200)
+        assert (caught.value.spent.permit_ms, caught.value.may_be_stored) == (200, False)
+        assert len(post.sent) == 1
+        await first
+
+    play(story)
+
+
+def test_a_route_that_changes_is_followed_at_once() -> None:
+    async def story(scene: Scene) -> None:
+        await open_post(scene)
+        scene.routes["orders"] = route("a", queues=1)
+        producer = await open_producer(scene)
+        assert (await producer.send(MESSAGE)).queue.broker_name == "broker-a"
+        scene.routes["orders"] = route("b", queues=1)
+        await asyncio.sleep(31)
+        assert (await producer.send(MESSAGE)).queue.broker_name == "broker-b"
+
+    play(story)
+
+
+@pytest.mark.parametrize("fault_tolerance", ["off", "java5", "java4", "adaptive"])
+def test_health_learns_from_sends(fault_tolerance: str) -> None:
+    async def story(scene: Scene) -> int:
+        post = await open_post(scene)
+        post.always["a"] = refuse(14)
+        producer = await open_producer(scene, fault_tolerance=fault_tolerance)
+        for _ in range(20):
+            await producer.send(MESSAGE)
+            await asyncio.sleep(0.01)
+        return post.brokers.count("a")
+
+    to_the_bad_one = play(story)
+    assert (to_the_bad_one > 5) == (fault_tolerance == "off")

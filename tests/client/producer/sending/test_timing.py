@@ -1,0 +1,55 @@
+import asyncio
+
+from orbitmq.client.producer.sending.timing import LoopStalls, TimeSpent
+from orbitmq.testing.clocks import VirtualClock, run_virtual
+from tests.client.scene import stand_still
+
+
+def test_time_is_told_by_what_it_was_spent_on() -> None:
+    assert str(TimeSpent()) == "no time at all"
+    assert str(TimeSpent(permit_ms=1, connection_ms=2, pause_ms=3)) == (
+        "1 ms for a permit or its key's turn, 2 ms for a connection, 3 ms between attempts"
+    )
+
+
+def test_a_loop_that_is_held_up_is_noticed() -> None:
+    async def main(clock: VirtualClock) -> tuple[int, int, int]:
+        loop = asyncio.get_running_loop()
+        stalls = LoopStalls.watch()
+        before = loop.time()
+        stand_still(0.5)
+        at_once = stalls.longest_ms_since(before)
+        await asyncio.sleep(1)
+        noted = stalls.longest_ms_since(before)
+        later = stalls.longest_ms_since(loop.time() - 0.1)
+        stalls.release()
+        return at_once, noted, later
+
+    assert run_virtual(main) == (400, 400, 0)  # a tick was due after 100 ms
+
+
+def test_an_idle_loop_has_no_stalls() -> None:
+    async def main(clock: VirtualClock) -> int:
+        stalls = LoopStalls.watch()
+        await asyncio.sleep(60)
+        longest = stalls.longest_ms_since(0.0)
+        stalls.release()
+        return longest
+
+    assert run_virtual(main) == 0
+
+
+def test_one_watch_serves_all_and_ends_with_the_last() -> None:
+    async def main(clock: VirtualClock) -> None:
+        first, second = LoopStalls.watch(), LoopStalls.watch()
+        assert first is second
+        first.release()
+        await asyncio.sleep(1)
+        assert second._timer is not None
+        second.release()
+        assert second._timer is None
+        again = LoopStalls.watch()
+        assert again is first
+        again.release()
+
+    run_virtual(main)

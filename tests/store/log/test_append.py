@@ -1,0 +1,14 @@
+from orbitmq.message.host import Host
+from orbitmq.store.log.append import PutResult, PutStatus
+
+
+def test_only_two_endings_mean_that_it_is_stored() -> None:
+    stored = {status for status in PutStatus if status.is_stored}
+    assert stored == {PutStatus.PUT_OK, PutStatus.FLUSH_DISK_TIMEOUT}
+
+
+def test_the_ids_of_a_batch_are_joined_by_commas() -> None:
+    result = PutResult(status=PutStatus.PUT_OK, offsets=(0, 255))
+    assert result.message_ids(Host.parse("127.0.0.1:10911")) == (
+        "7F00000100002A9F0000000000000000,7F00000100002A9F00000000000000FF"
+    )
