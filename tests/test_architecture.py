@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.architecture import arrows, seams, sizes, upkeep
+from tests.architecture import arrows, floors, seams, sizes, upkeep
 from tests.architecture.sources import ROOT, Module, modules_below
 
 SRC = modules_below(ROOT / "src")
@@ -21,6 +21,14 @@ def snippet(text: str, path: str = "orbitmq/wire/frame.py") -> list[Module]:
 
 def test_imports_follow_the_arrows() -> None:
     assert list(arrows.faults(SRC)) == []
+
+
+def test_imports_inside_a_room_follow_its_floors() -> None:
+    assert list(floors.faults(SRC)) == []
+
+
+def test_no_folder_is_crowded() -> None:
+    assert list(floors.crowds(SRC)) == []
 
 
 def test_nothing_reaches_past_the_seams() -> None:
@@ -114,6 +122,63 @@ def test_a_wrong_arrow_is_caught(path: str, text: str) -> None:
 )
 def test_a_right_arrow_is_not(path: str, text: str) -> None:
     assert list(arrows.faults(snippet(text, path))) == []
+
+
+# Floors.
+
+
+@pytest.mark.parametrize("room", floors.FLOORS)
+def test_the_floors_of_a_room_have_no_circle(room: str) -> None:
+    graph = floors.FLOORS[room].floors
+    assert set().union(*graph.values()) <= set(graph)
+    TopologicalSorter(graph).prepare()
+
+
+@pytest.mark.parametrize("room", floors.FLOORS)
+def test_the_table_names_only_what_is_there(room: str) -> None:
+    folder, names = ROOT / "src/orbitmq" / room, floors.FLOORS[room]
+    assert all((folder / f"{name}.py").is_file() for name in names.ground | names.roof)
+    assert all((folder / name.replace(".", "/")).is_dir() for name in names.floors)
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("orbitmq/store/disk/disk.py", "from orbitmq.store.log.flush import Flush"),
+        ("orbitmq/store/disk/disk.py", "from orbitmq.store import message_store"),
+        ("orbitmq/store/layout.py", "from orbitmq.store.disk import disk"),
+        ("orbitmq/store/reader/verify.py", "from orbitmq.store.recovery import start"),
+        ("orbitmq/broker/sending/inbox.py", "from orbitmq.broker.pulling import filters"),
+        ("orbitmq/broker/tables/topics.py", "from orbitmq.broker.handlers.client import send"),
+        ("orbitmq/client/core/routes.py", "from orbitmq.client.producer.producer import Producer"),
+        ("orbitmq/client/producer/sending/sender.py", "import orbitmq.client.producer.options"),
+        ("orbitmq/store/loose.py", ""),
+    ],
+)
+def test_an_import_from_a_floor_above_is_caught(path: str, text: str) -> None:
+    assert len(list(floors.faults(snippet(text, path)))) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("orbitmq/store/log/flush.py", "from orbitmq.store.disk.disk import Disk"),
+        ("orbitmq/store/log/flush.py", "from orbitmq.store.log import append"),
+        ("orbitmq/store/log/flush.py", "from orbitmq.store.layout import path_join"),
+        ("orbitmq/store/layout.py", "from orbitmq.store.settings import StoreSettings"),
+        ("orbitmq/store/message_store.py", "from orbitmq.store.recovery import start"),
+        ("orbitmq/client/producer/producer.py", "import orbitmq.client.producer.sending.sender"),
+        ("orbitmq/net/dialer.py", "from orbitmq.net.transport import tcp"),
+    ],
+)
+def test_an_import_from_a_floor_below_is_not(path: str, text: str) -> None:
+    assert list(floors.faults(snippet(text, path))) == []
+
+
+def test_a_crowded_folder_is_caught() -> None:
+    modules = [Module(f"orbitmq/wire/m{number}.py", "") for number in range(17)]
+    assert list(floors.crowds(modules[:16])) == []
+    assert list(floors.crowds(modules)) == ["orbitmq/wire: 17 modules, 16 allowed; give it floors"]
 
 
 # Seams.
@@ -237,8 +302,9 @@ def test_parameters_count_without_self() -> None:
     ]
 
 
-def test_a_long_file_is_caught_and_its_tables_do_not_count() -> None:
-    table = "CODES = {\n" + "    1: 2,\n" * 700 + "}\n"
+def test_a_long_file_is_caught_and_its_tables_and_texts_do_not_count() -> None:
+    text = '"""One.\n' + "two\n" * 700 + '"""\n'
+    table = text + "CODES = {\n" + "    1: 2,\n" * 700 + "}\n"
     enum = "class Code(IntEnum):\n" + "".join(f"    C{n} = {n}\n" for n in range(700))
     assert list(sizes.faults(snippet(table + enum + "f()\n" * 599), {})) == []
     assert list(sizes.faults(snippet(table + "f()\n" * 601), {})) == [

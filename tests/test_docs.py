@@ -119,15 +119,15 @@ def design(*lines: str) -> Document:
     return Document("DESIGN.md", "\n".join(["# D", "## File map", "", "```", *lines, "```", ""]))
 
 
-def test_the_file_map_lists_each_module_once() -> None:
-    modules = ["errors.py", "wire/__init__.py", "wire/frame.py"]
-    errors, frame = "errors.py — the errors", "wire/frame.py — one frame"
-    assert list(documents.file_map_faults(design("# top", errors, "", frame), modules)) == []
+def test_the_file_map_lists_each_folder_once() -> None:
+    modules = ["__init__.py", "clock.py", "wire/__init__.py", "wire/frame.py"]
+    clock, wire = "clock.py — the time", "wire/ — frames"
+    assert list(documents.file_map_faults(design(clock, "", wire), modules)) == []
     for lines, fault in [
-        ((errors,), "leaves out wire/frame.py"),
-        ((errors, frame, "wire/gone.py — gone"), "invents wire/gone.py"),
-        ((errors, frame, frame), "repeats wire/frame.py"),
-        ((errors, frame, "wire/frame.py"), "gives no purpose in wire/frame.py"),
+        ((clock,), "leaves out wire/"),
+        ((clock, wire, "gone/ — gone"), "invents gone/"),
+        ((clock, wire, wire), "repeats wire/"),
+        ((clock, wire, "wire/"), "gives no purpose in wire/"),
         ((), "has no fenced block"),
     ]:
         found = list(documents.file_map_faults(design(*lines), modules))

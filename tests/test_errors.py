@@ -9,12 +9,9 @@ import pytest
 from orbitmq import errors
 from orbitmq.errors import (
     BrokerError,
-    ConnectFailed,
     InvalidInput,
     MissingExtra,
-    NetworkError,
     OrbitError,
-    TopicNotFound,
 )
 
 ROOT = Path(__file__).parents[1]
@@ -46,55 +43,11 @@ def test_every_error_has_an_entry_in_the_documentation() -> None:
         assert error.__new__(error).docs in entries
 
 
-def test_network_errors_may_be_tried_again_and_our_own_mistakes_may_not() -> None:
-    assert NetworkError.retriable
-    assert ConnectFailed.refresh_route
-    assert not InvalidInput.retriable
-    assert not errors.RemoteProtocolError.retriable
-    assert errors.TooManyRequests.retriable
-
-
-def test_an_answer_becomes_the_error_of_its_code() -> None:
-    error = BrokerError.of(17, "No topic route info", address="127.0.0.1:9876")
-    assert type(error) is TopicNotFound
-    assert (error.code, error.remark, error.address) == (
-        17,
-        "No topic route info",
-        "127.0.0.1:9876",
-    )
-    assert (error.retriable, error.refresh_route) == (True, True)
-
-
-def test_the_access_control_of_4_x_is_told_by_its_remark() -> None:
-    remark = "org.apache.rocketmq.acl.common.AclException: No accessKey is configured"
-    error = BrokerError.of(1, remark)
-    assert type(error) is errors.NoPermission
-    assert (error.code, error.remark) == (1, remark)
-    assert type(BrokerError.of(1, "disk full")) is errors.BrokerFailed
-
-
-def test_a_code_without_a_class_is_a_plain_broker_error() -> None:
-    error = BrokerError.of(604, None)
-    assert type(error) is BrokerError
-    assert str(error) == "the server answered 604: (no remark)"
-
-
-def test_two_errors_never_stand_for_one_code() -> None:
-    codes = [e.default_code for e in ALL.values() if issubclass(e, BrokerError) and e.default_code]
-    assert len(codes) == len(set(codes)) == len(BrokerError.by_code)
-
-
 def test_bad_input_is_a_value_error_with_its_numbers() -> None:
     with pytest.raises(ValueError, match="too long") as caught:
         raise InvalidInput("topic is too long", field="topic", length=200, limit=127)
     assert isinstance(caught.value, InvalidInput)
     assert (caught.value.field, caught.value.length, caught.value.limit) == ("topic", 200, 127)
-
-
-def test_a_missing_package_is_an_import_error_that_says_what_to_install() -> None:
-    error = MissingExtra("reading LZ4 bodies", extra="lz4")
-    assert isinstance(error, ImportError)
-    assert str(error) == "reading LZ4 bodies needs an extra package: pip install 'orbitmq[lz4]'"
 
 
 @pytest.mark.parametrize(

@@ -38,11 +38,11 @@ from orbitmq.client.producer.outbox import outbox
 from orbitmq.client.producer.outbox.ledger import Entry
 from orbitmq.client.producer.producer import ProducerState
 from orbitmq.client.producer.sending.queue_choice import QueueSelector
-from orbitmq.client.producer.sending.timing import TimeSpent
 from orbitmq.client.producer.start_rate import call_site, called_from
 from orbitmq.client.producer.transactions import Check, TransactionListener, TransactionState
 from orbitmq.client.settings import ClientSettings, ProducerSettings, Require
 from orbitmq.errors import AlreadyStarted, BackPressure, NotRunning, ProducerClosed
+from orbitmq.errors.attempts import TimeSpent
 from orbitmq.message.model import Message, MessageQueue, SendReceipt, check_is_message
 from orbitmq.threads import Future, Lock, Slots, Workers
 

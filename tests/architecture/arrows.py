@@ -74,7 +74,7 @@ CLOSED: Mapping[str, frozenset[str]] = {
 }
 # Types that a room may name and not import: an error says what it carries, and stands on nothing.
 FOR_TYPES: Mapping[str, frozenset[str]] = {
-    "errors": frozenset({"message.model", "client.producer.sending"}),
+    "errors": frozenset({"message.model"}),
     "cli": frozenset({"wire.bodies.route"}),  # what an admin returns
 }
 

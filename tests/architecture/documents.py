@@ -5,9 +5,8 @@ Conventions for whoever writes them:
 - A path in backticks that begins with ``src/``, ``tests/``, ``docs/``, ``bench/`` or
   ``requirements/`` exists; one with a ``*`` matches something; one with ``<`` is a pattern for the
   reader and isn't looked up.
-- The file map is the first fenced block below ``## File map``: one line for each module,
-  ``path — purpose``, the path below ``src/orbitmq/``. Blank lines, and lines that begin with
-  ``#``, group them. ``__init__.py`` may be left out.
+- The file map is the first fenced block below ``## File map``: one line for each folder with
+  modules, and for each module beside them, ``path — purpose``, the path below ``src/orbitmq/``.
 - A block marked ``python`` compiles, and is run as a doctest if it has ``>>>``, unless it says
   ``# not run here``.
 """
@@ -36,7 +35,7 @@ _INLINE_CODE = re.compile(r"`([^`\n]+)`")
 _HEADING = re.compile(r"^#{1,6} +(.+?) *#*$", re.MULTILINE)
 _LINK = re.compile(r"\]\(<?([^)\s>]+)>?(?: +\"[^\"]*\")?\)|^\[[^\]]+\]: *(\S+)", re.MULTILINE)
 _PATH = re.compile(r"(?:src|tests|docs|bench|requirements)/[\w./*-]*")
-_FILE_MAP_LINE = re.compile(r"(\S+\.py) +— +\S")
+_FILE_MAP_LINE = re.compile(r"(\S+(?:\.py|/)) +— +\S")
 _TARGET = re.compile(r"^([a-z][\w-]*):", re.MULTILINE)
 
 # Written so that these lines don't match themselves.
@@ -146,17 +145,17 @@ def make_faults(documents: Iterable[Document], makefile: str) -> Iterator[str]:
 
 
 def file_map_faults(design: Document, modules: Iterable[str]) -> Iterator[str]:
-    """Yield a line for each module that the file map leaves out or invents."""
+    """Yield a line for each folder, or module beside them, that the map leaves out or invents."""
     lines = _file_map(design)
     if not lines:
         yield f"{design.path}: has no fenced block of `path — purpose` below `## File map`"
         return
     mapped = Counter(match[1] for line in lines if (match := _FILE_MAP_LINE.match(line)))
-    existing = {path for path in modules if not path.endswith("__init__.py")}
-    listed = {path for path in mapped if not path.endswith("__init__.py")}
+    folders = {path.rpartition("/")[0] + "/" if "/" in path else path for path in modules}
+    existing = folders - {"__init__.py"}
     for fault, places in (
-        ("leaves out", sorted(existing - listed)),
-        ("invents", sorted(listed - existing)),
+        ("leaves out", sorted(existing - {*mapped})),
+        ("invents", sorted({*mapped} - existing)),
         ("repeats", [path for path, count in mapped.items() if count > 1]),
         ("gives no purpose in", [line for line in lines if not _FILE_MAP_LINE.match(line)]),
     ):
@@ -164,13 +163,13 @@ def file_map_faults(design: Document, modules: Iterable[str]) -> Iterator[str]:
 
 
 def _file_map(design: Document) -> list[str]:
-    """Return the lines of the first block below the heading, without blank ones and groups."""
+    """Return the lines of the first block below the heading."""
     start = design.prose.find("\n## File map")
     if start < 0:
         return []
     heading = design.prose.count("\n", 0, start + 1)
     block = next((block for block in design.blocks if block.line > heading), Block("", "", 0))
-    return [line for line in block.text.splitlines() if line.strip() and not line.startswith("#")]
+    return [line for line in block.text.splitlines() if line.strip()]
 
 
 def example_faults(documents: Iterable[Document]) -> Iterator[str]:

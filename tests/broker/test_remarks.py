@@ -4,10 +4,9 @@ from collections.abc import Iterator
 import pytest
 
 from orbitmq.broker import remarks
-from orbitmq.broker.tables.topics import INHERIT, READ, WRITE
 from orbitmq.net.refusal import Refusal
 from orbitmq.wire.bodies.topic import TopicConfig
-from orbitmq.wire.codes import ResponseCode
+from orbitmq.wire.codes import INHERIT, READ, WRITE, ResponseCode
 
 ILLEGAL = "contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$; "
 

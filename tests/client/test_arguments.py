@@ -95,7 +95,7 @@ def test_a_selector_is_a_function() -> None:
     check_selector(lambda queues, _message: queues[0])
     told = refused(check_selector, "random", field="selector")
     assert told.startswith("selector is 'random'; it must be a function")
-    assert "by_hash, by_random, by_machine_room or ConsistentHash" in told
+    assert "by_hash, by_random, by_machine_room or orbitmq.ConsistentHash" in told
     assert told.endswith("to go by a key, give sharding_key='random'")
     assert "sharding_key" not in refused(check_selector, 3, field="selector")
 

@@ -2,8 +2,6 @@ import pickle
 
 import pytest
 
-from orbitmq.client.producer.sending.retry_plan import Attempt
-from orbitmq.client.producer.sending.timing import TimeSpent
 from orbitmq.errors import (
     BackPressure,
     ConnectFailed,
@@ -17,6 +15,7 @@ from orbitmq.errors import (
     SendTimeout,
     SendUnreachable,
 )
+from orbitmq.errors.attempts import Attempt, TimeSpent
 from orbitmq.message.model import MessageQueue, SendReceipt, SendStatus
 
 QUEUE = MessageQueue("orders", "broker-a", 2)

@@ -1,1 +1,1 @@
-"""The broker: takes messages in, keeps them, and hands them out."""
+"""Settings, state, registration, and the broker as a whole."""

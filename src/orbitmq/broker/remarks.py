@@ -7,7 +7,6 @@ kept for compatibility. What to do about it follows in our own words, where Java
 
 from typing import Final
 
-from orbitmq.broker.tables.topics import INHERIT, READ, WRITE
 from orbitmq.clock import local_stamp
 from orbitmq.errors import InvalidGroup, InvalidInput, InvalidTopic
 from orbitmq.message.names import (
@@ -20,7 +19,7 @@ from orbitmq.message.names import (
 )
 from orbitmq.net.refusal import Refusal
 from orbitmq.wire.bodies.topic import TopicConfig
-from orbitmq.wire.codes import ResponseCode
+from orbitmq.wire.codes import INHERIT, READ, WRITE, ResponseCode
 
 __all__ = [
     "check_group_name",

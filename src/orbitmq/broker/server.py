@@ -21,7 +21,6 @@ from orbitmq.broker.periodic_jobs import Beat
 from orbitmq.broker.registration import BrokerIdentity, Registration
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.broker.state import State
-from orbitmq.broker.tables.topics import READ, WRITE
 from orbitmq.broker.wiring import Conversations, Place
 from orbitmq.errors import InvalidInput
 from orbitmq.message.host import Host
@@ -31,6 +30,7 @@ from orbitmq.net.exposure import check_exposure
 from orbitmq.net.listener import Listener
 from orbitmq.net.transport.own_host import own_host
 from orbitmq.wire.bodies.registration import TopicConfigAndMappingTable
+from orbitmq.wire.codes import READ, WRITE
 
 __all__ = ["Broker"]
 

@@ -1,1 +1,1 @@
-"""The command line: one module for each family of commands, and what they print."""
+"""The command orbitmq: arguments, rendering, connecting."""

@@ -1,1 +1,1 @@
-"""The client: producers, and what they stand on."""
+"""Settings, arguments and user callbacks, shared by all clients."""

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 from orbitmq.errors.base import OrbitError
 
 if TYPE_CHECKING:  # what some errors carry; at run time this module stands on nothing
-    from orbitmq.client.producer.sending.retry_plan import Attempt
-    from orbitmq.client.producer.sending.timing import TimeSpent
+    from orbitmq.errors.attempts import Attempt, TimeSpent
     from orbitmq.message.model import MessageQueue, SendReceipt
 
 __all__ = [

@@ -1,1 +1,1 @@
-"""What a message is, and its bytes on disk and in pull bodies. Knows no socket, file or clock."""
+"""What a message is: model, properties, ids, and the bytes of a stored record."""

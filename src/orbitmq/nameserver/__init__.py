@@ -1,1 +1,1 @@
-"""A nameserver: a pure route table, and the handlers that speak for it."""
+"""A pure route table, its files and settings."""

@@ -24,13 +24,13 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from orbitmq.nameserver.topic_table import WRITE, TopicTable
+from orbitmq.nameserver.topic_table import TopicTable
 from orbitmq.net.refusal import Refusal
 from orbitmq.wire.bodies.cluster import BrokerMemberGroup, ClusterInfo
 from orbitmq.wire.bodies.registration import BrokerRegistration, TopicConfigAndMappingTable
 from orbitmq.wire.bodies.route import BrokerData, QueueData, TopicRouteData
 from orbitmq.wire.bodies.topic import DataVersion, TopicList
-from orbitmq.wire.codes import ResponseCode
+from orbitmq.wire.codes import WRITE, ResponseCode
 from orbitmq.wire.headers.route import NotifyMinBrokerIdChange, RegisterBroker, UnregisterBroker
 
 __all__ = ["BROKER_TIMEOUT_MS", "MASTER_ID", "Expired", "LeastIdChange", "Registered", "RouteTable"]

@@ -10,12 +10,10 @@ from orbitmq.net.refusal import Refusal
 from orbitmq.wire.bodies.route import QueueData
 from orbitmq.wire.bodies.static_topic import TopicQueueMappingInfo
 from orbitmq.wire.bodies.topic import TopicList
-from orbitmq.wire.codes import ResponseCode
+from orbitmq.wire.codes import READ, WRITE, ResponseCode
 
-__all__ = ["READ", "TOPICS_MAX", "UNIT", "UNIT_SUBSCRIBED", "WRITE", "TopicTable"]
+__all__ = ["TOPICS_MAX", "UNIT", "UNIT_SUBSCRIBED", "TopicTable"]
 
-READ, WRITE = 4, 2
-"""Bits of a permission."""
 UNIT, UNIT_SUBSCRIBED = 1, 2
 """Bits of a topic's system flag (``TopicSysFlag`` in Java)."""
 TOPICS_MAX: Final = 1_000_000

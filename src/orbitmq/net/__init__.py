@@ -1,1 +1,1 @@
-"""Connections: one for both sides, a dialer, a listener, and a plain blocking socket."""
+"""One connection for both sides; dialer, listener, and a blocking socket."""

@@ -1,1 +1,1 @@
-"""Files of a broker, byte for byte those of RocketMQ: append, flush, dispatch, read, recover."""
+"""A directory of files that is RocketMQ's: settings, layout, and the store as a whole."""

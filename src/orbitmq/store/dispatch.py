@@ -13,7 +13,7 @@ from orbitmq.message import flags, properties
 from orbitmq.message.names import is_lmq
 from orbitmq.message.record_view import Filed, RecordView
 from orbitmq.message.tags import tags_code_utf8
-from orbitmq.store.log.segments import is_directory_name
+from orbitmq.store.layout import is_directory_name
 
 __all__ = ["SCHEDULE_TOPIC", "Dispatched", "Dispatcher"]
 

@@ -20,10 +20,14 @@ __all__ = [
     "INDEX_ENTRY",
     "INDEX_HEADER",
     "INDEX_SLOT",
+    "NAME_DIGITS",
     "QUEUE_ENDS",
+    "file_name",
     "index_key",
+    "is_directory_name",
     "key_hash",
     "key_hash_utf8",
+    "path_join",
 ]
 
 # What a store directory holds.
@@ -92,3 +96,36 @@ def key_hash_utf8(raw: bytes) -> int:
     """
     bits = java_hash_bits(raw)
     return bits if bits <= _SIGN_CLEARED else -bits & _SIGN_CLEARED
+
+
+NAME_DIGITS = 20
+
+
+_NAME_BYTES_MAX = 255  # of every file system that matters
+
+
+def file_name(offset: int) -> str:
+    """Return the name of the file that begins at an offset of its stream.
+
+    >>> file_name(1073741824)
+    '00000000001073741824'
+    """
+    return f"{offset:0{NAME_DIGITS}d}"
+
+
+def path_join(*parts: str) -> str:
+    """Return the path made of parts; a store knows one kind of separator."""
+    return "/".join(parts)
+
+
+def is_directory_name(name: str) -> bool:
+    """Return whether a directory may have that name: topics become directories as they are.
+
+    >>> is_directory_name("%RETRY%billing"), is_directory_name("../billing")
+    (True, False)
+    """
+    if not name or name in (".", "..") or "/" in name or "\0" in name:
+        return False
+    # A text with half a surrogate pair is not UTF-8, and "?" for it is not the same name.
+    raw = name.encode(errors="replace")
+    return len(raw) <= _NAME_BYTES_MAX and raw.decode() == name

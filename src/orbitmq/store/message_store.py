@@ -22,13 +22,7 @@ import msgspec
 from orbitmq.clock import Clock, SystemClock, local_stamp
 from orbitmq.errors import StoreError
 from orbitmq.message.record_view import Filed, RecordView
-from orbitmq.store.checkpoint.checkpoint import (
-    AbortMarker,
-    Checkpoint,
-    CheckpointValues,
-    IndexMark,
-    StoreLock,
-)
+from orbitmq.store.checkpoint.checkpoint import AbortMarker, Checkpoint, CheckpointValues, StoreLock
 from orbitmq.store.checkpoint.claims import Claims, Synced, without_lost_index
 from orbitmq.store.checkpoint.queue_ends import QueueEnds
 from orbitmq.store.checkpoint.queue_sync import QueueSync
@@ -38,12 +32,12 @@ from orbitmq.store.disk.disk import Disk, RealDisk
 from orbitmq.store.disk.memory import memory_bytes
 from orbitmq.store.disk.open_files import warn_of_shortage
 from orbitmq.store.dispatch import Dispatched, Dispatcher
-from orbitmq.store.index.key_index import KeyIndex
-from orbitmq.store.layout import CONSUME_QUEUE_EXT, QUEUE_ENDS
+from orbitmq.store.index.key_index import IndexMark, KeyIndex
+from orbitmq.store.layout import CONSUME_QUEUE_EXT, QUEUE_ENDS, path_join
 from orbitmq.store.log.append import Incoming, PutResult, PutStatus
 from orbitmq.store.log.commit_log import CommitLog
 from orbitmq.store.log.flush import Flusher, Post
-from orbitmq.store.log.segments import SegmentChain, path_join
+from orbitmq.store.log.segments import SegmentChain
 from orbitmq.store.progress import LoggedProgress, Progress
 from orbitmq.store.queues.consume_queues import ConsumeQueues
 from orbitmq.store.queues.entry import ENTRY_SIZE

@@ -1,1 +1,1 @@
-"""Stand-ins for clock, threads and network, for tests of orbitmq and of its users."""
+"""Stand-ins for tests: virtual clocks, networks and disks in memory, simulated clusters."""

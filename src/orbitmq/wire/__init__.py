@@ -1,1 +1,1 @@
-"""All that crosses a socket, without a socket: frames, headers, bodies, sessions."""
+"""Frames, sessions, signatures and replica streams, without a socket."""

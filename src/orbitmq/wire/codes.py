@@ -8,8 +8,11 @@ from enum import IntEnum
 from typing import Final
 
 __all__ = [
+    "INHERIT",
+    "READ",
     "VERSION_5_0_0",
     "VERSION_5_4_0",
+    "WRITE",
     "Language",
     "RequestCode",
     "ResponseCode",
@@ -17,6 +20,10 @@ __all__ = [
     "name_of_response",
     "version_name",
 ]
+
+
+READ, WRITE, INHERIT = 4, 2, 1
+"""The bits of a topic's or a broker's permission (``PermName`` in Java)."""
 
 
 class RequestCode(IntEnum):

@@ -5,10 +5,11 @@ import pytest
 from msgspec.structs import replace
 
 from orbitmq.broker.tables import topics as module
-from orbitmq.broker.tables.topics import INHERIT, QUEUES_MAX, READ, WRITE
+from orbitmq.broker.tables.topics import QUEUES_MAX
 from orbitmq.errors import InvalidBody, InvalidInput
 from orbitmq.wire.bodies.registration import BrokerRegistration
 from orbitmq.wire.bodies.topic import TopicConfig, TopicConfigTable, TopicFilterType
+from orbitmq.wire.codes import INHERIT, READ, WRITE
 from orbitmq.wire.frame import FrameReader
 from tests.broker.world import World
 from tests.golden_files import GOLDEN, golden

@@ -8,7 +8,6 @@ import pytest
 from msgspec.structs import replace
 
 from orbitmq.client.core.request_reply import Requests, read_reply, reply_marks, reply_to
-from orbitmq.client.producer.sending.timing import TimeSpent
 from orbitmq.errors import (
     BackPressure,
     ConnectionClosed,
@@ -17,6 +16,7 @@ from orbitmq.errors import (
     SendFailed,
     TooManyRequests,
 )
+from orbitmq.errors.attempts import TimeSpent
 from orbitmq.message import properties
 from orbitmq.message.model import MessageQueue, SendReceipt, SendStatus, StoredMessage
 from orbitmq.randomness import SeededRandomness

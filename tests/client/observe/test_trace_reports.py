@@ -6,7 +6,8 @@ import pytest
 
 from orbitmq.client.observe import trace_reports as trace
 from orbitmq.client.observe.hooks import SendContext, SendMode
-from orbitmq.client.observe.trace_reports import TraceHook, Tracer, transaction_record
+from orbitmq.client.observe.trace_reports import TraceHook, Tracer
+from orbitmq.client.producer.tracing import transaction_record
 from orbitmq.client.producer.transactions import TransactionEnd, TransactionState
 from orbitmq.client.settings import AccessChannel
 from orbitmq.errors import NetworkError

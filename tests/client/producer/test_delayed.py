@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from orbitmq.client.producer.delayed import DELAYS, DeliveredAtOnce, delay_level, recall
+from orbitmq.client.producer.delayed import DELAYS, delay_level, recall
+from orbitmq.client.producer.sending.receipts import DeliveredAtOnce
 from orbitmq.errors import BrokerError, InvalidInput
 from orbitmq.message.ids import RecallHandle, recall_handle
 from orbitmq.message.model import Message

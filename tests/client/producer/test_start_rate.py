@@ -15,7 +15,7 @@ def test_more_than_ten_starts_a_minute_are_one_warning(caplog: pytest.LogCapture
             rate.note(50_000)
     assert len(caplog.messages) == 1
     assert "more than 10 producers" in caplog.messages[0]
-    assert "test_starts.py" in caplog.messages[0]
+    assert "test_start_rate.py" in caplog.messages[0]
 
 
 def test_a_start_now_and_then_is_fine(caplog: pytest.LogCaptureFixture) -> None:

@@ -13,12 +13,12 @@ from orbitmq.store.checkpoint.checkpoint import (
     AbortMarker,
     Checkpoint,
     CheckpointValues,
-    IndexMark,
     OwnValues,
     StoreLock,
     read_checkpoint,
 )
 from orbitmq.store.disk.durable import read_file
+from orbitmq.store.index.key_index import IndexMark
 from orbitmq.testing.disks import Call, Operation, PowerLost, SimulatedDisk
 from tests.golden_files import GOLDEN, golden
 

@@ -1,7 +1,8 @@
 """What a checkpoint says: only what is true already, and nothing that would cost Java keys."""
 
-from orbitmq.store.checkpoint.checkpoint import CheckpointValues, IndexMark, OwnValues
+from orbitmq.store.checkpoint.checkpoint import CheckpointValues, OwnValues
 from orbitmq.store.checkpoint.claims import Claims, Synced, without_lost_index
+from orbitmq.store.index.key_index import IndexMark
 
 MARK = IndexMark(20_240_229_120_000_000, 7, 640)
 NONE = IndexMark()

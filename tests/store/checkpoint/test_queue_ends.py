@@ -5,7 +5,8 @@ import errno
 import pytest
 
 from orbitmq.errors import DiskFailed
-from orbitmq.store.checkpoint.queue_ends import Ends, QueueEnds
+from orbitmq.store.checkpoint.queue_ends import QueueEnds
+from orbitmq.store.queues.consume_queues import Ends
 from orbitmq.testing.disks import SimulatedDisk
 
 PATH = "/queue_ends.json"

@@ -8,12 +8,12 @@ import pytest
 
 from orbitmq.errors import StoreError
 from orbitmq.store.checkpoint.claims import Synced
-from orbitmq.store.checkpoint.queue_ends import Ends, QueueEnds
+from orbitmq.store.checkpoint.queue_ends import QueueEnds
 from orbitmq.store.checkpoint.queue_sync import QueueSync
 from orbitmq.store.index.key_index import KeyIndex
 from orbitmq.store.log.append import PutStatus
 from orbitmq.store.message_store import MessageStore
-from orbitmq.store.queues.consume_queues import ConsumeQueues
+from orbitmq.store.queues.consume_queues import ConsumeQueues, Ends
 from orbitmq.store.settings import StoreSettings
 from orbitmq.testing.clocks import InlineWorkers
 from orbitmq.testing.disks import SimulatedDisk

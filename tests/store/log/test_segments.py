@@ -7,7 +7,8 @@ import pytest
 
 from orbitmq.errors import DiskFailed, StoreDamaged
 from orbitmq.store.disk.disk import RealDisk
-from orbitmq.store.log.segments import SegmentChain, file_name
+from orbitmq.store.layout import file_name
+from orbitmq.store.log.segments import SegmentChain
 from orbitmq.testing.clocks import InlineWorkers
 from orbitmq.testing.disks import SimulatedDisk
 from orbitmq.threads import Future, Workers

@@ -1,1 +1,1 @@
-"""broker.clients: see DESIGN.md."""
+"""Connected members, queue locks, and what the broker asks of clients."""

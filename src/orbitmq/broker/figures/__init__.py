@@ -1,1 +1,1 @@
-"""broker.figures: see DESIGN.md."""
+"""Counters by topic, group and queue, and throughput."""

@@ -1,1 +1,1 @@
-"""One conversation with a broker per file: request codes, and who answers them."""
+"""Request handlers, one conversation per file."""

@@ -1,1 +1,1 @@
-"""broker.pulling: see DESIGN.md."""
+"""A pull's checks and filters, and pulls held until a message arrives."""

@@ -9,12 +9,12 @@ from orbitmq.broker.clients.members import Members
 from orbitmq.broker.pulling import filters
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.broker.tables.groups import Groups
-from orbitmq.broker.tables.topics import READ, Topics
+from orbitmq.broker.tables.topics import Topics
 from orbitmq.net.refusal import Refusal
 from orbitmq.wire.bodies.group import SubscriptionGroupConfig
 from orbitmq.wire.bodies.heartbeat import MessageModel, SubscriptionData
 from orbitmq.wire.bodies.topic import TopicConfig
-from orbitmq.wire.codes import RequestCode, ResponseCode
+from orbitmq.wire.codes import READ, RequestCode, ResponseCode
 from orbitmq.wire.headers.pull import SUBSCRIPTION, PullMessage
 
 __all__ = ["Admitted", "PullAdmission"]

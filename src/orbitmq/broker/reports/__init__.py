@@ -1,1 +1,1 @@
-"""broker.reports: see DESIGN.md."""
+"""Runtime info and consumer lag, for operators."""

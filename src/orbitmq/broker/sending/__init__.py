@@ -1,1 +1,1 @@
-"""broker.sending: see DESIGN.md."""
+"""A send's way to the store: checks, inbox, delays, retries."""

@@ -16,13 +16,13 @@ from typing import Final
 import msgspec
 
 from orbitmq.broker.tables.groups import Groups
-from orbitmq.broker.tables.topics import READ, WRITE, Topics
+from orbitmq.broker.tables.topics import Topics
 from orbitmq.message.names import RETRY_PREFIX, dead_letter_topic, retry_topic
 from orbitmq.net.refusal import Refusal
 from orbitmq.randomness import Randomness
 from orbitmq.wire.bodies.group import SubscriptionGroupConfig
 from orbitmq.wire.bodies.topic import TopicConfig
-from orbitmq.wire.codes import ResponseCode
+from orbitmq.wire.codes import READ, WRITE, ResponseCode
 
 __all__ = ["Destination", "Retries", "delay_level", "group_of", "max_tries"]
 

@@ -11,13 +11,13 @@ from typing import Final
 
 from orbitmq.broker import remarks
 from orbitmq.broker.settings import BrokerSettings, LiveSettings
-from orbitmq.broker.tables.topics import READ, TOPICS_MAX, WRITE, Topics
+from orbitmq.broker.tables.topics import TOPICS_MAX, Topics
 from orbitmq.clock import Clock
 from orbitmq.message.names import FORBIDDEN_TO_SEND, is_retry_topic
 from orbitmq.net.refusal import Refusal
 from orbitmq.randomness import Randomness
 from orbitmq.wire.bodies.topic import TopicConfig
-from orbitmq.wire.codes import ResponseCode
+from orbitmq.wire.codes import READ, WRITE, ResponseCode
 from orbitmq.wire.headers.send import SendMessage, SendMessageV2
 
 __all__ = ["SendAdmission", "SendHeader"]

@@ -1,1 +1,1 @@
-"""broker.tables: see DESIGN.md."""
+"""Topics, groups and offsets, with the files they are kept in."""

@@ -30,13 +30,12 @@ from orbitmq.message.names import (
     reply_topic,
 )
 from orbitmq.wire.bodies.topic import DataVersion, TopicConfig, TopicConfigTable
+from orbitmq.wire.codes import INHERIT, READ, WRITE
 
-__all__ = ["INHERIT", "QUEUES_MAX", "READ", "TOPICS_FILE", "TOPICS_MAX", "WRITE", "Topics"]
+__all__ = ["QUEUES_MAX", "TOPICS_FILE", "TOPICS_MAX", "Topics"]
 
 log = logging.getLogger("orbitmq.broker")
 
-READ, WRITE, INHERIT = 4, 2, 1
-"""The bits of a permission (``PermName`` in Java)."""
 _ALL: Final = READ | WRITE | INHERIT
 
 TOPICS_FILE: Final = "topics.json"

@@ -1,1 +1,1 @@
-"""cli.commands: see DESIGN.md."""
+"""Commands that talk to a cluster or read files."""

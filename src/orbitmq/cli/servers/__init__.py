@@ -1,1 +1,1 @@
-"""cli.servers: see DESIGN.md."""
+"""Commands that start servers."""

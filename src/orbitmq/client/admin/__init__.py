@@ -1,1 +1,1 @@
-"""client.admin: see DESIGN.md."""
+"""Topics, queues and single messages, for operators."""

@@ -1,1 +1,1 @@
-"""client.core: see DESIGN.md."""
+"""What the clients of a process share: nameservers, routes, heartbeats, broker requests."""

@@ -1,1 +1,1 @@
-"""client.observe: see DESIGN.md."""
+"""Hooks, statistics, message traces, OpenTelemetry spans."""

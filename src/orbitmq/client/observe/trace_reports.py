@@ -19,14 +19,13 @@ from itertools import groupby
 from typing import Final, NamedTuple
 
 from orbitmq.client.observe.hooks import SendContext, SendHook
-from orbitmq.client.producer.transactions import TransactionEnd
 from orbitmq.client.settings import AccessChannel
 from orbitmq.errors import OrbitError
 from orbitmq.message import names, properties, trace
 from orbitmq.message.model import Message, SendReceipt, SendStatus
-from orbitmq.message.trace import MessageKind, TraceRecord
+from orbitmq.message.trace import TraceRecord
 
-__all__ = ["TraceHook", "Tracer", "transaction_record"]
+__all__ = ["DEFAULT_REGION", "TraceHook", "Tracer", "bare_name", "joined_keys"]
 
 log = logging.getLogger("orbitmq.client")
 
@@ -276,11 +275,11 @@ def _publish_record(
     return trace.Publish(
         timestamp_ms=context.began_ms,
         region=receipt.region,
-        group=_bare(context.group),
-        topic=_bare(message.topic),
+        group=bare_name(context.group),
+        topic=bare_name(message.topic),
         message_id=message_id,
         tags=message.tags,
-        keys=_joined(message.keys),
+        keys=joined_keys(message.keys),
         store_host=context.broker_address,
         body_length=len(message.body),
         cost_ms=context.took_ms,
@@ -290,28 +289,11 @@ def _publish_record(
     )
 
 
-def transaction_record(end: TransactionEnd, *, group: str, now_ms: int) -> trace.EndTransaction:
-    """Return the report on a decision, by the sender or on a broker's question."""
-    return trace.EndTransaction(
-        timestamp_ms=now_ms,
-        region=end.region or DEFAULT_REGION,
-        group=_bare(group),
-        topic=_bare(end.topic),
-        message_id=end.message_id,
-        tags=end.tags,
-        keys=_joined(end.keys),
-        store_host=end.broker_address,
-        kind=MessageKind.COMMITTED,  # Java writes it for a rollback too
-        transaction_id=end.transaction_id,
-        transaction_state=end.state.value,
-        from_check=end.from_check,
-    )
-
-
-def _bare(name: str) -> str:
+def bare_name(name: str) -> str:
     """Return a name without its namespace, which Java leaves out of reports."""
     return names.strip_any_namespace(name) if "%" in name else name
 
 
-def _joined(keys: Iterable[str]) -> str | None:
+def joined_keys(keys: Iterable[str]) -> str | None:
+    """Return keys as a report has them; None if there are none."""
     return properties.KEY_SEPARATOR.join(keys) or None

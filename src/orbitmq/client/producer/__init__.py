@@ -1,1 +1,1 @@
-"""client.producer: see DESIGN.md."""
+"""The producer: life, options, transactions, request–reply, delayed messages."""

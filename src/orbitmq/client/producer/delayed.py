@@ -15,13 +15,12 @@ from orbitmq.client.field_types import shown
 from orbitmq.errors import BrokerError, InvalidInput
 from orbitmq.message import names
 from orbitmq.message.ids import RecallHandle, parse_recall_handle
-from orbitmq.message.model import Message
-from orbitmq.wire.codes import ResponseCode, version_name
+from orbitmq.wire.codes import ResponseCode
 from orbitmq.wire.fields import Header
 from orbitmq.wire.frame import Frame
 from orbitmq.wire.headers.send import RecallMessage, RecallMessageAnswer
 
-__all__ = ["DELAYS", "DeliveredAtOnce", "delay_level", "recall"]
+__all__ = ["DELAYS", "delay_level", "recall"]
 
 log = logging.getLogger("orbitmq.client")
 
@@ -56,27 +55,6 @@ def delay_level(delay: timedelta) -> int:
     if not delay:
         return 0
     return next(level for level, waits in enumerate(DELAYS, 1) if waits >= delay)
-
-
-class DeliveredAtOnce:
-    """Tells of brokers that know no timers, and so deliver at once what was to wait; of each once.
-
-    They answer as if all were well (Java's before 5.0).
-    """
-
-    def __init__(self) -> None:
-        self._told: set[str] = set()
-
-    def look(self, message: Message, peer: str, version: int) -> None:
-        """Look at a message that such a broker has taken."""
-        if peer in self._told or (message.delay is None and message.deliver_at is None):
-            return
-        self._told.add(peer)
-        log.warning(
-            "%s is of release %s, which knows no timers: it delivers messages with delay or "
-            "deliver_at at once, one to %s for the first; use delay_level there",
-            *(peer, version_name(version), message.topic),
-        )
 
 
 class Link(Protocol):

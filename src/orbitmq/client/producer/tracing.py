@@ -7,14 +7,22 @@ from typing import Final
 
 from orbitmq.client.core.client_core import ClientCore
 from orbitmq.client.observe.hooks import Hooks
-from orbitmq.client.observe.trace_reports import TraceHook, Tracer, transaction_record
+from orbitmq.client.observe.trace_reports import (
+    DEFAULT_REGION,
+    TraceHook,
+    Tracer,
+    bare_name,
+    joined_keys,
+)
 from orbitmq.client.producer.sending.sender import Dispatch, Wish
 from orbitmq.client.producer.transactions import TransactionEnd
 from orbitmq.client.settings import ProducerSettings
+from orbitmq.message import trace
 from orbitmq.message.model import Message
 from orbitmq.message.names import GROUP_LENGTH_LIMIT
+from orbitmq.message.trace import MessageKind
 
-__all__ = ["Tracing"]
+__all__ = ["Tracing", "transaction_record"]
 
 _GROUP_PREFIX: Final = "_INNER_TRACE_PRODUCER"  # Java's (TraceConstants)
 _SEND_TIMEOUT_MS: Final = 5_000  # Java's (AsyncTraceDispatcher)
@@ -63,3 +71,21 @@ class Tracing:
 
     async def _send(self, message: Message) -> None:
         await self._dispatch.send(message, Wish())
+
+
+def transaction_record(end: TransactionEnd, *, group: str, now_ms: int) -> trace.EndTransaction:
+    """Return the report on a decision, by the sender or on a broker's question."""
+    return trace.EndTransaction(
+        timestamp_ms=now_ms,
+        region=end.region or DEFAULT_REGION,
+        group=bare_name(group),
+        topic=bare_name(end.topic),
+        message_id=end.message_id,
+        tags=end.tags,
+        keys=joined_keys(end.keys),
+        store_host=end.broker_address,
+        kind=MessageKind.COMMITTED,  # Java writes it for a rollback too
+        transaction_id=end.transaction_id,
+        transaction_state=end.state.value,
+        from_check=end.from_check,
+    )

@@ -1,1 +1,1 @@
-"""What a nameserver answers: one module per conversation, each a table of request codes."""
+"""What brokers, clients and operators ask a nameserver."""

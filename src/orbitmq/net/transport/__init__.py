@@ -1,1 +1,1 @@
-"""net.transport: see DESIGN.md."""
+"""TCP, TLS and addresses of the machine: what a connection stands on."""

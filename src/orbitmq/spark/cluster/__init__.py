@@ -1,1 +1,1 @@
-"""spark.cluster: see DESIGN.md."""
+"""A cluster seen from Spark: routes, connections, offsets; blocking."""

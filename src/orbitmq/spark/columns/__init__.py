@@ -1,1 +1,1 @@
-"""spark.columns: see DESIGN.md."""
+"""Records as Arrow columns."""

@@ -1,1 +1,1 @@
-"""spark.options: see DESIGN.md."""
+"""Every option of a read or a write: its names, values and errors."""

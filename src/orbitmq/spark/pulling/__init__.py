@@ -1,1 +1,1 @@
-"""spark.pulling: see DESIGN.md."""
+"""A slice of a queue, pulled with several requests in flight."""

@@ -1,1 +1,1 @@
-"""spark.reading: see DESIGN.md."""
+"""Batch reads: planned on the driver, read by tasks."""

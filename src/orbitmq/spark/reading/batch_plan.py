@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from orbitmq.message.model import MessageQueue
+from orbitmq.spark.cluster.faces import Queues
 from orbitmq.spark.offsets import (
     Bound,
     Offsets,
@@ -19,7 +20,6 @@ from orbitmq.spark.options.options import ReadOptions
 from orbitmq.spark.pulling.puller import Brokers
 from orbitmq.spark.reading.filters import Narrowing
 from orbitmq.spark.reading.offsets_by_time import offsets_since
-from orbitmq.spark.streaming.queue_watch import Queues
 
 __all__ = ["SearchableQueues", "batch_slices", "positions"]
 

@@ -1,1 +1,1 @@
-"""spark.streaming: see DESIGN.md."""
+"""Streaming reads: batches, progress, queues that come and go."""

@@ -29,15 +29,16 @@ import logging
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby, repeat
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from orbitmq.clock import Clock, pause
 from orbitmq.errors import NameserversFailed, NetworkError, NoRoute, OrbitError
 from orbitmq.message.model import MessageQueue
+from orbitmq.spark.cluster.faces import Queues
 from orbitmq.spark.offsets import Range
 from orbitmq.spark.options.options import ReadOptions, Topics
 
-__all__ = ["ABSENCE_MAX_MS", "ROUTE_AGE_MS", "QueueWatch", "Queues"]
+__all__ = ["ABSENCE_MAX_MS", "ROUTE_AGE_MS", "QueueWatch"]
 
 log = logging.getLogger("orbitmq.spark")
 
@@ -49,18 +50,6 @@ ABSENCE_MAX_MS: Final = 5 * 60_000
 _PAUSES_MS: Final = (100, 200, 400, 800, 1_600, 3_200, 6_400, 6_400)
 """Between tries to plan a batch; together they outlast the restart of a broker."""
 _PATIENCE_MS: Final = sum(_PAUSES_MS)
-
-
-class Queues(Protocol):
-    """What a watch asks of a cluster; see ``Cluster``."""
-
-    def resolve(self, topics: Topics) -> tuple[MessageQueue, ...]:
-        """Return the queues of topics."""
-        ...
-
-    def bounds(self, queues: Iterable[MessageQueue]) -> Mapping[MessageQueue, Range]:
-        """Return where queues begin and end."""
-        ...
 
 
 _Part = tuple[str, str]

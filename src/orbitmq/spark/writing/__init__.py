@@ -1,1 +1,1 @@
-"""spark.writing: see DESIGN.md."""
+"""Rows sent as messages."""

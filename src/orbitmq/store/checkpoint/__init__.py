@@ -1,1 +1,1 @@
-"""store.checkpoint: see DESIGN.md."""
+"""What is known to be on disk: checkpoint, abort and lock files, ends of queues."""

@@ -20,12 +20,12 @@ from typing import Final, NamedTuple
 
 from orbitmq.store.disk.disk import Disk
 from orbitmq.store.disk.durable import make_durable_directory, parent_of, read_file, replace_file
+from orbitmq.store.index.key_index import IndexMark
 
 __all__ = [
     "AbortMarker",
     "Checkpoint",
     "CheckpointValues",
-    "IndexMark",
     "OwnValues",
     "StoreLock",
     "read_checkpoint",
@@ -62,17 +62,6 @@ assert _OWN_AT + _OWN.size <= _SECTOR
 # Store times of neighbouring records come from several flushes; Java's StoreCheckpoint goes back
 # this much to be on the safe side.
 _MARGIN_MS: Final = 3000
-
-
-class IndexMark(NamedTuple):
-    """How much of the key index is on the disk besides full files, and how far it reaches."""
-
-    name: int = 0
-    """The file that grows; file names are numbers."""
-    number: int = 0
-    """All its entries before this one are on the disk. Its slots are not: entries tell them."""
-    offset: int = 0
-    """The keys of all records before this offset of the log are among them, or in older files."""
 
 
 class OwnValues(NamedTuple):

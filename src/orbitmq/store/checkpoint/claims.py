@@ -15,7 +15,8 @@ Laws:
 
 from typing import NamedTuple
 
-from orbitmq.store.checkpoint.checkpoint import CheckpointValues, IndexMark, OwnValues
+from orbitmq.store.checkpoint.checkpoint import CheckpointValues, OwnValues
+from orbitmq.store.index.key_index import IndexMark
 
 __all__ = ["Claims", "Synced", "without_lost_index"]
 

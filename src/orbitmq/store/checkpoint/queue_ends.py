@@ -20,7 +20,7 @@ Laws:
 
 import logging
 from collections.abc import Collection
-from typing import Final, TypeAlias
+from typing import Final
 from zlib import crc32
 
 import msgspec
@@ -28,14 +28,12 @@ import msgspec
 from orbitmq.errors import DiskFailed
 from orbitmq.store.disk.disk import Disk
 from orbitmq.store.disk.durable import parent_of, read_file, replace_file
+from orbitmq.store.queues.consume_queues import Ends
 from orbitmq.threads import Lock
 
-__all__ = ["Ends", "QueueEnds"]
+__all__ = ["QueueEnds"]
 
 log = logging.getLogger("orbitmq.store")
-
-Ends: TypeAlias = dict[str, dict[int, int]]
-"""The offset that the next entry of a queue will have, by topic and queue id."""
 
 
 class _List(msgspec.Struct):

@@ -1,1 +1,1 @@
-"""store.cleaning: see DESIGN.md."""
+"""Retention, and removal of expired files and deleted topics."""

@@ -20,9 +20,14 @@ from orbitmq.store.cleaning.retention import AgedFile, Retention
 from orbitmq.store.disk.disk import Disk
 from orbitmq.store.disk.durable import remove_tree
 from orbitmq.store.index.key_index import KeyIndex
-from orbitmq.store.layout import BATCH_CONSUME_QUEUE, CONSUME_QUEUE_EXT
+from orbitmq.store.layout import (
+    BATCH_CONSUME_QUEUE,
+    CONSUME_QUEUE_EXT,
+    is_directory_name,
+    path_join,
+)
 from orbitmq.store.log.commit_log import CommitLog
-from orbitmq.store.log.segments import SegmentChain, is_directory_name, path_join
+from orbitmq.store.log.segments import SegmentChain
 from orbitmq.store.queues.consume_queues import ConsumeQueues
 from orbitmq.store.settings import StoreSettings
 

@@ -1,1 +1,1 @@
-"""store.disk: see DESIGN.md."""
+"""Every file call, files kept open, and small files replaced atomically."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from orbitmq.errors import DiskFailed
 from orbitmq.store.disk.disk import Disk
-from orbitmq.store.log.segments import NAME_DIGITS, path_join
+from orbitmq.store.layout import NAME_DIGITS, path_join
 
 __all__ = ["StreamFile", "StreamMaps", "map_file", "size_unless_gone", "stream_files"]
 

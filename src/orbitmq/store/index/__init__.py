@@ -1,1 +1,1 @@
-"""store.index: see DESIGN.md."""
+"""The key index: which records have a key."""

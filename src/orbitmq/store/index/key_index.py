@@ -17,18 +17,17 @@ import enum
 import logging
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from orbitmq.errors import InvalidInput
 from orbitmq.message import flags, properties
-from orbitmq.store.checkpoint.checkpoint import IndexMark
 from orbitmq.store.disk.disk import Disk
 from orbitmq.store.disk.open_files import MakeRoom, OpenFiles, Unsynced
 from orbitmq.store.dispatch import Dispatched
 from orbitmq.store.index.index_file import GrowingIndexFile, IndexKey, IndexShape
 from orbitmq.store.layout import key_hash, key_hash_utf8
 
-__all__ = ["FindKeyed", "KeyIndex", "KeyKind"]
+__all__ = ["FindKeyed", "IndexMark", "KeyIndex", "KeyKind"]
 
 log = logging.getLogger("orbitmq.store")
 
@@ -53,6 +52,17 @@ class KeyKind(enum.Enum):
     """A unique key, or one of the keys."""
     TAGS = "#T#"
     """The tags; indexed since RocketMQ 5.4.0."""
+
+
+class IndexMark(NamedTuple):
+    """How much of the key index is on the disk besides full files, and how far it reaches."""
+
+    name: int = 0
+    """The file that grows; file names are numbers."""
+    number: int = 0
+    """All its entries before this one are on the disk. Its slots are not: entries tell them."""
+    offset: int = 0
+    """The keys of all records before this offset of the log are among them, or in older files."""
 
 
 class KeyIndex:

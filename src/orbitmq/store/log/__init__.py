@@ -1,1 +1,1 @@
-"""store.log: see DESIGN.md."""
+"""The commit log: appending, segments, flushing."""

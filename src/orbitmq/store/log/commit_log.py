@@ -32,9 +32,10 @@ from orbitmq.message.record import (
     Form,
 )
 from orbitmq.message.record_view import Filed, RecordView
+from orbitmq.store.layout import is_directory_name
 from orbitmq.store.log.append import NOT_TRIED, Incoming, PutResult, PutStatus
 from orbitmq.store.log.record_rows import sound_row
-from orbitmq.store.log.segments import Segment, SegmentChain, is_directory_name
+from orbitmq.store.log.segments import Segment, SegmentChain
 from orbitmq.store.settings import StoreSettings
 
 __all__ = ["CommitLog"]

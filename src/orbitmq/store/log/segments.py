@@ -28,48 +28,12 @@ from orbitmq.message.buffer import Buffer
 from orbitmq.store.disk.disk import Disk, DiskFile
 from orbitmq.store.disk.durable import make_durable_directory
 from orbitmq.store.disk.open_files import MakeRoom, with_room
+from orbitmq.store.layout import NAME_DIGITS, file_name, path_join
 from orbitmq.threads import Future, Workers
 
-__all__ = [
-    "NAME_DIGITS",
-    "Segment",
-    "SegmentChain",
-    "file_name",
-    "is_directory_name",
-    "path_join",
-]
+__all__ = ["Segment", "SegmentChain"]
 
 log = logging.getLogger("orbitmq.store")
-
-NAME_DIGITS = 20
-_NAME_BYTES_MAX = 255  # of every file system that matters
-
-
-def file_name(offset: int) -> str:
-    """Return the name of the file that begins at an offset of its stream.
-
-    >>> file_name(1073741824)
-    '00000000001073741824'
-    """
-    return f"{offset:0{NAME_DIGITS}d}"
-
-
-def path_join(*parts: str) -> str:
-    """Return the path made of parts; a store knows one kind of separator."""
-    return "/".join(parts)
-
-
-def is_directory_name(name: str) -> bool:
-    """Return whether a directory may have that name: topics become directories as they are.
-
-    >>> is_directory_name("%RETRY%billing"), is_directory_name("../billing")
-    (True, False)
-    """
-    if not name or name in (".", "..") or "/" in name or "\0" in name:
-        return False
-    # A text with half a surrogate pair is not UTF-8, and "?" for it is not the same name.
-    raw = name.encode(errors="replace")
-    return len(raw) <= _NAME_BYTES_MAX and raw.decode() == name
 
 
 class Segment:

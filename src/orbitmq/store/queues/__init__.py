@@ -1,1 +1,1 @@
-"""store.queues: see DESIGN.md."""
+"""Consume queues: where in the log the messages of a queue are."""

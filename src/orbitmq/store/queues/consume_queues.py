@@ -3,11 +3,10 @@
 import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import Final
+from typing import Final, TypeAlias
 
 from orbitmq.errors import InvalidInput, InvalidTopic, StoreDamaged
 from orbitmq.message.names import is_lmq
-from orbitmq.store.checkpoint.queue_ends import Ends
 from orbitmq.store.disk.disk import Disk
 from orbitmq.store.disk.durable import remove_tree
 from orbitmq.store.disk.open_files import MakeRoom, OpenFiles, Unsynced
@@ -16,7 +15,7 @@ from orbitmq.store.queues.consume_queue import ConsumeQueue
 from orbitmq.store.queues.entry import ENTRY_SIZE
 from orbitmq.store.queues.files import QueueFiles
 
-__all__ = ["ConsumeQueues"]
+__all__ = ["ConsumeQueues", "Ends"]
 
 log = logging.getLogger("orbitmq.store")
 
@@ -25,6 +24,10 @@ _RETIRED: Final = ".deleted"
 """Behind the number of a queue that is deleted; Java too passes over what is no number."""
 _ASIDE: Final = ".made"
 """Behind the name of the directory, for what is not part of it yet."""
+
+
+Ends: TypeAlias = dict[str, dict[int, int]]
+"""The offset that the next entry of a queue will have, by topic and queue id."""
 
 
 class ConsumeQueues:

@@ -13,8 +13,7 @@ from orbitmq.errors import StoreDamaged, StoreError
 from orbitmq.store.disk.disk import Disk
 from orbitmq.store.disk.open_files import OpenFiles
 from orbitmq.store.disk.stream_files import StreamFile, stream_files
-from orbitmq.store.layout import EXT_ADDRESS_LIMIT
-from orbitmq.store.log.segments import path_join
+from orbitmq.store.layout import EXT_ADDRESS_LIMIT, path_join
 
 __all__ = ["QueueExtensions", "is_address"]
 

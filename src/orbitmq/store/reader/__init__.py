@@ -1,1 +1,1 @@
-"""store.reader: see DESIGN.md."""
+"""A store read without a broker: scan, inspect, verify."""

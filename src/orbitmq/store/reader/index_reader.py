@@ -12,9 +12,8 @@ from typing import Final, NamedTuple
 from orbitmq.store.damage import Damage
 from orbitmq.store.disk.disk import Disk
 from orbitmq.store.disk.stream_files import StreamFile, map_file
-from orbitmq.store.layout import INDEX, INDEX_ENTRY, INDEX_HEADER, INDEX_SLOT, key_hash
+from orbitmq.store.layout import INDEX, INDEX_ENTRY, INDEX_HEADER, INDEX_SLOT, key_hash, path_join
 from orbitmq.store.log.record_rows import written_end_by_maps
-from orbitmq.store.log.segments import path_join
 
 __all__ = ["IndexFile", "IndexHeader", "index_files", "index_names"]
 

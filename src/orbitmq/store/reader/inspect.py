@@ -12,9 +12,8 @@ from orbitmq.message import flags
 from orbitmq.store.damage import Damage
 from orbitmq.store.disk.disk import Disk
 from orbitmq.store.disk.stream_files import size_unless_gone
-from orbitmq.store.layout import COMMIT_LOG, CONSUME_QUEUE, INDEX
+from orbitmq.store.layout import COMMIT_LOG, CONSUME_QUEUE, INDEX, path_join
 from orbitmq.store.log.record_rows import Block, view_of
-from orbitmq.store.log.segments import path_join
 from orbitmq.store.progress import Progress
 from orbitmq.store.queues.entry import ENTRY_SIZE
 from orbitmq.store.reader.columns import numbers

@@ -9,9 +9,8 @@ from orbitmq.message.record_view import RecordView
 from orbitmq.store.damage import Damage, OnDamage, raise_damage
 from orbitmq.store.disk.disk import Disk
 from orbitmq.store.disk.stream_files import StreamMaps, map_file
-from orbitmq.store.layout import CONSUME_QUEUE
+from orbitmq.store.layout import CONSUME_QUEUE, path_join
 from orbitmq.store.log.record_rows import written_end
-from orbitmq.store.log.segments import path_join
 from orbitmq.store.queues.entry import ENTRY, ENTRY_SIZE, PREFILL_SIZE, QueueEntry, unpack
 
 __all__ = ["QueueName", "QueueReader", "QueueRecord"]

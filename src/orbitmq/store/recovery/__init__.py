@@ -1,1 +1,1 @@
-"""store.recovery: see DESIGN.md."""
+"""A start: log, queues and index brought into agreement after a stop or a crash."""

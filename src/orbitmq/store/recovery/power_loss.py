@@ -9,7 +9,8 @@ import logging
 
 from orbitmq.store.disk.disk import Disk
 from orbitmq.store.disk.open_files import Unsynced
-from orbitmq.store.log.segments import NAME_DIGITS, Segment, path_join
+from orbitmq.store.layout import NAME_DIGITS, path_join
+from orbitmq.store.log.segments import Segment
 
 __all__ = ["mend_queues", "mend_stream", "write_again"]
 

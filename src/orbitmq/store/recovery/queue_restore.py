@@ -38,13 +38,12 @@ from orbitmq.message import flags, properties
 from orbitmq.message.names import is_lmq
 from orbitmq.message.record import LEAST_SIZE
 from orbitmq.message.tags import tags_code
-from orbitmq.store.checkpoint.queue_ends import Ends
 from orbitmq.store.damage import Damage
 from orbitmq.store.dispatch import SCHEDULE_TOPIC, Dispatched, Dispatcher
 from orbitmq.store.layout import CONSUME_QUEUE
 from orbitmq.store.log.record_rows import Block, view_of
 from orbitmq.store.queues.consume_queue import ConsumeQueue
-from orbitmq.store.queues.consume_queues import ConsumeQueues
+from orbitmq.store.queues.consume_queues import ConsumeQueues, Ends
 from orbitmq.store.queues.entry import ENTRY, ENTRY_SIZE
 
 __all__ = ["QueueName", "QueueRestore", "fill_places", "plain_code"]

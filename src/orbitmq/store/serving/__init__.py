@@ -1,1 +1,1 @@
-"""store.serving: see DESIGN.md."""
+"""What pulls and queries get."""

@@ -1,1 +1,1 @@
-"""Typed JSON bodies of requests and answers, one module per subject."""
+"""Typed JSON bodies, one module per subject."""

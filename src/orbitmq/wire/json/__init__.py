@@ -1,1 +1,1 @@
-"""wire.json: see DESIGN.md."""
+"""How JSON bodies are read and written, fastjson's dialect included."""

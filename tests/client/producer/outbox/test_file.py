@@ -337,7 +337,7 @@ while True:
     print(number, flush=True)
     number += 1
 """
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[4]
 KILLS = 100 if os.environ.get("ORBITMQ_SOAK") == "1" else 2
 
 

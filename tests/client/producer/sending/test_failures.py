@@ -3,8 +3,6 @@ import pytest
 from orbitmq.client.producer.sending.back_pressure import Shortage, ShortageKind
 from orbitmq.client.producer.sending.failures import back_pressure, failure, timeout
 from orbitmq.client.producer.sending.packing import Parcel
-from orbitmq.client.producer.sending.retry_plan import Attempt
-from orbitmq.client.producer.sending.timing import TimeSpent
 from orbitmq.errors import (
     BrokerError,
     ConnectFailed,
@@ -22,6 +20,7 @@ from orbitmq.errors import (
     SendUnreachable,
     TooManyRequests,
 )
+from orbitmq.errors.attempts import Attempt, TimeSpent
 from orbitmq.message.model import Message, MessageQueue
 
 PARCEL = Parcel(

@@ -4,14 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orbitmq.client.producer.sending.retry_plan import (
-    Again,
-    Attempt,
-    Done,
-    GiveUp,
-    SendPlan,
-    java_code,
-)
+from orbitmq.client.producer.sending.retry_plan import Again, Done, GiveUp, SendPlan, java_code
 from orbitmq.client.settings import RETRY_CODES, ProducerSettings
 from orbitmq.errors import (
     BrokerBusy,
@@ -25,6 +18,7 @@ from orbitmq.errors import (
     RequestTimeout,
     TooManyRequests,
 )
+from orbitmq.errors.attempts import Attempt
 from orbitmq.message.model import MessageQueue, SendReceipt, SendStatus
 from orbitmq.randomness import SeededRandomness
 
@@ -279,26 +273,6 @@ def test_whatever_happens_a_send_ends_within_its_tries_and_its_time(
 # What errors tell
 
 
-@pytest.mark.parametrize(
-    ("cause", "may_be"),
-    [
-        (ConnectFailed("x"), False),
-        (LOST, True),
-        (RequestTimeout("x", timeout_ms=9), True),
-        (RequestTimeout("no time was left to ask"), False),
-        (RemoteProtocolError("x"), True),
-        (SendStatus.FLUSH_DISK_TIMEOUT, True),
-        (BrokerBusy(2, ""), False),
-        (TooManyRequests("x"), False),
-    ],
-    ids=repr,
-)
-def test_an_attempt_tells_whether_the_message_may_be_stored(
-    cause: OrbitError | SendStatus, may_be: bool
-) -> None:
-    assert Attempt(A0, 0, 1, cause).may_be_stored is may_be
-
-
 def test_one_such_attempt_is_enough() -> None:
     plan = plan_of()
     plan.failed(ConnectFailed("x"), A0, 0, 1)
@@ -306,13 +280,6 @@ def test_one_such_attempt_is_enough() -> None:
     plan.failed(LOST, A0, 1, 2)
     plan.failed(ConnectFailed("x"), A0, 2, 3)
     assert plan.may_be_stored
-
-
-def test_an_attempt_reads_well() -> None:
-    assert str(Attempt(A0, 12, 3, BrokerBusy(2, "[OVERLOAD]", address="10.0.0.7:10911"))) == (
-        "broker-a queue 0 after 12 ms, for 3 ms: BrokerBusy: 10.0.0.7:10911 answered 2: [OVERLOAD]"
-    )
-    assert str(Attempt(B0, 0, 9, SendStatus.FLUSH_DISK_TIMEOUT)).endswith(": FLUSH_DISK_TIMEOUT")
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,8 @@
 import asyncio
 
-from orbitmq.client.producer.sending.timing import LoopStalls, TimeSpent
+from orbitmq.client.producer.sending.timing import LoopStalls
 from orbitmq.testing.clocks import VirtualClock, run_virtual
 from tests.client.scene import stand_still
-
-
-def test_time_is_told_by_what_it_was_spent_on() -> None:
-    assert str(TimeSpent()) == "no time at all"
-    assert str(TimeSpent(permit_ms=1, connection_ms=2, pause_ms=3)) == (
-        "1 ms for a permit or its key's turn, 2 ms for a connection, 3 ms between attempts"
-    )
 
 
 def test_a_loop_that_is_held_up_is_noticed() -> None:

@@ -1,1 +1,1 @@
-"""broker.handlers.client: see DESIGN.md."""
+"""What producers and consumers ask."""

@@ -15,7 +15,7 @@ from orbitmq.broker.clients.queue_locks import QueueLocks
 from orbitmq.broker.pulling import filters
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.broker.tables.groups import Groups
-from orbitmq.broker.tables.topics import READ, WRITE, Topics
+from orbitmq.broker.tables.topics import Topics
 from orbitmq.clock import Clock
 from orbitmq.message.names import retry_topic
 from orbitmq.net.connection import Connection, Handler
@@ -24,7 +24,7 @@ from orbitmq.wire.bodies import members as bodies
 from orbitmq.wire.bodies.group import ConsumerIdList, SubscriptionGroupConfig
 from orbitmq.wire.bodies.heartbeat import HeartbeatData, SubscriptionCheck
 from orbitmq.wire.bodies.locks import LockedQueues, LockRequest, UnlockRequest
-from orbitmq.wire.codes import RequestCode, ResponseCode
+from orbitmq.wire.codes import READ, WRITE, RequestCode, ResponseCode
 from orbitmq.wire.frame import Frame
 from orbitmq.wire.headers.heartbeat import (
     GetConsumerConnectionList,

@@ -13,7 +13,6 @@ from orbitmq.broker.sending import stored_properties as sent_properties
 from orbitmq.broker.sending.inbox import Outcome, SendTurn
 from orbitmq.broker.sending.retries import Destination, Retries, delay_level, max_tries
 from orbitmq.broker.settings import LiveSettings
-from orbitmq.broker.tables.topics import WRITE
 from orbitmq.message import flags, properties
 from orbitmq.message.host import Host
 from orbitmq.message.ids import offset_id
@@ -23,7 +22,7 @@ from orbitmq.net.refusal import Refusal
 from orbitmq.store.log.append import Incoming
 from orbitmq.store.message_store import MessageStore
 from orbitmq.store.settings import delay_levels
-from orbitmq.wire.codes import RequestCode, ResponseCode
+from orbitmq.wire.codes import WRITE, RequestCode, ResponseCode
 from orbitmq.wire.frame import Frame
 from orbitmq.wire.headers.send import ConsumerSendMsgBack
 from orbitmq.wire.session import Response

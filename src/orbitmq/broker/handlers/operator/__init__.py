@@ -1,1 +1,1 @@
-"""broker.handlers.operator: see DESIGN.md."""
+"""What mqadmin and other tools ask."""

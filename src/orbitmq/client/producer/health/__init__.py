@@ -1,1 +1,1 @@
-"""client.producer.health: see DESIGN.md."""
+"""Which brokers deserve the next send."""

@@ -1,1 +1,1 @@
-"""client.producer.outbox: see DESIGN.md."""
+"""Messages that could not be sent, kept on disk and retried."""

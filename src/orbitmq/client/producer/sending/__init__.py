@@ -1,1 +1,1 @@
-"""client.producer.sending: see DESIGN.md."""
+"""One send: queue, packing, attempts, retries, receipt."""

@@ -17,14 +17,13 @@ from typing import Final, NamedTuple
 
 from orbitmq.client.core.client_core import ClientCore
 from orbitmq.client.observe.statistics import SendStatistics
-from orbitmq.client.producer.delayed import DeliveredAtOnce
 from orbitmq.client.producer.health.health import Health, Outcome, outcome_of
 from orbitmq.client.producer.sending.failures import failure, timeout
 from orbitmq.client.producer.sending.packing import Parcel
-from orbitmq.client.producer.sending.receipts import read_receipt
+from orbitmq.client.producer.sending.receipts import DeliveredAtOnce, read_receipt
 from orbitmq.client.producer.sending.retry_plan import Again, Done, GiveUp, SendPlan, Step
 from orbitmq.client.producer.sending.targets import Lane, Lanes, Slot, Target
-from orbitmq.client.producer.sending.timing import LoopStalls, TimeSpent
+from orbitmq.client.producer.sending.timing import LoopStalls
 from orbitmq.client.settings import ProducerSettings
 from orbitmq.errors import (
     BrokerError,
@@ -36,6 +35,7 @@ from orbitmq.errors import (
     SendTimeout,
     WrongProcess,
 )
+from orbitmq.errors.attempts import TimeSpent
 from orbitmq.message.model import MessageQueue, SendReceipt
 from orbitmq.net.connection import Connection
 from orbitmq.wire.codes import VERSION_5_0_0, ResponseCode

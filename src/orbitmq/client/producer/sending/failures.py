@@ -5,8 +5,7 @@ from typing import Final
 
 from orbitmq.client.producer.sending.back_pressure import Shortage
 from orbitmq.client.producer.sending.packing import Parcel
-from orbitmq.client.producer.sending.retry_plan import Attempt, java_code
-from orbitmq.client.producer.sending.timing import TimeSpent
+from orbitmq.client.producer.sending.retry_plan import java_code
 from orbitmq.errors import (
     BackPressure,
     BrokerBusy,
@@ -25,6 +24,7 @@ from orbitmq.errors import (
     SendUnreachable,
     TooManyRequests,
 )
+from orbitmq.errors.attempts import Attempt, TimeSpent
 
 __all__ = ["back_pressure", "failure", "timeout"]
 

@@ -1,16 +1,19 @@
 """From a broker's answer to receipts, and whether they say enough. Pure."""
 
+import logging
 from typing import Final
 
 from orbitmq.client.producer.sending.packing import Parcel
 from orbitmq.client.settings import Require
 from orbitmq.errors import BrokerError, InvalidInput, NotDurable
 from orbitmq.message.model import Message, MessageQueue, SendReceipt, SendStatus
-from orbitmq.wire.codes import ResponseCode
+from orbitmq.wire.codes import ResponseCode, version_name
 from orbitmq.wire.frame import Frame
 from orbitmq.wire.headers.send import SendMessageAnswer
 
-__all__ = ["check_durable", "check_requirable", "read_receipt", "split_receipt"]
+__all__ = ["DeliveredAtOnce", "check_durable", "check_requirable", "read_receipt", "split_receipt"]
+
+log = logging.getLogger("orbitmq.client")
 
 _STATUS_OF: Final = {
     int(ResponseCode.SUCCESS): SendStatus.SEND_OK,
@@ -110,3 +113,24 @@ def check_durable(receipt: SendReceipt, require: Require | None) -> None:
     """
     if require is not None and receipt.status not in _ENOUGH[require]:
         raise NotDurable(receipt, required=require.value)
+
+
+class DeliveredAtOnce:
+    """Tells of brokers that know no timers, and so deliver at once what was to wait; of each once.
+
+    They answer as if all were well (Java's before 5.0).
+    """
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+
+    def look(self, message: Message, peer: str, version: int) -> None:
+        """Look at a message that such a broker has taken."""
+        if peer in self._told or (message.delay is None and message.deliver_at is None):
+            return
+        self._told.add(peer)
+        log.warning(
+            "%s is of release %s, which knows no timers: it delivers messages with delay or "
+            "deliver_at at once, one to %s for the first; use delay_level there",
+            *(peer, version_name(version), message.topic),
+        )

@@ -30,50 +30,17 @@ from orbitmq.errors import (
     RequestTimeout,
     TooManyRequests,
 )
+from orbitmq.errors.attempts import Attempt
 from orbitmq.message.model import MessageQueue, SendReceipt, SendStatus
 from orbitmq.randomness import Randomness
 
-__all__ = ["Again", "Attempt", "Done", "GiveUp", "SendPlan", "Step", "java_code"]
+__all__ = ["Again", "Done", "GiveUp", "SendPlan", "Step", "java_code"]
 
 _WAIT_MS: Final = 20
 _WAIT_MAX_MS: Final = 200
 """A wait is at most so long: the time after which a broker turns waiting sends away by default."""
 _PROBE_SHARE: Final = 3
 """A probe gets this part of the time that is left, so that another try can still succeed."""
-
-
-class Attempt(msgspec.Struct, frozen=True):
-    """One try of a send, as an error lists it.
-
-    Attributes:
-        queue: where to; ``queue.broker_name`` is the broker.
-        began_ms: when it left, in milliseconds since the call.
-        took_ms: how long it took to fail.
-        cause: what went wrong: the error, or a status other than SEND_OK.
-
-    """
-
-    queue: MessageQueue
-    began_ms: int
-    took_ms: int
-    cause: OrbitError | SendStatus
-
-    @property
-    def may_be_stored(self) -> bool:
-        """Whether the broker may have the message, although the try failed."""
-        match self.cause:
-            case ConnectFailed() | RequestTimeout(timeout_ms=0):  # it did not leave
-                return False
-            case SendStatus() | NetworkError() | RemoteProtocolError():
-                return True
-            case _:
-                return False
-
-    def __str__(self) -> str:
-        cause = self.cause
-        told = cause.value if isinstance(cause, SendStatus) else f"{type(cause).__name__}: {cause}"
-        where = f"{self.queue.broker_name} queue {self.queue.queue_id}"
-        return f"{where} after {self.began_ms} ms, for {self.took_ms} ms: {told}"
 
 
 class Done(msgspec.Struct, frozen=True):

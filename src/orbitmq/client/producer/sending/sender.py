@@ -33,7 +33,7 @@ from orbitmq.client.producer.sending.packing import NO_MARKS, PLAIN_CODE, Packer
 from orbitmq.client.producer.sending.receipts import check_durable, check_requirable, read_receipt
 from orbitmq.client.producer.sending.retry_plan import SendPlan
 from orbitmq.client.producer.sending.targets import Lane, Lanes, Slot, Target
-from orbitmq.client.producer.sending.timing import LoopStalls, TimeSpent
+from orbitmq.client.producer.sending.timing import LoopStalls
 from orbitmq.client.settings import ProducerSettings, Require
 from orbitmq.clock import local_month
 from orbitmq.errors import (
@@ -45,6 +45,7 @@ from orbitmq.errors import (
     SendForbidden,
     SendTimeout,
 )
+from orbitmq.errors.attempts import TimeSpent
 from orbitmq.message.host import Host
 from orbitmq.message.ids import UniqueIds
 from orbitmq.message.model import Message, MessageQueue, SendReceipt

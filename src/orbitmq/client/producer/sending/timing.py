@@ -3,52 +3,15 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 from weakref import WeakKeyDictionary
 
-__all__ = ["LoopStalls", "TimeSpent"]
+__all__ = ["LoopStalls"]
 
 _TICK_S: Final = 0.1
 _STALL_S: Final = 0.02
 """A tick that is so late tells of a stall; less is the work of any busy loop."""
 _STALLS_KEPT: Final = 64
-
-
-class TimeSpent(NamedTuple):
-    """Milliseconds of one send, by what it waited for; the loop's stall is part of any of them.
-
-    >>> print(TimeSpent(permit_ms=3, answer_ms=2_990))
-    3 ms for a permit or its key's turn, 2990 ms for wire and broker
-    """
-
-    permit_ms: int = 0
-    """Waiting for our own bound on sends in flight, or for earlier sends of its sharding key."""
-    compression_ms: int = 0
-    """Making a very large body smaller."""
-    route_ms: int = 0
-    """Asking nameservers."""
-    connection_ms: int = 0
-    """Dialling brokers."""
-    pause_ms: int = 0
-    """Pausing between attempts."""
-    answer_ms: int = 0
-    """On the wire, and in the broker."""
-    loop_stall_ms: int = 0
-    """The longest time that the loop ran nothing of ours: a callback or the garbage collector."""
-
-    def __str__(self) -> str:
-        named = (
-            (self.permit_ms, "for a permit or its key's turn"),
-            (self.compression_ms, "for compression"),
-            (self.route_ms, "for the route"),
-            (self.connection_ms, "for a connection"),
-            (self.pause_ms, "between attempts"),
-            (self.answer_ms, "for wire and broker"),
-        )
-        text = ", ".join(f"{ms} ms {what}" for ms, what in named if ms) or "no time at all"
-        if self.loop_stall_ms:
-            text += f"; our own loop stood still for {self.loop_stall_ms} ms at a time"
-        return text
 
 
 class LoopStalls:

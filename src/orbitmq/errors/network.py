@@ -1,0 +1,100 @@
+"""Errors of connections and routes."""
+
+from collections.abc import Mapping
+
+from orbitmq.errors.base import OrbitError
+
+__all__ = [
+    "ConnectFailed",
+    "ConnectionClosed",
+    "NameserversFailed",
+    "NetworkError",
+    "NoRoute",
+    "RequestTimeout",
+    "TooManyRequests",
+]
+
+
+class NetworkError(OrbitError):
+    """The request may or may not have arrived.
+
+    Attributes:
+        address: the peer, as ``host:port``.
+
+    """
+
+    retriable = True
+
+    def __init__(self, message: str, *, address: str = "") -> None:
+        super().__init__(message)
+        self.address = address
+
+
+class ConnectFailed(NetworkError):
+    """Nobody answered at the address, or the TLS handshake failed; nothing was sent."""
+
+    refresh_route = True
+
+
+class ConnectionClosed(NetworkError):
+    """The connection closed before the answer came; the message says who closed it and why."""
+
+    refresh_route = True
+
+
+class RequestTimeout(NetworkError):
+    """No answer in time; the peer may still have carried the request out.
+
+    Attributes:
+        timeout_ms: how long was waited for the answer; 0: the request never left, and nobody
+            carries it out.
+
+    """
+
+    def __init__(self, message: str, *, address: str = "", timeout_ms: int = 0) -> None:
+        super().__init__(message, address=address)
+        self.timeout_ms = timeout_ms
+
+
+class NameserversFailed(NetworkError):
+    """No nameserver answered.
+
+    Attributes:
+        answers: what became of the request to each, by address.
+
+    """
+
+    def __init__(self, message: str, *, answers: Mapping[str, str]) -> None:
+        super().__init__(message, address=", ".join(answers))
+        self.answers = dict(answers)
+
+
+class NoRoute(OrbitError):
+    """There is no queue of the topic that could be written to, or read from.
+
+    Attributes:
+        topic: the topic.
+        is_missing: True: no nameserver knows the topic. False: it is known, and no broker
+            serves it now.
+        answers: what each nameserver answered, by address.
+        code: Java's number for it.
+
+    """
+
+    retriable = True
+    refresh_route = True
+    code = 10005
+
+    def __init__(
+        self, message: str, *, topic: str, is_missing: bool, answers: Mapping[str, str]
+    ) -> None:
+        super().__init__(message)
+        self.topic = topic
+        self.is_missing = is_missing
+        self.answers = dict(answers)
+
+
+class TooManyRequests(OrbitError):
+    """Our own bound on requests in flight is met; wait for answers, then try again."""
+
+    retriable = True
