@@ -7,7 +7,6 @@ import pytest
 
 from orbitmq import embedded
 from orbitmq.client.producer.producer import Producer, ProducerState
-from orbitmq.client.producer.sending.sender import Begun
 from orbitmq.errors import (
     AlreadyStarted,
     NoNameserver,
@@ -142,11 +141,9 @@ def test_topics_that_are_named_are_met_at_the_start(caplog: pytest.LogCaptureFix
         assert producer._dispatch is not None
         begun = [producer._dispatch.begin(MESSAGE) for _ in range(8)]
         # Every queue of the broker that is there is connected, without another look-up.
-        assert sum(isinstance(one, Begun) for one in begun) == 4
+        assert sum(one.answer is not None for one in begun) == 4
         assert len(scene.asked) == asked
-        await asyncio.gather(*(one.answer for one in begun if isinstance(one, Begun)))
-        for _ in range(4):
-            producer._dispatch.permits.give_back(len(MESSAGE.body))
+        await asyncio.gather(*map(producer._dispatch.finish, begun))
 
     with caplog.at_level(logging.WARNING, logger="orbitmq.client"):
         play(story)

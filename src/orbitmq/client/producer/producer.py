@@ -36,8 +36,8 @@ from orbitmq.client.producer.outbox.send_or_keep import Keeping
 from orbitmq.client.producer.sending.accumulator import Accumulator
 from orbitmq.client.producer.sending.queue_choice import QueueSelector
 from orbitmq.client.producer.sending.send_many import send_gathered, send_many
-from orbitmq.client.producer.sending.sender import Begun, Dispatch, Wish
-from orbitmq.client.producer.sending.targets import Slot, target_of
+from orbitmq.client.producer.sending.sender import Dispatch, Wish
+from orbitmq.client.producer.sending.targets import target_of
 from orbitmq.client.producer.start_rate import StartRate
 from orbitmq.client.producer.tracing import Tracing
 from orbitmq.client.producer.transactions import Check, TransactionListener
@@ -46,7 +46,6 @@ from orbitmq.errors import (
     AlreadyStarted,
     InvalidInput,
     NotRunning,
-    OrbitError,
     ProducerClosed,
     WrongLoop,
 )
@@ -339,32 +338,20 @@ class Producer(ExchangeMethods):
             dispatch = self._running()  # says what is wrong
         if type(message) is not Message:
             check_is_message(message)
-        slot: Slot | None = None
         chosen = queue is not None or selector is not None or sharding_key is not None
         if not chosen and timeout_ms is None and require is None and self._keeping is None:
             if self._accumulator is not None and message.sharding_key is None:
                 gathered = self._accumulator.add(message)
                 if gathered is not None:
                     return await gathered
-            begun = dispatch.begin(message)
-            if isinstance(begun, Begun):
-                try:
-                    return dispatch.receipt(begun, await begun.answer)
-                except OrbitError as error:
-                    return await dispatch.go_on(begun, error)
-                except asyncio.CancelledError as error:
-                    dispatch.statistics.failed_with(error)
-                    raise
-                finally:
-                    dispatch.permits.give_back(len(message.body))
-            slot = begun
+            return await dispatch.finish(dispatch.begin(message))
         if timeout_ms is not None:
             check_timeout_ms(timeout_ms)
         target = target_of(queue, selector, sharding_key)
         if sharding_key is not None:
             message = message.replace(sharding_key=sharding_key)
             target = None
-        wish = Wish(target, timeout_ms, _require(require), slot=slot)
+        wish = Wish(target, timeout_ms, _require(require))
         if self._keeping is None:
             return await dispatch.send(message, wish)
         return await self._send_or_keep(self._keeping, message, wish)

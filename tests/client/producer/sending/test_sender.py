@@ -1,12 +1,13 @@
-"""Permits, turns and the two ways to a broker."""
+"""Permits, turns, and sends that start on the spot."""
 
 import asyncio
+from unittest.mock import patch
 
 import pytest
 
+from orbitmq.client.producer.health.health import Standing
 from orbitmq.client.producer.producer import Producer
-from orbitmq.client.producer.sending.sender import Begun, Dispatch
-from orbitmq.client.producer.sending.targets import Slot
+from orbitmq.client.producer.sending.sender import Dispatch
 from orbitmq.errors import (
     BackPressure,
     MessageTooLarge,
@@ -14,6 +15,7 @@ from orbitmq.errors import (
     ProducerClosed,
     SendRefused,
     SendTimeout,
+    TooManyRequests,
 )
 from orbitmq.message.model import Message
 from orbitmq.wire.codes import ResponseCode
@@ -141,27 +143,28 @@ def test_an_error_that_is_none_of_a_send_names_the_send_all_the_same() -> None:
     play(story)
 
 
-# The two ways
+# A start on the spot
 
 
-def test_a_plain_send_over_a_known_route_is_begun_on_the_spot() -> None:
+def test_a_plain_send_over_a_known_route_is_started_on_the_spot() -> None:
     async def story(scene: Scene) -> None:
         await open_post(scene, "a", queues=1)
         producer = await open_producer(scene)
         dispatch = dispatch_of(producer)
-        assert dispatch.begin(MESSAGE) is None  # no route
-        await producer.send(MESSAGE)
-        begun = dispatch.begin(MESSAGE)
-        assert isinstance(begun, Begun)
+        first = dispatch.begin(MESSAGE)
+        assert first.answer is None  # no route
+        await dispatch.finish(first)
+        second = dispatch.begin(MESSAGE)
+        assert second.answer is not None
         assert dispatch.permits.in_flight == 1
-        dispatch.receipt(begun, await begun.answer)
-        dispatch.permits.give_back(len(MESSAGE.body))
+        assert (await dispatch.finish(second)).queue_offset == 1
+        assert dispatch.permits.in_flight == 0
         for careful in (
             Message("orders", bytes(4_096)),
             Message("orders", b"x", sharding_key="k"),
             Message("bills", b"x"),
         ):
-            assert dispatch.begin(careful) is None
+            assert dispatch.begin(careful).answer is None
 
     play(story)
 
@@ -171,11 +174,72 @@ def test_a_turn_that_can_t_be_taken_on_the_spot_is_not_lost() -> None:
         await open_post(scene, queues=1)
         producer = await open_producer(scene)
         await producer.queues("orders")
-        slot = dispatch_of(producer).begin(MESSAGE)
-        assert isinstance(slot, Slot)  # nothing is connected yet
+        dispatch = dispatch_of(producer)
+        send = dispatch.begin(MESSAGE)
+        assert send.slot is not None
+        assert send.answer is None  # nothing is connected yet
+        turn = send.slot.queue
+        assert (await dispatch.finish(send)).queue == turn
         receipts = [await producer.send(MESSAGE) for _ in range(4)]
         assert len({receipt.queue.broker_name for receipt in receipts[:2]}) == 2
         assert receipts[0].queue == receipts[2].queue
+
+    play(story)
+
+
+@pytest.mark.parametrize("way", ["on the spot", "with options"])
+def test_a_cancelled_send_informs_broker_health(way: str) -> None:
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene, "a", queues=1)
+        post.scripts["a"] = [post.store, say_nothing]
+        producer = await open_producer(scene, fault_tolerance="java5")
+        await producer.send(MESSAGE)
+        timeout_ms = 3_000 if way == "with options" else None
+        sending = asyncio.create_task(producer.send(MESSAGE, timeout_ms=timeout_ms))
+        await asyncio.sleep(0.6)
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
+        # Java's table: 600 ms without an answer bar a broker for two seconds.
+        health, now_ms = dispatch_of(producer).health, scene.clock.monotonic_ms()
+        assert health.standing("broker-a", now_ms) is Standing.BARRED
+
+    play(story)
+
+
+def test_a_send_that_is_cancelled_before_an_attempt_says_nothing_of_a_broker() -> None:
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene, "a", queues=1)
+        post.scripts["a"] = [post.store, *[later(0.7, post.store)] * 10]
+        producer = await open_producer(scene, fault_tolerance="java5", in_flight_max=10)
+        await producer.send(MESSAGE)
+        sends = [asyncio.create_task(producer.send(MESSAGE)) for _ in range(11)]
+        await asyncio.sleep(0.1)
+        sends[10].cancel()  # it waits for a permit
+        await asyncio.sleep(0)
+        health, now_ms = dispatch_of(producer).health, scene.clock.monotonic_ms()
+        assert health.standing("broker-a", now_ms) is Standing.GOOD
+        await asyncio.gather(*sends, return_exceptions=True)
+
+    play(story)
+
+
+def test_a_request_that_can_t_be_written_is_a_failed_attempt() -> None:
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene, "a", queues=1)
+        producer = await open_producer(scene)
+        await producer.send(MESSAGE)
+        dispatch = dispatch_of(producer)
+        lane = dispatch.lanes.ready("orders")
+        assert lane is not None
+        connection = lane.slot(lane.queues[0]).connection
+        assert connection is not None
+        fault = TooManyRequests("as many as allowed wait")
+        with patch.object(connection, "start_request", side_effect=fault):
+            send = dispatch.begin(MESSAGE)
+        assert (await dispatch.finish(send)).queue_offset == 1
+        assert send.plan is not None
+        assert [attempt.cause for attempt in send.plan.attempts] == [fault]
+        assert len(post.sent) == 2
 
     play(story)
 

@@ -1,30 +1,32 @@
-"""Carries one parcel to a broker: route, queue, connection, request, and again if the plan says so.
+"""The attempts of a send: queue, connection, request, and what follows the answer.
 
 ::
 
-    lane ──▶ slot ──▶ pause, if the last try says so ──▶ connection ──▶ request ──▶ SendPlan
-     ▲                                                                                 │
-     └────────────────────────────────── Again ◀───────────────────────────────────────┤
-                                          receipt ◀── Done      error ◀── GiveUp ◀─────┘
+    choose ──▶ pause, after some failures ──▶ connect ──▶ begin ──▶ answer ──▶ RetryPlan
+      ▲                                                                            │
+      └───────────────────────────────── Again ◀───────────────────────────────────┤
+                                        receipt ◀── Done     error ◀── GiveUp ◀────┘
 
-All of it shares the time of one call. Whoever calls has a permit, and gives it back.
+``Sender.finish`` runs this loop for every send. All attempts share the time of one call.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import Final, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from orbitmq.client.core.client_core import ClientCore
+from orbitmq.client.observe.hooks import SendContext
 from orbitmq.client.observe.statistics import SendStatistics
 from orbitmq.client.producer.health.health import Health, Outcome, outcome_of
 from orbitmq.client.producer.sending.failures import failure, timeout
-from orbitmq.client.producer.sending.packing import Parcel
+from orbitmq.client.producer.sending.key_order import Key, KeyTurn
+from orbitmq.client.producer.sending.packing import BATCH_CODE, Parcel
 from orbitmq.client.producer.sending.receipts import DeliveredAtOnce, read_receipt
 from orbitmq.client.producer.sending.retry_plan import Again, Done, GiveUp, SendPlan, Step
 from orbitmq.client.producer.sending.targets import Lane, Lanes, Slot, Target
 from orbitmq.client.producer.sending.timing import LoopStalls
-from orbitmq.client.settings import ProducerSettings
+from orbitmq.client.settings import ProducerSettings, Require
 from orbitmq.errors import (
     BrokerError,
     ConnectFailed,
@@ -36,89 +38,99 @@ from orbitmq.errors import (
     WrongProcess,
 )
 from orbitmq.errors.attempts import TimeSpent
-from orbitmq.message.model import MessageQueue, SendReceipt
+from orbitmq.message.model import MessageQueue, SendReceipt, SendStatus
 from orbitmq.net.connection import Connection
 from orbitmq.wire.codes import VERSION_5_0_0, ResponseCode
 from orbitmq.wire.frame import Frame
 
-__all__ = ["Courier", "Errand", "Tried"]
+__all__ = ["Attempts", "PendingSend"]
 
 log = logging.getLogger("orbitmq.client")
 
+_OK: Final = SendStatus.SEND_OK
 _GO_AWAY: Final = int(ResponseCode.GO_AWAY)
 _ONEWAYS_IN_A_ROW: Final = 64
-"""After so many the loop gets its turn: who sends them one by one never waits for anything."""
+"""The loop runs other tasks after this many one-way sends: a caller that makes only those never
+waits for anything."""
 
 
-class Tried(NamedTuple):
-    """A try that was made before the courier was called, and how it ended."""
+class PendingSend:
+    """One send, from its call to its end.
 
-    slot: Slot
-    began: float
-    outcome: SendReceipt | OrbitError
-
-
-class Errand:
-    """One send on its way: what is carried, where to, and where its time goes.
-
-    Args:
-        parcel: what is carried.
-        target: where to.
-        timeout_ms: the time of the call.
+    Attributes:
+        parcel: what is sent.
         began: when the call began, by the loop's clock.
+        timeout_ms: the time budget of the call.
+        target: the caller's choice of a queue, if any.
 
     """
 
     __slots__ = (
-        "_spent",
-        "began",
-        "next_slot",
-        "parcel",
-        "queue",
-        "target",
-        "timeout_ms",
-        "was_sent_away",
+        *("_seconds", "answer", "asked", "attempt_began", "began", "call_turn", "context", "keys"),
+        *("parcel", "permit_bytes", "plan", "queue", "require", "retry", "slot", "target"),
+        *("timeout_ms", "turn", "was_sent_away"),
     )
 
-    def __init__(self, parcel: Parcel, target: Target, timeout_ms: int, began: float) -> None:
+    def __init__(
+        self, parcel: Parcel, began: float, timeout_ms: int, target: Target = None
+    ) -> None:
         self.parcel = parcel
-        self.target = target
-        self.timeout_ms = timeout_ms
         self.began = began
+        self.timeout_ms = timeout_ms
+        self.target = target
+
+        self.keys: Sequence[Key] = ()
+        """The keys whose earlier sends it waits for."""
+        self.call_turn: KeyTurn | None = None
+        """The turn of the call that it is part of, if that has one."""
+        self.turn: KeyTurn | None = None
+        """Its own turn among the sends of its keys."""
+        self.permit_bytes = -1
+        """The size of the permit that it holds; -1: none yet."""
+        self.context: SendContext | None = None
+        """What hooks get, if there are any."""
+        self.require: Require | None = None
+        """The least that its receipt must say."""
         self.queue: MessageQueue | None = None
         """The queue that the caller chose, once it is known."""
-        self.next_slot: Slot | None = None
-        """Where the first try goes, if that is known."""
+        self.plan: SendPlan | None = None
+        """None until it is needed: most sends succeed at once."""
+        self.retry: Again | None = None
+        """How to choose the next attempt's queue, after a failed one."""
+        self._seconds: dict[str, float] | None = None
+
+        # The current attempt
+        self.slot: Slot | None = None
+        """Where it goes; None between attempts."""
+        self.answer: asyncio.Future[Frame] | None = None
+        """The broker's answer to come; None until the request is written."""
+        self.attempt_began = began
+        self.asked = began
+        """When the request was written."""
         self.was_sent_away = False
-        """Whether the broker of the first try has said GO_AWAY already."""
-        self._spent: dict[str, float] = {}
+        """Whether the broker has answered GO_AWAY to it once."""
 
     def spend(self, what: str, seconds: float) -> None:
-        """Note what time went to; the names are the fields of ``TimeSpent``."""
-        self._spent[what] = self._spent.get(what, 0.0) + seconds
+        """Add to the time that one of the fields of ``TimeSpent`` took."""
+        if self._seconds is None:
+            self._seconds = {}
+        self._seconds[what] = self._seconds.get(what, 0.0) + seconds
 
     def spent(self, stalls: LoopStalls) -> TimeSpent:
         """Return where the time went until now."""
-        known = {what: round(1_000 * seconds) for what, seconds in self._spent.items()}
+        known = {what: round(1_000 * seconds) for what, seconds in (self._seconds or {}).items()}
         return TimeSpent(**known, loop_stall_ms=stalls.longest_ms_since(self.began))
 
     def left_s(self, now: float) -> float:
         """Return how many seconds are left."""
         return self.began + self.timeout_ms / 1_000 - now
 
+    def __repr__(self) -> str:
+        return f"<PendingSend {self.parcel!r}>"
 
-class Courier:
-    """Carries the parcels of one producer; belongs to its loop.
 
-    Args:
-        core: the client.
-        settings: the producer's.
-        lanes: its lanes.
-        health: learns from each try.
-        statistics: counts retries.
-        stalls: knows how long the loop stood still.
-
-    """
+class Attempts:
+    """Makes the attempts of one producer's sends; belongs to its loop."""
 
     def __init__(
         self,
@@ -133,165 +145,191 @@ class Courier:
         self._settings = settings
         self._lanes = lanes
         self._health = health
+        self._learns = health.active
         self._statistics = statistics
         self._stalls = stalls
         self._randomness = core.machine.randomness
-        self._clock = core.machine.clock
+        self._now_ms = core.machine.clock.now_ms
         self._time: Callable[[], float] = asyncio.get_running_loop().time
         self._oneways = 0
-        self.delivered_at_once = DeliveredAtOnce()
-        """Is shown what brokers without timers have taken."""
+        per_try_ms = settings.per_try_timeout_ms if settings.retries else None
+        self._first_try_ms = min(per_try_ms or settings.send_timeout_ms, settings.send_timeout_ms)
+        self._seeks_ok = settings.retry_another_broker_when_not_stored
+        self._delivered_at_once = DeliveredAtOnce()
 
     def __repr__(self) -> str:
-        return f"<Courier of {self._settings.group}>"
+        return f"<Attempts of {self._settings.group}>"
 
-    async def deliver(self, errand: Errand, tried: Tried | None = None) -> SendReceipt:
-        """Return the receipt of a parcel, after as many tries as the plan allows.
+    # One attempt
 
-        Args:
-            errand: the send.
-            tried: the first try, if the caller has made it.
+    def begin(self, send: PendingSend, connection: Connection, now: float, now_ms: int) -> None:
+        """Write the request of the current attempt; its answer is in ``send.answer`` then.
 
-        Raises:
-            SendFailed: or one of its kinds: all tries failed, or no other could help.
-            NoRoute, NameserversFailed: where to send is not known.
-            InvalidInput: the target can't be.
-
+        A request that can't be written is a failed answer, so that each failure is met in one
+        place.
         """
-        plan = SendPlan(
-            self._settings,
-            self._randomness,
-            began_ms=_ms(errand.began),
-            timeout_ms=errand.timeout_ms,
-            fixed=errand.target is not None,
-        )
-        step: Step | None = None
-        if tried is not None and _is_sent_away(tried.outcome):
-            errand.next_slot, errand.was_sent_away = tried.slot, True
-        elif tried is not None:
-            step = self._judge(plan, tried)
-        while True:
-            if isinstance(step, Done):
-                return step.receipt
-            if isinstance(step, GiveUp):
-                raise self._failed(errand, plan, step) from step.cause
-            if step is not None:
-                self._note_retry(errand, plan, step)
-            slot = await self._slot(errand, plan, step)
-            step = await self._try(errand, plan, slot)
-
-    async def oneway(self, errand: Errand) -> Slot:
-        """Send a parcel that nobody answers for, and return where it went. One try, as in Java.
-
-        Raises:
-            SendFailed: it could not leave; that it left says nothing of its arrival.
-            NoRoute, NameserversFailed, InvalidInput: as ``deliver`` does.
-
-        """
-        plan = SendPlan(
-            self._settings,
-            self._randomness,
-            began_ms=_ms(errand.began),
-            timeout_ms=errand.timeout_ms,
-        )
-        slot = await self._slot(errand, plan, None)
-        parcel = errand.parcel
-        began = self._time()
+        slot, parcel = send.slot, send.parcel
+        assert slot is not None
+        send.asked = now
+        is_probe = self._learns and self._health.sent(slot.queue.broker_name, _ms(now))
+        if send.plan is None and not is_probe:
+            timeout_ms = self._first_try_ms
+        else:
+            timeout_ms = self._plan(send).try_timeout_ms(_ms(now), probe=is_probe)
+        code = parcel.code
+        release = self._core.membership.release_of(slot.address) if code == BATCH_CODE else 0
         try:
-            connection = await self._connect(errand, slot, errand.left_s(began))
-            self._oneways += 1
-            if not self._oneways % _ONEWAYS_IN_A_ROW:
-                await asyncio.sleep(0)
-            if not connection.is_writable:
-                await self._make_room(errand, plan, connection)
-            header = slot.stamp.header(parcel, self._clock.now_ms())
-            connection.oneway(header, parcel.body, code=parcel.code)
-        except (WrongProcess, SendTimeout):
-            raise
+            if timeout_ms <= 0:
+                raise RequestTimeout(
+                    f"no time was left to ask {connection.peer}", address=connection.peer
+                )
+            send.answer = connection.start_request(
+                slot.stamp.header(parcel, now_ms, release),
+                parcel.body,
+                timeout_ms=timeout_ms,
+                code=code,
+            )
         except OrbitError as error:
-            plan.failed(error, slot.queue, _ms(began), _ms(self._time()))
-            raise self._failed(errand, plan, GiveUp(error, timed_out=False)) from error
-        return slot
+            send.answer = asyncio.get_running_loop().create_future()
+            send.answer.set_exception(error)
 
-    async def _make_room(self, errand: Errand, plan: SendPlan, connection: Connection) -> None:
-        """Return when one more that nobody answers for may leave: answers don't hold it back."""
-        began = self._time()
-        try:
-            async with asyncio.timeout(errand.left_s(began)):
-                await connection.writable()
-            return
-        except TimeoutError:
-            pass  # told below, when the time is counted
-        finally:
-            errand.spend("answer_ms", self._time() - began)
-        raise self._timed_out(errand, plan)
+    async def begin_next(self, send: PendingSend) -> None:
+        """Choose where the next attempt goes, connect, and write its request.
+
+        Raises:
+            SendFailed, NoRoute, NameserversFailed, InvalidInput: there is no queue to choose.
+            ConnectFailed: the attempt has failed.
+
+        """
+        plan = self._plan(send)
+        if send.slot is None:
+            send.slot = await self._choose(send, plan)
+        now = self._time()
+        if not send.was_sent_away:
+            send.attempt_began = now
+        connect_s = plan.connect_timeout_ms(_ms(now)) / 1_000
+        connection = await self._connect(send, send.slot, connect_s)
+        self.begin(send, connection, self._time(), self._now_ms())
+
+    def stored(self, send: PendingSend, answer: Frame) -> SendReceipt | None:
+        """Return the receipt in a broker's answer; None if another attempt is to better it.
+
+        Raises:
+            BrokerError, InvalidHeader: the broker did not store the message, or does not say where.
+
+        """
+        slot = send.slot
+        assert slot is not None
+        assert slot.connection is not None
+        peer = slot.connection.peer
+        receipt = read_receipt(answer, send.parcel.send_id, slot.queue, peer)
+        if answer.version < VERSION_5_0_0:
+            self._delivered_at_once.look(send.parcel.messages[0], peer, answer.version)
+        if self._learns:
+            self._learn(send, Outcome.STORED)
+        if receipt.status is _OK or not self._seeks_ok:
+            return receipt
+        began_ms, now_ms = _ms(send.attempt_began), _ms(self._time())
+        return self._follow(send, self._plan(send).stored(receipt, began_ms, now_ms))
+
+    def failed(self, send: PendingSend, error: OrbitError) -> SendReceipt | None:
+        """Take note of an error; return None if another attempt follows.
+
+        A broker that answers GO_AWAY has not taken the message. It is dialled again and asked once
+        more within the same attempt, as Java's ``NettyRemotingClient`` does.
+
+        Returns:
+            The receipt of an earlier attempt, if that is the best there will be.
+
+        Raises:
+            OrbitError: the send has failed.
+
+        """
+        slot = send.slot
+        if slot is None or isinstance(error, WrongProcess):
+            raise error  # it is not the error of an attempt
+        now = self._time()
+        if send.answer is not None:
+            send.spend("answer_ms", now - send.asked)
+        is_sent_away = isinstance(error, BrokerError) and error.code == _GO_AWAY
+        if is_sent_away and not send.was_sent_away:
+            send.answer, send.was_sent_away = None, True
+            return None
+        if self._learns:
+            self._learn(send, outcome_of(error))
+        began_ms = _ms(send.attempt_began)
+        return self._follow(send, self._plan(send).failed(error, slot.queue, began_ms, _ms(now)))
+
+    def cancelled(self, send: PendingSend) -> None:
+        """Take note that the caller was cancelled, perhaps during an attempt."""
+        if self._learns and send.slot is not None and send.permit_bytes >= 0:
+            self._learn(send, Outcome.UNTOLD)
+
+    def _follow(self, send: PendingSend, step: Step) -> SendReceipt | None:
+        """Return the receipt that a send ends with, or None when the next attempt may begin."""
+        if isinstance(step, Done):
+            return step.receipt
+        plan = self._plan(send)
+        if isinstance(step, GiveUp):
+            raise self._failure(send, plan, step) from step.cause
+        self._note_retry(send, plan, step)
+        send.retry, send.slot, send.answer, send.was_sent_away = step, None, None, False
+        return None
+
+    def _plan(self, send: PendingSend) -> SendPlan:
+        if send.plan is None:
+            send.plan = SendPlan(
+                self._settings,
+                self._randomness,
+                began_ms=_ms(send.began),
+                timeout_ms=send.timeout_ms,
+                fixed=send.target is not None,
+            )
+        return send.plan
+
+    def _learn(self, send: PendingSend, outcome: Outcome) -> None:
+        assert send.slot is not None
+        now = self._time()
+        took_ms = round(1_000 * (now - send.attempt_began))
+        self._health.learn(send.slot.queue.broker_name, outcome, took_ms, _ms(now))
 
     # Where to
 
-    async def _slot(self, errand: Errand, plan: SendPlan, step: Again | None) -> Slot:
-        """Return where the next try goes, when it is time for it."""
-        if errand.next_slot is not None:
-            slot, errand.next_slot = errand.next_slot, None
-            return slot
-        lane = self._lanes.ready(errand.parcel.topic) or await self._look_up(errand, plan)
-        if errand.queue is None:
-            errand.queue = lane.aim(errand.target, errand.parcel.messages[0])
-        if errand.queue is not None:
-            slot = lane.slot(errand.queue)
+    async def _choose(self, send: PendingSend, plan: SendPlan) -> Slot:
+        """Return where the next attempt goes, when it is time for it."""
+        lane = self._lanes.ready(send.parcel.topic) or await self._look_up(send, plan)
+        if send.queue is None:
+            send.queue = lane.aim(send.target, send.parcel.messages[0])
+        if send.queue is not None:
+            slot = lane.slot(send.queue)
         else:
-            avoid = None if step is None else step.avoid
+            avoid = None if send.retry is None else send.retry.avoid
             slot = lane.next_slot(_ms(self._time()), avoid)
-        if step is not None:
+        if send.retry is not None:
             wait_ms = plan.wait_ms(slot.queue.broker_name, _ms(self._time()))
             if wait_ms:
-                await self._pause(errand, wait_ms / 1_000)
+                await self._pause(send, wait_ms / 1_000)
         return slot
 
-    async def _look_up(self, errand: Errand, plan: SendPlan) -> Lane:
+    async def _look_up(self, send: PendingSend, plan: SendPlan) -> Lane:
         began = self._time()
         try:
-            async with asyncio.timeout(errand.left_s(began)):
-                return await self._lanes.lane(errand.parcel.topic)
+            async with asyncio.timeout(send.left_s(began)):
+                return await self._lanes.lane(send.parcel.topic)
         except TimeoutError:
-            pass  # told below, when the time is counted
+            pass  # raised below, when the time is counted
         finally:
-            errand.spend("route_ms", self._time() - began)
-        raise self._timed_out(errand, plan)
+            send.spend("route_ms", self._time() - began)
+        raise self._timed_out(send, plan)
 
-    async def _pause(self, errand: Errand, seconds: float) -> None:
+    async def _pause(self, send: PendingSend, seconds: float) -> None:
         began = self._time()
         try:
             await asyncio.sleep(seconds)
         finally:
-            errand.spend("pause_ms", self._time() - began)
+            send.spend("pause_ms", self._time() - began)
 
-    # One try
-
-    async def _try(self, errand: Errand, plan: SendPlan, slot: Slot) -> Step:
-        """Make one try, and return what follows.
-
-        A broker that says GO_AWAY has not taken the message. It is dialled anew and asked once
-        more within the same try, as Java's ``NettyRemotingClient`` does.
-        """
-        began = self._time()
-        was_sent_away, errand.was_sent_away = errand.was_sent_away, False
-        try:
-            answer = await self._ask(errand, plan, slot)
-            if answer.code == _GO_AWAY and not was_sent_away:
-                answer = await self._ask(errand, plan, slot)
-            receipt = read_receipt(answer, errand.parcel.send_id, slot.queue, slot.peer)
-        except WrongProcess:
-            raise
-        except OrbitError as error:
-            return self._judge(plan, Tried(slot, began, error))
-        except asyncio.CancelledError:
-            self._learn(slot, Outcome.UNTOLD, began)
-            raise
-        if answer.version < VERSION_5_0_0:
-            self.delivered_at_once.look(errand.parcel.messages[0], slot.peer, answer.version)
-        return self._judge(plan, Tried(slot, began, receipt))
-
-    async def _connect(self, errand: Errand, slot: Slot, timeout_s: float) -> Connection:
+    async def _connect(self, send: PendingSend, slot: Slot, timeout_s: float) -> Connection:
         connection = slot.connection
         if connection is not None and connection.is_open:
             return connection
@@ -304,80 +342,80 @@ class Courier:
                 f"no connection to {slot.address} within {round(1_000 * timeout_s)} ms",
                 address=str(slot.address),
             ) from None
-        except ConnectionClosed as error:  # of one that was asked for nothing yet
+        except ConnectionClosed as error:  # nothing was written to it yet
             raise ConnectFailed(str(error), address=str(slot.address)) from error
         finally:
-            errand.spend("connection_ms", self._time() - began)
+            send.spend("connection_ms", self._time() - began)
 
-    async def _ask(self, errand: Errand, plan: SendPlan, slot: Slot) -> Frame:
-        """Return what the broker of a slot answers."""
-        connect_s = plan.connect_timeout_ms(_ms(self._time())) / 1_000
-        connection = await self._connect(errand, slot, connect_s)
+    # One-way sends
+
+    async def oneway(self, send: PendingSend) -> None:
+        """Write a request that is not answered, and set ``send.queue``. One attempt, as in Java.
+
+        Raises:
+            SendFailed: it could not leave.
+            NoRoute, NameserversFailed, InvalidInput: there is no queue to choose.
+
+        """
+        plan = self._plan(send)
+        slot = await self._choose(send, plan)
+        parcel = send.parcel
         began = self._time()
-        parcel, health = errand.parcel, self._health
-        is_probe = health.active and health.sent(slot.queue.broker_name, _ms(began))
-        timeout_ms = plan.try_timeout_ms(_ms(began), probe=is_probe)
-        if timeout_ms <= 0:
-            raise RequestTimeout(
-                f"no time was left to ask {connection.peer}", address=connection.peer
-            )
-        release = self._core.membership.release_of(slot.address) if parcel.is_batch else 0
         try:
-            return await connection.start_request(
-                slot.stamp.header(parcel, self._clock.now_ms(), release),
-                parcel.body,
-                timeout_ms=timeout_ms,
-                code=parcel.code,
-            )
+            connection = await self._connect(send, slot, send.left_s(began))
+            self._oneways += 1
+            if not self._oneways % _ONEWAYS_IN_A_ROW:
+                await asyncio.sleep(0)
+            if not connection.is_writable:
+                await self._make_room(send, plan, connection)
+            header = slot.stamp.header(parcel, self._now_ms())
+            connection.oneway(header, parcel.body, code=parcel.code)
+        except (WrongProcess, SendTimeout):
+            raise
+        except OrbitError as error:
+            plan.failed(error, slot.queue, _ms(began), _ms(self._time()))
+            raise self._failure(send, plan, GiveUp(error, timed_out=False)) from error
+        send.queue = slot.queue
+
+    async def _make_room(self, send: PendingSend, plan: SendPlan, connection: Connection) -> None:
+        """Return when the peer takes more bytes: no answers hold one-way sends back."""
+        began = self._time()
+        try:
+            async with asyncio.timeout(send.left_s(began)):
+                await connection.writable()
+            return
+        except TimeoutError:
+            pass  # raised below, when the time is counted
         finally:
-            errand.spend("answer_ms", self._time() - began)
-
-    def _judge(self, plan: SendPlan, tried: Tried) -> Step:
-        """Learn from a try, and return what follows it."""
-        slot, began, outcome = tried
-        began_ms, now_ms = _ms(began), _ms(self._time())
-        if isinstance(outcome, SendReceipt):
-            self._learn(slot, Outcome.STORED, began)
-            return plan.stored(outcome, began_ms, now_ms)
-        self._learn(slot, outcome_of(outcome), began)
-        return plan.failed(outcome, slot.queue, began_ms, now_ms)
-
-    def _learn(self, slot: Slot, outcome: Outcome, began: float) -> None:
-        if self._health.active:
-            now = self._time()
-            took_ms = round(1_000 * (now - began))
-            self._health.learn(slot.queue.broker_name, outcome, took_ms, _ms(now))
+            send.spend("answer_ms", self._time() - began)
+        raise self._timed_out(send, plan)
 
     # The end
 
-    def _note_retry(self, errand: Errand, plan: SendPlan, step: Again) -> None:
+    def _note_retry(self, send: PendingSend, plan: SendPlan, step: Again) -> None:
         self._statistics.retried()
         log.info(
             "send %s to %s: attempt %d failed, another one follows: %s",
-            errand.parcel.send_id,
-            errand.parcel.topic,
+            send.parcel.send_id,
+            send.parcel.topic,
             len(plan.attempts),
             plan.attempts[-1],
         )
         if step.refresh_route:
-            lane = self._lanes.ready(errand.parcel.topic)
+            lane = self._lanes.ready(send.parcel.topic)
             if lane is not None:
                 self._core.routes.invalidate(lane.route.topic)
 
-    def _failed(self, errand: Errand, plan: SendPlan, step: GiveUp) -> SendFailed:
+    def _failure(self, send: PendingSend, plan: SendPlan, step: GiveUp) -> SendFailed:
         if step.timed_out:
-            return self._timed_out(errand, plan)
-        took_ms = round(1_000 * (self._time() - errand.began))
-        spent = errand.spent(self._stalls)
-        return failure(errand.parcel, step.cause, plan.attempts, spent, took_ms)
+            return self._timed_out(send, plan)
+        took_ms = round(1_000 * (self._time() - send.began))
+        spent = send.spent(self._stalls)
+        return failure(send.parcel, step.cause, plan.attempts, spent, took_ms)
 
-    def _timed_out(self, errand: Errand, plan: SendPlan) -> SendFailed:
-        spent = errand.spent(self._stalls)
-        return timeout(errand.parcel, plan.attempts, spent, errand.timeout_ms)
-
-
-def _is_sent_away(outcome: SendReceipt | OrbitError) -> bool:
-    return isinstance(outcome, BrokerError) and outcome.code == _GO_AWAY
+    def _timed_out(self, send: PendingSend, plan: SendPlan) -> SendFailed:
+        spent = send.spent(self._stalls)
+        return timeout(send.parcel, plan.attempts, spent, send.timeout_ms)
 
 
 def _ms(seconds: float) -> int:

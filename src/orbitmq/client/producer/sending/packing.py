@@ -34,7 +34,7 @@ NO_MARKS: Final[Mapping[str, str]] = MappingProxyType({})
 
 _SEND: Final = int(RequestCode.SEND_MESSAGE)
 PLAIN_CODE: Final = int(RequestCode.SEND_MESSAGE_V2)
-_SEND_BATCH: Final = int(RequestCode.SEND_BATCH_MESSAGE)
+BATCH_CODE: Final = int(RequestCode.SEND_BATCH_MESSAGE)
 _SEND_REPLY: Final = int(RequestCode.SEND_REPLY_MESSAGE)
 _SEND_REPLY_V2: Final = int(RequestCode.SEND_REPLY_MESSAGE_V2)
 _REPLY: Final = "reply"  # the MSG_TYPE of a reply (MixAll.REPLY_MESSAGE_FLAG)
@@ -53,7 +53,7 @@ _SURELY_SHORT: Final = names.PROPERTIES_SIZE_LIMIT // _CHARACTER_BYTES_MAX
 _TOLD: Final = frozenset({properties.UNIQUE_KEY, properties.WAIT, properties.TAGS, properties.KEYS})
 
 
-class Parcel(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Parcel(msgspec.Struct, frozen=True, gc=False):
     """A message, or a batch of them, packed to be sent.
 
     Attributes:
@@ -73,18 +73,18 @@ class Parcel(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     topic: str
     body: Buffer
     properties: str
-    sys_flag: int = 0
-    flag: int = 0
     messages: tuple[Message, ...]
     message_ids: tuple[str, ...]
     code: int = PLAIN_CODE
+    flag: int = 0
+    sys_flag: int = 0
     reconsume_times: int | None = None
     max_reconsume_times: int | None = None
 
     @property
     def is_batch(self) -> bool:
         """Whether its body is a batch."""
-        return self.code == _SEND_BATCH
+        return self.code == BATCH_CODE
 
     def __repr__(self) -> str:
         many = f" of {len(self.messages)} messages" if self.is_batch else ""
@@ -104,7 +104,7 @@ class Packer:
     def __init__(self, producer: ProducerSettings, client: ClientSettings, ids: UniqueIds) -> None:
         self._producer = producer
         self._client = client
-        self._next_id, self._some_ids = ids.next, ids.some
+        self._next_id, self._next_id_at, self._some_ids = ids.next, ids.next_at, ids.some
         self._body_max = producer.max_message_bytes
         self._group = names.wrap_namespace(client.namespace, producer.group)
         namespace = client.namespace
@@ -134,7 +134,15 @@ class Packer:
             text += f"TAGS\x01{message.tags}\x02"
         if message.keys:
             text += f"KEYS\x01{properties.KEY_SEPARATOR.join(message.keys)}\x02"
-        if _has_more(message):
+        if (  # what few messages have
+            message.properties
+            or message.delay_level
+            or message.sharding_key is not None
+            or message.delay is not None
+            or message.deliver_at is not None
+            or message.priority is not None
+            or message.check_immunity_s is not None
+        ):
             wire = message.wire_properties()
             text += "".join(
                 [f"{name}\x01{value}\x02" for name, value in wire.items() if name not in _TOLD]
@@ -143,15 +151,31 @@ class Packer:
             names.check_properties(len(text.encode()))
         return text
 
-    def pack(
-        self, message: Message, marks: Mapping[str, str] = NO_MARKS, send_id: str | None = None
-    ) -> Parcel:
+    def pack_plain(self, message: Message, now_ms: int) -> Parcel:
+        """Return a message packed that needs no marks, and whose size the caller has checked.
+
+        Raises:
+            MessageTooLarge: its properties take more than 32767 bytes.
+
+        """
+        send_id = message.message_id or self._next_id_at(now_ms)
+        return Parcel(
+            send_id,
+            message.topic,
+            message.body,
+            self.properties_text(message, send_id),
+            (message,),
+            (send_id,),
+            self._plain_code,
+            message.flag,
+        )
+
+    def pack(self, message: Message, marks: Mapping[str, str] = NO_MARKS) -> Parcel:
         """Return a message packed as it is; see ``compressed`` for large ones.
 
         Args:
             message: what to pack.
             marks: properties that only RocketMQ itself may set.
-            send_id: its unique id, if it has been given one already.
 
         Raises:
             MessageTooLarge: the body, or all properties together, are over the limit.
@@ -160,7 +184,7 @@ class Packer:
         """
         check_is_message(message)
         names.check_body(len(message.body), self._body_max)
-        send_id = send_id or self.new_id(message)
+        send_id = self.new_id(message)
         text = self.properties_text(message, send_id)
         half = is_reply = retried = False
         if marks:
@@ -221,7 +245,7 @@ class Packer:
             properties=f"WAIT\x01{stored}\x02{self._instance}",
             messages=tuple(messages),
             message_ids=tuple(ids),
-            code=_SEND_BATCH,
+            code=BATCH_CODE,
         )
 
     def fits(self, parcel: Parcel) -> bool:
@@ -288,13 +312,12 @@ class Stamp:
     alone, which the setting ``short_header`` asks for.
     """
 
-    __slots__ = ("_header", "_of_batches", "fill_plain")
+    __slots__ = ("_fill", "_header", "_of_batches")
 
     def __init__(self, header: SendMessageV2) -> None:
         self._header = header
         self._of_batches: SendTemplate | None = None
-        self.fill_plain: Final = SendTemplate(header).fill
-        """Makes the header of a plain message in short form; see ``SendTemplate.fill``."""
+        self._fill: Final = SendTemplate(header).fill
 
     def header(self, parcel: Parcel, born_ms: int, release: int = 0) -> Header:
         """Return the header of one request; ``parcel.code`` is its request code.
@@ -305,7 +328,7 @@ class Stamp:
             release: which one the broker is of, as its answers number it; 0: not known.
 
         """
-        fill = self.fill_plain
+        fill = self._fill
         text = parcel.properties
         if parcel.code != PLAIN_CODE or parcel.reconsume_times is not None:
             fill = self._unusual(parcel).fill
@@ -372,19 +395,6 @@ def in_batches(
         members.append(index)
         open_batches[key] = (members, used + size)
     return found
-
-
-def _has_more(message: Message) -> bool:
-    """Return whether a message has properties beyond those that nearly all have."""
-    return bool(
-        message.properties
-        or message.delay_level
-        or message.sharding_key is not None
-        or message.delay is not None
-        or message.deliver_at is not None
-        or message.priority is not None
-        or message.check_immunity_s is not None
-    )
 
 
 def _is_batchable(message: Message) -> bool:

@@ -9,7 +9,7 @@ A selector chooses instead of all that: ``producer.send(message, selector=by_has
 
 import hashlib
 import itertools
-from asyncio import current_task
+from asyncio import AbstractEventLoop, current_task
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextvars import ContextVar
@@ -125,14 +125,21 @@ class QueueChoice:
     Args:
         health: what is known of brokers, shared by all topics.
         randomness: where the first round begins.
+        loop: the producer's; None: the running one.
 
     """
 
-    __slots__ = ("_health", "_number", "_randomness", "_starts")
+    __slots__ = ("_health", "_loop", "_number", "_randomness", "_starts")
 
-    def __init__(self, health: Health, randomness: Randomness) -> None:
+    def __init__(
+        self,
+        health: Health,
+        randomness: Randomness,
+        loop: AbstractEventLoop | None = None,
+    ) -> None:
         self._health = health
         self._randomness = randomness
+        self._loop = loop
         self._number = next(_numbers)
         self._starts = itertools.count(randomness.below(_INT32_MAX))
 
@@ -155,7 +162,7 @@ class QueueChoice:
         one at this position, modulo their number.
         """
         turns = _turns.get()
-        if turns is not None and turns.owner == id(current_task()):
+        if turns is not None and turns.owner == id(current_task(self._loop)):
             turn = turns.by_choice.get(self._number) or self._turn()
         else:
             turn = self._turn()

@@ -297,7 +297,7 @@ async def _send_parcel(
     messages = parcel.messages
     try:
         lines = [] if place is None else [_line_of(place)]
-        receipt = await dispatch.carry(parcel, wish._replace(target=place), lines)
+        receipt = await dispatch.send_packed(parcel, wish._replace(target=place), lines)
     except OrbitError as error:
         return [error] * len(messages)
     receipts = split_receipt(receipt, parcel)

@@ -7,6 +7,7 @@ next send to it looks nothing up::
                                                               └── connection, if it is open
 """
 
+from asyncio import get_running_loop
 from collections.abc import Sequence
 from typing import Final
 
@@ -198,7 +199,7 @@ class Lanes:
         before = self._lanes.get(topic)
         if before is not None and before.route is route:
             return before
-        choice = QueueChoice(self._health, self._core.machine.randomness)
+        choice = QueueChoice(self._health, self._core.machine.randomness, get_running_loop())
         if before is not None:
             choice = before._choice
         elif len(self._lanes) >= _LANES_MAX:
