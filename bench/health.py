@@ -16,8 +16,8 @@ import msgspec
 from bench.measure import Cell, table, write
 from orbitmq.client.producer.health.choice import health_of
 from orbitmq.client.producer.health.health import Health, outcome_of
-from orbitmq.client.producer.sending.queue_choice import Turn, choose
-from orbitmq.client.producer.sending.retry_plan import Again, GiveUp, SendPlan
+from orbitmq.client.producer.sending.queue_choice import Cursor, choose
+from orbitmq.client.producer.sending.retry_plan import Again, GiveUp, RetryPlan
 from orbitmq.client.settings import FaultTolerance, ProducerSettings
 from orbitmq.errors import ConnectFailed, OrbitError, RequestTimeout
 from orbitmq.message.model import MessageQueue, SendReceipt, SendStatus
@@ -91,8 +91,8 @@ class Report(msgspec.Struct, frozen=True):
 class _Send(msgspec.Struct):
     """A send on its way."""
 
-    plan: SendPlan
-    turn: Turn
+    plan: RetryPlan
+    turn: Cursor
     began_ms: int
     queue: MessageQueue = QUEUES[0]
     try_ms: int = 0
@@ -114,7 +114,7 @@ class Simulation:
         self._illness = illness
         self._course = course
         self._chance = SeededRandomness(course.seed)
-        self._turns = [Turn(self._chance.below(len(QUEUES))) for _ in range(SENDERS)]
+        self._turns = [Cursor(self._chance.below(len(QUEUES))) for _ in range(SENDERS)]
         # (when, number, what): tries that begin, and tries that end
         self._events: list[tuple[int, int, Callable[[int], None]]] = []
         self._number = 0
@@ -125,7 +125,7 @@ class Simulation:
     def run(self) -> Report:
         """Run it, and return what came of it."""
         for number, now_ms in enumerate(range(0, self._course.end_ms, self._course.every_ms)):
-            plan = SendPlan(self._settings, self._chance, began_ms=now_ms)
+            plan = RetryPlan(self._settings, self._chance, began_ms=now_ms)
             send = _Send(plan, self._turns[number % SENDERS], now_ms)
             self._at(now_ms, partial(self._begin, send))
         while self._events:

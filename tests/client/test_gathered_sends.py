@@ -108,8 +108,8 @@ def test_a_gathered_send_that_is_cancelled_is_not_tried_again() -> None:
         post.always = {}
         await asyncio.sleep(5)  # all the time that there would be for further tries
         assert len(post.sent) == 1
-        assert producer._dispatch is not None
-        assert producer._dispatch.permits.in_flight == 0
+        assert producer._sender is not None
+        assert producer._sender.permits.in_flight == 0
 
     play(story)
 

@@ -138,12 +138,12 @@ def test_topics_that_are_named_are_met_at_the_start(caplog: pytest.LogCaptureFix
         scene.routes["orders"] = route("a", "b", queues=4)
         producer = await open_producer(scene, topics=["orders"])
         asked = len(scene.asked)
-        assert producer._dispatch is not None
-        begun = [producer._dispatch.begin(MESSAGE) for _ in range(8)]
+        assert producer._sender is not None
+        begun = [producer._sender.begin(MESSAGE) for _ in range(8)]
         # Every queue of the broker that is there is connected, without another look-up.
         assert sum(one.answer is not None for one in begun) == 4
         assert len(scene.asked) == asked
-        await asyncio.gather(*map(producer._dispatch.finish, begun))
+        await asyncio.gather(*map(producer._sender.finish, begun))
 
     with caplog.at_level(logging.WARNING, logger="orbitmq.client"):
         play(story)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orbitmq.client.core.publish_route import Whereabouts, publish_route, spread_over
+from orbitmq.client.core.publish_route import BrokerAddresses, publish_route, spread_over
 from orbitmq.client.settings import AddressMap, ClientSettings
 from orbitmq.errors import InvalidBody, InvalidInput
 from orbitmq.message.model import MessageQueue
@@ -13,7 +13,7 @@ from orbitmq.wire.bodies.route import BrokerData, QueueData, TopicRouteData
 from orbitmq.wire.bodies.static_topic import TopicQueueMappingInfo
 from tests.client.scene import BROKER_A, BROKER_B, route
 
-WHERE = Whereabouts(ClientSettings())
+WHERE = BrokerAddresses(ClientSettings())
 
 
 def places(data: TopicRouteData) -> list[tuple[str, int]]:
@@ -127,25 +127,25 @@ def test_a_topic_in_the_making_has_as_many_queues_as_it_may() -> None:
     ],
 )
 def test_addresses_are_rewritten(address_map: AddressMap) -> None:
-    where = Whereabouts(ClientSettings(address_map=address_map))
+    where = BrokerAddresses(ClientSettings(address_map=address_map))
     found = where.address("172.17.0.3:10911")
     assert found is not None
     assert found.host == "127.0.0.1"
     other: Callable[[str], str] = lambda text: text  # noqa: E731
-    assert Whereabouts(ClientSettings(address_map=other)).address("b:1") == Address("b", 1)
+    assert BrokerAddresses(ClientSettings(address_map=other)).address("b:1") == Address("b", 1)
 
 
 def test_a_map_that_fails_is_told_to_who_needs_the_address() -> None:
     def broken(_advertised: str) -> str:
         raise KeyError("no tunnel")
 
-    where = Whereabouts(ClientSettings(address_map=broken))
+    where = BrokerAddresses(ClientSettings(address_map=broken))
     with pytest.raises(InvalidInput, match="address_map failed on 10.0.0.1:10911.*no tunnel"):
         publish_route("orders", route("a"), where)
 
 
 def test_sends_may_go_two_ports_below() -> None:
-    where = Whereabouts(ClientSettings(vip_channel=True, address_map={"inner": "outer"}))
+    where = BrokerAddresses(ClientSettings(vip_channel=True, address_map={"inner": "outer"}))
     assert where.send_address("inner:10911") == Address("outer", 10909)
     assert where.address("inner:10911") == Address("outer", 10911)
     assert where.send_address("inner:2") == Address("outer", 2)
@@ -154,5 +154,5 @@ def test_sends_may_go_two_ports_below() -> None:
 
 @given(st.text(max_size=30))
 def test_any_text_is_an_address_or_nowhere(advertised: str) -> None:
-    found = Whereabouts(ClientSettings(vip_channel=True)).send_address(advertised)
+    found = BrokerAddresses(ClientSettings(vip_channel=True)).send_address(advertised)
     assert found is None or isinstance(found, Address)

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from orbitmq.client.core.client_core import ClientCore
 from orbitmq.client.core.nameservers import Nameservers
-from orbitmq.client.core.publish_route import PublishRoute, Whereabouts
-from orbitmq.client.core.routes import DefaultTopic, Routes, RouteTable
+from orbitmq.client.core.publish_route import BrokerAddresses, PublishRoute
+from orbitmq.client.core.routes import DefaultTopic, RouteCache, Routes
 from orbitmq.client.settings import ClientSettings
 from orbitmq.embedded import EmbeddedCluster
 from orbitmq.errors import ConnectionClosed, NameserversFailed, NoRoute
@@ -37,7 +37,7 @@ def with_routes(
         settings = scene.settings(nameserver=";".join(map(str, NAMES[:names])))
         routes = Routes(
             Nameservers(settings, dialer, scene.machine),
-            Whereabouts(settings),
+            BrokerAddresses(settings),
             workers=InlineWorkers(),
             clock=scene.clock,
             timeout_ms=3_000,
@@ -54,8 +54,8 @@ def with_routes(
 # The table
 
 
-def table(**options: int) -> RouteTable:
-    return RouteTable(Whereabouts(ClientSettings()), **options)
+def table(**options: int) -> RouteCache:
+    return RouteCache(BrokerAddresses(ClientSettings()), **options)
 
 
 def test_the_order_of_brokers_and_queues_is_no_change() -> None:
@@ -262,7 +262,7 @@ def test_a_topic_that_cannot_be_told_of_is_not_taken_for_a_missing_one(
         await scene.nameserver(NAMES[0])
         await routes.publish_route("TBW102")
         scene.routes["orders"] = route("b")
-        routes.table.put("known", route("a"))
+        routes.cache.put("known", route("a"))
         await scene.open.aclose()
         await scene.listen(NAMES[0], partial(_say, answer))
         with pytest.raises(NoRoute, match=told) as caught:
@@ -414,6 +414,6 @@ def test_ten_thousand_topics() -> None:
         await routes.refresh()
         assert len(scene.asked) == 20_000
         assert all(routes.published[topic] is found for topic, found in before.items())
-        assert set(routes.table.masters) == {BROKER_A, BROKER_B}
+        assert set(routes.cache.masters) == {BROKER_A, BROKER_B}
 
     with_routes(story)

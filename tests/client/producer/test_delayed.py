@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from orbitmq.client.producer.delayed import DELAYS, delay_level, recall
-from orbitmq.client.producer.sending.receipts import DeliveredAtOnce
+from orbitmq.client.producer.sending.receipts import OldBrokerWarning
 from orbitmq.errors import BrokerError, InvalidInput
 from orbitmq.message.ids import RecallHandle, recall_handle
 from orbitmq.message.model import Message
@@ -40,7 +40,7 @@ def test_no_level_stands_for_other_delays(seconds: int) -> None:
 
 
 def test_of_a_broker_without_timers_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
-    told, later = DeliveredAtOnce(), datetime(2026, 11, 17, tzinfo=UTC)
+    told, later = OldBrokerWarning(), datetime(2026, 11, 17, tzinfo=UTC)
     told.look(Message("orders", b"1 pizza", delay_level=3), "10.0.0.7:10911", 407)
     assert caplog.messages == []
     told.look(Message("orders", b"1 pizza", delay=timedelta(hours=1)), "10.0.0.7:10911", 407)

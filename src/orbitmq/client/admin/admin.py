@@ -431,7 +431,7 @@ class Admin:
         return address
 
     def _known_master(self, topic: str, queue: MessageQueue) -> Address | None:
-        known = self._core.routes.table.get(topic)
+        known = self._core.routes.cache.get(topic)
         if known is None:
             return None
         leader = known.route.broker_of(replace(queue, topic=topic))

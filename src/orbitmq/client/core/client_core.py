@@ -18,7 +18,7 @@ from orbitmq.client.core.broker_requests import Callbacks
 from orbitmq.client.core.heartbeats import FAREWELL_MS, Membership
 from orbitmq.client.core.machine import Machine
 from orbitmq.client.core.nameservers import Nameservers
-from orbitmq.client.core.publish_route import PublishRoute, Whereabouts
+from orbitmq.client.core.publish_route import BrokerAddresses, PublishRoute
 from orbitmq.client.core.request_reply import Requests
 from orbitmq.client.core.routes import Routes
 from orbitmq.client.settings import DEFAULT_INSTANCE, ClientSettings
@@ -84,7 +84,7 @@ class ClientCore:
         self.nameservers = Nameservers(settings, self._dialer, machine)
         self.routes = Routes(
             self.nameservers,
-            Whereabouts(settings),
+            BrokerAddresses(settings),
             workers=self.workers,
             clock=machine.clock,
             timeout_ms=settings.request_timeout_ms,
@@ -93,7 +93,7 @@ class ClientCore:
         self.membership = Membership(
             self.client_id,
             dialer=self._dialer,
-            masters=lambda: self.routes.table.masters,
+            masters=lambda: self.routes.cache.masters,
             timeout_ms=settings.request_timeout_ms,
             fields=self._fields,
         )
@@ -278,7 +278,7 @@ class ClientCore:
 
         """
         connection = await self._dialer.connection(address)
-        if self.routes.table.has_master(address):
+        if self.routes.cache.has_master(address):
             self.membership.met(address, connection)
         return connection
 

@@ -29,9 +29,9 @@ from orbitmq.wire.bodies.static_topic import TopicQueueMappingInfo
 
 __all__ = [
     "MASTER_ID",
+    "BrokerAddresses",
     "DefaultTopic",
     "PublishRoute",
-    "Whereabouts",
     "publish_route",
     "spread_over",
 ]
@@ -86,12 +86,12 @@ class PublishRoute(msgspec.Struct, frozen=True, kw_only=True):
         return self.addresses.get(self.broker_of(queue))
 
 
-class Whereabouts:
+class BrokerAddresses:
     """Where brokers are reached, whatever they advertise; unreadable addresses are nowhere.
 
     All that it is asked raises InvalidInput if the user's ``address_map`` is a function that fails.
 
-    >>> tunnel = Whereabouts(ClientSettings(address_map={"172.17.0.3": "127.0.0.1"}))
+    >>> tunnel = BrokerAddresses(ClientSettings(address_map={"172.17.0.3": "127.0.0.1"}))
     >>> tunnel.address("172.17.0.3:10911")
     Address(host='127.0.0.1', port=10911)
     """
@@ -152,7 +152,7 @@ def _mapped(address_map: AddressMap | None, advertised: str) -> str:
 
 
 def publish_route(
-    topic: str, route: TopicRouteData, where: Whereabouts, *, is_default: bool = False
+    topic: str, route: TopicRouteData, where: BrokerAddresses, *, is_default: bool = False
 ) -> PublishRoute:
     """Return where messages of a topic can be sent, by what a nameserver says of it.
 

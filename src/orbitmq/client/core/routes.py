@@ -24,9 +24,9 @@ from orbitmq.client.core.nameservers import Nameservers
 from orbitmq.client.core.periodic import again_and_again, give_up
 from orbitmq.client.core.publish_route import (
     MASTER_ID,
+    BrokerAddresses,
     DefaultTopic,
     PublishRoute,
-    Whereabouts,
     publish_route,
     spread_over,
 )
@@ -39,7 +39,7 @@ from orbitmq.wire.bodies.route import TopicRouteData
 from orbitmq.wire.codes import ResponseCode, name_of_response
 from orbitmq.wire.headers.route import GetRouteInfo
 
-__all__ = ["DefaultTopic", "PublishRoute", "RouteTable", "Routes"]
+__all__ = ["DefaultTopic", "PublishRoute", "RouteCache", "Routes"]
 
 log = logging.getLogger("orbitmq.client")
 
@@ -52,7 +52,7 @@ _AGAIN_MS: Final = 1_000
 _DEFAULT_TOPIC: Final = DefaultTopic()
 
 
-class Known(msgspec.Struct):
+class KnownRoute(msgspec.Struct):
     """What is known of a topic."""
 
     data: TopicRouteData
@@ -62,25 +62,25 @@ class Known(msgspec.Struct):
     asked_ms: int = 0
 
 
-class RouteTable:
+class RouteCache:
     """Routes by topic, and the masters in them. Pure: it is told, and tells what changed.
 
     >>> from orbitmq.client.settings import ClientSettings
-    >>> table = RouteTable(Whereabouts(ClientSettings()))
+    >>> table = RouteCache(BrokerAddresses(ClientSettings()))
     >>> table.put("orders", TopicRouteData()), table.put("orders", TopicRouteData())
     (True, False)
     """
 
-    def __init__(self, where: Whereabouts, *, topics_max: int = _TOPICS_MAX) -> None:
+    def __init__(self, where: BrokerAddresses, *, topics_max: int = _TOPICS_MAX) -> None:
         self._where = where
         self._topics_max = topics_max
-        self._known: dict[str, Known] = {}
+        self._known: dict[str, KnownRoute] = {}
         self._masters: dict[Address, int] = {}
         self.published: dict[str, PublishRoute] = {}
         """What producers send by; to be read only."""
 
     def __repr__(self) -> str:
-        return f"<RouteTable {len(self._known)} topics, {len(self._masters)} masters>"
+        return f"<RouteCache {len(self._known)} topics, {len(self._masters)} masters>"
 
     def __len__(self) -> int:
         return len(self._known)
@@ -99,7 +99,7 @@ class RouteTable:
         """Tell whether a master is reached at an address."""
         return address in self._masters
 
-    def get(self, topic: str) -> Known | None:
+    def get(self, topic: str) -> KnownRoute | None:
         """Return what is known of a topic."""
         return self._known.get(topic)
 
@@ -123,7 +123,7 @@ class RouteTable:
             before.raw = raw
             return False
         route = publish_route(topic, data, self._where, is_default=is_default)
-        self._known[topic] = Known(data, route, raw)
+        self._known[topic] = KnownRoute(data, route, raw)
         self.published[topic] = route
         self._count(data, 1)
         if before is not None:
@@ -150,10 +150,10 @@ class RouteTable:
                     yield address
 
 
-class _Finding(NamedTuple):
+class _Lookup(NamedTuple):
     """What became of a look-up."""
 
-    known: Known | None
+    known: KnownRoute | None
     answers: Mapping[str, str]
     """What each nameserver said, where none had a route."""
     is_answered: bool = True
@@ -177,7 +177,7 @@ class Routes:
     def __init__(
         self,
         nameservers: Nameservers,
-        where: Whereabouts,
+        where: BrokerAddresses,
         *,
         workers: Workers,
         clock: Clock,
@@ -189,15 +189,15 @@ class Routes:
         self._workers = workers
         self._clock = clock
         self._timeout_ms = timeout_ms
-        self._looking: dict[str, asyncio.Task[_Finding]] = {}
+        self._looking: dict[str, asyncio.Task[_Lookup]] = {}
         self._is_cut_off = False
         self._listeners: list[Callable[[str, PublishRoute], None]] = []
-        self.table = RouteTable(where)
-        self.published: Mapping[str, PublishRoute] = self.table.published
+        self.cache = RouteCache(where)
+        self.published: Mapping[str, PublishRoute] = self.cache.published
         """The routes that are known, for those who must not wait; ``publish_route`` finds more."""
 
     def __repr__(self) -> str:
-        return f"<Routes {len(self.table)} topics, {len(self._looking)} being looked up>"
+        return f"<Routes {len(self.cache)} topics, {len(self._looking)} being looked up>"
 
     def when_changed(self, listener: Callable[[str, PublishRoute], None]) -> None:
         """Have ``listener`` called with each topic whose route is another one, and with that."""
@@ -225,7 +225,7 @@ class Routes:
         if finding.is_missing and default is not None and default.name != topic:
             known = await self._made_after(topic, default)
         if known is None or not known.route.queues:
-            before = self.table.get(topic)
+            before = self.cache.get(topic)
             is_there = before is not None and not before.route.is_default
             raise _no_route(topic, finding, before if is_there else None, self.where)
         return known.route
@@ -245,7 +245,7 @@ class Routes:
 
     def invalidate(self, topic: str) -> None:
         """Have a topic looked up again soon, as after a failure; until then its route stays."""
-        known = self.table.get(topic)
+        known = self.cache.get(topic)
         now_ms = self._clock.monotonic_ms()
         if known is None or topic in self._looking or now_ms - known.asked_ms < _AGAIN_MS:
             return
@@ -253,8 +253,8 @@ class Routes:
 
     async def refresh(self) -> None:
         """Look all topics up again, some at a time; stop if no nameserver answers."""
-        topics = iter(self.table.topics)
-        silent: list[_Finding] = []
+        topics = iter(self.cache.topics)
+        silent: list[_Lookup] = []
         unclear: list[str] = []
 
         async def some() -> None:
@@ -283,7 +283,7 @@ class Routes:
 
     # Looking up
 
-    async def _find(self, topic: str) -> _Finding:
+    async def _find(self, topic: str) -> _Lookup:
         task = self._looking.get(topic) or self._look_up(topic)
         try:
             # One caller's cancellation must not take the look-up away from the others.
@@ -294,8 +294,8 @@ class Routes:
                 raise ConnectionClosed("the client was closed") from None
             raise
 
-    def _look_up(self, topic: str) -> asyncio.Task[_Finding]:
-        known = self.table.get(topic)
+    def _look_up(self, topic: str) -> asyncio.Task[_Lookup]:
+        known = self.cache.get(topic)
         if known is not None:
             known.asked_ms = self._clock.monotonic_ms()
         task = asyncio.create_task(self._ask(topic), name=f"route of {topic}")
@@ -303,7 +303,7 @@ class Routes:
         task.add_done_callback(lambda _done: self._looking.pop(topic, None))
         return task
 
-    async def _ask(self, topic: str) -> _Finding:
+    async def _ask(self, topic: str) -> _Lookup:
         """Ask one nameserver after another, until one knows the topic.
 
         Each has its share of the time, unless it is the last and nobody has answered yet: one that
@@ -322,22 +322,22 @@ class Routes:
                 )
                 codes.add(answer.code)
                 if answer.code == ResponseCode.SUCCESS:
-                    return _Finding(await self._take(topic, bytes(answer.body)), answers)
+                    return _Lookup(await self._take(topic, bytes(answer.body)), answers)
                 remark = answer.remark or "(no remark)"
                 answers[str(address)] = f"{name_of_response(answer.code)}: {remark:.200}"
             except OrbitError as error:
                 answers[str(address)] = str(error)
-        return _Finding(None, answers, bool(codes), codes == {ResponseCode.TOPIC_NOT_EXIST})
+        return _Lookup(None, answers, bool(codes), codes == {ResponseCode.TOPIC_NOT_EXIST})
 
-    async def _take(self, topic: str, raw: bytes) -> Known:
-        known = self.table.get(topic)
+    async def _take(self, topic: str, raw: bytes) -> KnownRoute:
+        known = self.cache.get(topic)
         if known is None or known.raw != raw:
             data = await read_body(TopicRouteData, raw, self._workers)
             known = self._put(topic, data, raw)
         return known
 
-    async def _made_after(self, topic: str, default: DefaultTopic) -> Known | None:
-        model = self.table.get(default.name) or (await self._find(default.name)).known
+    async def _made_after(self, topic: str, default: DefaultTopic) -> KnownRoute | None:
+        model = self.cache.get(default.name) or (await self._find(default.name)).known
         if model is None:
             return None
         return self._put(topic, spread_over(model.data, default.queues), is_default=True)
@@ -349,9 +349,9 @@ class Routes:
         raw: bytes | None = None,
         *,
         is_default: bool = False,
-    ) -> Known:
-        is_changed = self.table.put(topic, data, raw, is_default=is_default)
-        known = self.table.get(topic)
+    ) -> KnownRoute:
+        is_changed = self.cache.put(topic, data, raw, is_default=is_default)
+        known = self.cache.get(topic)
         assert known is not None
         if is_changed:
             known.asked_ms = self._clock.monotonic_ms()
@@ -360,7 +360,7 @@ class Routes:
                 listener(topic, known.route)
         return known
 
-    def _note_silence(self, silent: list[_Finding]) -> None:
+    def _note_silence(self, silent: list[_Lookup]) -> None:
         """Say once that no nameserver answers, and once that they do again."""
         if silent and not self._is_cut_off:
             log.warning("no nameserver answers, routes stay as they are: %s", _told(silent[0]))
@@ -378,13 +378,15 @@ def _in_order(data: TopicRouteData) -> TopicRouteData:
     )
 
 
-def _told(finding: _Finding) -> str:
+def _told(finding: _Lookup) -> str:
     """Return what each said, as far as it is about this: a remark's other lines give advice."""
     lines = ((address, said.partition("\n")[0]) for address, said in finding.answers.items())
     return "; ".join(f"{address}: {line.rstrip('. ')}" for address, line in lines)
 
 
-def _no_route(topic: str, finding: _Finding, known: Known | None, where: Whereabouts) -> OrbitError:
+def _no_route(
+    topic: str, finding: _Lookup, known: KnownRoute | None, where: BrokerAddresses
+) -> OrbitError:
     """Return the error that tells who was asked, what each answered, and what to try.
 
     Args:
@@ -418,7 +420,7 @@ def _no_route(topic: str, finding: _Finding, known: Known | None, where: Whereab
     return NoRoute(text, topic=topic, is_missing=False, answers=finding.answers)
 
 
-def _unwritable(data: TopicRouteData, where: Whereabouts) -> Iterator[str]:
+def _unwritable(data: TopicRouteData, where: BrokerAddresses) -> Iterator[str]:
     masters = {one.broker_name: one.broker_addrs.get(MASTER_ID) for one in data.broker_datas}
     for queues in data.queue_datas:
         name = queues.broker_name

@@ -15,8 +15,8 @@ from orbitmq.client.core.client_core import ClientCore
 from orbitmq.client.core.request_reply import reply_marks, reply_to
 from orbitmq.client.producer import delayed
 from orbitmq.client.producer.sending.queue_choice import QueueSelector
-from orbitmq.client.producer.sending.sender import Dispatch, Wish
-from orbitmq.client.producer.sending.targets import Target, target_of
+from orbitmq.client.producer.sending.sender import Sender, SendOptions
+from orbitmq.client.producer.sending.targets import Destination, destination_of
 from orbitmq.client.producer.transaction_checks import TransactionChecks, read_question
 from orbitmq.client.producer.transactions import (
     Check,
@@ -55,7 +55,7 @@ class Exchanges:
 
     Args:
         core: the client, acquired for the producer.
-        dispatch: its sends.
+        sender: its sends.
         listener: decides about transactions: an object for local work and checks, or a function
             for checks alone.
         on_end: told of each decision about a transaction; must not raise.
@@ -65,15 +65,15 @@ class Exchanges:
     def __init__(
         self,
         core: ClientCore,
-        dispatch: Dispatch,
+        sender: Sender,
         listener: TransactionListener | Check | None = None,
         *,
         on_end: OnEnd = lambda _end: None,
     ) -> None:
         self._core = core
-        self._dispatch = dispatch
+        self._sender = sender
         self._namespace = core.settings.namespace
-        self._group = wrap_namespace(self._namespace, dispatch.settings.group)
+        self._group = wrap_namespace(self._namespace, sender.settings.group)
         check: Check | None
         if listener is None or callable(listener):
             both, check = None, listener
@@ -124,15 +124,17 @@ class Exchanges:
 
         async def send(marks: Mapping[str, str]) -> SendReceipt:
             try:
-                return await self._dispatch.send(message, Wish(timeout_ms=timeout_ms, marks=marks))
+                return await self._sender.send(
+                    message, SendOptions(timeout_ms=timeout_ms, marks=marks)
+                )
             except NotDurable as weak:  # its status tells, and the half is rolled back
                 return weak.receipt
 
         return send
 
     async def _connect(self, queue: MessageQueue) -> Connection:
-        lane = await self._dispatch.lanes.lane(queue.topic)
-        return await self._dispatch.lanes.connect(lane.slot(queue))
+        topic_target = await self._sender.targets.find(queue.topic)
+        return await self._sender.targets.connect(topic_target.of(queue))
 
     def _take_check(self, connection: Connection, request: Frame) -> None:
         try:
@@ -145,33 +147,37 @@ class Exchanges:
     # Requests and replies
 
     async def request(
-        self, message: Message, target: Target, timeout_ms: int | None
+        self, message: Message, destination: Destination, timeout_ms: int | None
     ) -> StoredMessage:
         """Return the reply to a request; see ``Producer.request``."""
         check_is_message(message)
-        timeout_ms = self._dispatch.settings.send_timeout_ms if timeout_ms is None else timeout_ms
+        timeout_ms = self._sender.settings.send_timeout_ms if timeout_ms is None else timeout_ms
         began_ms = self._core.machine.clock.monotonic_ms()
-        lane = await self._dispatch.lane(message.topic, timeout_ms)
+        topic_target = await self._sender.find(message.topic, timeout_ms)
         timeout_ms -= self._core.machine.clock.monotonic_ms() - began_ms
 
         async def send(marks: Mapping[str, str], timeout_ms: int) -> SendReceipt:
-            return await self._dispatch.send(message, Wish(target, timeout_ms, marks=marks))
+            return await self._sender.send(
+                message, SendOptions(destination, timeout_ms, marks=marks)
+            )
 
-        return await self._core.requests.request(lane.route.topic, send, timeout_ms=timeout_ms)
+        return await self._core.requests.request(
+            topic_target.route.topic, send, timeout_ms=timeout_ms
+        )
 
     async def reply(
         self, request: StoredMessage, body: bytes, timeout_ms: int | None
     ) -> SendReceipt:
         """Return the receipt of a reply; see ``Producer.reply``."""
-        wish = Wish(timeout_ms=timeout_ms, marks=reply_marks(request))
-        return await self._dispatch.send(reply_to(request, body), wish)
+        options = SendOptions(timeout_ms=timeout_ms, marks=reply_marks(request))
+        return await self._sender.send(reply_to(request, body), options)
 
     # Recalls
 
     async def recall(self, topic: str, handle: str, timeout_ms: int | None) -> str:
         """Return the id of a message that was called back; see ``Producer.recall``."""
         check_topic(topic)
-        timeout_ms = self._dispatch.settings.send_timeout_ms if timeout_ms is None else timeout_ms
+        timeout_ms = self._sender.settings.send_timeout_ms if timeout_ms is None else timeout_ms
         try:
             async with asyncio.timeout(timeout_ms / 1_000):
                 return await delayed.recall(
@@ -191,9 +197,11 @@ class Exchanges:
 
     async def _connect_holder(self, topic: str, handle: RecallHandle) -> Connection:
         """Return a connection to the broker that a handle names, or, as Java does, to any other."""
-        lane = await self._dispatch.lanes.lane(topic)
-        named = [queue for queue in lane.queues if queue.broker_name == handle.broker_name]
-        return await self._dispatch.lanes.connect(lane.slot((named or lane.queues)[0]))
+        topic_target = await self._sender.targets.find(topic)
+        named = [queue for queue in topic_target.queues if queue.broker_name == handle.broker_name]
+        return await self._sender.targets.connect(
+            topic_target.of((named or topic_target.queues)[0])
+        )
 
 
 class ExchangeMethods(ABC):
@@ -271,8 +279,8 @@ class ExchangeMethods(ABC):
 
         """
         check_timeout_ms(timeout_ms)
-        target = target_of(queue, selector)
-        return await self._exchanging().request(message, target, timeout_ms)
+        destination = destination_of(queue, selector)
+        return await self._exchanging().request(message, destination, timeout_ms)
 
     async def reply(
         self, request: StoredMessage, body: bytes, *, timeout_ms: int | None = None

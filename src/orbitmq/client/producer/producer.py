@@ -36,8 +36,8 @@ from orbitmq.client.producer.outbox.send_or_keep import Keeping
 from orbitmq.client.producer.sending.accumulator import Accumulator
 from orbitmq.client.producer.sending.queue_choice import QueueSelector
 from orbitmq.client.producer.sending.send_many import send_gathered, send_many
-from orbitmq.client.producer.sending.sender import Dispatch, Wish
-from orbitmq.client.producer.sending.targets import target_of
+from orbitmq.client.producer.sending.sender import Sender, SendOptions
+from orbitmq.client.producer.sending.targets import destination_of
 from orbitmq.client.producer.start_rate import StartRate
 from orbitmq.client.producer.tracing import Tracing
 from orbitmq.client.producer.transactions import Check, TransactionListener
@@ -57,7 +57,7 @@ __all__ = ["Producer", "ProducerState"]
 
 log = logging.getLogger("orbitmq.client")
 
-_NO_WISH: Final = Wish()
+_NO_OPTIONS: Final = SendOptions()
 _starts: Final = StartRate()
 
 
@@ -116,8 +116,8 @@ class Producer(ExchangeMethods):
         self._hooks = Hooks()
         self._state = ProducerState.CREATED
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._dispatch: Dispatch | None = None
-        self._running_dispatch: Dispatch | None = None  # the same, while sends may begin
+        self._sender: Sender | None = None
+        self._running_sender: Sender | None = None  # the same, while sends may begin
         self._accumulator: Accumulator | None = None
         self._exchanges: Exchanges | None = None
         self._keeping: Keeping | None = None
@@ -151,9 +151,9 @@ class Producer(ExchangeMethods):
             NotRunning: it was never started.
 
         """
-        if self._dispatch is None:
+        if self._sender is None:
             raise self._not_running()
-        return self._dispatch.statistics
+        return self._sender.statistics
 
     @property
     def tracer(self) -> Tracer | None:
@@ -200,10 +200,10 @@ class Producer(ExchangeMethods):
                     self._parts = parts.pop_all()
             except BaseException:
                 self._state = ProducerState.START_FAILED
-                self._dispatch = self._accumulator = self._core = None
+                self._sender = self._accumulator = self._core = None
                 self._exchanges = self._keeping = self._tracing = None
                 raise
-            self._running_dispatch = self._dispatch
+            self._running_sender = self._sender
             self._state = ProducerState.RUNNING
 
     async def _start(self, parts: AsyncExitStack) -> None:
@@ -221,31 +221,31 @@ class Producer(ExchangeMethods):
             parts.push_async_callback(self._in_time, self._tracing.close)
         if (opentelemetry := telemetry()) is not None:
             self._add_own_hook(SpanHook(opentelemetry), parts)
-        dispatch = self._dispatch = Dispatch(core, settings, self._hooks)
+        sender = self._sender = Sender(core, settings, self._hooks)
         if settings.outbox_path:
-            self._keeping = Keeping(core, dispatch, settings)
+            self._keeping = Keeping(core, sender, settings)
             parts.push_async_callback(self._keeping.close)
-        parts.push_async_callback(self._in_time, dispatch.close)
+        parts.push_async_callback(self._in_time, sender.close)
         if self._keeping is not None:
             await self._keeping.open()
             parts.push_async_callback(self._keeping.stop)
         self._exchanges = Exchanges(
             core,
-            dispatch,
+            sender,
             self._transaction_listener,
             on_end=self._tracing.note_end if self._tracing else lambda _end: None,
         )
         parts.push_async_callback(self._in_time, self._exchanges.close)
         if settings.detector:
-            detector = Detector(core, dispatch.health, settings.detect_timeout_ms)
+            detector = Detector(core, sender.health, settings.detect_timeout_ms)
             await parts.enter_async_context(detector)
         if settings.auto_batch:
             self._accumulator = Accumulator(
-                settings, core.machine.clock, partial(send_gathered, dispatch)
+                settings, core.machine.clock, partial(send_gathered, sender)
             )
             parts.push_async_callback(self._in_time, self._accumulator.flush)
         for topic in settings.topics:
-            await dispatch.meet(topic)
+            await sender.meet(topic)
 
     def _add_own_hook(self, hook: SendHook, parts: AsyncExitStack) -> None:
         self._hooks.add(hook)
@@ -278,7 +278,7 @@ class Producer(ExchangeMethods):
 
     async def _close(self) -> None:
         self._state = ProducerState.CLOSING
-        self._running_dispatch = None
+        self._running_sender = None
         try:
             await self._parts.aclose()
         finally:
@@ -333,9 +333,9 @@ class Producer(ExchangeMethods):
             NotRunning, WrongLoop, WrongProcess: the producer can't be used so.
 
         """
-        dispatch = self._running_dispatch
-        if dispatch is None or running_loop_or_none() is not self._loop:
-            dispatch = self._running()  # says what is wrong
+        sender = self._running_sender
+        if sender is None or running_loop_or_none() is not self._loop:
+            sender = self._running()  # says what is wrong
         if type(message) is not Message:
             check_is_message(message)
         chosen = queue is not None or selector is not None or sharding_key is not None
@@ -344,17 +344,17 @@ class Producer(ExchangeMethods):
                 gathered = self._accumulator.add(message)
                 if gathered is not None:
                     return await gathered
-            return await dispatch.finish(dispatch.begin(message))
+            return await sender.finish(sender.begin(message))
         if timeout_ms is not None:
             check_timeout_ms(timeout_ms)
-        target = target_of(queue, selector, sharding_key)
+        destination = destination_of(queue, selector, sharding_key)
         if sharding_key is not None:
             message = message.replace(sharding_key=sharding_key)
-            target = None
-        wish = Wish(target, timeout_ms, _require(require))
+            destination = None
+        options = SendOptions(destination, timeout_ms, _require(require))
         if self._keeping is None:
-            return await dispatch.send(message, wish)
-        return await self._send_or_keep(self._keeping, message, wish)
+            return await sender.send(message, options)
+        return await self._send_or_keep(self._keeping, message, options)
 
     async def send_oneway(
         self,
@@ -378,8 +378,8 @@ class Producer(ExchangeMethods):
 
         """
         check_timeout_ms(timeout_ms)
-        wish = Wish(target_of(queue, selector), timeout_ms, mode=SendMode.ONEWAY)
-        await self._running().oneway(message, wish)
+        options = SendOptions(destination_of(queue, selector), timeout_ms, mode=SendMode.ONEWAY)
+        await self._running().oneway(message, options)
 
     async def send_many(
         self,
@@ -418,16 +418,16 @@ class Producer(ExchangeMethods):
 
         """
         check_timeout_ms(timeout_ms)
-        target = target_of(queue, selector)
-        if queues is not None and target is not None:
+        destination = destination_of(queue, selector)
+        if queues is not None and destination is not None:
             raise InvalidInput(
                 "give at most one of queue, queues and selector: each says where messages go",
                 field="queues",
             )
-        wish = Wish(target, timeout_ms, _require(require))
-        dispatch = self._running()
-        send = partial(send_many, dispatch) if self._keeping is None else self._keeping.send_many
-        return await send(messages, wish, queues=queues, frame_bytes=frame_bytes)
+        options = SendOptions(destination, timeout_ms, _require(require))
+        sender = self._running()
+        send = partial(send_many, sender) if self._keeping is None else self._keeping.send_many
+        return await send(messages, options, queues=queues, frame_bytes=frame_bytes)
 
     async def queues(self, topic: str, *, must_exist: bool = True) -> tuple[MessageQueue, ...]:
         """Return the queues of a topic that can be written to, in the order that selectors see.
@@ -443,33 +443,39 @@ class Producer(ExchangeMethods):
 
         """
         check_topic(topic)
-        lane = await self._running().lane(topic, must_exist=must_exist)
-        return tuple(lane.queues)
+        topic_target = await self._running().find(topic, must_exist=must_exist)
+        return tuple(topic_target.queues)
 
-    async def _send_or_keep(self, keeping: Keeping, message: Message, wish: Wish) -> SendReceipt:
-        dispatch = self._running()
+    async def _send_or_keep(
+        self, keeping: Keeping, message: Message, options: SendOptions
+    ) -> SendReceipt:
+        sender = self._running()
 
         async def send(named: Message) -> SendReceipt:
-            if self._accumulator is not None and wish == _NO_WISH and named.sharding_key is None:
+            if (
+                self._accumulator is not None
+                and options == _NO_OPTIONS
+                and named.sharding_key is None
+            ):
                 gathered = self._accumulator.add(named)
                 if gathered is not None:
                     return await gathered
-            return await dispatch.send(named, wish)
+            return await sender.send(named, options)
 
-        return await keeping.send(keeping.named(message), send, wish)
+        return await keeping.send(keeping.named(message), send, options)
 
     def _exchanging(self) -> Exchanges:
         self._running()
         assert self._exchanges is not None  # made at the start
         return self._exchanges
 
-    def _running(self) -> Dispatch:
-        dispatch = self._running_dispatch
-        if dispatch is None:
+    def _running(self) -> Sender:
+        sender = self._running_sender
+        if sender is None:
             raise self._not_running()
         if running_loop_or_none() is not self._loop:
             self._check_loop()
-        return dispatch
+        return sender
 
     def _check_loop(self) -> None:
         check_process(self._process, self)

@@ -14,7 +14,7 @@ from orbitmq.client.observe.trace_reports import (
     bare_name,
     joined_keys,
 )
-from orbitmq.client.producer.sending.sender import Dispatch, Wish
+from orbitmq.client.producer.sending.sender import Sender, SendOptions
 from orbitmq.client.producer.transactions import TransactionEnd
 from orbitmq.client.settings import ProducerSettings
 from orbitmq.message import trace
@@ -46,7 +46,7 @@ class Tracing:
             create_topic_key=settings.create_topic_key,
             compression_type=settings.compression_type,
         )
-        self._dispatch = Dispatch(core, own, Hooks())
+        self._sender = Sender(core, own, Hooks())
         self.tracer = Tracer(
             self._send,
             topic=settings.trace_topic,
@@ -67,10 +67,10 @@ class Tracing:
     async def close(self, timeout_ms: int) -> None:
         """Send what waits, at most so long."""
         await self.tracer.close(timeout_ms)
-        await self._dispatch.close(0)
+        await self._sender.close(0)
 
     async def _send(self, message: Message) -> None:
-        await self._dispatch.send(message, Wish())
+        await self._sender.send(message, SendOptions())
 
 
 def transaction_record(end: TransactionEnd, *, group: str, now_ms: int) -> trace.EndTransaction:

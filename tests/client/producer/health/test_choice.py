@@ -4,7 +4,7 @@ import pytest
 
 from orbitmq.client.producer.health.adaptive import AdaptiveHealth
 from orbitmq.client.producer.health.choice import health_of
-from orbitmq.client.producer.health.health import Health, Outcome, Standing
+from orbitmq.client.producer.health.health import AttemptOutcome, Health, Standing
 from orbitmq.client.producer.health.java import Java4Health, Java5Health
 from orbitmq.client.settings import ProducerSettings
 
@@ -27,6 +27,6 @@ def test_the_detector_of_the_settings_is_java5_s() -> None:
         detect_interval_ms=100,
     )
     health = health_of(settings)
-    health.learn(A, Outcome.UNREACHED, 1, 1_000)
+    health.learn(A, AttemptOutcome.NO_ANSWER, 1, 1_000)
     assert health.standing(A, 1_001) is Standing.BAD
     assert [health.due_probes(now_ms) for now_ms in (1_001, 1_100, 1_101)] == [[A], [], [A]]

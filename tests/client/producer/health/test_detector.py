@@ -7,7 +7,7 @@ import pytest
 
 from orbitmq.client.core.client_core import ClientCore
 from orbitmq.client.producer.health.detector import Detector
-from orbitmq.client.producer.health.health import Outcome, Standing
+from orbitmq.client.producer.health.health import AttemptOutcome, Standing
 from orbitmq.client.producer.health.java import Java5Health
 from orbitmq.wire.codes import RequestCode, ResponseCode
 from orbitmq.wire.headers.offset import GetMaxOffset, GetMaxOffsetAnswer
@@ -29,7 +29,7 @@ def with_detector(story: Story) -> Scene:
         core = await ClientCore.acquire(scene.settings(linger_ms=0), scene.machine)
         await core.routes.publish_route("orders")
         health = Java5Health(detector=True)
-        health.learn(A, Outcome.UNREACHED, 1, scene.clock.monotonic_ms())
+        health.learn(A, AttemptOutcome.NO_ANSWER, 1, scene.clock.monotonic_ms())
         async with Detector(core, health, timeout_ms=200) as detector:
             await story(scene, health, detector)
         await core.release()
@@ -81,7 +81,7 @@ def test_what_is_no_answer_in_time_is_no_sign_of_life(answer: Response | None) -
 
 def test_a_broker_that_no_route_has_is_forgotten() -> None:
     async def story(scene: Scene, health: Java5Health, detector: Detector) -> None:
-        health.learn("broker-gone", Outcome.UNREACHED, 1, 0)
+        health.learn("broker-gone", AttemptOutcome.NO_ANSWER, 1, 0)
         await scene.broker()
         await detector.ask_due()
         assert health.standing("broker-gone", 1) is Standing.GOOD

@@ -2,7 +2,7 @@
 
 import pytest
 
-from orbitmq.client.producer.health.health import Health, Outcome, Standing, keep, outcome_of
+from orbitmq.client.producer.health.health import AttemptOutcome, Health, Standing, keep, outcome_of
 from orbitmq.errors import (
     BrokerError,
     ConnectFailed,
@@ -17,24 +17,26 @@ from orbitmq.errors import (
 @pytest.mark.parametrize(
     ("error", "outcome"),
     [
-        (None, Outcome.STORED),
-        *((BrokerError.of(code, ""), Outcome.UNWELL) for code in (1, 2, 14)),
-        *((BrokerError.of(code, ""), Outcome.REFUSED) for code in (13, 16, 17, 204)),
-        *((kind("x"), Outcome.UNREACHED) for kind in (ConnectFailed, ConnectionClosed)),
-        (RequestTimeout("x"), Outcome.UNREACHED),
-        (RemoteProtocolError("x"), Outcome.UNREACHED),
-        (TooManyRequests("x"), Outcome.UNREACHED),
-        (InvalidInput("x", field="body"), Outcome.UNTOLD),
-        (KeyboardInterrupt(), Outcome.UNTOLD),
+        (None, AttemptOutcome.STORED),
+        *((BrokerError.of(code, ""), AttemptOutcome.UNHEALTHY) for code in (1, 2, 14)),
+        *((BrokerError.of(code, ""), AttemptOutcome.REFUSED) for code in (13, 16, 17, 204)),
+        *((kind("x"), AttemptOutcome.NO_ANSWER) for kind in (ConnectFailed, ConnectionClosed)),
+        (RequestTimeout("x"), AttemptOutcome.NO_ANSWER),
+        (RemoteProtocolError("x"), AttemptOutcome.NO_ANSWER),
+        (TooManyRequests("x"), AttemptOutcome.NO_ANSWER),
+        (InvalidInput("x", field="body"), AttemptOutcome.UNKNOWN),
+        (KeyboardInterrupt(), AttemptOutcome.UNKNOWN),
     ],
 )
-def test_the_end_of_a_try_tells_of_its_broker(error: BaseException, outcome: Outcome) -> None:
+def test_the_end_of_a_try_tells_of_its_broker(
+    error: BaseException, outcome: AttemptOutcome
+) -> None:
     assert outcome_of(error) is outcome
 
 
 def test_off_learns_nothing() -> None:
     health = Health()
-    health.learn("broker-a", Outcome.UNREACHED, 1, 1_000)
+    health.learn("broker-a", AttemptOutcome.NO_ANSWER, 1, 1_000)
     assert health.standing("broker-a", 1_001) is Standing.GOOD
     assert not health.sent("broker-a", 1_001)
     assert not health.active

@@ -2,7 +2,7 @@
 
 import pytest
 
-from orbitmq.client.producer.health.health import Outcome, Standing
+from orbitmq.client.producer.health.health import AttemptOutcome, Standing
 from orbitmq.client.producer.health.java import (
     JAVA4_PENALTIES,
     JAVA5_PENALTIES,
@@ -17,7 +17,7 @@ GOLDEN = golden("fault_strategy")
 A, B, C = "broker-a", "broker-b", "broker-c"
 GOOD, BARRED, BAD = Standing.GOOD, Standing.BARRED, Standing.BAD
 
-FAILED = [Outcome.REFUSED, Outcome.UNWELL, Outcome.UNREACHED]
+FAILED = [AttemptOutcome.REFUSED, AttemptOutcome.UNHEALTHY, AttemptOutcome.NO_ANSWER]
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_penalties_are_java_s(penalties: Penalties, release: str) -> None:
 @pytest.mark.parametrize("case", GOLDEN["cases_5x"], ids=lambda case: f"{case['latency_ms']}ms")
 def test_java5_bars_a_slow_broker_for_as_long_as_the_table_says(case: dict[str, int]) -> None:
     health = Java5Health()
-    health.learn(A, Outcome.STORED, case["latency_ms"], 1_000)
+    health.learn(A, AttemptOutcome.STORED, case["latency_ms"], 1_000)
     end_ms = 1_000 + case["not_available_ms"]
     assert health.standing(A, end_ms) is GOOD
     if case["not_available_ms"]:
@@ -52,27 +52,27 @@ def test_java5_takes_a_failure_for_ten_seconds_whatever_it_took() -> None:
 
 def test_java5_only_ever_extends_a_time() -> None:
     health = Java5Health()
-    health.learn(A, Outcome.UNREACHED, 1, 0)
-    health.learn(A, Outcome.STORED, 600, 100)
+    health.learn(A, AttemptOutcome.NO_ANSWER, 1, 0)
+    health.learn(A, AttemptOutcome.STORED, 600, 100)
     assert health.standing(A, 9_999) is BARRED
-    health.learn(A, Outcome.STORED, 3, 200)
+    health.learn(A, AttemptOutcome.STORED, 3, 200)
     assert health.standing(A, 9_999) is BARRED
-    health.learn(A, Outcome.UNREACHED, 1, 5_000)
+    health.learn(A, AttemptOutcome.NO_ANSWER, 1, 5_000)
     assert health.standing(A, 14_999) is BARRED
 
 
 @pytest.mark.parametrize(
     ("outcome", "detector", "standing"),
     [
-        (Outcome.UNREACHED, False, BARRED),
-        (Outcome.UNREACHED, True, BAD),
-        (Outcome.REFUSED, False, BAD),
-        (Outcome.UNWELL, True, BAD),
-        (Outcome.UNTOLD, True, GOOD),
+        (AttemptOutcome.NO_ANSWER, False, BARRED),
+        (AttemptOutcome.NO_ANSWER, True, BAD),
+        (AttemptOutcome.REFUSED, False, BAD),
+        (AttemptOutcome.UNHEALTHY, True, BAD),
+        (AttemptOutcome.UNKNOWN, True, GOOD),
     ],
 )
 def test_java5_tells_the_reachable_from_the_rest(
-    outcome: Outcome, detector: bool, standing: Standing
+    outcome: AttemptOutcome, detector: bool, standing: Standing
 ) -> None:
     health = Java5Health(detector=detector)
     health.learn(A, outcome, 1, 0)
@@ -81,7 +81,7 @@ def test_java5_tells_the_reachable_from_the_rest(
 
 def test_java5_detector_finds_a_broker_reachable_again() -> None:
     health = Java5Health(detector=True)
-    health.learn(A, Outcome.UNREACHED, 1, 0)
+    health.learn(A, AttemptOutcome.NO_ANSWER, 1, 0)
     assert health.due_probes(3_000) == [A]
     assert health.due_probes(4_999) == []
     health.probed(A, reached=False)
@@ -97,23 +97,23 @@ def test_java5_detector_finds_a_broker_reachable_again() -> None:
 
 def test_without_a_detector_nobody_is_probed() -> None:
     health = Java5Health()
-    health.learn(A, Outcome.UNREACHED, 1, 0)
+    health.learn(A, AttemptOutcome.NO_ANSWER, 1, 0)
     assert health.due_probes(10_000) == []
 
 
 def test_java4_bars_a_failed_broker_for_ten_minutes_and_frees_it_by_a_quick_send() -> None:
     health = Java4Health()
-    health.learn(A, Outcome.UNREACHED, 1, 0)
+    health.learn(A, AttemptOutcome.NO_ANSWER, 1, 0)
     assert health.standing(A, 599_999) is BAD
     assert health.standing(A, 600_000) is GOOD
-    health.learn(A, Outcome.STORED, 3, 1_000)
+    health.learn(A, AttemptOutcome.STORED, 3, 1_000)
     assert health.standing(A, 1_000) is GOOD
 
 
 def test_java4_goes_round_the_better_half_when_all_are_barred() -> None:
     health = Java4Health()
     for took_ms, broker in enumerate((A, B, C, "broker-d")):
-        health.learn(broker, Outcome.UNREACHED, took_ms, 0)
+        health.learn(broker, AttemptOutcome.NO_ANSWER, took_ms, 0)
     picks = [health.last_resort((A, B, C, "broker-d"), 10) for _ in range(4)]
     assert sorted(filter(None, picks)) == [A, A, B, B]
 
@@ -121,7 +121,7 @@ def test_java4_goes_round_the_better_half_when_all_are_barred() -> None:
 def test_java4_forgets_a_broker_that_the_topic_does_not_have() -> None:
     health = Java4Health()
     assert health.last_resort((A,), 0) is None
-    health.learn(A, Outcome.UNREACHED, 5, 0)
-    health.learn(B, Outcome.UNREACHED, 1, 0)
+    health.learn(A, AttemptOutcome.NO_ANSWER, 5, 0)
+    health.learn(B, AttemptOutcome.NO_ANSWER, 1, 0)
     assert health.last_resort((A,), 10) is None
     assert health.last_resort((A,), 10) == A

@@ -524,15 +524,15 @@ def test_a_cancelled_plain_send_gives_its_permit_back() -> None:
         producer = await open_producer(scene)
         await producer.send(MESSAGE)
         post.always["a"] = say_nothing
-        assert producer._dispatch is not None
-        with patch.object(producer._dispatch, "send") as other_way:
+        assert producer._sender is not None
+        with patch.object(producer._sender, "send") as other_way:
             for _ in range(3):
                 sending = asyncio.create_task(producer.send(MESSAGE))
                 await asyncio.sleep(0.1)
-                assert producer._dispatch.permits.in_flight == 1
+                assert producer._sender.permits.in_flight == 1
                 sending.cancel()
                 await asyncio.gather(sending, return_exceptions=True)
-                assert producer._dispatch.permits.in_flight == 0
+                assert producer._sender.permits.in_flight == 0
             other_way.assert_not_called()
         assert 'error="CancelledError"} 3' in producer.statistics.prometheus()
 
@@ -550,7 +550,7 @@ def test_a_cancelled_send_makes_no_further_try() -> None:
         sending.cancel()
         await asyncio.sleep(5)
         assert (sending.cancelled(), len(post.sent)) == (True, 2)
-        assert producer._dispatch is not None
-        assert producer._dispatch.permits.in_flight == 0
+        assert producer._sender is not None
+        assert producer._sender.permits.in_flight == 0
 
     play(story)

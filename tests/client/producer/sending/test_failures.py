@@ -2,7 +2,7 @@ import pytest
 
 from orbitmq.client.producer.sending.back_pressure import Shortage, ShortageKind
 from orbitmq.client.producer.sending.failures import back_pressure, failure, timeout
-from orbitmq.client.producer.sending.packing import Parcel
+from orbitmq.client.producer.sending.packing import PreparedSend
 from orbitmq.errors import (
     BrokerError,
     ConnectFailed,
@@ -23,7 +23,7 @@ from orbitmq.errors import (
 from orbitmq.errors.attempts import Attempt, TimeSpent
 from orbitmq.message.model import Message, MessageQueue
 
-PARCEL = Parcel(
+PARCEL = PreparedSend(
     send_id="7F01",
     topic="orders",
     body=b"secret",

@@ -3,7 +3,7 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orbitmq.client.producer.sending.key_order import Key, KeyTurns
+from orbitmq.client.producer.sending.key_order import Key, KeyOrder
 from orbitmq.testing.clocks import VirtualClock, run_virtual
 
 A, B = ("orders", "a"), ("orders", "b")
@@ -11,12 +11,12 @@ A, B = ("orders", "a"), ("orders", "b")
 
 def test_one_key_is_served_in_order_and_others_pass_by() -> None:
     async def main(clock: VirtualClock) -> list[str]:
-        turns, order = KeyTurns(), []
+        turns, order = KeyOrder(), []
 
         async def send(name: str, key: Key, seconds: float) -> None:
             turn = turns.join([key])
             try:
-                await turn.come()
+                await turn.wait()
                 await asyncio.sleep(seconds)
                 order.append(name)
             finally:
@@ -31,10 +31,10 @@ def test_one_key_is_served_in_order_and_others_pass_by() -> None:
 
 def test_one_that_goes_away_while_waiting_lets_nobody_overtake() -> None:
     async def main(clock: VirtualClock) -> None:
-        turns = KeyTurns()
+        turns = KeyOrder()
         first, second, third = (turns.join([A]) for _ in range(3))
         second.leave()
-        waiting = asyncio.create_task(third.come())
+        waiting = asyncio.create_task(third.wait())
         await asyncio.sleep(1)
         assert not waiting.done()
         first.leave()
@@ -48,9 +48,9 @@ def test_one_that_goes_away_while_waiting_lets_nobody_overtake() -> None:
 
 def test_a_cancelled_wait_cancels_nobody_else() -> None:
     async def main(clock: VirtualClock) -> None:
-        turns = KeyTurns()
+        turns = KeyOrder()
         first, second = turns.join([A]), turns.join([A])
-        waiting = asyncio.create_task(second.come())
+        waiting = asyncio.create_task(second.wait())
         await asyncio.sleep(0)
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
@@ -69,12 +69,12 @@ def test_many_keys_at_once_never_wait_for_each_other(
     pauses = [data.draw(st.integers(0, 3)) for _ in sends]
 
     async def main(clock: VirtualClock) -> dict[str, list[int]]:
-        turns = KeyTurns()
+        turns = KeyOrder()
         order: dict[str, list[int]] = {}
 
         async def send(number: int) -> None:
             turn = turns.join(("orders", key) for key in sends[number])
-            await turn.come()
+            await turn.wait()
             await asyncio.sleep(pauses[number])
             for key in sends[number]:
                 order.setdefault(key, []).append(number)
@@ -89,12 +89,12 @@ def test_many_keys_at_once_never_wait_for_each_other(
 
 def test_a_close_takes_out_who_is_on_its_way_and_the_others_come_in_order() -> None:
     async def main(clock: VirtualClock) -> list[int]:
-        turns, order = KeyTurns(), []
+        turns, order = KeyOrder(), []
         on_its_way, looking_up = turns.join([A]), turns.join([A, B])
 
         async def send(number: int) -> None:
             turn = turns.join([A])
-            await turn.come()
+            await turn.wait()
             order.append(number)
             await asyncio.sleep(1 / number)
             turn.leave()

@@ -44,10 +44,14 @@ def told(text: str) -> dict[str, str]:
 
 def test_a_message_travels_with_its_unique_id_and_stays_as_it_is() -> None:
     message = Message("orders", b"paid")
-    parcel = packer().pack(message)
-    assert parcel.send_id == "7F00000104D218B4AAC247B760000000"
-    assert told(parcel.properties) == {"UNIQ_KEY": parcel.send_id, "WAIT": "true"}
-    assert (parcel.body, parcel.sys_flag, parcel.code) == (b"paid", 0, RequestCode.SEND_MESSAGE_V2)
+    prepared = packer().pack(message)
+    assert prepared.send_id == "7F00000104D218B4AAC247B760000000"
+    assert told(prepared.properties) == {"UNIQ_KEY": prepared.send_id, "WAIT": "true"}
+    assert (prepared.body, prepared.sys_flag, prepared.code) == (
+        b"paid",
+        0,
+        RequestCode.SEND_MESSAGE_V2,
+    )
     assert message == Message("orders", b"paid")
 
 
@@ -70,10 +74,10 @@ def test_a_message_travels_with_its_unique_id_and_stays_as_it_is() -> None:
     )
 )
 def test_the_text_says_what_the_message_does(message: Message) -> None:
-    parcel = packer().pack(message)
-    expected = {**message.wire_properties(), "UNIQ_KEY": parcel.send_id}
-    assert told(parcel.properties) == expected
-    assert parcel.send_id == (message.message_id or "7F00000104D218B4AAC247B760000000")
+    prepared = packer().pack(message)
+    expected = {**message.wire_properties(), "UNIQ_KEY": prepared.send_id}
+    assert told(prepared.properties) == expected
+    assert prepared.send_id == (message.message_id or "7F00000104D218B4AAC247B760000000")
 
 
 def test_timers_travel_as_properties() -> None:
@@ -105,10 +109,10 @@ def test_marks_make_half_messages_replies_and_retries() -> None:
     assert reply.code == RequestCode.SEND_REPLY_MESSAGE_V2
     marks = {properties.RECONSUME_TIME: "3", properties.MAX_RECONSUME_TIMES: "16"}
     retried = packer().pack(Message("%RETRY%billing", b"x"), marks)
-    header = packer().stamp(QUEUE).header(retried, 0).to_texts()
+    header = packer().headers_for(QUEUE).fill(retried, 0).to_texts()
     assert (header["j"], header["l"]) == ("3", "16")
     plain = packer().pack(message, marks)  # the rule is for retry topics alone
-    assert packer().stamp(QUEUE).header(plain, 0).to_texts()["j"] == "0"
+    assert packer().headers_for(QUEUE).fill(plain, 0).to_texts()["j"] == "0"
 
 
 def test_a_parcel_shows_no_body() -> None:
@@ -122,9 +126,9 @@ def test_a_parcel_shows_no_body() -> None:
 def test_large_bodies_are_compressed(kind: CompressionType) -> None:
     body = b"spam" * 1_024
     made = packer(compression_type=kind)
-    parcel = made.pack(Message("orders", body))
-    assert made.wants_compression(parcel)
-    smaller = made.compressed(parcel)
+    prepared = made.pack(Message("orders", body))
+    assert made.wants_compression(prepared)
+    smaller = made.compressed(prepared)
     assert smaller.sys_flag == kind.sys_flag
     assert decompress(smaller.body, kind) == body
     assert not made.wants_compression(made.pack(Message("orders", body[:-1])))
@@ -132,8 +136,8 @@ def test_large_bodies_are_compressed(kind: CompressionType) -> None:
 
 def test_a_body_that_would_grow_stays_as_it_is() -> None:
     made = packer(compress_over_bytes=1)
-    parcel = made.pack(Message("orders", b"x"))
-    assert made.compressed(parcel) is parcel
+    prepared = made.pack(Message("orders", b"x"))
+    assert made.compressed(prepared) is prepared
 
 
 # Headers
@@ -141,7 +145,9 @@ def test_a_body_that_would_grow_stays_as_it_is() -> None:
 
 def test_the_short_header_has_all_that_java_sends() -> None:
     made = packer()
-    header = made.stamp(QUEUE).header(made.pack(Message("orders", b"x", flag=7)), 1_700_000_000_000)
+    header = made.headers_for(QUEUE).fill(
+        made.pack(Message("orders", b"x", flag=7)), 1_700_000_000_000
+    )
     texts = header.to_texts()
     assert told(texts.pop("i")).keys() == {"UNIQ_KEY", "WAIT"}
     assert texts == {
@@ -162,9 +168,9 @@ def test_the_short_header_has_all_that_java_sends() -> None:
 
 def test_the_long_header_is_for_old_brokers() -> None:
     made = packer(short_header=False)
-    parcel = made.pack(Message("orders", b"x"))
-    texts = made.stamp(QUEUE).header(parcel, 5).to_texts()
-    assert parcel.code == RequestCode.SEND_MESSAGE
+    prepared = made.pack(Message("orders", b"x"))
+    texts = made.headers_for(QUEUE).fill(prepared, 5).to_texts()
+    assert prepared.code == RequestCode.SEND_MESSAGE
     assert (texts["producerGroup"], texts["queueId"], texts["bornTimestamp"]) == (
         "billing",
         "3",
@@ -175,18 +181,20 @@ def test_the_long_header_is_for_old_brokers() -> None:
 
 def test_both_namespaces_and_the_unit_reach_the_header() -> None:
     first = packer(ClientSettings(namespace="ns", unit_mode=True))
-    parcel = first.pack(Message("orders", b"x"))
-    texts = first.stamp(QUEUE).header(parcel, 0).to_texts()
+    prepared = first.pack(Message("orders", b"x"))
+    texts = first.headers_for(QUEUE).fill(prepared, 0).to_texts()
     assert (texts["a"], texts["b"], texts["k"]) == ("ns%billing", "ns%orders", "true")
-    assert told(parcel.properties)["INSTANCE_ID"] == "ns"
+    assert told(prepared.properties)["INSTANCE_ID"] == "ns"
     second = packer(ClientSettings(namespace_v2="eu"))
-    texts = second.stamp(QUEUE).header(second.pack(Message("orders", b"x")), 0).to_texts()
+    texts = second.headers_for(QUEUE).fill(second.pack(Message("orders", b"x")), 0).to_texts()
     assert (texts["b"], texts["ns"], texts["nsd"]) == ("orders", "eu", "true")
 
 
 def test_a_static_queue_names_the_broker_that_leads_it() -> None:
     made = packer()
-    texts = made.stamp(QUEUE, "broker-z").header(made.pack(Message("orders", b"x")), 0).to_texts()
+    texts = (
+        made.headers_for(QUEUE, "broker-z").fill(made.pack(Message("orders", b"x")), 0).to_texts()
+    )
     assert texts["n"] == "broker-z"
 
 
@@ -196,16 +204,16 @@ def test_a_static_queue_names_the_broker_that_leads_it() -> None:
 def test_a_batch_holds_its_messages_and_says_so() -> None:
     made = packer()
     messages = [Message("orders", b"one", tags="a", flag=1), Message("orders", b"two")]
-    parcel = made.pack_batch(messages)
-    parts = list(batch.split(parcel.body))
+    prepared = made.pack_batch(messages)
+    parts = list(batch.split(prepared.body))
     assert [bytes(part.body) for part in parts] == [b"one", b"two"]
     assert [part.flag for part in parts] == [1, 0]
     ids = [properties.decode(bytes(part.properties))["UNIQ_KEY"] for part in parts]
-    assert tuple(ids) == parcel.message_ids
-    assert parcel.send_id not in ids
-    texts = made.stamp(QUEUE).header(parcel, 0).to_texts()
-    assert (texts["m"], parcel.code) == ("true", RequestCode.SEND_BATCH_MESSAGE)
-    assert not packer(compress_over_bytes=1).wants_compression(parcel)
+    assert tuple(ids) == prepared.message_ids
+    assert prepared.send_id not in ids
+    texts = made.headers_for(QUEUE).fill(prepared, 0).to_texts()
+    assert (texts["m"], prepared.code) == ("true", RequestCode.SEND_BATCH_MESSAGE)
+    assert not packer(compress_over_bytes=1).wants_compression(prepared)
 
 
 @pytest.mark.parametrize(
@@ -213,12 +221,12 @@ def test_a_batch_holds_its_messages_and_says_so() -> None:
 )
 def test_the_id_of_a_batch_is_told_to_brokers_that_can_take_it(release: int, is_told: bool) -> None:
     made = packer()
-    parcel = made.pack_batch([Message("orders", b"one"), Message("orders", b"two")])
-    texts = made.stamp(QUEUE).header(parcel, 0, release).to_texts()
+    prepared = made.pack_batch([Message("orders", b"one"), Message("orders", b"two")])
+    texts = made.headers_for(QUEUE).fill(prepared, 0, release).to_texts()
     told = properties.decode(texts["i"].encode())
-    assert told.get("UNIQ_KEY") == (parcel.send_id if is_told else None)
+    assert told.get("UNIQ_KEY") == (prepared.send_id if is_told else None)
     assert told["WAIT"] == "true"
-    alone = made.stamp(QUEUE).header(made.pack(Message("orders", b"x")), 0, release).to_texts()
+    alone = made.headers_for(QUEUE).fill(made.pack(Message("orders", b"x")), 0, release).to_texts()
     assert alone["i"].count("UNIQ_KEY") == 1
 
 

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orbitmq.client.producer.health.adaptive import AdaptiveHealth
-from orbitmq.client.producer.health.health import Health, Outcome
+from orbitmq.client.producer.health.health import AttemptOutcome, Health
 from orbitmq.client.producer.health.java import Java4Health, Java5Health
 from orbitmq.client.producer.sending.queue_choice import (
     ConsistentHash,
+    Cursor,
     QueueChoice,
     QueueSelector,
-    Turn,
     by_hash,
     by_machine_room,
     by_random,
@@ -39,7 +39,7 @@ def queues_of(*brokers: str, each: int = 4) -> tuple[MessageQueue, ...]:
 def barred(*brokers: str) -> Java5Health:
     health = Java5Health()
     for broker in brokers:
-        health.learn(broker, Outcome.UNREACHED, 1, 0)
+        health.learn(broker, AttemptOutcome.NO_ANSWER, 1, 0)
     return health
 
 
@@ -48,25 +48,25 @@ def barred(*brokers: str) -> Java5Health:
 
 def test_turns_go_round_all_queues() -> None:
     queues = queues_of(A, B)
-    turn = Turn(5)
+    turn = Cursor(5)
     chosen = [choose(queues, turn, Health(), 0) for _ in range(16)]
     assert chosen == [*queues[5:], *queues, *queues[:5]]
 
 
 def test_a_retry_avoids_the_broker_that_failed() -> None:
     queues = queues_of(A, B, C)
-    turn = Turn(0)
+    turn = Cursor(0)
     assert {choose(queues, turn, Health(), 0, A).broker_name for _ in range(24)} == {B, C}
 
 
 def test_a_retry_stays_where_there_is_no_other_broker() -> None:
     queues = queues_of(A)
-    assert choose(queues, Turn(0), Health(), 0, A).broker_name == A
+    assert choose(queues, Cursor(0), Health(), 0, A).broker_name == A
 
 
 def test_queues_of_bad_brokers_are_passed_over_and_the_others_share_evenly() -> None:
     queues = queues_of(A, B, C)
-    turn = Turn(0)
+    turn = Cursor(0)
     counts = Counter(choose(queues, turn, barred(A), 1) for _ in range(80))
     assert set(counts.values()) == {10}
     assert {queue.broker_name for queue in counts} == {B, C}
@@ -74,38 +74,38 @@ def test_queues_of_bad_brokers_are_passed_over_and_the_others_share_evenly() -> 
 
 def test_a_reachable_broker_is_taken_before_an_unreachable_one() -> None:
     health = barred(A, B, C)
-    health.learn(B, Outcome.REFUSED, 1, 0)
-    assert choose(queues_of(A, B, C), Turn(4), health, 1).broker_name == C
-    assert choose(queues_of(A, B, C), Turn(8), health, 1, avoid=C).broker_name == A
+    health.learn(B, AttemptOutcome.REFUSED, 1, 0)
+    assert choose(queues_of(A, B, C), Cursor(4), health, 1).broker_name == C
+    assert choose(queues_of(A, B, C), Cursor(8), health, 1, avoid=C).broker_name == A
 
 
 def test_where_all_are_unreachable_a_retry_still_goes_to_another() -> None:
     health = Java5Health()
     for broker in (A, B):
-        health.learn(broker, Outcome.REFUSED, 1, 0)
-    assert {choose(queues_of(A, B), Turn(at), health, 1, A).broker_name for at in range(8)} == {B}
-    assert {choose(queues_of(A, B), Turn(at), health, 1).broker_name for at in range(8)} == {A, B}
+        health.learn(broker, AttemptOutcome.REFUSED, 1, 0)
+    assert {choose(queues_of(A, B), Cursor(at), health, 1, A).broker_name for at in range(8)} == {B}
+    assert {choose(queues_of(A, B), Cursor(at), health, 1).broker_name for at in range(8)} == {A, B}
 
 
 def test_java4_takes_the_better_half_when_all_are_barred() -> None:
     health = Java4Health()
     for took_ms, broker in enumerate((C, B, A)):
-        health.learn(broker, Outcome.UNREACHED, took_ms, 0)
+        health.learn(broker, AttemptOutcome.NO_ANSWER, took_ms, 0)
     queues = queues_of(A, B, C)
-    turn = Turn(0)
+    turn = Cursor(0)
     chosen = [choose(queues, turn, health, 1) for _ in range(8)]
     assert Counter(chosen) == Counter(2 * [queue for queue in queues if queue.broker_name == C])
 
 
 def test_a_probe_is_a_first_try_and_a_retry_only_for_want_of_better() -> None:
     health = AdaptiveHealth()
-    health.learn(A, Outcome.UNREACHED, 1, 0)
+    health.learn(A, AttemptOutcome.NO_ANSWER, 1, 0)
     for _ in range(20):
         health.sent(C, 1)
-        health.learn(C, Outcome.STORED, 1, 2)
-    assert choose(queues_of(A, B, C), Turn(0), health, 300).broker_name == A
-    assert choose(queues_of(A, B, C), Turn(0), health, 300, avoid=B).broker_name == C
-    assert choose(queues_of(A, B), Turn(0), health, 300, avoid=B).broker_name == A
+        health.learn(C, AttemptOutcome.STORED, 1, 2)
+    assert choose(queues_of(A, B, C), Cursor(0), health, 300).broker_name == A
+    assert choose(queues_of(A, B, C), Cursor(0), health, 300, avoid=B).broker_name == C
+    assert choose(queues_of(A, B), Cursor(0), health, 300, avoid=B).broker_name == A
 
 
 @given(
@@ -118,7 +118,7 @@ def test_some_queue_is_always_chosen(
     each: int, position: int, bad: set[str], avoid: str | None
 ) -> None:
     queues = queues_of(A, B, each=each)
-    chosen = choose(queues, Turn(position), barred(*bad), 1, avoid)
+    chosen = choose(queues, Cursor(position), barred(*bad), 1, avoid)
     assert chosen in queues
     assert chosen.broker_name != avoid
     if {A, B} - bad - {avoid}:

@@ -1,6 +1,6 @@
 import pytest
 
-from orbitmq.client.producer.sending.packing import Parcel
+from orbitmq.client.producer.sending.packing import PreparedSend
 from orbitmq.client.producer.sending.receipts import (
     check_durable,
     check_requirable,
@@ -71,8 +71,8 @@ def test_a_receipt_that_says_not_where_is_none() -> None:
         read_receipt(answer(0), "ID", QUEUE)
 
 
-def parcel(*ids: str) -> Parcel:
-    return Parcel(
+def prepared(*ids: str) -> PreparedSend:
+    return PreparedSend(
         send_id="BATCH",
         topic="orders",
         body=b"",
@@ -85,14 +85,14 @@ def parcel(*ids: str) -> Parcel:
 
 def test_the_receipt_of_a_batch_is_one_for_each_message() -> None:
     whole = read_receipt(answer(0, stored(msg_id="X,Y")), "BATCH", QUEUE)
-    first, second = split_receipt(whole, parcel("A", "B"))
+    first, second = split_receipt(whole, prepared("A", "B"))
     assert (first.message_id, first.offset_message_id, first.queue_offset) == ("A", "X", 12)
     assert (second.message_id, second.offset_message_id, second.queue_offset) == ("B", "Y", 13)
 
 
 def test_an_inner_batch_has_one_id_for_all() -> None:
     whole = read_receipt(answer(0, stored(msg_id="X")), "BATCH", QUEUE)
-    assert [one.offset_message_id for one in split_receipt(whole, parcel("A", "B"))] == ["X", "X"]
+    assert [one.offset_message_id for one in split_receipt(whole, prepared("A", "B"))] == ["X", "X"]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orbitmq.client.producer.sending.retry_plan import Again, Done, GiveUp, SendPlan, java_code
+from orbitmq.client.producer.sending.retry_plan import Again, Done, GiveUp, RetryPlan, java_code
 from orbitmq.client.settings import RETRY_CODES, ProducerSettings
 from orbitmq.errors import (
     BrokerBusy,
@@ -28,9 +28,9 @@ LOST = ConnectionClosed("the peer went away")
 NOT_OK = [status for status in SendStatus if status is not SendStatus.SEND_OK]
 
 
-def plan_of(*, began_ms: int = 0, fixed: bool = False, **settings: object) -> SendPlan:
+def plan_of(*, began_ms: int = 0, fixed: bool = False, **settings: object) -> RetryPlan:
     made = ProducerSettings("billing", **settings)  # type: ignore[arg-type]
-    return SendPlan(made, SeededRandomness(1), began_ms=began_ms, fixed=fixed)
+    return RetryPlan(made, SeededRandomness(1), began_ms=began_ms, fixed=fixed)
 
 
 def receipt(status: SendStatus, queue: MessageQueue = A0) -> SendReceipt:
@@ -129,7 +129,7 @@ def test_a_connection_gets_the_share_of_its_try() -> None:
 
 
 def test_a_caller_may_name_the_time() -> None:
-    plan = SendPlan(ProducerSettings("g"), SeededRandomness(1), began_ms=0, timeout_ms=50)
+    plan = RetryPlan(ProducerSettings("g"), SeededRandomness(1), began_ms=0, timeout_ms=50)
     assert plan.left_ms(20) == 30
 
 

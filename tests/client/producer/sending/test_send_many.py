@@ -320,8 +320,8 @@ def test_a_cancelled_call_gives_its_permits_back() -> None:
         await asyncio.sleep(0.5)
         sending.cancel()
         await asyncio.gather(sending, return_exceptions=True)
-        assert producer._dispatch is not None
-        assert producer._dispatch.permits.in_flight == 0
+        assert producer._sender is not None
+        assert producer._sender.permits.in_flight == 0
         queue = MessageQueue("orders", "broker-a", 0)
         assert (await producer.send(Message("orders", b"x"), queue=queue)).queue == queue
 

@@ -7,7 +7,7 @@ import pytest
 
 from orbitmq.client.producer.health.health import Standing
 from orbitmq.client.producer.producer import Producer
-from orbitmq.client.producer.sending.sender import Dispatch
+from orbitmq.client.producer.sending.sender import Sender
 from orbitmq.errors import (
     BackPressure,
     MessageTooLarge,
@@ -25,9 +25,9 @@ from tests.client.scene import Scene, play, route
 MESSAGE = Message("orders", b"paid")
 
 
-def dispatch_of(producer: Producer) -> Dispatch:
-    assert producer._dispatch is not None
-    return producer._dispatch
+def sender_of(producer: Producer) -> Sender:
+    assert producer._sender is not None
+    return producer._sender
 
 
 # Back-pressure
@@ -41,7 +41,7 @@ def test_one_send_more_than_allowed_waits_for_its_permit() -> None:
         await asyncio.gather(*(producer.send(MESSAGE) for _ in range(25)))
         first, last = post.sent[0].at_ms, post.sent[-1].at_ms
         assert last - first == 1_000
-        assert dispatch_of(producer).permits.in_flight == 0
+        assert sender_of(producer).permits.in_flight == 0
 
     play(story)
 
@@ -75,7 +75,7 @@ def test_waiting_for_a_permit_counts_against_the_timeout() -> None:
         assert len(post.sent) == 10
         outcomes = await asyncio.gather(*holding, return_exceptions=True)
         assert all(type(outcome) is SendTimeout for outcome in outcomes)
-        assert dispatch_of(producer).permits.in_flight == 0
+        assert sender_of(producer).permits.in_flight == 0
 
     play(story)
 
@@ -150,21 +150,21 @@ def test_a_plain_send_over_a_known_route_is_started_on_the_spot() -> None:
     async def story(scene: Scene) -> None:
         await open_post(scene, "a", queues=1)
         producer = await open_producer(scene)
-        dispatch = dispatch_of(producer)
-        first = dispatch.begin(MESSAGE)
+        sender = sender_of(producer)
+        first = sender.begin(MESSAGE)
         assert first.answer is None  # no route
-        await dispatch.finish(first)
-        second = dispatch.begin(MESSAGE)
+        await sender.finish(first)
+        second = sender.begin(MESSAGE)
         assert second.answer is not None
-        assert dispatch.permits.in_flight == 1
-        assert (await dispatch.finish(second)).queue_offset == 1
-        assert dispatch.permits.in_flight == 0
+        assert sender.permits.in_flight == 1
+        assert (await sender.finish(second)).queue_offset == 1
+        assert sender.permits.in_flight == 0
         for careful in (
             Message("orders", bytes(4_096)),
             Message("orders", b"x", sharding_key="k"),
             Message("bills", b"x"),
         ):
-            assert dispatch.begin(careful).answer is None
+            assert sender.begin(careful).answer is None
 
     play(story)
 
@@ -174,12 +174,12 @@ def test_a_turn_that_can_t_be_taken_on_the_spot_is_not_lost() -> None:
         await open_post(scene, queues=1)
         producer = await open_producer(scene)
         await producer.queues("orders")
-        dispatch = dispatch_of(producer)
-        send = dispatch.begin(MESSAGE)
-        assert send.slot is not None
+        sender = sender_of(producer)
+        send = sender.begin(MESSAGE)
+        assert send.queue_target is not None
         assert send.answer is None  # nothing is connected yet
-        turn = send.slot.queue
-        assert (await dispatch.finish(send)).queue == turn
+        turn = send.queue_target.queue
+        assert (await sender.finish(send)).queue == turn
         receipts = [await producer.send(MESSAGE) for _ in range(4)]
         assert len({receipt.queue.broker_name for receipt in receipts[:2]}) == 2
         assert receipts[0].queue == receipts[2].queue
@@ -200,7 +200,7 @@ def test_a_cancelled_send_informs_broker_health(way: str) -> None:
         sending.cancel()
         await asyncio.gather(sending, return_exceptions=True)
         # Java's table: 600 ms without an answer bar a broker for two seconds.
-        health, now_ms = dispatch_of(producer).health, scene.clock.monotonic_ms()
+        health, now_ms = sender_of(producer).health, scene.clock.monotonic_ms()
         assert health.standing("broker-a", now_ms) is Standing.BARRED
 
     play(story)
@@ -216,7 +216,7 @@ def test_a_send_that_is_cancelled_before_an_attempt_says_nothing_of_a_broker() -
         await asyncio.sleep(0.1)
         sends[10].cancel()  # it waits for a permit
         await asyncio.sleep(0)
-        health, now_ms = dispatch_of(producer).health, scene.clock.monotonic_ms()
+        health, now_ms = sender_of(producer).health, scene.clock.monotonic_ms()
         assert health.standing("broker-a", now_ms) is Standing.GOOD
         await asyncio.gather(*sends, return_exceptions=True)
 
@@ -228,15 +228,15 @@ def test_a_request_that_can_t_be_written_is_a_failed_attempt() -> None:
         post = await open_post(scene, "a", queues=1)
         producer = await open_producer(scene)
         await producer.send(MESSAGE)
-        dispatch = dispatch_of(producer)
-        lane = dispatch.lanes.ready("orders")
-        assert lane is not None
-        connection = lane.slot(lane.queues[0]).connection
+        sender = sender_of(producer)
+        topic_target = sender.targets.ready("orders")
+        assert topic_target is not None
+        connection = topic_target.of(topic_target.queues[0]).connection
         assert connection is not None
         fault = TooManyRequests("as many as allowed wait")
         with patch.object(connection, "start_request", side_effect=fault):
-            send = dispatch.begin(MESSAGE)
-        assert (await dispatch.finish(send)).queue_offset == 1
+            send = sender.begin(MESSAGE)
+        assert (await sender.finish(send)).queue_offset == 1
         assert send.plan is not None
         assert [attempt.cause for attempt in send.plan.attempts] == [fault]
         assert len(post.sent) == 2

@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from orbitmq.client.producer.producer import Producer
-from orbitmq.client.producer.sending.targets import Lanes, target_of
+from orbitmq.client.producer.sending.targets import TopicTargets, destination_of
 from orbitmq.errors import InvalidInput, SendUnreachable
 from orbitmq.message.model import Message, MessageQueue
 from tests.client.post import open_post, open_producer
@@ -12,24 +12,24 @@ from tests.client.scene import Scene, play, route
 MESSAGE = Message("orders", b"paid")
 
 
-def lanes_of(producer: Producer) -> Lanes:
-    assert producer._dispatch is not None
-    return producer._dispatch.lanes
+def lanes_of(producer: Producer) -> TopicTargets:
+    assert producer._sender is not None
+    return producer._sender.targets
 
 
 def test_a_lane_is_made_once_for_a_route() -> None:
     async def story(scene: Scene) -> None:
         await open_post(scene)
-        lanes = lanes_of(await open_producer(scene))
-        assert lanes.ready("orders") is None
-        lane = await lanes.lane("orders")
-        assert lanes.ready("orders") is lane
-        assert await lanes.lane("orders") is lane
+        targets = lanes_of(await open_producer(scene))
+        assert targets.ready("orders") is None
+        topic_target = await targets.find("orders")
+        assert targets.ready("orders") is topic_target
+        assert await targets.find("orders") is topic_target
         scene.routes["orders"] = route("a", queues=1)
         await asyncio.sleep(31)
-        assert lanes.ready("orders") is None
-        changed = await lanes.lane("orders")
-        assert [len(one.queues) for one in (lane, changed)] == [4, 1]
+        assert targets.ready("orders") is None
+        changed = await targets.find("orders")
+        assert [len(one.queues) for one in (topic_target, changed)] == [4, 1]
 
     play(story)
 
@@ -69,10 +69,10 @@ def test_what_a_selector_does_wrong_is_told() -> None:
 def test_a_text_is_no_selector() -> None:
     for text in ("random", "hash", ""):
         with pytest.raises(InvalidInput, match="it must be a function") as raised:
-            target_of(None, text)  # type: ignore[arg-type]
+            destination_of(None, text)  # type: ignore[arg-type]
         assert raised.value.field == "selector"
     with pytest.raises(InvalidInput, match="queue is 3; it must be a MessageQueue"):
-        target_of(3)  # type: ignore[arg-type]
+        destination_of(3)  # type: ignore[arg-type]
 
 
 def test_an_ordered_topic_keeps_queues_whose_broker_is_away() -> None:
@@ -96,6 +96,6 @@ def test_every_topic_has_a_lane() -> None:
         producer = await open_producer(scene)
         for topic in topics:
             assert (await producer.send(Message(topic, b"x"))).queue.topic == topic
-        assert repr(lanes_of(producer)) == "<Lanes of 200 topics>"
+        assert repr(lanes_of(producer)) == "<TopicTargets of 200 topics>"
 
     play(story)

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from orbitmq.client.producer.health.health import Health, Outcome, Standing, keep
+from orbitmq.client.producer.health.health import AttemptOutcome, Health, Standing, keep
 
 __all__ = ["AdaptiveHealth"]
 
@@ -36,7 +36,7 @@ _SMOOTHING: Final = 8
 _NEVER_MS: Final = -(2**62)
 
 
-class _Patient(msgspec.Struct):
+class _BrokerRecord(msgspec.Struct):
     """What ``adaptive`` knows of one broker."""
 
     usual_ms: float = 0.0  # smoothed time of what it stored, from 0 up: the first may be slow
@@ -60,7 +60,7 @@ class AdaptiveHealth(Health):
     - Slow is judged against the peers in good standing: never are all of them slow.
 
     >>> health = AdaptiveHealth()
-    >>> health.learn("broker-a", Outcome.UNREACHED, took_ms=3, now_ms=1_000)
+    >>> health.learn("broker-a", AttemptOutcome.NO_ANSWER, took_ms=3, now_ms=1_000)
     >>> health.standing("broker-a", 1_001)
     <Standing.BAD: 3>
     """
@@ -68,7 +68,7 @@ class AdaptiveHealth(Health):
     active = True
 
     def __init__(self) -> None:
-        self._known: dict[str, _Patient] = {}
+        self._known: dict[str, _BrokerRecord] = {}
         self._sends = 0
 
     def sent(self, broker: str, now_ms: int) -> bool:
@@ -76,7 +76,7 @@ class AdaptiveHealth(Health):
         self._sends += 1
         item = self._known.get(broker)
         if item is None:
-            item = keep(self._known, broker, _Patient())
+            item = keep(self._known, broker, _BrokerRecord())
         silent = self._is_silent(item, now_ms)
         if item.unheard_since_ms is None:
             item.unheard_since_ms = now_ms
@@ -86,12 +86,12 @@ class AdaptiveHealth(Health):
         item.probe_after = self._sends + _SENDS_PER_PROBE
         return True
 
-    def learn(self, broker: str, outcome: Outcome, took_ms: int, now_ms: int) -> None:
+    def learn(self, broker: str, outcome: AttemptOutcome, took_ms: int, now_ms: int) -> None:
         """Take note of how a try ended."""
         item = self._known.get(broker)
         if item is None:
-            item = keep(self._known, broker, _Patient())
-        if outcome is Outcome.STORED:
+            item = keep(self._known, broker, _BrokerRecord())
+        if outcome is AttemptOutcome.STORED:
             item.unheard_since_ms = None
             item.has_stored = True
             item.usual_ms += (took_ms - item.usual_ms) / _SMOOTHING
@@ -99,11 +99,11 @@ class AdaptiveHealth(Health):
                 self._worse(item, took_ms, now_ms)
             elif item.rest_ms:
                 self._better(item, took_ms, now_ms)
-        elif outcome is Outcome.UNREACHED:
+        elif outcome is AttemptOutcome.NO_ANSWER:
             self._worse(item, took_ms, now_ms)
-        elif outcome is not Outcome.UNTOLD:
+        elif outcome is not AttemptOutcome.UNKNOWN:
             item.unheard_since_ms = None
-            if outcome is Outcome.UNWELL:
+            if outcome is AttemptOutcome.UNHEALTHY:
                 self._worse(item, took_ms, now_ms)
 
     def standing(self, broker: str, now_ms: int) -> Standing:
@@ -118,7 +118,7 @@ class AdaptiveHealth(Health):
         """Drop what is known of a broker."""
         self._known.pop(broker, None)
 
-    def _is_slow(self, item: _Patient, took_ms: int) -> bool:
+    def _is_slow(self, item: _BrokerRecord, took_ms: int) -> bool:
         peers = [
             peer.usual_ms
             for peer in self._known.values()
@@ -127,13 +127,13 @@ class AdaptiveHealth(Health):
         limit_ms = max(_SLOW_MS, _SLOW_TIMES * min(peers)) if peers else took_ms
         return took_ms > limit_ms and item.usual_ms > limit_ms
 
-    def _is_silent(self, item: _Patient, now_ms: int) -> bool:
+    def _is_silent(self, item: _BrokerRecord, now_ms: int) -> bool:
         if item.unheard_since_ms is None:
             return False
         unheard_ms = now_ms - item.unheard_since_ms
         return unheard_ms > _SILENT_MS and unheard_ms > _SILENT_TIMES * item.usual_ms
 
-    def _worse(self, item: _Patient, took_ms: int, now_ms: int) -> None:
+    def _worse(self, item: _BrokerRecord, took_ms: int, now_ms: int) -> None:
         if now_ms - took_ms <= item.changed_ms:
             return
         if item.rest_ms:
@@ -146,7 +146,7 @@ class AdaptiveHealth(Health):
         item.probe_at_ms = now_ms + item.rest_ms
         item.probe_after = self._sends + _SENDS_PER_PROBE
 
-    def _better(self, item: _Patient, took_ms: int, now_ms: int) -> None:
+    def _better(self, item: _BrokerRecord, took_ms: int, now_ms: int) -> None:
         if now_ms - took_ms <= item.changed_ms:
             return
         item.rest_ms //= 4

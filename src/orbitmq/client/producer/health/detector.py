@@ -69,7 +69,7 @@ class Detector:
     def _find(self, brokers: Collection[str]) -> dict[str, tuple[Address, str]]:
         """Return where the brokers are, and a topic that each has, as far as routes know."""
         found: dict[str, tuple[Address, str]] = {}
-        for topic, route in self._core.routes.table.published.items():
+        for topic, route in self._core.routes.cache.published.items():
             if len(found) == len(brokers):
                 break
             for broker in brokers:

@@ -18,7 +18,7 @@ from orbitmq.errors import (
     TooManyRequests,
 )
 
-__all__ = ["DETECT_EVERY_MS", "Health", "Outcome", "Standing", "keep", "outcome_of"]
+__all__ = ["DETECT_EVERY_MS", "AttemptOutcome", "Health", "Standing", "keep", "outcome_of"]
 
 DETECT_EVERY_MS: Final = 3_000
 """How often a detector asks for ``due_probes``."""
@@ -27,18 +27,18 @@ _BROKERS_MAX: Final = 4_096
 """More than any cluster has; brokers that were renamed or went away make room for new ones."""
 
 
-class Outcome(enum.Enum):
+class AttemptOutcome(enum.Enum):
     """What a try told of its broker."""
 
     STORED = "stored"
     """It stored the message, whatever the status."""
     REFUSED = "refused"
     """It answered with an error that is about the request."""
-    UNWELL = "unwell"
+    UNHEALTHY = "unhealthy"
     """It answered with an error that is about itself: busy, failed, not available."""
-    UNREACHED = "unreached"
+    NO_ANSWER = "no answer"
     """No answer: the connection failed, or time ran out."""
-    UNTOLD = "untold"
+    UNKNOWN = "unknown"
     """Nothing: the send was cancelled, or failed before it left."""
 
 
@@ -53,23 +53,23 @@ class Standing(enum.IntEnum):
     BAD = 3
 
 
-def outcome_of(error: BaseException | None) -> Outcome:
+def outcome_of(error: BaseException | None) -> AttemptOutcome:
     """Return what the end of a try tells of its broker; None is a receipt.
 
     >>> outcome_of(None), outcome_of(BrokerBusy(2, "[OVERLOAD]system busy"))
-    (<Outcome.STORED: 'stored'>, <Outcome.UNWELL: 'unwell'>)
+    (<AttemptOutcome.STORED: 'stored'>, <AttemptOutcome.UNHEALTHY: 'unhealthy'>)
     """
     match error:
         case None:
-            return Outcome.STORED
+            return AttemptOutcome.STORED
         case BrokerBusy() | BrokerFailed() | ServiceNotAvailable():
-            return Outcome.UNWELL
+            return AttemptOutcome.UNHEALTHY
         case BrokerError():
-            return Outcome.REFUSED
+            return AttemptOutcome.REFUSED
         case NetworkError() | TooManyRequests() | RemoteProtocolError():
-            return Outcome.UNREACHED
+            return AttemptOutcome.NO_ANSWER
         case _:
-            return Outcome.UNTOLD
+            return AttemptOutcome.UNKNOWN
 
 
 class Health:
@@ -89,7 +89,7 @@ class Health:
         """
         return False
 
-    def learn(self, broker: str, outcome: Outcome, took_ms: int, now_ms: int) -> None:
+    def learn(self, broker: str, outcome: AttemptOutcome, took_ms: int, now_ms: int) -> None:
         """Take note of how a try ended."""
 
     def standing(self, broker: str, now_ms: int) -> Standing:  # noqa: ARG002

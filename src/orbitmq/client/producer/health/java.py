@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from orbitmq.client.producer.health.health import Health, Outcome, Standing, keep
+from orbitmq.client.producer.health.health import AttemptOutcome, Health, Standing, keep
 
 __all__ = ["JAVA4_PENALTIES", "JAVA5_PENALTIES", "Java4Health", "Java5Health", "penalty_ms"]
 
@@ -57,7 +57,7 @@ def penalty_ms(penalties: Penalties, took_ms: int) -> int:
     return found_ms
 
 
-class _Barred(msgspec.Struct):
+class _FaultItem(msgspec.Struct):
     """What Java knows of one broker: its FaultItem."""
 
     latency_ms: int = 0
@@ -72,16 +72,16 @@ class _TableHealth(Health):
     active = True
 
     def __init__(self) -> None:
-        self._known: dict[str, _Barred] = {}
+        self._known: dict[str, _FaultItem] = {}
 
     def forget(self, broker: str) -> None:
         """Drop what is known of a broker."""
         self._known.pop(broker, None)
 
-    def _item(self, broker: str) -> _Barred:
+    def _item(self, broker: str) -> _FaultItem:
         item = self._known.get(broker)
         if item is None:
-            item = keep(self._known, broker, _Barred())
+            item = keep(self._known, broker, _FaultItem())
         return item
 
 
@@ -97,7 +97,7 @@ class Java5Health(_TableHealth):
         detect_interval_ms: the least time between two probes of one broker.
 
     >>> health = Java5Health()
-    >>> health.learn("broker-a", Outcome.STORED, took_ms=600, now_ms=0)
+    >>> health.learn("broker-a", AttemptOutcome.STORED, took_ms=600, now_ms=0)
     >>> health.standing("broker-a", 1_999), health.standing("broker-a", 2_000)
     (<Standing.BARRED: 2>, <Standing.GOOD: 0>)
 
@@ -108,7 +108,7 @@ class Java5Health(_TableHealth):
         self._detector = detector
         self._detect_interval_ms = detect_interval_ms
 
-    def learn(self, broker: str, outcome: Outcome, took_ms: int, now_ms: int) -> None:
+    def learn(self, broker: str, outcome: AttemptOutcome, took_ms: int, now_ms: int) -> None:
         """Take note of how a try ended."""
         item = self._item(broker)
         item.latency_ms = took_ms
@@ -116,7 +116,7 @@ class Java5Health(_TableHealth):
         barred_ms = penalty_ms(JAVA5_PENALTIES, as_ms)
         if barred_ms:
             item.until_ms = max(item.until_ms, now_ms + barred_ms)
-        if outcome is Outcome.UNREACHED:
+        if outcome is AttemptOutcome.NO_ANSWER:
             item.reachable = not self._detector
         else:
             item.reachable = not _failed(outcome)
@@ -151,7 +151,7 @@ class Java4Health(_TableHealth):
     """The way of 4.x: a longer table, the last try counts, nobody is unreachable.
 
     >>> health = Java4Health()
-    >>> health.learn("broker-a", Outcome.UNREACHED, took_ms=3_000, now_ms=0)
+    >>> health.learn("broker-a", AttemptOutcome.NO_ANSWER, took_ms=3_000, now_ms=0)
     >>> health.standing("broker-a", 599_999), health.standing("broker-a", 600_000)
     (<Standing.BAD: 3>, <Standing.GOOD: 0>)
     """
@@ -160,7 +160,7 @@ class Java4Health(_TableHealth):
         super().__init__()
         self._turn = 0
 
-    def learn(self, broker: str, outcome: Outcome, took_ms: int, now_ms: int) -> None:
+    def learn(self, broker: str, outcome: AttemptOutcome, took_ms: int, now_ms: int) -> None:
         """Take note of how a try ended; a quick one ends the time of its broker."""
         item = self._item(broker)
         item.latency_ms = took_ms
@@ -193,5 +193,5 @@ class Java4Health(_TableHealth):
         return now_ms < item.until_ms, item.latency_ms, item.until_ms
 
 
-def _failed(outcome: Outcome) -> bool:
-    return outcome is not Outcome.STORED and outcome is not Outcome.UNTOLD
+def _failed(outcome: AttemptOutcome) -> bool:
+    return outcome is not AttemptOutcome.STORED and outcome is not AttemptOutcome.UNKNOWN

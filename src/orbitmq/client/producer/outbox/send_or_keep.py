@@ -22,15 +22,15 @@ from typing import Final
 from orbitmq.client.arguments import listed
 from orbitmq.client.core.client_core import ClientCore
 from orbitmq.client.producer.outbox.outbox import Outbox
-from orbitmq.client.producer.sending.key_order import Key, KeyTurn
+from orbitmq.client.producer.sending.key_order import Key, KeyPlace
 from orbitmq.client.producer.sending.send_many import (
-    Outcome,
-    Place,
+    AssignedQueue,
+    SendResult,
     check_call,
     receipts_of,
     send_each,
 )
-from orbitmq.client.producer.sending.sender import Dispatch, Wish
+from orbitmq.client.producer.sending.sender import Sender, SendOptions
 from orbitmq.client.settings import ProducerSettings
 from orbitmq.errors import (
     BackPressure,
@@ -61,8 +61,8 @@ class Keeping:
 
     """
 
-    def __init__(self, core: ClientCore, dispatch: Dispatch, settings: ProducerSettings) -> None:
-        self._dispatch = dispatch
+    def __init__(self, core: ClientCore, sender: Sender, settings: ProducerSettings) -> None:
+        self._sender = sender
         self._path = settings.outbox_path
         self._in_line: dict[Key, int] = {}  # calls that have not settled
         self._workers = core.machine.workers("orbitmq-outbox")
@@ -85,7 +85,7 @@ class Keeping:
 
         """
         await self.outbox.open()
-        self._dispatch.before_turn = self._check_turn
+        self._sender.before_turn = self._check_turn
 
     async def stop(self) -> None:
         """Send nothing from the outbox any more; sends on their way may still be kept."""
@@ -93,7 +93,7 @@ class Keeping:
 
     async def close(self) -> None:
         """Close the outbox; what is left there waits for the next producer."""
-        self._dispatch.before_turn = None
+        self._sender.before_turn = None
         await self.outbox.close()
         self._workers.close()
 
@@ -102,20 +102,20 @@ class Keeping:
         check_is_message(message)
         if message.message_id is not None:
             return message
-        return message.replace(message_id=self._dispatch.packer.new_id(message))
+        return message.replace(message_id=self._sender.packer.new_id(message))
 
     async def send(
         self,
         message: Message,
         send: Callable[[Message], Awaitable[SendReceipt]],
-        wish: Wish,
+        options: SendOptions,
     ) -> SendReceipt:
         """Return the receipt of a send; one that fails is kept.
 
         Args:
             message: what to send, with its unique id; see ``named``.
             send: sends one that has no sharding key, perhaps gathered with others.
-            wish: what its caller asked for.
+            options: what its caller asked for.
 
         Raises:
             SendKept: it could not be sent yet, and is kept.
@@ -124,19 +124,19 @@ class Keeping:
 
         """
         error: OrbitError
-        queue = _chosen(wish)
+        queue = _chosen(options)
         if self._is_held(message, queue):
             error = _behind(message, queue)
-            keeping = self._keep(message, wish, error)
+            keeping = self._keep(message, options, error)
         else:
             with self._under_way([message]) as turn:
                 try:
                     if turn is None:
                         return await send(message)
-                    return await self._dispatch.send(message, wish._replace(call_turn=turn))
+                    return await self._sender.send(message, options._replace(call_place=turn))
                 except OrbitError as failure:
                     error = failure
-                keeping = (await self._keep_in_turn(turn, [message], [wish], {0: error}))[0]
+                keeping = (await self._keep_in_turn(turn, [message], [options], {0: error}))[0]
         told = await self._told(message, error, keeping)
         if told is error or isinstance(error, SendHeldBack):
             raise told
@@ -145,9 +145,9 @@ class Keeping:
     async def send_many(
         self,
         messages: Iterable[Message],
-        wish: Wish,
+        options: SendOptions,
         *,
-        queues: Sequence[Place] | None = None,
+        queues: Sequence[AssignedQueue] | None = None,
         frame_bytes: int | None = None,
     ) -> list[SendReceipt]:
         """Return the receipts of messages sent together; those that fail are kept.
@@ -157,7 +157,7 @@ class Keeping:
 
         Args:
             messages: what to send.
-            wish: what the caller asked for.
+            options: what the caller asked for.
             queues: the queue that it chose for each, None where it chose none.
             frame_bytes: about the largest frame.
 
@@ -168,30 +168,30 @@ class Keeping:
 
         """
         given = [self.named(message) for message in listed(messages)]
-        check_call(self._dispatch, given, wish, queues=queues, frame_bytes=frame_bytes)
-        wishes = [wish] * len(given)
+        check_call(self._sender, given, options, queues=queues, frame_bytes=frame_bytes)
+        each_options = [options] * len(given)
         if queues is not None:
-            wishes = [wish._replace(target=queue) for queue in queues]
+            each_options = [options._replace(destination=queue) for queue in queues]
         errors: dict[int, OrbitError] = {}
         for index, message in enumerate(given):
-            if self._is_held(message, queue := _chosen(wishes[index])):
+            if self._is_held(message, queue := _chosen(each_options[index])):
                 errors[index] = _behind(message, queue)
         # Before others are sent: a later send of a key must find those of this call in the outbox.
-        keeping = self._keep_all(given, wishes, errors)
+        keeping = self._keep_all(given, each_options, errors)
         free = [index for index in range(len(given)) if index not in errors]
-        frame_count, outcomes = 0, list[Outcome]()
+        frame_count, results = 0, list[SendResult]()
         with self._under_way([given[index] for index in free]) as turn:
             if free:
-                frame_count, outcomes = await self._send_free(
+                frame_count, results = await self._send_free(
                     [given[index] for index in free],
-                    wish._replace(call_turn=turn),
+                    options._replace(call_place=turn),
                     queues=None if queues is None else [queues[index] for index in free],
                     frame_bytes=frame_bytes,
                     kept=sum(not isinstance(one, OrbitError) for one in keeping.values()),
                 )
-            found = dict(zip(free, outcomes, strict=True))
+            found = dict(zip(free, results, strict=True))
             failed = {index: one for index, one in found.items() if isinstance(one, OrbitError)}
-            keeping |= await self._keep_in_turn(turn, given, wishes, failed)
+            keeping |= await self._keep_in_turn(turn, given, each_options, failed)
         for index, error in (errors | failed).items():
             found[index] = await self._told(given[index], error, keeping[index])
         return self._receipts(given, frame_count, [found[index] for index in range(len(given))])
@@ -200,14 +200,14 @@ class Keeping:
         """Return whether a message is to be kept at once: others of its lane are in the outbox.
 
         But while earlier sends of its sharding key are still in line, to be kept one by one when
-        their turns come, it goes behind them: see `_check_turn`.
+        their turns wait, it goes behind them: see `_check_turn`.
         """
         key = message.sharding_key
         is_in_line = key is not None and (message.topic, key) in self._in_line
         return self.outbox.holds(message, queue) and not is_in_line
 
     @contextmanager
-    def _under_way(self, messages: Sequence[Message]) -> Iterator[KeyTurn | None]:
+    def _under_way(self, messages: Sequence[Message]) -> Iterator[KeyPlace | None]:
         """Hold the place of a call in the lines of its keys; None if it has none."""
         keys = dict.fromkeys(
             (one.topic, one.sharding_key) for one in messages if one.sharding_key is not None
@@ -215,7 +215,7 @@ class Keeping:
         if not keys:
             yield None
             return
-        turn = self._dispatch.join(keys)
+        turn = self._sender.join(keys)
         for key in keys:
             self._in_line[key] = self._in_line.get(key, 0) + 1
         try:
@@ -230,16 +230,16 @@ class Keeping:
     async def _send_free(
         self,
         messages: Sequence[Message],
-        wish: Wish,
+        options: SendOptions,
         *,
-        queues: Sequence[Place] | None,
+        queues: Sequence[AssignedQueue] | None,
         frame_bytes: int | None,
         kept: int,
-    ) -> tuple[int, list[Outcome]]:
+    ) -> tuple[int, list[SendResult]]:
         """Return in how many frames messages have travelled, and what became of each."""
         try:
             return await send_each(
-                self._dispatch, messages, wish, queues=queues, frame_bytes=frame_bytes
+                self._sender, messages, options, queues=queues, frame_bytes=frame_bytes
             )
         except OrbitError as error:
             return 0, [error] * len(messages)
@@ -252,7 +252,7 @@ class Keeping:
             raise
 
     def _receipts(
-        self, messages: Sequence[Message], frame_count: int, found: Sequence[Outcome]
+        self, messages: Sequence[Message], frame_count: int, found: Sequence[SendResult]
     ) -> list[SendReceipt]:
         kept = sum(isinstance(one, SendKept) for one in found)
         if not kept:
@@ -274,55 +274,57 @@ class Keeping:
 
     async def _keep_in_turn(
         self,
-        turn: KeyTurn | None,
+        turn: KeyPlace | None,
         messages: Sequence[Message],
-        wishes: Sequence[Wish],
+        each_options: Sequence[SendOptions],
         errors: Mapping[int, OrbitError],
     ) -> dict[int, Awaitable[int] | OrbitError]:
         """Have those kept that failed; those of a key once all before them have settled.
 
-        An earlier one that is still on its way may have to be kept too, and must come first. A
+        An earlier one that is still on its way may have to be kept too, and must wait first. A
         caller that goes away meanwhile leaves nothing here, as one whose send is on its way.
         """
         keyed = {i: one for i, one in errors.items() if messages[i].sharding_key is not None}
         others = {i: one for i, one in errors.items() if i not in keyed}
-        keeping = self._keep_all(messages, wishes, others)
+        keeping = self._keep_all(messages, each_options, others)
         if turn is not None and any(map(_is_keepable, keyed.values())):
-            await turn.come()
+            await turn.wait()
             if turn.has_left:
                 return keeping | _passed(keyed)
-        return keeping | self._keep_all(messages, wishes, keyed)
+        return keeping | self._keep_all(messages, each_options, keyed)
 
     def _keep_all(
         self,
         messages: Sequence[Message],
-        wishes: Sequence[Wish],
+        each_options: Sequence[SendOptions],
         errors: Mapping[int, OrbitError],
     ) -> dict[int, Awaitable[int] | OrbitError]:
         """Have those kept that failed; return, by index, what ``_keep`` does.
 
-        All of them at once: a later send of a key would come between two that are awaited.
+        All of them at once: a later send of a key would wait between two that are awaited.
         """
         return {
-            index: self._keep(messages[index], wishes[index], error)
+            index: self._keep(messages[index], each_options[index], error)
             for index, error in errors.items()
         }
 
-    def _keep(self, message: Message, wish: Wish, error: OrbitError) -> Awaitable[int] | OrbitError:
-        """Have a message kept, in its place at once; return its number to come, or why it is not.
+    def _keep(
+        self, message: Message, options: SendOptions, error: OrbitError
+    ) -> Awaitable[int] | OrbitError:
+        """Have a message kept, in its place at once; return its number to wait, or why it is not.
 
         It is checked here, since one that was held back, or had no route, nobody has looked at.
         """
         if not _is_keepable(error):
             return error
         try:
-            self._dispatch.check(message, wish)
+            self._sender.check(message, options)
         except InvalidInput as refusal:
             return refusal
         return self.outbox.keep(
             message,
             send_id=message.message_id or "",
-            queue=_tried(error) if _is_selected(wish) else _chosen(wish),
+            queue=_tried(error) if _is_selected(options) else _chosen(options),
             reason=str(error),
         )
 
@@ -351,7 +353,7 @@ class Keeping:
         )
 
     async def _send_again(self, message: Message, queue: MessageQueue | None) -> SendReceipt:
-        return await self._dispatch.send(message, Wish(queue))
+        return await self._sender.send(message, SendOptions(queue))
 
     def _check_turn(self, message: Message) -> None:
         """Hold a message back whose sharding key has others in the outbox.
@@ -383,14 +385,14 @@ def _passed(errors: Mapping[int, OrbitError]) -> dict[int, Awaitable[int] | Orbi
     return dict(errors)
 
 
-def _chosen(wish: Wish) -> MessageQueue | None:
+def _chosen(options: SendOptions) -> MessageQueue | None:
     """Return the queue that the caller chose."""
-    return wish.target if isinstance(wish.target, MessageQueue) else None
+    return options.destination if isinstance(options.destination, MessageQueue) else None
 
 
-def _is_selected(wish: Wish) -> bool:
+def _is_selected(options: SendOptions) -> bool:
     """Return whether a selector chooses the queue, so that it is known after a try."""
-    return wish.target is not None and not isinstance(wish.target, MessageQueue)
+    return options.destination is not None and not isinstance(options.destination, MessageQueue)
 
 
 def _tried(error: OrbitError) -> MessageQueue | None:

@@ -18,13 +18,18 @@ from typing import Final
 from orbitmq.client.core.client_core import ClientCore
 from orbitmq.client.observe.hooks import SendContext
 from orbitmq.client.observe.statistics import SendStatistics
-from orbitmq.client.producer.health.health import Health, Outcome, outcome_of
+from orbitmq.client.producer.health.health import AttemptOutcome, Health, outcome_of
 from orbitmq.client.producer.sending.failures import failure, timeout
-from orbitmq.client.producer.sending.key_order import Key, KeyTurn
-from orbitmq.client.producer.sending.packing import BATCH_CODE, Parcel
-from orbitmq.client.producer.sending.receipts import DeliveredAtOnce, read_receipt
-from orbitmq.client.producer.sending.retry_plan import Again, Done, GiveUp, SendPlan, Step
-from orbitmq.client.producer.sending.targets import Lane, Lanes, Slot, Target
+from orbitmq.client.producer.sending.key_order import Key, KeyPlace
+from orbitmq.client.producer.sending.packing import BATCH_CODE, PreparedSend
+from orbitmq.client.producer.sending.receipts import OldBrokerWarning, read_receipt
+from orbitmq.client.producer.sending.retry_plan import Again, Done, GiveUp, RetryPlan, Step
+from orbitmq.client.producer.sending.targets import (
+    Destination,
+    QueueTarget,
+    TopicTarget,
+    TopicTargets,
+)
 from orbitmq.client.producer.sending.timing import LoopStalls
 from orbitmq.client.settings import ProducerSettings, Require
 from orbitmq.errors import (
@@ -58,32 +63,41 @@ class PendingSend:
     """One send, from its call to its end.
 
     Attributes:
-        parcel: what is sent.
+        prepared: what is sent.
         began: when the call began, by the loop's clock.
         timeout_ms: the time budget of the call.
-        target: the caller's choice of a queue, if any.
+        destination: the caller's choice of a queue, if any.
 
     """
 
     __slots__ = (
-        *("_seconds", "answer", "asked", "attempt_began", "began", "call_turn", "context", "keys"),
-        *("parcel", "permit_bytes", "plan", "queue", "require", "retry", "slot", "target"),
+        *("_seconds", "answer", "asked", "attempt_began", "began", "call_place", "context", "keys"),
+        *(
+            "prepared",
+            "permit_bytes",
+            "plan",
+            "queue",
+            "require",
+            "retry",
+            "queue_target",
+            "destination",
+        ),
         *("timeout_ms", "turn", "was_sent_away"),
     )
 
     def __init__(
-        self, parcel: Parcel, began: float, timeout_ms: int, target: Target = None
+        self, prepared: PreparedSend, began: float, timeout_ms: int, destination: Destination = None
     ) -> None:
-        self.parcel = parcel
+        self.prepared = prepared
         self.began = began
         self.timeout_ms = timeout_ms
-        self.target = target
+        self.destination = destination
 
         self.keys: Sequence[Key] = ()
         """The keys whose earlier sends it waits for."""
-        self.call_turn: KeyTurn | None = None
+        self.call_place: KeyPlace | None = None
         """The turn of the call that it is part of, if that has one."""
-        self.turn: KeyTurn | None = None
+        self.turn: KeyPlace | None = None
         """Its own turn among the sends of its keys."""
         self.permit_bytes = -1
         """The size of the permit that it holds; -1: none yet."""
@@ -93,17 +107,17 @@ class PendingSend:
         """The least that its receipt must say."""
         self.queue: MessageQueue | None = None
         """The queue that the caller chose, once it is known."""
-        self.plan: SendPlan | None = None
+        self.plan: RetryPlan | None = None
         """None until it is needed: most sends succeed at once."""
         self.retry: Again | None = None
         """How to choose the next attempt's queue, after a failed one."""
         self._seconds: dict[str, float] | None = None
 
         # The current attempt
-        self.slot: Slot | None = None
+        self.queue_target: QueueTarget | None = None
         """Where it goes; None between attempts."""
         self.answer: asyncio.Future[Frame] | None = None
-        """The broker's answer to come; None until the request is written."""
+        """The broker's answer to wait; None until the request is written."""
         self.attempt_began = began
         self.asked = began
         """When the request was written."""
@@ -126,7 +140,7 @@ class PendingSend:
         return self.began + self.timeout_ms / 1_000 - now
 
     def __repr__(self) -> str:
-        return f"<PendingSend {self.parcel!r}>"
+        return f"<PendingSend {self.prepared!r}>"
 
 
 class Attempts:
@@ -136,14 +150,14 @@ class Attempts:
         self,
         core: ClientCore,
         settings: ProducerSettings,
-        lanes: Lanes,
+        targets: TopicTargets,
         health: Health,
         statistics: SendStatistics,
         stalls: LoopStalls,
     ) -> None:
         self._core = core
         self._settings = settings
-        self._lanes = lanes
+        self._targets = targets
         self._health = health
         self._learns = health.active
         self._statistics = statistics
@@ -155,7 +169,7 @@ class Attempts:
         per_try_ms = settings.per_try_timeout_ms if settings.retries else None
         self._first_try_ms = min(per_try_ms or settings.send_timeout_ms, settings.send_timeout_ms)
         self._seeks_ok = settings.retry_another_broker_when_not_stored
-        self._delivered_at_once = DeliveredAtOnce()
+        self._old_brokers = OldBrokerWarning()
 
     def __repr__(self) -> str:
         return f"<Attempts of {self._settings.group}>"
@@ -168,24 +182,26 @@ class Attempts:
         A request that can't be written is a failed answer, so that each failure is met in one
         place.
         """
-        slot, parcel = send.slot, send.parcel
-        assert slot is not None
+        queue_target, prepared = send.queue_target, send.prepared
+        assert queue_target is not None
         send.asked = now
-        is_probe = self._learns and self._health.sent(slot.queue.broker_name, _ms(now))
+        is_probe = self._learns and self._health.sent(queue_target.queue.broker_name, _ms(now))
         if send.plan is None and not is_probe:
             timeout_ms = self._first_try_ms
         else:
             timeout_ms = self._plan(send).try_timeout_ms(_ms(now), probe=is_probe)
-        code = parcel.code
-        release = self._core.membership.release_of(slot.address) if code == BATCH_CODE else 0
+        code = prepared.code
+        release = (
+            self._core.membership.release_of(queue_target.address) if code == BATCH_CODE else 0
+        )
         try:
             if timeout_ms <= 0:
                 raise RequestTimeout(
                     f"no time was left to ask {connection.peer}", address=connection.peer
                 )
             send.answer = connection.start_request(
-                slot.stamp.header(parcel, now_ms, release),
-                parcel.body,
+                queue_target.headers.fill(prepared, now_ms, release),
+                prepared.body,
                 timeout_ms=timeout_ms,
                 code=code,
             )
@@ -202,13 +218,13 @@ class Attempts:
 
         """
         plan = self._plan(send)
-        if send.slot is None:
-            send.slot = await self._choose(send, plan)
+        if send.queue_target is None:
+            send.queue_target = await self._choose(send, plan)
         now = self._time()
         if not send.was_sent_away:
             send.attempt_began = now
         connect_s = plan.connect_timeout_ms(_ms(now)) / 1_000
-        connection = await self._connect(send, send.slot, connect_s)
+        connection = await self._connect(send, send.queue_target, connect_s)
         self.begin(send, connection, self._time(), self._now_ms())
 
     def stored(self, send: PendingSend, answer: Frame) -> SendReceipt | None:
@@ -218,15 +234,15 @@ class Attempts:
             BrokerError, InvalidHeader: the broker did not store the message, or does not say where.
 
         """
-        slot = send.slot
-        assert slot is not None
-        assert slot.connection is not None
-        peer = slot.connection.peer
-        receipt = read_receipt(answer, send.parcel.send_id, slot.queue, peer)
+        queue_target = send.queue_target
+        assert queue_target is not None
+        assert queue_target.connection is not None
+        peer = queue_target.connection.peer
+        receipt = read_receipt(answer, send.prepared.send_id, queue_target.queue, peer)
         if answer.version < VERSION_5_0_0:
-            self._delivered_at_once.look(send.parcel.messages[0], peer, answer.version)
+            self._old_brokers.look(send.prepared.messages[0], peer, answer.version)
         if self._learns:
-            self._learn(send, Outcome.STORED)
+            self._learn(send, AttemptOutcome.STORED)
         if receipt.status is _OK or not self._seeks_ok:
             return receipt
         began_ms, now_ms = _ms(send.attempt_began), _ms(self._time())
@@ -245,8 +261,8 @@ class Attempts:
             OrbitError: the send has failed.
 
         """
-        slot = send.slot
-        if slot is None or isinstance(error, WrongProcess):
+        queue_target = send.queue_target
+        if queue_target is None or isinstance(error, WrongProcess):
             raise error  # it is not the error of an attempt
         now = self._time()
         if send.answer is not None:
@@ -258,12 +274,14 @@ class Attempts:
         if self._learns:
             self._learn(send, outcome_of(error))
         began_ms = _ms(send.attempt_began)
-        return self._follow(send, self._plan(send).failed(error, slot.queue, began_ms, _ms(now)))
+        return self._follow(
+            send, self._plan(send).failed(error, queue_target.queue, began_ms, _ms(now))
+        )
 
     def cancelled(self, send: PendingSend) -> None:
         """Take note that the caller was cancelled, perhaps during an attempt."""
-        if self._learns and send.slot is not None and send.permit_bytes >= 0:
-            self._learn(send, Outcome.UNTOLD)
+        if self._learns and send.queue_target is not None and send.permit_bytes >= 0:
+            self._learn(send, AttemptOutcome.UNKNOWN)
 
     def _follow(self, send: PendingSend, step: Step) -> SendReceipt | None:
         """Return the receipt that a send ends with, or None when the next attempt may begin."""
@@ -273,49 +291,49 @@ class Attempts:
         if isinstance(step, GiveUp):
             raise self._failure(send, plan, step) from step.cause
         self._note_retry(send, plan, step)
-        send.retry, send.slot, send.answer, send.was_sent_away = step, None, None, False
+        send.retry, send.queue_target, send.answer, send.was_sent_away = step, None, None, False
         return None
 
-    def _plan(self, send: PendingSend) -> SendPlan:
+    def _plan(self, send: PendingSend) -> RetryPlan:
         if send.plan is None:
-            send.plan = SendPlan(
+            send.plan = RetryPlan(
                 self._settings,
                 self._randomness,
                 began_ms=_ms(send.began),
                 timeout_ms=send.timeout_ms,
-                fixed=send.target is not None,
+                fixed=send.destination is not None,
             )
         return send.plan
 
-    def _learn(self, send: PendingSend, outcome: Outcome) -> None:
-        assert send.slot is not None
+    def _learn(self, send: PendingSend, outcome: AttemptOutcome) -> None:
+        assert send.queue_target is not None
         now = self._time()
         took_ms = round(1_000 * (now - send.attempt_began))
-        self._health.learn(send.slot.queue.broker_name, outcome, took_ms, _ms(now))
+        self._health.learn(send.queue_target.queue.broker_name, outcome, took_ms, _ms(now))
 
     # Where to
 
-    async def _choose(self, send: PendingSend, plan: SendPlan) -> Slot:
+    async def _choose(self, send: PendingSend, plan: RetryPlan) -> QueueTarget:
         """Return where the next attempt goes, when it is time for it."""
-        lane = self._lanes.ready(send.parcel.topic) or await self._look_up(send, plan)
+        topic_target = self._targets.ready(send.prepared.topic) or await self._look_up(send, plan)
         if send.queue is None:
-            send.queue = lane.aim(send.target, send.parcel.messages[0])
+            send.queue = topic_target.chosen(send.destination, send.prepared.messages[0])
         if send.queue is not None:
-            slot = lane.slot(send.queue)
+            queue_target = topic_target.of(send.queue)
         else:
             avoid = None if send.retry is None else send.retry.avoid
-            slot = lane.next_slot(_ms(self._time()), avoid)
+            queue_target = topic_target.pick(_ms(self._time()), avoid)
         if send.retry is not None:
-            wait_ms = plan.wait_ms(slot.queue.broker_name, _ms(self._time()))
+            wait_ms = plan.wait_ms(queue_target.queue.broker_name, _ms(self._time()))
             if wait_ms:
                 await self._pause(send, wait_ms / 1_000)
-        return slot
+        return queue_target
 
-    async def _look_up(self, send: PendingSend, plan: SendPlan) -> Lane:
+    async def _look_up(self, send: PendingSend, plan: RetryPlan) -> TopicTarget:
         began = self._time()
         try:
             async with asyncio.timeout(send.left_s(began)):
-                return await self._lanes.lane(send.parcel.topic)
+                return await self._targets.find(send.prepared.topic)
         except TimeoutError:
             pass  # raised below, when the time is counted
         finally:
@@ -329,21 +347,23 @@ class Attempts:
         finally:
             send.spend("pause_ms", self._time() - began)
 
-    async def _connect(self, send: PendingSend, slot: Slot, timeout_s: float) -> Connection:
-        connection = slot.connection
+    async def _connect(
+        self, send: PendingSend, queue_target: QueueTarget, timeout_s: float
+    ) -> Connection:
+        connection = queue_target.connection
         if connection is not None and connection.is_open:
             return connection
         began = self._time()
         try:
             async with asyncio.timeout(timeout_s):
-                return await self._lanes.connect(slot)
+                return await self._targets.connect(queue_target)
         except TimeoutError:
             raise ConnectFailed(
-                f"no connection to {slot.address} within {round(1_000 * timeout_s)} ms",
-                address=str(slot.address),
+                f"no connection to {queue_target.address} within {round(1_000 * timeout_s)} ms",
+                address=str(queue_target.address),
             ) from None
         except ConnectionClosed as error:  # nothing was written to it yet
-            raise ConnectFailed(str(error), address=str(slot.address)) from error
+            raise ConnectFailed(str(error), address=str(queue_target.address)) from error
         finally:
             send.spend("connection_ms", self._time() - began)
 
@@ -358,26 +378,26 @@ class Attempts:
 
         """
         plan = self._plan(send)
-        slot = await self._choose(send, plan)
-        parcel = send.parcel
+        queue_target = await self._choose(send, plan)
+        prepared = send.prepared
         began = self._time()
         try:
-            connection = await self._connect(send, slot, send.left_s(began))
+            connection = await self._connect(send, queue_target, send.left_s(began))
             self._oneways += 1
             if not self._oneways % _ONEWAYS_IN_A_ROW:
                 await asyncio.sleep(0)
             if not connection.is_writable:
                 await self._make_room(send, plan, connection)
-            header = slot.stamp.header(parcel, self._now_ms())
-            connection.oneway(header, parcel.body, code=parcel.code)
+            header = queue_target.headers.fill(prepared, self._now_ms())
+            connection.oneway(header, prepared.body, code=prepared.code)
         except (WrongProcess, SendTimeout):
             raise
         except OrbitError as error:
-            plan.failed(error, slot.queue, _ms(began), _ms(self._time()))
+            plan.failed(error, queue_target.queue, _ms(began), _ms(self._time()))
             raise self._failure(send, plan, GiveUp(error, timed_out=False)) from error
-        send.queue = slot.queue
+        send.queue = queue_target.queue
 
-    async def _make_room(self, send: PendingSend, plan: SendPlan, connection: Connection) -> None:
+    async def _make_room(self, send: PendingSend, plan: RetryPlan, connection: Connection) -> None:
         """Return when the peer takes more bytes: no answers hold one-way sends back."""
         began = self._time()
         try:
@@ -392,30 +412,30 @@ class Attempts:
 
     # The end
 
-    def _note_retry(self, send: PendingSend, plan: SendPlan, step: Again) -> None:
+    def _note_retry(self, send: PendingSend, plan: RetryPlan, step: Again) -> None:
         self._statistics.retried()
         log.info(
             "send %s to %s: attempt %d failed, another one follows: %s",
-            send.parcel.send_id,
-            send.parcel.topic,
+            send.prepared.send_id,
+            send.prepared.topic,
             len(plan.attempts),
             plan.attempts[-1],
         )
         if step.refresh_route:
-            lane = self._lanes.ready(send.parcel.topic)
-            if lane is not None:
-                self._core.routes.invalidate(lane.route.topic)
+            topic_target = self._targets.ready(send.prepared.topic)
+            if topic_target is not None:
+                self._core.routes.invalidate(topic_target.route.topic)
 
-    def _failure(self, send: PendingSend, plan: SendPlan, step: GiveUp) -> SendFailed:
+    def _failure(self, send: PendingSend, plan: RetryPlan, step: GiveUp) -> SendFailed:
         if step.timed_out:
             return self._timed_out(send, plan)
         took_ms = round(1_000 * (self._time() - send.began))
         spent = send.spent(self._stalls)
-        return failure(send.parcel, step.cause, plan.attempts, spent, took_ms)
+        return failure(send.prepared, step.cause, plan.attempts, spent, took_ms)
 
-    def _timed_out(self, send: PendingSend, plan: SendPlan) -> SendFailed:
+    def _timed_out(self, send: PendingSend, plan: RetryPlan) -> SendFailed:
         spent = send.spent(self._stalls)
-        return timeout(send.parcel, plan.attempts, spent, send.timeout_ms)
+        return timeout(send.prepared, plan.attempts, spent, send.timeout_ms)
 
 
 def _ms(seconds: float) -> int:

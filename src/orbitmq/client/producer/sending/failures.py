@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from orbitmq.client.producer.sending.back_pressure import Shortage
-from orbitmq.client.producer.sending.packing import Parcel
+from orbitmq.client.producer.sending.packing import PreparedSend
 from orbitmq.client.producer.sending.retry_plan import java_code
 from orbitmq.errors import (
     BackPressure,
@@ -37,13 +37,17 @@ _REFUSALS: Final = (
 
 
 def failure(
-    parcel: Parcel, cause: OrbitError, attempts: Sequence[Attempt], spent: TimeSpent, took_ms: int
+    prepared: PreparedSend,
+    cause: OrbitError,
+    attempts: Sequence[Attempt],
+    spent: TimeSpent,
+    took_ms: int,
 ) -> SendFailed:
     """Return the error of a send that tries, or an error that no try can help, have ended."""
     if isinstance(cause, RequestTimeout):
-        return timeout(parcel, attempts, spent, timeout_ms=took_ms)
-    text = _told(parcel, attempts, f"failed after {took_ms} ms")
-    topic, send_id = parcel.topic, parcel.send_id
+        return timeout(prepared, attempts, spent, timeout_ms=took_ms)
+    text = _told(prepared, attempts, f"failed after {took_ms} ms")
+    topic, send_id = prepared.topic, prepared.send_id
     may_be_stored = _may_be_stored(attempts)
     if isinstance(cause, BrokerError):
         kind = next((ours for theirs, ours in _REFUSALS if isinstance(cause, theirs)), SendRefused)
@@ -68,13 +72,13 @@ def failure(
 
 
 def timeout(
-    parcel: Parcel, attempts: Sequence[Attempt], spent: TimeSpent, timeout_ms: int
+    prepared: PreparedSend, attempts: Sequence[Attempt], spent: TimeSpent, timeout_ms: int
 ) -> SendTimeout:
     """Return the error of a send whose time was over."""
     return SendTimeout(
-        _told(parcel, attempts, f"had {timeout_ms} ms, and they are over: {spent}"),
-        topic=parcel.topic,
-        send_id=parcel.send_id,
+        _told(prepared, attempts, f"had {timeout_ms} ms, and they are over: {spent}"),
+        topic=prepared.topic,
+        send_id=prepared.send_id,
         timeout_ms=timeout_ms,
         spent=spent,
         attempts=attempts,
@@ -83,24 +87,24 @@ def timeout(
 
 
 def back_pressure(
-    parcel: Parcel, shortage: Shortage, spent: TimeSpent, timeout_ms: int
+    prepared: PreparedSend, shortage: Shortage, spent: TimeSpent, timeout_ms: int
 ) -> BackPressure:
     """Return the error of a send that our own bounds did not let go in time."""
     return BackPressure(
-        f"send {parcel.send_id} to {parcel.topic} was not begun within {timeout_ms} ms: "
+        f"send {prepared.send_id} to {prepared.topic} was not begun within {timeout_ms} ms: "
         f"{shortage.kind.value} ({shortage.in_flight} sends with {shortage.in_flight_bytes} bytes; "
         f"{shortage.waiting} wait). Wait for receipts before you send more, or raise "
         "in_flight_max or in_flight_bytes_max",
-        topic=parcel.topic,
-        send_id=parcel.send_id,
+        topic=prepared.topic,
+        send_id=prepared.send_id,
         timeout_ms=timeout_ms,
         spent=spent,
     )
 
 
-def _told(parcel: Parcel, attempts: Sequence[Attempt], what: str) -> str:
-    many = f" of {len(parcel.messages)} messages" if parcel.is_batch else ""
-    text = f"send {parcel.send_id}{many} to {parcel.topic} {what}"
+def _told(prepared: PreparedSend, attempts: Sequence[Attempt], what: str) -> str:
+    many = f" of {len(prepared.messages)} messages" if prepared.is_batch else ""
+    text = f"send {prepared.send_id}{many} to {prepared.topic} {what}"
     if attempts:
         # The first and the last ones tell the most.
         shown = list(enumerate(attempts, start=1))

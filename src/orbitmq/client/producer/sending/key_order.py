@@ -8,10 +8,10 @@ failed of it is kept.
 
 >>> import asyncio
 >>> async def main() -> list[str]:
-...     turns, order = KeyTurns(), []
+...     turns, order = KeyOrder(), []
 ...     async def send(name: str) -> None:
 ...         turn = turns.join([("orders", "o-42")])
-...         await turn.come()
+...         await turn.wait()
 ...         order.append(name)
 ...         turn.leave()
 ...     await asyncio.gather(send("created"), send("paid"), send("shipped"))
@@ -24,28 +24,28 @@ import asyncio
 from collections.abc import Iterable
 from functools import partial
 
-__all__ = ["Key", "KeyTurn", "KeyTurns"]
+__all__ = ["Key", "KeyOrder", "KeyPlace"]
 
 Key = tuple[str, str]
 """A topic and a sharding key."""
 
 
-class KeyTurns:
+class KeyOrder:
     """The lines of one producer, by key; it bounds who may join. Belongs to one loop."""
 
     def __init__(self) -> None:
         self._last: dict[Key, asyncio.Future[None]] = {}
-        self._line: dict[KeyTurn, None] = {}  # who has not left yet, first come first
+        self._line: dict[KeyPlace, None] = {}  # who has not left yet, first wait first
         self.waiting = 0
         """Sends that wait for their turn now."""
 
     def __repr__(self) -> str:
-        return f"<KeyTurns {len(self._last)} keys, {self.waiting} waiting>"
+        return f"<KeyOrder {len(self._last)} keys, {self.waiting} waiting>"
 
     def __len__(self) -> int:
         return len(self._last)
 
-    def join(self, keys: Iterable[Key]) -> "KeyTurn":
+    def join(self, keys: Iterable[Key]) -> "KeyPlace":
         """Join the lines of some keys, all at once: so that no two can wait for each other.
 
         The caller leaves again, whatever happens.
@@ -57,7 +57,7 @@ class KeyTurns:
                 before.append(last)
             self._last[key] = over
             over.add_done_callback(partial(self._ended, key))
-        turn = KeyTurn(self, before, over)
+        turn = KeyPlace(self, before, over)
         self._line[turn] = None
         return turn
 
@@ -72,7 +72,7 @@ class KeyTurns:
             if not turn.is_waiting:
                 turn.leave()
 
-    def forget(self, turn: "KeyTurn") -> None:
+    def forget(self, turn: "KeyPlace") -> None:
         """Count one no more that leaves."""
         self._line.pop(turn, None)
 
@@ -81,14 +81,14 @@ class KeyTurns:
             del self._last[key]
 
 
-class KeyTurn:
+class KeyPlace:
     """One send's place in its lines."""
 
     __slots__ = ("_before", "_over", "_turns", "_waiting", "has_left")
 
     def __init__(
         self,
-        turns: KeyTurns,
+        turns: KeyOrder,
         before: list[asyncio.Future[None]],
         over: asyncio.Future[None],
     ) -> None:
@@ -101,15 +101,15 @@ class KeyTurn:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether somebody waits for it to come."""
+        """Whether somebody waits for it to wait."""
         return self._waiting > 0
 
     @property
-    def has_come(self) -> bool:
+    def is_first(self) -> bool:
         """Whether all who joined before have left."""
         return all(earlier.done() for earlier in self._before)
 
-    async def come(self) -> None:
+    async def wait(self) -> None:
         """Return when all who joined before have left; the caller bounds the time."""
         self._turns.waiting += 1
         self._waiting += 1
@@ -122,7 +122,7 @@ class KeyTurn:
             self._turns.waiting -= 1
 
     def leave(self) -> None:
-        """Let the next ones come; if this one went away while waiting, those before it first.
+        """Let the next ones wait; if this one went away while waiting, those before it first.
 
         Twice is no error: at a close it may have been taken out already.
         """

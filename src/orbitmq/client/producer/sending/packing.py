@@ -1,12 +1,12 @@
-"""From a message to what leaves: unique id, properties, compression, batches, headers. No socket.
+"""From messages to what is sent: unique id, properties, compression, batches, headers. No socket.
 
 ::
 
-    Message ── pack ──▶ Parcel ── compressed ──▶ Parcel ── Stamp of a queue ──▶ header and body
+    Message ── pack ──▶ PreparedSend ── compressed ──▶ PreparedSend ── SendHeaders ──▶ request
     Messages ─ pack_batch ─┘
 
-A parcel is made once and may travel several times, to other queues and brokers: the unique id, and
-with it the message, stays the same. The user's message is not touched.
+A ``PreparedSend`` is made once and may be sent several times, to other queues and brokers: its
+unique id stays the same. The user's message is not changed.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -27,10 +27,10 @@ from orbitmq.wire.fields import Header
 from orbitmq.wire.headers.send import SendMessage, SendMessageV2
 from orbitmq.wire.send_template import SendTemplate
 
-__all__ = ["Packer", "Parcel", "Stamp", "in_batches"]
+__all__ = ["Packer", "PreparedSend", "SendHeaders", "in_batches"]
 
 NO_MARKS: Final[Mapping[str, str]] = MappingProxyType({})
-"""Marks are properties that only RocketMQ itself may set, such as those of a half message."""
+"""Marks are properties that only RocketMQ may set, such as those of a half message."""
 
 _SEND: Final = int(RequestCode.SEND_MESSAGE)
 PLAIN_CODE: Final = int(RequestCode.SEND_MESSAGE_V2)
@@ -40,32 +40,34 @@ _SEND_REPLY_V2: Final = int(RequestCode.SEND_REPLY_MESSAGE_V2)
 _REPLY: Final = "reply"  # the MSG_TYPE of a reply (MixAll.REPLY_MESSAGE_FLAG)
 
 _BATCH_ID_SINCE: Final = VERSION_5_4_0
-"""The first release that takes the id of a batch without harm. It needs one to keep a batch as a
-single record, where a topic's ``queue.type`` is BatchCQ. Older ones add the properties of the batch
-to those of each message, whose own id is lost by that (``MessageExtEncoder``); Java's 5.x clients
-send it to them all the same."""
+"""The first release that handles the id of a batch. It needs one to store a batch as a single
+record, for topics whose ``queue.type`` is BatchCQ. Older releases add the properties of the batch
+to those of each message, which overwrites the message's id (``MessageExtEncoder``); Java's 5.x
+clients send it to them anyway."""
 
-# What a record of the commit log takes beyond body and properties, and what the broker adds to
-# the properties: a batch is held to a broker's limit record by record.
+# What a record of the commit log takes beyond body and properties, with the properties that the
+# broker adds: the broker's size limit applies to each record of a batch.
 _RECORD_BYTES: Final = 400
 _CHARACTER_BYTES_MAX: Final = 4  # in UTF-8
 _SURELY_SHORT: Final = names.PROPERTIES_SIZE_LIMIT // _CHARACTER_BYTES_MAX
-_TOLD: Final = frozenset({properties.UNIQUE_KEY, properties.WAIT, properties.TAGS, properties.KEYS})
+_WRITTEN: Final = frozenset(
+    {properties.UNIQUE_KEY, properties.WAIT, properties.TAGS, properties.KEYS}
+)
 
 
-class Parcel(msgspec.Struct, frozen=True, gc=False):
-    """A message, or a batch of them, packed to be sent.
+class PreparedSend(msgspec.Struct, frozen=True, gc=False):
+    """A message, or a batch of messages, ready to be sent.
 
     Attributes:
-        send_id: its unique id, by which errors and log lines name the send.
-        topic: where to, as the user calls it.
-        body: what travels.
-        properties: their text.
-        sys_flag, flag: as in a record.
+        send_id: its unique id, in all errors and log lines about the send.
+        topic: the topic, as the user calls it.
+        body: the body of the request.
+        properties: the encoded properties.
         messages: what the user gave.
-        message_ids: their unique ids; of a single message it is the send id.
+        message_ids: their unique ids; for a single message the send id.
         code: the request code.
-        reconsume_times, max_reconsume_times: of a message to be tried again by its group.
+        flag, sys_flag: as in a record.
+        reconsume_times, max_reconsume_times: of a message that its group retries.
 
     """
 
@@ -87,19 +89,12 @@ class Parcel(msgspec.Struct, frozen=True, gc=False):
         return self.code == BATCH_CODE
 
     def __repr__(self) -> str:
-        many = f" of {len(self.messages)} messages" if self.is_batch else ""
-        return f"<Parcel {self.send_id} to {self.topic}{many}, {len(self.body)} bytes>"
+        batch_of = f" of {len(self.messages)} messages" if self.is_batch else ""
+        return f"<PreparedSend {self.send_id} to {self.topic}{batch_of}, {len(self.body)} bytes>"
 
 
 class Packer:
-    """Packs the messages of one producer.
-
-    Args:
-        producer: its settings.
-        client: those of its client.
-        ids: makes unique ids.
-
-    """
+    """Packs the messages of one producer."""
 
     def __init__(self, producer: ProducerSettings, client: ClientSettings, ids: UniqueIds) -> None:
         self._producer = producer
@@ -116,13 +111,11 @@ class Packer:
         return f"<Packer of {self._group}>"
 
     def new_id(self, message: Message) -> str:
-        """Return the unique id of a message: its own, or a new one."""
+        """Return the unique id of a message, a new one if it has none."""
         return message.message_id or self._next_id()
 
     def properties_text(self, message: Message, message_id: str) -> str:
-        """Return the text of a message's properties.
-
-        A message has checked each of them when it was made, so that they are only put together.
+        """Return the encoded properties of a message, each of which the message has checked.
 
         Raises:
             MessageTooLarge: they take more than 32767 bytes.
@@ -145,21 +138,21 @@ class Packer:
         ):
             wire = message.wire_properties()
             text += "".join(
-                [f"{name}\x01{value}\x02" for name, value in wire.items() if name not in _TOLD]
+                [f"{name}\x01{value}\x02" for name, value in wire.items() if name not in _WRITTEN]
             )
         if len(text) > _SURELY_SHORT:
             names.check_properties(len(text.encode()))
         return text
 
-    def pack_plain(self, message: Message, now_ms: int) -> Parcel:
-        """Return a message packed that needs no marks, and whose size the caller has checked.
+    def pack_plain(self, message: Message, now_ms: int) -> PreparedSend:
+        """Return a message packed without marks; the caller has checked the size of its body.
 
         Raises:
             MessageTooLarge: its properties take more than 32767 bytes.
 
         """
         send_id = message.message_id or self._next_id_at(now_ms)
-        return Parcel(
+        return PreparedSend(
             send_id,
             message.topic,
             message.body,
@@ -170,16 +163,12 @@ class Packer:
             message.flag,
         )
 
-    def pack(self, message: Message, marks: Mapping[str, str] = NO_MARKS) -> Parcel:
-        """Return a message packed as it is; see ``compressed`` for large ones.
-
-        Args:
-            message: what to pack.
-            marks: properties that only RocketMQ itself may set.
+    def pack(self, message: Message, marks: Mapping[str, str] = NO_MARKS) -> PreparedSend:
+        """Return a message packed, not compressed.
 
         Raises:
             MessageTooLarge: the body, or all properties together, are over the limit.
-            InvalidProperty: a mark can't travel.
+            InvalidProperty: a mark can't be encoded.
 
         """
         check_is_message(message)
@@ -193,7 +182,7 @@ class Packer:
             half = marks.get(properties.TRANSACTION_PREPARED) == "true"
             is_reply = marks.get(properties.MESSAGE_TYPE) == _REPLY
             retried = names.is_retry_topic(message.topic)
-        return Parcel(
+        return PreparedSend(
             send_id=send_id,
             topic=message.topic,
             body=message.body,
@@ -207,14 +196,14 @@ class Packer:
             max_reconsume_times=_number(marks, properties.MAX_RECONSUME_TIMES) if retried else None,
         )
 
-    def pack_batch(self, messages: Sequence[Message]) -> Parcel:
-        """Return messages of one topic packed together, as ``in_batches`` found them.
+    def pack_batch(self, messages: Sequence[Message]) -> PreparedSend:
+        """Return messages of one topic packed as one batch, as ``in_batches`` grouped them.
 
-        A batch is never compressed: Java's brokers would not open it. It has an id of its own, by
-        which errors name it; ``Stamp.header`` tells it to brokers that can take it.
+        A batch is never compressed: Java's brokers would not decompress it. It has a unique id,
+        which ``SendHeaders.fill`` sends to brokers that can handle it.
 
         Raises:
-            InvalidInput: there are none, or they can't travel in one batch.
+            InvalidInput: there are none, or they can't be in one batch.
             MessageTooLarge: the properties of one, or all together, are over a limit.
 
         """
@@ -238,7 +227,7 @@ class Packer:
         body = batch.encode(parts)
         names.check_body(len(body), self._body_max)
         stored = "true" if waits else "false"
-        return Parcel(
+        return PreparedSend(
             send_id=send_id,
             topic=topic,
             body=body,
@@ -248,44 +237,44 @@ class Packer:
             code=BATCH_CODE,
         )
 
-    def fits(self, parcel: Parcel) -> bool:
-        """Return whether a broker takes a batch of that many bytes, as it counts them."""
-        more = len(parcel.messages) * (_RECORD_BYTES + len(parcel.topic))
-        return not parcel.is_batch or len(parcel.body) + more <= self._body_max
+    def fits(self, prepared: PreparedSend) -> bool:
+        """Return whether a batch is within the broker's size limit, as the broker counts it."""
+        more = len(prepared.messages) * (_RECORD_BYTES + len(prepared.topic))
+        return not prepared.is_batch or len(prepared.body) + more <= self._body_max
 
-    def wants_compression(self, parcel: Parcel) -> bool:
-        """Return whether the settings ask for the body to be compressed."""
-        return len(parcel.body) >= self._producer.compress_over_bytes and not parcel.is_batch
+    def wants_compression(self, prepared: PreparedSend) -> bool:
+        """Return whether the settings ask for compression of the body."""
+        return len(prepared.body) >= self._producer.compress_over_bytes and not prepared.is_batch
 
-    def compressed(self, parcel: Parcel) -> Parcel:
-        """Return the parcel with its body compressed; as it was, where that is not smaller.
+    def compressed(self, prepared: PreparedSend) -> PreparedSend:
+        """Return the prepared with its body compressed, unchanged if that is not smaller.
 
-        It takes a millisecond for each 40 KiB or so: the caller has a worker do it. Java sends a
-        body that grew, too, for consumers to open in vain.
+        It takes about a millisecond per 40 KiB, so callers use a worker for large bodies. Java also
+        sends a body that grew.
 
         Raises:
             MissingExtra: the package for the type of compression is not installed.
 
         """
         kind = self._producer.compression_type
-        smaller = compress(parcel.body, kind, level=self._producer.compression_level)
-        if len(smaller) >= len(parcel.body):
-            return parcel
+        smaller = compress(prepared.body, kind, level=self._producer.compression_level)
+        if len(smaller) >= len(prepared.body):
+            return prepared
         return msgspec.structs.replace(
-            parcel, body=smaller, sys_flag=parcel.sys_flag | kind.sys_flag
+            prepared, body=smaller, sys_flag=prepared.sys_flag | kind.sys_flag
         )
 
-    def stamp(self, queue: MessageQueue, broker_name: str | None = None) -> "Stamp":
-        """Return what makes the headers of parcels to one queue.
+    def headers_for(self, queue: MessageQueue, broker_name: str | None = None) -> "SendHeaders":
+        """Return the headers of sends to one queue.
 
         Args:
-            queue: its topic is the user's name for it.
-            broker_name: what the broker is told its name is, where that differs from the queue's:
-                a queue of a static topic has a name of its own.
+            queue: with the topic as the user calls it.
+            broker_name: the name in the header, if it is not the queue's: a logic queue of a
+                static topic is not named after its broker.
 
         """
         client, producer = self._client, self._producer
-        return Stamp(
+        return SendHeaders(
             SendMessageV2(
                 producer_group=self._group,
                 topic=names.wrap_namespace(client.namespace, queue.topic),
@@ -305,11 +294,11 @@ class Packer:
         )
 
 
-class Stamp:
-    """Makes the headers of all parcels to one queue.
+class SendHeaders:
+    """The request headers of all sends to one queue.
 
-    Java's clients write each field under one letter (V2). Brokers before 3.1 read the long form
-    alone, which the setting ``short_header`` asks for.
+    Java's clients write each field under one letter (V2). Brokers before 3.1 need the long form,
+    which ``short_header=False`` asks for.
     """
 
     __slots__ = ("_fill", "_header", "_of_batches")
@@ -319,36 +308,36 @@ class Stamp:
         self._of_batches: SendTemplate | None = None
         self._fill: Final = SendTemplate(header).fill
 
-    def header(self, parcel: Parcel, born_ms: int, release: int = 0) -> Header:
-        """Return the header of one request; ``parcel.code`` is its request code.
+    def fill(self, prepared: PreparedSend, born_ms: int, release: int = 0) -> Header:
+        """Return the header of one request.
 
         Args:
-            parcel: what is sent.
-            born_ms: the time.
-            release: which one the broker is of, as its answers number it; 0: not known.
+            prepared: what is sent; ``prepared.code`` is the request code.
+            born_ms: the time of day.
+            release: the version in the broker's answers; 0: unknown.
 
         """
         fill = self._fill
-        text = parcel.properties
-        if parcel.code != PLAIN_CODE or parcel.reconsume_times is not None:
-            fill = self._unusual(parcel).fill
-            if parcel.is_batch and release >= _BATCH_ID_SINCE:
-                text = f"UNIQ_KEY\x01{parcel.send_id}\x02{text}"
-        return fill(born_ms, text, sys_flag=parcel.sys_flag, flag=parcel.flag)
+        text = prepared.properties
+        if prepared.code != PLAIN_CODE or prepared.reconsume_times is not None:
+            fill = self._unusual(prepared).fill
+            if prepared.is_batch and release >= _BATCH_ID_SINCE:
+                text = f"UNIQ_KEY\x01{prepared.send_id}\x02{text}"
+        return fill(born_ms, text, sys_flag=prepared.sys_flag, flag=prepared.flag)
 
-    def _unusual(self, parcel: Parcel) -> SendTemplate:
-        if parcel.is_batch:
+    def _unusual(self, prepared: PreparedSend) -> SendTemplate:
+        if prepared.is_batch:
             if self._of_batches is None:
                 self._of_batches = SendTemplate(msgspec.structs.replace(self._header, batch=True))
             return self._of_batches
         header = self._header
-        if parcel.reconsume_times is not None or parcel.max_reconsume_times is not None:
+        if prepared.reconsume_times is not None or prepared.max_reconsume_times is not None:
             header = msgspec.structs.replace(
                 header,
-                reconsume_times=parcel.reconsume_times or 0,
-                max_reconsume_times=parcel.max_reconsume_times,
+                reconsume_times=prepared.reconsume_times or 0,
+                max_reconsume_times=prepared.max_reconsume_times,
             )
-        if parcel.code in (_SEND, _SEND_REPLY):
+        if prepared.code in (_SEND, _SEND_REPLY):
             fields = msgspec.structs.asdict(header)
             del fields["broker_name"]
             return SendTemplate(SendMessage(**fields))
@@ -358,16 +347,16 @@ class Stamp:
 def in_batches(
     messages: Sequence[Message], limit: int, places: Sequence[Hashable] | None = None
 ) -> list[list[int]]:
-    """Return how messages are to travel: the indexes of those in each frame, in order.
+    """Return which messages to send in one frame: the indexes of each frame's messages, in order.
 
-    A batch has one topic and one ``wait_stored``; what a broker stores elsewhere first (a delay, a
-    retry), and what has very long properties, travels alone. Messages of one place keep their order
-    within and between batches.
+    A batch has one topic and one ``wait_stored``. Delayed messages, retries and messages with very
+    long properties are sent alone. Messages of one place keep their order within and between
+    batches.
 
     Args:
-        messages: what is to be sent.
+        messages: what to send.
         limit: the bytes of one batch, as a broker counts them.
-        places: where each goes, such as a queue; those of different places are kept apart.
+        places: where each goes, such as a queue; a batch has one place.
 
     >>> orders = [Message("orders", b"x"), Message("bills", b"x"), Message("orders", b"x")]
     >>> in_batches(orders, 4096)
@@ -381,11 +370,11 @@ def in_batches(
         key = (message.topic, message.wait_stored, place)
         if not _is_batchable(message):
             found.append([index])
-            open_batches.pop(key, None)  # a later one of the place must not travel before it
+            open_batches.pop(key, None)  # a later message of the place must not be sent before it
             continue
         size = _bytes_in_batch(message)
         if size - len(message.body) > names.PROPERTIES_SIZE_LIMIT:
-            found.append([index])  # perhaps too long to be sent, which must not end the others
+            found.append([index])  # it may be too long to send, and must not fail the others
             open_batches.pop(key, None)
             continue
         members, used = open_batches.get(key, ([], limit))
@@ -398,7 +387,7 @@ def in_batches(
 
 
 def _is_batchable(message: Message) -> bool:
-    """Return whether a broker takes it in a batch (Java's ``MessageBatch.generateFromList``)."""
+    """Return whether brokers accept it in a batch (Java's ``MessageBatch.generateFromList``)."""
     return not (
         message.delay_level
         or message.delay is not None
@@ -423,7 +412,7 @@ def _unfit(message: Message, first: Message) -> InvalidInput:
 
 
 def _bytes_in_batch(message: Message) -> int:
-    """Return about what a message takes in a batch, and as a record; never less."""
+    """Return an upper estimate of a message's bytes in a batch and as a record."""
     characters = 3 + len(message.tags or "") + len(message.sharding_key or "")
     characters += len(message.message_id or "")
     for key in message.keys:

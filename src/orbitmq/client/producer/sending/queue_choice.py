@@ -1,10 +1,10 @@
-"""Which queue a message goes to: by turns, by the health of brokers, or by what the caller says.
+"""Which queue a message goes to: round-robin, by the health of brokers, or by a selector.
 
-By turns, each task goes round the queues of a topic on its own, as each thread does in Java: two
-tasks that send alternately would else meet the same half of the queues forever. A new task begins
-one queue further than the new task before it, so that tasks of a single send spread evenly too.
+Each task goes round the queues of a topic on its own, as each thread does in Java: otherwise two
+tasks that send alternately would each use the same half of the queues forever. A new task begins
+one queue after the previous new task, so that tasks of a single send spread evenly too.
 
-A selector chooses instead of all that: ``producer.send(message, selector=by_hash("o-42"))``.
+A selector chooses instead: ``producer.send(message, selector=by_hash("o-42"))``.
 """
 
 import hashlib
@@ -23,9 +23,9 @@ from orbitmq.randomness import Randomness
 
 __all__ = [
     "ConsistentHash",
+    "Cursor",
     "QueueChoice",
     "QueueSelector",
-    "Turn",
     "by_hash",
     "by_machine_room",
     "by_random",
@@ -36,22 +36,22 @@ __all__ = [
 ]
 
 QueueSelector = Callable[[Sequence[MessageQueue], Message], MessageQueue]
-"""Returns one of the queues, of which there is at least one, for a message."""
+"""Returns one of the queues for a message; there is at least one."""
 
 _INT32_MIN: Final = -(2**31)
 _INT32_MAX: Final = 2**31 - 1
 
-_TURNS_PER_TASK_MAX: Final = 1_024
-"""A task that sends to more topics begins anew with all of them."""
+_CURSORS_PER_TASK_MAX: Final = 1_024
+"""A task that sends to more topics starts again with all of them."""
 
-# The worst standing that a pass over the queues takes. A retry is no probe while it has a choice:
-# it has less time left, and has met one bad broker already.
+# The worst standing that a pass over the queues accepts. A retry is a probe only if there is no
+# choice: it has less time left, and has met one bad broker already.
 _PASSES: Final = (Standing.PROBE, Standing.BARRED)
 _PASSES_OF_RETRY: Final = (Standing.GOOD, Standing.PROBE, Standing.BARRED)
 
 
-class Turn:
-    """Where a round of queues has got to."""
+class Cursor:
+    """The position in a round of queues."""
 
     __slots__ = ("position",)
 
@@ -61,66 +61,66 @@ class Turn:
 
 def choose(
     queues: Sequence[MessageQueue],
-    turn: Turn,
+    cursor: Cursor,
     health: Health,
     now_ms: int,
     avoid: str | None = None,
 ) -> MessageQueue:
-    """Return the next queue in turn on a broker that deserves it, and move the turn behind it.
+    """Return the next queue on a broker in good enough standing, and move the cursor behind it.
 
     Args:
         queues: at least one.
-        turn: where the round is; queues that are passed over have had their turn, as in Java.
+        cursor: where the round is; queues that are passed over have had their turn, as in Java.
         health: what is known of the brokers.
-        now_ms: the time, on the clock that ``health`` is told.
-        avoid: the broker that has just failed this send; taken only if there is no other.
+        now_ms: the time, on the clock of ``health``.
+        avoid: the broker that has just failed this send; used only if there is no other.
 
     """
-    queue = queues[turn.position % len(queues)]
+    queue = queues[cursor.position % len(queues)]
     good = not health.active or health.standing(queue.broker_name, now_ms) is Standing.GOOD
     if good and queue.broker_name != avoid:
-        turn.position += 1
+        cursor.position += 1
         return queue
     if health.active:
         for worst in _PASSES if avoid is None else _PASSES_OF_RETRY:
-            for queue in _round(queues, turn):
+            for queue in _round(queues, cursor):
                 broker = queue.broker_name
                 if broker != avoid and health.standing(broker, now_ms) <= worst:
                     return queue
         resort = health.last_resort({queue.broker_name for queue in queues}, now_ms)
         if resort is not None:
-            return next(queue for queue in _round(queues, turn) if queue.broker_name == resort)
+            return next(queue for queue in _round(queues, cursor) if queue.broker_name == resort)
     if avoid is not None:
-        for queue in _round(queues, turn):
+        for queue in _round(queues, cursor):
             if queue.broker_name != avoid:
                 return queue
-    return next(_round(queues, turn))
+    return next(_round(queues, cursor))
 
 
-def _round(queues: Sequence[MessageQueue], turn: Turn) -> Iterator[MessageQueue]:
+def _round(queues: Sequence[MessageQueue], cursor: Cursor) -> Iterator[MessageQueue]:
     for _ in range(len(queues)):
-        queue = queues[turn.position % len(queues)]
-        turn.position += 1
+        queue = queues[cursor.position % len(queues)]
+        cursor.position += 1
         yield queue
 
 
-class _TaskTurns:
-    """The turns of one task, by the number of the choice."""
+class _TaskCursors:
+    """The cursors of one task, by the number of the choice."""
 
     __slots__ = ("by_choice", "owner")
 
     def __init__(self, owner: int) -> None:
         self.owner = owner
-        self.by_choice: dict[int, Turn] = {}
+        self.by_choice: dict[int, Cursor] = {}
 
 
-# A task inherits the context of the one that made it: hence the owner, whose turns are not its own.
-_turns: ContextVar[_TaskTurns | None] = ContextVar("orbitmq_turns", default=None)
+# A task inherits the context of the task that created it: the owner tells whose cursors they are.
+_cursors: ContextVar[_TaskCursors | None] = ContextVar("orbitmq_cursors", default=None)
 _numbers = itertools.count()
 
 
 class QueueChoice:
-    """Chooses the queues of one topic, by turns; every topic of a producer has a choice of its own.
+    """Chooses among the queues of one topic, round-robin and by health.
 
     Args:
         health: what is known of brokers, shared by all topics.
@@ -146,58 +146,58 @@ class QueueChoice:
     def pick(
         self, queues: Sequence[MessageQueue], now_ms: int, avoid: str | None = None
     ) -> MessageQueue:
-        """Return the queue for the running task's next try; see :func:`choose`."""
+        """Return the queue for the running task's next attempt; see :func:`choose`."""
         if not self._health.active and avoid is None:  # most sends: nothing to look at
             return queues[self.next_position() % len(queues)]
-        turn = self._turn()
+        cursor = self._cursor()
         if avoid is not None and self._health.active:
-            # As 5.x: else all the retries after one failure would go to the same neighbour.
-            turn.position = self._randomness.below(len(queues))
-        return choose(queues, turn, self._health, now_ms, avoid)
+            # As in 5.x: otherwise all retries after one failure would go to the same neighbour.
+            cursor.position = self._randomness.below(len(queues))
+        return choose(queues, cursor, self._health, now_ms, avoid)
 
     def next_position(self) -> int:
-        """Return where the running task is in its round, and move it on.
+        """Return the running task's position in its round, and move it on.
 
-        For callers that know that nothing is learned and nobody is to be avoided: the queue is the
-        one at this position, modulo their number.
+        For callers without health and without a broker to avoid: the queue is the one at this
+        position, modulo their number.
         """
-        turns = _turns.get()
-        if turns is not None and turns.owner == id(current_task(self._loop)):
-            turn = turns.by_choice.get(self._number) or self._turn()
+        cursors = _cursors.get()
+        if cursors is not None and cursors.owner == id(current_task(self._loop)):
+            cursor = cursors.by_choice.get(self._number) or self._cursor()
         else:
-            turn = self._turn()
-        position = turn.position
-        turn.position = position + 1
+            cursor = self._cursor()
+        position = cursor.position
+        cursor.position = position + 1
         return position
 
-    def _turn(self) -> Turn:
+    def _cursor(self) -> Cursor:
         owner = id(current_task())
-        turns = _turns.get()
-        if turns is None or turns.owner != owner:
-            turns = _TaskTurns(owner)
-            _turns.set(turns)
-        turn = turns.by_choice.get(self._number)
-        if turn is None:
-            if len(turns.by_choice) >= _TURNS_PER_TASK_MAX:
-                turns.by_choice.clear()
-            turn = turns.by_choice[self._number] = Turn(next(self._starts))
-        return turn
+        cursors = _cursors.get()
+        if cursors is None or cursors.owner != owner:
+            cursors = _TaskCursors(owner)
+            _cursors.set(cursors)
+        cursor = cursors.by_choice.get(self._number)
+        if cursor is None:
+            if len(cursors.by_choice) >= _CURSORS_PER_TASK_MAX:
+                cursors.by_choice.clear()
+            cursor = cursors.by_choice[self._number] = Cursor(next(self._starts))
+        return cursor
 
 
 def select(
     selector: QueueSelector, queues: Sequence[MessageQueue], message: Message
 ) -> MessageQueue:
-    """Return what a selector chooses, once it is known to be a queue of the topic.
+    """Return the queue that a selector chooses.
 
     Raises:
-        InvalidInput: it is not. What the selector itself raises passes as it is.
+        InvalidInput: it is not a queue of the topic. Errors of the selector itself pass unchanged.
 
     """
     queue: object = selector(queues, message)
     if not isinstance(queue, MessageQueue) or queue.topic != queues[0].topic:
-        told = queue if isinstance(queue, MessageQueue) else type(queue).__name__
+        returned = queue if isinstance(queue, MessageQueue) else type(queue).__name__
         raise InvalidInput(
-            f"the selector returned {told}; it must return one of the {len(queues)} queues "
+            f"the selector returned {returned}; it must return one of the {len(queues)} queues "
             f"of {queues[0].topic} that it is given",
             field="selector",
         )
@@ -208,12 +208,12 @@ def by_hash(argument: str | int, *, as_long: bool = False) -> QueueSelector:
     """Return a selector by the hash that Java has of the argument (SelectMessageQueueByHash).
 
     Args:
-        argument: what to go by: one argument, one queue, while their number stays the same.
-        as_long: whether the Java side has a Long where we have an int. One out of the range of
-            an Integer always is.
+        argument: equal arguments go to the same queue while the number of queues is the same.
+        as_long: whether the Java side uses a Long. An int outside the range of an Integer is
+            always a Long.
 
     Raises:
-        InvalidInput: something else was given, whose hash in Java is anybody's guess.
+        InvalidInput: the argument is neither str nor int, so its hash in Java is unknown.
 
     >>> queues = [MessageQueue("orders", "broker-a", number) for number in range(7)]
     >>> by_hash("order-1")(queues, Message("orders", b"paid")).queue_id
@@ -234,16 +234,16 @@ def by_hash(argument: str | int, *, as_long: bool = False) -> QueueSelector:
 
 
 def by_random(randomness: Randomness) -> QueueSelector:
-    """Return a selector that leaves it to chance (SelectMessageQueueByRandom)."""
+    """Return a selector that chooses at random (SelectMessageQueueByRandom)."""
     return lambda queues, _message: randomness.choice(queues)
 
 
 def by_machine_room(rooms: Collection[str], randomness: Randomness) -> QueueSelector:
-    """Return a selector of queues in some machine rooms, by chance.
+    """Return a selector that chooses at random among the queues in some machine rooms.
 
-    Brokers are then named ``room@broker``, as AllocateMessageQueueByMachineRoom has it for
-    consumers; Java's SelectMessageQueueByMachineRoom is an empty shell. The selector raises
-    InvalidInput if no broker of the topic is in any of the rooms.
+    Brokers must be named ``room@broker``, as for consumers with AllocateMessageQueueByMachineRoom;
+    Java's SelectMessageQueueByMachineRoom is not implemented. The selector raises InvalidInput if
+    no broker of the topic is in any of the rooms.
     """
     allowed = frozenset(rooms)
 
@@ -268,8 +268,8 @@ def by_sharding_key(key: str) -> QueueSelector:
 def sharded(queues: Sequence[MessageQueue], key: str) -> MessageQueue:
     """Return the queue of a sharding key.
 
-    It is the one that Java's proxy gives to a message group of that name, so that both kinds of
-    clients keep one order (SendMessageActivity). Where queues are added at the end, few keys move.
+    It is the queue that Java's proxy uses for a message group of that name, so that both kinds of
+    clients keep one order (SendMessageActivity). Few keys move when queues are added at the end.
 
     >>> sharded([MessageQueue("orders", "broker-a", number) for number in range(4)], "order-1")
     MessageQueue(topic='orders', broker_name='broker-a', queue_id=3)
@@ -290,10 +290,10 @@ def _jump(number: int, buckets: int) -> int:
 
 
 class ConsistentHash:
-    """A ring of queues: when some come or go, only the keys next to them move.
+    """A ring of queues: when queues are added or removed, only the keys next to them move.
 
-    The ring is that of Java's ConsistentHashRouter. Make one per topic and keep it: the ring is
-    built once for a list of queues.
+    The ring is the same as in Java's ConsistentHashRouter. Create one per topic and keep it: the
+    ring is built once for a list of queues.
 
     >>> ring = ConsistentHash()
     >>> queues = [MessageQueue("orders", "broker-a", number) for number in range(4)]
@@ -301,7 +301,7 @@ class ConsistentHash:
     True
 
     Args:
-        points_per_queue: how often each queue stands on the ring; more of them share more evenly.
+        points_per_queue: how often each queue is on the ring; more points share more evenly.
 
     """
 

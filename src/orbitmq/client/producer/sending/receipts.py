@@ -3,7 +3,7 @@
 import logging
 from typing import Final
 
-from orbitmq.client.producer.sending.packing import Parcel
+from orbitmq.client.producer.sending.packing import PreparedSend
 from orbitmq.client.settings import Require
 from orbitmq.errors import BrokerError, InvalidInput, NotDurable
 from orbitmq.message.model import Message, MessageQueue, SendReceipt, SendStatus
@@ -11,7 +11,7 @@ from orbitmq.wire.codes import ResponseCode, version_name
 from orbitmq.wire.frame import Frame
 from orbitmq.wire.headers.send import SendMessageAnswer
 
-__all__ = ["DeliveredAtOnce", "check_durable", "check_requirable", "read_receipt", "split_receipt"]
+__all__ = ["OldBrokerWarning", "check_durable", "check_requirable", "read_receipt", "split_receipt"]
 
 log = logging.getLogger("orbitmq.client")
 
@@ -58,18 +58,18 @@ def read_receipt(
     )
 
 
-def split_receipt(receipt: SendReceipt, parcel: Parcel) -> list[SendReceipt]:
-    """Return a receipt for each message of a parcel, in their order.
+def split_receipt(receipt: SendReceipt, prepared: PreparedSend) -> list[SendReceipt]:
+    """Return a receipt for each message of a prepared, in their order.
 
     A broker answers a batch with the ids of all records, separated by commas, and the offset of the
     first. One that keeps the batch as a single record (an inner batch) gives one id for all. The
     unique ids are then, too, those that consumers see; Java tells the id of the batch instead.
     """
-    if not parcel.is_batch:
+    if not prepared.is_batch:
         return [receipt]
     offset_ids = receipt.offset_message_id.split(",")
-    if len(offset_ids) != len(parcel.messages):
-        offset_ids = offset_ids[:1] * len(parcel.messages)
+    if len(offset_ids) != len(prepared.messages):
+        offset_ids = offset_ids[:1] * len(prepared.messages)
     return [
         SendReceipt(
             status=receipt.status,
@@ -81,7 +81,7 @@ def split_receipt(receipt: SendReceipt, parcel: Parcel) -> list[SendReceipt]:
             trace_on=receipt.trace_on,
         )
         for number, (message_id, offset_id) in enumerate(
-            zip(parcel.message_ids, offset_ids, strict=True)
+            zip(prepared.message_ids, offset_ids, strict=True)
         )
     ]
 
@@ -115,7 +115,7 @@ def check_durable(receipt: SendReceipt, require: Require | None) -> None:
         raise NotDurable(receipt, required=require.value)
 
 
-class DeliveredAtOnce:
+class OldBrokerWarning:
     """Tells of brokers that know no timers, and so deliver at once what was to wait; of each once.
 
     They answer as if all were well (Java's before 5.0).

@@ -34,7 +34,7 @@ from orbitmq.errors.attempts import Attempt
 from orbitmq.message.model import MessageQueue, SendReceipt, SendStatus
 from orbitmq.randomness import Randomness
 
-__all__ = ["Again", "Done", "GiveUp", "SendPlan", "Step", "java_code"]
+__all__ = ["Again", "Done", "GiveUp", "RetryPlan", "Step", "java_code"]
 
 _WAIT_MS: Final = 20
 _WAIT_MAX_MS: Final = 200
@@ -78,7 +78,7 @@ class GiveUp(msgspec.Struct, frozen=True):
 Step = Done | Again | GiveUp
 
 
-class SendPlan:
+class RetryPlan:
     """One send's tries. It may be made when the first of them has failed.
 
     Args:

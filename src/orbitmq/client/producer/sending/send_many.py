@@ -20,9 +20,9 @@ from typing import Final, TypeGuard
 from orbitmq.client.arguments import check_queue_topic, check_queues, listed
 from orbitmq.client.field_types import shown, whole_or_none
 from orbitmq.client.producer.sending.key_order import Key
-from orbitmq.client.producer.sending.packing import Parcel, in_batches
+from orbitmq.client.producer.sending.packing import PreparedSend, in_batches
 from orbitmq.client.producer.sending.receipts import check_durable, check_requirable, split_receipt
-from orbitmq.client.producer.sending.sender import Dispatch, Wish
+from orbitmq.client.producer.sending.sender import Sender, SendOptions
 from orbitmq.client.settings import Require
 from orbitmq.errors import (
     InvalidInput,
@@ -35,8 +35,8 @@ from orbitmq.errors import (
 from orbitmq.message.model import Message, MessageQueue, SendReceipt, check_is_message
 
 __all__ = [
-    "Outcome",
-    "Place",
+    "AssignedQueue",
+    "SendResult",
     "check_call",
     "receipts_of",
     "send_each",
@@ -47,18 +47,18 @@ __all__ = [
 _LINES_AT_ONCE: Final = 16
 """Frames of one call on their way at once; each may have 4 MiB."""
 
-Outcome = SendReceipt | OrbitError
+SendResult = SendReceipt | OrbitError
 """What became of one message."""
-Place = MessageQueue | None
+AssignedQueue = MessageQueue | None
 """The queue that a message has to go to; None if any will do."""
 
 
 async def send_many(
-    dispatch: Dispatch,
+    sender: Sender,
     messages: Iterable[Message],
-    wish: Wish,
+    options: SendOptions,
     *,
-    queues: Sequence[Place] | None = None,
+    queues: Sequence[AssignedQueue] | None = None,
     frame_bytes: int | None = None,
 ) -> list[SendReceipt]:
     """Return a receipt for each message, in their order; see ``Producer.send_many``.
@@ -70,19 +70,19 @@ async def send_many(
 
     """
     given = listed(messages)
-    check_call(dispatch, given, wish, queues=queues, frame_bytes=frame_bytes)
-    frame_count, outcomes = await send_each(
-        dispatch, given, wish, queues=queues, frame_bytes=frame_bytes
+    check_call(sender, given, options, queues=queues, frame_bytes=frame_bytes)
+    frame_count, results = await send_each(
+        sender, given, options, queues=queues, frame_bytes=frame_bytes
     )
-    return receipts_of(given, frame_count, outcomes)
+    return receipts_of(given, frame_count, results)
 
 
 def check_call(
-    dispatch: Dispatch,
+    sender: Sender,
     messages: Sequence[Message],
-    wish: Wish,
+    options: SendOptions,
     *,
-    queues: Sequence[Place] | None = None,
+    queues: Sequence[AssignedQueue] | None = None,
     frame_bytes: int | None = None,
 ) -> None:
     """Check what a call says of all its messages, before anything is done with any of them.
@@ -97,7 +97,7 @@ def check_call(
         check_is_message(message)
     if frame_bytes is not None:
         _check_frame_bytes(frame_bytes)
-    require = wish.require or dispatch.settings.require
+    require = options.require or sender.settings.require
     if require is not None:
         for message in messages:
             check_requirable(message, require)
@@ -106,43 +106,43 @@ def check_call(
         for message, queue in zip(messages, queues, strict=True):
             if queue is not None:
                 check_queue_topic(queue, message.topic)
-    elif isinstance(wish.target, MessageQueue):
+    elif isinstance(options.destination, MessageQueue):
         for message in messages:
-            check_queue_topic(wish.target, message.topic)
+            check_queue_topic(options.destination, message.topic)
 
 
 async def send_each(
-    dispatch: Dispatch,
+    sender: Sender,
     messages: Sequence[Message],
-    wish: Wish,
+    options: SendOptions,
     *,
-    queues: Sequence[Place] | None = None,
+    queues: Sequence[AssignedQueue] | None = None,
     frame_bytes: int | None = None,
-) -> tuple[int, list[Outcome]]:
+) -> tuple[int, list[SendResult]]:
     """Return in how many frames checked messages have travelled, and what became of each.
 
     Raises:
         OrbitError: where messages of a chosen queue or a sharding key go is not known.
 
     """
-    most = dispatch.settings.max_message_bytes
+    most = sender.settings.max_message_bytes
     limit = most if frame_bytes is None else min(operator.index(frame_bytes), most)
     keys = [(one.topic, one.sharding_key) for one in messages if one.sharding_key is not None]
-    call_turn = dispatch.join(keys) if keys and wish.call_turn is None else None
-    if call_turn is not None:
-        wish = wish._replace(call_turn=call_turn)
+    call_place = sender.join(keys) if keys and options.call_place is None else None
+    if call_place is not None:
+        options = options._replace(call_place=call_place)
     try:
-        places = await _places(dispatch, messages, wish, queues)
+        places = await _places(sender, messages, options, queues)
         frames = in_batches(messages, limit, places)
-        return len(frames), await _send_frames(dispatch, messages, wish, places, frames)
+        return len(frames), await _send_frames(sender, messages, options, places, frames)
     finally:
-        if call_turn is not None:
-            call_turn.leave()
+        if call_place is not None:
+            call_place.leave()
 
 
 async def send_gathered(
-    dispatch: Dispatch, messages: Sequence[Message], queue: MessageQueue | None
-) -> Sequence[Outcome]:
+    sender: Sender, messages: Sequence[Message], queue: MessageQueue | None
+) -> Sequence[SendResult]:
     """Return what became of each message of a batch, as the accumulator has put it together.
 
     They are alike and few enough for one frame, unless their properties are very long.
@@ -151,17 +151,17 @@ async def send_gathered(
         InvalidInput: the settings require what these messages tell the broker not to wait for.
 
     """
-    wish = Wish(queue)
-    check_requirable(messages[0], dispatch.settings.require)
+    options = SendOptions(queue)
+    check_requirable(messages[0], sender.settings.require)
     try:
-        parcel = _pack(dispatch, messages)
+        prepared = _prepare(sender, messages)
     except MessageTooLarge:
-        parcel = None
-    if parcel is not None and dispatch.packer.fits(parcel):
-        return await _send_parcel(dispatch, parcel, wish, queue)
+        prepared = None
+    if prepared is not None and sender.packer.fits(prepared):
+        return await _send_prepared(sender, prepared, options, queue)
     places = [queue] * len(messages)
-    frames = in_batches(messages, dispatch.settings.max_message_bytes, places)
-    return await _send_frames(dispatch, messages, wish, places, frames)
+    frames = in_batches(messages, sender.settings.max_message_bytes, places)
+    return await _send_frames(sender, messages, options, places, frames)
 
 
 def _check_frame_bytes(given: object) -> None:
@@ -173,7 +173,7 @@ def _check_frame_bytes(given: object) -> None:
         )
 
 
-def _lines(frames: Sequence[list[int]], places: Sequence[Place]) -> list[list[list[int]]]:
+def _lines(frames: Sequence[list[int]], places: Sequence[AssignedQueue]) -> list[list[list[int]]]:
     """Return the frames that have to follow each other, together.
 
     >>> a = MessageQueue("orders", "broker-a", 0)
@@ -195,27 +195,27 @@ def _lines(frames: Sequence[list[int]], places: Sequence[Place]) -> list[list[li
 
 
 async def _send_line(
-    dispatch: Dispatch,
+    sender: Sender,
     messages: Sequence[Message],
-    wish: Wish,
-    place: Place,
+    options: SendOptions,
+    place: AssignedQueue,
     line: Sequence[list[int]],
-    outcomes: dict[int, Outcome],
+    results: dict[int, SendResult],
 ) -> None:
     """Send frames one after the other, up to the first that fails; tell what became of each."""
     failed: OrbitError | None = None
     for frame in line:
         if failed is not None:
-            outcomes.update(dict.fromkeys(frame, failed))
+            results.update(dict.fromkeys(frame, failed))
             continue
-        found = await _send_frame(dispatch, [messages[index] for index in frame], wish, place)
-        outcomes.update(zip(frame, found, strict=True))
+        found = await _send_frame(sender, [messages[index] for index in frame], options, place)
+        results.update(zip(frame, found, strict=True))
         fault = next((one for one in found if _is_missing(one)), None)
         failed = None if fault is None else _left_behind(fault)
 
 
-def _is_missing(outcome: Outcome) -> TypeGuard[OrbitError]:
-    return isinstance(outcome, OrbitError) and not isinstance(outcome, NotDurable)
+def _is_missing(result: SendResult) -> TypeGuard[OrbitError]:
+    return isinstance(result, OrbitError) and not isinstance(result, NotDurable)
 
 
 def _left_behind(error: OrbitError) -> OrbitError:
@@ -232,76 +232,76 @@ def _left_behind(error: OrbitError) -> OrbitError:
 
 
 async def _places(
-    dispatch: Dispatch,
+    sender: Sender,
     messages: Sequence[Message],
-    wish: Wish,
-    queues: Sequence[Place] | None,
-) -> list[Place]:
+    options: SendOptions,
+    queues: Sequence[AssignedQueue] | None,
+) -> list[AssignedQueue]:
     """Return the queue that each message has to go to; None where any will do."""
-    places: list[Place] = []
+    places: list[AssignedQueue] = []
     for index, message in enumerate(messages):
-        target = wish.target if queues is None else queues[index]
-        if target is None:
-            target = message.sharding_key
-        if target is None:
+        destination = options.destination if queues is None else queues[index]
+        if destination is None:
+            destination = message.sharding_key
+        if destination is None:
             places.append(None)
         else:
-            lane = dispatch.lanes.ready(message.topic)
-            lane = lane or await dispatch.lane(message.topic, wish.timeout_ms)
-            places.append(lane.aim(target, message))
+            topic_target = sender.targets.ready(message.topic)
+            topic_target = topic_target or await sender.find(message.topic, options.timeout_ms)
+            places.append(topic_target.chosen(destination, message))
     return places
 
 
 async def _send_frames(
-    dispatch: Dispatch,
+    sender: Sender,
     messages: Sequence[Message],
-    wish: Wish,
-    places: Sequence[Place],
+    options: SendOptions,
+    places: Sequence[AssignedQueue],
     frames: Sequence[list[int]],
-) -> list[Outcome]:
+) -> list[SendResult]:
     """Return what became of each message; each frame has the indexes of some."""
-    outcomes: dict[int, Outcome] = {}
+    results: dict[int, SendResult] = {}
     lines = _lines(frames, places)
     waiting = iter(lines)
 
     async def work() -> None:
         for line in waiting:
-            await _send_line(dispatch, messages, wish, places[line[0][0]], line, outcomes)
+            await _send_line(sender, messages, options, places[line[0][0]], line, results)
 
     if len(lines) == 1:
         await work()  # here and now: a task would begin behind a later call to the same queue
     else:
         await asyncio.gather(*(work() for _ in range(min(len(lines), _LINES_AT_ONCE))))
-    return [outcomes[index] for index in range(len(messages))]
+    return [results[index] for index in range(len(messages))]
 
 
 async def _send_frame(
-    dispatch: Dispatch, messages: Sequence[Message], wish: Wish, place: Place
-) -> Sequence[Outcome]:
+    sender: Sender, messages: Sequence[Message], options: SendOptions, place: AssignedQueue
+) -> Sequence[SendResult]:
     """Return the receipt of each message of a frame, or what went wrong with it."""
     try:
-        parcel = _pack(dispatch, messages)
+        prepared = _prepare(sender, messages)
     except OrbitError as error:
         return [error] * len(messages)
-    return await _send_parcel(dispatch, parcel, wish, place)
+    return await _send_prepared(sender, prepared, options, place)
 
 
-def _pack(dispatch: Dispatch, messages: Sequence[Message]) -> Parcel:
-    packer = dispatch.packer
+def _prepare(sender: Sender, messages: Sequence[Message]) -> PreparedSend:
+    packer = sender.packer
     return packer.pack(messages[0]) if len(messages) == 1 else packer.pack_batch(messages)
 
 
-async def _send_parcel(
-    dispatch: Dispatch, parcel: Parcel, wish: Wish, place: MessageQueue | None
-) -> Sequence[Outcome]:
-    messages = parcel.messages
+async def _send_prepared(
+    sender: Sender, prepared: PreparedSend, options: SendOptions, place: MessageQueue | None
+) -> Sequence[SendResult]:
+    messages = prepared.messages
     try:
         lines = [] if place is None else [_line_of(place)]
-        receipt = await dispatch.send_packed(parcel, wish._replace(target=place), lines)
+        receipt = await sender.send_prepared(prepared, options._replace(destination=place), lines)
     except OrbitError as error:
         return [error] * len(messages)
-    receipts = split_receipt(receipt, parcel)
-    require = wish.require or dispatch.settings.require
+    receipts = split_receipt(receipt, prepared)
+    require = options.require or sender.settings.require
     return receipts if require is None else [_judged(one, require) for one in receipts]
 
 
@@ -311,7 +311,7 @@ def _line_of(place: MessageQueue) -> Key:
     return place.topic, f"\x01{place.broker_name}:{place.queue_id}"
 
 
-def _judged(receipt: SendReceipt, require: Require) -> Outcome:
+def _judged(receipt: SendReceipt, require: Require) -> SendResult:
     try:
         check_durable(receipt, require)
     except OrbitError as error:
@@ -320,7 +320,7 @@ def _judged(receipt: SendReceipt, require: Require) -> Outcome:
 
 
 def receipts_of(
-    messages: Sequence[Message], frame_count: int, found: Sequence[Outcome]
+    messages: Sequence[Message], frame_count: int, found: Sequence[SendResult]
 ) -> list[SendReceipt]:
     """Return the receipts of messages that travelled in so many frames, if all of them have one.
 

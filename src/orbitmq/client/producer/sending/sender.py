@@ -28,10 +28,10 @@ from orbitmq.client.producer.sending.back_pressure import (
     ShortageKind,
 )
 from orbitmq.client.producer.sending.failures import back_pressure, timeout
-from orbitmq.client.producer.sending.key_order import Key, KeyTurn, KeyTurns
-from orbitmq.client.producer.sending.packing import NO_MARKS, Packer, Parcel
+from orbitmq.client.producer.sending.key_order import Key, KeyOrder, KeyPlace
+from orbitmq.client.producer.sending.packing import NO_MARKS, Packer, PreparedSend
 from orbitmq.client.producer.sending.receipts import check_durable, check_requirable
-from orbitmq.client.producer.sending.targets import Lane, Lanes, Target
+from orbitmq.client.producer.sending.targets import Destination, TopicTarget, TopicTargets
 from orbitmq.client.producer.sending.timing import LoopStalls
 from orbitmq.client.settings import ProducerSettings, Require
 from orbitmq.clock import local_month
@@ -49,7 +49,7 @@ from orbitmq.message.host import Host
 from orbitmq.message.ids import UniqueIds
 from orbitmq.message.model import Message, MessageQueue, SendReceipt
 
-__all__ = ["Dispatch", "Wish"]
+__all__ = ["SendOptions", "Sender"]
 
 log = logging.getLogger("orbitmq.client")
 
@@ -60,22 +60,22 @@ _LAST_TURNS_S: Final = 1
 """How long a close waits for those in line to be told; each of them takes microseconds."""
 
 
-class Wish(NamedTuple):
+class SendOptions(NamedTuple):
     """What a caller asked for, besides the message."""
 
-    target: Target = None
+    destination: Destination = None
     timeout_ms: int | None = None
     require: Require | None = None
     marks: Mapping[str, str] = NO_MARKS
     mode: SendMode = SendMode.ANSWERED
-    call_turn: KeyTurn | None = None
+    call_place: KeyPlace | None = None
     """The place of a call in the lines of its keys, if it holds one; whoever joined leaves."""
 
 
-_NO_WISH: Final = Wish()
+_NO_OPTIONS: Final = SendOptions()
 
 
-class Dispatch:
+class Sender:
     """The sends of one running producer; belongs to its loop.
 
     Args:
@@ -93,14 +93,14 @@ class Dispatch:
         self.packer = Packer(settings, core.settings, _unique_ids(core))
         self._pack_plain = self.packer.pack_plain
         self.health = health_of(settings)
-        self.lanes = Lanes(core, settings, self.packer, self.health)
+        self.targets = TopicTargets(core, settings, self.packer, self.health)
         self._stalls = LoopStalls.watch()
         self._attempts = Attempts(
-            core, settings, self.lanes, self.health, self.statistics, self._stalls
+            core, settings, self.targets, self.health, self.statistics, self._stalls
         )
         self._core = core
         self._hooks = hooks
-        self._key_turns = KeyTurns()
+        self._key_order = KeyOrder()
         self.before_turn: Callable[[Message], None] | None = None
         """Called when the turn of a sharding key comes; what it raises ends the send."""
         self._now_ms = machine.clock.now_ms
@@ -110,25 +110,25 @@ class Dispatch:
         self._timeout_ms = settings.send_timeout_ms
 
     def __repr__(self) -> str:
-        return f"<Dispatch of {self.settings.group}, {self.permits!r}>"
+        return f"<Sender of {self.settings.group}, {self.permits!r}>"
 
     async def close(self, timeout_ms: int) -> None:
         """Wait so long for what is on its way; the caller begins nothing any more."""
         try:
             async with asyncio.timeout(timeout_ms / 1_000):
-                await self._key_turns.drained()  # who waits there has no permit yet
+                await self._key_order.drained()  # who waits there has no permit yet
                 await self.permits.drained()
         except TimeoutError:
             pass  # what is left ends by its own timeouts, or with the connections
         self.permits.close()
-        self._key_turns.close()
+        self._key_order.close()
         self._stalls.release()
         await asyncio.sleep(0)  # those who were told may keep what they could not send
         try:
             async with asyncio.timeout(_LAST_TURNS_S):
-                await self._key_turns.drained()  # and so may those in line, one after the other
+                await self._key_order.drained()  # and so may those in line, one after the other
         except TimeoutError:
-            log.warning("%s is closed with %r", self.settings.group, self._key_turns)
+            log.warning("%s is closed with %r", self.settings.group, self._key_order)
 
     async def meet(self, topic: str) -> None:
         """Find a topic, and connect to its brokers as far as they can be reached.
@@ -137,21 +137,21 @@ class Dispatch:
             NoRoute, NameserversFailed: it can't be found.
 
         """
-        lane = await self.lanes.lane(topic)
+        topic_target = await self.targets.find(topic)
         away: set[str] = set()
-        for queue in lane.queues:
+        for queue in topic_target.queues:
             if queue.broker_name in away:
                 continue
             try:
-                await self.lanes.connect(lane.slot(queue))
+                await self.targets.connect(topic_target.of(queue))
             except NetworkError as error:
                 away.add(queue.broker_name)
                 log.warning("a broker of %s can't be reached at the start: %s", topic, error)
 
-    async def lane(
+    async def find(
         self, topic: str, timeout_ms: int | None = None, *, must_exist: bool = False
-    ) -> Lane:
-        """Return the lane of a topic, looked up within the time of a send.
+    ) -> TopicTarget:
+        """Return the target of a topic, looked up within the time budget of a send.
 
         Raises:
             SendTimeout: no nameserver answered in time.
@@ -161,7 +161,7 @@ class Dispatch:
         limit_ms = self._limit_ms(timeout_ms)
         try:
             async with asyncio.timeout(limit_ms / 1_000):
-                return await self.lanes.lane(topic, must_exist=must_exist)
+                return await self.targets.find(topic, must_exist=must_exist)
         except TimeoutError:
             raise SendTimeout(
                 f"the route of {topic} was not found within {limit_ms} ms; nothing was sent",
@@ -189,15 +189,15 @@ class Dispatch:
         """
         size = len(message.body)
         if self._hooks.are_set or size > self._plain_max or message.sharding_key is not None:
-            return self._begin(message, _NO_WISH)
+            return self._begin(message, _NO_OPTIONS)
         began, now_ms = self._time(), self._now_ms()
         send = PendingSend(self._pack_plain(message, now_ms), began, self._timeout_ms)
-        lane = self.lanes.ready(message.topic)
-        if lane is not None:
-            send.slot = slot = (
-                lane.next_slot(int(began * 1_000)) if self._learns else lane.slot_in_turn()
+        topic_target = self.targets.ready(message.topic)
+        if topic_target is not None:
+            send.queue_target = queue_target = (
+                topic_target.pick(int(began * 1_000)) if self._learns else topic_target.in_turn()
             )
-            connection = slot.connection
+            connection = queue_target.connection
             if connection is not None and connection.is_open and self.permits.take(size):
                 send.permit_bytes = size
                 self._attempts.begin(send, connection, began, now_ms)
@@ -242,89 +242,93 @@ class Dispatch:
                 self._end_hooks(send, receipt, failure)
         now = self._time()
         took_ms = int((now - send.began) * 1_000)
-        count = len(send.parcel.messages)
+        count = len(send.prepared.messages)
         self.statistics.stored(receipt.status, took_ms, int(now * 1_000), count)
         if send.require is not None:
             check_durable(receipt, send.require)
         return receipt
 
-    async def send(self, message: Message, wish: Wish) -> SendReceipt:
+    async def send(self, message: Message, options: SendOptions) -> SendReceipt:
         """Return the receipt of a message.
 
         Raises:
             OrbitError: as ``begin`` and ``finish`` do.
 
         """
-        return await self.finish(self._begin(message, wish))
+        return await self.finish(self._begin(message, options))
 
-    async def send_packed(
-        self, parcel: Parcel, wish: Wish, keys: Sequence[Key] = ()
+    async def send_prepared(
+        self, prepared: PreparedSend, options: SendOptions, keys: Sequence[Key] = ()
     ) -> SendReceipt:
-        """Return the receipt of a parcel, sent after earlier ones of the same keys.
+        """Return the receipt of a prepared, sent after earlier ones of the same keys.
 
         Raises:
             OrbitError: as ``finish`` does; SendForbidden: a hook forbade it.
 
         """
-        return await self.finish(self._pending(parcel, wish, keys))
+        return await self.finish(self._pending(prepared, options, keys))
 
-    def _begin(self, message: Message, wish: Wish) -> PendingSend:
-        parcel = self._packed(message, wish)
+    def _begin(self, message: Message, options: SendOptions) -> PendingSend:
+        prepared = self._prepared(message, options)
         keys: list[Key] = []
-        if wish.target is None and message.sharding_key is not None:
-            wish = wish._replace(target=message.sharding_key)
-            if wish.call_turn is None:
+        if options.destination is None and message.sharding_key is not None:
+            options = options._replace(destination=message.sharding_key)
+            if options.call_place is None:
                 keys = [(message.topic, message.sharding_key)]
-        send = self._pending(parcel, wish, keys)
-        send.require = wish.require or self.settings.require
+        send = self._pending(prepared, options, keys)
+        send.require = options.require or self.settings.require
         return send
 
-    def _pending(self, parcel: Parcel, wish: Wish, keys: Sequence[Key] = ()) -> PendingSend:
-        send = PendingSend(parcel, self._time(), self._limit_ms(wish.timeout_ms), wish.target)
-        send.keys, send.call_turn = keys, wish.call_turn
+    def _pending(
+        self, prepared: PreparedSend, options: SendOptions, keys: Sequence[Key] = ()
+    ) -> PendingSend:
+        send = PendingSend(
+            prepared, self._time(), self._limit_ms(options.timeout_ms), options.destination
+        )
+        send.keys, send.call_place = keys, options.call_place
         if self._hooks.are_set:
-            send.context = self._begin_hooks(parcel, wish)
+            send.context = self._begin_hooks(prepared, options)
         return send
 
     def _note_failure(self, send: PendingSend, error: BaseException) -> None:
-        parcel = send.parcel
+        prepared = send.prepared
         if isinstance(error, asyncio.CancelledError):
             self._attempts.cancelled(send)
-        self.statistics.failed_with(error, len(parcel.messages))
+        self.statistics.failed_with(error, len(prepared.messages))
         if isinstance(error, OrbitError) and not error.send_id:
-            error.send_id = parcel.send_id
-            error.add_note(f"It ended send {parcel.send_id} to {parcel.topic}.")
+            error.send_id = prepared.send_id
+            error.add_note(f"It ended send {prepared.send_id} to {prepared.topic}.")
 
-    def check(self, message: Message, wish: Wish) -> None:
+    def check(self, message: Message, options: SendOptions) -> None:
         """Check all that can be known of a send before it has a route.
 
         Raises:
             InvalidInput: or one of its kinds: it can never be sent.
 
         """
-        self._packed(message, wish)
+        self._prepared(message, options)
 
-    def _packed(self, message: Message, wish: Wish) -> Parcel:
-        check_requirable(message, wish.require or self.settings.require)
-        if isinstance(wish.target, MessageQueue):
-            check_queue_topic(wish.target, message.topic)
-        return self.packer.pack(message, wish.marks)
+    def _prepared(self, message: Message, options: SendOptions) -> PreparedSend:
+        check_requirable(message, options.require or self.settings.require)
+        if isinstance(options.destination, MessageQueue):
+            check_queue_topic(options.destination, message.topic)
+        return self.packer.pack(message, options.marks)
 
-    def join(self, keys: Iterable[Key]) -> KeyTurn:
+    def join(self, keys: Iterable[Key]) -> KeyPlace:
         """Join the lines of all keys of a call, before it does anything else; it leaves them."""
-        return self._key_turns.join(keys)
+        return self._key_order.join(keys)
 
-    async def oneway(self, message: Message, wish: Wish) -> None:
+    async def oneway(self, message: Message, options: SendOptions) -> None:
         """Send a message that is not answered.
 
         Raises:
             SendFailed, NoRoute, NameserversFailed, InvalidInput: as ``send`` does.
 
         """
-        parcel = self.packer.pack(message, wish.marks)
-        if wish.target is None:
-            wish = wish._replace(target=message.sharding_key)
-        send = self._pending(parcel, wish)
+        prepared = self.packer.pack(message, options.marks)
+        if options.destination is None:
+            options = options._replace(destination=message.sharding_key)
+        send = self._pending(prepared, options)
         failure: BaseException | None = None
         try:
             await self._compress(send)
@@ -344,15 +348,15 @@ class Dispatch:
         """Return when a send may begin: its keys' earlier sends have ended, and it has a permit."""
         # The turn first and the permit next: a send that has a permit waits for no other send, so
         # that an earlier one of a key never lacks the permit that a later one holds.
-        if send.call_turn is not None:
-            await self._come(send, send.call_turn)
+        if send.call_place is not None:
+            await self._wait_for_turn(send, send.call_place)
         if send.keys:
-            send.turn = self._key_turns.join(send.keys)
-            await self._come(send, send.turn)
-        if self.before_turn is not None and (send.keys or send.call_turn is not None):
-            for message in send.parcel.messages:
+            send.turn = self._key_order.join(send.keys)
+            await self._wait_for_turn(send, send.turn)
+        if self.before_turn is not None and (send.keys or send.call_place is not None):
+            for message in send.prepared.messages:
                 self.before_turn(message)
-        size = len(send.parcel.body)
+        size = len(send.prepared.body)
         if not self.permits.take(size):
             await self._wait_for_permit(send, size)
         send.permit_bytes = size
@@ -366,77 +370,77 @@ class Dispatch:
             return
         if shortage.kind is ShortageKind.CLOSED:
             raise ProducerClosed(
-                f"send {send.parcel.send_id} to {send.parcel.topic} was not begun: the "
+                f"send {send.prepared.send_id} to {send.prepared.topic} was not begun: the "
                 "producer was closed before its turn came",
                 state="closed",
             )
         spent = send.spent(self._stalls)
-        raise back_pressure(send.parcel, shortage, spent, send.timeout_ms)
+        raise back_pressure(send.prepared, shortage, spent, send.timeout_ms)
 
-    async def _come(self, send: PendingSend, turn: KeyTurn) -> None:
-        if turn.has_come:
+    async def _wait_for_turn(self, send: PendingSend, turn: KeyPlace) -> None:
+        if turn.is_first:
             return
         began = self._time()
-        if self._key_turns.waiting >= WAITING_MAX:
+        if self._key_order.waiting >= WAITING_MAX:
             raise self._too_many_waiting(send)
         try:
             async with asyncio.timeout(send.left_s(began)):
-                await turn.come()
+                await turn.wait()
         except TimeoutError:
             send.spend("permit_ms", self._time() - began)
             spent = send.spent(self._stalls)
-            raise timeout(send.parcel, (), spent, send.timeout_ms) from None
+            raise timeout(send.prepared, (), spent, send.timeout_ms) from None
         send.spend("permit_ms", self._time() - began)
 
     def _too_many_waiting(self, send: PendingSend) -> BackPressure:
         permits, kind = self.permits, ShortageKind.WAITING
-        waiting = self._key_turns.waiting
+        waiting = self._key_order.waiting
         shortage = Shortage(kind, permits.in_flight, permits.in_flight_bytes, waiting)
         spent = send.spent(self._stalls)
-        return back_pressure(send.parcel, shortage, spent, send.timeout_ms)
+        return back_pressure(send.prepared, shortage, spent, send.timeout_ms)
 
     async def _compress(self, send: PendingSend) -> None:
         """Make the body smaller if it is large: a very large one on a worker, within the time."""
-        parcel = send.parcel
-        if not self.packer.wants_compression(parcel):
+        prepared = send.prepared
+        if not self.packer.wants_compression(prepared):
             return
-        if len(parcel.body) <= _COMPRESS_HERE_MAX:
-            send.parcel = self.packer.compressed(parcel)
+        if len(prepared.body) <= _COMPRESS_HERE_MAX:
+            send.prepared = self.packer.compressed(prepared)
             return
         began = self._time()
-        work = self._core.workers.submit(self.packer.compressed, parcel)
+        work = self._core.workers.submit(self.packer.compressed, prepared)
         try:
             async with asyncio.timeout(send.left_s(began)):
-                send.parcel = await asyncio.wrap_future(work)
+                send.prepared = await asyncio.wrap_future(work)
         except TimeoutError:
             send.spend("compression_ms", self._time() - began)
             spent = send.spent(self._stalls)
-            raise timeout(parcel, (), spent, send.timeout_ms) from None
+            raise timeout(prepared, (), spent, send.timeout_ms) from None
         send.spend("compression_ms", self._time() - began)
 
     # Hooks
 
-    def _begin_hooks(self, parcel: Parcel, wish: Wish) -> SendContext:
-        message = parcel.messages[0]
+    def _begin_hooks(self, prepared: PreparedSend, options: SendOptions) -> SendContext:
+        message = prepared.messages[0]
         context = SendContext(
             group=self.settings.group,
-            mode=wish.mode,
+            mode=options.mode,
             namespace=self._core.settings.namespace,
             message=message,
-            messages=parcel.messages,
-            message_ids=parcel.message_ids,
-            kind=kind_of(message, wish.marks),
-            send_id=parcel.send_id,
+            messages=prepared.messages,
+            message_ids=prepared.message_ids,
+            kind=kind_of(message, options.marks),
+            send_id=prepared.send_id,
             began_ms=self._now_ms(),
-            queue=wish.target if isinstance(wish.target, MessageQueue) else None,
+            queue=options.destination if isinstance(options.destination, MessageQueue) else None,
         )
         try:
             self._hooks.check(context)
         except Exception as error:
             raise SendForbidden(
-                f"send {parcel.send_id} to {parcel.topic} was forbidden by a hook: {error}",
-                topic=parcel.topic,
-                send_id=parcel.send_id,
+                f"send {prepared.send_id} to {prepared.topic} was forbidden by a hook: {error}",
+                topic=prepared.topic,
+                send_id=prepared.send_id,
             ) from error
         self._hooks.before(context)
         return context
@@ -455,9 +459,9 @@ class Dispatch:
             context.queue = failure.queue
         else:
             context.queue = send.queue
-        lane = self.lanes.ready(send.parcel.topic)
-        if lane is not None and context.queue is not None:
-            context.broker_address = str(lane.slot(context.queue).address or "")
+        topic_target = self.targets.ready(send.prepared.topic)
+        if topic_target is not None and context.queue is not None:
+            context.broker_address = str(topic_target.of(context.queue).address or "")
         self._hooks.after(context)
 
 

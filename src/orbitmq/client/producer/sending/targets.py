@@ -1,10 +1,10 @@
-"""Lanes: all that sends to one topic share, made once for a route and used until it changes.
+"""Where sends go: per topic and per queue, all that sends share until the route changes.
 
-A lane has a slot for each queue, with the header's stamp and the connection at hand, so that the
-next send to it looks nothing up::
+::
 
-    topic ──▶ Lane ── by turns, health, selector or key ──▶ Slot ── stamp ──▶ header
-                                                              └── connection, if it is open
+    topic ──▶ TopicTarget ── round-robin, selector or key ──▶ QueueTarget ──▶ headers, connection
+
+A queue's header template and open connection are at hand, so that the next send looks nothing up.
 """
 
 from asyncio import get_running_loop
@@ -15,7 +15,7 @@ from orbitmq.client.arguments import check_queue, check_queue_topic, check_selec
 from orbitmq.client.core.client_core import ClientCore
 from orbitmq.client.core.publish_route import DefaultTopic, PublishRoute
 from orbitmq.client.producer.health.health import Health
-from orbitmq.client.producer.sending.packing import Packer, Stamp
+from orbitmq.client.producer.sending.packing import Packer, SendHeaders
 from orbitmq.client.producer.sending.queue_choice import QueueChoice, QueueSelector, select, sharded
 from orbitmq.client.settings import ProducerSettings
 from orbitmq.errors import ConnectFailed, InvalidInput
@@ -24,26 +24,26 @@ from orbitmq.message.names import wrap_namespace
 from orbitmq.net.address import Address
 from orbitmq.net.connection import Connection
 
-__all__ = ["Lane", "Lanes", "Slot", "Target", "target_of"]
+__all__ = ["Destination", "QueueTarget", "TopicTarget", "TopicTargets", "destination_of"]
 
-Target = MessageQueue | QueueSelector | str | None
-"""Where to: a queue, what a selector says, where a sharding key leads, or by plan."""
+Destination = MessageQueue | QueueSelector | str | None
+"""What the caller chose: a queue, a selector, a sharding key, or nothing."""
 
-_LANES_MAX: Final = 100_000
-"""Topics of one producer; beyond them the oldest lane is made anew when it is needed."""
-_SLOTS_MAX: Final = 65_536
-"""Queues of one topic; more can only be made up, and are not kept."""
+_TOPICS_MAX: Final = 100_000
+"""Topics of one producer; beyond them the oldest target is dropped, and made again when needed."""
+_QUEUES_MAX: Final = 65_536
+"""Queues of one topic that are kept; no route has more."""
 
 
-def target_of(
+def destination_of(
     queue: MessageQueue | None,
     selector: QueueSelector | None = None,
     sharding_key: str | None = None,
-) -> Target:
-    """Return the one thing that says where to send; None if nothing does.
+) -> Destination:
+    """Return the one choice that the caller made, None if there is none.
 
     Raises:
-        InvalidInput: more than one does, or what was given is no queue, or no selector.
+        InvalidInput: there are several, or the queue or selector is not one.
 
     """
     if queue is not None:
@@ -59,30 +59,26 @@ def target_of(
     return given[0] if given else None
 
 
-class Slot:
-    """One queue: where it is, and what makes the headers of parcels to it."""
+class QueueTarget:
+    """One queue: its address, its headers, and the connection that was used last."""
 
-    __slots__ = ("address", "connection", "queue", "stamp")
+    __slots__ = ("address", "connection", "headers", "queue")
 
-    def __init__(self, queue: MessageQueue, stamp: Stamp, address: Address | None) -> None:
+    def __init__(self, queue: MessageQueue, headers: SendHeaders, address: Address | None) -> None:
         self.queue = queue
         """As the user knows it."""
-        self.stamp = stamp
+        self.headers = headers
         self.address = address
+        """None: its broker has no master now."""
         self.connection: Connection | None = None
-        """The connection that was used last; it may have closed since."""
-
-    @property
-    def peer(self) -> str:
-        """Whom the last send to it was made to; empty before the first."""
-        return "" if self.connection is None else self.connection.peer
+        """It may have closed since."""
 
     def __repr__(self) -> str:
-        return f"<Slot {self.queue.broker_name}:{self.queue.queue_id} at {self.address}>"
+        return f"<QueueTarget {self.queue.broker_name}:{self.queue.queue_id} at {self.address}>"
 
 
-class Lane:
-    """The way of one topic's messages, as long as its route stays the same."""
+class TopicTarget:
+    """The queues of one topic, as long as its route stays the same."""
 
     def __init__(
         self, topic: str, route: PublishRoute, packer: Packer, choice: QueueChoice
@@ -91,7 +87,7 @@ class Lane:
         self.route = route
         self._packer = packer
         self._choice = choice
-        self._slots: dict[MessageQueue, Slot] = {}
+        self._by_queue: dict[MessageQueue, QueueTarget] = {}
         self.queues: Sequence[MessageQueue] = tuple(
             queue
             if queue.topic == topic
@@ -99,64 +95,56 @@ class Lane:
             for queue in route.queues
         )
         """The queues that can be written to, as the user knows them."""
-        self._ring: list[Slot | None] = [None] * len(self.queues)
+        self._ring: list[QueueTarget | None] = [None] * len(self.queues)
 
     def __repr__(self) -> str:
-        return f"<Lane of {self.topic}, {len(self.queues)} queues>"
+        return f"<TopicTarget {self.topic}, {len(self.queues)} queues>"
 
-    def slot_in_turn(self) -> Slot:
-        """Return the slot for the running task's next send, where no health is learned."""
+    def in_turn(self) -> QueueTarget:
+        """Return the queue for the running task's next send: round-robin, without health."""
         ring = self._ring
         index = self._choice.next_position() % len(ring)
-        slot = ring[index]
-        if slot is None:
-            slot = ring[index] = self.slot(self.queues[index])
-        return slot
+        found = ring[index]
+        if found is None:
+            found = ring[index] = self.of(self.queues[index])
+        return found
 
-    def next_slot(self, now_ms: int, avoid: str | None = None) -> Slot:
-        """Return the slot for the running task's next try; see ``QueueChoice.pick``."""
+    def pick(self, now_ms: int, avoid: str | None = None) -> QueueTarget:
+        """Return the queue for the running task's next attempt; see ``QueueChoice.pick``."""
         queue = self._choice.pick(self.queues, now_ms, avoid)
-        return self._slots.get(queue) or self.slot(queue)
+        return self._by_queue.get(queue) or self.of(queue)
 
-    def aim(self, target: Target, message: Message) -> MessageQueue | None:
-        """Return the queue that the caller wants; None if it is left to the plan.
+    def chosen(self, destination: Destination, message: Message) -> MessageQueue | None:
+        """Return the queue of the caller's choice, None if there is no choice.
 
         Raises:
-            InvalidInput: it is a queue of another topic. What a selector raises passes as it is.
+            InvalidInput: it is a queue of another topic. Errors of a selector pass unchanged.
 
         """
-        if target is None:
+        if destination is None:
             return None
-        if isinstance(target, str):
-            return sharded(self.queues, target)
-        if isinstance(target, MessageQueue):
-            check_queue_topic(target, self.topic)
-            return target
-        return select(target, self.queues, message)
+        if isinstance(destination, str):
+            return sharded(self.queues, destination)
+        if isinstance(destination, MessageQueue):
+            check_queue_topic(destination, self.topic)
+            return destination
+        return select(destination, self.queues, message)
 
-    def slot(self, queue: MessageQueue) -> Slot:
-        """Return the slot of a queue; the broker decides about one that the route doesn't have."""
-        slot = self._slots.get(queue)
-        if slot is None:
+    def of(self, queue: MessageQueue) -> QueueTarget:
+        """Return the target of a queue. If the route doesn't have it, its broker will decide."""
+        found = self._by_queue.get(queue)
+        if found is None:
             route = self.route
-            wire_queue = MessageQueue(route.topic, queue.broker_name, queue.queue_id)
-            broker = route.broker_of(wire_queue)
-            slot = Slot(queue, self._packer.stamp(queue, broker), route.addresses.get(broker))
-            if len(self._slots) < _SLOTS_MAX:
-                self._slots[queue] = slot
-        return slot
+            broker = route.broker_of(MessageQueue(route.topic, queue.broker_name, queue.queue_id))
+            headers = self._packer.headers_for(queue, broker)
+            found = QueueTarget(queue, headers, route.addresses.get(broker))
+            if len(self._by_queue) < _QUEUES_MAX:
+                self._by_queue[queue] = found
+        return found
 
 
-class Lanes:
-    """The lanes of one producer, by topic.
-
-    Args:
-        core: knows routes, and gives connections.
-        settings: the producer's.
-        packer: makes stamps.
-        health: what is known of brokers, shared by all topics.
-
-    """
+class TopicTargets:
+    """The targets of one producer, by topic."""
 
     def __init__(
         self, core: ClientCore, settings: ProducerSettings, packer: Packer, health: Health
@@ -166,58 +154,59 @@ class Lanes:
         self._health = health
         self._namespace = core.settings.namespace
         self._default = DefaultTopic(settings.create_topic_key, settings.default_topic_queues)
-        self._lanes: dict[str, Lane] = {}
+        self._by_topic: dict[str, TopicTarget] = {}
         self._published = core.routes.published
 
     def __repr__(self) -> str:
-        return f"<Lanes of {len(self._lanes)} topics>"
+        return f"<TopicTargets of {len(self._by_topic)} topics>"
 
-    def ready(self, topic: str) -> Lane | None:
-        """Return the lane of a topic if its route is known: no waiting."""
-        lane = self._lanes.get(topic)
-        if lane is None or lane.route is not self._published.get(lane.route.topic):
+    def ready(self, topic: str) -> TopicTarget | None:
+        """Return the target of a topic whose route is known, None if it must be looked up."""
+        found = self._by_topic.get(topic)
+        if found is None or found.route is not self._published.get(found.route.topic):
             return None
-        return lane
+        return found
 
-    async def lane(self, topic: str, *, must_exist: bool = False) -> Lane:
-        """Return the lane of a topic, looked up if it is not known.
+    async def find(self, topic: str, *, must_exist: bool = False) -> TopicTarget:
+        """Return the target of a topic, looked up unless it is known.
 
         Args:
             topic: the topic, as the user calls it.
-            must_exist: whether a topic that a send would make is none.
+            must_exist: whether to refuse a topic that the first send would create.
 
         Raises:
             NoRoute, NameserversFailed: as ``Routes.publish_route`` does.
 
         """
-        lane = self.ready(topic)
-        if lane is not None and not (must_exist and lane.route.is_default):
-            return lane
+        found = self.ready(topic)
+        if found is not None and not (must_exist and found.route.is_default):
+            return found
         wire_topic = wrap_namespace(self._namespace, topic)
         default = None if must_exist else self._default
         route = await self._core.routes.publish_route(wire_topic, default)
-        before = self._lanes.get(topic)
+        before = self._by_topic.get(topic)
         if before is not None and before.route is route:
             return before
-        choice = QueueChoice(self._health, self._core.machine.randomness, get_running_loop())
         if before is not None:
             choice = before._choice
-        elif len(self._lanes) >= _LANES_MAX:
-            del self._lanes[next(iter(self._lanes))]
-        lane = self._lanes[topic] = Lane(topic, route, self._packer, choice)
-        return lane
+        else:
+            choice = QueueChoice(self._health, self._core.machine.randomness, get_running_loop())
+            if len(self._by_topic) >= _TOPICS_MAX:
+                del self._by_topic[next(iter(self._by_topic))]
+        found = self._by_topic[topic] = TopicTarget(topic, route, self._packer, choice)
+        return found
 
-    async def connect(self, slot: Slot) -> Connection:
-        """Return the open connection to the broker of a slot.
+    async def connect(self, target: QueueTarget) -> Connection:
+        """Return the open connection to the broker of a queue.
 
         Raises:
-            ConnectFailed: nobody answers there, or the broker has no master now.
+            ConnectFailed: it can't be reached, or has no master now.
             ConnectionClosed: the client is closed.
 
         """
-        if slot.address is None:
+        if target.address is None:
             raise ConnectFailed(
-                f"broker {slot.queue.broker_name} has no master now, and only masters take writes"
+                f"broker {target.queue.broker_name} has no master now, and only masters take writes"
             )
-        slot.connection = connection = await self._core.connection(slot.address)
+        target.connection = connection = await self._core.connection(target.address)
         return connection
