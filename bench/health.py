@@ -36,7 +36,11 @@ Illness = Callable[[int, int], Answer | None]
 
 
 def _slow(_now_ms: int, timeout_ms: int) -> Answer:
-    return (800, None) if timeout_ms > 800 else (timeout_ms, RequestTimeout("too slow"))
+    return (
+        (800, None)
+        if timeout_ms > 800
+        else (timeout_ms, RequestTimeout("too slow", timeout_ms=timeout_ms))
+    )
 
 
 def _dead(_now_ms: int, _timeout_ms: int) -> Answer:
@@ -44,7 +48,7 @@ def _dead(_now_ms: int, _timeout_ms: int) -> Answer:
 
 
 def _silent(_now_ms: int, timeout_ms: int) -> Answer:
-    return timeout_ms, RequestTimeout("no answer")
+    return timeout_ms, RequestTimeout("no answer", timeout_ms=timeout_ms)
 
 
 def _flapping(now_ms: int, timeout_ms: int) -> Answer | None:

@@ -286,6 +286,32 @@ async def test_a_close_fails_what_is_pending_with_the_reason(clock: VirtualClock
 
 
 @virtual
+async def test_a_request_that_waits_for_its_turn_of_the_loop_never_leaves_a_closed_connection(
+    clock: VirtualClock,
+) -> None:
+    heard: list[int] = []
+
+    def hear(_connection: Connection, request: Frame) -> None:
+        heard.append(request.opaque)
+
+    async with joined(hear) as (connection, _):
+        sent = connection.start_request(ASK, timeout_ms=3_000)
+        await clock.sleep(0.1)
+        unsent = connection.start_request(ASK, timeout_ms=3_000)
+        connection.oneway(ASK)
+        await connection.close("the test ends")
+        await clock.sleep(0.1)
+        for waiter, was_sent in ((sent, True), (unsent, False)):
+            with pytest.raises(ConnectionClosed) as caught:
+                await waiter
+            assert caught.value.was_sent is was_sent
+        assert len(heard) == 2  # the first, and the one that is not answered
+        with pytest.raises(ConnectionClosed) as closed:
+            connection.start_request(ASK, timeout_ms=3_000)
+        assert not closed.value.was_sent
+
+
+@virtual
 async def test_a_broken_connection_says_so(clock: VirtualClock) -> None:
     network = MemoryNetwork()
     async with joined(silent, network=network) as (connection, _):

@@ -5,7 +5,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from orbitmq.errors.base import OrbitError
-from orbitmq.errors.network import ConnectFailed, NetworkError, RequestTimeout
+from orbitmq.errors.network import (
+    ConnectFailed,
+    ConnectionClosed,
+    NetworkError,
+    RequestTimeout,
+    TooManyRequests,
+)
 from orbitmq.errors.protocol import RemoteProtocolError
 
 if TYPE_CHECKING:
@@ -68,23 +74,37 @@ class Attempt(msgspec.Struct, frozen=True):
     cause: "OrbitError | SendStatus"
 
     @property
-    def may_be_stored(self) -> bool:
-        """Whether the broker may have the message, although the try failed."""
+    def may_have_left(self) -> bool:
+        """Whether the request may have reached the broker."""
         match self.cause:
-            case ConnectFailed() | RequestTimeout(timeout_ms=0):  # it did not leave
+            case ConnectFailed() | TooManyRequests() | RequestTimeout(timeout_ms=0):
                 return False
-            case NetworkError() | RemoteProtocolError():
+            case ConnectionClosed(was_sent=was_sent):
+                return was_sent
+            case _:
                 return True
+
+    @property
+    def may_be_stored(self) -> bool:
+        """Whether the broker may have stored the message, although the attempt failed."""
+        match self.cause:
+            case NetworkError() | RemoteProtocolError():
+                return self.may_have_left
             case OrbitError():
                 return False
             case _:  # a broker answered with a status: it has the message
                 return True
 
+    @property
+    def what(self) -> str:
+        """The cause, as a text."""
+        cause = self.cause
+        return f"{type(cause).__name__}: {cause}" if isinstance(cause, OrbitError) else cause.value
+
+    def equals(self, other: "Attempt") -> bool:
+        """Return whether another attempt failed on the same broker with the same text."""
+        return self.queue.broker_name == other.queue.broker_name and self.what == other.what
+
     def __str__(self) -> str:
-        match self.cause:
-            case OrbitError() as error:
-                what = f"{type(error).__name__}: {error}"
-            case status:
-                what = status.value
         where = f"{self.queue.broker_name} queue {self.queue.queue_id}"
-        return f"{where} after {self.began_ms} ms, for {self.took_ms} ms: {what}"
+        return f"{where} after {self.began_ms} ms, for {self.took_ms} ms: {self.what}"

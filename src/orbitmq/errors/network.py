@@ -37,9 +37,18 @@ class ConnectFailed(NetworkError):
 
 
 class ConnectionClosed(NetworkError):
-    """The connection closed before the answer came; the message says who closed it and why."""
+    """The connection closed before the answer came; the text says which side closed it, and why.
+
+    Attributes:
+        was_sent: False: the request never left.
+
+    """
 
     refresh_route = True
+
+    def __init__(self, message: str, *, address: str = "", was_sent: bool = True) -> None:
+        super().__init__(message, address=address)
+        self.was_sent = was_sent
 
 
 class RequestTimeout(NetworkError):

@@ -560,8 +560,13 @@ class Connection(asyncio.Protocol):
         self._state = _State.CLOSING
         self.is_open = False
         self._close_reason = reason
-        for pending in self._session.close(reason):
-            _fail(pending, pending.cut_off(self.peer, reason))
+        waiting, unsent = self._session.close(reason), set[int]()
+        if waiting and self._out:
+            self._out, unsent = without_requests(self._out, {one.opaque for one in waiting})
+            self._out_bytes = sum(map(len, self._out))
+        for pending in waiting:
+            was_sent = pending.opaque not in unsent
+            _fail(pending, pending.cut_off(self.peer, reason, was_sent=was_sent))
         if self._resumed is not None and not self._resumed.done():
             self._resumed.set_result(None)
         self._resumed = None

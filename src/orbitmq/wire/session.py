@@ -111,8 +111,11 @@ class Pending(msgspec.Struct, Generic[W], gc=False, eq=False):
             address=peer,
         )
 
-    def cut_off(self, peer: str, reason: str) -> ConnectionClosed:
+    def cut_off(self, peer: str, reason: str, *, was_sent: bool = True) -> ConnectionClosed:
         """Return the error of a request whose connection to ``peer`` closed before the answer."""
+        if not was_sent:
+            text = f"{self} to {peer} was not sent: {reason}"
+            return ConnectionClosed(text, address=peer, was_sent=False)
         return ConnectionClosed(
             f"{self} to {peer} has no answer: {reason}; it may have been carried out", address=peer
         )
@@ -194,7 +197,8 @@ class Session(Generic[W]):
 
         """
         if self._closed is not None:
-            raise ConnectionClosed(f"the connection is closed: {self._closed}", address=self.peer)
+            reason = f"the connection is closed: {self._closed}"
+            raise ConnectionClosed(reason, address=self.peer, was_sent=False)
         pending = self._pending
         if len(pending) >= self._in_flight_max:
             raise TooManyRequests(
@@ -229,7 +233,8 @@ class Session(Generic[W]):
 
         """
         if self._closed is not None:
-            raise ConnectionClosed(f"the connection is closed: {self._closed}", address=self.peer)
+            reason = f"the connection is closed: {self._closed}"
+            raise ConnectionClosed(reason, address=self.peer, was_sent=False)
         asked = header.code if code is None else code
         opaque = self._take_number()
         return self._request_head(header, body, asked, opaque, ONEWAY_FLAG, fields, remark)

@@ -312,7 +312,7 @@ def test_a_broker_that_is_gone_is_avoided() -> None:
     play(story)
 
 
-def test_no_broker_at_all_is_told_with_each_attempt() -> None:
+def test_unreachable_brokers_are_tried_until_the_time_ends() -> None:
     async def story(scene: Scene) -> SendFailed:
         scene.routes["orders"] = route("a", "b")
         await scene.nameserver()
@@ -320,7 +320,8 @@ def test_no_broker_at_all_is_told_with_each_attempt() -> None:
 
     error = play(story)
     assert isinstance(error, SendUnreachable)
-    assert (error.code, error.may_be_stored, len(error.attempts)) == (10_001, False, 3)
+    assert (error.code, error.may_be_stored) == (10_001, False)
+    assert len(error.attempts) > 5
     assert all(isinstance(attempt.cause, ConnectFailed) for attempt in error.attempts)
 
 

@@ -121,16 +121,65 @@ def test_a_probe_leaves_time_for_another_try() -> None:
 def test_a_connection_gets_the_share_of_its_try() -> None:
     plan = plan_of(retries=2)
     assert plan.connect_timeout_ms(0) == 1_000
-    plan.failed(ConnectFailed("nobody there"), A0, 0, 600)
-    assert plan.connect_timeout_ms(600) == 1_200
-    plan.failed(ConnectFailed("nobody there"), A0, 600, 1_800)
+    plan.failed(ConnectFailed("no answer"), A0, 0, 600)
+    assert plan.connect_timeout_ms(600) == 800, "it used up no try"
+    plan.failed(LOST, A0, 600, 1_200)
+    assert plan.connect_timeout_ms(1_200) == 900
+    plan.failed(LOST, A0, 1_200, 1_800)
     assert plan.connect_timeout_ms(1_800) == 1_200, "the last may take what is left"
+    assert plan.connect_timeout_ms(2_850) == 150
+    assert plan_of(retries=9).connect_timeout_ms(2_000) == 200, "less is too short for a dial"
     assert plan_of(fixed=True).connect_timeout_ms(0) == 3_000
 
 
 def test_a_caller_may_name_the_time() -> None:
     plan = RetryPlan(ProducerSettings("g"), SeededRandomness(1), began_ms=0, timeout_ms=50)
     assert plan.left_ms(20) == 30
+
+
+# Requests that never left
+
+UNSENT = [
+    ConnectFailed("refused"),
+    TooManyRequests("x"),
+    RequestTimeout("the loop stood still"),
+    ConnectionClosed("the peer closed it", was_sent=False),
+]
+
+
+@pytest.mark.parametrize("error", UNSENT, ids=repr)
+@pytest.mark.parametrize("fixed", [False, True])
+def test_a_request_that_never_left_uses_up_no_try(error: OrbitError, fixed: bool) -> None:
+    plan = plan_of(fixed=fixed, retries=0)
+    for at_ms in range(0, 2_980, 10):
+        assert isinstance(plan.failed(error, A0, at_ms, at_ms), Again)
+    assert plan.failed(error, A0, 2_981, 2_981) == GiveUp(error, timed_out=False)
+    assert plan.failed(error, A0, 2_990, 3_000) == GiveUp(error, timed_out=True)
+    assert len(plan.attempts) == 100, "a long budget must not fill the memory"
+    assert plan.attempts[0].began_ms == 0
+
+
+def test_an_attempt_that_may_be_stored_is_never_dropped() -> None:
+    plan = plan_of(retries=9)
+    for at_ms in range(300):
+        plan.failed(LOST if at_ms in (0, 50, 120, 299) else UNSENT[0], A0, at_ms, at_ms)
+    assert [one.began_ms for one in plan.attempts if one.may_be_stored] == [0, 50, 120, 299]
+
+
+def test_their_pauses_grow_to_half_a_second_and_leave_a_quarter_of_the_time() -> None:
+    plan = plan_of(send_timeout_ms=100_000)
+    for most_ms in (40, 80, 160, 320, 500, 500):
+        plan.failed(UNSENT[0], A0, 0, 1)
+        waits = [plan.wait_ms("broker-a", 1) for _ in range(50)]
+        assert most_ms / 2 <= min(waits) <= max(waits) <= most_ms
+        assert len(set(waits)) > 5
+    assert plan.wait_ms("broker-a", 99_900) == 75
+
+
+def test_a_closed_client_makes_no_further_attempt() -> None:
+    plan = plan_of()
+    plan.stop()
+    assert plan.failed(UNSENT[0], A0, 0, 1) == GiveUp(UNSENT[0], timed_out=False)
 
 
 # Receipts
@@ -276,10 +325,9 @@ def test_whatever_happens_a_send_ends_within_its_tries_and_its_time(
 def test_one_such_attempt_is_enough() -> None:
     plan = plan_of()
     plan.failed(ConnectFailed("x"), A0, 0, 1)
-    assert not plan.may_be_stored
     plan.failed(LOST, A0, 1, 2)
     plan.failed(ConnectFailed("x"), A0, 2, 3)
-    assert plan.may_be_stored
+    assert [one.may_be_stored for one in plan.attempts] == [False, True, False]
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,8 @@ from orbitmq.errors import (
     BrokerError,
     ConnectFailed,
     ConnectionClosed,
+    NameserversFailed,
+    NoRoute,
     OrbitError,
     RequestTimeout,
     SendFailed,
@@ -327,15 +329,23 @@ class Attempts:
             wait_ms = plan.wait_ms(queue_target.queue.broker_name, _ms(self._time()))
             if wait_ms:
                 await self._pause(send, wait_ms / 1_000)
+                topic_target = self._targets.ready(send.prepared.topic) or topic_target
+                queue_target = topic_target.of(queue_target.queue)  # it may have moved
         return queue_target
 
     async def _look_up(self, send: PendingSend, plan: RetryPlan) -> TopicTarget:
-        began = self._time()
+        began, topic = self._time(), send.prepared.topic
         try:
             async with asyncio.timeout(send.left_s(began)):
-                return await self._targets.find(send.prepared.topic)
+                return await self._targets.find(topic)
         except TimeoutError:
             pass  # raised below, when the time is counted
+        except (NoRoute, NameserversFailed):
+            # A route that is lost between attempts, as while a broker restarts, may come back.
+            last = self._targets.last(topic) if plan.attempts else None
+            if last is None:
+                raise
+            return last
         finally:
             send.spend("route_ms", self._time() - began)
         raise self._timed_out(send, plan)
@@ -362,7 +372,8 @@ class Attempts:
                 f"no connection to {queue_target.address} within {round(1_000 * timeout_s)} ms",
                 address=str(queue_target.address),
             ) from None
-        except ConnectionClosed as error:  # nothing was written to it yet
+        except ConnectionClosed as error:  # the client is closed
+            self._plan(send).stop()
             raise ConnectFailed(str(error), address=str(queue_target.address)) from error
         finally:
             send.spend("connection_ms", self._time() - began)
@@ -414,7 +425,9 @@ class Attempts:
 
     def _note_retry(self, send: PendingSend, plan: RetryPlan, step: Again) -> None:
         self._statistics.retried()
-        log.info(
+        is_news = len(plan.attempts) == 1 or not plan.attempts[-1].equals(plan.attempts[-2])
+        log.log(
+            logging.INFO if is_news else logging.DEBUG,
             "send %s to %s: attempt %d failed, another one follows: %s",
             send.prepared.send_id,
             send.prepared.topic,

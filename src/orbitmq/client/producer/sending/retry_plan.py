@@ -1,18 +1,23 @@
-"""What follows a try of a send: its end, or another one, where and when. Pure: time is an argument.
+"""What follows an attempt of a send: its end, or another one, where and when. Pure.
 
 ::
 
-    try ─▶ receipt, good enough ───────────────────────────────▶ Done
-     ▲  ├▶ receipt, other status, asked to try elsewhere ──┐
-     │  ├▶ no answer, or an answer in retry_codes ─────────┤ tries and time left?
-     │  └▶ any other error ─────▶ GiveUp                   │
-     └──────── Again ◀── yes ──────────────────────────────┴ no ─▶ GiveUp, or Done with an
-                                                                   earlier receipt
+    attempt ─▶ receipt, good enough ─────────────────────────────▶ Done
+      ▲     ├▶ request never left: no connection, no room ─────┐ time left?
+      │     ├▶ no answer, or an answer in retry_codes ─────────┤ tries and time left?
+      │     ├▶ receipt, other status, asked to try elsewhere ──┤ tries and time left?
+      │     └▶ any other error ─────▶ GiveUp                   │
+      └──────── Again ◀── yes ─────────────────────────────────┴ no ─▶ GiveUp, or Done with an
+                                                                       earlier receipt
 
-All tries and waits share one budget of time. The rules are those of Java's DefaultMQProducerImpl,
-with two differences. A send to a queue of the caller's choice may be tried again on that queue, if
-``retry_same_queue`` asks for it. And there is a short wait where the next try would meet the same
-fate at once: after a busy answer, or with no broker left that has not just failed.
+All attempts and pauses share one time budget. The rules are those of Java's DefaultMQProducerImpl,
+with three differences:
+
+- An attempt whose request never left counts as no try. It is repeated until the budget ends, with
+  growing pauses, on the same queue if the caller chose it.
+- A send to a chosen queue is tried again on that queue if ``retry_same_queue`` asks for it.
+- There is a short pause where the next attempt would fail at once for the same reason: after a busy
+  answer, or if each broker has just failed.
 """
 
 from typing import Final
@@ -36,25 +41,30 @@ from orbitmq.randomness import Randomness
 
 __all__ = ["Again", "Done", "GiveUp", "RetryPlan", "Step", "java_code"]
 
-_WAIT_MS: Final = 20
-_WAIT_MAX_MS: Final = 200
-"""A wait is at most so long: the time after which a broker turns waiting sends away by default."""
+_PAUSE_MS: Final = 20
+_PAUSE_MAX_MS: Final = 200
+"""A broker rejects sends that have waited this long, by default."""
+_UNSENT_PAUSE_MAX_MS: Final = 500
+"""A broker that restarts takes seconds, and each attempt costs a dial."""
+_DOUBLINGS_MAX: Final = 10
 _PROBE_SHARE: Final = 3
-"""A probe gets this part of the time that is left, so that another try can still succeed."""
+"""A probe gets this part of the time that is left, so that another attempt can still succeed."""
+_ATTEMPTS_KEPT: Final = 100
+"""Of more, the middle ones that never left are dropped."""
 
 
 class Done(msgspec.Struct, frozen=True):
-    """The send is over, and this is its receipt."""
+    """The send ends with this receipt."""
 
     receipt: SendReceipt
 
 
 class Again(msgspec.Struct, frozen=True):
-    """Make another try.
+    """Make another attempt.
 
     Attributes:
-        avoid: the broker not to choose, if there is another; None: the queue must stay the same.
-        refresh_route: whether to ask for the route again first.
+        avoid: the broker to avoid, if there is another; None: the queue must stay the same.
+        refresh_route: whether to look up the route again.
 
     """
 
@@ -66,8 +76,8 @@ class GiveUp(msgspec.Struct, frozen=True):
     """The send has failed.
 
     Attributes:
-        cause: what ended it.
-        timed_out: whether it was for want of time alone; else tries, or the error, ended it.
+        cause: the last error.
+        timed_out: whether another attempt was possible, but no time was left.
 
     """
 
@@ -79,13 +89,13 @@ Step = Done | Again | GiveUp
 
 
 class RetryPlan:
-    """One send's tries. It may be made when the first of them has failed.
+    """The attempts of one send. It may be made after the first of them.
 
     Args:
-        settings: how often to try, and after what.
-        randomness: for the waits.
-        began_ms: when the call began, of a monotonic clock, like all times here.
-        timeout_ms: the budget of the call; None: that of the settings.
+        settings: how often to try, and after which errors.
+        randomness: for the pauses.
+        began_ms: when the call began, by a monotonic clock like all times here.
+        timeout_ms: the time budget of the call; None: that of the settings.
         fixed: whether the caller chose the queue, itself or by a selector or sharding key.
 
     """
@@ -105,28 +115,25 @@ class RetryPlan:
         self._timeout_ms = settings.send_timeout_ms if timeout_ms is None else timeout_ms
         self._fixed = fixed
         self._tries = 1 if fixed and not settings.retry_same_queue else 1 + settings.retries
+        self._tries_used = 0
+        self._is_stopped = False
         self._receipt: SendReceipt | None = None
         self.attempts: list[Attempt] = []
-
-    @property
-    def may_be_stored(self) -> bool:
-        """Whether a broker may have the message, although no try succeeded."""
-        return any(attempt.may_be_stored for attempt in self.attempts)
 
     def left_ms(self, now_ms: int) -> int:
         """Return how much of the budget is left; 0 or less: none."""
         return self._began_ms + self._timeout_ms - now_ms
 
     def try_timeout_ms(self, now_ms: int, *, probe: bool = False) -> int:
-        """Return how long a try that leaves now may take; 0 or less: there is no time for it.
+        """Return how long an attempt that leaves now may take; 0 or less: there is no time for it.
 
         Args:
             now_ms: the time.
-            probe: whether the broker is likely to fail it (:meth:`Health.sent` says so).
+            probe: whether the broker is likely to fail it (see ``Health.sent``).
 
         """
         left_ms = self.left_ms(now_ms)
-        if len(self.attempts) + 1 >= self._tries:
+        if self._tries_used + 1 >= self._tries:
             return left_ms
         if probe:
             left_ms = -(-left_ms // _PROBE_SHARE)
@@ -134,31 +141,36 @@ class RetryPlan:
         return left_ms if limit_ms is None else min(left_ms, limit_ms)
 
     def connect_timeout_ms(self, now_ms: int) -> int:
-        """Return how long the next try may wait for its connection: its share of what is left.
+        """Return how long the next attempt may wait for its connection: its share of what is left.
 
-        Java lets one address that answers nothing take three seconds, which is all of the time by
-        default, so that no other broker is asked. A dial that outlives its share goes on, and
-        serves a later try to the same broker.
+        In Java one address that does not answer takes three seconds, the whole default budget, so
+        that no other broker is asked. A dial that takes longer than its share goes on, and serves a
+        later attempt to the same broker.
         """
-        tries_left = max(1, self._tries - len(self.attempts))
-        return self.left_ms(now_ms) // tries_left
+        left_ms = self.left_ms(now_ms)
+        tries_left = max(1, self._tries - self._tries_used)
+        return max(left_ms // tries_left, min(left_ms, _PAUSE_MAX_MS))
+
+    def stop(self) -> None:
+        """Make no further attempt: the client is closed."""
+        self._is_stopped = True
 
     def stored(self, receipt: SendReceipt, began_ms: int, now_ms: int) -> Step:
-        """Return what follows a receipt; never GiveUp, since the message is stored.
+        """Return what follows a receipt: never GiveUp, since the message is stored.
 
         Args:
-            receipt: what the broker says.
-            began_ms: when the try left.
+            receipt: the broker's receipt.
+            began_ms: when the attempt began.
             now_ms: the time.
 
         """
         elsewhere = self._settings.retry_another_broker_when_not_stored and not self._fixed
         if receipt.status is SendStatus.SEND_OK or not elsewhere:
             return Done(receipt)
-        # The last receipt is the one that Java returns when no try is good enough.
+        # If no attempt is good enough, Java returns the last receipt.
         self._receipt = receipt
         self._record(receipt.queue, began_ms, now_ms, receipt.status)
-        if self._exhausted or self.left_ms(now_ms) <= 0:
+        if self._tries_used >= self._tries or self.left_ms(now_ms) <= 0:
             return Done(receipt)
         return self._again(receipt.queue, refresh_route=False)
 
@@ -166,41 +178,44 @@ class RetryPlan:
         """Return what follows an error.
 
         Args:
-            error: what went wrong.
-            queue: where the try went.
-            began_ms: when the try left.
+            error: the error.
+            queue: where the attempt went.
+            began_ms: when the attempt began.
             now_ms: the time.
 
         """
-        self._record(queue, began_ms, now_ms, error)
-        timed_out = self.left_ms(now_ms) <= 0
-        if self._exhausted or timed_out or not self._is_retried(error):
-            if self._receipt is not None:
-                return Done(self._receipt)
-            return GiveUp(error, timed_out=timed_out and self._is_retried(error))
-        return self._again(queue, refresh_route=error.refresh_route)
+        attempt = self._record(queue, began_ms, now_ms, error)
+        left_ms = self.left_ms(now_ms)
+        is_retried = self._is_retried(error)
+        if attempt.may_have_left:
+            is_last = self._tries_used >= self._tries or left_ms <= 0
+        else:
+            is_last = self._is_stopped or left_ms < _PAUSE_MS
+        if is_retried and not is_last:
+            return self._again(queue, refresh_route=error.refresh_route)
+        if self._receipt is not None:
+            return Done(self._receipt)
+        return GiveUp(error, timed_out=is_retried and left_ms <= 0)
 
     def wait_ms(self, broker: str, now_ms: int) -> int:
-        """Return how long to wait before the next try, which goes to that broker.
+        """Return how long to wait before the next attempt, which goes to that broker.
 
-        It is never more than half of the time that is left.
+        Time for the attempt is left: half of the budget's rest, or a quarter if nothing was sent.
         """
         last = self.attempts[-1]
         crowded = isinstance(last.cause, BrokerBusy | TooManyRequests)
         if not crowded and broker != last.queue.broker_name and not self._goes_round(broker):
             return 0
-        most_ms = min(_WAIT_MS << len(self.attempts), _WAIT_MAX_MS)
+        limit_ms = _PAUSE_MAX_MS if last.may_have_left else _UNSENT_PAUSE_MAX_MS
+        most_ms = min(_PAUSE_MS << min(len(self.attempts), _DOUBLINGS_MAX), limit_ms)
         wait_ms = round(self._randomness.uniform(most_ms / 2, most_ms))
-        return max(0, min(wait_ms, self.left_ms(now_ms) // 2))
+        left_ms = max(0, self.left_ms(now_ms))
+        return min(wait_ms, left_ms // 2 if last.may_have_left else left_ms - left_ms // 4)
 
     def _goes_round(self, broker: str) -> bool:
-        """Return whether brokers fail in turn, at once: all may be away for a moment."""
-        is_fast = self.attempts[-1].took_ms < _WAIT_MAX_MS
+        """Return whether brokers fail fast, one after the other: all may be away for a moment."""
+        is_fast = self.attempts[-1].took_ms < _PAUSE_MAX_MS
         return is_fast and any(one.queue.broker_name == broker for one in self.attempts)
-
-    @property
-    def _exhausted(self) -> bool:
-        return len(self.attempts) >= self._tries
 
     def _is_retried(self, error: OrbitError) -> bool:
         if isinstance(error, BrokerError):
@@ -212,15 +227,21 @@ class RetryPlan:
 
     def _record(
         self, queue: MessageQueue, began_ms: int, now_ms: int, cause: OrbitError | SendStatus
-    ) -> None:
-        since_call_ms, took_ms = began_ms - self._began_ms, now_ms - began_ms
-        self.attempts.append(Attempt(queue, since_call_ms, took_ms, cause))
+    ) -> Attempt:
+        attempt = Attempt(queue, began_ms - self._began_ms, now_ms - began_ms, cause)
+        self._tries_used += attempt.may_have_left
+        self.attempts.append(attempt)
+        if len(self.attempts) > _ATTEMPTS_KEPT:
+            half = _ATTEMPTS_KEPT // 2
+            unsent = [n for n, one in enumerate(self.attempts) if n and not one.may_have_left]
+            del self.attempts[min(unsent, key=lambda number: abs(number - half))]
+        return attempt
 
 
 def java_code(cause: OrbitError) -> int:
     """Return the response code that Java's client gives an error with this cause.
 
-    >>> java_code(BrokerBusy(2, "busy")), java_code(ConnectFailed("nobody listens"))
+    >>> java_code(BrokerBusy(2, "busy")), java_code(ConnectFailed("connection refused"))
     (2, 10001)
     """
     match cause:

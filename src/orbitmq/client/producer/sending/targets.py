@@ -167,6 +167,10 @@ class TopicTargets:
             return None
         return found
 
+    def last(self, topic: str) -> TopicTarget | None:
+        """Return the last known target of a topic, even if its route has changed since."""
+        return self._by_topic.get(topic)
+
     async def find(self, topic: str, *, must_exist: bool = False) -> TopicTarget:
         """Return the target of a topic, looked up unless it is known.
 
