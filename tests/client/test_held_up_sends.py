@@ -28,7 +28,9 @@ def test_a_timeout_tells_that_a_function_of_the_user_s_held_the_loop_up() -> Non
         post.always["a"] = say_nothing
         loop = asyncio.get_running_loop()
         loop.call_later(0.25, stand_still, 5.0)
-        with pytest.raises(SendTimeout, match="our own loop stood still for 4950 ms") as caught:
+        with pytest.raises(
+            SendTimeout, match="the event loop was blocked for up to 4950 ms"
+        ) as caught:
             await producer.send(MESSAGE)
         spent = caught.value.spent
         assert (spent.answer_ms, spent.loop_stall_ms) == (5_250, 4_950)  # a tick was due at 0.3 s
@@ -51,7 +53,9 @@ def test_a_hook_that_blocks_is_what_the_time_was_spent_on() -> None:
         post = await open_post(scene, "a")
         producer = await open_producer(scene, topics=["orders"])
         producer.add_hook(Slow())
-        with pytest.raises(SendTimeout, match="our own loop stood still for 4900 ms") as caught:
+        with pytest.raises(
+            SendTimeout, match="the event loop was blocked for up to 4900 ms"
+        ) as caught:
             await producer.send(MESSAGE)
         assert caught.value.spent.loop_stall_ms == 4_900
         assert not caught.value.may_be_stored
@@ -68,7 +72,9 @@ def test_a_selector_that_blocks_is_what_the_time_was_spent_on() -> None:
     async def story(scene: Scene) -> None:
         post = await open_post(scene, "a")
         producer = await open_producer(scene, topics=["orders"])
-        with pytest.raises(SendTimeout, match="our own loop stood still for 4900 ms") as caught:
+        with pytest.raises(
+            SendTimeout, match="the event loop was blocked for up to 4900 ms"
+        ) as caught:
             await producer.send(MESSAGE, selector=slow)
         assert caught.value.spent.loop_stall_ms == 4_900
         assert not caught.value.may_be_stored
@@ -155,7 +161,7 @@ def test_what_holds_a_real_loop_up_is_told(loop: str, way: str) -> None:
                     producer.add_hook(Slow())
                 if way == "callback":
                     asyncio.get_running_loop().call_later(0.05, time.sleep, BLOCK_S)
-                with pytest.raises(SendTimeout, match="our own loop stood still") as caught:
+                with pytest.raises(SendTimeout, match="the event loop was blocked") as caught:
                     await producer.send(
                         MESSAGE, timeout_ms=200, selector=slow if way == "selector" else None
                     )

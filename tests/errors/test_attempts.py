@@ -17,9 +17,9 @@ LOST = ConnectionClosed("lost")
 
 
 def test_time_is_told_by_what_it_was_spent_on() -> None:
-    assert str(TimeSpent()) == "no time at all"
+    assert str(TimeSpent()) == "no time spent"
     assert str(TimeSpent(permit_ms=1, connection_ms=2, pause_ms=3)) == (
-        "1 ms for a permit or its key's turn, 2 ms for a connection, 3 ms between attempts"
+        "1 ms waiting to start, 2 ms connecting, 3 ms pausing between attempts"
     )
 
 
@@ -28,6 +28,7 @@ def test_time_is_told_by_what_it_was_spent_on() -> None:
     [
         (ConnectFailed("x"), False),
         (LOST, True),
+        (ConnectionClosed("x", was_sent=False), False),
         (RequestTimeout("x", timeout_ms=9), True),
         (RequestTimeout("no time was left to ask"), False),
         (RemoteProtocolError("x"), True),
@@ -41,6 +42,35 @@ def test_an_attempt_tells_whether_the_message_may_be_stored(
     cause: OrbitError | SendStatus, may_be: bool
 ) -> None:
     assert Attempt(A0, 0, 1, cause).may_be_stored is may_be
+
+
+@pytest.mark.parametrize(
+    ("cause", "may_have"),
+    [
+        (ConnectFailed("x"), False),
+        (TooManyRequests("x"), False),
+        (ConnectionClosed("x", was_sent=False), False),
+        (RequestTimeout("no time was left to ask"), False),
+        (LOST, True),
+        (RequestTimeout("x", timeout_ms=9), True),
+        (BrokerBusy(2, ""), True),
+        (SendStatus.FLUSH_DISK_TIMEOUT, True),
+    ],
+    ids=repr,
+)
+def test_an_attempt_knows_whether_its_request_may_have_left(
+    cause: OrbitError | SendStatus, may_have: bool
+) -> None:
+    assert Attempt(A0, 0, 1, cause).may_have_left is may_have
+
+
+def test_attempts_are_equal_if_broker_and_text_are() -> None:
+    first = Attempt(A0, 0, 1, ConnectFailed("refused"))
+    assert first.equals(
+        Attempt(MessageQueue("orders", "broker-a", 3), 9, 2, ConnectFailed("refused"))
+    )
+    assert not first.equals(Attempt(B0, 0, 1, ConnectFailed("refused")))
+    assert not first.equals(Attempt(A0, 0, 1, ConnectFailed("no answer")))
 
 
 def test_an_attempt_reads_well() -> None:

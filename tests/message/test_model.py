@@ -138,6 +138,13 @@ def test_changes_of_what_was_given_do_not_show() -> None:
     assert isinstance(message.properties, MappingProxyType)
 
 
+def test_key_for_keys_is_named() -> None:
+    with pytest.raises(InvalidInput, match="a message has no key; give keys") as caught:
+        Message("orders", b"paid", key="o-42")  # type: ignore[arg-type]
+    assert caught.value.field == "key"
+    assert "key=" not in repr(Message("orders", b"paid"))
+
+
 def test_nothing_can_be_set() -> None:
     with pytest.raises(AttributeError):
         FULL.tags = "late"  # type: ignore[misc]

@@ -36,6 +36,8 @@ matter are attributes, so that no program has to read them out of a sentence::
     │  ├─ SendTimeout              its time was over: where the time went
     │  │  └─ BackPressure          it was over before our own bound let the message go
     │  ├─ SendUnreachable          no broker could be reached
+    │  ├─ SendNoRoute              also a NoRoute: no queue of the topic to write to
+    │  ├─ SendNameserversFailed    also a NameserversFailed: no nameserver answered
     │  ├─ SendRefused              the brokers answered with error codes: code, remark
     │  │  ├─ SendRefusedBusy       they were busy: their remark says with what
     │  │  ├─ SendUnauthorised      topic, group or user may not do this there
@@ -125,6 +127,8 @@ from orbitmq.errors.sends import (
     SendHeldBack,
     SendIllegal,
     SendKept,
+    SendNameserversFailed,
+    SendNoRoute,
     SendRefused,
     SendRefusedBusy,
     SendTimeout,
@@ -197,6 +201,8 @@ __all__ = [
     "SendHeldBack",
     "SendIllegal",
     "SendKept",
+    "SendNameserversFailed",
+    "SendNoRoute",
     "SendRefused",
     "SendRefusedBusy",
     "SendTimeout",

@@ -1,4 +1,4 @@
-"""What a failed send tried, and where its time went: carried by the errors of sends."""
+"""The attempts of a failed send, and where its time went: carried by the errors of sends."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,50 +21,50 @@ __all__ = ["Attempt", "TimeSpent"]
 
 
 class TimeSpent(NamedTuple):
-    """Milliseconds of one send, by what it waited for; the loop's stall is part of any of them.
+    """Milliseconds of one send, by what it waited for; stalls of the loop are part of any of them.
 
     >>> print(TimeSpent(permit_ms=3, answer_ms=2_990))
-    3 ms for a permit or its key's turn, 2990 ms for wire and broker
+    3 ms waiting to start, 2990 ms waiting for the broker
     """
 
     permit_ms: int = 0
-    """Waiting for our own bound on sends in flight, or for earlier sends of its sharding key."""
+    """Waiting for the limit on sends in flight, or for earlier sends of its sharding key."""
     compression_ms: int = 0
-    """Making a very large body smaller."""
+    """Compressing a very large body."""
     route_ms: int = 0
-    """Asking nameservers."""
+    """Looking up the route at nameservers."""
     connection_ms: int = 0
-    """Dialling brokers."""
+    """Connecting to brokers."""
     pause_ms: int = 0
     """Pausing between attempts."""
     answer_ms: int = 0
-    """On the wire, and in the broker."""
+    """Waiting for answers of brokers."""
     loop_stall_ms: int = 0
-    """The longest time that the loop ran nothing of ours: a callback or the garbage collector."""
+    """The longest time that something else blocked the event loop, such as a callback."""
 
     def __str__(self) -> str:
         named = (
-            (self.permit_ms, "for a permit or its key's turn"),
-            (self.compression_ms, "for compression"),
-            (self.route_ms, "for the route"),
-            (self.connection_ms, "for a connection"),
-            (self.pause_ms, "between attempts"),
-            (self.answer_ms, "for wire and broker"),
+            (self.permit_ms, "waiting to start"),
+            (self.compression_ms, "compressing"),
+            (self.route_ms, "looking up the route"),
+            (self.connection_ms, "connecting"),
+            (self.pause_ms, "pausing between attempts"),
+            (self.answer_ms, "waiting for the broker"),
         )
-        text = ", ".join(f"{ms} ms {what}" for ms, what in named if ms) or "no time at all"
+        text = ", ".join(f"{ms} ms {what}" for ms, what in named if ms) or "no time spent"
         if self.loop_stall_ms:
-            text += f"; our own loop stood still for {self.loop_stall_ms} ms at a time"
+            text += f"; the event loop was blocked for up to {self.loop_stall_ms} ms"
         return text
 
 
 class Attempt(msgspec.Struct, frozen=True):
-    """One try of a send, as an error lists it.
+    """One attempt of a send, as an error lists it.
 
     Attributes:
-        queue: where to; ``queue.broker_name`` is the broker.
-        began_ms: when it left, in milliseconds since the call.
+        queue: the queue; ``queue.broker_name`` is the broker.
+        began_ms: when it began, in milliseconds since the call.
         took_ms: how long it took to fail.
-        cause: what went wrong: the error, or a status other than SEND_OK.
+        cause: the error, or a status other than SEND_OK.
 
     """
 

@@ -31,7 +31,7 @@ class NetworkError(OrbitError):
 
 
 class ConnectFailed(NetworkError):
-    """Nobody answered at the address, or the TLS handshake failed; nothing was sent."""
+    """The address could not be reached, or the TLS handshake failed; nothing was sent."""
 
     refresh_route = True
 
@@ -52,11 +52,10 @@ class ConnectionClosed(NetworkError):
 
 
 class RequestTimeout(NetworkError):
-    """No answer in time; the peer may still have carried the request out.
+    """No answer in time; the peer may have carried out the request anyway.
 
     Attributes:
-        timeout_ms: how long was waited for the answer; 0: the request never left, and nobody
-            carries it out.
+        timeout_ms: how long the answer was awaited; 0: the request never left.
 
     """
 
@@ -69,7 +68,7 @@ class NameserversFailed(NetworkError):
     """No nameserver answered.
 
     Attributes:
-        answers: what became of the request to each, by address.
+        answers: how the request to each failed, by address.
 
     """
 
@@ -79,14 +78,14 @@ class NameserversFailed(NetworkError):
 
 
 class NoRoute(OrbitError):
-    """There is no queue of the topic that could be written to, or read from.
+    """There is no queue of the topic to write to, or to read from.
 
     Attributes:
         topic: the topic.
         is_missing: True: no nameserver knows the topic. False: it is known, and no broker
             serves it now.
-        answers: what each nameserver answered, by address.
-        code: Java's number for it.
+        answers: the answer of each nameserver, by address.
+        code: Java's response code.
 
     """
 
@@ -104,6 +103,6 @@ class NoRoute(OrbitError):
 
 
 class TooManyRequests(OrbitError):
-    """Our own bound on requests in flight is met; wait for answers, then try again."""
+    """The limit on requests in flight is reached; wait for answers, then try again."""
 
     retriable = True

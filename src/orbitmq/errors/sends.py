@@ -1,11 +1,12 @@
-"""Errors of sends: what became of the message is told by attributes, never by the text alone."""
+"""Errors of sends; their attributes say what happened to the message, not only their texts."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from orbitmq.errors.base import OrbitError
+from orbitmq.errors.network import NameserversFailed, NoRoute
 
-if TYPE_CHECKING:  # what some errors carry; at run time this module stands on nothing
+if TYPE_CHECKING:  # what some errors carry
     from orbitmq.errors.attempts import Attempt, TimeSpent
     from orbitmq.message.model import MessageQueue, SendReceipt
 
@@ -19,6 +20,8 @@ __all__ = [
     "SendHeldBack",
     "SendIllegal",
     "SendKept",
+    "SendNameserversFailed",
+    "SendNoRoute",
     "SendRefused",
     "SendRefusedBusy",
     "SendTimeout",
@@ -29,15 +32,15 @@ __all__ = [
 
 
 class SendFailed(OrbitError):
-    """A send gave up; the last attempt's error is its ``__cause__``.
+    """A send failed; the last attempt's error is its ``__cause__``.
 
     Attributes:
-        topic: where the message was to go.
+        topic: the topic of the message.
         send_id: the unique id of the message (or batch), in every log line about the send.
-        attempts: each try, with its broker, queue, time and cause; none if it came to none.
-        may_be_stored: whether a broker may have stored it all the same: sending it again may
-            store it twice.
-        code: Java's response code: the broker's own, or one of its client (``ClientErrorCode``).
+        attempts: all attempts, with broker, queue, time and cause.
+        may_be_stored: whether a broker may have stored it anyway: sending it again may store it
+            twice.
+        code: the broker's response code, or one of Java's client (``ClientErrorCode``).
 
     """
 
@@ -54,6 +57,17 @@ class SendFailed(OrbitError):
         code: int | None = None,
     ) -> None:
         super().__init__(message)
+        self._describe(topic, send_id, attempts, may_be_stored=may_be_stored, code=code)
+
+    def _describe(
+        self,
+        topic: str,
+        send_id: str,
+        attempts: "Sequence[Attempt]",
+        *,
+        may_be_stored: bool,
+        code: int | None = None,
+    ) -> None:
         self.topic = topic
         self.send_id = send_id
         self.attempts = tuple(attempts)
@@ -62,16 +76,16 @@ class SendFailed(OrbitError):
 
     @property
     def queue(self) -> "MessageQueue | None":
-        """The queue that was tried last, its broker within; None if it came to no attempt."""
+        """The queue of the last attempt, with its broker; None if there was no attempt."""
         return self.attempts[-1].queue if self.attempts else None
 
 
 class SendTimeout(SendFailed, TimeoutError):
-    """The time of a send was over.
+    """The time budget of a send ended.
 
     Attributes:
-        timeout_ms: the time that it had, for all attempts together.
-        spent: where it went: permit, route, connection, our own loop, wire and broker.
+        timeout_ms: the budget, for all attempts together.
+        spent: where the time went: permit, route, connection, pauses, broker, event loop.
 
     """
 
@@ -97,7 +111,7 @@ class SendTimeout(SendFailed, TimeoutError):
 
 
 class BackPressure(SendTimeout):
-    """The time of a send was over before our own bound on sends in flight let it go.
+    """The producer's limit on sends in flight did not admit a send within its time budget.
 
     It was not sent. Wait for receipts, or raise ``in_flight_max`` or ``in_flight_bytes_max``.
     """
@@ -113,11 +127,56 @@ class SendUnreachable(SendFailed):
     refresh_route = True
 
 
+class SendNoRoute(SendFailed, NoRoute):
+    """A send found no queue of its topic to write to; nothing is stored unless ``may_be_stored``.
+
+    It has the attributes of ``NoRoute`` too: ``is_missing`` and ``answers``.
+    """
+
+    default_code = 10005
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        topic: str,
+        send_id: str,
+        is_missing: bool,
+        answers: Mapping[str, str],
+        attempts: "Sequence[Attempt]" = (),
+        may_be_stored: bool = False,
+    ) -> None:
+        NoRoute.__init__(self, message, topic=topic, is_missing=is_missing, answers=answers)
+        self._describe(topic, send_id, attempts, may_be_stored=may_be_stored)
+
+
+class SendNameserversFailed(SendFailed, NameserversFailed):
+    """No nameserver answered a send; nothing is stored unless ``may_be_stored``.
+
+    It has the attribute ``answers`` of ``NameserversFailed`` too.
+    """
+
+    default_code = 10005
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        topic: str,
+        send_id: str,
+        answers: Mapping[str, str],
+        attempts: "Sequence[Attempt]" = (),
+        may_be_stored: bool = False,
+    ) -> None:
+        NameserversFailed.__init__(self, message, answers=answers)
+        self._describe(topic, send_id, attempts, may_be_stored=may_be_stored)
+
+
 class SendRefused(SendFailed):
-    """The broker answered with an error code; ``code`` and ``remark`` are its last answer's.
+    """The broker answered with an error code; ``code`` and ``remark`` are those of the last answer.
 
     Attributes:
-        remark: the broker's own words.
+        remark: the broker's explanation.
 
     """
 
@@ -144,29 +203,29 @@ class SendRefused(SendFailed):
 
 
 class SendRefusedBusy(SendRefused):
-    """The brokers were too busy to take it: a queue full, waited too long, or a disk behind."""
+    """The brokers were too busy: a full queue, too long a wait, or a slow disk."""
 
     retriable = True
 
 
 class SendUnauthorised(SendRefused):
-    """The topic, the group or the user may not do this on that broker."""
+    """The broker does not permit this for the topic, the group or the user."""
 
 
 class SendIllegal(SendRefused):
-    """The broker holds the message to be illegal: too large, or too many properties."""
+    """The broker rejects the message as illegal: too large, or too many properties."""
 
 
 class SendForbidden(SendFailed):
-    """A hook of the application forbade the send; the hook's error is the cause."""
+    """A hook of the application forbade the send; the hook's error is the ``__cause__``."""
 
 
 class NotDurable(SendFailed):
     """The message is stored, but less safely than ``require`` asked for; don't send it again.
 
     Attributes:
-        receipt: what the broker said of it.
-        required: what was asked for: stored, flushed or replicated.
+        receipt: the broker's receipt.
+        required: what was required: stored, flushed or replicated.
 
     """
 
@@ -174,8 +233,8 @@ class NotDurable(SendFailed):
         queue = receipt.queue
         super().__init__(
             f"message {receipt.message_id} is stored in queue {queue.queue_id} of {queue.topic} "
-            f"on {queue.broker_name} at {receipt.queue_offset}, yet with {receipt.status.value} "
-            f"and not {required}; don't send it again, wait or look at the broker's replicas",
+            f"on {queue.broker_name} at {receipt.queue_offset} with {receipt.status.value}, not "
+            f"{required}; don't send it again, wait or look at the broker's disk and replicas",
             topic=queue.topic,
             send_id=receipt.message_id,
             may_be_stored=True,
@@ -185,19 +244,19 @@ class NotDurable(SendFailed):
 
 
 class TransactionNotBegun(SendFailed):
-    """The half message was stored less safely than the broker is set to, so it was rolled back.
+    """The half message was stored less safely than the broker's settings ask, and rolled back.
 
-    No work was done and nothing will be delivered; begin the transaction anew.
+    No work was done and nothing will be delivered; start the transaction again.
     """
 
     retriable = True
 
 
 class NoReply(SendFailed, TimeoutError):
-    """A request was sent, and no reply came in time; it may still be served, and its reply dropped.
+    """A request was sent, and no reply came in time; a later reply is dropped.
 
     Attributes:
-        timeout_ms: how long the request and its reply had together.
+        timeout_ms: the time budget of the request and its reply together.
 
     """
 
@@ -209,14 +268,14 @@ class NoReply(SendFailed, TimeoutError):
 
 
 class SendKept(SendFailed):
-    """A send failed, and the message is safe in the outbox: it will be sent in the background.
+    """A send failed, and the message is in the outbox: it will be sent in the background.
 
-    Don't send it again. Why it failed is the ``__cause__``; None if it was kept because others of
-    its sharding key wait there before it.
+    Don't send it again. The ``__cause__`` says why it failed; None if it was kept because earlier
+    messages of its sharding key are in the outbox.
 
     Attributes:
         path: the file of the outbox.
-        number: the message's number there.
+        number: the message's number in it.
 
     """
 
@@ -236,18 +295,18 @@ class SendKept(SendFailed):
 
 
 class SendHeldBack(SendFailed):
-    """Others of its sharding key wait in the outbox before it, and it can't be kept there itself.
+    """Earlier messages of its sharding key are in the outbox, and this one can't be kept there.
 
-    It was not sent, since it would overtake them: a half message, or a request.
+    It is a half message or a request. It was not sent, since it would overtake them.
     """
 
 
 class PartlySent(SendFailed):
-    """Of messages that were sent together, in several frames, some failed.
+    """Some messages of a call failed; they were sent in several frames.
 
     Attributes:
-        receipts: one for each message, in their order; None where its frame failed.
-        errors: what went wrong, by the index of the message; ``SendKept`` if it is in the outbox.
+        receipts: one per message, in their order; None if its frame failed.
+        errors: the errors, by the index of the message; ``SendKept`` if it is in the outbox.
 
     """
 

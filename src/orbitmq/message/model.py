@@ -117,8 +117,11 @@ properties={'colour': 'blue'})
     wait_stored: bool = True
     check_immunity_s: int | None = None
     message_id: str | None = None
+    key: None = None  # refused, so that the error can name the field that is meant
 
     def __post_init__(self) -> None:
+        if self.key is not None:
+            raise InvalidInput("a message has no key; give keys, as in keys=['o-42']", field="key")
         if type(self.topic) is not str:
             _take_text(self, "topic")
         if type(self.topic) is str:

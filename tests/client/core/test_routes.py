@@ -10,10 +10,11 @@ from orbitmq.client.core.client_core import ClientCore
 from orbitmq.client.core.nameservers import Nameservers
 from orbitmq.client.core.publish_route import BrokerAddresses, PublishRoute
 from orbitmq.client.core.routes import DefaultTopic, RouteCache, Routes
+from orbitmq.client.producer.producer import Producer
 from orbitmq.client.settings import ClientSettings
 from orbitmq.embedded import EmbeddedCluster
 from orbitmq.errors import ConnectionClosed, NameserversFailed, NoRoute
-from orbitmq.message.model import MessageQueue
+from orbitmq.message.model import Message, MessageQueue
 from orbitmq.net.connection import Connection
 from orbitmq.net.dialer import Dialer
 from orbitmq.testing.clocks import InlineWorkers
@@ -417,3 +418,31 @@ def test_ten_thousand_topics() -> None:
         assert set(routes.cache.masters) == {BROKER_A, BROKER_B}
 
     with_routes(story)
+
+
+def test_a_broker_that_is_given_as_nameserver_is_recognised() -> None:
+    async def main() -> None:
+        async with EmbeddedCluster() as cluster:
+            (address,) = cluster.brokers
+            async with Producer("billing", nameserver=address) as producer:
+                wanted = (
+                    f"{address} looks like a broker, not a nameserver; nameservers listen on 9876"
+                )
+                with pytest.raises(NoRoute, match=wanted) as caught:
+                    await producer.send(Message("orders", b"paid"))
+                assert str(caught.value).count(address) == 1
+
+    asyncio.run(main())
+
+
+def test_nameservers_without_an_answer_are_known_while_they_are_asked() -> None:
+    async def story(scene: Scene, routes: Routes) -> None:
+        await scene.listen(NAMES[0], lambda _connection, _request: None)
+        asking = asyncio.create_task(routes.publish_route("orders"))
+        await scene.clock.sleep(0.01)
+        assert routes.unanswered == {str(NAMES[0]): "no answer yet"}
+        with pytest.raises(NameserversFailed):
+            await asking
+        assert routes.unanswered == {}
+
+    with_routes(story, up=0)

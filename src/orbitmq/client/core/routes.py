@@ -37,6 +37,7 @@ from orbitmq.net.bodies import read_body
 from orbitmq.threads import Workers
 from orbitmq.wire.bodies.route import TopicRouteData
 from orbitmq.wire.codes import ResponseCode, name_of_response
+from orbitmq.wire.frame import Frame
 from orbitmq.wire.headers.route import GetRouteInfo
 
 __all__ = ["DefaultTopic", "PublishRoute", "RouteCache", "Routes"]
@@ -45,6 +46,7 @@ log = logging.getLogger("orbitmq.client")
 
 _TOPICS_MAX: Final = 100_000
 """Topics whose routes are kept; beyond them the one found first is forgotten, to be found again."""
+_NAMESERVER_PORT: Final = 9876
 _POLLS_AT_ONCE: Final = 16
 _AGAIN_MS: Final = 1_000
 """A topic that many sends failed on is looked up again once in so long, not once for each."""
@@ -190,6 +192,7 @@ class Routes:
         self._clock = clock
         self._timeout_ms = timeout_ms
         self._looking: dict[str, asyncio.Task[_Lookup]] = {}
+        self._asking: dict[str, dict[str, str]] = {}  # the answers so far, by topic
         self._is_cut_off = False
         self._listeners: list[Callable[[str, PublishRoute], None]] = []
         self.cache = RouteCache(where)
@@ -242,6 +245,11 @@ class Routes:
         if finding.known is None:
             raise _no_route(topic, finding, None, self.where)
         return finding.known.data
+
+    @property
+    def unanswered(self) -> dict[str, str]:
+        """The state of the look-ups in progress, by nameserver: no answer yet, or an error."""
+        return {where: text for answers in self._asking.values() for where, text in answers.items()}
 
     def invalidate(self, topic: str) -> None:
         """Have a topic looked up again soon, as after a failure; until then its route stays."""
@@ -300,8 +308,12 @@ class Routes:
             known.asked_ms = self._clock.monotonic_ms()
         task = asyncio.create_task(self._ask(topic), name=f"route of {topic}")
         self._looking[topic] = task
-        task.add_done_callback(lambda _done: self._looking.pop(topic, None))
+        task.add_done_callback(lambda _done: self._looked_up(topic))
         return task
+
+    def _looked_up(self, topic: str) -> None:
+        self._looking.pop(topic, None)
+        self._asking.pop(topic, None)
 
     async def _ask(self, topic: str) -> _Lookup:
         """Ask one nameserver after another, until one knows the topic.
@@ -310,21 +322,22 @@ class Routes:
         is silent would else take all of it, and that of the sends that wait.
         """
         header = GetRouteInfo(topic=topic, accept_standard_json_only=True)
-        answers: dict[str, str] = {}
+        answers = self._asking[topic] = {}
         codes: set[int] = set()
         addresses = list(self._nameservers.in_turn())
         for address in addresses:
             is_last_hope = address == addresses[-1] and not codes
             share_ms = None if is_last_hope else self._timeout_ms // len(addresses)
+            answers[str(address)] = "no answer yet"
             try:
                 answer = await self._nameservers.ask(
                     address, header, timeout_ms=self._timeout_ms, share_ms=share_ms
                 )
                 codes.add(answer.code)
                 if answer.code == ResponseCode.SUCCESS:
+                    del answers[str(address)]
                     return _Lookup(await self._take(topic, bytes(answer.body)), answers)
-                remark = answer.remark or "(no remark)"
-                answers[str(address)] = f"{name_of_response(answer.code)}: {remark:.200}"
+                answers[str(address)] = _answer_text(address, answer)
             except OrbitError as error:
                 answers[str(address)] = str(error)
         return _Lookup(None, answers, bool(codes), codes == {ResponseCode.TOPIC_NOT_EXIST})
@@ -380,8 +393,21 @@ def _in_order(data: TopicRouteData) -> TopicRouteData:
 
 def _told(finding: _Lookup) -> str:
     """Return what each said, as far as it is about this: a remark's other lines give advice."""
-    lines = ((address, said.partition("\n")[0]) for address, said in finding.answers.items())
-    return "; ".join(f"{address}: {line.rstrip('. ')}" for address, line in lines)
+    lines = (
+        text if text.startswith(address) else f"{address}: {text}"
+        for address, text in finding.answers.items()
+    )
+    return "; ".join(line.partition("\n")[0].rstrip(". ") for line in lines)
+
+
+def _answer_text(address: Address, answer: Frame) -> str:
+    """Return what a nameserver answered that has no route."""
+    if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+        return (
+            f"{address} looks like a broker, not a nameserver; nameservers listen on "
+            f"{_NAMESERVER_PORT} by default"
+        )
+    return f"{name_of_response(answer.code)}: {answer.remark or '(no remark)':.200}"
 
 
 def _no_route(
@@ -403,7 +429,7 @@ def _no_route(
         )
     known = finding.known or known
     if known is None and not finding.is_missing:
-        text = f"the route of topic {topic} can't be had: {_told(finding)}"
+        text = f"the route of topic {topic} can't be looked up: {_told(finding)}"
         return NoRoute(text, topic=topic, is_missing=False, answers=finding.answers)
     if known is None:
         text = (

@@ -2,12 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from unittest.mock import patch
 
 import pytest
 from msgspec.structs import replace
 
+from orbitmq.client.producer.producer import Producer
 from orbitmq.client.settings import RETRY_CODES
 from orbitmq.errors import (
     BrokerBusy,
@@ -210,8 +211,8 @@ def test_a_silent_broker_takes_all_of_the_time() -> None:
     assert error.spent.answer_ms == 3_000
     assert error.may_be_stored
     assert isinstance(error.__cause__, RequestTimeout)
-    assert "3000 ms for wire and broker" in str(error)
-    assert "it may be stored all the same" in str(error)
+    assert "timed out after 3000 ms (3000 ms waiting for the broker)" in str(error)
+    assert "a broker may have stored it" in str(error)
 
 
 def test_one_try_may_be_bounded_so_that_others_follow() -> None:
@@ -452,17 +453,42 @@ def test_a_nameserver_that_is_silent_ends_with_the_call() -> None:
     assert isinstance(error, SendTimeout)
     assert error.spent.route_ms == 400
     assert error.attempts == ()
+    assert "nameservers: names-1:9876: no answer yet. Check that they run" in str(error)
 
 
-def test_a_missing_topic_and_missing_nameservers_keep_their_own_errors() -> None:
+async def begin_a_transaction(producer: Producer) -> object:
+    async with producer.transaction(MESSAGE):
+        return None
+
+
+WAYS: dict[str, Callable[[Producer], Awaitable[object]]] = {
+    "send": lambda producer: producer.send(MESSAGE),
+    "sharding key": lambda producer: producer.send(MESSAGE, sharding_key="o-42"),
+    "send_many": lambda producer: producer.send_many([MESSAGE] * 3),
+    "send_many to a queue": lambda producer: producer.send_many([MESSAGE] * 3, queue=QUEUE),
+    "oneway": lambda producer: producer.send_oneway(MESSAGE),
+    "request": lambda producer: producer.request(MESSAGE),
+    "transaction": begin_a_transaction,
+    "send_in_transaction": lambda producer: producer.send_in_transaction(MESSAGE, lambda _: None),  # type: ignore[arg-type,return-value]
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_missing_topic_and_missing_nameservers_are_failed_sends_too(way: str) -> None:
     async def story(scene: Scene) -> None:
         nameserver = await scene.nameserver()
         producer = await open_producer(scene)
-        with pytest.raises(NoRoute, match="orders is missing"):
-            await producer.send(MESSAGE)
+        with pytest.raises(NoRoute, match="orders is missing") as missing:
+            await WAYS[way](producer)
         await nameserver.close()
-        with pytest.raises(NameserversFailed):
-            await producer.send(MESSAGE)
+        with pytest.raises(NameserversFailed) as silent:
+            await WAYS[way](producer)
+        for error in (missing.value, silent.value):
+            assert isinstance(error, SendFailed)
+            assert (error.topic, error.attempts) == ("orders", ())
+            assert not error.may_be_stored
+            assert len(error.send_id) == (0 if way in ("request", "send_many to a queue") else 32)
+        assert missing.value.is_missing
 
     play(story)
 

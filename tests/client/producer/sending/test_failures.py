@@ -1,13 +1,21 @@
 import pytest
 
 from orbitmq.client.producer.sending.back_pressure import Shortage, ShortageKind
-from orbitmq.client.producer.sending.failures import back_pressure, failure, timeout
+from orbitmq.client.producer.sending.failures import (
+    back_pressure,
+    failure,
+    no_route,
+    route_timeout,
+    timeout,
+)
 from orbitmq.client.producer.sending.packing import PreparedSend
 from orbitmq.errors import (
     BrokerError,
     ConnectFailed,
     ConnectionClosed,
     LocalProtocolError,
+    NameserversFailed,
+    NoRoute,
     OrbitError,
     RemoteProtocolError,
     RequestTimeout,
@@ -63,39 +71,85 @@ def test_the_cause_decides_about_the_type(
     assert type(error) is kind
     assert (error.code, error.may_be_stored) == (code, may_be_stored)
     assert (error.topic, error.send_id) == ("orders", "7F01")
-    assert ("may be stored" in str(error)) == may_be_stored
+    assert ("may have stored it" in str(error)) == may_be_stored
 
 
-def test_the_text_tells_every_attempt_and_no_body() -> None:
-    causes = [BrokerError.of(2, "[OVERLOAD]"), ConnectFailed("nobody listens")]
+def test_the_text_lists_different_attempts_and_no_body() -> None:
+    causes = [BrokerError.of(2, "[OVERLOAD]"), ConnectFailed("connection refused")]
     text = str(failure(PARCEL, causes[1], attempts(*causes), SPENT, took_ms=140))
     assert text == (
         "send 7F01 to orders failed after 140 ms; "
-        "1. broker-a queue 2 after 0 ms, for 40 ms: BrokerBusy: the server answered 2: [OVERLOAD]; "
-        "2. broker-a queue 2 after 100 ms, for 40 ms: ConnectFailed: nobody listens"
+        "broker-a queue 2 after 0 ms, for 40 ms: BrokerBusy: the server answered 2: [OVERLOAD]; "
+        "broker-a queue 2 after 100 ms, for 40 ms: ConnectFailed: connection refused"
     )
 
 
-def test_of_many_attempts_the_first_and_the_last_are_told() -> None:
-    cause = ConnectFailed("nobody")
-    text = str(failure(PARCEL, cause, attempts(*[cause] * 50), SPENT, took_ms=140))
-    assert "; 4. " in text
-    assert "; 5. " not in text
-    assert "; 50. " in text
+def test_equal_attempts_are_listed_once_with_their_number() -> None:
+    cause = ConnectFailed("connection refused")
+    text = str(failure(PARCEL, cause, attempts(*[cause] * 13), SPENT, took_ms=1_240))
+    assert text == (
+        "send 7F01 to orders failed after 1240 ms; broker-a 13 times, from 0 to 1240 ms: "
+        "ConnectFailed: connection refused"
+    )
+
+
+def test_request_numbers_and_times_make_no_difference() -> None:
+    causes = [
+        RequestTimeout(f"h:1 did not answer SEND (request {-n}) within {n} ms", timeout_ms=n)
+        for n in (7, 5, 9)
+    ]
+    text = str(timeout(PARCEL, attempts(*causes), SPENT, timeout_ms=3_000))
+    assert "broker-a 3 times, from 0 to 240 ms: RequestTimeout: h:1 did not answer SEND" in text
+    assert len(text) < 250
+
+
+def test_of_many_kinds_of_failures_the_first_and_the_last_are_listed() -> None:
+    causes = [ConnectFailed(f"fault {letter}") for letter in "abcdefgh"]
+    text = str(failure(PARCEL, causes[-1], attempts(*causes), SPENT, took_ms=140))
+    shown = [letter for letter in "abcdefgh" if f"fault {letter}" in text]
+    assert shown == ["a", "b", "c", "h"]
 
 
 def test_a_timeout_says_where_the_time_went() -> None:
     error = timeout(PARCEL, (), TimeSpent(route_ms=2_990, loop_stall_ms=900), timeout_ms=3_000)
     assert str(error) == (
-        "send 7F01 to orders had 3000 ms, and they are over: 2990 ms for the route; our own loop "
-        "stood still for 900 ms at a time"
+        "send 7F01 to orders timed out after 3000 ms (2990 ms looking up the route; the event loop "
+        "was blocked for up to 900 ms)"
     )
     assert error.spent.route_ms == 2_990
+
+
+def test_a_timeout_of_the_route_names_the_silent_nameservers() -> None:
+    silent = {"h:9876": "no answer yet", "i:9876": "i:9876 did not answer within 1000 ms"}
+    error = route_timeout("orders", 3_000, silent)
+    assert str(error) == (
+        "the route of orders was not found within 3000 ms; nameservers: h:9876: no answer yet; "
+        "i:9876 did not answer within 1000 ms. Check that they run, and can be reached from here"
+    )
+    assert (error.topic, error.timeout_ms, error.may_be_stored) == ("orders", 3_000, False)
+
+
+def test_a_send_without_a_route_is_a_failed_send_too() -> None:
+    missing = NoRoute("topic orders is missing", topic="%ns%orders", is_missing=True, answers={})
+    error = no_route(missing, "orders", PARCEL)
+    assert isinstance(error, NoRoute)
+    assert isinstance(error, SendFailed)
+    assert str(error) == "send 7F01 to orders failed: topic orders is missing"
+    assert (error.topic, error.send_id, error.code) == ("orders", "7F01", 10_005)
+    assert (error.attempts, error.may_be_stored, error.is_missing) == ((), False, True)
+    assert error.retriable
+    assert error.refresh_route
+    silent = no_route(NameserversFailed("no answer", answers={"h:9876": "late"}), "orders")
+    assert isinstance(silent, NameserversFailed)
+    assert isinstance(silent, SendFailed)
+    assert (silent.answers, silent.address, silent.send_id) == ({"h:9876": "late"}, "h:9876", "")
+    lost = no_route(missing, "orders", PARCEL, attempts(ConnectionClosed("gone")))
+    assert lost.may_be_stored
 
 
 def test_back_pressure_says_what_to_do() -> None:
     shortage = Shortage(ShortageKind.COUNT, in_flight=10, in_flight_bytes=80, waiting=3)
     error = back_pressure(PARCEL, shortage, TimeSpent(permit_ms=300), timeout_ms=300)
-    assert "10 sends with 80 bytes; 3 wait" in str(error)
+    assert "10 sends with 80 bytes in flight, 3 waiting" in str(error)
     assert "raise in_flight_max" in str(error)
     assert error.code == -1

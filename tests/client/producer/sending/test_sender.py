@@ -127,14 +127,14 @@ def test_as_many_as_may_wait_for_the_turn_of_a_key_do(monkeypatch: pytest.Monkey
     play(story)
 
 
-def test_an_error_that_is_none_of_a_send_names_the_send_all_the_same() -> None:
+def test_errors_before_an_attempt_name_the_send() -> None:
     async def story(scene: Scene) -> None:
         await open_post(scene)
         producer = await open_producer(scene)
         with pytest.raises(NoRoute) as caught:
             await producer.send(Message("bills", b"x", message_id="0A01"))
         assert caught.value.send_id == "0A01"
-        assert caught.value.__notes__ == ["It ended send 0A01 to bills."]
+        assert "send 0A01 to bills failed: topic bills is missing" in str(caught.value)
         assert caught.value.code == 10005
         with pytest.raises(MessageTooLarge) as too_large:
             await producer.send(Message("orders", bytes(5 * 1024 * 1024)))

@@ -1,5 +1,8 @@
 import asyncio
+import gc
+from weakref import ref
 
+from orbitmq.client.producer.producer import Producer
 from orbitmq.client.producer.sending.timing import LoopStalls
 from orbitmq.testing.clocks import VirtualClock, run_virtual
 from tests.client.scene import stand_still
@@ -46,3 +49,24 @@ def test_one_watch_serves_all_and_ends_with_the_last() -> None:
         again.release()
 
     run_virtual(main)
+
+
+def test_loops_that_ran_a_producer_are_collected() -> None:
+    async def use() -> None:
+        async with Producer("billing", nameserver="127.0.0.1:1"):
+            loops.append(ref(asyncio.get_running_loop()))
+
+    loops: list[ref[asyncio.AbstractEventLoop]] = []
+    for _ in range(60):
+        asyncio.run(use())
+    gc.collect()
+    assert [loop() for loop in loops if loop() is not None] == []
+
+
+def test_a_watch_that_is_never_released_goes_with_its_loop() -> None:
+    async def use() -> tuple[ref[asyncio.AbstractEventLoop], ref[LoopStalls]]:
+        return ref(asyncio.get_running_loop()), ref(LoopStalls.watch())
+
+    loop, stalls = asyncio.run(use())
+    gc.collect()
+    assert (loop(), stalls()) == (None, None)

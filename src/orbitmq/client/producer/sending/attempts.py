@@ -19,7 +19,7 @@ from orbitmq.client.core.client_core import ClientCore
 from orbitmq.client.observe.hooks import SendContext
 from orbitmq.client.observe.statistics import SendStatistics
 from orbitmq.client.producer.health.health import AttemptOutcome, Health, outcome_of
-from orbitmq.client.producer.sending.failures import failure, timeout
+from orbitmq.client.producer.sending.failures import failure, no_route, silence, timeout
 from orbitmq.client.producer.sending.key_order import Key, KeyPlace
 from orbitmq.client.producer.sending.packing import BATCH_CODE, PreparedSend
 from orbitmq.client.producer.sending.receipts import OldBrokerWarning, read_receipt
@@ -340,15 +340,18 @@ class Attempts:
                 return await self._targets.find(topic)
         except TimeoutError:
             pass  # raised below, when the time is counted
-        except (NoRoute, NameserversFailed):
+        except (NoRoute, NameserversFailed) as error:
             # A route that is lost between attempts, as while a broker restarts, may come back.
             last = self._targets.last(topic) if plan.attempts else None
             if last is None:
-                raise
+                raise no_route(error, topic, send.prepared, plan.attempts) from error
             return last
+        except ConnectionClosed as error:  # the client is closed
+            step = GiveUp(error, timed_out=False)
+            raise self._failure(send, plan, step) from error
         finally:
             send.spend("route_ms", self._time() - began)
-        raise self._timed_out(send, plan)
+        raise self._timed_out(send, plan, silence(self._core.routes.unanswered))
 
     async def _pause(self, send: PendingSend, seconds: float) -> None:
         began = self._time()
@@ -446,9 +449,9 @@ class Attempts:
         spent = send.spent(self._stalls)
         return failure(send.prepared, step.cause, plan.attempts, spent, took_ms)
 
-    def _timed_out(self, send: PendingSend, plan: RetryPlan) -> SendFailed:
+    def _timed_out(self, send: PendingSend, plan: RetryPlan, hint: str = "") -> SendFailed:
         spent = send.spent(self._stalls)
-        return timeout(send.prepared, plan.attempts, spent, send.timeout_ms)
+        return timeout(send.prepared, plan.attempts, spent, send.timeout_ms, hint)
 
 
 def _ms(seconds: float) -> int:

@@ -27,7 +27,12 @@ from orbitmq.client.producer.sending.back_pressure import (
     Shortage,
     ShortageKind,
 )
-from orbitmq.client.producer.sending.failures import back_pressure, timeout
+from orbitmq.client.producer.sending.failures import (
+    back_pressure,
+    no_route,
+    route_timeout,
+    timeout,
+)
 from orbitmq.client.producer.sending.key_order import Key, KeyOrder, KeyPlace
 from orbitmq.client.producer.sending.packing import NO_MARKS, Packer, PreparedSend
 from orbitmq.client.producer.sending.receipts import check_durable, check_requirable
@@ -37,14 +42,14 @@ from orbitmq.client.settings import ProducerSettings, Require
 from orbitmq.clock import local_month
 from orbitmq.errors import (
     BackPressure,
+    NameserversFailed,
     NetworkError,
+    NoRoute,
     OrbitError,
     ProducerClosed,
     SendFailed,
     SendForbidden,
-    SendTimeout,
 )
-from orbitmq.errors.attempts import TimeSpent
 from orbitmq.message.host import Host
 from orbitmq.message.ids import UniqueIds
 from orbitmq.message.model import Message, MessageQueue, SendReceipt
@@ -154,8 +159,8 @@ class Sender:
         """Return the target of a topic, looked up within the time budget of a send.
 
         Raises:
-            SendTimeout: no nameserver answered in time.
-            NoRoute, NameserversFailed: it can't be found.
+            SendTimeout, SendNameserversFailed: no nameserver answered in time, or at all.
+            SendNoRoute: there is no queue to write to.
 
         """
         limit_ms = self._limit_ms(timeout_ms)
@@ -163,13 +168,9 @@ class Sender:
             async with asyncio.timeout(limit_ms / 1_000):
                 return await self.targets.find(topic, must_exist=must_exist)
         except TimeoutError:
-            raise SendTimeout(
-                f"the route of {topic} was not found within {limit_ms} ms; nothing was sent",
-                topic=topic,
-                send_id="",
-                timeout_ms=limit_ms,
-                spent=TimeSpent(route_ms=limit_ms),
-            ) from None
+            raise route_timeout(topic, limit_ms, self._core.routes.unanswered) from None
+        except (NoRoute, NameserversFailed) as error:
+            raise no_route(error, topic) from error
 
     def _limit_ms(self, timeout_ms: int | None) -> int:
         """Return the time of a call, as a plain number whichever package made it."""

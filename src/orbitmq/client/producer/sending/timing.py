@@ -1,24 +1,24 @@
-"""Where the time of one send went, and how long our own loop stood still meanwhile."""
+"""How long something else blocked the event loop while a send was pending."""
 
 import asyncio
 from collections import deque
 from collections.abc import Callable
 from typing import Final
-from weakref import WeakKeyDictionary
+from weakref import ReferenceType, WeakKeyDictionary, ref
 
 __all__ = ["LoopStalls"]
 
 _TICK_S: Final = 0.1
 _STALL_S: Final = 0.02
-"""A tick that is so late tells of a stall; less is the work of any busy loop."""
+"""A tick this late means a stall; less is normal for a busy loop."""
 _STALLS_KEPT: Final = 64
 
 
 class LoopStalls:
-    """How late a loop ran a timer that should have run every 100 ms. One for each loop.
+    """How late a loop ran a timer that is due every 100 ms. Shared by the producers of a loop.
 
-    A stall shows at the end of it: before any timeout of a send is noticed, since that is a later
-    timer of the same loop.
+    A stall is noted when it ends, before any timeout of a send, which is a later timer of the same
+    loop.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -36,9 +36,11 @@ class LoopStalls:
     def watch(cls) -> "LoopStalls":
         """Return the watch of the running loop; ``release`` it in the end."""
         loop = asyncio.get_running_loop()
-        stalls = _by_loop.get(loop)
+        known = _by_loop.get(loop)
+        stalls = None if known is None else known()
         if stalls is None:
-            stalls = _by_loop[loop] = cls(loop)
+            stalls = cls(loop)
+            _by_loop[loop] = ref(stalls)
         stalls._users += 1
         if stalls._timer is None:
             stalls._due = stalls._loop_time() + _TICK_S
@@ -46,14 +48,14 @@ class LoopStalls:
         return stalls
 
     def release(self) -> None:
-        """Give the watch back; the last one to do so stops it."""
+        """Release the watch; the last release stops it."""
         self._users -= 1
         if not self._users and self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def longest_ms_since(self, moment: float) -> int:
-        """Return the longest stall that ended after a moment of the loop's time; 0 if none did."""
+        """Return the longest stall that ended after a time of the loop's clock; 0 if none did."""
         late = [stall for ended, stall in self._stalls if ended > moment]
         now_late = self._loop_time() - self._due if self._timer is not None else 0.0
         if now_late > _STALL_S:  # it has not been noted yet
@@ -68,4 +70,6 @@ class LoopStalls:
         self._timer = self._call_at(self._due, self._tick)
 
 
-_by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, LoopStalls] = WeakKeyDictionary()
+# Weak on both sides: a watch refers to its loop, and would keep it in memory.
+_by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, ReferenceType[LoopStalls]]
+_by_loop = WeakKeyDictionary()
