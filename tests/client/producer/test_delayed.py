@@ -41,11 +41,11 @@ def test_no_level_stands_for_other_delays(seconds: int) -> None:
 
 def test_of_a_broker_without_timers_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     told, later = OldBrokerWarning(), datetime(2026, 11, 17, tzinfo=UTC)
-    told.look(Message("orders", b"1 pizza", delay_level=3), "10.0.0.7:10911", 407)
+    told.check(Message("orders", b"1 pizza", delay_level=3), "10.0.0.7:10911", 407)
     assert caplog.messages == []
-    told.look(Message("orders", b"1 pizza", delay=timedelta(hours=1)), "10.0.0.7:10911", 407)
-    told.look(Message("orders", b"1 pizza", deliver_at=later), "10.0.0.7:10911", 407)
-    told.look(Message("orders", b"1 pizza", deliver_at=later), "10.0.0.8:10911", 407)
+    told.check(Message("orders", b"1 pizza", delay=timedelta(hours=1)), "10.0.0.7:10911", 407)
+    told.check(Message("orders", b"1 pizza", deliver_at=later), "10.0.0.7:10911", 407)
+    told.check(Message("orders", b"1 pizza", deliver_at=later), "10.0.0.8:10911", 407)
     assert [text.partition(",")[0] for text in caplog.messages] == [
         "10.0.0.7:10911 is of release 4.9.7",
         "10.0.0.8:10911 is of release 4.9.7",

@@ -1,11 +1,11 @@
-"""Which way of fault tolerance a producer takes: the one that its settings name.
+"""The fault tolerance of a producer, by its settings.
 
 ::
 
-    off       nothing is learned; a retry avoids the broker it comes from (Java's default)
+    off       nothing is learned; a retry avoids the broker that has just failed (Java's default)
     java5     penalties by latency, reachability and a detector, as in Java's 5.x clients
     java4     the longer penalties of Java's 4.x clients
-    adaptive  bad brokers get probes only, and are back in seconds
+    adaptive  bad brokers get only probes, and recover in seconds
 
 ``bench/health.py`` compares them while a broker is slow, dead, silent or flapping.
 """
@@ -19,7 +19,7 @@ __all__ = ["health_of"]
 
 
 def health_of(settings: ProducerSettings) -> Health:
-    """Return the way that the settings name, having learned nothing yet.
+    """Return the health of brokers that the settings ask for, with nothing learned yet.
 
     >>> health_of(ProducerSettings("billing", fault_tolerance="adaptive")).active
     True

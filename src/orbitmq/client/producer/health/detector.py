@@ -1,7 +1,7 @@
-"""Asks brokers for a sign of life, so that ``java5`` finds one that failed reachable again.
+"""Probes brokers that failed, so that ``java5`` finds out when they are reachable again.
 
 Every three seconds it asks those that are due (:meth:`Health.due_probes`) for the end of some
-queue, as Java's LatencyFaultToleranceImpl has its ServiceDetector do.
+queue, as Java's LatencyFaultToleranceImpl does with its ServiceDetector.
 """
 
 import asyncio
@@ -22,12 +22,12 @@ log = logging.getLogger("orbitmq.client")
 
 
 class Detector:
-    """The detector of one producer: it asks while it is entered. Belongs to its loop.
+    """The detector of one producer: it runs while it is entered. Belongs to its loop.
 
     Args:
-        core: knows where brokers are, and asks them.
-        health: says whom to ask, and is told what came of it.
-        timeout_ms: how long an answer may take, a connection included.
+        core: the client.
+        health: says which brokers to ask, and gets the results.
+        timeout_ms: for the connection and the answer together.
 
     """
 
@@ -50,7 +50,7 @@ class Detector:
             await asyncio.wait([self._task])
 
     async def ask_due(self) -> None:
-        """Ask all brokers that are due now, together; return when all of them have been heard."""
+        """Ask all brokers that are due now, concurrently; return when all requests have ended."""
         due = self._health.due_probes(int(asyncio.get_running_loop().time() * 1_000))
         found = self._find(due)
         for broker in due:
@@ -63,11 +63,11 @@ class Detector:
             await asyncio.sleep(DETECT_EVERY_MS / 1_000)
             try:
                 await self.ask_due()
-            except Exception:  # a fault of ours, and no reason to stop asking
+            except Exception:  # a bug, and no reason to stop
                 log.exception("the detector of %s failed", self._core.client_id)
 
     def _find(self, brokers: Collection[str]) -> dict[str, tuple[Address, str]]:
-        """Return where the brokers are, and a topic that each has, as far as routes know."""
+        """Return the address of each broker, and a topic that it has, as far as routes say."""
         found: dict[str, tuple[Address, str]] = {}
         for topic, route in self._core.routes.cache.published.items():
             if len(found) == len(brokers):
@@ -83,7 +83,7 @@ class Detector:
             async with asyncio.timeout(self._timeout_ms / 1_000):
                 answer = await self._core.request(address, header, timeout_ms=self._timeout_ms)
         except (OrbitError, TimeoutError) as error:
-            log.debug("%s gives no sign of life: %s", broker, error)
+            log.debug("%s does not answer its probe: %s", broker, error)
             reached = False
         else:
             reached = answer.code == ResponseCode.SUCCESS

@@ -1,7 +1,7 @@
-"""What is known of brokers: what a try tells of one, and how much it deserves the next send.
+"""The health of brokers: what an attempt says about one, and whether to prefer it for the next.
 
-Health is told of every try of a producer, so that what one send met steers all. It is pure: time is
-an argument. This one learns nothing; those that do are in ``java_health`` and ``adaptive_health``.
+Health gets the outcome of every attempt of a producer, so that one send's failure steers all. It is
+pure: time is an argument. This one learns nothing; those that do are in ``java`` and ``adaptive``.
 """
 
 import enum
@@ -24,37 +24,37 @@ DETECT_EVERY_MS: Final = 3_000
 """How often a detector asks for ``due_probes``."""
 
 _BROKERS_MAX: Final = 4_096
-"""More than any cluster has; brokers that were renamed or went away make room for new ones."""
+"""More than any cluster has; brokers that are gone make room for new ones."""
 
 
 class AttemptOutcome(enum.Enum):
-    """What a try told of its broker."""
+    """What an attempt says about its broker."""
 
     STORED = "stored"
-    """It stored the message, whatever the status."""
+    """It stored the message, with any status."""
     REFUSED = "refused"
-    """It answered with an error that is about the request."""
+    """It answered with an error about the request."""
     UNHEALTHY = "unhealthy"
-    """It answered with an error that is about itself: busy, failed, not available."""
+    """It answered with an error about itself: busy, failed, not available."""
     NO_ANSWER = "no answer"
-    """No answer: the connection failed, or time ran out."""
+    """The connection failed, or time ran out."""
     UNKNOWN = "unknown"
     """Nothing: the send was cancelled, or failed before it left."""
 
 
 class Standing(enum.IntEnum):
-    """How much a broker deserves the next send; less is better."""
+    """Whether to prefer a broker for the next send; less is better."""
 
     GOOD = 0
     PROBE = 1
-    """Not known to be well; one first try may go there and find out."""
+    """Maybe bad; one first attempt may find out."""
     BARRED = 2
-    """Barred for a time, but reachable."""
+    """Avoided for a time, but reachable."""
     BAD = 3
 
 
 def outcome_of(error: BaseException | None) -> AttemptOutcome:
-    """Return what the end of a try tells of its broker; None is a receipt.
+    """Return what the error of an attempt says about its broker; None is a receipt.
 
     >>> outcome_of(None), outcome_of(BrokerBusy(2, "[OVERLOAD]system busy"))
     (<AttemptOutcome.STORED: 'stored'>, <AttemptOutcome.UNHEALTHY: 'unhealthy'>)
@@ -73,53 +73,53 @@ def outcome_of(error: BaseException | None) -> AttemptOutcome:
 
 
 class Health:
-    """What is known of brokers; this one learns nothing and holds all of them to be good.
+    """The health of brokers; this one learns nothing and takes all of them for good.
 
-    All times are of one monotonic clock, in milliseconds. A caller tells each try twice: ``sent``
-    when it leaves, ``learn`` when it has ended. A oneway send has no end, and is not told.
+    All times are of one monotonic clock, in milliseconds. A caller calls ``sent`` when an attempt
+    leaves, and ``learn`` when it has ended; neither for one-way sends.
     """
 
     active: bool = False
-    """Whether anything is learned; if not, callers may leave ``sent`` and ``learn`` out."""
+    """Whether anything is learned; if not, callers may skip ``sent`` and ``learn``."""
 
     def sent(self, broker: str, now_ms: int) -> bool:  # noqa: ARG002 - for those that learn
-        """Take note of a try that leaves now; return whether it is a probe.
+        """Record an attempt that leaves now; return whether it is a probe.
 
-        A probe should leave time for another try: its broker is likely to fail it.
+        A probe should leave time for another attempt, since its broker is likely to fail it.
         """
         return False
 
     def learn(self, broker: str, outcome: AttemptOutcome, took_ms: int, now_ms: int) -> None:
-        """Take note of how a try ended."""
+        """Record the outcome of an attempt."""
 
     def standing(self, broker: str, now_ms: int) -> Standing:  # noqa: ARG002
-        """Return how much the broker deserves the next send. Asking changes nothing."""
+        """Return the standing of a broker; it does not change by the call."""
         return Standing.GOOD
 
     def last_resort(self, brokers: Collection[str], now_ms: int) -> str | None:  # noqa: ARG002
-        """Return which of the brokers to take when none has a good standing; None: any."""
+        """Return which of the brokers to use when none has a good standing; None: any."""
         return None
 
     def due_probes(self, now_ms: int) -> list[str]:  # noqa: ARG002
-        """Return the brokers to ask for a sign of life now; each is named once per interval.
+        """Return the brokers to probe now, each once per interval.
 
-        The caller asks GET_MAX_OFFSET of any topic and calls ``probed``, or ``forget`` if no
-        route knows the broker any more.
+        The caller asks for GET_MAX_OFFSET of any topic and calls ``probed``, or ``forget`` if the
+        broker is in no route any more.
         """
         return []
 
     def probed(self, broker: str, *, reached: bool) -> None:
-        """Take note of what became of a probe of :meth:`due_probes`."""
+        """Record the result of a probe of :meth:`due_probes`."""
 
     def forget(self, broker: str) -> None:
-        """Drop what is known of a broker."""
+        """Forget a broker."""
 
 
 T = TypeVar("T")
 
 
 def keep(known: dict[str, T], broker: str, item: T) -> T:
-    """Keep what is known of a new broker; the first one makes room if there are too many."""
+    """Add a new broker; the oldest one is dropped if there are too many."""
     if len(known) >= _BROKERS_MAX:
         del known[next(iter(known))]
     known[broker] = item

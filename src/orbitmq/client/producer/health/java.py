@@ -1,11 +1,11 @@
-"""The two ways of Java's clients to keep away from slow and failed brokers: tables of penalties.
+"""The fault tolerance of Java's clients: slow and failed brokers are avoided, by tables.
 
-A try that took long, or failed, bars its broker for a time that a table gives::
+After a slow or failed attempt its broker is avoided for a time that a table gives::
 
-    java5  up to 30 s, only ever extended; a broker that can't be reached is the last to be taken,
-           until a send or the detector reaches it (5.x MQFaultStrategy, LatencyFaultToleranceImpl)
-    java4  up to ten minutes, and the last try counts; when all are barred, the better half of them
-           is gone round (the same classes of 4.x)
+    java5  up to 30 s, only ever extended; an unreachable broker is the last choice until a send or
+           the detector reaches it (MQFaultStrategy and LatencyFaultToleranceImpl of 5.x)
+    java4  up to ten minutes, and the last attempt counts; if all are avoided, the better half of
+           them is used round-robin (the same classes of 4.x)
 """
 
 from collections.abc import Collection
@@ -18,7 +18,7 @@ from orbitmq.client.producer.health.health import AttemptOutcome, Health, Standi
 __all__ = ["JAVA4_PENALTIES", "JAVA5_PENALTIES", "Java4Health", "Java5Health", "penalty_ms"]
 
 Penalties = tuple[tuple[int, int], ...]
-"""Rows of (least latency in ms, how long such a broker is barred), shortest latency first."""
+"""Rows of (least latency in ms, how long the broker is avoided), shortest latency first."""
 
 JAVA5_PENALTIES: Final[Penalties] = (
     (50, 0),
@@ -38,27 +38,27 @@ JAVA4_PENALTIES: Final[Penalties] = (
     (3_000, 180_000),
     (15_000, 600_000),
 )
-# A failed try counts as one that took so long.
+# A failed attempt counts as one of this latency.
 _JAVA5_FAILED_AS_MS: Final = 10_000
 _JAVA4_FAILED_AS_MS: Final = 30_000
 
 
 def penalty_ms(penalties: Penalties, took_ms: int) -> int:
-    """Return how long a broker is barred after a try that took so long.
+    """Return how long a broker is avoided after an attempt with that latency.
 
     >>> penalty_ms(JAVA5_PENALTIES, 549), penalty_ms(JAVA5_PENALTIES, 550)
     (0, 2000)
     """
     found_ms = 0
     for least_ms, barred_ms in penalties:
-        if took_ms < least_ms:  # most sends are quick, and are done here
+        if took_ms < least_ms:  # most sends are fast, and end here
             break
         found_ms = barred_ms
     return found_ms
 
 
 class _FaultItem(msgspec.Struct):
-    """What Java knows of one broker: its FaultItem."""
+    """What is known of one broker, as in Java's FaultItem."""
 
     latency_ms: int = 0
     until_ms: int = 0
@@ -67,7 +67,7 @@ class _FaultItem(msgspec.Struct):
 
 
 class _TableHealth(Health):
-    """What the two Java ways share: a broker is barred until a moment."""
+    """What both have in common: a broker is avoided until a time."""
 
     active = True
 
@@ -75,7 +75,7 @@ class _TableHealth(Health):
         self._known: dict[str, _FaultItem] = {}
 
     def forget(self, broker: str) -> None:
-        """Drop what is known of a broker."""
+        """Forget a broker."""
         self._known.pop(broker, None)
 
     def _item(self, broker: str) -> _FaultItem:
@@ -86,14 +86,14 @@ class _TableHealth(Health):
 
 
 class Java5Health(_TableHealth):
-    """The way of 5.x: barred by latency, and apart from that reachable or not.
+    """Fault tolerance of 5.x: a broker is avoided by latency, and is reachable or not.
 
-    A broker is available once its time is over, be it reachable or not: that is Java's order of
-    filters. The time is only ever extended.
+    A broker is available when its time has ended, even if it is not reachable: that is Java's order
+    of filters. The time is only ever extended.
 
     Args:
-        detector: whether somebody acts on ``due_probes`` (Java's startDetectorEnable). Only then
-            does a network error make a broker unreachable; an error answer always does.
+        detector: whether ``due_probes`` are asked (Java's startDetectorEnable). Only then does a
+            network error make a broker unreachable; an error answer always does.
         detect_interval_ms: the least time between two probes of one broker.
 
     >>> health = Java5Health()
@@ -109,7 +109,7 @@ class Java5Health(_TableHealth):
         self._detect_interval_ms = detect_interval_ms
 
     def learn(self, broker: str, outcome: AttemptOutcome, took_ms: int, now_ms: int) -> None:
-        """Take note of how a try ended."""
+        """Record the outcome of an attempt."""
         item = self._item(broker)
         item.latency_ms = took_ms
         as_ms = _JAVA5_FAILED_AS_MS if _failed(outcome) else took_ms
@@ -122,14 +122,14 @@ class Java5Health(_TableHealth):
             item.reachable = not _failed(outcome)
 
     def standing(self, broker: str, now_ms: int) -> Standing:
-        """Return how much the broker deserves the next send."""
+        """Return the standing of a broker."""
         item = self._known.get(broker)
         if item is None or now_ms >= item.until_ms:
             return Standing.GOOD
         return Standing.BARRED if item.reachable else Standing.BAD
 
     def due_probes(self, now_ms: int) -> list[str]:
-        """Return the brokers to ask for a sign of life now: all that are known, in good health too.
+        """Return the brokers to probe now: all that are due, healthy ones too.
 
         None without a detector.
         """
@@ -141,14 +141,14 @@ class Java5Health(_TableHealth):
         return due
 
     def probed(self, broker: str, *, reached: bool) -> None:
-        """Take note of a probe; one that failed changes nothing, as in Java."""
+        """Record the result of a probe; a failed one changes nothing, as in Java."""
         item = self._known.get(broker)
         if item is not None and reached:
             item.reachable = True
 
 
 class Java4Health(_TableHealth):
-    """The way of 4.x: a longer table, the last try counts, nobody is unreachable.
+    """Fault tolerance of 4.x: a longer table, the last attempt counts, none is unreachable.
 
     >>> health = Java4Health()
     >>> health.learn("broker-a", AttemptOutcome.NO_ANSWER, took_ms=3_000, now_ms=0)
@@ -161,22 +161,22 @@ class Java4Health(_TableHealth):
         self._turn = 0
 
     def learn(self, broker: str, outcome: AttemptOutcome, took_ms: int, now_ms: int) -> None:
-        """Take note of how a try ended; a quick one ends the time of its broker."""
+        """Record the outcome of an attempt; a fast one makes its broker available at once."""
         item = self._item(broker)
         item.latency_ms = took_ms
         as_ms = _JAVA4_FAILED_AS_MS if _failed(outcome) else took_ms
         item.until_ms = now_ms + penalty_ms(JAVA4_PENALTIES, as_ms)
 
     def standing(self, broker: str, now_ms: int) -> Standing:
-        """Return how much the broker deserves the next send."""
+        """Return the standing of a broker."""
         item = self._known.get(broker)
         return Standing.GOOD if item is None or now_ms >= item.until_ms else Standing.BAD
 
     def last_resort(self, brokers: Collection[str], now_ms: int) -> str | None:
-        """Return a broker of the better half of all that are known, each in turn.
+        """Return a broker of the better half of all known ones, round-robin.
 
-        Java sorts brokers of other topics with them. If it lands on one, it forgets that and takes
-        any queue; so does this.
+        As in Java, brokers of other topics are among them. If one of those is chosen, it is
+        forgotten, and any queue will do.
         """
         if not self._known:
             return None

@@ -1,16 +1,16 @@
-"""Automatic batching: single sends are gathered for some milliseconds and travel together.
+"""Automatic batching: single sends are collected for some milliseconds and sent together.
 
 ::
 
     add ─▶ batch of its key ─▶ full (bytes or count), or the first has waited long enough ─▶ send
-       └▶ None: it can't be gathered, or too much is held already; the caller sends it alone
+       └▶ None: it can't be batched, or too much is held already; the caller sends it alone
 
 Messages of one topic, tag and wait flag, and of one queue if the caller chose it, make a batch; the
-numbers are those of Java's ProduceAccumulator. :class:`Batches` decides, :class:`Accumulator` has
+limits are those of Java's ProduceAccumulator. :class:`Batches` decides, :class:`Accumulator` has
 the timer and the tasks.
 
-A batch on its way is given up when the last of those who wait for it is cancelled. As long as one
-still waits, all of it goes on: its messages travel together, the others with them.
+A batch in flight is cancelled when all its callers are cancelled. While one of them still waits,
+all messages of the batch are sent.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from orbitmq.message.properties import PRODUCER_GROUP
 __all__ = ["Accumulator", "Batch", "BatchKey", "Batches", "SendBatch", "can_be_gathered"]
 
 _MESSAGES_MAX: Final = 1_024
-"""Messages of a batch: as many acknowledgements hang on one answer."""
+"""Messages of a batch: all of them wait for one answer."""
 
 
 class BatchKey(NamedTuple):
@@ -46,7 +46,7 @@ Waiter = asyncio.Future[SendReceipt]
 
 
 class Batch(msgspec.Struct):
-    """Messages that will travel together, and who waits for the receipt of each."""
+    """Messages that will be sent together, and the futures of their receipts."""
 
     key: BatchKey
     due_ms: int
@@ -58,11 +58,11 @@ class Batch(msgspec.Struct):
 SendBatch = Callable[
     [Sequence[Message], MessageQueue | None], Awaitable[Sequence[SendReceipt | OrbitError]]
 ]
-"""Sends messages of one key together, to that queue if one is given; tells what became of each."""
+"""Sends messages of one key together, to the queue if one is given; returns a result for each."""
 
 
 def can_be_gathered(message: Message) -> bool:
-    """Return whether a message may travel in a batch: not with a delay, nor to be tried again.
+    """Return whether a message may be in a batch: not if it is delayed, or a retry.
 
     >>> can_be_gathered(Message("orders", b"paid")), can_be_gathered(
     ...     Message("orders", b"paid", delay_level=3)
@@ -79,12 +79,12 @@ def can_be_gathered(message: Message) -> bool:
 
 
 class Batches:
-    """The batches that are filling, and how much all of them hold. Pure: time is an argument.
+    """The batches that are filling, and the bytes in all of them. Pure: time is an argument.
 
     Args:
         linger_ms: how long the first message of a batch waits for others.
-        batch_bytes: the largest batch.
-        total_bytes: what may be held in all, batches on their way included.
+        batch_bytes: the size of the largest batch.
+        total_bytes: the limit on bytes in all batches, those in flight included.
 
     """
 
@@ -92,19 +92,19 @@ class Batches:
         self._linger_ms = linger_ms
         self._batch_bytes = batch_bytes
         self._total_bytes = total_bytes
-        # All linger equally long, so the first to come is the first to be due.
+        # All linger equally long, so the first added is the first due.
         self._filling: dict[tuple[str, str | None, bool, MessageQueue | None], Batch] = {}
         self.held_bytes = 0
 
     @property
     def next_due_ms(self) -> int | None:
-        """When the next batch is due; None if none is filling."""
+        """The time when the next batch is due; None if none is filling."""
         return next((batch.due_ms for batch in self._filling.values()), None)
 
     def takes(self, message: Message) -> bool:
-        """Return whether there is room for a message; one as large as a batch gains nothing.
+        """Return whether there is room for a message that is smaller than a batch.
 
-        Java holds one message more than the total, and lets a batch grow past its bytes by one.
+        Java exceeds both the total and the size of a batch by one message.
         """
         size = len(message.body)
         return size < self._batch_bytes and self.held_bytes + size <= self._total_bytes
@@ -114,9 +114,9 @@ class Batches:
     ) -> list[Batch]:
         """Add a message that :meth:`takes` has room for; return the batches that are full now.
 
-        They are forgotten here: the caller sends them, in their order.
+        The caller sends them, in their order.
         """
-        # As equal as a BatchKey, and made in a quarter of the time.
+        # It equals a BatchKey, and is created in a quarter of the time.
         key = (message.topic, message.tags, message.wait_stored, queue)
         full = []
         added = len(message.body)
@@ -136,7 +136,7 @@ class Batches:
         return full
 
     def due(self, now_ms: int) -> list[Batch]:
-        """Return the batches whose first message has waited long enough, and forget them."""
+        """Remove and return the batches whose first message has waited long enough."""
         due = []
         for key, batch in self._filling.items():
             if batch.due_ms > now_ms:
@@ -145,23 +145,23 @@ class Batches:
         return [self._filling.pop(key) for key in due]
 
     def drain(self) -> list[Batch]:
-        """Return all batches, and forget them."""
+        """Remove and return all batches."""
         batches = list(self._filling.values())
         self._filling.clear()
         return batches
 
     def settled(self, batch: Batch) -> None:
-        """Take note that a batch has ended, sent or not."""
+        """Record that a batch has ended, sent or not."""
         self.held_bytes -= batch.size
 
 
 class Accumulator:
-    """Gathers the sends of one producer; belongs to one loop.
+    """Collects the sends of one producer into batches; belongs to one loop.
 
     Args:
-        settings: how long, and how much.
+        settings: the producer's.
         clock: the time.
-        send: sends a batch. What it raises is raised to everybody in the batch.
+        send: sends a batch. Its error is raised to all callers of the batch.
 
     """
 
@@ -179,14 +179,14 @@ class Accumulator:
 
     @property
     def held_bytes(self) -> int:
-        """The bytes of bodies in batches that are filling or on their way."""
+        """The bytes of bodies in batches that are filling or in flight."""
         return self._batches.held_bytes
 
     def add(self, message: Message, queue: MessageQueue | None = None) -> Waiter | None:
-        """Add a message to its batch; return where its receipt will be, None: send it alone.
+        """Add a message to its batch; return the future of its receipt, None: send it alone.
 
         A message whose future is cancelled before the batch leaves is not sent; once all futures
-        of a batch are cancelled, no further try is made.
+        of a batch are cancelled, no further attempt is made.
         """
         if not (self._batches.takes(message) and can_be_gathered(message)):
             return None
@@ -198,7 +198,7 @@ class Accumulator:
         return waiter
 
     async def flush(self, timeout_ms: int) -> None:
-        """Send all that is gathered, and wait so long for all batches to end."""
+        """Send all batches, and wait up to that long for them to end."""
         for batch in self._batches.drain():
             self._begin(batch)
         self._set_timer()
@@ -206,7 +206,7 @@ class Accumulator:
             await asyncio.wait(self._sending, timeout=timeout_ms / 1_000)
 
     def cancel(self) -> None:
-        """Send nothing any more; whoever waits is cancelled."""
+        """Send no more batches, and cancel all futures."""
         for batch in self._batches.drain():
             self._batches.settled(batch)
             for waiter in batch.waiters:
@@ -246,7 +246,7 @@ class Accumulator:
             for waiter in waiters:
                 waiter.cancel()
             raise
-        except Exception as error:  # whatever it is, everybody in the batch waits for it
+        except Exception as error:  # all callers of the batch get it
             for waiter in waiters:
                 _settle(waiter, error)
         finally:
@@ -254,7 +254,7 @@ class Accumulator:
 
 
 def _wanted(batch: Batch) -> tuple[list[Message], list[Waiter]]:
-    """Return the messages of a batch that somebody still waits for, and who does."""
+    """Return the messages of a batch whose futures are not cancelled, with their futures."""
     if not any(waiter.done() for waiter in batch.waiters):
         return batch.messages, batch.waiters
     pairs = zip(batch.messages, batch.waiters, strict=True)
@@ -263,9 +263,9 @@ def _wanted(batch: Batch) -> tuple[list[Message], list[Waiter]]:
 
 
 def _cancel_when_unwanted(task: asyncio.Task[None] | None, waiters: Iterator[Waiter]) -> None:
-    """Cancel a task once the last of those who wait for it has gone away.
+    """Cancel a task when all futures that depend on it are cancelled.
 
-    One of them is watched at a time, so that a batch that nobody leaves costs one callback.
+    One of them is watched at a time, so that a batch without cancellations costs one callback.
     """
     if task is None or task.done():
         return
@@ -286,7 +286,7 @@ def _settle(waiter: Waiter, outcome: SendReceipt | Exception) -> None:
 
 
 def _own(error: Exception) -> Exception:
-    """Return a copy of the error for one of those who get it: each adds its own traceback."""
+    """Return a copy of an error for one caller, since each raise adds to its traceback."""
     if not isinstance(error, OrbitError):
         return error
     own = copy.copy(error)

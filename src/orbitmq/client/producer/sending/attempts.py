@@ -1,4 +1,4 @@
-"""The attempts of a send: queue, connection, request, and what follows the answer.
+"""The attempts of a send: queue, connection, request, answer, and what follows.
 
 ::
 
@@ -84,7 +84,7 @@ class PendingSend:
             "queue_target",
             "destination",
         ),
-        *("timeout_ms", "turn", "was_sent_away"),
+        *("place", "timeout_ms", "was_sent_away"),
     )
 
     def __init__(
@@ -98,9 +98,9 @@ class PendingSend:
         self.keys: Sequence[Key] = ()
         """The keys whose earlier sends it waits for."""
         self.call_place: KeyPlace | None = None
-        """The turn of the call that it is part of, if that has one."""
-        self.turn: KeyPlace | None = None
-        """Its own turn among the sends of its keys."""
+        """The place of its call in the order of keys, if the call has one."""
+        self.place: KeyPlace | None = None
+        """Its own place in the order of its keys."""
         self.permit_bytes = -1
         """The size of the permit that it holds; -1: none yet."""
         self.context: SendContext | None = None
@@ -181,8 +181,8 @@ class Attempts:
     def begin(self, send: PendingSend, connection: Connection, now: float, now_ms: int) -> None:
         """Write the request of the current attempt; its answer is in ``send.answer`` then.
 
-        A request that can't be written is a failed answer, so that each failure is met in one
-        place.
+        A request that can't be written becomes a failed answer, so that all failures are handled
+        in one place.
         """
         queue_target, prepared = send.queue_target, send.prepared
         assert queue_target is not None
@@ -215,7 +215,7 @@ class Attempts:
         """Choose where the next attempt goes, connect, and write its request.
 
         Raises:
-            SendFailed, NoRoute, NameserversFailed, InvalidInput: there is no queue to choose.
+            SendFailed, InvalidInput: there is no queue to choose.
             ConnectFailed: the attempt has failed.
 
         """
@@ -230,7 +230,7 @@ class Attempts:
         self.begin(send, connection, self._time(), self._now_ms())
 
     def stored(self, send: PendingSend, answer: Frame) -> SendReceipt | None:
-        """Return the receipt in a broker's answer; None if another attempt is to better it.
+        """Return the receipt in a broker's answer; None if another attempt may give a better one.
 
         Raises:
             BrokerError, InvalidHeader: the broker did not store the message, or does not say where.
@@ -242,7 +242,7 @@ class Attempts:
         peer = queue_target.connection.peer
         receipt = read_receipt(answer, send.prepared.send_id, queue_target.queue, peer)
         if answer.version < VERSION_5_0_0:
-            self._old_brokers.look(send.prepared.messages[0], peer, answer.version)
+            self._old_brokers.check(send.prepared.messages[0], peer, answer.version)
         if self._learns:
             self._learn(send, AttemptOutcome.STORED)
         if receipt.status is _OK or not self._seeks_ok:
@@ -251,13 +251,13 @@ class Attempts:
         return self._follow(send, self._plan(send).stored(receipt, began_ms, now_ms))
 
     def failed(self, send: PendingSend, error: OrbitError) -> SendReceipt | None:
-        """Take note of an error; return None if another attempt follows.
+        """Record an error, and prepare the next attempt; return None if there is one.
 
-        A broker that answers GO_AWAY has not taken the message. It is dialled again and asked once
-        more within the same attempt, as Java's ``NettyRemotingClient`` does.
+        A broker that answers GO_AWAY has not stored the message. The connection is opened again and
+        the request repeated within the same attempt, as Java's ``NettyRemotingClient`` does.
 
         Returns:
-            The receipt of an earlier attempt, if that is the best there will be.
+            The receipt of an earlier attempt, if no better one can be had.
 
         Raises:
             OrbitError: the send has failed.
@@ -265,7 +265,7 @@ class Attempts:
         """
         queue_target = send.queue_target
         if queue_target is None or isinstance(error, WrongProcess):
-            raise error  # it is not the error of an attempt
+            raise error  # no attempt was in progress
         now = self._time()
         if send.answer is not None:
             send.spend("answer_ms", now - send.asked)
@@ -281,12 +281,12 @@ class Attempts:
         )
 
     def cancelled(self, send: PendingSend) -> None:
-        """Take note that the caller was cancelled, perhaps during an attempt."""
+        """Record that the caller was cancelled, perhaps during an attempt."""
         if self._learns and send.queue_target is not None and send.permit_bytes >= 0:
             self._learn(send, AttemptOutcome.UNKNOWN)
 
     def _follow(self, send: PendingSend, step: Step) -> SendReceipt | None:
-        """Return the receipt that a send ends with, or None when the next attempt may begin."""
+        """Return the receipt that a send ends with, None if another attempt follows."""
         if isinstance(step, Done):
             return step.receipt
         plan = self._plan(send)
@@ -316,7 +316,7 @@ class Attempts:
     # Where to
 
     async def _choose(self, send: PendingSend, plan: RetryPlan) -> QueueTarget:
-        """Return where the next attempt goes, when it is time for it."""
+        """Return where the next attempt goes, after the pause before it."""
         topic_target = self._targets.ready(send.prepared.topic) or await self._look_up(send, plan)
         if send.queue is None:
             send.queue = topic_target.chosen(send.destination, send.prepared.messages[0])
@@ -388,7 +388,7 @@ class Attempts:
 
         Raises:
             SendFailed: it could not leave.
-            NoRoute, NameserversFailed, InvalidInput: there is no queue to choose.
+            InvalidInput: the caller's choice of a queue can't be used.
 
         """
         plan = self._plan(send)

@@ -1,8 +1,8 @@
-"""How many sends, and how many bytes of bodies, may be on their way at once.
+"""The limits on sends in flight, by number and by bytes.
 
-A send that finds room takes it without waiting. The others wait in the order of their calls, each
-until its own time is over. Room is handed to the first in line by whoever gives it back, so that
-nobody slips in between, and nobody who went away holds it.
+A send takes a permit at once if there is one. Otherwise it waits in line, in the order of calls,
+until its time ends. A permit that is given back goes to the first in line, so that no later send
+overtakes it.
 """
 
 import asyncio
@@ -15,26 +15,26 @@ import msgspec
 __all__ = ["WAITING_MAX", "Permits", "Shortage", "ShortageKind"]
 
 WAITING_MAX: Final = 50_000
-"""Sends that may wait for room: as many as Java's executor of async sends holds."""
+"""Sends that may wait for a permit: as many as Java's executor of async sends holds."""
 
 
 class ShortageKind(enum.Enum):
-    """Why there was no room."""
+    """Why there was no permit."""
 
-    COUNT = "as many sends as may be are on their way"
-    BYTES = "as many bytes as may be are on their way"
-    WAITING = "as many sends as may wait for room do"
+    COUNT = "the limit on sends in flight is reached"
+    BYTES = "the limit on bytes in flight is reached"
+    WAITING = "the limit on waiting sends is reached"
     CLOSED = "the producer is closed"
 
 
 class Shortage(msgspec.Struct, frozen=True):
-    """Why a send got no room, and how things stood then.
+    """Why a send got no permit, and the numbers at that time.
 
     Attributes:
-        kind: which bound was met.
-        in_flight: sends on their way.
+        kind: which limit was reached.
+        in_flight: sends in flight.
         in_flight_bytes: the bytes of their bodies.
-        waiting: sends that wait for room.
+        waiting: sends that wait for a permit.
 
     """
 
@@ -44,20 +44,20 @@ class Shortage(msgspec.Struct, frozen=True):
     waiting: int
 
 
-Turn = asyncio.Future[Shortage | None]
-"""A place in line: None once there is room, or why there was none."""
+Place = asyncio.Future[Shortage | None]
+"""A place in line; its result is None for a permit, or why there was none."""
 
 
 class Permits:
-    """Room for sends on their way. Belongs to one loop.
+    """Permits for sends in flight. Belongs to one loop.
 
-    Each :meth:`take` or :meth:`wait` that succeeded is followed by one :meth:`give_back` of the
-    same size, whatever became of the send.
+    Each successful :meth:`take` or :meth:`wait` is followed by one :meth:`give_back` of the same
+    size, however the send ends.
 
     Args:
-        count_max: sends that may be on their way.
-        bytes_max: the bytes of their bodies. A larger one goes alone.
-        waiting_max: sends that may wait; one more gets no room at once.
+        count_max: sends in flight.
+        bytes_max: bytes of their bodies. A larger body is sent alone.
+        waiting_max: sends that may wait; one more is rejected at once.
 
     """
 
@@ -67,18 +67,18 @@ class Permits:
         self._waiting_max = waiting_max
         self.in_flight = 0
         self.in_flight_bytes = 0
-        self._line: OrderedDict[Turn, int] = OrderedDict()
+        self._line: OrderedDict[Place, int] = OrderedDict()
         self._emptied: asyncio.Event | None = None
         self._closed = False
 
     @property
     def waiting(self) -> int:
-        """Sends that wait for room."""
+        """Sends that wait for a permit."""
         return len(self._line)
 
     def take(self, size: int) -> bool:
-        """Take room for a body of that many bytes, if there is and nobody waits for it."""
-        # Every send comes here, so that ``_fits`` and ``_add`` are written out.
+        """Take a permit for a body of that many bytes, if there is one and no other send waits."""
+        # Every send calls this, so ``_fits`` and ``_add`` are inlined.
         if self._line or self._closed or self.in_flight >= self._count_max:
             return False
         most = self._bytes_max
@@ -90,29 +90,29 @@ class Permits:
         return True
 
     async def wait(self, size: int, timeout_ms: int) -> Shortage | None:
-        """Take room as soon as there is; None once it is taken, and why not if time is over.
+        """Take a permit as soon as there is one; return None, or why there was none in time.
 
-        A caller that is cancelled has taken nothing.
+        A caller that is cancelled has taken none.
         """
         if self.take(size):
             return None
         if self._closed or timeout_ms <= 0 or len(self._line) >= self._waiting_max:
             return self._shortage()
         loop = asyncio.get_running_loop()
-        turn: Turn = loop.create_future()
-        self._line[turn] = size
-        timer = loop.call_later(timeout_ms / 1_000, self._leave, turn)
+        place: Place = loop.create_future()
+        self._line[place] = size
+        timer = loop.call_later(timeout_ms / 1_000, self._leave, place)
         try:
-            return await turn
+            return await place
         except asyncio.CancelledError:
-            self._withdraw(turn, size)
+            self._withdraw(place, size)
             raise
         finally:
             timer.cancel()
 
     def give_back(self, size: int) -> None:
-        """Give back the room of a send that has ended."""
-        assert self.in_flight > 0, "a send gave back its room twice"
+        """Give back the permit of a send that has ended."""
+        assert self.in_flight > 0, "a send gave back its permit twice"
         self.in_flight -= 1
         most = self._bytes_max
         self.in_flight_bytes -= size if size < most else most  # noqa: FURB136 - fast
@@ -123,19 +123,19 @@ class Permits:
             self._emptied = None
 
     async def drained(self) -> None:
-        """Return once nothing is on its way and nobody waits; the caller bounds the time."""
-        while self.in_flight:  # and while it is 0, nobody waits
+        """Return when no send is in flight or waits; the caller limits the time."""
+        while self.in_flight:  # none waits while it is 0
             if self._emptied is None:
                 self._emptied = asyncio.Event()
             await self._emptied.wait()
 
     def close(self) -> None:
-        """Give room to nobody any more; those who wait for it are told."""
+        """Give out no more permits, and end the wait of all sends."""
         self._closed = True
         shortage = self._shortage()
-        for turn in self._line:
-            if not turn.done():
-                turn.set_result(shortage)
+        for place in self._line:
+            if not place.done():
+                place.set_result(shortage)
         self._line.clear()
 
     def __repr__(self) -> str:
@@ -153,27 +153,27 @@ class Permits:
         self.in_flight_bytes += min(size, self._bytes_max)
 
     def _admit(self) -> None:
-        """Hand room to the first in line, as far as it reaches."""
+        """Give permits to the first in line, as far as they fit."""
         while self._line:
-            turn, size = next(iter(self._line.items()))
-            if not turn.done():  # else its caller was cancelled, and has not run since
+            place, size = next(iter(self._line.items()))
+            if not place.done():  # otherwise its caller was cancelled, and has not run since
                 if not self._fits(size):
                     return
                 self._add(size)
-                turn.set_result(None)
-            del self._line[turn]
+                place.set_result(None)
+            del self._line[place]
 
-    def _leave(self, turn: Turn) -> None:
-        """Let one go whose time is over; those behind it may need less room."""
-        if self._line.pop(turn, None) is not None:
-            if not turn.done():
-                turn.set_result(self._shortage())  # as things stand now, not when it is read
+    def _leave(self, place: Place) -> None:
+        """End the wait of a send whose time ended; those behind it may be smaller."""
+        if self._line.pop(place, None) is not None:
+            if not place.done():
+                place.set_result(self._shortage())  # the numbers of now, not of when it is read
             self._admit()
 
-    def _withdraw(self, turn: Turn, size: int) -> None:
-        if self._line.pop(turn, None) is not None:
+    def _withdraw(self, place: Place, size: int) -> None:
+        if self._line.pop(place, None) is not None:
             self._admit()
-        elif not turn.cancelled() and turn.result() is None:
+        elif not place.cancelled() and place.result() is None:
             self.give_back(size)
 
     def _shortage(self) -> Shortage:

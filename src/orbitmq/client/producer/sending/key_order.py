@@ -1,19 +1,19 @@
-"""Turns by sharding key: of sends with the same key one is on its way, the others wait in line.
+"""The order of sends with the same sharding key: one is in flight, the others wait in line.
 
-A broker may serve requests of one connection side by side, and a try that fails may be followed by
-another one: so the order of calls is the order in the queue only if each send ends before the next
-one of its key begins. Sends with other keys pass by. A call with many messages joins the lines of
-all their keys at once, and leaves them when its last frame is over; with an outbox, when what
-failed of it is kept.
+A broker may serve requests of one connection concurrently, and a failed attempt may be retried: so
+messages are stored in the order of the calls only if each send ends before the next one of its key
+begins. Sends with other keys don't wait. A call with many messages joins the lines of all their
+keys at once, and leaves them when its last frame has ended; with an outbox, when those that failed
+are kept.
 
 >>> import asyncio
 >>> async def main() -> list[str]:
-...     turns, order = KeyOrder(), []
+...     key_order, order = KeyOrder(), []
 ...     async def send(name: str) -> None:
-...         turn = turns.join([("orders", "o-42")])
-...         await turn.wait()
+...         place = key_order.join([("orders", "o-42")])
+...         await place.wait()
 ...         order.append(name)
-...         turn.leave()
+...         place.leave()
 ...     await asyncio.gather(send("created"), send("paid"), send("shipped"))
 ...     return order
 >>> asyncio.run(main())
@@ -31,13 +31,13 @@ Key = tuple[str, str]
 
 
 class KeyOrder:
-    """The lines of one producer, by key; it bounds who may join. Belongs to one loop."""
+    """The lines of one producer, by key; the producer limits their length. Belongs to one loop."""
 
     def __init__(self) -> None:
         self._last: dict[Key, asyncio.Future[None]] = {}
-        self._line: dict[KeyPlace, None] = {}  # who has not left yet, first wait first
+        self._line: dict[KeyPlace, None] = {}  # all that have not left, in their order
         self.waiting = 0
-        """Sends that wait for their turn now."""
+        """Sends that wait for their turn."""
 
     def __repr__(self) -> str:
         return f"<KeyOrder {len(self._last)} keys, {self.waiting} waiting>"
@@ -46,9 +46,9 @@ class KeyOrder:
         return len(self._last)
 
     def join(self, keys: Iterable[Key]) -> "KeyPlace":
-        """Join the lines of some keys, all at once: so that no two can wait for each other.
+        """Join the lines of some keys, all at once, so that no two calls wait for each other.
 
-        The caller leaves again, whatever happens.
+        The caller leaves in the end, whatever happens.
         """
         over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         before = []
@@ -57,24 +57,24 @@ class KeyOrder:
                 before.append(last)
             self._last[key] = over
             over.add_done_callback(partial(self._ended, key))
-        turn = KeyPlace(self, before, over)
-        self._line[turn] = None
-        return turn
+        place = KeyPlace(self, before, over)
+        self._line[place] = None
+        return place
 
     async def drained(self) -> None:
-        """Return once nobody is in any line; the caller bounds the time."""
+        """Return when all lines are empty; the caller limits the time."""
         while pending := [over for over in self._last.values() if not over.done()]:
             await asyncio.wait(pending)
 
     def close(self) -> None:
-        """Take those out who are on their way; who waits behind them comes, one after the other."""
-        for turn in list(self._line):
-            if not turn.is_waiting:
-                turn.leave()
+        """Remove the sends in flight, so that those behind them continue, one after the other."""
+        for place in list(self._line):
+            if not place.is_waiting:
+                place.leave()
 
-    def forget(self, turn: "KeyPlace") -> None:
-        """Count one no more that leaves."""
-        self._line.pop(turn, None)
+    def forget(self, place: "KeyPlace") -> None:
+        """Remove a place that has left."""
+        self._line.pop(place, None)
 
     def _ended(self, key: Key, over: asyncio.Future[None]) -> None:
         if self._last.get(key) is over:
@@ -82,36 +82,36 @@ class KeyOrder:
 
 
 class KeyPlace:
-    """One send's place in its lines."""
+    """The place of a send, or of a call, in the lines of its keys."""
 
-    __slots__ = ("_before", "_over", "_turns", "_waiting", "has_left")
+    __slots__ = ("_before", "_order", "_over", "_waiting", "has_left")
 
     def __init__(
         self,
-        turns: KeyOrder,
+        order: KeyOrder,
         before: list[asyncio.Future[None]],
         over: asyncio.Future[None],
     ) -> None:
-        self._turns = turns
+        self._order = order
         self._before = before
         self._over = over
         self._waiting = 0
         self.has_left = False
-        """Whether those behind it wait for it no longer."""
+        """Whether those behind it no longer wait for it."""
 
     @property
     def is_waiting(self) -> bool:
-        """Whether somebody waits for it to wait."""
+        """Whether a send waits for its turn here."""
         return self._waiting > 0
 
     @property
     def is_first(self) -> bool:
-        """Whether all who joined before have left."""
+        """Whether all that joined before have left."""
         return all(earlier.done() for earlier in self._before)
 
     async def wait(self) -> None:
-        """Return when all who joined before have left; the caller bounds the time."""
-        self._turns.waiting += 1
+        """Return when all that joined before have left; the caller limits the time."""
+        self._order.waiting += 1
         self._waiting += 1
         try:
             for earlier in self._before:
@@ -119,17 +119,17 @@ class KeyPlace:
                     await asyncio.shield(earlier)
         finally:
             self._waiting -= 1
-            self._turns.waiting -= 1
+            self._order.waiting -= 1
 
     def leave(self) -> None:
-        """Let the next ones wait; if this one went away while waiting, those before it first.
+        """Let the next ones continue, as soon as those before this one have left too.
 
-        Twice is no error: at a close it may have been taken out already.
+        A second call does nothing: a close may have removed it already.
         """
         if self.has_left:
             return
         self.has_left = True
-        self._turns.forget(self)
+        self._order.forget(self)
         waiting = [earlier for earlier in self._before if not earlier.done()]
         if not waiting:
             self._over.set_result(None)

@@ -1,4 +1,4 @@
-"""From a broker's answer to receipts, and whether they say enough. Pure."""
+"""From a broker's answer to receipts, and whether they meet the required safety. Pure."""
 
 import logging
 from typing import Final
@@ -32,38 +32,38 @@ _DEFAULT_REGION: Final = "DefaultRegion"
 def read_receipt(
     answer: Frame, send_id: str, queue: MessageQueue, address: str = ""
 ) -> SendReceipt:
-    """Return what a broker says of a send; of a batch, see ``split_receipt``.
+    """Return the receipt in a broker's answer; for a batch see ``split_receipt``.
 
     Raises:
-        BrokerError: it did not store it; the error is of the class of its code.
-        InvalidHeader: it says not where.
+        BrokerError: the broker did not store it; the class is that of the response code.
+        InvalidHeader: the answer does not say where it is stored.
 
     """
     status = _STATUS_OF.get(answer.code)
     if status is None:
         raise BrokerError.of(answer.code, answer.remark, address=address)
-    told = answer.read(SendMessageAnswer)
-    if told.queue_id != queue.queue_id:  # a broker that lays queues elsewhere says so
-        queue = MessageQueue(queue.topic, queue.broker_name, told.queue_id)
+    header = answer.read(SendMessageAnswer)
+    if header.queue_id != queue.queue_id:  # the broker chose another queue
+        queue = MessageQueue(queue.topic, queue.broker_name, header.queue_id)
     return SendReceipt(
         status=status,
         message_id=send_id,
-        offset_message_id=told.msg_id,
+        offset_message_id=header.msg_id,
         queue=queue,
-        queue_offset=told.queue_offset,
-        transaction_id=told.transaction_id,
-        region=told.region or _DEFAULT_REGION,
-        trace_on=told.trace_on is not False,
-        recall_handle=told.recall_handle,
+        queue_offset=header.queue_offset,
+        transaction_id=header.transaction_id,
+        region=header.region or _DEFAULT_REGION,
+        trace_on=header.trace_on is not False,
+        recall_handle=header.recall_handle,
     )
 
 
 def split_receipt(receipt: SendReceipt, prepared: PreparedSend) -> list[SendReceipt]:
-    """Return a receipt for each message of a prepared, in their order.
+    """Return a receipt for each message of a send, in their order.
 
     A broker answers a batch with the ids of all records, separated by commas, and the offset of the
-    first. One that keeps the batch as a single record (an inner batch) gives one id for all. The
-    unique ids are then, too, those that consumers see; Java tells the id of the batch instead.
+    first record. If it stores the batch as a single record (an inner batch), it returns one id for
+    all. The message ids are those that consumers see; Java returns the id of the batch instead.
     """
     if not prepared.is_batch:
         return [receipt]
@@ -87,28 +87,28 @@ def split_receipt(receipt: SendReceipt, prepared: PreparedSend) -> list[SendRece
 
 
 def check_requirable(message: Message, require: Require | None) -> None:
-    """Check that a broker will wait for what is required.
+    """Check that the broker will wait for what is required.
 
     Raises:
-        InvalidInput: the message tells it not to.
+        InvalidInput: the message asks the broker not to wait.
 
     """
     if require not in (None, Require.STORED) and not message.wait_stored:
         raise InvalidInput(
             f"require={require.value!r} and wait_stored=False contradict each other: the broker "
-            "would answer before it knows",
+            "would answer before it has flushed or replicated the message",
             field="require",
         )
 
 
 def check_durable(receipt: SendReceipt, require: Require | None) -> None:
-    """Check that a message is as safe as was required.
+    """Check that a message is stored as safely as required.
 
-    A broker that flushes or copies in the background answers SEND_OK without waiting for it: what
-    SEND_OK stands for is a setting of the broker.
+    A broker that flushes or replicates in the background answers SEND_OK without waiting: the
+    broker's settings decide what SEND_OK means.
 
     Raises:
-        NotDurable: it is not; the error holds the receipt.
+        NotDurable: it is not; the error has the receipt.
 
     """
     if require is not None and receipt.status not in _ENOUGH[require]:
@@ -116,21 +116,21 @@ def check_durable(receipt: SendReceipt, require: Require | None) -> None:
 
 
 class OldBrokerWarning:
-    """Tells of brokers that know no timers, and so deliver at once what was to wait; of each once.
+    """Warns once per broker that is too old for timed messages and delivers them immediately.
 
-    They answer as if all were well (Java's before 5.0).
+    Such a broker (Java's before 5.0) answers SEND_OK.
     """
 
     def __init__(self) -> None:
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
 
-    def look(self, message: Message, peer: str, version: int) -> None:
-        """Look at a message that such a broker has taken."""
-        if peer in self._told or (message.delay is None and message.deliver_at is None):
+    def check(self, message: Message, peer: str, version: int) -> None:
+        """Warn if a message is timed, and the broker that stored it has no timers."""
+        if peer in self._warned or (message.delay is None and message.deliver_at is None):
             return
-        self._told.add(peer)
+        self._warned.add(peer)
         log.warning(
-            "%s is of release %s, which knows no timers: it delivers messages with delay or "
-            "deliver_at at once, one to %s for the first; use delay_level there",
+            "%s is of release %s, which has no timers: it delivers messages with delay or "
+            "deliver_at immediately, such as one to %s; use delay_level with it",
             *(peer, version_name(version), message.topic),
         )

@@ -1,14 +1,14 @@
-"""Many messages at once: split into frames, sent side by side, receipts put back in order.
+"""Many messages at once: split into frames, sent concurrently, receipts put back in order.
 
 ::
 
     messages ── in_batches ──▶ frames ── by queue ──▶ lines ──▶ 16 lines at once ──▶ receipts
                                                        └ the frames of a line one after the other
 
-Frames that any queue will do for are lines of their own. What is left of a line whose frame failed
-is not sent: else the messages of a queue, or of a sharding key, could be stored in another order.
-A call holds its place in the lines of all its sharding keys from its beginning to its end, so that
-no other send of such a key comes between its frames.
+A frame without an assigned queue is a line of its own. If a frame fails, the rest of its line is
+not sent: otherwise the messages of a queue, or of a sharding key, could be stored in another order.
+A call holds its place in the order of all its sharding keys until it ends, so that no other send of
+such a key comes between its frames.
 """
 
 import asyncio
@@ -45,12 +45,12 @@ __all__ = [
 ]
 
 _LINES_AT_ONCE: Final = 16
-"""Frames of one call on their way at once; each may have 4 MiB."""
+"""Frames of one call in flight at once; each may have 4 MiB."""
 
 SendResult = SendReceipt | OrbitError
-"""What became of one message."""
+"""The receipt or the error of one message."""
 AssignedQueue = MessageQueue | None
-"""The queue that a message has to go to; None if any will do."""
+"""The queue that a message must go to; None if any queue will do."""
 
 
 async def send_many(
@@ -64,9 +64,9 @@ async def send_many(
     """Return a receipt for each message, in their order; see ``Producer.send_many``.
 
     Raises:
-        PartlySent: of several frames some failed.
+        PartlySent: some of several frames failed.
         InvalidInput: as ``check_call`` does.
-        OrbitError: the only frame failed; or where messages of a chosen queue go is not known.
+        OrbitError: the only frame failed, or there is no route.
 
     """
     given = listed(messages)
@@ -85,12 +85,12 @@ def check_call(
     queues: Sequence[AssignedQueue] | None = None,
     frame_bytes: int | None = None,
 ) -> None:
-    """Check what a call says of all its messages, before anything is done with any of them.
+    """Check the arguments of a call, before any message is sent.
 
     Raises:
-        InvalidInput: one is no message, or is required to be safer than it asks the broker for; a
-            queue is none, or one of another topic; ``queues`` says nothing of some; or
-            ``frame_bytes`` is not positive.
+        InvalidInput: one of the messages is not a message, or contradicts ``require``; a queue is
+            not a queue, or of another topic; ``queues`` has another length; or ``frame_bytes`` is
+            not positive.
 
     """
     for message in messages:
@@ -119,10 +119,10 @@ async def send_each(
     queues: Sequence[AssignedQueue] | None = None,
     frame_bytes: int | None = None,
 ) -> tuple[int, list[SendResult]]:
-    """Return in how many frames checked messages have travelled, and what became of each.
+    """Send messages that are checked; return the number of frames, and a result per message.
 
     Raises:
-        OrbitError: where messages of a chosen queue or a sharding key go is not known.
+        SendFailed: there is no route for messages of a chosen queue or a sharding key.
 
     """
     most = sender.settings.max_message_bytes
@@ -143,12 +143,12 @@ async def send_each(
 async def send_gathered(
     sender: Sender, messages: Sequence[Message], queue: MessageQueue | None
 ) -> Sequence[SendResult]:
-    """Return what became of each message of a batch, as the accumulator has put it together.
+    """Send a batch of the accumulator; return a result per message.
 
-    They are alike and few enough for one frame, unless their properties are very long.
+    They fit into one frame, unless their properties are very long.
 
     Raises:
-        InvalidInput: the settings require what these messages tell the broker not to wait for.
+        InvalidInput: the settings require what these messages ask the broker not to wait for.
 
     """
     options = SendOptions(queue)
@@ -174,7 +174,7 @@ def _check_frame_bytes(given: object) -> None:
 
 
 def _lines(frames: Sequence[list[int]], places: Sequence[AssignedQueue]) -> list[list[list[int]]]:
-    """Return the frames that have to follow each other, together.
+    """Return the frames grouped into lines: those of a line are sent one after the other.
 
     >>> a = MessageQueue("orders", "broker-a", 0)
     >>> _lines([[0, 2], [1], [3]], [a, None, a, a])
@@ -202,7 +202,7 @@ async def _send_line(
     line: Sequence[list[int]],
     results: dict[int, SendResult],
 ) -> None:
-    """Send frames one after the other, up to the first that fails; tell what became of each."""
+    """Send frames one after the other, up to the first that fails; add all results."""
     failed: OrbitError | None = None
     for frame in line:
         if failed is not None:
@@ -219,9 +219,9 @@ def _is_missing(result: SendResult) -> TypeGuard[OrbitError]:
 
 
 def _left_behind(error: OrbitError) -> OrbitError:
-    """Return the error of messages that were not sent, for the sake of order.
+    """Return the error of messages that were not sent, to keep the order.
 
-    It is of the same type, so that they are tried again, or kept, as those before them are.
+    It has the same type, so that they are retried, or kept, like those before them.
     """
     own = copy.copy(error)
     own.args = (f"not sent, since messages before it in its queue failed: {error}",)
@@ -237,7 +237,7 @@ async def _places(
     options: SendOptions,
     queues: Sequence[AssignedQueue] | None,
 ) -> list[AssignedQueue]:
-    """Return the queue that each message has to go to; None where any will do."""
+    """Return the queue that each message must go to; None if any will do."""
     places: list[AssignedQueue] = []
     for index, message in enumerate(messages):
         destination = options.destination if queues is None else queues[index]
@@ -259,7 +259,7 @@ async def _send_frames(
     places: Sequence[AssignedQueue],
     frames: Sequence[list[int]],
 ) -> list[SendResult]:
-    """Return what became of each message; each frame has the indexes of some."""
+    """Send frames, each a list of indexes of messages; return a result per message."""
     results: dict[int, SendResult] = {}
     lines = _lines(frames, places)
     waiting = iter(lines)
@@ -269,7 +269,7 @@ async def _send_frames(
             await _send_line(sender, messages, options, places[line[0][0]], line, results)
 
     if len(lines) == 1:
-        await work()  # here and now: a task would begin behind a later call to the same queue
+        await work()  # not as a task, which could begin after a later call to the same queue
     else:
         await asyncio.gather(*(work() for _ in range(min(len(lines), _LINES_AT_ONCE))))
     return [results[index] for index in range(len(messages))]
@@ -278,7 +278,7 @@ async def _send_frames(
 async def _send_frame(
     sender: Sender, messages: Sequence[Message], options: SendOptions, place: AssignedQueue
 ) -> Sequence[SendResult]:
-    """Return the receipt of each message of a frame, or what went wrong with it."""
+    """Send one frame; return a result per message."""
     try:
         prepared = _prepare(sender, messages)
     except OrbitError as error:
@@ -306,8 +306,8 @@ async def _send_prepared(
 
 
 def _line_of(place: MessageQueue) -> Key:
-    """Return the line of a queue, which frames to it wait in for order's sake."""
-    # No sharding key begins so: a separator of properties can't be in one.
+    """Return the key by which frames to one queue keep their order."""
+    # No sharding key begins with this: separators of properties are not allowed in one.
     return place.topic, f"\x01{place.broker_name}:{place.queue_id}"
 
 
@@ -322,11 +322,11 @@ def _judged(receipt: SendReceipt, require: Require) -> SendResult:
 def receipts_of(
     messages: Sequence[Message], frame_count: int, found: Sequence[SendResult]
 ) -> list[SendReceipt]:
-    """Return the receipts of messages that travelled in so many frames, if all of them have one.
+    """Return the receipts of all messages.
 
     Raises:
-        PartlySent: some have not.
-        OrbitError: none has, for one and the same reason.
+        PartlySent: some messages have no receipt.
+        OrbitError: none has one, because of one error.
 
     """
     receipts = [one for one in found if isinstance(one, SendReceipt)]
@@ -339,8 +339,8 @@ def receipts_of(
         raise first
     topics = dict.fromkeys(messages[index].topic for index in errors)
     raise PartlySent(
-        f"{len(errors)} of {len(messages)} messages, in {frame_count} frames, failed; the first "
-        f"error is {type(first).__name__}: {first}",
+        f"{len(errors)} of {len(messages)} messages, sent in {frame_count} frames, failed; the "
+        f"first error is {type(first).__name__}: {first}",
         topic=", ".join(topics)[:200],
         send_id=getattr(first, "send_id", ""),
         receipts=[one if isinstance(one, SendReceipt) else None for one in found],

@@ -59,14 +59,14 @@ __all__ = ["SendOptions", "Sender"]
 log = logging.getLogger("orbitmq.client")
 
 _COMPRESS_HERE_MAX: Final = 16 * 1024
-"""Larger bodies are compressed by a worker: here they would hold up the loop for a millisecond."""
+"""Larger bodies are compressed by a worker: they would block the loop for a millisecond."""
 
 _LAST_TURNS_S: Final = 1
-"""How long a close waits for those in line to be told; each of them takes microseconds."""
+"""How long a close waits for sends in line to end; each of them takes microseconds."""
 
 
 class SendOptions(NamedTuple):
-    """What a caller asked for, besides the message."""
+    """The caller's options of a send."""
 
     destination: Destination = None
     timeout_ms: int | None = None
@@ -74,21 +74,14 @@ class SendOptions(NamedTuple):
     marks: Mapping[str, str] = NO_MARKS
     mode: SendMode = SendMode.ANSWERED
     call_place: KeyPlace | None = None
-    """The place of a call in the lines of its keys, if it holds one; whoever joined leaves."""
+    """The place of the call in the order of its keys, if it has one; the call leaves it."""
 
 
 _NO_OPTIONS: Final = SendOptions()
 
 
 class Sender:
-    """The sends of one running producer; belongs to its loop.
-
-    Args:
-        core: the client, acquired for it.
-        settings: the producer's.
-        hooks: what to call around each send.
-
-    """
+    """The sends of one running producer; belongs to its loop."""
 
     def __init__(self, core: ClientCore, settings: ProducerSettings, hooks: Hooks) -> None:
         machine = core.machine
@@ -107,7 +100,7 @@ class Sender:
         self._hooks = hooks
         self._key_order = KeyOrder()
         self.before_turn: Callable[[Message], None] | None = None
-        """Called when the turn of a sharding key comes; what it raises ends the send."""
+        """Called when it is the turn of a message with a sharding key; an error ends the send."""
         self._now_ms = machine.clock.now_ms
         self._time: Callable[[], float] = asyncio.get_running_loop().time
         self._plain_max = _plain_max(settings)
@@ -118,28 +111,28 @@ class Sender:
         return f"<Sender of {self.settings.group}, {self.permits!r}>"
 
     async def close(self, timeout_ms: int) -> None:
-        """Wait so long for what is on its way; the caller begins nothing any more."""
+        """Wait up to that long for pending sends; the caller starts no new ones."""
         try:
             async with asyncio.timeout(timeout_ms / 1_000):
-                await self._key_order.drained()  # who waits there has no permit yet
+                await self._key_order.drained()  # sends that wait there have no permit yet
                 await self.permits.drained()
         except TimeoutError:
-            pass  # what is left ends by its own timeouts, or with the connections
+            pass  # the rest ends by timeouts, or when the connections close
         self.permits.close()
         self._key_order.close()
         self._stalls.release()
-        await asyncio.sleep(0)  # those who were told may keep what they could not send
+        await asyncio.sleep(0)  # sends that have just failed may go into the outbox
         try:
             async with asyncio.timeout(_LAST_TURNS_S):
-                await self._key_order.drained()  # and so may those in line, one after the other
+                await self._key_order.drained()  # so may those in line, one after the other
         except TimeoutError:
-            log.warning("%s is closed with %r", self.settings.group, self._key_order)
+            log.warning("producer %s is closed with %r", self.settings.group, self._key_order)
 
     async def meet(self, topic: str) -> None:
-        """Find a topic, and connect to its brokers as far as they can be reached.
+        """Look up a topic, and connect to its brokers; one that can't be reached is logged.
 
         Raises:
-            NoRoute, NameserversFailed: it can't be found.
+            NoRoute, NameserversFailed: there is no route.
 
         """
         topic_target = await self.targets.find(topic)
@@ -173,15 +166,15 @@ class Sender:
             raise no_route(error, topic) from error
 
     def _limit_ms(self, timeout_ms: int | None) -> int:
-        """Return the time of a call, as a plain number whichever package made it."""
+        """Return the time budget of a call as an int; numbers of NumPy are allowed."""
         return self.settings.send_timeout_ms if timeout_ms is None else index(timeout_ms)
 
     # Sending
 
     def begin(self, message: Message) -> PendingSend:
-        """Return a send without any options, started on the spot if nothing is in its way.
+        """Return a send without options, with its request written if that is possible now.
 
-        The caller awaits ``finish`` of it.
+        The caller awaits ``finish``.
 
         Raises:
             InvalidInput: or one of its kinds: the message can't be sent.
@@ -209,8 +202,6 @@ class Sender:
 
         Raises:
             SendFailed: or one of its kinds.
-            NotDurable: it is stored less safely than required.
-            NoRoute, NameserversFailed: where to send is not known.
             InvalidInput: the caller's choice of a queue can't be used.
             ProducerClosed: the producer was closed before the send could begin.
             MissingExtra: the package for the type of compression is not installed.
@@ -237,8 +228,8 @@ class Sender:
         finally:
             if send.permit_bytes >= 0:
                 self.permits.give_back(send.permit_bytes)
-            if send.turn is not None:
-                send.turn.leave()
+            if send.place is not None:
+                send.place.leave()
             if send.context is not None:
                 self._end_hooks(send, receipt, failure)
         now = self._time()
@@ -261,10 +252,11 @@ class Sender:
     async def send_prepared(
         self, prepared: PreparedSend, options: SendOptions, keys: Sequence[Key] = ()
     ) -> SendReceipt:
-        """Return the receipt of a prepared, sent after earlier ones of the same keys.
+        """Return the receipt of a prepared send, made after earlier ones of the same keys.
 
         Raises:
-            OrbitError: as ``finish`` does; SendForbidden: a hook forbade it.
+            SendForbidden: a hook forbade it.
+            OrbitError: as ``finish`` does.
 
         """
         return await self.finish(self._pending(prepared, options, keys))
@@ -301,7 +293,7 @@ class Sender:
             error.add_note(f"It ended send {prepared.send_id} to {prepared.topic}.")
 
     def check(self, message: Message, options: SendOptions) -> None:
-        """Check all that can be known of a send before it has a route.
+        """Check what can be checked of a send before it has a route.
 
         Raises:
             InvalidInput: or one of its kinds: it can never be sent.
@@ -316,14 +308,14 @@ class Sender:
         return self.packer.pack(message, options.marks)
 
     def join(self, keys: Iterable[Key]) -> KeyPlace:
-        """Join the lines of all keys of a call, before it does anything else; it leaves them."""
+        """Join the lines of all keys of a call, before it does anything else; the call leaves."""
         return self._key_order.join(keys)
 
     async def oneway(self, message: Message, options: SendOptions) -> None:
         """Send a message that is not answered.
 
         Raises:
-            SendFailed, NoRoute, NameserversFailed, InvalidInput: as ``send`` does.
+            SendFailed, InvalidInput: as ``send`` does.
 
         """
         prepared = self.packer.pack(message, options.marks)
@@ -346,14 +338,14 @@ class Sender:
     # Before the first attempt
 
     async def _admit(self, send: PendingSend) -> None:
-        """Return when a send may begin: its keys' earlier sends have ended, and it has a permit."""
-        # The turn first and the permit next: a send that has a permit waits for no other send, so
-        # that an earlier one of a key never lacks the permit that a later one holds.
+        """Return when a send may begin: earlier sends of its keys have ended, it has a permit."""
+        # The turn first, then the permit: a send with a permit waits for no other send, so that a
+        # later send of a key never holds the permit that an earlier one needs.
         if send.call_place is not None:
             await self._wait_for_turn(send, send.call_place)
         if send.keys:
-            send.turn = self._key_order.join(send.keys)
-            await self._wait_for_turn(send, send.turn)
+            send.place = self._key_order.join(send.keys)
+            await self._wait_for_turn(send, send.place)
         if self.before_turn is not None and (send.keys or send.call_place is not None):
             for message in send.prepared.messages:
                 self.before_turn(message)
@@ -371,22 +363,22 @@ class Sender:
             return
         if shortage.kind is ShortageKind.CLOSED:
             raise ProducerClosed(
-                f"send {send.prepared.send_id} to {send.prepared.topic} was not begun: the "
+                f"send {send.prepared.send_id} to {send.prepared.topic} was not sent: the "
                 "producer was closed before its turn came",
                 state="closed",
             )
         spent = send.spent(self._stalls)
         raise back_pressure(send.prepared, shortage, spent, send.timeout_ms)
 
-    async def _wait_for_turn(self, send: PendingSend, turn: KeyPlace) -> None:
-        if turn.is_first:
+    async def _wait_for_turn(self, send: PendingSend, place: KeyPlace) -> None:
+        if place.is_first:
             return
         began = self._time()
         if self._key_order.waiting >= WAITING_MAX:
             raise self._too_many_waiting(send)
         try:
             async with asyncio.timeout(send.left_s(began)):
-                await turn.wait()
+                await place.wait()
         except TimeoutError:
             send.spend("permit_ms", self._time() - began)
             spent = send.spent(self._stalls)
@@ -401,7 +393,7 @@ class Sender:
         return back_pressure(send.prepared, shortage, spent, send.timeout_ms)
 
     async def _compress(self, send: PendingSend) -> None:
-        """Make the body smaller if it is large: a very large one on a worker, within the time."""
+        """Compress a large body, a very large one on a worker."""
         prepared = send.prepared
         if not self.packer.wants_compression(prepared):
             return
@@ -467,7 +459,7 @@ class Sender:
 
 
 def _plain_max(settings: ProducerSettings) -> int:
-    """Return the largest body that may be sent on the spot; -1: none, there is more to check."""
+    """Return the largest body of sends that ``begin`` starts; -1: none."""
     if settings.require is not None:
         return -1
     return min(settings.compress_over_bytes - 1, settings.max_message_bytes)
