@@ -85,9 +85,9 @@ def test_a_close_during_the_start_closes_what_has_started() -> None:
         starting = asyncio.create_task(producer.start())
         await asyncio.sleep(0.05)
         assert repr(producer) == "<Producer billing starting>"
-        with pytest.raises(AlreadyStarted, match="billing is starting; wait for the end of that"):
+        with pytest.raises(AlreadyStarted, match="billing is starting; wait until it has started"):
             await producer.start()
-        with pytest.raises(NotRunning, match="billing is starting; wait for the end of its start"):
+        with pytest.raises(NotRunning, match="billing is starting; wait until it has started"):
             await producer.send(MESSAGE)
         await producer.close()
         assert starting.done()

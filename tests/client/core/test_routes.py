@@ -186,7 +186,7 @@ def test_the_advice_of_a_nameserver_is_not_given_beside_our_own() -> None:
                 route("a"),
                 broker_datas=(BrokerData(broker_name="broker-a", broker_addrs={0: "nowhere"}),),
             ),
-            "broker-a advertises nowhere, which leads to no host:port",
+            "broker-a advertises nowhere, which is no host:port",
         ),
         (TopicRouteData(), "no queues"),
     ],
@@ -273,7 +273,7 @@ def test_a_topic_that_cannot_be_told_of_is_not_taken_for_a_missing_one(
         assert (await routes.publish_route("known")).queues  # what is known stays
 
     with_routes(story, up=0)
-    assert "2 routes stay as they are, such as that of TBW102" in caplog.text
+    assert "2 routes can't be refreshed, such as that of TBW102" in caplog.text
 
 
 def test_nothing_is_made_after_the_default_topic_while_nobody_answers() -> None:
@@ -386,7 +386,7 @@ def test_routes_stay_while_nameservers_are_gone_for_an_hour(
         await scene.nameserver(NAMES[0])
         await scene.clock.sleep(31)
         assert {found.queues[0].broker_name for found in routes.published.values()} == {"broker-b"}
-        assert sum("routes stay as they are" in line for line in caplog.messages) == 1
+        assert sum("routes are not refreshed" in line for line in caplog.messages) == 1
         assert caplog.messages.count("nameservers answer again") == 1
         running.cancel()
 

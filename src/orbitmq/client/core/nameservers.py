@@ -1,11 +1,11 @@
-"""Whom a client asks for routes: a list of nameservers, any of which may be down.
+"""The nameservers of a client, any of which may be down.
 
-One of the list is asked until it fails; then the next one, and so on round the list. The list is
-shuffled once, so that many clients spread over it. Where it comes from::
+One of them is asked until it fails, then the next one, and so on, round the list. The list is
+shuffled once, so that clients spread over it. Its sources::
 
     ClientSettings.nameserver ─┐
-    NAMESRV_ADDR ──────────────┴─▶ stays as it is
-    ClientSettings.nameserver_url ─▶ asked at the start, and every two minutes
+    NAMESRV_ADDR ──────────────┴─▶ fixed
+    ClientSettings.nameserver_url ─▶ fetched at the start, and every two minutes
 """
 
 import asyncio
@@ -36,19 +36,14 @@ log = logging.getLogger("orbitmq.client")
 NAMESERVER_VARIABLE: Final = "NAMESRV_ADDR"
 _REFRESH_S: Final = 120
 _FETCH_MS: Final = 3_000
-"""Both are Java's (MQClientInstance, DefaultTopAddressing)."""
+"""As in Java (MQClientInstance, DefaultTopAddressing)."""
 
 
 class Nameservers:
     """The nameservers of one client.
 
-    Args:
-        settings: where the list comes from.
-        dialer: connections to them.
-        machine: network and environment for the list, chance for its order.
-
     Raises:
-        NoNameserver: nothing says where to ask.
+        NoNameserver: none is set.
         InvalidInput: the list in the environment can't be read.
 
     """
@@ -68,14 +63,14 @@ class Nameservers:
 
     @property
     def addresses(self) -> tuple[Address, ...]:
-        """All of them, in the order in which they are asked."""
+        """Their addresses, in the order in which they are asked."""
         return self._addresses
 
     async def start(self) -> None:
-        """Fetch the list, if it is kept behind a URL.
+        """Fetch the list, if there is a URL for it.
 
         Raises:
-            NoNameserver: it can't be fetched, or is no list.
+            NoNameserver: it can't be fetched, or is not a list.
 
         """
         if self._url:
@@ -87,7 +82,7 @@ class Nameservers:
                 ) from error
 
     async def run(self) -> None:
-        """Fetch the list again and again, until cancelled; return at once if it is fixed."""
+        """Fetch the list every two minutes, until cancelled; return at once if it is fixed."""
         while self._url:
             await asyncio.sleep(_REFRESH_S)
             try:
@@ -99,7 +94,7 @@ class Nameservers:
                 self._is_list_stale = True
 
     def in_turn(self) -> Iterator[Address]:
-        """Yield each nameserver once, beginning with the one that answered last."""
+        """Yield each nameserver once, starting with the one that answered last."""
         addresses, first = self._addresses, self._current
         for step in range(len(addresses)):
             yield addresses[(first + step) % len(addresses)]
@@ -114,15 +109,15 @@ class Nameservers:
         share_ms: int | None = None,
         code: int | None = None,
     ) -> Frame:
-        """Return what one nameserver answers, whatever its code; after an error the next is asked.
+        """Return the answer of one nameserver, with any code; after an error the next one is due.
 
         Args:
             address: which one.
-            header: the typed fields; their class says the request code.
+            header: the typed fields; their class has the request code.
             body: the body.
-            timeout_ms: how long an answer may take.
-            share_ms: how long all of it may take, a dial included, if another one can be asked.
-            code: a sibling code of the header's own.
+            timeout_ms: for the answer.
+            share_ms: for connection and answer together, if another nameserver can be asked.
+            code: another request code than the header's.
 
         Raises:
             OrbitError: it can't be reached, or doesn't answer in time.
@@ -149,16 +144,10 @@ class Nameservers:
     async def request(
         self, header: Header, body: Buffer = b"", *, timeout_ms: int, code: int | None = None
     ) -> Frame:
-        """Return the answer of the first nameserver that gives one, whatever its code.
-
-        Args:
-            header: the typed fields; their class says the request code.
-            body: the body.
-            timeout_ms: how long each of them may take.
-            code: a sibling code of the header's own.
+        """Return the answer of the first nameserver that answers, with any code.
 
         Raises:
-            NameserversFailed: none did; ``answers`` has what became of each request.
+            NameserversFailed: none did; ``answers`` has the error of each request.
 
         """
         answers: dict[str, str] = {}
@@ -167,11 +156,11 @@ class Nameservers:
                 return await self.ask(address, header, body, timeout_ms=timeout_ms, code=code)
             except OrbitError as error:
                 answers[str(address)] = str(error)
-        told = "; ".join(f"{address}: {error}" for address, error in answers.items())
-        raise NameserversFailed(f"no nameserver answers: {told}", answers=answers)
+        errors = "; ".join(f"{address}: {error}" for address, error in answers.items())
+        raise NameserversFailed(f"no nameserver answers: {errors}", answers=answers)
 
     def _turn_from(self, address: Address) -> None:
-        """Begin with the next one from now on, unless somebody else has seen to that."""
+        """Start with the next one from now on, unless another request has already done so."""
         if self._addresses and self._addresses[self._current] == address:
             self._current = (self._current + 1) % len(self._addresses)
             if len(self._addresses) > 1:
@@ -188,13 +177,13 @@ class Nameservers:
         lines = text.splitlines()
         fetched = parse_addresses(lines[0] if lines else "")
         if not fetched:
-            raise InvalidInput(f"{self._url} answers with an empty list", field="nameserver_url")
+            raise InvalidInput(f"{self._url} returns an empty list", field="nameserver_url")
         if set(fetched) == set(self._addresses):
             return
         before = self._addresses[self._current] if self._addresses else None
         self._addresses = self._shuffled(fetched)
         self._current = self._addresses.index(before) if before in self._addresses else 0
-        log.info("the nameservers are %s now", ", ".join(map(str, self._addresses)))
+        log.info("the nameservers are now %s", ", ".join(map(str, self._addresses)))
 
     def _shuffled(self, addresses: Sequence[Address]) -> tuple[Address, ...]:
         return _shuffled(addresses, self._machine.randomness)
@@ -203,16 +192,15 @@ class Nameservers:
 def _listed(settings: ClientSettings, machine: Machine) -> tuple[Address, ...]:
     addresses = parse_addresses(settings.nameserver)
     if not addresses:
-        said = machine.environment(NAMESERVER_VARIABLE)
         try:
-            addresses = parse_addresses(said)
+            addresses = parse_addresses(machine.environment(NAMESERVER_VARIABLE))
         except InvalidInput as error:
             raise InvalidInput(f"{NAMESERVER_VARIABLE}: {error}", field="nameserver") from error
     if not addresses:
         raise NoNameserver(
             "no nameserver is set; give nameserver='host:9876' (several are separated by ;), "
-            f"set {NAMESERVER_VARIABLE} in the environment, namesrvAddr in a file of properties, "
-            "or nameserver_url='http://…' where a list is kept",
+            f"set {NAMESERVER_VARIABLE} in the environment, namesrvAddr in a properties file, "
+            "or nameserver_url='http://…' to fetch a list",
             field="nameserver",
         )
     return addresses

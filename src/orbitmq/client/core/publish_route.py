@@ -1,14 +1,14 @@
-"""From a nameserver's answer to the queues that can be written to, and where they are. Pure.
+"""From a nameserver's answer to the queues that can be written to, and their addresses. Pure.
 
-Which queues a topic has for a producer is said in one of three ways, the first that applies
+There are three sources for a topic's queues; the first that applies is used
 (``MQClientInstance.topicRouteData2TopicPublishInfo`` in Java)::
 
-    order config    "broker-a:4;broker-b:4"     those queues, in that order, brokers up or not
-    static topic    logic queue → broker        all logic queues 0 … n-1, led or not
+    order config    "broker-a:4;broker-b:4"     those queues, in that order, brokers up or down
+    static topic    logic queue → broker        all logic queues 0 … n-1, with or without a leader
     queue data      broker-a: 4 writable        of brokers with a master, sorted by broker name
 
-With the first two a queue's place in the list stays the same when a broker goes, so that a key's
-messages stay in their queue; such a queue has no address until its broker is back.
+With the first two, a queue's position in the list stays the same when a broker goes down, so that a
+key's messages stay in their queue; such a queue has no address until its broker is back.
 """
 
 import logging
@@ -42,16 +42,16 @@ MASTER_ID: Final = 0
 _WRITABLE: Final = 2
 _VIP_BELOW: Final = 2
 _QUEUES_MAX: Final = 65_536
-"""Queues of one topic; brokers have some, never so many, and each takes memory here."""
+"""Queues of one topic; real topics have far fewer, and each takes memory."""
 
 _LOGIC_PREFIX: Final = "__syslo__"
 _GLOBAL_SCOPE: Final = "__global__"
 _NOWHERE: Final = "__syslo__none__"
-"""MixAll in Java: the broker name of logic queues, and of one that nobody leads."""
+"""MixAll in Java: the broker name of logic queues, and of one without a leader."""
 
 
 class DefaultTopic(msgspec.Struct, frozen=True):
-    """After which topic brokers make one that a send names first, and with how many queues."""
+    """The topic that brokers copy when a send creates a new topic, and its number of queues."""
 
     name: str = AUTO_CREATE_TOPIC
     queues: int = 4
@@ -62,11 +62,11 @@ class PublishRoute(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         topic: the topic, as it is called on the wire.
-        queues: its queues, in the order that round robin and selectors see.
-        addresses: where to send, by the name of the broker: its master, mapped and VIP'd.
-        leaders: for a static topic, the broker that leads each logic queue; else empty.
-        is_ordered: whether an order config says which queues there are.
-        is_default: whether the topic is not there yet, and this is how it will be made.
+        queues: its queues, in the order that round-robin and selectors see.
+        addresses: where to send, by broker name: its master, after ``address_map`` and VIP port.
+        leaders: for a static topic, the broker that leads each logic queue; otherwise empty.
+        is_ordered: whether the queues come from an order config.
+        is_default: whether the topic does not exist yet, and the first send will create it.
 
     """
 
@@ -78,18 +78,18 @@ class PublishRoute(msgspec.Struct, frozen=True, kw_only=True):
     is_default: bool = False
 
     def broker_of(self, queue: MessageQueue) -> str:
-        """Return the name of the broker that a queue is on; the header of a send carries it."""
+        """Return the broker name of a queue, as the header of a send has it."""
         return self.leaders.get(queue, queue.broker_name) if self.leaders else queue.broker_name
 
     def address_of(self, queue: MessageQueue) -> Address | None:
-        """Return where to send to a queue; None if its broker has no master now."""
+        """Return the address for sends to a queue; None if its broker has no master now."""
         return self.addresses.get(self.broker_of(queue))
 
 
 class BrokerAddresses:
-    """Where brokers are reached, whatever they advertise; unreadable addresses are nowhere.
+    """The addresses at which brokers are reached, by the addresses that they advertise.
 
-    All that it is asked raises InvalidInput if the user's ``address_map`` is a function that fails.
+    All methods raise InvalidInput if the user's ``address_map`` is a function that fails.
 
     >>> tunnel = BrokerAddresses(ClientSettings(address_map={"172.17.0.3": "127.0.0.1"}))
     >>> tunnel.address("172.17.0.3:10911")
@@ -102,7 +102,7 @@ class BrokerAddresses:
         self._known: dict[str, Address | None] = {}
 
     def address(self, advertised: str) -> Address | None:
-        """Return the address that a broker is reached at."""
+        """Return the address of a broker; None if what it advertises can't be read."""
         if advertised not in self._known:
             if len(self._known) >= _QUEUES_MAX:
                 self._known.clear()
@@ -110,14 +110,14 @@ class BrokerAddresses:
         return self._known[advertised]
 
     def send_address(self, advertised: str) -> Address | None:
-        """Return where sends go: the port two below, if the settings say so."""
+        """Return the address for sends: the port two below, if ``vip_channel`` is set."""
         address = self.address(advertised)
         if not self._vip or address is None or address.port <= _VIP_BELOW:
             return address
         return address._replace(port=address.port - _VIP_BELOW)
 
     def masters(self, brokers: tuple[BrokerData, ...]) -> dict[str, Address]:
-        """Return where to send to each broker that has a master, by name."""
+        """Return the address for sends of each broker that has a master, by name."""
         return {
             broker.broker_name: address
             for broker in brokers
@@ -141,7 +141,7 @@ def _mapped(address_map: AddressMap | None, advertised: str) -> str:
     if callable(address_map):
         try:
             return str(address_map(advertised))
-        except Exception as error:  # the user's code; told to whoever needs the address
+        except Exception as error:  # of the user's code
             raise InvalidInput(
                 f"address_map failed on {advertised[:80]}: {error!r:.200}", field="address_map"
             ) from error
@@ -154,11 +154,11 @@ def _mapped(address_map: AddressMap | None, advertised: str) -> str:
 def publish_route(
     topic: str, route: TopicRouteData, where: BrokerAddresses, *, is_default: bool = False
 ) -> PublishRoute:
-    """Return where messages of a topic can be sent, by what a nameserver says of it.
+    """Return where messages of a topic can be sent, by a nameserver's answer.
 
     Raises:
-        InvalidBody: its order config can't be read, or it has more queues than there can be.
-        InvalidInput: the function that maps addresses failed.
+        InvalidBody: its order config can't be read, or it has too many queues.
+        InvalidInput: the function ``address_map`` failed.
 
     """
     addresses = where.masters(route.broker_datas)
@@ -225,7 +225,7 @@ def _logic_queues(
         infos = sorted(
             (info for info in mapping.values() if info.scope == scope), key=lambda info: info.epoch
         )
-        # Java lays the queues of a scope on one broker that isn't there: TopicQueueMappingUtils.
+        # Java gives the queues of a scope one invented broker name: TopicQueueMappingUtils.
         name = _LOGIC_PREFIX + (scope[2:] if scope == _GLOBAL_SCOPE else scope)
         led = {number: info.bname for info in infos for number in info.curr_id_map}
         count = max(info.total_queues for info in infos)
@@ -252,4 +252,6 @@ def _writable(
 
 def _check_count(topic: str, count: int) -> None:
     if count > _QUEUES_MAX:
-        raise InvalidBody(f"the route of {topic} has {count} queues; there are {_QUEUES_MAX}")
+        raise InvalidBody(
+            f"the route of {topic} has {count} queues; at most {_QUEUES_MAX} are allowed"
+        )

@@ -1,4 +1,4 @@
-"""Where topics are: a cache of routes, looked up when needed and looked at again all the time.
+"""The routes of topics: looked up when needed, cached, and refreshed periodically.
 
 ::
 
@@ -6,10 +6,9 @@
                          └─ not ──▶ each nameserver in turn ── found ─────▶ the route, or NoRoute
                                                             └─ missing ──▶ the default topic's
 
-- One look-up at a time for each topic, however many wait for it; a caller that goes away takes it
-  from nobody.
-- A route stays in force until another one is found: not when nameservers are down, and not when
-  they have forgotten the topic, as one does that was just started.
+- There is one look-up at a time per topic; a cancelled caller does not cancel it for the others.
+- A route stays in use until another one is found, even while nameservers are down or don't know the
+  topic, as after their restart.
 """
 
 import asyncio
@@ -45,11 +44,11 @@ __all__ = ["DefaultTopic", "PublishRoute", "RouteCache", "Routes"]
 log = logging.getLogger("orbitmq.client")
 
 _TOPICS_MAX: Final = 100_000
-"""Topics whose routes are kept; beyond them the one found first is forgotten, to be found again."""
+"""Topics whose routes are cached; beyond them the oldest is dropped."""
 _NAMESERVER_PORT: Final = 9876
 _POLLS_AT_ONCE: Final = 16
 _AGAIN_MS: Final = 1_000
-"""A topic that many sends failed on is looked up again once in so long, not once for each."""
+"""After failed sends a topic is looked up again at most once in this time."""
 
 _DEFAULT_TOPIC: Final = DefaultTopic()
 
@@ -60,12 +59,12 @@ class KnownRoute(msgspec.Struct):
     data: TopicRouteData
     route: PublishRoute
     raw: bytes | None = None
-    """The answer as it came, if one did: the same bytes are not read again."""
+    """The answer, if there was one: equal bytes are not parsed again."""
     asked_ms: int = 0
 
 
 class RouteCache:
-    """Routes by topic, and the masters in them. Pure: it is told, and tells what changed.
+    """Routes by topic, and the masters in them. Pure.
 
     >>> from orbitmq.client.settings import ClientSettings
     >>> table = RouteCache(BrokerAddresses(ClientSettings()))
@@ -79,7 +78,7 @@ class RouteCache:
         self._known: dict[str, KnownRoute] = {}
         self._masters: dict[Address, int] = {}
         self.published: dict[str, PublishRoute] = {}
-        """What producers send by; to be read only."""
+        """The routes for producers; read-only."""
 
     def __repr__(self) -> str:
         return f"<RouteCache {len(self._known)} topics, {len(self._masters)} masters>"
@@ -94,11 +93,11 @@ class RouteCache:
 
     @property
     def masters(self) -> list[Address]:
-        """Where the masters of all routes are reached, those for sends among them."""
+        """The addresses of the masters in all routes, those for sends included."""
         return list(self._masters)
 
     def has_master(self, address: Address) -> bool:
-        """Tell whether a master is reached at an address."""
+        """Return whether an address is that of a master."""
         return address in self._masters
 
     def get(self, topic: str) -> KnownRoute | None:
@@ -113,10 +112,10 @@ class RouteCache:
         *,
         is_default: bool = False,
     ) -> bool:
-        """Take in a route, and return whether it is another one than before.
+        """Store a route, and return whether it has changed.
 
         Raises:
-            InvalidBody, InvalidInput: it can't be, see `publish_route`; the one before stays.
+            InvalidBody, InvalidInput: as ``publish_route`` does; the previous one stays.
 
         """
         data = _in_order(data)
@@ -153,26 +152,26 @@ class RouteCache:
 
 
 class _Lookup(NamedTuple):
-    """What became of a look-up."""
+    """The result of a look-up."""
 
     known: KnownRoute | None
     answers: Mapping[str, str]
-    """What each nameserver said, where none had a route."""
+    """The answer of each nameserver that had no route."""
     is_answered: bool = True
-    """Whether one of them spoke at all."""
+    """Whether any of them answered."""
     is_missing: bool = False
-    """Whether all that spoke say that there is no such topic."""
+    """Whether all answers were that the topic does not exist."""
 
 
 class Routes:
     """The routes of one client.
 
     Args:
-        nameservers: whom to ask.
-        where: where brokers are reached.
-        workers: where a large answer is read.
+        nameservers: where to look them up.
+        where: the addresses of brokers.
+        workers: parse large answers.
         clock: the time.
-        timeout_ms: how long one nameserver may take to answer.
+        timeout_ms: for the answer of one nameserver.
 
     """
 
@@ -187,7 +186,7 @@ class Routes:
     ) -> None:
         self._nameservers = nameservers
         self.where = where
-        """Where brokers are reached."""
+        """The addresses of brokers."""
         self._workers = workers
         self._clock = clock
         self._timeout_ms = timeout_ms
@@ -197,54 +196,54 @@ class Routes:
         self._listeners: list[Callable[[str, PublishRoute], None]] = []
         self.cache = RouteCache(where)
         self.published: Mapping[str, PublishRoute] = self.cache.published
-        """The routes that are known, for those who must not wait; ``publish_route`` finds more."""
+        """The routes that are cached; ``publish_route`` looks up others."""
 
     def __repr__(self) -> str:
         return f"<Routes {len(self.cache)} topics, {len(self._looking)} being looked up>"
 
     def when_changed(self, listener: Callable[[str, PublishRoute], None]) -> None:
-        """Have ``listener`` called with each topic whose route is another one, and with that."""
+        """Call ``listener`` with each topic whose route has changed, and the new route."""
         self._listeners.append(listener)
 
     async def publish_route(
         self, topic: str, default: DefaultTopic | None = _DEFAULT_TOPIC
     ) -> PublishRoute:
-        """Return where to send messages of a topic; it has at least one queue.
+        """Return the route for sends to a topic, with at least one queue.
 
         Args:
             topic: the topic, as it is called on the wire.
-            default: how a topic that is not there yet would be made; None if it must be there.
+            default: how a missing topic would be created; None: it must exist.
 
         Raises:
-            NoRoute: the topic is missing, can't be told of, or takes no writes now.
-            NameserversFailed: no nameserver answers, and nothing is known of the topic.
+            NoRoute: the topic is missing, can't be looked up, or takes no writes now.
+            NameserversFailed: no nameserver answers, and the topic is not cached.
 
         """
         route = self.published.get(topic)
         if route is not None and route.queues and not (default is None and route.is_default):
             return route
-        finding = await self._find(topic)
-        known = finding.known
-        if finding.is_missing and default is not None and default.name != topic:
-            known = await self._made_after(topic, default)
+        result = await self._find(topic)
+        known = result.known
+        if result.is_missing and default is not None and default.name != topic:
+            known = await self._created_after(topic, default)
         if known is None or not known.route.queues:
             before = self.cache.get(topic)
             is_there = before is not None and not before.route.is_default
-            raise _no_route(topic, finding, before if is_there else None, self.where)
+            raise _no_route(topic, result, before if is_there else None, self.where)
         return known.route
 
     async def route(self, topic: str) -> TopicRouteData:
-        """Return what nameservers say of a topic now.
+        """Look up a topic, and return the answer of a nameserver.
 
         Raises:
             NoRoute: none of them knows it.
             NameserversFailed: none of them answers.
 
         """
-        finding = await self._find(topic)
-        if finding.known is None:
-            raise _no_route(topic, finding, None, self.where)
-        return finding.known.data
+        result = await self._find(topic)
+        if result.known is None:
+            raise _no_route(topic, result, None, self.where)
+        return result.known.data
 
     @property
     def unanswered(self) -> dict[str, str]:
@@ -252,7 +251,7 @@ class Routes:
         return {where: text for answers in self._asking.values() for where, text in answers.items()}
 
     def invalidate(self, topic: str) -> None:
-        """Have a topic looked up again soon, as after a failure; until then its route stays."""
+        """Look up a topic again in the background, after a failure; its route stays until then."""
         known = self.cache.get(topic)
         now_ms = self._clock.monotonic_ms()
         if known is None or topic in self._looking or now_ms - known.asked_ms < _AGAIN_MS:
@@ -260,33 +259,35 @@ class Routes:
         self._look_up(topic)
 
     async def refresh(self) -> None:
-        """Look all topics up again, some at a time; stop if no nameserver answers."""
+        """Look up all topics again, some at a time; stop if no nameserver answers."""
         topics = iter(self.cache.topics)
         silent: list[_Lookup] = []
         unclear: list[str] = []
 
         async def some() -> None:
             for topic in topics:
-                finding = await self._find(topic)
-                if not finding.is_answered:
-                    silent.append(finding)
-                elif finding.known is None and not finding.is_missing:
-                    unclear.append(f"{topic}: {_told(finding)}")
+                result = await self._find(topic)
+                if not result.is_answered:
+                    silent.append(result)
+                elif result.known is None and not result.is_missing:
+                    unclear.append(f"{topic}: {_text(result)}")
                 if silent:
                     return
 
         await asyncio.gather(*(some() for _ in range(_POLLS_AT_ONCE)))
         self._note_silence(silent)
         if unclear:
-            log.warning("%d routes stay as they are, such as that of %s", len(unclear), unclear[0])
+            log.warning(
+                "%d routes can't be refreshed, such as that of %s", len(unclear), unclear[0]
+            )
 
     async def run(self, interval_ms: int) -> None:
-        """Refresh again and again, until cancelled."""
-        work = lambda: self.refresh()  # noqa: E731, PLW0108 - found anew each time, as it is now
+        """Refresh periodically, until cancelled."""
+        work = lambda: self.refresh()  # noqa: E731, PLW0108 - looked up each time, for tests
         await again_and_again(interval_ms, work, "routes can't be refreshed")
 
     async def close(self) -> None:
-        """Give up what is being looked up."""
+        """Cancel all look-ups."""
         await give_up(self._looking.values())
 
     # Looking up
@@ -294,7 +295,7 @@ class Routes:
     async def _find(self, topic: str) -> _Lookup:
         task = self._looking.get(topic) or self._look_up(topic)
         try:
-            # One caller's cancellation must not take the look-up away from the others.
+            # One caller's cancellation must not cancel the look-up for the others.
             return await asyncio.shield(task)
         except asyncio.CancelledError:
             caller = asyncio.current_task()
@@ -318,8 +319,8 @@ class Routes:
     async def _ask(self, topic: str) -> _Lookup:
         """Ask one nameserver after another, until one knows the topic.
 
-        Each has its share of the time, unless it is the last and nobody has answered yet: one that
-        is silent would else take all of it, and that of the sends that wait.
+        Each gets its share of the time, so that a silent one does not use up the time of sends. The
+        last gets all of it if none has answered.
         """
         header = GetRouteInfo(topic=topic, accept_standard_json_only=True)
         answers = self._asking[topic] = {}
@@ -349,7 +350,7 @@ class Routes:
             known = self._put(topic, data, raw)
         return known
 
-    async def _made_after(self, topic: str, default: DefaultTopic) -> KnownRoute | None:
+    async def _created_after(self, topic: str, default: DefaultTopic) -> KnownRoute | None:
         model = self.cache.get(default.name) or (await self._find(default.name)).known
         if model is None:
             return None
@@ -374,16 +375,16 @@ class Routes:
         return known
 
     def _note_silence(self, silent: list[_Lookup]) -> None:
-        """Say once that no nameserver answers, and once that they do again."""
+        """Log once that no nameserver answers, and once that they answer again."""
         if silent and not self._is_cut_off:
-            log.warning("no nameserver answers, routes stay as they are: %s", _told(silent[0]))
+            log.warning("no nameserver answers, so routes are not refreshed: %s", _text(silent[0]))
         elif self._is_cut_off and not silent:
             log.info("nameservers answer again")
         self._is_cut_off = bool(silent)
 
 
 def _in_order(data: TopicRouteData) -> TopicRouteData:
-    """Return a route in an order that depends on nothing but what it says."""
+    """Return a route with brokers and queues sorted."""
     return replace(
         data,
         broker_datas=tuple(sorted(data.broker_datas, key=lambda one: one.broker_name)),
@@ -391,11 +392,11 @@ def _in_order(data: TopicRouteData) -> TopicRouteData:
     )
 
 
-def _told(finding: _Lookup) -> str:
-    """Return what each said, as far as it is about this: a remark's other lines give advice."""
+def _text(result: _Lookup) -> str:
+    """Return the answers in one line; further lines of a remark only give advice."""
     lines = (
         text if text.startswith(address) else f"{address}: {text}"
-        for address, text in finding.answers.items()
+        for address, text in result.answers.items()
     )
     return "; ".join(line.partition("\n")[0].rstrip(". ") for line in lines)
 
@@ -411,39 +412,39 @@ def _answer_text(address: Address, answer: Frame) -> str:
 
 
 def _no_route(
-    topic: str, finding: _Lookup, known: KnownRoute | None, where: BrokerAddresses
+    topic: str, result: _Lookup, known: KnownRoute | None, where: BrokerAddresses
 ) -> OrbitError:
-    """Return the error that tells who was asked, what each answered, and what to try.
+    """Return the error with the answer of each nameserver, and what to do.
 
     Args:
         topic: the topic.
-        finding: what nameservers say of it now.
-        known: what was known of it before.
-        where: where brokers are reached.
+        result: the result of the look-up.
+        known: what was cached.
+        where: the addresses of brokers.
 
     """
-    if not finding.is_answered:
+    if not result.is_answered:
         return NameserversFailed(
-            f"the route of {topic} is not known, since no nameserver answers: {_told(finding)}",
-            answers=finding.answers,
+            f"the route of {topic} is unknown, since no nameserver answers: {_text(result)}",
+            answers=result.answers,
         )
-    known = finding.known or known
-    if known is None and not finding.is_missing:
-        text = f"the route of topic {topic} can't be looked up: {_told(finding)}"
-        return NoRoute(text, topic=topic, is_missing=False, answers=finding.answers)
+    known = result.known or known
+    if known is None and not result.is_missing:
+        text = f"the route of topic {topic} can't be looked up: {_text(result)}"
+        return NoRoute(text, topic=topic, is_missing=False, answers=result.answers)
     if known is None:
         text = (
-            f"topic {topic} is missing: {_told(finding)}. Create it (orbitmq topic create "
-            f"{topic}), or let brokers do so (autoCreateTopicEnable=true); look at the name, the "
+            f"topic {topic} is missing: {_text(result)}. Create it (orbitmq topic create "
+            f"{topic}), or let brokers do that (autoCreateTopicEnable=true); check the name, the "
             "namespace and the nameservers too"
         )
-        return NoRoute(text, topic=topic, is_missing=True, answers=finding.answers)
+        return NoRoute(text, topic=topic, is_missing=True, answers=result.answers)
     reasons = ", ".join(_unwritable(known.data, where)) or "it has no queues"
     text = (
-        f"topic {topic} is there, and takes no writes now ({reasons}). Give it write permission "
-        "(perm 6) and queues, or start the brokers' masters; look at address_map, if you have one"
+        f"topic {topic} exists, but takes no writes now ({reasons}). Give it write permission "
+        "(perm 6) and queues, or start the brokers' masters; check address_map if you have one"
     )
-    return NoRoute(text, topic=topic, is_missing=False, answers=finding.answers)
+    return NoRoute(text, topic=topic, is_missing=False, answers=result.answers)
 
 
 def _unwritable(data: TopicRouteData, where: BrokerAddresses) -> Iterator[str]:
@@ -454,6 +455,6 @@ def _unwritable(data: TopicRouteData, where: BrokerAddresses) -> Iterator[str]:
         if not advertised:
             yield f"{name} has no master"
         elif where.address(advertised) is None:
-            yield f"{name} advertises {advertised[:80]}, which leads to no host:port"
+            yield f"{name} advertises {advertised[:80]}, which is no host:port"
         else:
             yield f"{name} has perm {queues.perm} and {queues.write_queue_nums} queues to write to"

@@ -2,13 +2,13 @@
 
 ::
 
-    created ─ start ─▶ starting ──▶ running ── close ──▶ closing ── drained, or time over ─▶ closed
+    created ─ start ─▶ starting ──▶ running ── close ──▶ closing ── drained, or timed out ─▶ closed
                           └─ it failed ──▶ start failed
 
-A close while it starts, or closes, waits for the end of that. (Java's producer says that its start
-failed while it starts.)
+A close during a start, or during another close, waits for its end first.
 
-It belongs to the event loop that it was started on. ``orbitmq.blocking`` has one for threads.
+A producer belongs to the event loop that it was started on. ``orbitmq.blocking`` has one for
+threads.
 """
 
 import asyncio
@@ -62,7 +62,7 @@ _starts: Final = StartRate()
 
 
 class ProducerState(enum.Enum):
-    """Where a producer is in its life."""
+    """The state of a producer."""
 
     CREATED = "just created"
     STARTING = "starting"
@@ -76,16 +76,16 @@ class Producer(ExchangeMethods):
     """Sends messages; an async context manager, or ``start`` and ``close``.
 
     Args:
-        group: the producer group; of ``settings`` if left out.
+        group: the producer group; that of ``settings`` if left out.
         settings: how it sends.
-        client: whom it asks, and how it reaches them.
-        machine: what it stands on; the real one unless a test says otherwise.
-        transaction_listener: does the local work of transactions, and answers the broker's
-            questions about them; or a function that answers them.
-        options: fields of both settings, which hold over ``settings`` and ``client``.
+        client: nameservers and connections.
+        machine: clock, network and other things that tests replace.
+        transaction_listener: does the local work of transactions and answers the broker's checks;
+            or a function that only answers checks.
+        options: fields of both settings; they override ``settings`` and ``client``.
 
     Raises:
-        InvalidInput: an option is not known, can't be used, or contradicts another one.
+        InvalidInput: an option is unknown, can't be used, or contradicts another one.
 
     >>> import asyncio
     >>> from orbitmq.embedded import EmbeddedCluster
@@ -117,7 +117,7 @@ class Producer(ExchangeMethods):
         self._state = ProducerState.CREATED
         self._loop: asyncio.AbstractEventLoop | None = None
         self._sender: Sender | None = None
-        self._running_sender: Sender | None = None  # the same, while sends may begin
+        self._running_sender: Sender | None = None  # the same, while it is running
         self._accumulator: Accumulator | None = None
         self._exchanges: Exchanges | None = None
         self._keeping: Keeping | None = None
@@ -125,27 +125,27 @@ class Producer(ExchangeMethods):
         self._core: ClientCore | None = None
         self._parts = AsyncExitStack()
         self._stop_by: float | None = None
-        self._turning = asyncio.Lock()  # held while it starts, and while it closes
+        self._turning = asyncio.Lock()  # held during a start or a close
         self._process = process_token()
 
     def __repr__(self) -> str:
         return f"<Producer {self.settings.group} {self._state.value}>"
 
-    # Life
+    # Start and close
 
     @property
     def state(self) -> ProducerState:
-        """Where it is in its life."""
+        """The current state."""
         return self._state
 
     @property
     def client_id(self) -> str:
-        """The id that brokers know its client by; empty before the start."""
+        """The client id that brokers know; empty before the start."""
         return "" if self._core is None else self._core.client_id
 
     @property
     def statistics(self) -> SendStatistics:
-        """What it has sent, and how long that took; see also ``SendStatistics.prometheus``.
+        """Counts and times of its sends; see also ``SendStatistics.prometheus``.
 
         Raises:
             NotRunning: it was never started.
@@ -157,16 +157,16 @@ class Producer(ExchangeMethods):
 
     @property
     def tracer(self) -> Tracer | None:
-        """Counts the reports on its sends; None unless ``trace`` is set."""
+        """Counts the trace reports of its sends; None unless ``trace`` is set."""
         return None if self._tracing is None else self._tracing.tracer
 
     @property
     def outbox(self) -> Outbox | None:
-        """The messages that it could not send yet; None unless ``outbox_path`` is set."""
+        """The messages that are kept on disk to be sent later; None unless ``outbox_path`` is set."""
         return None if self._keeping is None else self._keeping.outbox
 
     def add_hook(self, hook: SendHook) -> None:
-        """Have a hook called around each send that begins from now on.
+        """Call a hook around each send that begins from now on.
 
         Raises:
             InvalidInput: it lacks a method of ``SendHook``, or one is a coroutine function.
@@ -175,16 +175,16 @@ class Producer(ExchangeMethods):
         self._hooks.add(hook)
 
     def remove_hook(self, hook: SendHook) -> None:
-        """Call a hook no more; ValueError if it was not added."""
+        """Remove a hook; ValueError if it was not added."""
         self._hooks.remove(hook)
 
     async def start(self) -> None:
-        """Connect; return when it can send. With ``topics``, their brokers are reached too.
+        """Start, and return when it can send. With ``topics``, connect to their brokers too.
 
         Raises:
             AlreadyStarted: it was started before.
-            NoNameserver: nothing says whom to ask for routes.
-            NoRoute, NameserversFailed: a topic of ``topics`` can't be found.
+            NoNameserver: no nameserver is set.
+            NoRoute, NameserversFailed: a topic of ``topics`` has no route.
             InvalidInput: a group or instance name is in use with other settings.
 
         """
@@ -252,19 +252,19 @@ class Producer(ExchangeMethods):
         parts.callback(self._hooks.remove, hook)
 
     async def _in_time(self, close: Callable[[int], Awaitable[None]]) -> None:
-        """Close a part in what is left of ``stop_timeout_ms``, which all of them share."""
+        """Close a part in what is left of ``stop_timeout_ms``, which all parts share."""
         now = asyncio.get_running_loop().time()
         if self._stop_by is None:
             self._stop_by = now + self.settings.stop_timeout_ms / 1_000
         await close(max(0, round(1_000 * (self._stop_by - now))))
 
     async def close(self) -> None:
-        """Wait for sends on their way, at most ``stop_timeout_ms``, and stop; twice is no error.
+        """Wait up to ``stop_timeout_ms`` for pending sends, and stop. A second call does nothing.
 
-        A start that is under way is waited for first; so is another close.
+        A start or another close that is in progress ends first.
 
         Raises:
-            WrongLoop, WrongProcess: it can't be closed here.
+            WrongLoop, WrongProcess: it belongs to another loop or process.
 
         """
         if self._state is ProducerState.CREATED:
@@ -310,32 +310,35 @@ class Producer(ExchangeMethods):
     ) -> SendReceipt:
         """Send a message, and return the broker's receipt.
 
-        Where nothing is said it goes to the next queue in turn, and is tried again elsewhere if
-        that fails. A message with a sharding key goes to the queue of the key; sends of one key are
-        stored in the order of the calls, even if none is awaited before the next.
+        By default queues are used round-robin, and a failed send is retried on another broker. A
+        message with a sharding key goes to the queue of the key; sends of one key are stored in the
+        order of the calls, even if none is awaited before the next.
+
+        A failure before the request left, such as a refused connection, is retried until the time
+        ends, with growing pauses; it does not count as one of the ``retries``.
 
         Args:
-            message: what to send; it stays as it is.
-            queue: send it there. One try, unless ``retry_same_queue`` is set.
-            selector: send it where this says. One try, too.
-            sharding_key: instead of the message's own. One try, too.
-            timeout_ms: how long all of it may take; ``send_timeout_ms`` if left out.
+            message: what to send; it is not changed.
+            queue: the queue to send it to. One try, unless ``retry_same_queue`` is set.
+            selector: chooses the queue. One try, too.
+            sharding_key: replaces the message's sharding key. One try, too.
+            timeout_ms: the time budget of the call; ``send_timeout_ms`` if left out.
             require: the least that the receipt must say: stored, flushed or replicated. A broker
-                that flushes or copies in the background (ASYNC_FLUSH, ASYNC_MASTER, its defaults)
-                says SEND_OK without waiting for it, and meets any of them.
+                that flushes or replicates in the background (ASYNC_FLUSH, ASYNC_MASTER, its
+                defaults) answers SEND_OK without waiting for it, which meets any of them.
 
         Raises:
-            SendFailed: or one of its kinds, such as ``SendTimeout``; ``may_be_stored`` tells
-                whether a broker may have the message all the same.
+            SendFailed: or one of its kinds, such as ``SendTimeout`` or ``SendNoRoute``;
+                ``may_be_stored`` says whether a broker may have stored the message anyway.
             NotDurable: it is stored, but less safely than required.
-            NoRoute, NameserversFailed: where to send is not known.
             InvalidInput: or one of its kinds, such as ``MessageTooLarge``: it can't be sent.
-            NotRunning, WrongLoop, WrongProcess: the producer can't be used so.
+            NotRunning: the producer is not started, or is closed.
+            WrongLoop, WrongProcess: the producer belongs to another loop or process.
 
         """
         sender = self._running_sender
         if sender is None or running_loop_or_none() is not self._loop:
-            sender = self._running()  # says what is wrong
+            sender = self._running()  # raises, and says what is wrong
         if type(message) is not Message:
             check_is_message(message)
         chosen = queue is not None or selector is not None or sharding_key is not None
@@ -364,16 +367,16 @@ class Producer(ExchangeMethods):
         selector: QueueSelector | None = None,
         timeout_ms: int | None = None,
     ) -> None:
-        """Send a message that no broker answers for; that this returns says nothing of its arrival.
+        """Send a message that is not acknowledged: it may be lost without an error.
 
         Args:
             message: what to send.
-            queue: send it there.
-            selector: send it where this says.
-            timeout_ms: how long route and connection may take.
+            queue: the queue to send it to.
+            selector: chooses the queue.
+            timeout_ms: the time budget for route and connection.
 
         Raises:
-            SendFailed: it could not leave.
+            SendFailed: it could not be sent.
             OrbitError: as ``send`` does.
 
         """
@@ -394,34 +397,34 @@ class Producer(ExchangeMethods):
     ) -> list[SendReceipt]:
         """Send messages together, and return a receipt for each, in their order.
 
-        Those of one topic travel in as few frames as their size allows. What can't be in a batch,
-        such as a delayed message, travels alone. Frames to one queue follow each other, and those
-        behind one that failed are not sent, so that their order holds. Messages of one sharding
-        key keep their order also towards other calls under way.
+        Messages of one topic are sent in as few frames as their size allows; those that can't be in
+        a batch, such as delayed ones, are sent alone. Frames to one queue are sent one after the
+        other; if one fails, the rest is not sent, to keep the order. Messages of one sharding key
+        also keep their order with other calls in progress.
 
         Args:
             messages: what to send, to any topics.
-            queue: send them there.
-            queues: where each goes; None leaves it to its sharding key, or to the turn.
-            selector: send each where this says.
-            timeout_ms: how long each frame may take.
+            queue: the queue to send them to.
+            queues: the queue of each; None: by its sharding key, or round-robin.
+            selector: chooses the queue of each.
+            timeout_ms: the time budget of each frame.
             require: the least that each receipt must say.
-            frame_bytes: about the largest frame of several messages; ``max_message_bytes`` if left
+            frame_bytes: the approximate size of the largest frame; ``max_message_bytes`` if left
                 out. Smaller frames spread over more queues.
 
         Raises:
-            PartlySent: there were several frames, and some failed: which ones, and receipts for
-                the others. With an outbox, the errors of those that are kept are ``SendKept``.
+            PartlySent: some of several frames failed; it has the errors, and the receipts of the
+                others. With an outbox, the errors of messages that are kept are ``SendKept``.
             InvalidInput: more than one of queue, queues and selector is given, or one of them
                 can't be used.
-            OrbitError: the only frame failed, as ``send`` does.
+            OrbitError: the only frame failed, as in ``send``.
 
         """
         check_timeout_ms(timeout_ms)
         destination = destination_of(queue, selector)
         if queues is not None and destination is not None:
             raise InvalidInput(
-                "give at most one of queue, queues and selector: each says where messages go",
+                "give at most one of queue, queues and selector: each chooses the queue",
                 field="queues",
             )
         options = SendOptions(destination, timeout_ms, _require(require))
@@ -434,12 +437,12 @@ class Producer(ExchangeMethods):
 
         Args:
             topic: the topic.
-            must_exist: False: if brokers would make the topic for the first send to it, return the
-                queues that it will have.
+            must_exist: False: if the first send to the topic would create it, return the queues
+                that it will have.
 
         Raises:
-            NoRoute, NameserversFailed, SendTimeout: where it is, is not known.
-            InvalidTopic: no topic can be called so.
+            NoRoute, NameserversFailed, SendTimeout: there is no route.
+            InvalidTopic: the name is not allowed.
 
         """
         check_topic(topic)
@@ -482,7 +485,7 @@ class Producer(ExchangeMethods):
         if asyncio.get_running_loop() is not self._loop:
             raise WrongLoop(
                 f"producer {self.settings.group} belongs to the event loop that it was started on, "
-                "and was used on another; make one for each loop, or use orbitmq.blocking.Producer "
+                "and was used on another; create one per loop, or use orbitmq.blocking.Producer "
                 "from threads"
             )
 
@@ -493,8 +496,8 @@ class Producer(ExchangeMethods):
                 f"producer {group} is {state.value}; make a new one", state=state.value
             )
         hint = {
-            ProducerState.CREATED: "start it first, by 'async with' or start()",
-            ProducerState.STARTING: "wait for the end of its start",
+            ProducerState.CREATED: "start it first, with 'async with' or start()",
+            ProducerState.STARTING: "wait until it has started",
         }.get(state, "make a new one")
         return NotRunning(f"producer {group} is {state.value}; {hint}", state=state.value)
 
@@ -502,7 +505,7 @@ class Producer(ExchangeMethods):
         state, group = self._state.value, self.settings.group
         if self._state is ProducerState.STARTING:
             return AlreadyStarted(
-                f"producer {group} is starting; wait for the end of that start", state=state
+                f"producer {group} is starting; wait until it has started", state=state
             )
         return AlreadyStarted(
             f"producer {group} was started before, and is {state}; make a new one", state=state
