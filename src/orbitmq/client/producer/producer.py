@@ -162,7 +162,7 @@ class Producer(ExchangeMethods):
 
     @property
     def outbox(self) -> Outbox | None:
-        """The messages that are kept on disk to be sent later; None unless ``outbox_path`` is set."""
+        """The messages kept on disk to be sent later; None unless ``outbox_path`` is set."""
         return None if self._keeping is None else self._keeping.outbox
 
     def add_hook(self, hook: SendHook) -> None:

@@ -178,41 +178,47 @@ class Attempts:
 
     # One attempt
 
-    def begin(self, send: PendingSend, connection: Connection, now: float, now_ms: int) -> None:
-        """Write the request of the current attempt; its answer is in ``send.answer`` then.
+    def begin(
+        self,
+        send: PendingSend,
+        target: QueueTarget,
+        connection: Connection,
+        now: float,
+        now_ms: int,
+    ) -> asyncio.Future[Frame]:
+        """Write the request of an attempt, and return its answer to come, also in ``send.answer``.
 
         A request that can't be written becomes a failed answer, so that all failures are handled
         in one place.
         """
-        queue_target, prepared = send.queue_target, send.prepared
-        assert queue_target is not None
+        prepared = send.prepared
         send.asked = now
-        is_probe = self._learns and self._health.sent(queue_target.queue.broker_name, _ms(now))
+        is_probe = self._learns and self._health.sent(target.queue.broker_name, _ms(now))
         if send.plan is None and not is_probe:
             timeout_ms = self._first_try_ms
         else:
             timeout_ms = self._plan(send).try_timeout_ms(_ms(now), probe=is_probe)
         code = prepared.code
-        release = (
-            self._core.membership.release_of(queue_target.address) if code == BATCH_CODE else 0
-        )
+        release = self._core.membership.release_of(target.address) if code == BATCH_CODE else 0
         try:
             if timeout_ms <= 0:
                 raise RequestTimeout(
                     f"no time was left to ask {connection.peer}", address=connection.peer
                 )
-            send.answer = connection.start_request(
-                queue_target.headers.fill(prepared, now_ms, release),
+            answer = connection.start_request(
+                target.headers.fill(prepared, now_ms, release),
                 prepared.body,
                 timeout_ms=timeout_ms,
                 code=code,
             )
         except OrbitError as error:
-            send.answer = asyncio.get_running_loop().create_future()
-            send.answer.set_exception(error)
+            answer = asyncio.get_running_loop().create_future()
+            answer.set_exception(error)
+        send.answer = answer
+        return answer
 
-    async def begin_next(self, send: PendingSend) -> None:
-        """Choose where the next attempt goes, connect, and write its request.
+    async def begin_next(self, send: PendingSend) -> asyncio.Future[Frame]:
+        """Choose a queue for the next attempt, connect, and write its request, as ``begin`` does.
 
         Raises:
             SendFailed, InvalidInput: there is no queue to choose.
@@ -220,14 +226,15 @@ class Attempts:
 
         """
         plan = self._plan(send)
-        if send.queue_target is None:
-            send.queue_target = await self._choose(send, plan)
+        target = send.queue_target
+        if target is None:
+            target = send.queue_target = await self._choose(send, plan)
         now = self._time()
         if not send.was_sent_away:
             send.attempt_began = now
         connect_s = plan.connect_timeout_ms(_ms(now)) / 1_000
-        connection = await self._connect(send, send.queue_target, connect_s)
-        self.begin(send, connection, self._time(), self._now_ms())
+        connection = await self._connect(send, target, connect_s)
+        return self.begin(send, target, connection, self._time(), self._now_ms())
 
     def stored(self, send: PendingSend, answer: Frame) -> SendReceipt | None:
         """Return the receipt in a broker's answer; None if another attempt may give a better one.

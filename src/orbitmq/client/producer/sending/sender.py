@@ -194,7 +194,7 @@ class Sender:
             connection = queue_target.connection
             if connection is not None and connection.is_open and self.permits.take(size):
                 send.permit_bytes = size
-                self._attempts.begin(send, connection, began, now_ms)
+                self._attempts.begin(send, queue_target, connection, began, now_ms)
         return send
 
     async def finish(self, send: PendingSend) -> SendReceipt:
@@ -215,10 +215,10 @@ class Sender:
                 await self._admit(send)
             while receipt is None:
                 try:
-                    if send.answer is None:
-                        await attempts.begin_next(send)
-                    assert send.answer is not None
-                    receipt = attempts.stored(send, await send.answer)
+                    answer = send.answer
+                    if answer is None:
+                        answer = await attempts.begin_next(send)
+                    receipt = attempts.stored(send, await answer)
                 except OrbitError as error:
                     receipt = attempts.failed(send, error)
         except BaseException as error:
