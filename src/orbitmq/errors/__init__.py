@@ -9,7 +9,7 @@ matter are attributes, so that no program has to read them out of a sentence::
     │  ├─ InvalidTopic, InvalidGroup
     │  ├─ InvalidTags, InvalidKeys, InvalidProperty
     │  ├─ MessageTooLarge
-    │  ├─ NoNameserver             nobody to ask for routes: the ways to set one
+    │  ├─ NoNameserver             no nameserver is set: the ways to set one
     │  ├─ InvalidSetting           a setting can't be used: file, line, field
     │  ├─ InvalidColumn            a column of a data frame can't be read or written: field
     │  └─ InvalidOption            an option of a read or write can't be used: field
@@ -26,29 +26,29 @@ matter are attributes, so that no program has to read them out of a sentence::
     │  ├─ StoreDamaged             its files contradict each other: path, position
     │  └─ DiskFailed               the system refused a file call: path, errno
     ├─ NetworkError                retriable
-    │  ├─ ConnectFailed            nobody listens there, or the handshake failed
-    │  ├─ ConnectionClosed         closed while (or before) the request was on its way
-    │  ├─ RequestTimeout           no answer in time; it may still have been carried out
-    │  └─ NameserversFailed        no nameserver answered: what became of each request
+    │  ├─ ConnectFailed            the address can't be reached, or the handshake failed
+    │  ├─ ConnectionClosed         closed while, or before, the request was in flight
+    │  ├─ RequestTimeout           no answer in time; it may have been carried out
+    │  └─ NameserversFailed        no nameserver answered: the error of each request
     ├─ NoRoute                     retriable: no queue of the topic: what each nameserver answered
-    ├─ TooManyRequests             retriable: our own bound on requests in flight is met
-    ├─ SendFailed                  a send gave up: topic, attempts, whether it may be stored
-    │  ├─ SendTimeout              its time was over: where the time went
-    │  │  └─ BackPressure          it was over before our own bound let the message go
+    ├─ TooManyRequests             retriable: the limit on requests in flight is reached
+    ├─ SendFailed                  a send failed: topic, attempts, whether it may be stored
+    │  ├─ SendTimeout              its time budget ended: where the time went
+    │  │  └─ BackPressure          the limit on sends in flight did not admit it in time
     │  ├─ SendUnreachable          no broker could be reached
     │  ├─ SendNoRoute              also a NoRoute: no queue of the topic to write to
     │  ├─ SendNameserversFailed    also a NameserversFailed: no nameserver answered
     │  ├─ SendRefused              the brokers answered with error codes: code, remark
     │  │  ├─ SendRefusedBusy       they were busy: their remark says with what
     │  │  ├─ SendUnauthorised      topic, group or user may not do this there
-    │  │  └─ SendIllegal           they hold the message to be illegal, such as for its size
+    │  │  └─ SendIllegal           they reject the message, such as for its size
     │  ├─ SendForbidden            a hook of the application forbade it
     │  ├─ NotDurable               stored, but less safely than was required: the receipt
-    │  ├─ PartlySent               of several frames some failed: receipts and errors
-    │  ├─ SendHeldBack             others of its key wait in the outbox before it
-    │  ├─ SendKept                 it is safe in the outbox, and will be sent later
-    │  ├─ TransactionNotBegun      its half message was stored too unsurely, and dropped
-    │  └─ NoReply                  a request was sent, and nobody replied in time
+    │  ├─ PartlySent               some of several frames failed: receipts and errors
+    │  ├─ SendHeldBack             earlier ones of its key are in the outbox
+    │  ├─ SendKept                 it is in the outbox, and will be sent later
+    │  ├─ TransactionNotBegun      its half message was not stored safely, and dropped
+    │  └─ NoReply                  a request was sent, and no reply came in time
     ├─ RowsRejected                rows of a write can't be messages: partition, rows
     ├─ DataLost                    messages to be read are gone: queue, wanted, available
     ├─ OutboxFull                  retriable: the file of unsent messages has met its bound

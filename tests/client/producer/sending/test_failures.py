@@ -31,7 +31,7 @@ from orbitmq.errors import (
 from orbitmq.errors.attempts import Attempt, TimeSpent
 from orbitmq.message.model import Message, MessageQueue
 
-PARCEL = PreparedSend(
+PREPARED = PreparedSend(
     send_id="7F01",
     topic="orders",
     body=b"secret",
@@ -67,7 +67,7 @@ def attempts(*causes: OrbitError) -> list[Attempt]:
 def test_the_cause_decides_about_the_type(
     cause: OrbitError, kind: type[SendFailed], code: int, may_be_stored: bool
 ) -> None:
-    error = failure(PARCEL, cause, attempts(cause), SPENT, took_ms=140)
+    error = failure(PREPARED, cause, attempts(cause), SPENT, took_ms=140)
     assert type(error) is kind
     assert (error.code, error.may_be_stored) == (code, may_be_stored)
     assert (error.topic, error.send_id) == ("orders", "7F01")
@@ -76,7 +76,7 @@ def test_the_cause_decides_about_the_type(
 
 def test_the_text_lists_different_attempts_and_no_body() -> None:
     causes = [BrokerError.of(2, "[OVERLOAD]"), ConnectFailed("connection refused")]
-    text = str(failure(PARCEL, causes[1], attempts(*causes), SPENT, took_ms=140))
+    text = str(failure(PREPARED, causes[1], attempts(*causes), SPENT, took_ms=140))
     assert text == (
         "send 7F01 to orders failed after 140 ms; "
         "broker-a queue 2 after 0 ms, for 40 ms: BrokerBusy: the server answered 2: [OVERLOAD]; "
@@ -86,7 +86,7 @@ def test_the_text_lists_different_attempts_and_no_body() -> None:
 
 def test_equal_attempts_are_listed_once_with_their_number() -> None:
     cause = ConnectFailed("connection refused")
-    text = str(failure(PARCEL, cause, attempts(*[cause] * 13), SPENT, took_ms=1_240))
+    text = str(failure(PREPARED, cause, attempts(*[cause] * 13), SPENT, took_ms=1_240))
     assert text == (
         "send 7F01 to orders failed after 1240 ms; broker-a 13 times, from 0 to 1240 ms: "
         "ConnectFailed: connection refused"
@@ -98,20 +98,20 @@ def test_request_numbers_and_times_make_no_difference() -> None:
         RequestTimeout(f"h:1 did not answer SEND (request {-n}) within {n} ms", timeout_ms=n)
         for n in (7, 5, 9)
     ]
-    text = str(timeout(PARCEL, attempts(*causes), SPENT, timeout_ms=3_000))
+    text = str(timeout(PREPARED, attempts(*causes), SPENT, timeout_ms=3_000))
     assert "broker-a 3 times, from 0 to 240 ms: RequestTimeout: h:1 did not answer SEND" in text
     assert len(text) < 250
 
 
 def test_of_many_kinds_of_failures_the_first_and_the_last_are_listed() -> None:
     causes = [ConnectFailed(f"fault {letter}") for letter in "abcdefgh"]
-    text = str(failure(PARCEL, causes[-1], attempts(*causes), SPENT, took_ms=140))
+    text = str(failure(PREPARED, causes[-1], attempts(*causes), SPENT, took_ms=140))
     shown = [letter for letter in "abcdefgh" if f"fault {letter}" in text]
     assert shown == ["a", "b", "c", "h"]
 
 
 def test_a_timeout_says_where_the_time_went() -> None:
-    error = timeout(PARCEL, (), TimeSpent(route_ms=2_990, loop_stall_ms=900), timeout_ms=3_000)
+    error = timeout(PREPARED, (), TimeSpent(route_ms=2_990, loop_stall_ms=900), timeout_ms=3_000)
     assert str(error) == (
         "send 7F01 to orders timed out after 3000 ms (2990 ms looking up the route; the event loop "
         "was blocked for up to 900 ms)"
@@ -131,7 +131,7 @@ def test_a_timeout_of_the_route_names_the_silent_nameservers() -> None:
 
 def test_a_send_without_a_route_is_a_failed_send_too() -> None:
     missing = NoRoute("topic orders is missing", topic="%ns%orders", is_missing=True, answers={})
-    error = no_route(missing, "orders", PARCEL)
+    error = no_route(missing, "orders", PREPARED)
     assert isinstance(error, NoRoute)
     assert isinstance(error, SendFailed)
     assert str(error) == "send 7F01 to orders failed: topic orders is missing"
@@ -143,13 +143,13 @@ def test_a_send_without_a_route_is_a_failed_send_too() -> None:
     assert isinstance(silent, NameserversFailed)
     assert isinstance(silent, SendFailed)
     assert (silent.answers, silent.address, silent.send_id) == ({"h:9876": "late"}, "h:9876", "")
-    lost = no_route(missing, "orders", PARCEL, attempts(ConnectionClosed("gone")))
+    lost = no_route(missing, "orders", PREPARED, attempts(ConnectionClosed("gone")))
     assert lost.may_be_stored
 
 
 def test_back_pressure_says_what_to_do() -> None:
     shortage = Shortage(ShortageKind.COUNT, in_flight=10, in_flight_bytes=80, waiting=3)
-    error = back_pressure(PARCEL, shortage, TimeSpent(permit_ms=300), timeout_ms=300)
+    error = back_pressure(PREPARED, shortage, TimeSpent(permit_ms=300), timeout_ms=300)
     assert "10 sends with 80 bytes in flight, 3 waiting" in str(error)
     assert "raise in_flight_max" in str(error)
     assert error.code == -1

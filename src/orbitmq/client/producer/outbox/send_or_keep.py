@@ -281,7 +281,7 @@ class Keeping:
     ) -> dict[int, Awaitable[int] | OrbitError]:
         """Have those kept that failed; those of a key once all before them have settled.
 
-        An earlier one that is still on its way may have to be kept too, and must wait first. A
+        An earlier one that is still on its way may have to be kept too, and must come first. A
         caller that goes away meanwhile leaves nothing here, as one whose send is on its way.
         """
         keyed = {i: one for i, one in errors.items() if messages[i].sharding_key is not None}

@@ -72,20 +72,13 @@ class PendingSend:
 
     """
 
+    # fmt: off
     __slots__ = (
-        *("_seconds", "answer", "asked", "attempt_began", "began", "call_place", "context", "keys"),
-        *(
-            "prepared",
-            "permit_bytes",
-            "plan",
-            "queue",
-            "require",
-            "retry",
-            "queue_target",
-            "destination",
-        ),
-        *("place", "timeout_ms", "was_sent_away"),
+        "_seconds", "answer", "asked", "attempt_began", "began", "call_place", "context",
+        "destination", "keys", "permit_bytes", "place", "plan", "prepared", "queue",
+        "queue_target", "require", "retry", "timeout_ms", "was_sent_away",
     )
+    # fmt: on
 
     def __init__(
         self, prepared: PreparedSend, began: float, timeout_ms: int, destination: Destination = None
@@ -119,7 +112,7 @@ class PendingSend:
         self.queue_target: QueueTarget | None = None
         """Where it goes; None between attempts."""
         self.answer: asyncio.Future[Frame] | None = None
-        """The broker's answer to wait; None until the request is written."""
+        """The broker's answer to come; None until the request is written."""
         self.attempt_began = began
         self.asked = began
         """When the request was written."""

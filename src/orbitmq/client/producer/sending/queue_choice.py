@@ -114,7 +114,7 @@ class _TaskCursors:
         self.by_choice: dict[int, Cursor] = {}
 
 
-# A task inherits the context of the task that created it: the owner tells whose cursors they are.
+# A task inherits the context of the task that created it: the owner says whose cursors they are.
 _cursors: ContextVar[_TaskCursors | None] = ContextVar("orbitmq_cursors", default=None)
 _numbers = itertools.count()
 
