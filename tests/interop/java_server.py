@@ -119,7 +119,7 @@ class JavaServer(ABC):
         self.wait_until_it_serves()
 
     def launch(self) -> None:
-        """Start its process, and don't wait for it; JavaServerFailed if it is not to be had here."""
+        """Start its process and don't wait; JavaServerFailed if it can't be had here."""
         assert not self.is_running, f"{self!r} is started already"
         command = self._command()
         with self._output() as output:
