@@ -103,11 +103,16 @@ class ProgressBar:
         filled = self._width * percent // 100
         bar = "█" * filled + "░" * (self._width - filled)
         sizes = f"{human_size(done)} of {human_size(total)}"
-        self._stream.write(f"\r{self._label}  {bar} {percent:3d}%  {sizes:<24}")
-        self._stream.flush()
+        self._draw(f"\r{self._label}  {bar} {percent:3d}%  {sizes:<24}")
 
     def clear(self) -> None:
-        """Take the line away again."""
+        """Erase the line."""
         if self._percent >= 0:
-            self._stream.write("\r\x1b[K")
+            self._draw("\r\x1b[K")
+
+    def _draw(self, text: str) -> None:
+        try:
+            self._stream.write(text)
             self._stream.flush()
+        except OSError:  # the terminal was closed; the work it shows goes on
+            self._shown = False

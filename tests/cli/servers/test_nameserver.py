@@ -15,7 +15,7 @@ from tests.cli.running_servers import serving
 NOWHERE = "--set=kvConfigPath="
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_it_says_when_it_is_ready_serves_and_stops(number: signal.Signals) -> None:
     with serving("nameserver", "--port", "0", NOWHERE) as server:
         said, _, address = server.ready_line().partition("=")

@@ -1,5 +1,7 @@
 """A server's life under a command: one line, a signal, an end."""
 
+import errno
+import io
 import os
 import resource
 import signal
@@ -41,6 +43,27 @@ def test_a_signal_while_it_starts_is_not_lost() -> None:
     assert serve(server, lambda _: "ready") == 0
 
 
+class ClosedTerminal(io.StringIO):
+    def flush(self) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+def test_a_terminal_that_is_closed_while_it_starts_stops_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    steps: list[str] = []
+
+    @asynccontextmanager
+    async def server() -> AsyncIterator[None]:
+        os.kill(os.getpid(), signal.SIGHUP)
+        yield None
+        steps.append("stopped")
+
+    monkeypatch.setattr("sys.stdout", ClosedTerminal())
+    assert serve(server, lambda _: "ready") == 0
+    assert steps == ["stopped"]
+
+
 def test_a_start_that_fails_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     @asynccontextmanager
     async def server() -> AsyncIterator[None]:
@@ -50,6 +73,18 @@ def test_a_start_that_fails_prints_nothing(capsys: pytest.CaptureFixture[str]) -
     with pytest.raises(InvalidInput, match="the port is taken"):
         serve(server, lambda _: "ready")
     assert capsys.readouterr().out == ""
+
+
+def test_a_hangup_that_nohup_ignores_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup leaves it to its command
+    try:
+        with serving("nameserver", "--port=0", "--set=kvConfigPath=") as server:
+            assert server.ready_line().startswith("ready")
+            status = Path(f"/proc/{server.process.pid}/status").read_text()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    ignored = next(line.split()[1] for line in status.splitlines() if line.startswith("SigIgn"))
+    assert int(ignored, 16) & 1 << signal.SIGHUP - 1
 
 
 @pytest.mark.parametrize(

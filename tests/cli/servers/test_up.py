@@ -2,9 +2,12 @@
 
 import json
 import os
+import pty
 import re
 import select
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -31,7 +34,10 @@ def known_brokers(nameserver: str) -> dict[str, str]:
     return {name: broker.broker_addrs[0] for name, broker in table.items()}
 
 
-def test_one_line_tells_where_everything_is_and_a_signal_stops_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_one_line_tells_where_everything_is_and_a_signal_stops_it(
+    number: signal.Signals, tmp_path: Path
+) -> None:
     with serving("up", *PORTS, *SMALL, "--store", str(tmp_path)) as server:
         said = re.fullmatch(r"ready nameserver=(\S+) broker=(\S+)", server.ready_line())
         assert said is not None
@@ -40,7 +46,7 @@ def test_one_line_tells_where_everything_is_and_a_signal_stops_it(tmp_path: Path
         with BlockingConnection(Address.parse(broker)) as connection:
             sent(connection, "orders", b"paid")
             assert [message.body for message in pulled(connection, "orders")] == [b"paid"]
-        server.process.send_signal(signal.SIGINT)
+        server.process.send_signal(number)
         ended = server.end()
     assert (ended.status, ended.printed) == (0, "")
     assert "Traceback" not in ended.logged
@@ -86,6 +92,27 @@ def test_brokers_end_in_order_with_a_supervisor_that_is_killed(tmp_path: Path) -
     for store in stores:
         assert (store / "commitlog").is_dir()
         assert not (store / "abort").exists()
+
+
+@pytest.mark.parametrize("brokers", ["1", "2"])
+def test_a_closed_terminal_stops_it_cleanly(brokers: str, tmp_path: Path) -> None:
+    ours, its = pty.openpty()
+    arguments = ("up", *PORTS, *SMALL, "--brokers", brokers, "--store", str(tmp_path))
+    # The first terminal that the leader of a session opens sends it a SIGHUP when it is closed.
+    on_terminal = ["sh", "-c", 'exec "$@" <>"$0" >&0 2>&0', os.ttyname(its)]
+    command = [*on_terminal, sys.executable, "-m", "orbitmq.cli.main", *arguments]
+    with subprocess.Popen(command, start_new_session=True) as process:
+        try:
+            with open(ours, "rb", buffering=0) as terminal:
+                while not terminal.readline().startswith(b"ready"):
+                    assert process.poll() is None
+                stores = [abort.parent for abort in tmp_path.rglob("abort")]
+                assert len(stores) == int(brokers)
+            os.close(its)
+            assert process.wait(END_SECONDS) == 0
+        finally:
+            process.kill()
+    assert [store for store in stores if (store / "abort").exists()] == []
 
 
 def process_of(store: Path) -> int:

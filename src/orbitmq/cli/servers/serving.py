@@ -5,6 +5,7 @@ The ready line is the only thing on stdout, so that a program can wait for it; t
 
 import argparse
 import asyncio
+import errno
 import logging
 import resource
 import signal
@@ -27,6 +28,8 @@ __all__ = [
 S = TypeVar("S")
 
 log = logging.getLogger("orbitmq.cli")
+
+_STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 _FEW_OPEN_FILES: Final = 4096
 """Under this many a broker of a thousand clients, with the files of its store, may run short."""
@@ -98,16 +101,18 @@ def serve(
     *,
     stop_at_eof: bool = False,
 ) -> int:
-    """Run a server until SIGTERM or SIGINT asks it to stop, and return the exit status, 0.
+    """Run a server until SIGTERM, SIGINT or SIGHUP, and return the exit status, 0.
+
+    Under ``nohup``, which ignores SIGHUP, it stays ignored.
 
     Args:
         make: called on the loop; the server, started and stopped as a context manager.
         ready: makes the line that is printed when it has started.
-        stop_at_eof: stop as well when standard input, a pipe, ends: whoever held its other end is
+        stop_at_eof: also stop when standard input, a pipe, ends: the process at its other end is
             gone.
 
     Raises:
-        OrbitError: it could not start, or not stop.
+        OrbitError: the server could not start or stop.
 
     """
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
@@ -119,19 +124,29 @@ async def _serve(
     make: Callable[[], AbstractAsyncContextManager[S]], ready: Callable[[S], str], stop_at_eof: bool
 ) -> None:
     loop = asyncio.get_running_loop()
-    asked_to_stop = asyncio.Event()
-    # Before the start: a signal that comes while it starts is kept, and stops it in order.
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, asked_to_stop.set)
+    stop = asyncio.Event()
+    # Before the start: a signal that arrives meanwhile stops the server as soon as it has started.
+    for number in _STOP_SIGNALS:
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+            loop.add_signal_handler(number, stop.set)
     if stop_at_eof:
-        await loop.connect_read_pipe(lambda: _EndOfInput(asked_to_stop), sys.stdin)
+        await loop.connect_read_pipe(lambda: _EndOfInput(stop), sys.stdin)
     async with make() as server:
-        print(ready(server), flush=True)
-        await asked_to_stop.wait()
+        _print_ready(ready(server))
+        await stop.wait()
+
+
+def _print_ready(line: str) -> None:
+    try:
+        print(line, flush=True)
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+        # The terminal was closed during the start. SIGHUP stops the server, unless it is ignored.
 
 
 class _EndOfInput(asyncio.Protocol):
-    """Reads what nobody writes, and tells of its end."""
+    """Ignores what it reads, and sets an event at the end of it."""
 
     def __init__(self, ended: asyncio.Event) -> None:
         self._ended = ended
