@@ -37,6 +37,6 @@ def test_an_error_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_other_commands_import_no_spark() -> None:
-    code = "import sys, orbitmq.cli.main; print(*sys.modules)"
+    code = "import sys; from orbitmq.cli.main import parser; parser(); print(*sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"pyspark", "pyarrow", "orbitmq.demo"} & set(ran.stdout.split())
