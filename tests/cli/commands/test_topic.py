@@ -45,14 +45,16 @@ def test_it_is_what_was_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert "4 queues" in printed(capsys, "topic", "create", "in-order", *said)
 
 
-def test_own_topics_are_not_listed_unless_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "TBW102" not in printed(capsys, "topic", "list").splitlines()
-    assert "TBW102" in json.loads(printed(capsys, "topic", "list", "--all", "--json"))
-
-
-def test_names_to_make_topics_on_are_among_all(capsys: pytest.CaptureFixture[str]) -> None:
-    listed = printed(capsys, "topic", "list", "--all").splitlines()
-    assert {"broker-a", "DefaultCluster"} <= set(listed)
+def test_only_users_topics_are_listed_unless_all_are_asked_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    own = {"TBW102", "broker-a", "DefaultCluster", "DefaultCluster_REPLY_TOPIC"}
+    printed(capsys, "topic", "create", "mine_REPLY_TOPIC")
+    listed = printed(capsys, "topic", "list").splitlines()
+    assert not own & {*listed}
+    assert "mine_REPLY_TOPIC" in listed
+    assert own <= {*printed(capsys, "topic", "list", "--all").splitlines()}
+    assert own <= {*json.loads(printed(capsys, "topic", "list", "--all", "--json"))}
 
 
 def test_a_route_for_a_program(capsys: pytest.CaptureFixture[str]) -> None:

@@ -64,6 +64,7 @@ def test_names_are_wrapped_and_unwrapped() -> None:
                 assert {queue.topic for queue in queues} == {"orders"}
                 assert await admin.max_offset(queues[0]) == 0
                 assert "orders" in await admin.topics()
+                assert await admin.topics(include_system=False) == ["orders"]
                 core = await ClientCore.acquire(settings)
                 wire_queue = MessageQueue("ns%orders", queues[0].broker_name, 0)
                 await admin_story.send(core, wire_queue, Message("orders", b"x", keys=["k"]))

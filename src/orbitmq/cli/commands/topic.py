@@ -15,7 +15,7 @@ from orbitmq.cli.cluster import (
 from orbitmq.cli.render import elided, table
 from orbitmq.client.admin.admin import connect
 from orbitmq.errors import InvalidInput, NoRoute
-from orbitmq.message.names import AUTO_CREATE_TOPIC, is_system_topic
+from orbitmq.message.names import AUTO_CREATE_TOPIC
 
 __all__ = ["add_commands", "route_lines"]
 
@@ -132,9 +132,9 @@ async def _make(arguments: argparse.Namespace) -> tuple[str, ...]:
 def _list(arguments: argparse.Namespace) -> int:
     async def ask() -> list[str]:
         async with connect(client_settings(arguments)) as admin:
-            return await admin.topics()
+            return await admin.topics(include_system=arguments.all)
 
-    found = [name for name in on_a_loop(ask()) if arguments.all or not is_system_topic(name)]
+    found = on_a_loop(ask())
     print_found(found, found, as_json=arguments.json)
     return 0
 

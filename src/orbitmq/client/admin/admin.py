@@ -17,7 +17,7 @@ off on the way in.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, Literal, TypeVar
 
@@ -89,22 +89,30 @@ class Admin:
 
     # Topics
 
-    async def topics(self) -> list[str]:
+    async def topics(self, *, include_system: bool = True) -> list[str]:
         """Return the names of all topics, sorted.
+
+        Without ``include_system``, topics that RocketMQ makes for itself are left out: reserved
+        names, and topics named after clusters and brokers.
 
         Raises:
             NameserversFailed: no nameserver answers.
-            BrokerError: the one that does gives no list.
+            BrokerError: a nameserver refuses to list topics.
 
         """
+        found = await self._topic_list(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+        if not include_system:
+            named = await self._topic_list(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS)
+            system = {*named, *map(names.reply_topic, named)}
+            found = [one for one in found if one not in system and not names.is_system_topic(one)]
+        return sorted(map(self._unwrapped, found))
+
+    async def _topic_list(self, code: RequestCode) -> Sequence[str]:
         answer = await self._core.nameservers.request(
-            NoFields(),
-            timeout_ms=self._timeout_ms,
-            code=RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,
+            NoFields(), timeout_ms=self._timeout_ms, code=code
         )
         _check(answer, next(self._core.nameservers.in_turn()))
-        found = await read_body(TopicList, answer.body, self._core.workers)
-        return sorted(self._unwrapped(topic) for topic in found.topic_list)
+        return (await read_body(TopicList, answer.body, self._core.workers)).topic_list
 
     async def route(self, topic: str) -> TopicRouteData:
         """Return which brokers have the queues of a topic.
