@@ -21,7 +21,7 @@ Topic      orders
 Queue      broker-a 3, offset 1,234,567
 Stored     2026-11-15 10:42:09 on 10.0.0.7:10911
 Born       2026-11-15 10:42:08 on 10.0.0.9:40000
-Tried      2 times before
+Retries    2
 Tags       paid
 Keys       o-42 o-43
 Property   colour=blue
@@ -102,7 +102,7 @@ def test_a_long_body_is_cut_even_within_a_character() -> None:
     body = b"x" * 1023 + "\N{EURO SIGN}".encode()
     first, last = body_lines(body)
     assert first == "  " + "x" * 1023
-    assert last == "  … 2 more bytes; --body prints all of them"
+    assert last == "  … 2 more bytes; --body prints the whole body"
 
 
 def test_a_body_that_is_no_text_travels_in_base_64() -> None:

@@ -64,9 +64,9 @@ def test_many_are_cut_short_and_damage_is_told() -> None:
     )
     contents = Contents(entries, (), 54, 10**6, 17, 2)
     lines = list(contents_lines("FILE", contents))
-    assert lines[-1] == "… and 3 more; --json shows all of them"
-    assert "Torn       17 B at the end, which a crash left" in lines
-    assert "DAMAGED    2 places can't be read" in lines
+    assert lines[-1] == "… and 3 more; --json shows all"
+    assert "Torn       17 B at the end, left by a crash" in lines
+    assert "DAMAGED    can't be read in 2 places" in lines
     assert max(map(len, lines)) == 80
 
 
@@ -119,4 +119,4 @@ def test_a_mistyped_path_makes_no_outbox(
 
 def test_a_time_out_of_range(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["outbox", "drain", path, "--wait", "0"]) == 2
-    assert "--wait is 0; it may be from 1 to 86400 seconds" in capsys.readouterr().err
+    assert "--wait is 0; it must be from 1 to 86400 seconds" in capsys.readouterr().err

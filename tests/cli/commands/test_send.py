@@ -162,9 +162,9 @@ class TestLines:
         )
         sent = send_lines(b"small\n" + b"x" * 1025 + b"\nsmall too\n", "too-large", *said)
         assert sent.returncode == 2
-        assert len(sent.stdout.splitlines()) == 2  # those on their way with it
+        assert len(sent.stdout.splitlines()) == 2  # those in flight with it
         assert sent.stderr.startswith(
-            b"orbitmq: line 2 could not be sent; no line after 3 was tried: "
+            b"orbitmq: line 2 could not be sent, and lines after 3 were not tried: "
         )
         assert sent.stderr.count(b"\n") == 1
 
@@ -174,12 +174,15 @@ class TestLines:
         sent = send_lines(b"small\n" + b"x" * 1025 + b"\nsmall too\n", "one-by-one", *said)
         assert sent.returncode == 2
         assert len(sent.stdout.splitlines()) == 1
-        assert b"line 2 could not be sent; no line after 2 was tried: " in sent.stderr
+        assert b"line 2 could not be sent, and lines after 2 were not tried: " in sent.stderr
 
     def test_no_cluster_at_all(self) -> None:
         sent = send_lines(b"a\nb\n", "orders", "--nameserver", "127.0.0.1:1")
         assert (sent.returncode, sent.stdout) == (2, b"0 messages sent to orders\n")
-        assert b"line 1 could not be sent, nor could 1 more" in sent.stderr
+        assert (
+            b"line 1 and 1 more could not be sent, and lines after 2 were not tried: "
+            in sent.stderr
+        )
         assert sent.stderr.count(b"\n") == 1
 
     def test_a_reader_that_has_seen_enough(self) -> None:
@@ -234,11 +237,11 @@ class HandClock:
 def test_the_rate_is_drawn_now_and_then() -> None:
     clock, terminal = HandClock(), Terminal()
     rate = Rate(clock, terminal)
-    rate.note(100)
+    rate.add(100)
     clock.time_ms += 200
-    rate.note(1000)
+    rate.add(1000)
     clock.time_ms += 100
-    rate.note(1)
+    rate.add(1)
     rate.clear()
     assert terminal.getvalue() == "\r1,100 sent, 5,500 a second\x1b[K\r\x1b[K"
     assert (rate.count, rate.took_ms) == (1101, 300)
@@ -248,6 +251,6 @@ def test_no_rate_without_a_terminal() -> None:
     clock, stream = HandClock(), io.StringIO()
     rate = Rate(clock, stream)
     clock.time_ms += 1000
-    rate.note(1000)
+    rate.add(1000)
     rate.clear()
     assert stream.getvalue() == ""

@@ -15,7 +15,7 @@ from tests.store.unpacked import NAMES, flip, unpacked
 
 INSPECT_TORN = """\
 Store      DIR
-State      in use, or its broker ended without stopping
+State      in use, or not stopped cleanly
 Messages   734 in 1 topic, 4 queues, 971.4 KiB
 Stored     2026-11-15 10:42:09 to 2026-11-15 10:42:14
 Log        0 to 996,400 in 5 files
@@ -155,7 +155,7 @@ def test_a_store_without_damage_is_told_what_was_not_compared(
     directory = unpacked("normal", tmp_path)
     assert main(["store", "inspect", directory]) == 0
     assert capsys.readouterr().out.endswith(
-        "\nNo damage seen; checksums, queue entries and keys are for orbitmq store verify.\n"
+        "\nNo damage seen. orbitmq store verify also checks checksums, queues and index.\n"
     )
 
 

@@ -67,7 +67,7 @@ def test_a_route_for_a_program(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["route", "no-such-topic"], "topic no-such-topic is missing"),
         (["create", "TBW102"], "RocketMQ's own"),
-        (["create", "x", "--queues", "0"], "--queues is 0; it may be from 1 to 1024"),
+        (["create", "x", "--queues", "0"], "--queues is 0; it must be from 1 to 1024"),
         (["create", "x", "--attribute", "FIFO"], "--attribute 'FIFO' is not KEY=VALUE"),
         (["create", "x", "--on", "nowhere"], "no cluster, broker or topic is named nowhere"),
         (["list", "--nameserver", "127.0.0.1:1"], "no nameserver answers: 127.0.0.1:1"),

@@ -11,7 +11,7 @@ import pytest
 
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.cli.main import main
-from orbitmq.cli.servers.broker import warn_of_open_door
+from orbitmq.cli.servers.broker import warn_about_auto_create
 from orbitmq.net.address import Address
 from orbitmq.net.blocking import BlockingConnection
 from orbitmq.settings import from_arguments
@@ -138,7 +138,7 @@ def test_a_recovery_draws_nothing_into_a_pipe(tmp_path: Path) -> None:
     assert b"\x1b" not in logged
 
 
-OPEN_DOOR = "autoCreateTopicEnable is true: whoever reaches 0.0.0.0 makes topics"
+AUTO_CREATE = "autoCreateTopicEnable is true: any client that reaches 0.0.0.0 creates a topic"
 
 
 @pytest.mark.parametrize(
@@ -154,8 +154,8 @@ def test_topics_made_by_whoever_sends_are_a_warning_where_others_reach_the_broke
     said: list[str], warns: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, "orbitmq.broker"):
-        warn_of_open_door(LiveSettings.load(from_arguments(said)))
-    assert [OPEN_DOOR in line for line in caplog.messages] == [True] * warns
+        warn_about_auto_create(LiveSettings.load(from_arguments(said)))
+    assert [AUTO_CREATE in line for line in caplog.messages] == [True] * warns
 
 
 def test_a_broker_that_others_reach_logs_the_warning_when_it_starts(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_a_broker_that_others_reach_logs_the_warning_when_it_starts(tmp_path: Pa
         server.process.terminate()
         ended = server.end()
     assert ended.status == 0
-    assert OPEN_DOOR in ended.logged
+    assert AUTO_CREATE in ended.logged
 
 
 @pytest.mark.parametrize(

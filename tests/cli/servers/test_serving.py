@@ -130,7 +130,7 @@ def test_a_server_that_may_open_few_files_says_what_to_do(
     limits[:] = 256, 1024
     allow_many_open_files()
     (told,) = caplog.messages
-    assert "may have 1024 files open" in told
+    assert "the limit of open files, connections included, is 1024; " in told
     assert "ulimit -Hn" in told
 
 
@@ -149,5 +149,5 @@ def test_a_limit_that_cannot_be_raised_is_told_of(
     monkeypatch.setattr("resource.setrlimit", refuse)
     allow_many_open_files()
     assert limits == [256, 20_000]
-    assert "stays at 256: not allowed" in caplog.messages[0]
-    assert "may have 256 files open" in caplog.messages[1]
+    assert "can't raise the limit of open files above 256: not allowed" in caplog.messages[0]
+    assert "connections included, is 256; " in caplog.messages[1]

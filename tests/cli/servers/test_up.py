@@ -75,7 +75,7 @@ def test_several_brokers_are_processes_and_one_that_dies_comes_back(tmp_path: Pa
         server.process.terminate()
         ended = server.end()
     assert ended.status == 0
-    assert "broker-a ended: killed by SIGKILL; it is started again" in ended.logged
+    assert "broker-a ended: killed by SIGKILL; restarting it in 0.5 s" in ended.logged
     for name in ("broker-a", "broker-b"):
         assert not (tmp_path / name / "abort").exists()
 
@@ -121,7 +121,7 @@ def process_of(store: Path) -> int:
 
 
 def once_back(server: Serving, nameserver: str, before: str) -> str:
-    """Return where broker-a listens now that it was started again: port 0 picks another port."""
+    """Return where broker-a listens after its restart: port 0 picks another port."""
     while server.process.poll() is None:
         address = known_brokers(nameserver).get("broker-a", before)
         if address != before:
@@ -136,7 +136,7 @@ def once_back(server: Serving, nameserver: str, before: str) -> str:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--brokers", "0"], "--brokers is 0; it may be from 1 to 26"),
+        (["--brokers", "0"], "--brokers is 0; it must be from 1 to 26"),
         (["--host", "0.0.0.0"], "say --insecure"),
         (["--set", "listenPort"], "write it as key=value"),
     ],

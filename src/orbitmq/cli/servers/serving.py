@@ -1,6 +1,6 @@
-"""What all commands that start a server share: one line when it is ready, a clean end on a signal.
+"""What the commands that run a server share: options, logging, the ready line, a clean stop.
 
-The ready line is the only thing on stdout, so that a program can wait for it; the log is on stderr.
+The ready line is the only output on stdout, so that a program can wait for it; logs go to stderr.
 """
 
 import argparse
@@ -32,27 +32,27 @@ log = logging.getLogger("orbitmq.cli")
 _STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 _FEW_OPEN_FILES: Final = 4096
-"""Under this many a broker of a thousand clients, with the files of its store, may run short."""
+"""With fewer, a broker with a thousand clients and the files of its store may run short."""
 
 
 def add_server_options(command: argparse.ArgumentParser) -> None:
-    """Add what every command that listens takes: settings one by one, and the open door."""
+    """Add the options of every command that listens: ``--set`` and ``--insecure``."""
     command.add_argument(
         "--set",
         metavar="KEY=VALUE",
         action="append",
         default=[],
-        help="a property of the file, which it overrides",
+        help="one property of the configuration; overrides the file, may be repeated",
     )
     command.add_argument(
         "--insecure",
         action="store_true",
-        help="allow an address that other machines reach, although nobody has to say who they are",
+        help="listen on an address that other machines reach, without authentication",
     )
 
 
 def log_to_stderr() -> None:
-    """Show what servers log, from INFO on, with times."""
+    """Log to stderr, from INFO on, with times."""
     logging.basicConfig(
         level=logging.INFO,
         stream=sys.stderr,
@@ -61,11 +61,10 @@ def log_to_stderr() -> None:
 
 
 def allow_many_open_files() -> None:
-    """Raise the limit of open files as far as the process may; warn if that is not far.
+    """Raise the limit of open files to the hard limit; warn if that is low.
 
-    Each connection takes one, and each file of the store that is in use. The limit that a process
-    begins with, 1,024 on most systems, is so low for the sake of programs that call ``select``,
-    which knows no more; whoever does not, is meant to raise it.
+    Each connection takes a descriptor, and so does each file of the store in use. The soft limit,
+    1,024 on most systems, is that low only for programs that call ``select``.
     """
     limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit != most:
@@ -73,18 +72,18 @@ def allow_many_open_files() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
             limit = most
         except (OSError, ValueError) as error:
-            log.warning("the limit of open files stays at %d: %s", limit, error)
+            log.warning("can't raise the limit of open files above %d: %s", limit, error)
     if limit < _FEW_OPEN_FILES and limit != resource.RLIM_INFINITY:
         log.warning(
-            "this process may have %d files open, connections included, and with many clients needs"
-            " more than %d: raise its hard limit (ulimit -Hn, or LimitNOFILE= of systemd)",
+            "the limit of open files, connections included, is %d; with many clients a broker needs"
+            " more than %d: raise the hard limit (ulimit -Hn, or LimitNOFILE= in systemd)",
             limit,
             _FEW_OPEN_FILES,
         )
 
 
 def recovery_progress() -> Callable[[int, int], None]:
-    """Return what draws how far the recovery of a store has come, on a terminal alone."""
+    """Return a callback that draws a progress bar for the recovery of a store."""
     bar = ProgressBar("recovering")
 
     def show(done: int, total: int) -> None:
