@@ -216,7 +216,7 @@ def test_a_receipt() -> None:
 
 def test_the_total_fits_a_terminal() -> None:
     line = total_line(123_456_789, "%RETRY%" + "billing" * 20, 3_600_000)
-    shown = "%RETRY%bil…ngbilling in 3,600.0 s, 34,293 a second"
+    shown = "%RETRY%bi…gbilling in 3,600.0 s, 34,293 per second"
     assert line == f"123,456,789 messages sent to {shown}"
     assert len(line) <= 80
 
@@ -243,7 +243,7 @@ def test_the_rate_is_drawn_now_and_then() -> None:
     clock.time_ms += 100
     rate.add(1)
     rate.clear()
-    assert terminal.getvalue() == "\r1,100 sent, 5,500 a second\x1b[K\r\x1b[K"
+    assert terminal.getvalue() == "\r1,100 sent, 5,500 per second\x1b[K\r\x1b[K"
     assert (rate.count, rate.took_ms) == (1101, 300)
 
 

@@ -12,11 +12,11 @@ from orbitmq.wire.bodies.route import BrokerData, QueueData, TopicRouteData
 pytestmark = pytest.mark.usefixtures("nameserver")
 
 TWO_BROKERS = """\
-BROKER            CLUSTER           ID  ADDRESS                READ  WRITE  MAY
-broker-a          DefaultCluster    0   10.0.0.7:10911            8      4   rw
+BROKER            CLUSTER           ID  ADDRESS                READ  WRITE  PERM
+broker-a          DefaultCluster    0   10.0.0.7:10911            8      4    rw
                                     1   10.0.0.8:10911
-the-bill…roker-b  cluster-…f-paris  0   broker-b.e…rnal:10911     0      0    -
-z                 DefaultCluster    0   10.0.0.9:10911            -      -    -
+the-bill…roker-b  cluster-…f-paris  0   broker-b.e…rnal:10911     0      0     -
+z                 DefaultCluster    0   10.0.0.9:10911            -      -     -
 """
 
 
@@ -30,7 +30,7 @@ def test_a_topic_is_made_listed_and_shown(capsys: pytest.CaptureFixture[str]) ->
     assert made == "made-here has 2 queues on broker-a\n"
     assert "made-here\n" in printed(capsys, "topic", "list")
     head, row = printed(capsys, "topic", "route", "made-here").splitlines()
-    assert head.split() == ["BROKER", "CLUSTER", "ID", "ADDRESS", "READ", "WRITE", "MAY"]
+    assert head.split() == ["BROKER", "CLUSTER", "ID", "ADDRESS", "READ", "WRITE", "PERM"]
     assert row.split()[:3] + row.split()[4:] == ["broker-a", "DefaultCluster", "0", "2", "2", "r"]
 
 

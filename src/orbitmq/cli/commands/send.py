@@ -40,7 +40,7 @@ _STDIN: Final = "-"
 _AT_ONCE: Final = 512
 """Lines in flight: half of a producer's limit, so that none has to wait."""
 _LESS_SAFE: Final = 1
-_TOPIC_WIDTH: Final = 20
+_TOPIC_WIDTH: Final = 18
 _DRAW_MS: Final = 200
 
 
@@ -191,14 +191,14 @@ def total_line(count: int, topic: str, took_ms: int) -> str:
     """Return what is printed after the last line was sent.
 
     >>> total_line(12_000, "orders", 1_500)
-    '12,000 messages sent to orders in 1.5 s, 8,000 a second'
+    '12,000 messages sent to orders in 1.5 s, 8,000 per second'
     >>> total_line(1, "orders", 4)
     '1 message sent to orders'
     """
     messages = "1 message" if count == 1 else f"{count:,} messages"
     line = f"{messages} sent to {elided(topic, _TOPIC_WIDTH)}"
     if count > 1 and took_ms > 0:
-        line += f" in {took_ms / 1000:,.1f} s, {count * 1000 // took_ms:,} a second"
+        line += f" in {took_ms / 1000:,.1f} s, {count * 1000 // took_ms:,} per second"
     return line
 
 
@@ -230,7 +230,7 @@ class Rate:
         if not self._shown or since_ms < _DRAW_MS:
             return
         per_second = (self.count - self._drawn_count) * 1000 // since_ms
-        self._stream.write(f"\r{self.count:,} sent, {per_second:,} a second\x1b[K")
+        self._stream.write(f"\r{self.count:,} sent, {per_second:,} per second\x1b[K")
         self._stream.flush()
         self._drawn_ms, self._drawn_count, self._is_drawn = now_ms, self.count, True
 

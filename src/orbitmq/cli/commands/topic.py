@@ -148,7 +148,7 @@ def _route(arguments: argparse.Namespace) -> int:
     return 0
 
 
-_HEADS: Final = ("BROKER", "CLUSTER", "ID", "ADDRESS", "READ", "WRITE", "MAY")
+_HEADS: Final = ("BROKER", "CLUSTER", "ID", "ADDRESS", "READ", "WRITE", "PERM")
 _NAME_WIDTH: Final = 16
 _ADDRESS_WIDTH: Final = 21  # 255.255.255.255:65535
 
@@ -161,8 +161,8 @@ def route_lines(route: "TopicRouteData") -> list[str]:
         of_topic = queues.get(broker.broker_name)
         about = ("-", "-", "-")
         if of_topic is not None:
-            may = "".join(letter for letter in "rw" if of_topic.perm & _PERMISSIONS[letter])
-            about = (str(of_topic.read_queue_nums), str(of_topic.write_queue_nums), may or "-")
+            perm = "".join(letter for letter in "rw" if of_topic.perm & _PERMISSIONS[letter])
+            about = (str(of_topic.read_queue_nums), str(of_topic.write_queue_nums), perm or "-")
         names = (elided(broker.broker_name, _NAME_WIDTH), elided(broker.cluster, _NAME_WIDTH))
         for number, address in sorted(broker.broker_addrs.items()):
             rows.append((*names, str(number), elided(address, _ADDRESS_WIDTH), *about))
