@@ -46,7 +46,7 @@ def test_each_minute_has_a_panel_with_its_counts() -> None:
     chart = latency_chart([buckets(b0=2_080, b1=12), buckets(b6=1)])
     shown = texts(chart)
     assert "minute 1" in shown
-    assert "2,092 sends, by how long each took; bars are logarithmic" in shown
+    assert "2,092 sends by latency; the scale is logarithmic" in shown
     assert "minute 2" in shown
     assert {"2,080", "12", "1"} <= {*shown}
     assert len(bars(chart, "sent")) == 3

@@ -81,7 +81,7 @@ def test_a_query_that_fails_ends_the_flow(producer: Producer) -> None:
             raise RuntimeError("the query has failed")
 
     query = cast("StreamingQuery", Failing(producer))
-    flow = Flow(producer, query, SystemClock(), tell=lambda _line: None)
+    flow = Flow(producer, query, SystemClock(), report=lambda _line: None)
     with pytest.raises(RuntimeError, match="the query has failed"):
         flow.produce(events(3))
 
@@ -94,6 +94,6 @@ def test_a_stream_that_writes_nothing_is_not_waited_for_without_end(producer: Pr
 
     clock = HandClock()
     query = cast("StreamingQuery", Idle(producer))
-    flow = Flow(producer, query, clock, tell=lambda _line: None)
-    with pytest.raises(OrbitError, match="the stream has written nothing for 150 s"):
+    flow = Flow(producer, query, clock, report=lambda _line: None)
+    with pytest.raises(OrbitError, match="the stream wrote nothing within 150 s"):
         flow.warm_up(events(1)[0])

@@ -7,7 +7,7 @@ import pytest
 from pyspark.errors import AnalysisException
 
 from orbitmq.demo.figures import Batch, Total
-from orbitmq.demo.pipeline import batches_of, spark_failures_told, totals
+from orbitmq.demo.pipeline import batches_of, spark_errors_wrapped, totals
 from orbitmq.errors import OrbitError
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def test_totals_stand_side_by_side_with_the_busiest_state_first() -> None:
 
 
 def test_a_failure_of_spark_is_one_of_ours_in_a_line() -> None:
-    with pytest.raises(OrbitError) as caught, spark_failures_told():
+    with pytest.raises(OrbitError) as caught, spark_errors_wrapped():
         raise AnalysisException("the path is taken\nby somebody\nelse")
     assert str(caught.value) == "Spark failed: the path is taken"
     assert isinstance(caught.value.__cause__, AnalysisException)

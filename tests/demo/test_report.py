@@ -58,10 +58,11 @@ def test_it_follows_the_reader_into_the_dark() -> None:
 
 
 def test_what_differs_is_said() -> None:
-    compared = comparison(missing=3, surplus=2, out_of_order=1)
+    compared = comparison(missing=3, extra=2, out_of_order=1)
     words = outline(page(measured(compared=compared))).words
     assert "not equal" in words
     assert verdict(compared) == (
-        "They differ: 3 rows are missing in the files, 2 should not be there, 1 are out of order."
+        "Topic and files differ: 3 rows are missing in the files, 2 should not be there, "
+        "1 are out of order."
     )
     assert verdict(compared) in words

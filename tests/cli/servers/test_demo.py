@@ -33,7 +33,7 @@ def test_an_error_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert main(["demo", "--directory", str(tmp_path)]) == 2
     told = capsys.readouterr()
     assert told.out == ""
-    assert told.err.startswith(f"orbitmq: {tmp_path} holds something else")
+    assert told.err.startswith(f"orbitmq: {tmp_path} has files that are not the demo's")
 
 
 def test_other_commands_import_no_spark() -> None:
