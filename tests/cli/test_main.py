@@ -46,8 +46,8 @@ def test_an_error_is_one_line_with_its_notes(
 
     monkeypatch.setattr("orbitmq.cli.commands.store.StoreReader", failing)
     assert main(["store", "inspect", "DIR"]) == 2
-    said = capsys.readouterr().err
-    assert said == "orbitmq: broker-a refused: no permission; broker-b: done\n"
+    printed = capsys.readouterr().err
+    assert printed == "orbitmq: broker-a refused: no permission; broker-b: done\n"
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_a_disk_that_is_full(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 class TestClosedStreams:
-    """A shell closes them so; supervisors and cron jobs do it too."""
+    """Shells, supervisors and cron jobs close them."""
 
     def run(self, closed: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
         command = [sys.executable, "-m", "orbitmq.cli.main", *arguments]

@@ -1,4 +1,4 @@
-"""A run of the demo as it might have been, for tests of what shows it."""
+"""A made-up run of the demo, for tests of its output."""
 
 from orbitmq.demo.figures import Batch, Comparison, Measured, Sample, Total
 

@@ -15,7 +15,7 @@ def test_a_sample_counts_sends_by_bucket() -> None:
     assert sample(statistics, 70) == Sample(70, 4, buckets(b0=1, b1=2, b3=1))
 
 
-def test_what_happened_is_counted_in_the_second_it_happened_in() -> None:
+def test_sends_and_rows_are_counted_by_second() -> None:
     assert measured().rates == [Rate(15, 0), Rate(0, 15), Rate(10, 0), Rate(0, 10)]
 
 
@@ -45,13 +45,11 @@ def test_latencies_are_counted_by_minute() -> None:
         (buckets(b12=1), 99, "over 10 s"),
     ],
 )
-def test_a_share_of_sends_was_over_within_a_time(
-    counts: tuple[int, ...], percent: int, words: str
-) -> None:
+def test_the_latency_of_a_percentile(counts: tuple[int, ...], percent: int, words: str) -> None:
     assert within(counts, percent) == words
 
 
-def test_the_summary_tells_of_the_run() -> None:
+def test_the_summary_has_all_figures() -> None:
     assert dict(measured().summary) == {
         "broker ready": "85 ms",
         "Spark ready": "6.2 s (Spark 4.3.0, Java 17.0.15)",

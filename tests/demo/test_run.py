@@ -15,7 +15,7 @@ MESSAGES = 59  # what happens to them: the shop's events are the same in each ru
 
 
 @pytest.mark.timeout(TIMEOUT_S + 20)
-def test_the_demo_goes_the_whole_way_in_eighty_columns(tmp_path: Path) -> None:
+def test_the_whole_demo_in_eighty_columns(tmp_path: Path) -> None:
     ran = subprocess.run(
         [sys.executable, "-m", "orbitmq", "demo", "--orders", str(ORDERS)],
         capture_output=True,
@@ -50,7 +50,7 @@ def test_an_empty_directory_will_do(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [".", "precious.txt"])
-def test_what_the_demo_has_not_made_is_not_deleted(tmp_path: Path, name: str) -> None:
+def test_files_that_are_not_the_demos_are_not_deleted(tmp_path: Path, name: str) -> None:
     (tmp_path / "precious.txt").write_text("precious")
     with pytest.raises(InvalidInput, match="has files that are not the demo's"):
         run(str(tmp_path / name), orders=1)

@@ -57,7 +57,7 @@ def add_client_options(command: argparse.ArgumentParser) -> None:
         metavar="KEY=VALUE",
         action="append",
         default=[],
-        help="one client property; overrides the file, may be repeated (docs/settings.md)",
+        help="a client property (docs/settings.md); overrides that of a file, may be repeated",
     )
 
 

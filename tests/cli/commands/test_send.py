@@ -45,15 +45,15 @@ class TestOneMessage:
             shown,
         )
 
-    def test_all_that_can_be_said_of_it(self, capsys: pytest.CaptureFixture[str]) -> None:
-        said = ["--tags", "paid", "--keys", "a-1 a-2", "--property", "colour=blue"]
-        said += ["--property", "formula=a=b", "--sharding-key", "o-42"]
-        assert main(["topic", "create", "said"]) == 0
+    def test_all_options(self, capsys: pytest.CaptureFixture[str]) -> None:
+        options = ["--tags", "paid", "--keys", "a-1 a-2", "--property", "colour=blue"]
+        options += ["--property", "formula=a=b", "--sharding-key", "o-42"]
+        assert main(["topic", "create", "with-options"]) == 0
         capsys.readouterr()
-        assert main(["send", "said", "total: 5 \N{EURO SIGN}", *said, "--json"]) == 0
+        assert main(["send", "with-options", "total: 5 \N{EURO SIGN}", *options, "--json"]) == 0
         receipt = json.loads(capsys.readouterr().out)
         assert receipt["status"] == "SEND_OK"
-        assert main(["message", "view", "said", receipt["message_id"], "--json"]) == 0
+        assert main(["message", "view", "with-options", receipt["message_id"], "--json"]) == 0
         stored = json.loads(capsys.readouterr().out)
         assert (stored["body"], stored["tags"]) == ("total: 5 \N{EURO SIGN}", "paid")
         assert stored["keys"] == ["a-1", "a-2"]
@@ -72,7 +72,7 @@ class TestOneMessage:
             (["--", "--late"], "--late"),
         ],
     )
-    def test_the_body_stands_before_or_behind_options(
+    def test_the_body_may_come_before_or_after_options(
         self, arguments: list[str], body: str, capsys: pytest.CaptureFixture[str]
     ) -> None:
         assert main(["topic", "create", "anywhere"]) == 0
@@ -102,16 +102,16 @@ class TestOneMessage:
             (["orders", "x", "--group", "bad group"], "group"),
         ],
     )
-    def test_what_can_not_be_sent(
+    def test_invalid_messages(
         self, arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
     ) -> None:
         assert main(["send", *arguments]) == 2
-        said = capsys.readouterr()
-        assert said.out == ""
-        assert words in said.err
-        assert said.err.count("\n") == 1
+        options = capsys.readouterr()
+        assert options.out == ""
+        assert words in options.err
+        assert options.err.count("\n") == 1
 
-    def test_stored_but_not_as_safely_as_it_should(
+    def test_a_message_stored_but_not_flushed_in_time(
         self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         async def send(*_: object) -> SendReceipt:
@@ -153,14 +153,14 @@ class TestLines:
         assert capsys.readouterr().out == "1 message sent to from-a-file\n"
 
     def test_a_line_that_no_broker_takes_ends_it(self) -> None:
-        said = (
+        options = (
             "--json",
             "--set",
             "maxMessageSize=1024",
             "--set",
             "compressMsgBodyOverHowmuch=1024",
         )
-        sent = send_lines(b"small\n" + b"x" * 1025 + b"\nsmall too\n", "too-large", *said)
+        sent = send_lines(b"small\n" + b"x" * 1025 + b"\nsmall too\n", "too-large", *options)
         assert sent.returncode == 2
         assert len(sent.stdout.splitlines()) == 2  # those in flight with it
         assert sent.stderr.startswith(
@@ -169,9 +169,9 @@ class TestLines:
         assert sent.stderr.count(b"\n") == 1
 
     def test_lines_of_a_key_go_one_by_one(self) -> None:
-        said = ["--sharding-key", "o-42", "--json", "--set", "maxMessageSize=1024"]
-        said += ["--set", "compressMsgBodyOverHowmuch=1024"]
-        sent = send_lines(b"small\n" + b"x" * 1025 + b"\nsmall too\n", "one-by-one", *said)
+        options = ["--sharding-key", "o-42", "--json", "--set", "maxMessageSize=1024"]
+        options += ["--set", "compressMsgBodyOverHowmuch=1024"]
+        sent = send_lines(b"small\n" + b"x" * 1025 + b"\nsmall too\n", "one-by-one", *options)
         assert sent.returncode == 2
         assert len(sent.stdout.splitlines()) == 1
         assert b"line 2 could not be sent, and lines after 2 were not tried: " in sent.stderr

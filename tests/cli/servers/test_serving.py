@@ -1,4 +1,4 @@
-"""A server's life under a command: one line, a signal, an end."""
+"""The life of a server command: ready line, signal, stop."""
 
 import errno
 import io
@@ -16,7 +16,7 @@ from orbitmq.errors import InvalidInput
 from tests.cli.running_servers import few_open_files, serving
 
 
-def test_a_signal_ends_it_in_order(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_signal_stops_it_cleanly(capsys: pytest.CaptureFixture[str]) -> None:
     steps: list[str] = []
 
     @asynccontextmanager
@@ -105,7 +105,7 @@ def test_brokers_raise_the_limit_of_open_files(tmp_path: Path, arguments: tuple[
 
 @pytest.fixture
 def limits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The soft and the hard limit of open files, as the system would have them."""
+    """The soft and the hard limit of open files of a pretended system."""
     found = [256, 20_000]
 
     def set_limit(_what: int, wanted: tuple[int, int]) -> None:
@@ -116,7 +116,7 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
-def test_a_server_may_open_as_many_files_as_the_system_lets_it(
+def test_the_limit_of_open_files_is_raised_to_the_hard_limit(
     limits: list[int], caplog: pytest.LogCaptureFixture
 ) -> None:
     allow_many_open_files()
@@ -124,14 +124,14 @@ def test_a_server_may_open_as_many_files_as_the_system_lets_it(
     assert caplog.messages == []
 
 
-def test_a_server_that_may_open_few_files_says_what_to_do(
+def test_a_low_limit_of_open_files_is_a_warning_that_says_what_to_do(
     limits: list[int], caplog: pytest.LogCaptureFixture
 ) -> None:
     limits[:] = 256, 1024
     allow_many_open_files()
-    (told,) = caplog.messages
-    assert "the limit of open files, connections included, is 1024; " in told
-    assert "ulimit -Hn" in told
+    (warning,) = caplog.messages
+    assert "the limit of open files, connections included, is 1024; " in warning
+    assert "ulimit -Hn" in warning
 
 
 def test_no_limit_at_all_is_enough(limits: list[int], caplog: pytest.LogCaptureFixture) -> None:
@@ -140,7 +140,7 @@ def test_no_limit_at_all_is_enough(limits: list[int], caplog: pytest.LogCaptureF
     assert caplog.messages == []
 
 
-def test_a_limit_that_cannot_be_raised_is_told_of(
+def test_a_limit_that_cannot_be_raised_is_a_warning(
     limits: list[int], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_what: int, _wanted: tuple[int, int]) -> None:

@@ -27,7 +27,7 @@ SMALL = ("--set", "mappedFileSizeCommitLog=8388608")
 
 
 def known_brokers(nameserver: str) -> dict[str, str]:
-    """Return what a nameserver knows: the address of each broker."""
+    """Return the address of each broker, by name, as a nameserver knows it."""
     with BlockingConnection(Address.parse(nameserver)) as connection:
         answer = connection.request(NoFields(), code=RequestCode.GET_BROKER_CLUSTER_INFO)
     table = ClusterInfo.from_json(answer.body).broker_addr_table
@@ -35,13 +35,13 @@ def known_brokers(nameserver: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
-def test_one_line_tells_where_everything_is_and_a_signal_stops_it(
+def test_the_ready_line_has_all_addresses_and_a_signal_stops_it(
     number: signal.Signals, tmp_path: Path
 ) -> None:
     with serving("up", *PORTS, *SMALL, "--store", str(tmp_path)) as server:
-        said = re.fullmatch(r"ready nameserver=(\S+) broker=(\S+)", server.ready_line())
-        assert said is not None
-        nameserver, broker = said.groups()
+        match = re.fullmatch(r"ready nameserver=(\S+) broker=(\S+)", server.ready_line())
+        assert match is not None
+        nameserver, broker = match.groups()
         assert known_brokers(nameserver) == {"broker-a": broker}
         with BlockingConnection(Address.parse(broker)) as connection:
             sent(connection, "orders", b"paid")
@@ -54,17 +54,17 @@ def test_one_line_tells_where_everything_is_and_a_signal_stops_it(
     assert not (tmp_path / "abort").exists()
 
 
-def test_json_for_machines(tmp_path: Path) -> None:
+def test_the_ready_line_as_json(tmp_path: Path) -> None:
     with serving("up", *PORTS, *SMALL, "--store", str(tmp_path), "--json") as server:
         ready = json.loads(server.ready_line())
         assert list(known_brokers(ready["nameserver"]).values()) == ready["brokers"]
 
 
-def test_several_brokers_are_processes_and_one_that_dies_comes_back(tmp_path: Path) -> None:
+def test_several_brokers_are_processes_and_one_that_dies_is_restarted(tmp_path: Path) -> None:
     with serving("up", *PORTS, *SMALL, "--brokers", "2", "--store", str(tmp_path)) as server:
-        said = re.fullmatch(r"ready nameserver=(\S+) broker=(\S+),(\S+)", server.ready_line())
-        assert said is not None
-        nameserver, first, second = said.groups()
+        match = re.fullmatch(r"ready nameserver=(\S+) broker=(\S+),(\S+)", server.ready_line())
+        assert match is not None
+        nameserver, first, second = match.groups()
         assert known_brokers(nameserver) == {"broker-a": first, "broker-b": second}
         with BlockingConnection(Address.parse(first)) as connection:
             sent(connection, "orders", b"paid")
@@ -80,7 +80,7 @@ def test_several_brokers_are_processes_and_one_that_dies_comes_back(tmp_path: Pa
         assert not (tmp_path / name / "abort").exists()
 
 
-def test_brokers_end_in_order_with_a_supervisor_that_is_killed(tmp_path: Path) -> None:
+def test_brokers_stop_cleanly_if_their_supervisor_is_killed(tmp_path: Path) -> None:
     with serving("up", *PORTS, *SMALL, "--brokers", "2", "--store", str(tmp_path)) as server:
         server.ready_line()
         stores = [tmp_path / name for name in ("broker-a", "broker-b")]
@@ -116,7 +116,7 @@ def test_a_closed_terminal_stops_it_cleanly(brokers: str, tmp_path: Path) -> Non
 
 
 def process_of(store: Path) -> int:
-    """Return the process that uses a store; it says so itself."""
+    """Return the process that uses a store, from its abort file."""
     return int((store / "abort").read_text())
 
 
@@ -130,7 +130,7 @@ def once_back(server: Serving, nameserver: str, before: str) -> str:
             except ConnectFailed:
                 continue
             return address
-    raise AssertionError("the supervisor is gone")
+    raise AssertionError("the supervisor ended")
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def once_back(server: Serving, nameserver: str, before: str) -> str:
         (["--set", "listenPort"], "write it as key=value"),
     ],
 )
-def test_what_cannot_be_is_one_line(
+def test_an_invalid_argument_takes_one_line(
     arguments: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["up", *PORTS, "--store", str(tmp_path), *arguments]) == 2

@@ -63,7 +63,7 @@ def add_commands(families: "Families") -> None:
         "body",
         metavar="BODY",
         nargs="?",
-        help="the text to send (the lines of standard input, as for -)",
+        help="the text; if missing or -, the lines of standard input",
     )
     command.add_argument("--tags", metavar="TAG", help="the tag that subscriptions filter by")
     command.add_argument(

@@ -16,7 +16,7 @@ def add_commands(families: "Families") -> None:
     """Add ``demo`` to the commands of ``orbitmq``."""
     command = families.add_parser(
         "demo",
-        help="send orders to a broker, stream them to Parquet with Spark, compare",
+        help="stream a shop's orders to Parquet with Spark, and compare",
         description=(
             "Start a broker in this process, send the orders of a small shop to it, stream them "
             "into Parquet with Spark while they arrive, compare the topic with the files, and "

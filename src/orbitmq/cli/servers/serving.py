@@ -42,7 +42,7 @@ def add_server_options(command: argparse.ArgumentParser) -> None:
         metavar="KEY=VALUE",
         action="append",
         default=[],
-        help="one property of the configuration; overrides the file, may be repeated",
+        help="a configuration property; overrides that of a file, may be repeated",
     )
     command.add_argument(
         "--insecure",

@@ -157,18 +157,19 @@ def _properties(arguments: argparse.Namespace, number: int, nameserver: Address)
     """
     several = arguments.brokers > 1
     port = arguments.broker_port + _PORTS_APART * number if arguments.broker_port else 0
-    ours = {
+    values = {
         "listenHost": arguments.host,
         "listenPort": str(port),
         "namesrvAddr": str(nameserver),
         "storePathRootDir": f"{arguments.store}/{_name(number)}" if several else arguments.store,
     }
     if several:
-        ours["brokerName"] = _name(number)
+        values["brokerName"] = _name(number)
+    ours = [Property(key, value, "up") for key, value in values.items()]
     users = from_arguments(arguments.set)
     if several:
         users = [one for one in users if one.name not in ("brokerName", "storePathRootDir")]
-    return [*(Property(key, value, "up") for key, value in ours.items()), *users]
+    return [*ours, *users]
 
 
 def _command(properties: list[Property]) -> list[str]:
