@@ -73,22 +73,12 @@ def add_group_option(command: argparse.ArgumentParser, group: str) -> None:
 
 
 def client_settings(arguments: argparse.Namespace) -> ClientSettings:
-    """Return the settings of a command's client.
-
-    Raises:
-        InvalidSetting: a value is invalid; the error names file, line and key.
-
-    """
+    """Return the settings of a command's client; an invalid one raises InvalidSetting."""
     return _settings(arguments, [], [])[0]
 
 
 def producer_settings(arguments: argparse.Namespace) -> tuple[ClientSettings, ProducerSettings]:
-    """Return the settings of a command's client and producer.
-
-    Raises:
-        InvalidSetting: a value is invalid; the error names file, line and key.
-
-    """
+    """Return the settings of a command's client and producer."""
     default = Property("producerGroup", arguments.default_group, "--group")
     given = [] if arguments.group is None else [default._replace(value=arguments.group)]
     return _settings(arguments, [default], given)

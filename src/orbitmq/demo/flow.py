@@ -27,14 +27,7 @@ _WAIT_MS_MAX: Final = 120_000
 class Flow:
     """Sends events, watches the query that writes them, and takes samples meanwhile.
 
-    Times count from the end of ``warm_up``.
-
-    Args:
-        producer: started.
-        query: running.
-        clock: sets the pace and measures.
-        report: prints the progress.
-
+    Times count from the end of ``warm_up``. ``report`` prints the progress.
     """
 
     def __init__(
@@ -57,10 +50,6 @@ class Flow:
 
         In the first batch Spark starts its workers and compiles its plan, which takes longer than
         any later batch.
-
-        Raises:
-            OrbitError: it was not written within two minutes.
-
         """
         self._producer.send(event.message())
         self._await(1)
@@ -71,13 +60,7 @@ class Flow:
         return took_ms
 
     def produce(self, happened: Sequence[Event]) -> None:
-        """Send the events, some per tick, and wait until all are stored.
-
-        Raises:
-            SendFailed: a message could not be sent.
-            StreamingQueryException: the query failed.
-
-        """
+        """Send the events, some per tick, and wait until all are stored."""
         in_flight: list[Future[SendReceipt]] = []
         for tick, at in enumerate(range(0, len(happened), _EVENTS_A_TICK), start=1):
             batch = happened[at : at + _EVENTS_A_TICK]

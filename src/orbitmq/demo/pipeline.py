@@ -31,18 +31,7 @@ _EVENT: Final = "order STRING, customer STRING, step INT, state STRING, item STR
 
 
 class Pipeline:
-    """A Spark session that reads the shop's topic and writes Parquet files.
-
-    Args:
-        nameserver: its address.
-        directory: of the files and the checkpoint.
-        clock: measures the queries.
-
-    Raises:
-        MissingExtra: PySpark is not installed.
-        JavaNotFound: no Java was found.
-
-    """
+    """A Spark session that reads the shop's topic, and writes Parquet files and a checkpoint."""
 
     def __init__(self, nameserver: str, directory: str, clock: Clock) -> None:
         self._spark: SparkSession = orbitmq.spark.session("orbitmq demo", _MASTER, _CONFIG)

@@ -29,20 +29,7 @@ _NOT_EQUAL: Final = 1
 
 
 def run(directory: str, orders: int, clock: Clock | None = None) -> int:
-    """Run the demo, and return the exit status: 0 if topic and files are equal, else 1.
-
-    Args:
-        directory: of store, files, checkpoint and report; replaced.
-        orders: their number.
-        clock: for the measurements.
-
-    Raises:
-        InvalidInput: the directory has files that are not the demo's, or there are no orders.
-        MissingExtra, JavaNotFound: Spark can't run here.
-        SendFailed: a message could not be sent.
-        OrbitError: Spark failed.
-
-    """
+    """Run the demo in a directory, and return the exit status: 0 if topic and files are equal."""
     if orders < 1:
         raise InvalidInput(f"--orders is {orders}; it must be at least 1", field="orders")
     home = fresh_directory(Path(directory))
@@ -62,12 +49,7 @@ def run(directory: str, orders: int, clock: Clock | None = None) -> int:
 
 
 def fresh_directory(home: Path) -> Path:
-    """Empty a directory, put our mark into it, and return it.
-
-    Raises:
-        InvalidInput: it has files that are not the demo's.
-
-    """
+    """Empty a directory that is the demo's, put our mark into it, and return it."""
     if home.exists():
         if not home.is_dir() or (any(home.iterdir()) and not (home / _MARK).exists()):
             raise InvalidInput(

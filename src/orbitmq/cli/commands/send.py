@@ -203,13 +203,7 @@ def total_line(count: int, topic: str, took_ms: int) -> str:
 
 
 class Rate:
-    """The number of messages sent, and the rate: a line on a terminal, redrawn while they flow.
-
-    Attributes:
-        count: messages sent so far.
-        took_ms: from the start to the last of them.
-
-    """
+    """The number of messages sent, and the rate: a line on a terminal, redrawn while they flow."""
 
     def __init__(self, clock: Clock, stream: TextIO) -> None:
         self._clock = clock
@@ -219,7 +213,7 @@ class Rate:
         self._drawn_count = 0
         self._is_drawn = False
         self.count = 0
-        self.took_ms = 0
+        self.took_ms = 0  # from the start to the last message
 
     def add(self, sent: int) -> None:
         """Add to the count."""

@@ -38,14 +38,10 @@ class Supervisor:
 
     Their standard input is a pipe that ends when this process does: commands that stop at its end
     don't outlive a supervisor that is killed.
-
-    Args:
-        commands: name → arguments.
-
     """
 
     def __init__(self, commands: Mapping[str, Sequence[str]]) -> None:
-        self._commands = dict(commands)
+        self._commands = dict(commands)  # name → arguments
         self._processes: dict[str, asyncio.subprocess.Process] = {}
         self._keepers: list[asyncio.Task[None]] = []
         self._closing = False
