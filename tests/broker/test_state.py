@@ -3,7 +3,7 @@
 import errno
 
 from orbitmq.broker.machine import Machine
-from orbitmq.broker.sending.inbox import Outcome
+from orbitmq.broker.sending.inbox import PutOutcome
 from orbitmq.broker.settings import BrokerSettings, LiveSettings
 from orbitmq.broker.state import State
 from orbitmq.broker.tables.topics import TOPICS_FILE
@@ -32,16 +32,16 @@ def opened(clock: VirtualClock, disk: SimulatedDisk, changes: list[str]) -> Stat
 def test_whoever_sends_to_a_new_topic_is_told_when_nameservers_and_the_disk_know_it() -> None:
     disk = SimulatedDisk()
     changes: list[str] = []
-    told: list[tuple[Outcome, bool]] = []
+    told: list[tuple[PutOutcome, bool]] = []
 
     async def main(clock: VirtualClock) -> None:
         state = opened(clock, disk, changes)
         assert state.topics.for_send("orders", "TBW102", 4, 0) is not None
 
-        def note(outcome: Outcome) -> None:
+        def note(outcome: PutOutcome) -> None:
             told.append((outcome, disk.exists(TOPICS) and changes == ["topics"]))
 
-        state.turn.put(incoming(), note)
+        state.inbox.put(incoming(), note)
         await clock.sleep(1)
         state.store.close()
 
@@ -54,13 +54,13 @@ def test_whoever_sends_to_a_new_topic_is_told_when_nameservers_and_the_disk_know
 
 def test_a_table_that_cannot_be_written_keeps_no_sender_waiting() -> None:
     disk = SimulatedDisk()
-    told: list[Outcome] = []
+    told: list[PutOutcome] = []
 
     async def main(clock: VirtualClock) -> None:
         state = opened(clock, disk, [])
         disk.fail("write", "config", errno.ENOSPC)
         state.topics.for_send("orders", "TBW102", 4, 0)
-        state.turn.put(incoming(), told.append)
+        state.inbox.put(incoming(), told.append)
         await clock.sleep(1)
         assert len(told) == 1
         state.persistence.save_changed()
@@ -129,11 +129,11 @@ def test_the_store_has_the_threads_that_it_needs() -> None:
 
 
 def test_what_was_admitted_before_its_topic_was_deleted_goes_with_it() -> None:
-    told: list[Outcome] = []
+    told: list[PutOutcome] = []
 
     async def main(clock: VirtualClock) -> None:
         state = opened(clock, SimulatedDisk(), [])
-        state.turn.put(incoming(), told.append)
+        state.inbox.put(incoming(), told.append)
         state.delete_topic("orders")
         await clock.sleep(1)
         assert state.store.queues.queue("orders", 0) is None

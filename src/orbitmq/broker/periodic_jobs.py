@@ -9,11 +9,11 @@ import msgspec
 
 from orbitmq.clock import Clock
 
-__all__ = ["Beat"]
+__all__ = ["PeriodicJobs"]
 
 log = logging.getLogger("orbitmq.broker")
 
-_BEAT_S: Final = 0.1
+_TICK_S: Final = 0.1
 """The pace of Java's delay levels, and short against every other period there is."""
 
 
@@ -23,7 +23,7 @@ class _Job(msgspec.Struct):
     last_ms: int
 
 
-class Beat:
+class PeriodicJobs:
     """Calls what is due ten times a second, from ``start`` to ``stop``."""
 
     def __init__(self, clock: Clock) -> None:
@@ -38,7 +38,7 @@ class Beat:
 
     def start(self) -> None:
         """Begin; call it on the loop."""
-        self._timer = asyncio.get_running_loop().call_later(_BEAT_S, self._beat)
+        self._timer = asyncio.get_running_loop().call_later(_TICK_S, self._beat)
 
     def stop(self) -> None:
         """Call nothing any more."""

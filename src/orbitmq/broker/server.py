@@ -17,11 +17,11 @@ from typing import Final, Self
 from msgspec.structs import replace
 
 from orbitmq.broker.machine import Machine
-from orbitmq.broker.periodic_jobs import Beat
+from orbitmq.broker.periodic_jobs import PeriodicJobs
 from orbitmq.broker.registration import BrokerIdentity, Registration
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.broker.state import State
-from orbitmq.broker.wiring import Conversations, Place
+from orbitmq.broker.wiring import Endpoint, RequestHandlers
 from orbitmq.errors import InvalidInput
 from orbitmq.message.host import Host
 from orbitmq.net.address import Address
@@ -78,16 +78,16 @@ class Broker:
         self._registering: asyncio.Task[None] | None = None
         self.state = State(settings, self._machine, self._tell_topics)
         """What it knows and keeps; to be read, not changed."""
-        place = Place(
+        endpoint = Endpoint(
             advertised=lambda: self.advertised,
             store_host=self._store_host,
             announce=self._announce,
         )
-        self._conversations = Conversations(self.state, place)
-        self.handlers = self._conversations.handlers
+        self._request_handlers = RequestHandlers(self.state, endpoint)
+        self.handlers = self._request_handlers.handlers
         """What it answers."""
-        self.state.store.on_arrival = self._conversations.pulls.arrived
-        self._beat = Beat(self._machine.clock)
+        self.state.store.on_arrival = self._request_handlers.pulls.arrived
+        self._beat = PeriodicJobs(self._machine.clock)
         self._set_the_beat()
 
     def __repr__(self) -> str:
@@ -141,7 +141,7 @@ class Broker:
             self._registering.cancel()
         if self._registration is not None:
             await self._registration.close()
-        self._conversations.pulls.close()
+        self._request_handlers.pulls.close()
         await asyncio.gather(*(listener.close() for listener in self._listeners))
         if self._listeners:
             await self.state.flushed()
@@ -258,7 +258,7 @@ class Broker:
             return Host.parse(str(Address(own_host(), advertised.port)))
 
     def _set_the_beat(self) -> None:
-        add, state, pulls = self._beat.add, self.state, self._conversations.pulls
+        add, state, pulls = self._beat.add, self.state, self._request_handlers.pulls
         add(state.store.tick)
         add(pulls.tick)
         add(lambda: state.delays.tick(state.clock.now_ms()))
@@ -271,7 +271,7 @@ class Broker:
         add(self._expire_members, _EXPIRE_MS)
 
     def _expire_members(self) -> None:
-        self._conversations.members.expire(self.settings.broker.channel_expired_timeout)
+        self._request_handlers.members.expire(self.settings.broker.channel_expired_timeout)
 
     # Changes
 

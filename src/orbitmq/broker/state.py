@@ -16,7 +16,7 @@ from orbitmq.broker.machine import Machine
 from orbitmq.broker.persistence import Persistence
 from orbitmq.broker.pulling.held_pulls import HeldPulls
 from orbitmq.broker.sending.delays import Delays
-from orbitmq.broker.sending.inbox import SendTurn
+from orbitmq.broker.sending.inbox import Inbox
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.broker.tables.groups import GROUPS_FILE, Groups
 from orbitmq.broker.tables.offsets import OFFSETS_FILE, ConsumerOffsets
@@ -78,14 +78,14 @@ class State:
         self.locks = QueueLocks()
         self.held_pulls = HeldPulls(settings.broker.pull_thread_pool_queue_capacity)
         self.stats = BrokerStats(settings.broker.broker_cluster_name, clock.now_ms())
-        self.turn = SendTurn(
+        self.inbox = Inbox(
             store=self.store,
             settings=settings,
             stats=self.stats,
             clock=clock,
             call_soon=self._loop.call_soon,
         )
-        self.delays = Delays(store=self.store, turn=self.turn, settings=settings)
+        self.delays = Delays(store=self.store, inbox=self.inbox, settings=settings)
         self.persistence = Persistence(
             ConfigFiles(machine.disk, f"{directory}/config"), self.workers
         )
@@ -108,7 +108,7 @@ class State:
     async def flushed(self) -> None:
         """Return when the log is on the disk, or can't be: tables must not be ahead of it."""
         self.delays.stop()
-        self.turn.flush()  # what delays had handed over
+        self.inbox.flush()  # what delays had handed over
         done: asyncio.Future[bool] = self._loop.create_future()
         self.store.when_durable(self.store.log.end, done.set_result)
         self.store.flush_soon()
@@ -116,7 +116,7 @@ class State:
 
     def delete_topic(self, topic: str) -> None:
         """Forget what a topic had besides its place in the table."""
-        self.turn.flush()  # what was admitted before would else be stored behind it
+        self.inbox.flush()  # what was admitted before would else be stored behind it
         self.store.delete_topic(topic)
         self.stats.forget_topic(topic)
 
@@ -144,7 +144,7 @@ class State:
     def _topics_changed(self, _topics: Sequence[TopicConfig]) -> None:
         # Whoever sends to a new topic is not told "stored" before it is on the disk, and in routes
         # unless nameservers are slow: Java's broker too registers it first.
-        self.turn.hold()
+        self.inbox.hold()
         if self._settling_topics is None:
             self._settling_topics = self._loop.create_task(self._settle_topics())
 
@@ -160,7 +160,7 @@ class State:
             log.error("topics are not on the disk: %s", error)
         finally:
             self._settling_topics = None
-            self.turn.release()
+            self.inbox.release()
 
     def _save_soon(self) -> None:
         self._loop.call_soon(self.persistence.save_changed)

@@ -27,7 +27,7 @@ class Scene(SendWorld):
             settings=self.settings,
             store=self.store,
             stats=self.stats,
-            turn=self.turn,
+            inbox=self.inbox,
             held=self.held,
             delays=self.delays,
             disk_usage=lambda: self.usage,
@@ -84,7 +84,7 @@ def test_the_disk_is_told_of_in_whole_percents_rounded_up() -> None:
 
 def test_what_waits_is_told_of() -> None:
     scene = Scene(send_thread_pool_queue_capacity=77)
-    scene.turn.put(incoming(), lambda _outcome: None)
+    scene.inbox.put(incoming(), lambda _outcome: None)
     scene.clock.now += 30
     scene.held.hold(HeldPull(Client().connection, frame(), "orders", 0, NOW))
     figures = scene.figures()

@@ -124,7 +124,7 @@ def test_large_ones_are_handed_over_a_few_at_a_time(monkeypatch: pytest.MonkeyPa
     world.put(*(delayed(f"U{number}") for number in range(7)))
     world.clock.now += 1_000
     world.delays.tick(world.clock.now)
-    assert world.turn.waiting == 2  # records of some 170 bytes
+    assert world.inbox.waiting == 2  # records of some 170 bytes
     world.take_turns()
     assert len(bodies(world)) == 7
 
@@ -188,7 +188,7 @@ def test_a_restart_while_a_level_waits_loses_nothing_and_repeats_nothing() -> No
     world = a_world_without_room_for_large_messages()
     pass_time(world, 5_000)
     world.delays.stop()
-    world.turn.flush()
+    world.inbox.flush()
     flush(world)
     saved = world.delays.to_json()
     world.store.close()
@@ -217,7 +217,7 @@ def test_a_failure_in_one_turn_stops_what_would_come_in_the_next() -> None:
     world.store.forward = but_the_first  # type: ignore[method-assign, assignment]
     world.clock.now += 1_000
     for _ in range(200):  # before the delayed ones in the inbox, so that they take two turns
-        world.turn.put(incoming(topic="others"), lambda _: None)
+        world.inbox.put(incoming(topic="others"), lambda _: None)
     world.delays.tick(world.clock.now)
     world.take_turns()
     assert sizes == [56]
@@ -294,7 +294,7 @@ def test_a_clean_restart_goes_on_where_it_was() -> None:
     world.put(delayed("U1"), delayed("U2", level=2))
     pass_time(world, 1_000)
     world.delays.stop()
-    world.turn.flush()
+    world.inbox.flush()
     flush(world)
     saved = world.delays.to_json()
     world.store.close()
@@ -444,10 +444,10 @@ def test_an_entry_whose_time_is_kept_elsewhere_is_due_by_its_record(
     address = ENTRY.pack(entry.commit_log_offset, entry.size, -(2**63))
     monkeypatch.setattr(ConsumeQueue, "entries", lambda *_: address)
     pass_time(world, 999)
-    assert world.turn.waiting == 0
+    assert world.inbox.waiting == 0
     world.clock.now += 1
     world.delays.tick(world.clock.now)
-    assert world.turn.waiting > 0
+    assert world.inbox.waiting > 0
 
 
 def test_java_s_store_goes_on_without_a_repeat(tmp_path: Path) -> None:

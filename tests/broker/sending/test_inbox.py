@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from orbitmq.broker.sending import fast_fail
-from orbitmq.broker.sending.inbox import Outcome, Row
+from orbitmq.broker.sending.inbox import OrderedRun, PutOutcome
 from orbitmq.net.refusal import Refusal
 from orbitmq.store.log.append import Incoming, PutResult, PutStatus
 from orbitmq.store.settings import FlushMode
@@ -50,7 +50,7 @@ def counted_appends(world: SendWorld) -> list[int]:
     return sizes
 
 
-def statuses(told: list[Outcome]) -> list[PutStatus | str]:
+def statuses(told: list[PutOutcome]) -> list[PutStatus | str]:
     return [
         one.remark.partition("]")[0] + "]" if isinstance(one, Refusal) else one.status
         for one in told
@@ -68,8 +68,8 @@ def test_what_one_turn_brings_is_one_append_in_order() -> None:
 
 def test_nobody_is_told_inside_put() -> None:
     world = SendWorld()
-    told: list[Outcome] = []
-    world.turn.put(incoming(), told.append)
+    told: list[PutOutcome] = []
+    world.inbox.put(incoming(), told.append)
     assert not told
     world.take_turns()
     assert len(told) == 1
@@ -92,31 +92,31 @@ def test_large_messages_share_a_turn_only_up_to_a_megabyte() -> None:
 
 def test_above_the_capacity_a_send_is_an_overload() -> None:
     world = SendWorld(send_thread_pool_queue_capacity=2)
-    told: list[Outcome] = []
+    told: list[PutOutcome] = []
     for _ in range(2):
-        world.turn.put(incoming(), told.append)
+        world.inbox.put(incoming(), told.append)
     world.clock.now += 12
     with pytest.raises(Refusal, match=r"^\[OVERLOAD\].* in queue: 12ms, size of queue: 2$"):
-        world.turn.put(incoming(), told.append)
+        world.inbox.put(incoming(), told.append)
     world.take_turns()
     assert statuses(told) == [PutStatus.PUT_OK] * 2
-    world.turn.put(incoming(), told.append)  # there is room again
+    world.inbox.put(incoming(), told.append)  # there is room again
 
 
 def test_what_waits_is_bounded_in_bytes_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fast_fail, "WAITING_BYTES_MAX", 1_000)
     world = SendWorld()
-    world.turn.put(incoming(bytes(1_000)), lambda _: None)
+    world.inbox.put(incoming(bytes(1_000)), lambda _: None)
     with pytest.raises(Refusal, match=r"^\[REJECTREQUEST\]"):
-        world.turn.put(incoming(), lambda _: None)
+        world.inbox.put(incoming(), lambda _: None)
     world.take_turns()
-    world.turn.put(incoming(), lambda _: None)
+    world.inbox.put(incoming(), lambda _: None)
 
 
 def test_a_send_that_waited_too_long_is_turned_away() -> None:
     world = SendWorld()
-    told: list[Outcome] = []
-    world.turn.put(incoming(), told.append)
+    told: list[PutOutcome] = []
+    world.inbox.put(incoming(), told.append)
     world.clock.now += 200
     world.take_turns()
     (refusal,) = told
@@ -124,13 +124,13 @@ def test_a_send_that_waited_too_long_is_turned_away() -> None:
     assert refusal.remark.startswith("[TIMEOUT_CLEAN_QUEUE]")
     assert "period in queue: 200ms, size of queue: 1" in refusal.remark
     assert not world.stored("orders")
-    assert world.turn.waiting == 0
+    assert world.inbox.waiting == 0
 
 
 def test_with_fast_failure_off_it_is_stored_all_the_same() -> None:
     world = SendWorld(broker_fast_failure_enable=False)
-    told: list[Outcome] = []
-    world.turn.put(incoming(), told.append)
+    told: list[PutOutcome] = []
+    world.inbox.put(incoming(), told.append)
     world.clock.now += 5_000
     world.take_turns()
     assert statuses(told) == [PutStatus.PUT_OK]
@@ -154,30 +154,30 @@ def test_who_waits_behind_a_write_that_takes_too_long_is_turned_away() -> None:
 def test_with_sync_flush_all_of_a_turn_is_told_when_the_disk_has_it() -> None:
     workers = LaterWorkers()
     world = SendWorld(SYNC, workers=workers)
-    told: list[Outcome] = []
+    told: list[PutOutcome] = []
     for _ in range(3):
-        world.turn.put(incoming(), told.append)
+        world.inbox.put(incoming(), told.append)
     world.take_turns()
     assert not told
-    assert world.turn.waiting == 3
+    assert world.inbox.waiting == 3
     workers.work()
     assert statuses(told) == [PutStatus.PUT_OK] * 3
-    assert world.turn.waiting == 0
+    assert world.inbox.waiting == 0
 
 
 def test_what_does_not_want_to_wait_for_the_disk_is_told_at_once() -> None:
     world = SendWorld(SYNC, workers=LaterWorkers())
     told: list[str] = []
-    world.turn.put(incoming(), lambda _: told.append("waits"))
-    world.turn.put(incoming(wait=False), lambda _: told.append("goes on"))
+    world.inbox.put(incoming(), lambda _: told.append("waits"))
+    world.inbox.put(incoming(wait=False), lambda _: told.append("goes on"))
     world.take_turns()
     assert told == ["goes on"]
 
 
 def test_a_disk_that_is_late_is_a_timeout_with_the_place_of_the_message() -> None:
     world = SendWorld(SYNC, workers=LaterWorkers())
-    told: list[Outcome] = []
-    world.turn.put(incoming(), told.append)
+    told: list[PutOutcome] = []
+    world.inbox.put(incoming(), told.append)
     world.take_turns()
     world.clock.now += SYNC.sync_flush_timeout_ms
     world.store.tick()
@@ -189,10 +189,10 @@ def test_a_disk_that_is_late_is_a_timeout_with_the_place_of_the_message() -> Non
 
 def test_those_who_wait_for_the_disk_count_for_the_capacity() -> None:
     world = SendWorld(SYNC, workers=LaterWorkers(), send_thread_pool_queue_capacity=1)
-    world.turn.put(incoming(), lambda _: None)
+    world.inbox.put(incoming(), lambda _: None)
     world.take_turns()
     with pytest.raises(Refusal, match="OVERLOAD"):
-        world.turn.put(incoming(), lambda _: None)
+        world.inbox.put(incoming(), lambda _: None)
 
 
 def test_a_store_that_fails_unexpectedly_leaves_nobody_waiting(
@@ -214,13 +214,13 @@ def test_one_who_fails_when_told_keeps_nobody_else_waiting(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     world = SendWorld()
-    told: list[Outcome] = []
+    told: list[PutOutcome] = []
 
-    def failing(_outcome: Outcome) -> None:
+    def failing(_outcome: PutOutcome) -> None:
         raise ZeroDivisionError
 
-    world.turn.put(incoming(), failing)
-    world.turn.put(incoming(), told.append)
+    world.inbox.put(incoming(), failing)
+    world.inbox.put(incoming(), told.append)
     with caplog.at_level(logging.ERROR):
         world.take_turns()
     assert len(told) == 1
@@ -229,26 +229,26 @@ def test_one_who_fails_when_told_keeps_nobody_else_waiting(
 
 def test_one_who_is_told_may_put_the_next() -> None:
     world = SendWorld()
-    told: list[Outcome] = []
+    told: list[PutOutcome] = []
 
-    def again(outcome: Outcome) -> None:
+    def again(outcome: PutOutcome) -> None:
         told.append(outcome)
         if len(told) < 3:
-            world.turn.put(incoming(), again)
+            world.inbox.put(incoming(), again)
 
-    world.turn.put(incoming(), again)
+    world.inbox.put(incoming(), again)
     world.take_turns()
     assert statuses(told) == [PutStatus.PUT_OK] * 3
 
 
 def test_flush_stores_all_that_waits() -> None:
     world = SendWorld()
-    told: list[Outcome] = []
+    told: list[PutOutcome] = []
     for _ in range(600):
-        world.turn.put(incoming(), told.append)
-    world.turn.flush()
+        world.inbox.put(incoming(), told.append)
+    world.inbox.flush()
     assert len(told) == 600
-    assert world.turn.waiting == 0
+    assert world.inbox.waiting == 0
 
 
 def test_what_is_stored_is_counted_by_topic() -> None:
@@ -262,33 +262,33 @@ def test_what_is_stored_is_counted_by_topic() -> None:
 
 def test_while_held_nobody_is_told_and_the_others_count_as_waiting() -> None:
     world = SendWorld()
-    told: list[Outcome] = []
-    world.turn.hold()
-    world.turn.hold()
-    world.turn.put(incoming(), told.append)
+    told: list[PutOutcome] = []
+    world.inbox.hold()
+    world.inbox.hold()
+    world.inbox.put(incoming(), told.append)
     world.take_turns()
-    assert (told, world.turn.waiting) == ([], 1)
-    world.turn.release()
+    assert (told, world.inbox.waiting) == ([], 1)
+    world.inbox.release()
     assert statuses(told) == [PutStatus.PUT_OK]
-    assert world.turn.waiting == 0
-    world.turn.put(incoming(), told.append)
+    assert world.inbox.waiting == 0
+    world.inbox.put(incoming(), told.append)
     world.take_turns()
     assert len(told) == 2
 
 
-def put_in_a_row(world: SendWorld, messages: list[Incoming]) -> list[Outcome]:
-    """Put messages in one row, without a turn; return the list of what they are told."""
-    row = Row()
-    told: list[Outcome] = []
+def put_in_a_row(world: SendWorld, messages: list[Incoming]) -> list[PutOutcome]:
+    """Put messages in one run, without a turn; return the list of what they are told."""
+    run = OrderedRun()
+    told: list[PutOutcome] = []
     for message in messages:
-        world.turn.put(message, told.append, row)
+        world.inbox.put(message, told.append, run)
     return told
 
 
 def test_in_a_row_none_is_stored_behind_one_that_is_not() -> None:
     world = SendWorld()
-    before: list[Outcome] = []
-    world.turn.put(incoming(b"0"), before.append)
+    before: list[PutOutcome] = []
+    world.inbox.put(incoming(b"0"), before.append)
     told = put_in_a_row(world, [incoming(b"1"), incoming(queue_id=-1), incoming(b"3")])
     other = put_in_a_row(world, [incoming(b"4")])
     after = world.put(incoming(queue_id=-1), incoming(b"5"))
@@ -312,12 +312,12 @@ def test_a_row_that_takes_several_turns_stays_in_order() -> None:
 
 def test_a_row_ends_at_one_that_is_turned_away() -> None:
     world = SendWorld()
-    row = Row()
-    told: list[Outcome] = []
-    world.turn.put(incoming(), told.append, row)
+    run = OrderedRun()
+    told: list[PutOutcome] = []
+    world.inbox.put(incoming(), told.append, run)
     world.clock.now += 200
     world.take_turn()
-    world.turn.put(incoming(), told.append, row)
+    world.inbox.put(incoming(), told.append, run)
     world.take_turns()
     assert statuses(told) == ["[TIMEOUT_CLEAN_QUEUE]", PutStatus.NOT_TRIED]
     assert statuses(world.put(incoming())) == [PutStatus.PUT_OK]

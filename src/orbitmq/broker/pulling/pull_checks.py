@@ -17,7 +17,7 @@ from orbitmq.wire.bodies.topic import TopicConfig
 from orbitmq.wire.codes import READ, RequestCode, ResponseCode
 from orbitmq.wire.headers.pull import SUBSCRIPTION, PullMessage
 
-__all__ = ["Admitted", "PullAdmission"]
+__all__ = ["CheckedPull", "PullChecks"]
 
 # What a refusal is about (ForbiddenType in Java); proxies read it.
 _BROKER_FORBIDDEN: Final = "1"
@@ -27,7 +27,7 @@ _BROADCASTING_FORBIDDEN: Final = "4"
 _SUBSCRIPTION_FORBIDDEN: Final = "5"
 
 
-class Admitted(msgspec.Struct, frozen=True, gc=False):
+class CheckedPull(msgspec.Struct, frozen=True, gc=False):
     """A pull that may be served, and what was found out on the way."""
 
     topic: TopicConfig
@@ -35,7 +35,7 @@ class Admitted(msgspec.Struct, frozen=True, gc=False):
     subscription: SubscriptionData
 
 
-class PullAdmission:
+class PullChecks:
     """Checks pulls against the settings, the topic, the group and its subscriptions.
 
     ``own_host`` tells the host that routes name, for remarks.
@@ -56,7 +56,7 @@ class PullAdmission:
         self._members = members
         self._own_host = own_host
 
-    def admit(self, pull: PullMessage, code: int, peer: str) -> Admitted:
+    def admit(self, pull: PullMessage, code: int, peer: str) -> CheckedPull:
         """Return what a pull may read.
 
         Raises:
@@ -72,7 +72,7 @@ class PullAdmission:
             )
         else:
             subscription = self._subscription(pull, group)
-        return Admitted(topic, group, subscription)
+        return CheckedPull(topic, group, subscription)
 
     def _check_broker(self, code: int) -> None:
         settings = self._settings.broker

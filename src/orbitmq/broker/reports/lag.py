@@ -18,12 +18,12 @@ from orbitmq.wire.bodies.stats import OffsetWrapper, QueueTimeSpan, TopicOffset
 from orbitmq.wire.bodies.topic import TopicConfig
 from orbitmq.wire.json.queue_map import QueueMap
 
-__all__ = ["Progress"]
+__all__ = ["Lag"]
 
 _NO_TIME: Final = -1
 
 
-class Progress:
+class Lag:
     """Tells how full topics are, and how far groups have come.
 
     Args:

@@ -12,7 +12,7 @@ from typing import Final
 from orbitmq.broker.figures.stats import BrokerStats
 from orbitmq.broker.pulling.held_pulls import HeldPulls
 from orbitmq.broker.sending.delays import Delays
-from orbitmq.broker.sending.inbox import SendTurn
+from orbitmq.broker.sending.inbox import Inbox
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.clock import Clock
 from orbitmq.store.disk.disk import Usage
@@ -44,7 +44,7 @@ class RuntimeInfo:
         settings: the settings in force.
         store: how much is kept, and how much waits for the disk.
         stats: what was put and got.
-        turn: the sends that wait.
+        inbox: the sends that wait.
         held: the pulls that wait.
         delays: how far the delay levels have come.
         disk_usage: returns how full the disk is.
@@ -58,7 +58,7 @@ class RuntimeInfo:
         settings: LiveSettings,
         store: MessageStore,
         stats: BrokerStats,
-        turn: SendTurn,
+        inbox: Inbox,
         held: HeldPulls,
         delays: Delays,
         disk_usage: Callable[[], Usage],
@@ -67,7 +67,7 @@ class RuntimeInfo:
         self._settings = settings
         self._store = store
         self._stats = stats
-        self._turn = turn
+        self._inbox = inbox
         self._held = held
         self._delays = delays
         self._disk_usage = disk_usage
@@ -114,8 +114,8 @@ class RuntimeInfo:
         pulls = str(settings.pull_thread_pool_queue_capacity)
         unanswered = str(self._settings.net.serving_max)
         figures = {
-            "sendThreadPoolQueueSize": str(self._turn.waiting),
-            "sendThreadPoolQueueHeadWaitTimeMills": str(self._turn.head_wait_ms),
+            "sendThreadPoolQueueSize": str(self._inbox.waiting),
+            "sendThreadPoolQueueHeadWaitTimeMills": str(self._inbox.head_wait_ms),
             "sendThreadPoolQueueCapacity": str(settings.send_thread_pool_queue_capacity),
             "EndTransactionQueueSize": "0",
             "EndTransactionThreadPoolQueueCapacity": unanswered,

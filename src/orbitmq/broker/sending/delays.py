@@ -25,7 +25,7 @@ from typing import Final
 
 import msgspec
 
-from orbitmq.broker.sending.inbox import Outcome, Row, SendTurn
+from orbitmq.broker.sending.inbox import Inbox, OrderedRun, PutOutcome
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.message import properties
 from orbitmq.message.names import HALF_TOPIC, SCHEDULE_TOPIC
@@ -80,14 +80,14 @@ class Delays:
 
     Args:
         store: where delayed messages wait, and are looked for at a start.
-        turn: stores what is due, among the sends.
+        inbox: stores what is due, among the sends.
         settings: the levels, and how often the table counts as changed.
 
     """
 
-    def __init__(self, *, store: MessageStore, turn: SendTurn, settings: LiveSettings) -> None:
+    def __init__(self, *, store: MessageStore, inbox: Inbox, settings: LiveSettings) -> None:
         self._store = store
-        self._turn = turn
+        self._inbox = inbox
         self._settings = settings
         delays_ms = delay_levels(settings.store.message_delay_level)
         self._levels = {
@@ -216,20 +216,20 @@ class Delays:
         if queue is None or self._stopped:
             return
         self._correct(level, queue)
-        offset, size, row = level.delivered, 0, Row()
+        offset, size, run = level.delivered, 0, OrderedRun()
         level.waits = False
         for entry in unpack(queue.entries(offset, _AT_ONCE)):
             if size >= _BYTES_AT_ONCE or not self._is_due(level, entry):
                 break
             size += entry.size
             is_left_out = offset in level.stored  # found so by an earlier try, and logged then
-            if not is_left_out and not self._hand_over(level, offset, entry, row):
+            if not is_left_out and not self._hand_over(level, offset, entry, run):
                 break
             offset += 1
         if not level.on_their_way:
             self._advance(level)
 
-    def _hand_over(self, level: _Level, offset: int, entry: QueueEntry, row: Row) -> bool:
+    def _hand_over(self, level: _Level, offset: int, entry: QueueEntry, run: OrderedRun) -> bool:
         """Put one message on its way; return False if it has to wait for another time."""
         record = self._store.record(entry.commit_log_offset)
         message = None if record is None else _due_message(record)
@@ -243,7 +243,7 @@ class Delays:
             level.stored[offset] = 0
             return True
         try:
-            self._turn.put(message, partial(self._told, level, offset), row)
+            self._inbox.put(message, partial(self._told, level, offset), run)
         except Refusal as refusal:
             level.waits = True
             log.debug("delay level %d waits: %s", level.number, refusal)
@@ -251,7 +251,7 @@ class Delays:
         level.on_their_way += 1
         return True
 
-    def _told(self, level: _Level, offset: int, outcome: Outcome) -> None:
+    def _told(self, level: _Level, offset: int, outcome: PutOutcome) -> None:
         level.on_their_way -= 1
         if isinstance(outcome, Refusal):
             level.waits = True

@@ -20,7 +20,7 @@ from orbitmq.wire.bodies.topic import TopicConfig
 from orbitmq.wire.codes import READ, WRITE, ResponseCode
 from orbitmq.wire.headers.send import SendMessage, SendMessageV2
 
-__all__ = ["SendAdmission", "SendHeader"]
+__all__ = ["SendChecks", "SendHeader"]
 
 SendHeader = SendMessage | SendMessageV2
 
@@ -29,7 +29,7 @@ _UNIT_FLAG: Final = 1
 _UNIT_RETRY_FLAG: Final = 2
 
 
-class SendAdmission:
+class SendChecks:
     """Finds the topic and the queue of a send, and creates the topic where that is allowed.
 
     Args:

@@ -8,7 +8,7 @@ from orbitmq.broker.clients.members import Members
 from orbitmq.broker.figures.stats import BrokerStats
 from orbitmq.broker.handlers.client.pull import PullHandlers
 from orbitmq.broker.pulling.held_pulls import HeldPulls
-from orbitmq.broker.pulling.pull_checks import PullAdmission
+from orbitmq.broker.pulling.pull_checks import PullChecks
 from orbitmq.clock import Clock
 from orbitmq.message.scan import decode_all
 from orbitmq.message.tags import tags_code
@@ -47,7 +47,7 @@ class Scene(World):
         self.client = Client()
         self.handlers = PullHandlers(
             settings=self.settings,
-            admission=PullAdmission(
+            checks=PullChecks(
                 settings=self.settings,
                 topics=self.topics,
                 groups=self.groups,

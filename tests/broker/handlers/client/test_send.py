@@ -343,7 +343,7 @@ def test_a_late_disk_is_told_with_the_place_of_the_message() -> None:
 
 def test_an_overload_is_told() -> None:
     world = SendWorld(send_thread_pool_queue_capacity=1)
-    world.turn.put(incoming(), lambda _: None)
+    world.inbox.put(incoming(), lambda _: None)
     answer = world.send(header())
     assert answer.code == ResponseCode.SYSTEM_BUSY
     assert (answer.remark or "").startswith("[OVERLOAD]")

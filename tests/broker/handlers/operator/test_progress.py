@@ -6,7 +6,7 @@ import pytest
 from orbitmq.broker.clients.members import Members
 from orbitmq.broker.figures.stats import BrokerStats
 from orbitmq.broker.handlers.operator.progress import ProgressHandlers
-from orbitmq.broker.reports.lag import Progress
+from orbitmq.broker.reports.lag import Lag
 from orbitmq.net.connection import Handler
 from orbitmq.wire.bodies.stats import ConsumeStats, ConsumeStatsList, ConsumeTimeSpans
 from orbitmq.wire.bodies.topic import TopicConfig
@@ -39,7 +39,7 @@ class Scene(World):
         self.offsets.commit_pull("billing", "orders", 0, 5)
 
     def table(self) -> Mapping[int, Handler]:
-        progress = Progress(
+        lag = Lag(
             store=self.store,
             offsets=self.offsets,
             members=self.members,
@@ -47,7 +47,7 @@ class Scene(World):
             clock=self.clock,
         )
         return ProgressHandlers(
-            progress=progress,
+            lag=lag,
             offsets=self.offsets,
             topics=self.topics,
             groups=self.groups,

@@ -4,7 +4,7 @@ from unittest.mock import Mock
 from orbitmq.broker.clients.members import Members
 from orbitmq.broker.figures.stats import BrokerStats
 from orbitmq.broker.handlers.operator.stats import StatsHandlers
-from orbitmq.broker.reports.lag import Progress
+from orbitmq.broker.reports.lag import Lag
 from orbitmq.broker.reports.runtime_info import RuntimeInfo
 from orbitmq.net.connection import Handler
 from orbitmq.wire.bodies.cluster import KVTable
@@ -33,16 +33,14 @@ class Scene(World):
     def table(self) -> Mapping[int, Handler]:
         runtime = Mock(RuntimeInfo)
         runtime.figures.return_value = {"brokerActive": "true"}
-        progress = Progress(
+        lag = Lag(
             store=self.store,
             offsets=self.offsets,
             members=Members(),
             settings=self.settings,
             clock=self.clock,
         )
-        return StatsHandlers(
-            runtime=runtime, progress=progress, topics=self.topics, stats=self.stats
-        ).table()
+        return StatsHandlers(runtime=runtime, lag=lag, topics=self.topics, stats=self.stats).table()
 
 
 def test_runtime_information_is_a_table_of_texts() -> None:

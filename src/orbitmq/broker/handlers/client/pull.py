@@ -19,7 +19,7 @@ from typing import Final
 from orbitmq.broker.figures.stats import BrokerStats
 from orbitmq.broker.pulling import filters
 from orbitmq.broker.pulling.held_pulls import Arrival, HeldPull, HeldPulls
-from orbitmq.broker.pulling.pull_checks import Admitted, PullAdmission
+from orbitmq.broker.pulling.pull_checks import CheckedPull, PullChecks
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.broker.tables.offsets import ConsumerOffsets
 from orbitmq.clock import Clock
@@ -66,7 +66,7 @@ class PullHandlers:
         self,
         *,
         settings: LiveSettings,
-        admission: PullAdmission,
+        checks: PullChecks,
         offsets: ConsumerOffsets,
         store: MessageStore,
         held: HeldPulls,
@@ -74,7 +74,7 @@ class PullHandlers:
         clock: Clock,
     ) -> None:
         self._settings = settings
-        self._admission = admission
+        self._checks = checks
         self._offsets = offsets
         self._store = store
         self._held = held
@@ -116,7 +116,7 @@ class PullHandlers:
 
     def _pull(self, connection: Connection, request: Frame) -> Response | None:
         pull = request.read(PullMessage)
-        admitted = self._admission.admit(pull, request.code, connection.peer)
+        admitted = self._checks.admit(pull, request.code, connection.peer)
         began_ms = self._clock.monotonic_ms()
         selection = self._select(pull, admitted)
         # Java's takes the commit also of a pull that hears of a reset, and so undoes the reset.
@@ -135,7 +135,7 @@ class PullHandlers:
             return None
         return self._answer(pull, admitted, selection, code, began_ms)
 
-    def _select(self, pull: PullMessage, admitted: Admitted) -> Selection:
+    def _select(self, pull: PullMessage, admitted: CheckedPull) -> Selection:
         """Return what a pull gets, and note how far its group has pulled."""
         topic, queue_id, lookup = pull.topic, pull.queue_id, self._store.lookup
         moved_to = self._offsets.query_then_erase_reset(pull.consumer_group, topic, queue_id)
@@ -159,7 +159,7 @@ class PullHandlers:
         return selection
 
     def _hold(
-        self, connection: Connection, request: Frame, pull: PullMessage, admitted: Admitted
+        self, connection: Connection, request: Frame, pull: PullMessage, admitted: CheckedPull
     ) -> None:
         """Keep a pull until a message comes, or its time is over.
 
@@ -186,7 +186,7 @@ class PullHandlers:
     def _answer(
         self,
         pull: PullMessage,
-        admitted: Admitted,
+        admitted: CheckedPull,
         selection: Selection,
         code: int,
         began_ms: int,
@@ -215,7 +215,7 @@ class PullHandlers:
             status = Selected.NO_MESSAGE_IN_QUEUE
         return Response(code, answer, tuple(selection.views), remark=status.value)
 
-    def _suggested(self, admitted: Admitted, selection: Selection) -> int:
+    def _suggested(self, admitted: CheckedPull, selection: Selection) -> int:
         if not self._settings.broker.slave_read_enable:
             return _MASTER
         group = admitted.group
@@ -241,7 +241,7 @@ class PullHandlers:
         """Return the answer to a pull that has waited; it is not held a second time."""
         try:
             pull = held.request.read(PullMessage)
-            admitted = self._admission.admit(pull, held.request.code, held.connection.peer)
+            admitted = self._checks.admit(pull, held.request.code, held.connection.peer)
             began_ms = self._clock.monotonic_ms()
             selection = self._select(pull, admitted)
             code = _code(selection.status, pull.queue_offset)

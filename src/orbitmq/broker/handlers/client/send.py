@@ -14,10 +14,10 @@ from functools import cached_property, lru_cache, partial
 from typing import Final
 
 from orbitmq.broker import remarks
-from orbitmq.broker.sending import stored_properties as sent_properties
-from orbitmq.broker.sending.inbox import Outcome, SendTurn
+from orbitmq.broker.sending import stored_properties
+from orbitmq.broker.sending.inbox import Inbox, PutOutcome
 from orbitmq.broker.sending.retries import Retries, group_of
-from orbitmq.broker.sending.send_checks import SendAdmission, SendHeader
+from orbitmq.broker.sending.send_checks import SendChecks, SendHeader
 from orbitmq.broker.settings import BrokerSettings, LiveSettings
 from orbitmq.errors import DiskFailed, InvalidInput
 from orbitmq.message import flags, properties
@@ -59,8 +59,8 @@ class SendHandlers:
     """Serves sends.
 
     Args:
-        turn: stores the messages.
-        admission: finds their topics and queues.
+        inbox: stores the messages.
+        checks: finds their topics and queues.
         retries: decides about those to retry topics.
         settings: the settings in force.
         unique_ids: gives ids to messages whose producer did not.
@@ -73,8 +73,8 @@ class SendHandlers:
     def __init__(
         self,
         *,
-        turn: SendTurn,
-        admission: SendAdmission,
+        inbox: Inbox,
+        checks: SendChecks,
         retries: Retries,
         settings: LiveSettings,
         unique_ids: UniqueIds,
@@ -82,8 +82,8 @@ class SendHandlers:
         own_host: Callable[[], str],
         disk_used: Callable[[], float],
     ) -> None:
-        self._turn = turn
-        self._admission = admission
+        self._inbox = inbox
+        self._checks = checks
         self._retries = retries
         self._settings = settings
         self._unique_ids = unique_ids
@@ -114,15 +114,15 @@ class SendHandlers:
             self._adopt(self._settings.broker)
         peer = connection.peer
         try:
-            topic = self._admission.topic(header, peer)
-            queue_id = self._admission.queue_id(header.queue_id, topic, peer)
+            topic = self._checks.topic(header, peer)
+            queue_id = self._checks.queue_id(header.queue_id, topic, peer)
             sys_flag = header.sys_flag
             if topic.topic_filter_type is _MULTI_TAG:
                 sys_flag |= flags.MULTI_TAGS
             make = self._batch if header.batch else self._single
             message, unique_key = make(request, header, queue_id, sys_flag, peer)
             told = partial(self._answer, connection, request, queue_id, unique_key)
-            self._turn.put(message, told)
+            self._inbox.put(message, told)
         except Refusal as refusal:
             return Response(refusal.code, remark=refusal.remark, fields=self._region)
         return None
@@ -134,16 +134,16 @@ class SendHandlers:
     ) -> tuple[Incoming, str | None]:
         """Return the message to store, and its unique key."""
         topic, text, wait = header.topic, header.properties or "", True
-        unique_key = sent_properties.plain_key(text) if text else None
+        unique_key = stored_properties.plain_key(text) if text else None
         if unique_key is not None and sys_flag & ~_PLAIN_FLAGS == 0 and topic[0] != "%":
             raw = (text + self._suffix).encode()
         else:
-            found = sent_properties.read(text) | self._own
+            found = stored_properties.read(text) | self._own
             unique_key = found.get(properties.UNIQUE_KEY) or self._unique_ids.next()
             found[properties.UNIQUE_KEY] = unique_key
             topic, queue_id = self._place(request, header, queue_id, found)
             wait = _waits(found)
-            raw = sent_properties.write(found)
+            raw = stored_properties.write(found)
         message = Incoming(
             topic=topic,
             queue_id=queue_id,
@@ -168,7 +168,7 @@ class SendHandlers:
         if is_retry_topic(header.topic):
             raise _illegal(f"batch request does not support retry group {header.topic}")
         # The messages bring their own properties; these are about the batch alone, and not stored.
-        found = sent_properties.read(header.properties or "")
+        found = stored_properties.read(header.properties or "")
         message = Incoming(
             topic=header.topic,
             queue_id=queue_id,
@@ -196,7 +196,7 @@ class SendHandlers:
             dead = self._retries.dead_letter(group_of(topic))
             topic, queue_id = dead.topic.topic_name, dead.queue_id
             found[properties.DELAY] = "-1"
-        level = sent_properties.delay_level(found, self._levels)
+        level = stored_properties.delay_level(found, self._levels)
         # A client before 4.6.1 gives a committed message back with all of its properties.
         comes_back = times > 0 and level > 0
         if _is_true(found.get(properties.TRANSACTION_PREPARED)) and not comes_back:
@@ -209,8 +209,8 @@ class SendHandlers:
         if header.sys_flag & flags.TRANSACTION_PREPARED:  # a half message, or one rolled back
             return topic, queue_id
         if level:
-            return sent_properties.schedule(found, level, topic, queue_id)
-        if sent_properties.asks_for_timer(found):
+            return stored_properties.schedule(found, level, topic, queue_id)
+        if stored_properties.asks_for_timer(found):
             raise Refusal(
                 ResponseCode.SYSTEM_ERROR,
                 "accurate timer message is not enabled, timerWheelEnable is false: this broker "
@@ -231,7 +231,7 @@ class SendHandlers:
         request: Frame,
         queue_id: int,
         unique_key: str | None,
-        outcome: Outcome,
+        outcome: PutOutcome,
     ) -> None:
         if isinstance(outcome, Refusal):
             response = outcome.response()
@@ -288,8 +288,8 @@ class SendHandlers:
     def _adopt(self, settings: BrokerSettings) -> None:
         """Keep what follows from the settings, until there are others."""
         self._adopted = settings
-        self._own = sent_properties.own_properties(settings)
-        self._suffix = sent_properties.write(self._own).decode()
+        self._own = stored_properties.own_properties(settings)
+        self._suffix = stored_properties.write(self._own).decode()
         self._region_id = self._own[properties.REGION]
         self._trace_on = self._own[properties.TRACE_ON]
         self._region = {"MSG_REGION": self._region_id, "TRACE_ON": self._trace_on}

@@ -9,8 +9,8 @@ from functools import partial
 from typing import Final
 
 from orbitmq.broker.figures.stats import BrokerStats
-from orbitmq.broker.sending import stored_properties as sent_properties
-from orbitmq.broker.sending.inbox import Outcome, SendTurn
+from orbitmq.broker.sending import stored_properties
+from orbitmq.broker.sending.inbox import Inbox, PutOutcome
 from orbitmq.broker.sending.retries import Destination, Retries, delay_level, max_tries
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.message import flags, properties
@@ -37,7 +37,7 @@ class SendBackHandlers:
 
     Args:
         store: where the message is read.
-        turn: stores it again.
+        inbox: stores it again.
         retries: decides where it goes.
         stats: counts what was given back.
         settings: the settings in force.
@@ -50,7 +50,7 @@ class SendBackHandlers:
         self,
         *,
         store: MessageStore,
-        turn: SendTurn,
+        inbox: Inbox,
         retries: Retries,
         stats: BrokerStats,
         settings: LiveSettings,
@@ -58,7 +58,7 @@ class SendBackHandlers:
         own_host: Callable[[], str],
     ) -> None:
         self._store = store
-        self._turn = turn
+        self._inbox = inbox
         self._retries = retries
         self._stats = stats
         self._settings = settings
@@ -100,7 +100,7 @@ class SendBackHandlers:
             level = delay_level(header.delay_level, record.reconsume_times)
         message, topic = self._again(record, destination, min(level, self._levels))
         told = partial(self._answer, connection, request, header.group, topic, destination)
-        self._turn.put(message, told)
+        self._inbox.put(message, told)
         return None
 
     def _again(
@@ -118,12 +118,12 @@ class SendBackHandlers:
             )
         topic, queue_id = destination.topic.topic_name, destination.queue_id
         if level > 0 and flags.transaction_state(record.sys_flag) not in _WITHOUT_QUEUE:
-            topic, queue_id = sent_properties.schedule(found, level, topic, queue_id)
+            topic, queue_id = stored_properties.schedule(found, level, topic, queue_id)
         message = Incoming(
             topic=topic,
             queue_id=queue_id,
             body=record.body,
-            properties=sent_properties.write(found),
+            properties=stored_properties.write(found),
             flag=record.flag,
             sys_flag=record.sys_flag,
             born_timestamp_ms=record.born_timestamp_ms,
@@ -141,7 +141,7 @@ class SendBackHandlers:
         group: str,
         topic: str,
         destination: Destination,
-        outcome: Outcome,
+        outcome: PutOutcome,
     ) -> None:
         if isinstance(outcome, Refusal):
             response = outcome.response()

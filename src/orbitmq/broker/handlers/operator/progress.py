@@ -6,7 +6,7 @@ GET_CONSUME_STATS, GET_BROKER_CONSUME_STATS, QUERY_CONSUME_TIME_SPAN.
 from collections.abc import Callable, Iterable, Mapping
 
 from orbitmq.broker.figures.stats import BrokerStats
-from orbitmq.broker.reports.lag import Progress
+from orbitmq.broker.reports.lag import Lag
 from orbitmq.broker.reports.long_walk import LongWalk
 from orbitmq.broker.tables.groups import Groups
 from orbitmq.broker.tables.offsets import ConsumerOffsets
@@ -35,7 +35,7 @@ class ProgressHandlers:
     """Serves what operators ask of the progress of groups.
 
     Args:
-        progress: compares queues with offsets.
+        lag: compares queues with offsets.
         offsets: tells in which topics a group has come somewhere.
         topics: tells which topics there are.
         groups: tells which groups there are.
@@ -47,14 +47,14 @@ class ProgressHandlers:
     def __init__(
         self,
         *,
-        progress: Progress,
+        lag: Lag,
         offsets: ConsumerOffsets,
         topics: Topics,
         groups: Groups,
         stats: BrokerStats,
         address: Callable[[], str],
     ) -> None:
-        self._progress = progress
+        self._lag = lag
         self._offsets = offsets
         self._topics = topics
         self._groups = groups
@@ -80,16 +80,16 @@ class ProgressHandlers:
         if listed:
             return sorted(listed)
         if asked.topic and not asked.topic.isspace():
-            return self._progress.still_read(asked.consumer_group, [asked.topic])
+            return self._lag.still_read(asked.consumer_group, [asked.topic])
         topics = self._offsets.topics_of(asked.consumer_group)
-        return self._progress.still_read(asked.consumer_group, topics)
+        return self._lag.still_read(asked.consumer_group, topics)
 
     async def _of_all(self, _connection: Connection, request: Frame) -> Response:
         asked = request.read(GetConsumeStatsInBroker)
         walk, topics = LongWalk(), self._offsets.topics_by_group()
         found = {}
         for group in sorted(self._groups.table):
-            names = self._progress.still_read(group, topics.get(group, ()))
+            names = self._lag.still_read(group, topics.get(group, ()))
             found[group] = tuple(
                 [
                     await self._consumed(group, [topic.topic_name], walk)
@@ -118,7 +118,7 @@ class ProgressHandlers:
         topic = self._topics.get(asked.topic)
         if topic is None:
             raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic[{asked.topic[:256]}] not exist")
-        spans = await self._progress.time_spans(asked.group, topic)
+        spans = await self._lag.time_spans(asked.group, topic)
         return Response(body=ConsumeTimeSpans(consume_time_span_set=spans).to_json())
 
     async def _consumed(self, group: str, topics: Iterable[str], walk: LongWalk) -> ConsumeStats:
@@ -126,7 +126,7 @@ class ProgressHandlers:
         offsets: dict[MessageQueue, OffsetWrapper] = {}
         tps = 0.0
         for topic in self._known(topics):
-            offsets |= await self._progress.of_group(group, topic, walk)
+            offsets |= await self._lag.of_group(group, topic, walk)
             tps += self._stats.group_get_tps(group, topic.topic_name)
         return ConsumeStats(consume_tps=tps, offset_table=QueueMap(offsets))
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from orbitmq.broker.figures.stats import BrokerStats
-from orbitmq.broker.reports.lag import Progress
+from orbitmq.broker.reports.lag import Lag
 from orbitmq.broker.reports.runtime_info import RuntimeInfo
 from orbitmq.broker.tables.topics import Topics
 from orbitmq.net.connection import Connection, Handler
@@ -23,17 +23,17 @@ class StatsHandlers:
 
     Args:
         runtime: the figures of the whole broker.
-        progress: tells how full topics are.
+        lag: tells how full topics are.
         topics: tells which topics there are.
         stats: the counters.
 
     """
 
     def __init__(
-        self, *, runtime: RuntimeInfo, progress: Progress, topics: Topics, stats: BrokerStats
+        self, *, runtime: RuntimeInfo, lag: Lag, topics: Topics, stats: BrokerStats
     ) -> None:
         self._runtime = runtime
-        self._progress = progress
+        self._lag = lag
         self._topics = topics
         self._stats = stats
 
@@ -54,7 +54,7 @@ class StatsHandlers:
         if topic is None:
             raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name[:256]}] not exist")
         body = TopicStatsTable(
-            offset_table=await self._progress.extents(topic),
+            offset_table=await self._lag.extents(topic),
             topic_put_tps=self._stats.topic_put_tps(name),
         )
         return Response(body=body.to_json())
