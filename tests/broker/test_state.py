@@ -1,6 +1,7 @@
 """What a broker keeps: a topic is on the disk before a send to it is acknowledged."""
 
 import errno
+from functools import partial
 
 from orbitmq.broker.machine import Machine
 from orbitmq.broker.sending.inbox import PutOutcome
@@ -17,12 +18,15 @@ from tests.store.logs import incoming
 TOPICS = f"/store/config/{TOPICS_FILE}"
 
 
-def opened(clock: VirtualClock, disk: SimulatedDisk, changes: list[str]) -> State:
+def opened(
+    clock: VirtualClock, disk: SimulatedDisk, changes: list[str], registration_s: float = 0
+) -> State:
     settings = LiveSettings(BrokerSettings(store_path_root_dir="/store"), SMALL_STORE)
     machine = Machine(disk=disk, clock=clock, workers=lambda _name, _count: InlineWorkers())
 
     async def tell() -> None:
         changes.append("topics")
+        await clock.sleep(registration_s)
 
     state = State(settings, machine, tell)
     state.open(lambda _done, _total: None)
@@ -50,6 +54,63 @@ def test_whoever_sends_to_a_new_topic_is_told_when_nameservers_and_the_disk_know
     ((outcome, was_known),) = told
     assert isinstance(outcome, PutResult)
     assert (outcome.status, was_known) == (PutStatus.PUT_OK, True)
+
+
+def test_new_topics_without_end_delay_no_other_send() -> None:
+    """One client sends to a new topic every 2 ms; nameservers take 50 ms for each registration."""
+    told: list[tuple[str, int]] = []
+
+    async def main(clock: VirtualClock) -> None:
+        state = opened(clock, SimulatedDisk(), [], registration_s=0.05)
+        state.topics.for_send("known", "TBW102", 4, 0)
+        await clock.sleep(1)
+
+        def send(topic: str) -> None:
+            began_ms = clock.now_ms()
+            note = partial(_note, told, topic, clock, began_ms)
+            state.inbox.put(incoming(topic=topic), note)
+
+        for number in range(500):
+            state.topics.for_send(f"new-{number}", "TBW102", 4, 0)
+            send(f"new-{number}")
+            send("known")
+            await clock.sleep(0.002)
+        await clock.sleep(1)
+        state.store.close()
+
+    run_virtual(main)
+    waits = {
+        name: [ms for topic, ms in told if topic.startswith(name)] for name in ("known", "new")
+    }
+    assert len(waits["known"]) == len(waits["new"]) == 500
+    assert max(waits["known"]) == 0
+    assert max(waits["new"]) <= 100  # at most the round in progress and the next
+
+
+def _note(
+    told: list[tuple[str, int]], topic: str, clock: VirtualClock, began_ms: int, _: PutOutcome
+) -> None:
+    told.append((topic, clock.now_ms() - began_ms))
+
+
+def test_a_topic_deleted_and_created_again_during_a_save_is_held_for_the_next_one() -> None:
+    told: list[PutOutcome] = []
+    rounds: list[str] = []
+
+    async def main(clock: VirtualClock) -> None:
+        state = opened(clock, SimulatedDisk(), rounds, registration_s=0.05)
+        state.topics.for_send("orders", "TBW102", 4, 0)
+        await clock.sleep(0.01)
+        state.topics.delete("orders")
+        state.topics.for_send("orders", "TBW102", 4, 0)
+        state.inbox.put(incoming(), told.append)
+        await clock.sleep(0.05)
+        assert (len(rounds), told) == (2, [])
+        await clock.sleep(0.05)
+        assert len(told) == 1
+        state.store.close()
+
+    run_virtual(main)
 
 
 def test_a_table_that_cannot_be_written_keeps_no_sender_waiting() -> None:

@@ -6,7 +6,7 @@ to survive a restart is in the store or registered with ``persistence``.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Final, Protocol
 
 from orbitmq.broker.clients.members import Members
@@ -24,7 +24,6 @@ from orbitmq.broker.tables.topics import TOPICS_FILE, Topics
 from orbitmq.errors import StoreError
 from orbitmq.store.config_files import ConfigFiles
 from orbitmq.store.message_store import STORE_WORKERS, MessageStore
-from orbitmq.wire.bodies.topic import TopicConfig
 
 __all__ = ["State"]
 
@@ -60,7 +59,8 @@ class State:
         self.workers = machine.workers("broker", _WORKERS)
         self._on_topics = on_topics
         self._loop = asyncio.get_running_loop()
-        self._settling_topics: asyncio.Task[None] | None = None
+        self._saving_topics: asyncio.Task[None] | None = None
+        self._unsaved_topics: set[str] = set()
         directory = settings.broker.store_path_root_dir
         self.store = MessageStore(
             directory,
@@ -141,26 +141,36 @@ class State:
                 name, to_json=table.to_json, load_json=table.load_json, version=version
             )
 
-    def _topics_changed(self, _topics: Sequence[TopicConfig]) -> None:
-        # Whoever sends to a new topic is not told "stored" before it is on the disk, and in routes
-        # unless nameservers are slow: Java's broker too registers it first.
-        self.inbox.hold()
-        if self._settling_topics is None:
-            self._settling_topics = self._loop.create_task(self._settle_topics())
+    def _topics_changed(self, new: Collection[str]) -> None:
+        # Java's broker too registers a new topic before it acknowledges the send that made it.
+        self._unsaved_topics.update(new)
+        self.inbox.hold(new)
+        if self._saving_topics is None:
+            self._saving_topics = self._loop.create_task(self._save_topics())
 
-    async def _settle_topics(self) -> None:
-        told = None
+    async def _save_topics(self) -> None:
+        """Register and save the topic table until it has no changes, in rounds.
+
+        Each round acknowledges the sends to the topics that it saved, however many newer ones wait.
+        """
+        registered, topics = None, self.topics
         try:
-            while told != self.topics.data_version or self.persistence.is_changed(TOPICS_FILE):
-                told = self.topics.data_version
-                await self._on_topics()
-                await self.persistence.save(TOPICS_FILE)
+            while registered != topics.data_version or self.persistence.is_changed(TOPICS_FILE):
+                registered = topics.data_version
+                saving, self._unsaved_topics = self._unsaved_topics, set()
+                try:
+                    await self._on_topics()
+                    await self.persistence.save(TOPICS_FILE)
+                finally:
+                    # One that was deleted and created again in between has to be saved again.
+                    self.inbox.release(saving - self._unsaved_topics)
         except StoreError as error:
-            # It is tried again every few seconds; sends say for themselves what the disk is like.
-            log.error("topics are not on the disk: %s", error)
+            # The periodic save retries it; the store itself refuses sends if its disk is broken.
+            log.error("the topic table could not be saved, a later save retries: %s", error)
         finally:
-            self._settling_topics = None
-            self.inbox.release()
+            self._saving_topics = None
+            self.inbox.release(self._unsaved_topics)
+            self._unsaved_topics.clear()
 
     def _save_soon(self) -> None:
         self._loop.call_soon(self.persistence.save_changed)

@@ -1,5 +1,6 @@
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ from msgspec.structs import replace
 
 from orbitmq.broker.sending import fast_fail
 from orbitmq.broker.sending.inbox import OrderedRun, PutOutcome
+from orbitmq.message import properties
 from orbitmq.net.refusal import Refusal
 from orbitmq.store.log.append import Incoming, PutResult, PutStatus
 from orbitmq.store.settings import FlushMode
@@ -260,20 +262,44 @@ def test_what_is_stored_is_counted_by_topic() -> None:
     assert int(world.stats.info(0)["putMessageSizeTotal"]) == world.store.log.end
 
 
-def test_while_held_nobody_is_told_and_the_others_count_as_waiting() -> None:
+def test_sends_to_a_held_topic_are_acknowledged_when_it_is_released() -> None:
     world = SendWorld()
     told: list[PutOutcome] = []
-    world.inbox.hold()
-    world.inbox.hold()
+    world.inbox.hold(["orders", "refunds"])
+    world.inbox.hold(["orders"])
     world.inbox.put(incoming(), told.append)
     world.take_turns()
     assert (told, world.inbox.waiting) == ([], 1)
-    world.inbox.release()
+    world.inbox.release(["refunds", "unknown"])
+    assert not told
+    world.inbox.release(["orders"])
     assert statuses(told) == [PutStatus.PUT_OK]
     assert world.inbox.waiting == 0
     world.inbox.put(incoming(), told.append)
     world.take_turns()
     assert len(told) == 2
+
+
+def test_sends_to_other_topics_are_acknowledged_while_one_is_held() -> None:
+    world = SendWorld()
+    told: list[str] = []
+    world.inbox.hold(["orders"])
+    for topic in ("orders", "refunds"):
+        world.inbox.put(incoming(topic=topic), partial(lambda name, _: told.append(name), topic))
+    world.take_turns()
+    assert told == ["refunds"]
+
+
+def test_a_delayed_message_to_a_held_topic_waits_for_it() -> None:
+    world = SendWorld()
+    told: list[PutOutcome] = []
+    world.inbox.hold(["orders"])
+    raw = properties.encode({"DELAY": "1", "REAL_TOPIC": "orders", "REAL_QID": "0"})
+    world.inbox.put(incoming(topic="SCHEDULE_TOPIC_XXXX", properties=raw), told.append)
+    world.take_turns()
+    assert not told
+    world.inbox.release(["orders"])
+    assert statuses(told) == [PutStatus.PUT_OK]
 
 
 def put_in_a_row(world: SendWorld, messages: list[Incoming]) -> list[PutOutcome]:

@@ -11,14 +11,14 @@ Laws:
 
 - Messages are stored in the order they were put. In a run, none is stored behind one that was not.
 - Whoever put one is told exactly once, and never inside ``put``.
-- While held, nobody is told that a message is stored: the topic of one is not on the disk yet, and
-  a message without its topic could not be read after a crash.
+- A send to a held topic is not acknowledged until the topic is released: it is not on disk yet, and
+  after a crash a message could not be read without its topic. Other sends do not wait.
 - A turn stores so much and no more; pulls and heartbeats are served before the next one.
 """
 
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import groupby
 from typing import Final, TypeAlias
@@ -29,6 +29,8 @@ from orbitmq.broker.figures.stats import BrokerStats
 from orbitmq.broker.sending import fast_fail
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.clock import Clock
+from orbitmq.message import properties
+from orbitmq.message.names import SCHEDULE_TOPIC
 from orbitmq.net.refusal import Refusal
 from orbitmq.store.log.append import NOT_TRIED, Incoming, PutResult, PutStatus
 from orbitmq.store.message_store import MessageStore
@@ -97,7 +99,7 @@ class Inbox:
         self._for_disk = 0  # messages that are stored, and wait for the disk
         self._waiting_bytes = 0  # the bodies of both
         self._scheduled = False
-        self._held: list[tuple[Sequence[_Pending], Sequence[PutResult], int]] | None = None
+        self._held: dict[str, list[tuple[_Pending, PutResult, int]]] = {}  # by topic
         self._in_runs = 0  # messages of the inbox that are in one
         # The time, as of the last turn, or of the first message after an empty one.
         self._now_ms = 0
@@ -149,17 +151,17 @@ class Inbox:
         while self._pending:
             self._store_some(self._clock.monotonic_ms())
 
-    def hold(self) -> None:
-        """Tell nobody that a message is stored, until ``release``."""
-        if self._held is None:
-            self._held = []
+    def hold(self, topics: Iterable[str]) -> None:
+        """Acknowledge no send to these topics until they are released."""
+        for topic in topics:
+            self._held.setdefault(topic, [])
 
-    def release(self) -> None:
-        """Tell those who were kept waiting by ``hold``."""
-        held, self._held = self._held or [], None
-        for taken, results, elapsed_ms in held:
-            self._for_disk -= len(taken)
-            self._settle(taken, results, elapsed_ms)
+    def release(self, topics: Iterable[str]) -> None:
+        """Acknowledge the held sends to these topics."""
+        for topic in topics:
+            for one, result, elapsed_ms in self._held.pop(topic, ()):
+                self._for_disk -= 1
+                self._settle([one], [result], elapsed_ms)
 
     # Inside
 
@@ -302,14 +304,27 @@ class Inbox:
             results = [msgspec.structs.replace(result, status=late) for result in results]
         self._settle(held, results, self._clock.monotonic_ms() - began_ms)
 
+    def _keep_held(
+        self, taken: Sequence[_Pending], results: Sequence[PutResult], elapsed_ms: int
+    ) -> tuple[list[_Pending], list[PutResult]]:
+        """Keep the sends to held topics; return the others with their results."""
+        others, other_results = [], []
+        for one, result in zip(taken, results, strict=True):
+            held = self._held.get(_final_topic(one.message))
+            if held is None:
+                others.append(one)
+                other_results.append(result)
+            else:
+                self._for_disk += 1
+                held.append((one, result, elapsed_ms))
+        return others, other_results
+
     def _settle(
         self, taken: Sequence[_Pending], results: Sequence[PutResult], elapsed_ms: int
     ) -> None:
         """Tell everybody, and count: once for each queue, not for each message."""
-        if self._held is not None:
-            self._for_disk += len(taken)
-            self._held.append((taken, results, elapsed_ms))
-            return
+        if self._held:
+            taken, results = self._keep_held(taken, results, elapsed_ms)
         # By queue: messages, bytes and sends.
         sums: dict[tuple[str, int], list[int]] = {}
         failed = 0
@@ -339,3 +354,11 @@ def _tell(one: _Pending, outcome: PutOutcome) -> None:
         one.told(outcome)
     except Exception:  # one that fails keeps nobody else from being told
         log.exception("what became of a message of %s could not be told", one.message.topic)
+
+
+def _final_topic(message: Incoming) -> str:
+    """Return the topic that consumers read a message from: a delayed one is stored elsewhere."""
+    if message.topic != SCHEDULE_TOPIC:
+        return message.topic
+    real = properties.get(message.properties, properties.REAL_TOPIC.encode())
+    return message.topic if real is None else real.decode(errors="replace")

@@ -57,8 +57,7 @@ class Topics:
     Args:
         settings: the settings in force.
         clock: dates the versions of the table.
-        on_change: told which topics are new or changed, so that nameservers and the disk get to
-            know; nothing is told about a topic that was deleted but that there was a change.
+        on_change: called after each change with the names of the topics that are new.
 
     """
 
@@ -66,7 +65,7 @@ class Topics:
         self,
         settings: LiveSettings,
         clock: Clock,
-        on_change: Callable[[Sequence[TopicConfig]], None] = lambda _changed: None,
+        on_change: Callable[[Collection[str]], None] = lambda _new: None,
     ) -> None:
         self._settings = settings
         self._clock = clock
@@ -167,14 +166,18 @@ class Topics:
                 )
             )
         if found.order is not order:
-            found = self._create(replace(found, order=order))
+            found = self._change([replace(found, order=order)])[0]
         return found
 
     def _create(self, topic: TopicConfig) -> TopicConfig:
         log.info("topic %s has %d queues", topic.topic_name, topic.write_queue_nums)
-        self._table[topic.topic_name] = topic
-        self.touch([topic])
-        return topic
+        return self._change([topic])[0]
+
+    def _change(self, topics: Sequence[TopicConfig]) -> Sequence[TopicConfig]:
+        new = {topic.topic_name for topic in topics} - self._table.keys()
+        self._table.update({topic.topic_name: topic for topic in topics})
+        self.touch(new)
+        return topics
 
     # Changing
 
@@ -196,8 +199,7 @@ class Topics:
             )
         different = [one for one in after if self._table.get(one.topic_name) != one]
         if different:
-            self._table.update({one.topic_name: one for one in different})
-            self.touch(different)
+            self._change(different)
         return different
 
     def delete(self, name: str) -> bool:
@@ -205,7 +207,7 @@ class Topics:
         if self._table.pop(name, None) is None:
             return False
         log.info("topic %s is deleted", name)
-        self.touch([])
+        self.touch()
         return True
 
     def mark_ordered(self, names: Iterable[str]) -> None:
@@ -213,8 +215,7 @@ class Topics:
         found = [topic for name in names if (topic := self._table.get(name)) and not topic.order]
         ordered = [replace(topic, order=True) for topic in found]
         if ordered:
-            self._table.update({topic.topic_name: topic for topic in ordered})
-            self.touch(ordered)
+            self._change(ordered)
 
     def settings_changed(self, properties: Collection[str]) -> None:
         """Bring the topic that sends model new ones on in line with properties that were changed.
@@ -230,10 +231,10 @@ class Topics:
             queues = wanted.write_queue_nums
             self._create(replace(found, read_queue_nums=queues, write_queue_nums=queues))
 
-    def touch(self, different: Sequence[TopicConfig] = ()) -> None:
-        """Give the table a new version, and have everybody told."""
+    def touch(self, new: Collection[str] = ()) -> None:
+        """Give the table a new version, which is then registered and saved."""
         self.data_version = self.data_version.next(self._clock.now_ms())
-        self._on_change(different)
+        self._on_change(new)
 
     def _merged(self, topic: TopicConfig) -> TopicConfig:
         for field in ("read_queue_nums", "write_queue_nums"):

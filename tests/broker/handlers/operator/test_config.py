@@ -68,14 +68,14 @@ def test_new_topics_have_as_many_queues_as_was_set_last() -> None:
     created = world.topics.for_send("orders", "TBW102", 32, 0)
     assert created is not None
     assert (created.read_queue_nums, created.write_queue_nums) == (16, 16)
-    assert world.told == ["TBW102", "orders"]  # clients ask nameservers for its queues
+    assert world.changes == [[], ["orders"]]  # clients ask nameservers for its queues
 
 
 def test_topics_are_created_by_sends_from_when_it_is_set_on() -> None:
     world = World(auto_create_topic_enable=False)
     assert world.topics.for_send("orders", "TBW102", 4, 0) is None
     assert update(world, b"autoCreateTopicEnable=true").code == 0
-    assert world.told == ["TBW102"]
+    assert world.changes == [["TBW102"]]
     assert world.topics.for_send("orders", "TBW102", 4, 0) is not None
     assert update(world, b"autoCreateTopicEnable=false").code == 0
     assert world.topics.for_send("bills", "TBW102", 4, 0) is None
