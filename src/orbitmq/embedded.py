@@ -34,7 +34,7 @@ from weakref import finalize
 
 from orbitmq.broker.machine import Machine
 from orbitmq.broker.server import Broker
-from orbitmq.broker.settings import LiveSettings, warnings_about
+from orbitmq.broker.settings import LiveSettings
 from orbitmq.errors import InvalidInput
 from orbitmq.nameserver.server import Nameserver
 from orbitmq.nameserver.settings import NameserverSettings
@@ -174,7 +174,7 @@ class EmbeddedCluster:
 
 
 def _as_said(settings: Mapping[Any, Any]) -> dict[str, str]:
-    """Return settings as a file says them; warn of names that no broker knows.
+    """Return settings as a file has them.
 
     Raises:
         InvalidInput: a name or a value is no text.
@@ -187,8 +187,6 @@ def _as_said(settings: Mapping[Any, Any]) -> dict[str, str]:
                 f'"{name}": "{value}"',
                 field="settings",
             )
-    for warning in warnings_about(Property(*one, "settings") for one in settings.items()):
-        log.warning("%s", warning)
     return dict(settings)
 
 

@@ -55,7 +55,8 @@ class Broker:
         progress: told how far a recovery has come, and how far it has to go, in bytes.
 
     Raises:
-        InvalidInput: the address is not loopback, and ``insecure`` was not said.
+        InvalidInput: the address is not loopback and ``insecure`` is False, or a TLS file can't be
+            used.
 
     """
 
@@ -72,7 +73,12 @@ class Broker:
         self._machine = machine or Machine()
         self._progress = progress
         self._listeners: list[Listener] = []
-        self._dialer = Dialer(settings=settings.net, network=self._machine.network)
+        self._server_tls = settings.tls.server_context()
+        self._dialer = Dialer(
+            settings=settings.net,
+            network=self._machine.network,
+            tls=settings.tls.client_context(),
+        )
         self._registration: Registration | None = None
         self._tell_later_until = 0.0
         self._registering: asyncio.Task[None] | None = None
@@ -200,7 +206,12 @@ class Broker:
 
     def _listener(self, address: Address) -> Listener:
         return Listener(
-            address, self.handlers, settings=self.settings.net, network=self._machine.network
+            address,
+            self.handlers,
+            settings=self.settings.net,
+            tls=self._server_tls,
+            mode=self.settings.tls.mode,
+            network=self._machine.network,
         )
 
     async def _register(self) -> None:

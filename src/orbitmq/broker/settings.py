@@ -14,6 +14,7 @@ them. One file sets three structs: the broker's, its store's and its connections
 """
 
 import enum
+import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import IPv6Address
@@ -22,10 +23,13 @@ from typing import Final
 import msgspec
 
 from orbitmq.errors import InvalidInput, InvalidSetting
+from orbitmq.java_keys import BROKER_CLASSES, ServerKeys
 from orbitmq.message.names import TRACE_TOPIC, check_topic
+from orbitmq.net import tls_settings
 from orbitmq.net.address import Address
 from orbitmq.net.settings import NetSettings
-from orbitmq.settings import Property, about_unknown, build, unknown
+from orbitmq.net.tls_settings import TLS_NAMES, TlsSettings
+from orbitmq.settings import Property, build
 from orbitmq.store.settings import CHANGEABLE, StoreSettings
 from orbitmq.wire.bodies.topic import DataVersion
 from orbitmq.wire.fields import INT32_MAX, INT64_MAX
@@ -38,9 +42,11 @@ __all__ = [
     "BrokerRole",
     "BrokerSettings",
     "LiveSettings",
-    "warnings_about",
 ]
 
+log = logging.getLogger("orbitmq.broker")
+
+_COMMIT_LOG_PATH: Final = "storePathCommitLog"
 _PORT_MAX: Final = 65_535
 _PERMISSIONS: Final = (0, 2, 4, 6)
 
@@ -167,6 +173,11 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """How often it registers with each nameserver; less than 10 s are 10, more than 60 are 60."""
     register_broker_timeout_mills: int = 24_000
     """How long a nameserver may take to answer."""
+
+    # Operators
+
+    config_black_list: str = "configBlackList;brokerConfigPath"
+    """Further keys that can't be changed from the network, separated by ``;``."""
 
     def __post_init__(self) -> None:
         self._check_numbers()
@@ -318,8 +329,9 @@ operators from RocketMQ's own topics; and what holds only from the start on, suc
 """
 
 
-_GUARDS: Final = ("aclEnable", "authenticationEnabled", "authorizationEnabled")
-"""What makes a Java broker ask who its peers are: whoever relies on it must not be let down."""
+_KEYS: Final = ServerKeys(
+    [*JAVA_NAMES, *STORE_NAMES, *CONNECTION_NAMES, *TLS_NAMES], BROKER_CLASSES
+)
 
 
 class LiveSettings:
@@ -331,11 +343,13 @@ class LiveSettings:
         store: StoreSettings | None = None,
         net: NetSettings | None = None,
         *,
+        tls: TlsSettings | None = None,
         now_ms: int = 0,
     ) -> None:
         self.broker = broker or BrokerSettings()
         self.store = store or StoreSettings()
         self.net = net or NetSettings()
+        self.tls = tls or TlsSettings()
         self.data_version = DataVersion(timestamp=now_ms)
 
     def __repr__(self) -> str:
@@ -344,39 +358,47 @@ class LiveSettings:
 
     @classmethod
     def load(cls, properties: Iterable[Property], *, now_ms: int = 0) -> "LiveSettings":
-        """Return the settings that a file, and arguments after it, say.
+        """Return the settings of a file and the arguments after it; log the keys without effect.
 
         Raises:
             InvalidSetting: one can't be used; the error names file, line and key.
 
         """
-        said = list(properties)
-        _check_guards(said)
-        ours = [_in_our_units(one) for one in said]
+        given = tls_settings.with_tls_file(properties)
+        _KEYS.check(given)
+        _check_one_directory(given)
+        for warning in _KEYS.unknown(given):
+            log.warning("%s", warning)
+        for note in _KEYS.notes(given):
+            log.info("%s", note)
+        ours = [_in_our_units(one) for one in given]
         return cls(
             build(BrokerSettings, ours, JAVA_NAMES),
             build(StoreSettings, ours, STORE_NAMES),
             build(NetSettings, ours, CONNECTION_NAMES),
+            tls=tls_settings.load(ours),
             now_ms=now_ms,
         )
 
     def update(self, properties: Iterable[Property], now_ms: int) -> frozenset[str]:
-        """Change settings while the broker runs; return the properties whose values are others now.
+        """Change settings while the broker runs; return the properties with another value now.
 
-        All of them are taken, or none. They hold until the broker stops: unlike Java's it doesn't
-        write its own ``broker.conf``.
+        All are taken, or none. Keys that are harmless here are accepted without an effect. A change
+        lasts until the broker stops: unlike Java's it does not write its ``broker.conf``.
 
         Raises:
-            InvalidInput: one is unknown, or may not be changed; ``field`` is its name.
+            InvalidInput: one is unknown, or can't be changed; ``field`` is its name.
             InvalidSetting: a value can't be used.
 
         """
-        said = list(properties)
-        for one in said:
-            if one.name not in UPDATABLE:
+        given = list(properties)
+        fixed = self.broker.config_black_list.split(";")
+        for one in given:
+            changeable = one.name in UPDATABLE or _KEYS.is_harmless(one)
+            if not changeable or one.name in fixed:
                 raise InvalidInput(_why_not(one), field=one.name)
         before = self.as_properties()
-        ours = [_in_our_units(one) for one in said]
+        ours = [_in_our_units(one) for one in given]
         broker = build(BrokerSettings, ours, JAVA_NAMES, base=self.broker)
         store = build(StoreSettings, ours, STORE_NAMES, base=self.store)
         self.broker, self.store = broker, store
@@ -419,29 +441,23 @@ def _is_ipv6(host: str) -> bool:
     return True
 
 
-def _check_guards(properties: Iterable[Property]) -> None:
+def _check_one_directory(properties: Iterable[Property]) -> None:
     for one in properties:
-        if one.name in _GUARDS and one.value.strip().lower() == "true":
+        if one.name == _COMMIT_LOG_PATH and "," in one.value:
             raise InvalidSetting(
-                f"{one}=true: this broker has no access control yet, and lets anybody in. Take it "
-                "out to run it all the same, where nobody else can reach it",
+                f"{one}: the commit log is in one directory; move all its files there",
                 file=one.file,
                 line=one.line,
                 field=one.name,
             )
 
 
-def warnings_about(properties: Iterable[Property]) -> list[str]:
-    """Return a sentence for each property that no setting of a broker has the name of."""
-    names = (JAVA_NAMES, STORE_NAMES, CONNECTION_NAMES)
-    return [about_unknown(one, *names) for one in unknown(properties, *names)]
-
-
 def _why_not(one: Property) -> str:
-    names = (JAVA_NAMES, STORE_NAMES, CONNECTION_NAMES)
-    if unknown([one], *names):
-        return about_unknown(one, *names)
-    return f"{one} can't be changed from the network; set it in broker.conf and start anew"
+    for warning in _KEYS.unknown([one]):
+        return warning
+    if (why := _KEYS.reason_to_refuse(one)) is not None:
+        return f"{one}={one.value.strip()}: {why}"
+    return f"{one} can't be changed while the broker runs; set it in broker.conf and restart"
 
 
 def _in_our_units(one: Property) -> Property:

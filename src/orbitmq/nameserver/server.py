@@ -21,6 +21,7 @@ from orbitmq.net.exposure import check_exposure
 from orbitmq.net.handlers import Handlers
 from orbitmq.net.listener import Listener
 from orbitmq.net.settings import NetSettings
+from orbitmq.net.tls_settings import TlsSettings
 from orbitmq.net.transport.network import Network
 from orbitmq.threads import ThreadWorkers, Workers
 
@@ -44,11 +45,13 @@ class Nameserver:
         net: timeouts and bounds of its connections.
         network: what to listen on and dial through; TCP unless a test says otherwise.
         clock: when brokers were heard.
-        workers: who writes its file; a thread of its own if None.
+        workers: writes its file; a thread of its own if None.
+        tls: certificates of its port and of the connections that it makes; plain text if None.
         insecure: allow an address that other machines reach. Whoever reaches it can change it.
 
     Raises:
-        InvalidInput: the address is not loopback, and ``insecure`` was not said.
+        InvalidInput: the address is not loopback and ``insecure`` is False, or a TLS file can't be
+            used.
 
     """
 
@@ -60,11 +63,12 @@ class Nameserver:
         network: Network | None = None,
         clock: Clock | None = None,
         workers: Workers | None = None,
+        tls: TlsSettings | None = None,
         insecure: bool = False,
     ) -> None:
-        self.settings = LiveSettings(settings)
+        self.settings = LiveSettings(settings, tls)
         """Those in force."""
-        now = self.settings.now
+        now, tls = self.settings.now, self.settings.tls
         check_exposure(now.listen_host, insecure=insecure)
         clock = clock or SystemClock()
         self._own_workers = None if workers else ThreadWorkers(1, name="orbitmq-nameserver")
@@ -75,7 +79,7 @@ class Nameserver:
         config = KVConfig()
         file = KVFile(now.kv_config_path) if now.kv_config_path else None
         self._saved = SavedKVConfig(config, file, workers)
-        self._notices = Notices(Dialer(settings=net, network=network))
+        self._notices = Notices(Dialer(settings=net, network=network, tls=tls.client_context()))
         self._brokers = BrokerHandlers(
             routes=self.routes,
             config=config,
@@ -94,6 +98,8 @@ class Nameserver:
             Address(now.listen_host, now.listen_port),
             self.handlers,
             settings=net,
+            tls=tls.server_context(),
+            mode=tls.mode,
             network=network,
         )
         self._scan_timer: asyncio.TimerHandle | None = None

@@ -9,6 +9,7 @@ A field is the snake case of its name in RocketMQ's ``namesrv.conf`` (``NamesrvC
 (True, 0)
 """
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, Self
@@ -16,9 +17,14 @@ from typing import Final, Self
 import msgspec
 
 from orbitmq.errors import InvalidInput
+from orbitmq.java_keys import NAMESERVER_CLASSES, ServerKeys
+from orbitmq.net import tls_settings
+from orbitmq.net.tls_settings import TLS_NAMES, TlsSettings
 from orbitmq.settings import Property, build, texts_of
 
 __all__ = ["JAVA_NAMES", "LiveSettings", "NameserverSettings"]
+
+log = logging.getLogger("orbitmq.nameserver")
 
 _PORT_MAX: Final = 65_535
 _DAY_MS: Final = 86_400_000
@@ -61,6 +67,8 @@ class NameserverSettings(
     """Whether no routes are given out at first, until all brokers have had time to register."""
     wait_seconds_for_service: int = 45
     """How long that takes."""
+    config_black_list: str = "configBlackList;configStorePath;kvConfigPath"
+    """Further keys that can't be changed from the network, separated by ``;``."""
 
     def __post_init__(self) -> None:
         for name, least, most in (
@@ -84,8 +92,11 @@ JAVA_NAMES: Final[Mapping[str, str]] = MappingProxyType(
 )
 """The name of a property → the field it sets."""
 
-_UPDATABLE: Final = frozenset(_FIELDS) - {"listen_host", "listen_port", "kv_config_path"}
+_UPDATABLE: Final = frozenset(_FIELDS) - {
+    *("listen_host", "listen_port", "kv_config_path", "config_black_list")
+}
 """What may be set from the network: neither where to listen, nor which file to write."""
+_KEYS: Final = ServerKeys([*JAVA_NAMES, *TLS_NAMES], NAMESERVER_CLASSES)
 
 
 class LiveSettings:
@@ -94,25 +105,48 @@ class LiveSettings:
     A change lasts until the nameserver stops; what should last longer belongs in its file.
     """
 
-    def __init__(self, settings: NameserverSettings | None = None) -> None:
+    def __init__(
+        self, settings: NameserverSettings | None = None, tls: TlsSettings | None = None
+    ) -> None:
         self.now = settings or NameserverSettings()
+        self.tls = tls or TlsSettings()
 
     @classmethod
     def load(cls, properties: Iterable[Property]) -> Self:
-        """Return the settings that ``properties`` say; InvalidSetting names what is wrong."""
-        return cls(build(NameserverSettings, properties, JAVA_NAMES))
+        """Return the settings of a file and the arguments after it; log the keys without effect.
 
-    def fixed(self, properties: Iterable[Property]) -> list[str]:
-        """Return the names among ``properties`` that may not be set while it runs."""
-        return [one.name for one in properties if JAVA_NAMES.get(one.name) not in _UPDATABLE]
+        Raises:
+            InvalidSetting: one can't be used; the error names file, line and key.
+
+        """
+        given = tls_settings.with_tls_file(properties)
+        _KEYS.check(given)
+        for warning in _KEYS.unknown(given):
+            log.warning("%s", warning)
+        for note in _KEYS.notes(given):
+            log.info("%s", note)
+        return cls(build(NameserverSettings, given, JAVA_NAMES), tls_settings.load(given))
+
+    def why_fixed(self, properties: Iterable[Property]) -> str | None:
+        """Return why one of ``properties`` can't be set while it runs; None if all can."""
+        black_list = self.now.config_black_list.split(";")
+        for one in properties:
+            if (why := _KEYS.reason_to_refuse(one)) is not None:
+                return f"{one.name}={one.value.strip()}: {why}"
+            changeable = JAVA_NAMES.get(one.name) in _UPDATABLE or _KEYS.is_harmless(one)
+            if not changeable or one.name in black_list:
+                return f"{one.name[:200]} can't be changed while the nameserver runs"
+        return None
 
     def update(self, properties: Sequence[Property]) -> None:
-        """Put what ``properties`` say in force, all of it or nothing.
+        """Put ``properties`` in force, all or none; the caller has asked ``why_fixed`` first.
 
-        The caller has asked ``fixed`` first. Raises `InvalidSetting` for a value that can't be.
+        Raises:
+            InvalidSetting: a value can't be used.
+
         """
         self.now = build(NameserverSettings, properties, JAVA_NAMES, base=self.now)
 
     def texts(self) -> dict[str, str]:
-        """Return what is in force, by Java's names."""
+        """Return the settings in force, by Java's names."""
         return texts_of(self.now, JAVA_NAMES)

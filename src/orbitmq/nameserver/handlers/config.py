@@ -102,12 +102,9 @@ class ConfigHandlers:
         except InvalidBody as error:
             raise Refusal(ResponseCode.SYSTEM_ERROR, f"string2Properties error: {error}") from error
         try:
-            if fixed := self._settings.fixed(properties):
-                raise Refusal(
-                    ResponseCode.NO_PERMISSION,
-                    f"Can not update config in black list. {', '.join(fixed)[:200]}: not on the "
-                    "list of those that may be changed while the nameserver runs",
-                )
+            if why := self._settings.why_fixed(properties):
+                remark = f"Can not update config in black list. {why}"
+                raise Refusal(ResponseCode.NO_PERMISSION, remark)
             self._settings.update(properties)
         except InvalidSetting as error:
             raise Refusal(ResponseCode.INVALID_PARAMETER, str(error)) from error

@@ -97,6 +97,12 @@ def test_a_new_permission_is_told_to_nameservers(permission: bytes, versions: in
     assert world.topics.data_version.counter == versions
 
 
+def test_a_key_that_is_harmless_here_is_accepted() -> None:
+    world = World()
+    assert update(world, b"sendMessageThreadPoolNums=64\ntraceOn=false").code == 0
+    assert not world.settings.broker.trace_on
+
+
 JAVA_S_WORDS = {
     ResponseCode.NO_PERMISSION: "Can not update config in black list.",
     ResponseCode.SYSTEM_ERROR: "string2Properties error",
@@ -108,7 +114,8 @@ JAVA_S_WORDS = {
     ("text", "code", "remark"),
     [
         (b"traceOn=false\nstorePathRootDir=/tmp", ResponseCode.NO_PERMISSION, "storePathRootDir"),
-        (b"namesrvAddr=10.0.0.1:9876", ResponseCode.NO_PERMISSION, "can't be changed from the"),
+        (b"namesrvAddr=10.0.0.1:9876", ResponseCode.NO_PERMISSION, "can't be changed while the"),
+        (b"aclEnable=true", ResponseCode.NO_PERMISSION, "there is no access control yet"),
         (b"noSuchThing=1", ResponseCode.NO_PERMISSION, "the request:1: noSuchThing is not known"),
         (b"maxMessageSize=big", ResponseCode.INVALID_PARAMETER, "the request:1: maxMessageSize"),
         (b"traceOn=\\u12", ResponseCode.SYSTEM_ERROR, "hexadecimal"),
