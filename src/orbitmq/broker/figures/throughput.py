@@ -128,11 +128,10 @@ class Throughput:
     def _end_minute(self) -> None:
         self._last_buckets, self._buckets = self._buckets, [0] * len(_BUCKET_NAMES)
         self._last_fine, self._fine = self._fine, [0] * len(_FINE_ENDS_MS)
-        log.info(
-            "[PAGECACHERT] TotalPut %d, PutMessageDistributeTime %s",
-            sum(self._last_buckets),
-            self.distribution(),
-        )
+        if total := sum(self._last_buckets):
+            times = zip(_BUCKET_NAMES, self._last_buckets, strict=True)
+            shown = " ".join(f"{name}:{count}" for name, count in times if count)
+            log.info("[PAGECACHERT] TotalPut %d, PutMessageDistributeTime %s", total, shown)
 
     # Telling
 

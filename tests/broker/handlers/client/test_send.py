@@ -161,6 +161,20 @@ def test_a_delayed_message_waits_and_the_answer_names_the_queue_asked_for() -> N
     assert message.properties["DELAY"] == "18"
 
 
+def test_a_delay_level_that_is_lowered_is_logged_once_for_each_topic(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = SendWorld()
+    for topic, level in (("orders", 18), ("orders", 99), ("orders", 99), ("refunds", 19)):
+        sent = header(topic, properties={"UNIQ_KEY": "U1", "DELAY": str(level)})
+        assert world.send(sent).code == ResponseCode.SUCCESS
+    lowered = [text for text in caplog.messages if "delay level" in text]
+    assert [text[: text.index(",")] for text in lowered] == [
+        "a send to orders asked for delay level 99",
+        "a send to refunds asked for delay level 19",
+    ]
+
+
 def test_delay_level_0_is_none() -> None:
     world = SendWorld()
     world.send(header(properties={"UNIQ_KEY": "U1", "DELAY": "0"}))

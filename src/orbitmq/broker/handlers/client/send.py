@@ -9,6 +9,7 @@ Every answer names the region, and whether traces are wanted. Left out, with a r
 so: transactions, timers and inner batches.
 """
 
+import logging
 from collections.abc import Callable, Mapping
 from functools import cached_property, lru_cache, partial
 from typing import Final
@@ -36,8 +37,11 @@ from orbitmq.wire.session import Response
 
 __all__ = ["SendHandlers", "born_host"]
 
+log = logging.getLogger("orbitmq.broker")
+
 _PLAIN_FLAGS: Final = flags.COMPRESSED | flags.COMPRESSION_MASK | flags.MULTI_TAGS
 _PEERS_KEPT: Final = 16_384  # more than a broker has connections
+_WARNED_MAX: Final = 1_000
 _NOBODY: Final = Host(bytes(4), 0)
 
 # Bound here, since a member of an enum is looked up slowly.
@@ -91,6 +95,7 @@ class SendHandlers:
         self._own_host = own_host
         self._disk_used = disk_used
         self._levels = len(delay_levels(settings.store.message_delay_level))
+        self._lowered: set[str] = set()  # topics that were warned of
         self._adopt(settings.broker)
 
     def table(self) -> Mapping[int, Handler]:
@@ -197,6 +202,8 @@ class SendHandlers:
             topic, queue_id = dead.topic.topic_name, dead.queue_id
             found[properties.DELAY] = "-1"
         level = stored_properties.delay_level(found, self._levels)
+        if level == self._levels and int(found[properties.DELAY]) > level:
+            self._warn_of_lowered_level(header.topic, found[properties.DELAY])
         # A client before 4.6.1 gives a committed message back with all of its properties.
         comes_back = times > 0 and level > 0
         if _is_true(found.get(properties.TRANSACTION_PREPARED)) and not comes_back:
@@ -217,6 +224,17 @@ class SendHandlers:
                 "does not serve timers yet; use a delay level",
             )
         return topic, queue_id
+
+    def _warn_of_lowered_level(self, topic: str, asked: str) -> None:
+        """Warn once per topic, as Java's broker lowers the level silently."""
+        if topic in self._lowered or len(self._lowered) >= _WARNED_MAX:
+            return
+        self._lowered.add(topic)
+        log.warning(
+            "a send to %s asked for delay level %s, and levels end at %d: it is delivered after the "
+            "delay of level %d; messageDelayLevel adds levels",
+            *(topic, asked, self._levels, self._levels),
+        )
 
     def _check_inner_batch(self, sys_flag: int, found: Mapping[str, str]) -> None:
         if sys_flag & flags.INNER_BATCH or properties.INNER_COUNT in found:
