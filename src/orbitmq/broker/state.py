@@ -60,7 +60,7 @@ class State:
         self._on_topics = on_topics
         self._loop = asyncio.get_running_loop()
         self._saving_topics: asyncio.Task[None] | None = None
-        self._unsaved_topics: set[str] = set()
+        self._unsaved_topics: dict[str, None] = {}  # in the order they were created
         directory = settings.broker.store_path_root_dir
         self.store = MessageStore(
             directory,
@@ -143,7 +143,7 @@ class State:
 
     def _topics_changed(self, new: Collection[str]) -> None:
         # Java's broker too registers a new topic before it acknowledges the send that made it.
-        self._unsaved_topics.update(new)
+        self._unsaved_topics.update(dict.fromkeys(new))
         self.inbox.hold(new)
         if self._saving_topics is None:
             self._saving_topics = self._loop.create_task(self._save_topics())
@@ -157,13 +157,13 @@ class State:
         try:
             while registered != topics.data_version or self.persistence.is_changed(TOPICS_FILE):
                 registered = topics.data_version
-                saving, self._unsaved_topics = self._unsaved_topics, set()
+                saving, self._unsaved_topics = self._unsaved_topics, {}
                 try:
                     await self._on_topics()
                     await self.persistence.save(TOPICS_FILE)
                 finally:
                     # One that was deleted and created again in between has to be saved again.
-                    self.inbox.release(saving - self._unsaved_topics)
+                    self.inbox.release(name for name in saving if name not in self._unsaved_topics)
         except StoreError as error:
             # The periodic save retries it; the store itself refuses sends if its disk is broken.
             log.error("the topic table could not be saved, a later save retries: %s", error)

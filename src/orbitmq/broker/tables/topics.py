@@ -174,8 +174,9 @@ class Topics:
         return self._change([topic])[0]
 
     def _change(self, topics: Sequence[TopicConfig]) -> Sequence[TopicConfig]:
-        new = {topic.topic_name for topic in topics} - self._table.keys()
-        self._table.update({topic.topic_name: topic for topic in topics})
+        changed = {topic.topic_name: topic for topic in topics}
+        new = [name for name in changed if name not in self._table]
+        self._table.update(changed)
         self.touch(new)
         return topics
 

@@ -231,9 +231,9 @@ class SendHandlers:
             return
         self._lowered.add(topic)
         log.warning(
-            "a send to %s asked for delay level %s, and levels end at %d: it is delivered after the "
-            "delay of level %d; messageDelayLevel adds levels",
-            *(topic, asked, self._levels, self._levels),
+            "a send to %s asked for delay level %s, and the highest is %d, which it gets; add levels "
+            "with messageDelayLevel",
+            *(topic, asked, self._levels),
         )
 
     def _check_inner_batch(self, sys_flag: int, found: Mapping[str, str]) -> None:
