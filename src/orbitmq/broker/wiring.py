@@ -4,6 +4,7 @@ A handler gets the few things it uses, by name. This is the one endpoint that kn
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from orbitmq.broker.clients.client_calls import ClientCalls
 from orbitmq.broker.handlers.client.members import MemberHandlers
@@ -38,19 +39,13 @@ from orbitmq.net.handlers import Handlers
 __all__ = ["Endpoint", "RequestHandlers"]
 
 
+@dataclass(kw_only=True, slots=True, eq=False, repr=False)
 class Endpoint:
     """Where a broker is, and who has to know: asked when it is needed, since ports come late."""
 
-    def __init__(
-        self,
-        *,
-        advertised: Callable[[], Address],
-        store_host: Callable[[], Host],
-        announce: Callable[[], Awaitable[object]],
-    ) -> None:
-        self.advertised = advertised
-        self.store_host = store_host
-        self.announce = announce
+    advertised: Callable[[], Address]
+    store_host: Callable[[], Host]
+    announce: Callable[[], Awaitable[object]]
 
     def host(self) -> str:
         """Return the host that routes name, which Java's remarks call the broker by."""

@@ -234,7 +234,7 @@ def test_one_that_is_left_out_behind_one_that_waits_is_told_once(
     with caplog.at_level(logging.ERROR, logger="orbitmq.broker"):
         for _ in range(3):
             pass_time(world, 5_000)
-    assert sum("offset 3 can't be read" in line for line in caplog.messages) == 1
+    assert sum("offset 3: it can't be read" in line for line in caplog.messages) == 1
 
 
 def test_a_limit_that_was_lowered_keeps_no_delayed_message_back() -> None:
@@ -262,7 +262,7 @@ def test_a_message_that_can_never_be_stored_is_left_out(
     with caplog.at_level(logging.ERROR, logger="orbitmq.broker"):
         pass_time(world, 1_000)
     assert bodies(world) == [b"U1", b"U3"]
-    assert "offset 1 can't be delivered" in caplog.text
+    assert "offset 1, which can't be delivered" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -401,7 +401,7 @@ def test_offsets_of_levels_that_are_gone_are_kept_and_bad_files_are_errors(
     assert world.delays.levels == 2
     world.delays.start(world.clock.now)
     (told,) = caplog.messages
-    assert told.startswith("1 messages of delay level 3 wait until there is such a level again")
+    assert told.startswith("1 messages wait in delay level 3, which does not exist any more")
     saved = world.delays.to_json()
     later = SendWorld()
     later.delays.load_json(saved)

@@ -226,7 +226,7 @@ def test_one_who_fails_when_told_keeps_nobody_else_waiting(
     with caplog.at_level(logging.ERROR):
         world.take_turns()
     assert len(told) == 1
-    assert "could not be told" in caplog.text
+    assert "the callback of a message of orders failed" in caplog.text
 
 
 def test_one_who_is_told_may_put_the_next() -> None:

@@ -5,6 +5,7 @@ of about one moment, not of exactly one.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from orbitmq.broker.clients.members import Members
@@ -23,39 +24,22 @@ __all__ = ["Lag"]
 _NO_TIME: Final = -1
 
 
+@dataclass(kw_only=True, slots=True, eq=False, repr=False)
 class Lag:
-    """Tells how full topics are, and how far groups have come.
+    """Tells how full topics are, and how far groups have come."""
 
-    Args:
-        store: where queues begin and end, and when messages were stored.
-        offsets: what groups have committed and pulled.
-        members: what connected groups subscribe to.
-        settings: the settings in force.
-        clock: the time of day.
-
-    """
-
-    def __init__(
-        self,
-        *,
-        store: MessageStore,
-        offsets: ConsumerOffsets,
-        members: Members,
-        settings: LiveSettings,
-        clock: Clock,
-    ) -> None:
-        self._lookup = store.lookup
-        self._offsets = offsets
-        self._members = members
-        self._settings = settings
-        self._clock = clock
+    store: MessageStore
+    offsets: ConsumerOffsets
+    members: Members
+    settings: LiveSettings
+    clock: Clock
 
     def still_read(self, group: str, topics: Iterable[str]) -> list[str]:
         """Return those of the topics that a group reads, sorted.
 
         A group of which nobody is connected reads all of them, as far as anybody knows.
         """
-        consumers = self._members.consumers(group)
+        consumers = self.members.consumers(group)
         if consumers is None or not consumers.subscriptions:
             return sorted(topics)
         return sorted(topic for topic in topics if topic in consumers.subscriptions)
@@ -88,41 +72,41 @@ class Lag:
         return tuple(spans)
 
     def _queues(self, topic: str, count: int) -> Iterable[MessageQueue]:
-        name = self._settings.broker.broker_name
+        name = self.settings.broker.broker_name
         return (MessageQueue(topic, name, queue_id) for queue_id in range(count))
 
     # One queue
 
     def _extent(self, queue: MessageQueue) -> TopicOffset:
         topic, queue_id = queue.topic, queue.queue_id
-        end = self._lookup.max_offset(topic, queue_id)
+        end = self.store.lookup.max_offset(topic, queue_id)
         return TopicOffset(
-            min_offset=self._lookup.min_offset(topic, queue_id),
+            min_offset=self.store.lookup.min_offset(topic, queue_id),
             max_offset=end,
             last_update_timestamp=self._stored_ms(queue, end - 1) if end else 0,
         )
 
     def _of_queue(self, group: str, queue: MessageQueue) -> OffsetWrapper:
         topic, queue_id = queue.topic, queue.queue_id
-        consumed = max(self._offsets.query(group, topic, queue_id), 0)
+        consumed = max(self.offsets.query(group, topic, queue_id), 0)
         return OffsetWrapper(
-            broker_offset=self._lookup.max_offset(topic, queue_id),
+            broker_offset=self.store.lookup.max_offset(topic, queue_id),
             consumer_offset=consumed,
-            pull_offset=max(consumed, self._offsets.query_pull(group, topic, queue_id)),
+            pull_offset=max(consumed, self.offsets.query_pull(group, topic, queue_id)),
             last_timestamp=max(self._stored_ms(queue, consumed - 1), 0) if consumed else 0,
         )
 
     def _time_span(self, group: str, queue: MessageQueue) -> QueueTimeSpan:
         topic, queue_id = queue.topic, queue.queue_id
-        begin = self._lookup.min_offset(topic, queue_id)
-        end = self._lookup.max_offset(topic, queue_id)
+        begin = self.store.lookup.min_offset(topic, queue_id)
+        end = self.store.lookup.max_offset(topic, queue_id)
         first_ms = self._stored_ms(queue, begin)
-        consumed = self._offsets.query(group, topic, queue_id)
+        consumed = self.offsets.query(group, topic, queue_id)
         # A group that is behind what is kept, or has not begun, has the first message before it.
         following = max(consumed, begin)
         late_ms = 0
         if following < end:
-            late_ms = self._clock.now_ms() - self._stored_ms(queue, following)
+            late_ms = self.clock.now_ms() - self._stored_ms(queue, following)
         return QueueTimeSpan(
             message_queue=queue,
             min_time_stamp=first_ms,
@@ -133,5 +117,5 @@ class Lag:
 
     def _stored_ms(self, queue: MessageQueue, offset: int) -> int:
         """Return when a message was stored; -1, as Java, if there is none or none any more."""
-        stored_ms = self._lookup.store_time_ms(queue.topic, queue.queue_id, offset)
+        stored_ms = self.store.lookup.store_time_ms(queue.topic, queue.queue_id, offset)
         return _NO_TIME if stored_ms is None else stored_ms

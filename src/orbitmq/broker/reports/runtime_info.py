@@ -6,6 +6,7 @@ a pool of buffers, and timers, which come later.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from math import ceil
 from typing import Final
 
@@ -37,48 +38,25 @@ _WITHOUT_MEANING: Final[Mapping[str, str]] = {
 }
 
 
+@dataclass(kw_only=True, slots=True, eq=False, repr=False)
 class RuntimeInfo:
-    """Gathers the figures of a broker.
+    """Gathers the figures of a broker."""
 
-    Args:
-        settings: the settings in force.
-        store: how much is kept, and how much waits for the disk.
-        stats: what was put and got.
-        inbox: the sends that wait.
-        held: the pulls that wait.
-        delays: how far the delay levels have come.
-        disk_usage: returns how full the disk is.
-        clock: the time of day.
-
-    """
-
-    def __init__(
-        self,
-        *,
-        settings: LiveSettings,
-        store: MessageStore,
-        stats: BrokerStats,
-        inbox: Inbox,
-        held: HeldPulls,
-        delays: Delays,
-        disk_usage: Callable[[], Usage],
-        clock: Clock,
-    ) -> None:
-        self._settings = settings
-        self._store = store
-        self._stats = stats
-        self._inbox = inbox
-        self._held = held
-        self._delays = delays
-        self._disk_usage = disk_usage
-        self._clock = clock
+    settings: LiveSettings
+    store: MessageStore
+    stats: BrokerStats
+    inbox: Inbox
+    held: HeldPulls
+    delays: Delays
+    disk_usage: Callable[[], Usage]
+    clock: Clock
 
     def figures(self) -> dict[str, str]:
         """Return all figures by Java's names."""
-        settings = self._settings.broker
+        settings = self.settings.broker
         return {
-            **self._stats.info(self._clock.now_ms()),
-            **self._delays.running_info(),
+            **self.stats.info(self.clock.now_ms()),
+            **self.delays.running_info(),
             **self._of_store(),
             **self._of_disk(),
             **self._of_queues(),
@@ -88,7 +66,7 @@ class RuntimeInfo:
         }
 
     def _of_store(self) -> dict[str, str]:
-        store = self._store
+        store = self.store
         began_ms = store.lookup.log_start_time_ms()
         return {
             "commitLogMinOffset": str(store.log.first_offset),
@@ -99,27 +77,27 @@ class RuntimeInfo:
         }
 
     def _of_disk(self) -> dict[str, str]:
-        usage = self._disk_usage()
+        usage = self.disk_usage()
         ratio = str(ceil(usage.ratio * 100) / 100)  # in whole percents, rounded up, as in Java
         total, free = _readable(usage.total), _readable(usage.total - usage.used)
         return {
             "commitLogDiskRatio": ratio,
-            f"commitLogDiskRatio_{self._store.directory}/commitlog": ratio,
+            f"commitLogDiskRatio_{self.store.directory}/commitlog": ratio,
             "consumeQueueDiskRatio": ratio,
             "commitLogDirCapacity": f"Total : {total}, Free : {free}.",
         }
 
     def _of_queues(self) -> dict[str, str]:
-        settings = self._settings.broker
+        settings = self.settings.broker
         pulls = str(settings.pull_thread_pool_queue_capacity)
-        unanswered = str(self._settings.net.serving_max)
+        unanswered = str(self.settings.net.serving_max)
         figures = {
-            "sendThreadPoolQueueSize": str(self._inbox.waiting),
-            "sendThreadPoolQueueHeadWaitTimeMills": str(self._inbox.head_wait_ms),
+            "sendThreadPoolQueueSize": str(self.inbox.waiting),
+            "sendThreadPoolQueueHeadWaitTimeMills": str(self.inbox.head_wait_ms),
             "sendThreadPoolQueueCapacity": str(settings.send_thread_pool_queue_capacity),
             "EndTransactionQueueSize": "0",
             "EndTransactionThreadPoolQueueCapacity": unanswered,
-            "heldPulls": str(len(self._held)),  # a key of our own
+            "heldPulls": str(len(self.held)),  # a key of our own
         }
         # These never wait for their turn. A pull that waits for messages is no load, and what an
         # operator reads here in Java is load.

@@ -1,19 +1,19 @@
-"""The inbox of a broker: what the sends of one turn of the loop bring is stored by one append.
+"""The inbox of a broker: the sends that arrive in one turn of the loop are stored by one append.
 
 ::
 
-    put ──▶ waiting ──── next turn, a bounded part of it ────▶ append ──▶ told, if nobody waits
-               │                                                  │        for the disk
-               └── too long, or behind a write that was:          └──▶ flushed, or too late ──▶ told
-                   told a refusal
+    put ──▶ pending ──── next turn, a limited part ────▶ append ──▶ acknowledged (async flush)
+               │                                            │
+               └── waited too long, or the last             └──▶ flushed or timed out (sync flush)
+                   write was too slow: refused                     ──▶ acknowledged
 
 Laws:
 
-- Messages are stored in the order they were put. In a run, none is stored behind one that was not.
-- Whoever put one is told exactly once, and never inside ``put``.
+- Messages are stored in the order they were put. In a run, none is stored behind one that failed.
+- The callback of a message is called exactly once, and never inside ``put``.
 - A send to a held topic is not acknowledged until the topic is released: it is not on disk yet, and
   after a crash a message could not be read without its topic. Other sends do not wait.
-- A turn stores so much and no more; pulls and heartbeats are served before the next one.
+- A turn stores a limited part; pulls and heartbeats are served before the next one.
 """
 
 import logging
@@ -41,20 +41,17 @@ __all__ = ["Inbox", "OnStored", "OrderedRun", "PutOutcome"]
 log = logging.getLogger("orbitmq.broker")
 
 PutOutcome: TypeAlias = PutResult | Refusal
-"""What became of a message: what the store says, or why it never got there."""
+"""The result of the store, or why a message never got there."""
 OnStored: TypeAlias = Callable[[PutOutcome], None]
 
 _TURN_MESSAGES: Final = 256
-"""At ten microseconds each, others wait for no more than a few milliseconds."""
+"""At ten microseconds each, other requests wait a few milliseconds at most."""
 _TURN_BYTES: Final = 1024 * 1024
-"""As long a wait, at a gigabyte a second. A larger message goes alone."""
+"""About as long, at a gigabyte per second. A larger message is appended alone."""
 
 
 class OrderedRun:
-    """Messages of the log that are stored again, put one behind the other, and so stored.
-
-    Once one of them is not stored, no later one is: they are told ``NOT_TRIED``.
-    """
+    """Messages that must be stored in order: after one that fails, the rest get ``NOT_TRIED``."""
 
     __slots__ = ("is_broken",)
 
@@ -64,21 +61,15 @@ class OrderedRun:
 
 class _Pending(msgspec.Struct, gc=False):
     message: Incoming
-    told: OnStored
+    on_stored: OnStored
     since_ms: int
     run: OrderedRun | None = None
 
 
 class Inbox:
-    """Stores what is put into it, soon, and tells what became of it.
+    """Stores messages in the next turn of the loop and reports the results to callbacks.
 
-    Args:
-        store: where messages go.
-        settings: how many may wait, and how long.
-        stats: counts what is stored.
-        clock: times the wait and the writes.
-        call_soon: has a function called in the next turn of the loop: ``loop.call_soon``.
-
+    ``call_soon`` is ``loop.call_soon``.
     """
 
     def __init__(
@@ -96,12 +87,12 @@ class Inbox:
         self._clock = clock
         self._call_soon = call_soon
         self._pending: deque[_Pending] = deque()
-        self._for_disk = 0  # messages that are stored, and wait for the disk
-        self._waiting_bytes = 0  # the bodies of both
+        self._for_disk = 0  # messages that are stored and not acknowledged yet
+        self._waiting_bytes = 0  # bodies of pending messages and of these
         self._scheduled = False
         self._held: dict[str, list[tuple[_Pending, PutResult, int]]] = {}  # by topic
-        self._in_runs = 0  # messages of the inbox that are in one
-        # The time, as of the last turn, or of the first message after an empty one.
+        self._in_runs = 0  # pending messages that are in a run
+        # The time of the last turn, or of the first message after an empty one.
         self._now_ms = 0
 
     def __repr__(self) -> str:
@@ -109,25 +100,25 @@ class Inbox:
 
     @property
     def waiting(self) -> int:
-        """Messages of which nobody was told yet."""
+        """Messages without a result yet."""
         return len(self._pending) + self._for_disk
 
     @property
     def head_wait_ms(self) -> int:
-        """How long the first in the inbox has waited to be stored; 0 if none does."""
+        """How long the oldest pending message has waited; 0 if there is none."""
         return self._clock.monotonic_ms() - self._pending[0].since_ms if self._pending else 0
 
-    def put(self, message: Incoming, told: OnStored, run: OrderedRun | None = None) -> None:
-        """Have a message stored; ``told`` is called once, in a later turn, with what became of it.
+    def put(self, message: Incoming, on_stored: OnStored, run: OrderedRun | None = None) -> None:
+        """Store a message in a later turn; ``on_stored`` is called once with the result.
 
         Args:
             message: its body may be a view; it is copied when it is stored.
-            told: called when the message is stored, and flushed if the store and the message say
-                so; or when it was turned away.
-            run: the run that it is in. All of a run is put without a pause.
+            on_stored: called when the message is stored, flushed too if settings and message ask
+                for that, or refused.
+            run: the run that the message is in. All of a run is put without a pause.
 
         Raises:
-            Refusal: as much waits as may. ``told`` will not be called.
+            Refusal: the inbox is full. ``on_stored`` will not be called.
 
         """
         pending = self._pending
@@ -141,13 +132,13 @@ class Inbox:
             self._scheduled = True
             self._now_ms = self._clock.monotonic_ms()
             self._call_soon(self._run)
-        pending.append(_Pending(message, told, self._now_ms, run))
+        pending.append(_Pending(message, on_stored, self._now_ms, run))
         if run is not None:
             self._in_runs += 1
         self._waiting_bytes += len(message.body)
 
     def flush(self) -> None:
-        """Store all that waits, here and now: for a stop, or before a topic is deleted."""
+        """Store all pending messages now: for a stop, or before a topic is deleted."""
         while self._pending:
             self._store_some(self._clock.monotonic_ms())
 
@@ -177,7 +168,7 @@ class Inbox:
             raise refusal
 
     def _run(self) -> None:
-        """Do one turn, and ask for another if there is more."""
+        """Do one turn, and schedule another if messages are left."""
         self._scheduled = False
         now_ms = self._clock.monotonic_ms()
         try:
@@ -185,7 +176,7 @@ class Inbox:
                 self._refuse_late(now_ms)
             self._store_some(now_ms)
         finally:
-            if self._pending and not self._scheduled:  # one who was told may have put the next
+            if self._pending and not self._scheduled:  # a callback may have put another
                 self._scheduled = True
                 self._call_soon(self._run)
 
@@ -195,11 +186,11 @@ class Inbox:
             waited_ms = now_ms - self._pending[0].since_ms
             refusal = fast_fail.waited_too_long(waited_ms, len(self._pending), limit_ms=limit_ms)
             if refusal is None:
-                return  # those behind it came later
+                return  # the rest came later
             self._refuse_first(refusal)
 
     def _refuse_behind(self, write_ms: int, now_ms: int) -> None:
-        """Turn those away who waited behind a write, if it took too long."""
+        """Refuse what waited behind a write that took too long."""
         limit_ms = self._settings.broker.os_page_cache_busy_time_out_mills
         while self._pending:
             refusal = fast_fail.disk_busy(
@@ -218,7 +209,7 @@ class Inbox:
         if one.run is not None:
             self._in_runs -= 1
             one.run.is_broken = True
-        _tell(one, refusal)
+        _report(one, refusal)
 
     def _take_some(self) -> list[_Pending]:
         pending, size = self._pending, 0
@@ -256,7 +247,7 @@ class Inbox:
         return results
 
     def _next_of(self, run: OrderedRun, taken: Sequence[_Pending]) -> list[PutResult]:
-        """Store the next messages of a run, which may have begun in an earlier turn."""
+        """Store the next messages of a run that may have begun in an earlier turn."""
         if run.is_broken:
             return [NOT_TRIED] * len(taken)
         results = self._stored(taken, self._store.forward)
@@ -270,7 +261,7 @@ class Inbox:
     ) -> list[PutResult]:
         try:
             return append([one.message for one in taken])
-        except Exception as error:  # a fault of ours: those who wait are told all the same
+        except Exception as error:  # our own fault: the callbacks are due all the same
             log.exception("%d messages could not be stored", len(taken))
             fault = PutResult(status=PutStatus.UNKNOWN_ERROR, remark=str(error))
             return [fault] * len(taken)
@@ -278,7 +269,7 @@ class Inbox:
     def _wait_for_disk(
         self, taken: Sequence[_Pending], results: Sequence[PutResult], began_ms: int
     ) -> None:
-        """Tell those who don't wait for the disk, and the others together, once it has them."""
+        """Acknowledge what need not be flushed now, and the rest when it is flushed."""
         held, held_results = [], []
         others, other_results = [], []
         for one, result in zip(taken, results, strict=True):
@@ -322,7 +313,7 @@ class Inbox:
     def _settle(
         self, taken: Sequence[_Pending], results: Sequence[PutResult], elapsed_ms: int
     ) -> None:
-        """Tell everybody, and count: once for each queue, not for each message."""
+        """Call the callbacks, and count once per queue, not per message."""
         if self._held:
             taken, results = self._keep_held(taken, results, elapsed_ms)
         # By queue: messages, bytes and sends.
@@ -342,18 +333,18 @@ class Inbox:
                     total[2] += 1
             elif result is not NOT_TRIED:
                 failed += 1
-            _tell(one, result)
+            _report(one, result)
         for (topic, queue_id), (count, size, times) in sums.items():
             self._stats.stored(topic, queue_id, count, size, elapsed_ms, times)
         if failed:
             self._stats.not_stored(failed)
 
 
-def _tell(one: _Pending, outcome: PutOutcome) -> None:
+def _report(one: _Pending, outcome: PutOutcome) -> None:
     try:
-        one.told(outcome)
-    except Exception:  # one that fails keeps nobody else from being told
-        log.exception("what became of a message of %s could not be told", one.message.topic)
+        one.on_stored(outcome)
+    except Exception:  # the other callbacks are due all the same
+        log.exception("the callback of a message of %s failed", one.message.topic)
 
 
 def _final_topic(message: Incoming) -> str:

@@ -1,9 +1,9 @@
-"""Which topic and queue a send may go to: the checks of Java's ``SendMessageProcessor``, in order.
+"""The topic and queue of a send: the checks of Java's ``SendMessageProcessor``, in its order.
 
 ::
 
-    not before its time ─▶ broker writable ─▶ topic well named ─▶ not the broker's own ─▶ known, or
-    created ─▶ queue there
+    broker accepts sends by now ─▶ broker writable ─▶ topic name valid ─▶ not a system topic ─▶
+    topic known or created ─▶ queue exists
 """
 
 from collections.abc import Callable
@@ -24,22 +24,13 @@ __all__ = ["SendChecks", "SendHeader"]
 
 SendHeader = SendMessage | SendMessageV2
 
-# Topics that producers, or subscribers, in units made (``TopicSysFlag`` in Java).
+# Topics that producers, or subscribers, in units created (``TopicSysFlag`` in Java).
 _UNIT_FLAG: Final = 1
 _UNIT_RETRY_FLAG: Final = 2
 
 
 class SendChecks:
-    """Finds the topic and the queue of a send, and creates the topic where that is allowed.
-
-    Args:
-        settings: the settings in force.
-        topics: the broker's topics.
-        clock: tells the time of day.
-        randomness: chooses a queue where the client leaves it to the broker.
-        own_host: tells the host that routes name, for remarks.
-
-    """
+    """Finds the topic and the queue of a send, and creates the topic if that is allowed."""
 
     def __init__(
         self,
@@ -55,32 +46,28 @@ class SendChecks:
         self._clock = clock
         self._randomness = randomness
         self._own_host = own_host
-        # Topics that were looked at, as they were set then, under the settings of then.
-        self._admitted: dict[str, TopicConfig] = {}
-        self._admitted_under: BrokerSettings | None = None
+        # Topics that passed all checks, with the settings of that moment.
+        self._passed: dict[str, TopicConfig] = {}
+        self._passed_under: BrokerSettings | None = None
 
     def topic(self, header: SendHeader, peer: str) -> TopicConfig:
-        """Return the topic of a send.
-
-        Args:
-            header: the send's.
-            peer: who sends, for remarks.
+        """Return the topic of a send from ``peer``.
 
         Raises:
-            Refusal: nobody may send there; the remark tells why.
+            Refusal: sends to it are not allowed; the remark says why.
 
         """
         found = self._topics.get(header.topic)
         if (
             found is None
-            or self._admitted.get(header.topic) is not found
-            or self._settings.broker is not self._admitted_under
+            or self._passed.get(header.topic) is not found
+            or self._settings.broker is not self._passed_under
         ):
-            found = self._look(header, peer)
+            found = self._check(header, peer)
         return found
 
     def queue_id(self, asked: int, topic: TopicConfig, peer: str) -> int:
-        """Return the queue of a send; a negative number leaves it to the broker.
+        """Return the queue of a send; for a negative number the broker chooses one.
 
         Raises:
             Refusal: there is no such queue.
@@ -97,7 +84,7 @@ class SendChecks:
             )
         return asked if asked >= 0 else self._randomness.below(write)
 
-    def _look(self, header: SendHeader, peer: str) -> TopicConfig:
+    def _check(self, header: SendHeader, peer: str) -> TopicConfig:
         settings = self._settings.broker
         if self._clock.now_ms() < (opens_ms := settings.start_accept_send_request_time_stamp):
             raise Refusal(
@@ -141,7 +128,7 @@ class SendChecks:
         return created
 
     def _keep(self, topic: TopicConfig, settings: BrokerSettings) -> None:
-        if settings is not self._admitted_under or len(self._admitted) >= TOPICS_MAX:
-            self._admitted = {}
-            self._admitted_under = settings
-        self._admitted[topic.topic_name] = topic
+        if settings is not self._passed_under or len(self._passed) >= TOPICS_MAX:
+            self._passed = {}
+            self._passed_under = settings
+        self._passed[topic.topic_name] = topic

@@ -5,6 +5,7 @@ commit log. ``lastKey`` of a query is for an index in RocksDB, which there is on
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import Final
@@ -40,20 +41,13 @@ _ENTRIES_MAX: Final = 4_096
 _BY_TAGS: Final = "T"  # MessageConst.INDEX_TAG_TYPE; K and U are looked up alike
 
 
+@dataclass(kw_only=True, slots=True, eq=False, repr=False)
 class QueryHandlers:
-    """Serves who looks for messages.
+    """Serves who looks for messages."""
 
-    Args:
-        store: where they are.
-        members: tells what a group subscribes to.
-        settings: the settings in force.
-
-    """
-
-    def __init__(self, *, store: MessageStore, members: Members, settings: LiveSettings) -> None:
-        self._store = store
-        self._members = members
-        self._settings = settings
+    store: MessageStore
+    members: Members
+    settings: LiveSettings
 
     def table(self) -> Mapping[int, Handler]:
         """Return the handlers by request code."""
@@ -69,8 +63,8 @@ class QueryHandlers:
         asked = request.read(QueryMessage)
         count = asked.max_num
         if asked.unique_key:
-            count = self._settings.broker.default_query_max_num
-        found = self._store.lookup.query(
+            count = self.settings.broker.default_query_max_num
+        found = self.store.lookup.query(
             asked.topic,
             asked.key,
             max_count=min(max(count, 0), _RECORDS_MAX),
@@ -84,7 +78,7 @@ class QueryHandlers:
             )
             remark = "can not find message, maybe time range not correct"
             return Response(ResponseCode.QUERY_NOT_FOUND, nothing, remark=remark)
-        index = self._store.index
+        index = self.store.index
         answer = QueryMessageAnswer(
             index_last_update_timestamp=index.last_timestamp_ms,
             index_last_update_phyoffset=index.end_offset,
@@ -93,7 +87,7 @@ class QueryHandlers:
 
     def _by_id(self, _connection: Connection, request: Frame) -> Response:
         offset = request.read(ViewMessage).offset
-        found = self._store.record(offset)
+        found = self.store.record(offset)
         if found is None:
             raise Refusal(
                 ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {offset}"
@@ -105,12 +99,12 @@ class QueryHandlers:
     def _entries(self, _connection: Connection, request: Frame) -> Response:
         asked = request.read(QueryConsumeQueue)
         topic = asked.topic or ""
-        queue = self._store.queues.queue(topic, asked.queue_id)
+        queue = self.store.queues.queue(topic, asked.queue_id)
         if queue is None:
             raise Refusal(
                 ResponseCode.SYSTEM_ERROR, f"{asked.queue_id}@{topic[:256]} is not exist!"
             )
-        subscription = self._members.subscription(asked.consumer_group or "", topic)
+        subscription = self.members.subscription(asked.consumer_group or "", topic)
         entries: list[QueueEntry] = []
         remark = None
         if queue.min_offset <= asked.index < queue.max_offset:
@@ -123,7 +117,7 @@ class QueryHandlers:
             max_queue_index=queue.max_offset,
             min_queue_index=queue.min_offset,
             queue_data=_shown(
-                entries, partial(self._store.lookup.tags_code, topic, asked.queue_id), subscription
+                entries, partial(self.store.lookup.tags_code, topic, asked.queue_id), subscription
             ),
             subscription_data=subscription,
         )

@@ -231,8 +231,8 @@ class SendHandlers:
             return
         self._lowered.add(topic)
         log.warning(
-            "a send to %s asked for delay level %s, and the highest is %d, which it gets; add levels "
-            "with messageDelayLevel",
+            "a send to %s asked for delay level %s, which is over the highest, %d, and gets that; "
+            "messageDelayLevel can add levels",
             *(topic, asked, self._levels),
         )
 

@@ -4,6 +4,7 @@ GET_CONSUME_STATS, GET_BROKER_CONSUME_STATS, QUERY_CONSUME_TIME_SPAN.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 from orbitmq.broker.figures.stats import BrokerStats
 from orbitmq.broker.reports.lag import Lag
@@ -31,35 +32,16 @@ from orbitmq.wire.session import Response
 __all__ = ["ProgressHandlers"]
 
 
+@dataclass(kw_only=True, slots=True, eq=False, repr=False)
 class ProgressHandlers:
-    """Serves what operators ask of the progress of groups.
+    """Serves what operators ask of the progress of groups."""
 
-    Args:
-        lag: compares queues with offsets.
-        offsets: tells in which topics a group has come somewhere.
-        topics: tells which topics there are.
-        groups: tells which groups there are.
-        stats: tells how fast they read.
-        address: returns where clients reach the broker.
-
-    """
-
-    def __init__(
-        self,
-        *,
-        lag: Lag,
-        offsets: ConsumerOffsets,
-        topics: Topics,
-        groups: Groups,
-        stats: BrokerStats,
-        address: Callable[[], str],
-    ) -> None:
-        self._lag = lag
-        self._offsets = offsets
-        self._topics = topics
-        self._groups = groups
-        self._stats = stats
-        self._address = address
+    lag: Lag
+    offsets: ConsumerOffsets
+    topics: Topics
+    groups: Groups
+    stats: BrokerStats
+    address: Callable[[], str]
 
     def table(self) -> Mapping[int, Handler]:
         """Return the handlers by request code."""
@@ -80,16 +62,16 @@ class ProgressHandlers:
         if listed:
             return sorted(listed)
         if asked.topic and not asked.topic.isspace():
-            return self._lag.still_read(asked.consumer_group, [asked.topic])
-        topics = self._offsets.topics_of(asked.consumer_group)
-        return self._lag.still_read(asked.consumer_group, topics)
+            return self.lag.still_read(asked.consumer_group, [asked.topic])
+        topics = self.offsets.topics_of(asked.consumer_group)
+        return self.lag.still_read(asked.consumer_group, topics)
 
     async def _of_all(self, _connection: Connection, request: Frame) -> Response:
         asked = request.read(GetConsumeStatsInBroker)
-        walk, topics = LongWalk(), self._offsets.topics_by_group()
+        walk, topics = LongWalk(), self.offsets.topics_by_group()
         found = {}
-        for group in sorted(self._groups.table):
-            names = self._lag.still_read(group, topics.get(group, ()))
+        for group in sorted(self.groups.table):
+            names = self.lag.still_read(group, topics.get(group, ()))
             found[group] = tuple(
                 [
                     await self._consumed(group, [topic.topic_name], walk)
@@ -105,7 +87,7 @@ class ProgressHandlers:
             for queue in of_topic.offset_table.values()
         ]
         body = ConsumeStatsList(
-            broker_addr=self._address(),
+            broker_addr=self.address(),
             consume_stats_list=tuple({group: stats} for group, stats in found.items()),
             total_diff=sum(queue.broker_offset - queue.consumer_offset for queue in queues),
             # Java leaves the pulled offsets out here, and the sum comes to less than nothing.
@@ -115,10 +97,10 @@ class ProgressHandlers:
 
     async def _time_spans(self, _connection: Connection, request: Frame) -> Response:
         asked = request.read(QueryConsumeTimeSpan)
-        topic = self._topics.get(asked.topic)
+        topic = self.topics.get(asked.topic)
         if topic is None:
             raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic[{asked.topic[:256]}] not exist")
-        spans = await self._lag.time_spans(asked.group, topic)
+        spans = await self.lag.time_spans(asked.group, topic)
         return Response(body=ConsumeTimeSpans(consume_time_span_set=spans).to_json())
 
     async def _consumed(self, group: str, topics: Iterable[str], walk: LongWalk) -> ConsumeStats:
@@ -126,9 +108,9 @@ class ProgressHandlers:
         offsets: dict[MessageQueue, OffsetWrapper] = {}
         tps = 0.0
         for topic in self._known(topics):
-            offsets |= await self._lag.of_group(group, topic, walk)
-            tps += self._stats.group_get_tps(group, topic.topic_name)
+            offsets |= await self.lag.of_group(group, topic, walk)
+            tps += self.stats.group_get_tps(group, topic.topic_name)
         return ConsumeStats(consume_tps=tps, offset_table=QueueMap(offsets))
 
     def _known(self, names: Iterable[str]) -> list[TopicConfig]:
-        return [topic for name in names if (topic := self._topics.get(name)) is not None]
+        return [topic for name in names if (topic := self.topics.get(name)) is not None]

@@ -8,6 +8,7 @@ offsets and go on from there; a group without a connected consumer can't be move
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from orbitmq.broker.settings import LiveSettings
@@ -38,38 +39,17 @@ _QUEUES_AT_ONCE: Final = 64
 """Each is a search in the log; a topic may have thousands, and others are to be served between."""
 
 
+@dataclass(kw_only=True, slots=True, eq=False, repr=False)
 class ResetHandlers:
-    """Serves the reset of offsets.
+    """Serves the reset of offsets."""
 
-    Args:
-        offsets: where a reset is kept.
-        topics: tells how many queues a topic has.
-        groups: tells which groups there are.
-        settings: the settings in force.
-        store: finds the offset that a moment stands for.
-        tell_consumers: moves consumers that are connected.
-        on_reset: told the topic and queue of each offset that is kept here.
-
-    """
-
-    def __init__(
-        self,
-        *,
-        offsets: ConsumerOffsets,
-        topics: Topics,
-        groups: Groups,
-        settings: LiveSettings,
-        store: MessageStore,
-        tell_consumers: TellConsumers,
-        on_reset: Callable[[str, int], None],
-    ) -> None:
-        self._offsets = offsets
-        self._topics = topics
-        self._groups = groups
-        self._settings = settings
-        self._lookup = store.lookup
-        self._tell_consumers = tell_consumers
-        self._on_reset = on_reset
+    offsets: ConsumerOffsets
+    topics: Topics
+    groups: Groups
+    settings: LiveSettings
+    store: MessageStore
+    tell_consumers: TellConsumers
+    on_reset: Callable[[str, int], None]
 
     def table(self) -> Mapping[int, Handler]:
         """Return the handlers by request code."""
@@ -77,7 +57,7 @@ class ResetHandlers:
 
     async def _reset(self, connection: Connection, request: Frame) -> Response:
         asked = request.read(ResetOffset)
-        if self._settings.broker.use_server_side_reset_offset:
+        if self.settings.broker.use_server_side_reset_offset:
             offsets = await self._reset_here(asked)
         else:
             offsets = await self._reset_consumers(asked)
@@ -90,10 +70,10 @@ class ResetHandlers:
     # Kept here
 
     async def _reset_here(self, asked: ResetOffset) -> QueueMap[int]:
-        topic = self._topics.get(asked.topic)
+        topic = self.topics.get(asked.topic)
         if topic is None:
             raise _no_topic(f"Topic {asked.topic[:256]} does not exist")
-        if asked.group not in self._groups:
+        if asked.group not in self.groups:
             raise Refusal(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
                 f"Group {asked.group[:256]} does not exist",
@@ -110,15 +90,15 @@ class ResetHandlers:
         if not offsets:
             raise Refusal(ResponseCode.SYSTEM_ERROR, "No queues to reset.")
         for queue_id, offset in offsets.items():
-            self._offsets.assign_reset(asked.group, asked.topic, queue_id, offset)
-            self._on_reset(asked.topic, queue_id)
+            self.offsets.assign_reset(asked.group, asked.topic, queue_id, offset)
+            self.on_reset(asked.topic, queue_id)
         return self._as_queues(asked.topic, offsets)
 
     def _one_queue(self, asked: ResetOffset) -> int:
         if asked.offset is None or asked.offset == NO_OFFSET:
             return self._at(asked.topic, asked.queue_id, asked.timestamp)
-        lowest = self._lookup.min_offset(asked.topic, asked.queue_id)
-        highest = self._lookup.max_offset(asked.topic, asked.queue_id)
+        lowest = self.store.lookup.min_offset(asked.topic, asked.queue_id)
+        highest = self.store.lookup.max_offset(asked.topic, asked.queue_id)
         if not lowest <= asked.offset <= highest + 1:
             raise Refusal(
                 ResponseCode.SYSTEM_ERROR,
@@ -129,7 +109,7 @@ class ResetHandlers:
     # Told to consumers
 
     async def _reset_consumers(self, asked: ResetOffset) -> QueueMap[int]:
-        topic = self._topics.get(asked.topic)
+        topic = self.topics.get(asked.topic)
         if topic is None:
             raise _no_topic(
                 "[reset-offset] reset offset failed, no topic in this broker. "
@@ -137,7 +117,7 @@ class ResetHandlers:
             )
         offsets = {}
         async for queue_id, wanted in self._by_time(asked, topic.write_queue_nums):
-            current = self._offsets.query(asked.group, asked.topic, queue_id)
+            current = self.offsets.query(asked.group, asked.topic, queue_id)
             if current == NO_OFFSET:
                 raise Refusal(
                     ResponseCode.SYSTEM_ERROR,
@@ -147,7 +127,7 @@ class ResetHandlers:
             # Without force a group is moved back, never forward over messages it has not seen.
             offsets[queue_id] = wanted if asked.is_force else min(wanted, current)
         queues = self._as_queues(asked.topic, offsets)
-        self._tell_consumers(asked.group, asked.topic, asked.timestamp, queues)
+        self.tell_consumers(asked.group, asked.topic, asked.timestamp, queues)
         return queues
 
     # Both
@@ -161,11 +141,11 @@ class ResetHandlers:
     def _at(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
         """Return the offset a moment stands for; one before 1970 stands for the end."""
         if timestamp_ms < 0:
-            return self._lookup.max_offset(topic, queue_id)
-        return self._lookup.offset_by_time(topic, queue_id, timestamp_ms)
+            return self.store.lookup.max_offset(topic, queue_id)
+        return self.store.lookup.offset_by_time(topic, queue_id, timestamp_ms)
 
     def _as_queues(self, topic: str, offsets: Mapping[int, int]) -> QueueMap[int]:
-        name = self._settings.broker.broker_name
+        name = self.settings.broker.broker_name
         return QueueMap({MessageQueue(topic, name, one): at for one, at in offsets.items()})
 
 
