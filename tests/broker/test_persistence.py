@@ -200,7 +200,7 @@ def test_a_write_that_fails_is_told_logged_and_tried_again(
         with pytest.raises(DiskFailed):
             await kept.persistence.save("first.json")
         assert kept.on_disk() == 0
-        assert "first.json could not be written, and is tried again" in caplog.text
+        assert "first.json could not be written, a later save retries" in caplog.text
         kept.second.value = 8
         kept.persistence.save_changed()
         await turns()

@@ -163,8 +163,8 @@ def test_one_that_is_down_costs_the_other_nothing_and_is_said_once(
     assert len(scene.told[FIRST]) == 3
     said = [message for message in caplog.messages if str(SECOND) in message]
     assert len(said) == 2
-    assert "does not know this broker" in said[0]
-    assert said[1] == f"nameserver {SECOND} is back"
+    assert f"registration with nameserver {SECOND} failed" in said[0]
+    assert said[1] == f"nameserver {SECOND} accepts registrations again"
 
 
 def test_one_that_refuses_has_not_taken_it(caplog: pytest.LogCaptureFixture) -> None:
@@ -173,7 +173,7 @@ def test_one_that_refuses_has_not_taken_it(caplog: pytest.LogCaptureFixture) -> 
         assert await scene.registration.register() == 0
 
     play(story)
-    assert "it answered 1: crc32 not match" in caplog.messages[0]
+    assert "it answered with code 1: crc32 not match" in caplog.messages[0]
 
 
 def test_a_stop_waits_for_no_nameserver_long() -> None:

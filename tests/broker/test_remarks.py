@@ -91,7 +91,7 @@ def test_what_the_store_lacks_is_told_behind_all_that_java_lists() -> None:
     assert remarks.service_not_available("the disk is full", 0.934) == (
         "service not available now. It may be caused by one of the following reasons: the broker's "
         "disk is full [CL:  0.93 CQ:  0.93 INDEX:  0.93], messages are put to the slave, message "
-        "store has been shut down, etc. Here it is: the disk is full"
+        "store has been shut down, etc. The reason: the disk is full"
     )
 
 

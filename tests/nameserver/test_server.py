@@ -66,7 +66,7 @@ def test_a_port_that_is_taken_is_told_and_nothing_is_left() -> None:
         async with Nameserver(ANY_PORT) as first:
             port = first.address.port
             second = Nameserver(NameserverSettings(listen_port=port, kv_config_path=""))
-            with pytest.raises(InvalidInput, match=f"127.0.0.1:{port} can't be listened on: "):
+            with pytest.raises(InvalidInput, match=f"can't listen on 127.0.0.1:{port}: "):
                 async with second:
                     pass
 

@@ -1,7 +1,7 @@
-"""What a broker knows and keeps: the store, the tables, who is connected, what is under way.
+"""The state of a broker: store, tables, connected clients, pending sends and held pulls.
 
-Everything here belongs to one loop. Handlers change it, ``server`` brings it to life, and what has
-to survive a restart is in the store or registered with ``persistence``.
+All of it belongs to one event loop. Handlers change it; what has to survive a restart is in the
+store or registered with ``persistence``.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ log = logging.getLogger("orbitmq.broker")
 
 _DELAYS_FILE: Final = "delayOffset.json"
 _WORKERS: Final = 2
-"""Threads for what blocks beside the store: the files of tables, and long bodies to be read."""
+"""Threads for blocking work outside the store: files of tables, and parsing long bodies."""
 
 
 class _Table(Protocol):
@@ -41,13 +41,9 @@ class _Table(Protocol):
 
 
 class State:
-    """The state of one broker; made on its loop.
+    """The state of one broker; created on its event loop.
 
-    Args:
-        settings: the settings in force.
-        machine: what the broker stands on.
-        on_topics: tells nameservers of the topics as they are now, in little time.
-
+    ``on_topics`` registers the topics with nameservers, within a short time.
     """
 
     def __init__(
@@ -95,7 +91,7 @@ class State:
         return f"<State of {self.settings.broker.broker_name}, {self.topics!r}>"
 
     def open(self, progress: Callable[[int, int], None]) -> None:
-        """Recover the store and read the tables.
+        """Recover the store and load the tables.
 
         Raises:
             StoreError: a file can't be used; the message says why.
@@ -106,28 +102,28 @@ class State:
         self.delays.start(self.clock.now_ms())
 
     async def flushed(self) -> None:
-        """Return when the log is on the disk, or can't be: tables must not be ahead of it."""
+        """Return when the log is flushed, or the flush failed: a stop saves the tables after it."""
         self.delays.stop()
-        self.inbox.flush()  # what delays had handed over
+        self.inbox.flush()  # what delays have put
         done: asyncio.Future[bool] = self._loop.create_future()
         self.store.when_durable(self.store.log.end, done.set_result)
         self.store.flush_soon()
         await done
 
     def delete_topic(self, topic: str) -> None:
-        """Forget what a topic had besides its place in the table."""
-        self.inbox.flush()  # what was admitted before would else be stored behind it
+        """Delete the queues and statistics of a topic."""
+        self.inbox.flush()  # pending sends would otherwise be stored after it
         self.store.delete_topic(topic)
         self.stats.forget_topic(topic)
 
     def is_consumed_in_order(self, group: str) -> bool:
-        """Return whether a client of a group has locked a queue."""
+        """Return whether a client of a group holds a queue lock."""
         return self.locks.is_locking(group, self.clock.monotonic_ms())
 
     def _post(self, call: Callable[[], None]) -> None:
         self._loop.call_soon_threadsafe(call)
 
-    # What survives a restart
+    # Tables and their files
 
     def _register_tables(self) -> None:
         tables: Sequence[tuple[str, _Table, Callable[[], object]]] = (
@@ -142,7 +138,7 @@ class State:
             )
 
     def _topics_changed(self, new: Collection[str]) -> None:
-        # Java's broker too registers a new topic before it acknowledges the send that made it.
+        # As in Java, a new topic is registered before the send that created it is acknowledged.
         self._unsaved_topics.update(dict.fromkeys(new))
         self.inbox.hold(new)
         if self._saving_topics is None:

@@ -1,7 +1,4 @@
-"""The conversations of a broker: which handler has which parts of its state.
-
-A handler gets the few things it uses, by name. This is the one endpoint that knows all of them.
-"""
+"""The request handlers of a broker, each with the parts of the state that it uses."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -41,26 +38,19 @@ __all__ = ["Endpoint", "RequestHandlers"]
 
 @dataclass(kw_only=True, slots=True, eq=False, repr=False)
 class Endpoint:
-    """Where a broker is, and who has to know: asked when it is needed, since ports come late."""
+    """The addresses of a broker, as functions: ports are known only after the start."""
 
     advertised: Callable[[], Address]
     store_host: Callable[[], Host]
     announce: Callable[[], Awaitable[object]]
 
     def host(self) -> str:
-        """Return the host that routes name, which Java's remarks call the broker by."""
+        """Return the host in routes, which Java's remarks name the broker by."""
         return self.advertised().host
 
 
 class RequestHandlers:
-    """All handlers of a broker.
-
-    Attributes:
-        handlers: what it answers, by request code.
-        pulls: serves held pulls too, when messages arrive or time passes.
-        members: closes connections of clients that fell silent.
-
-    """
+    """All handlers of a broker, by request code; ``pulls`` and ``members`` have periodic jobs."""
 
     def __init__(self, state: State, endpoint: Endpoint) -> None:
         self._state = state
@@ -78,9 +68,9 @@ class RequestHandlers:
         self.handlers = Handlers(
             self.pulls.table(),
             self.members.table(),
-            *_sending(state, endpoint),
-            *_operating(state, endpoint, calls, self.pulls),
-            *_telling(state, endpoint),
+            *_send_handlers(state, endpoint),
+            *_table_handlers(state, endpoint, calls, self.pulls),
+            *_report_handlers(state, endpoint),
         )
 
     def __repr__(self) -> str:
@@ -105,7 +95,7 @@ def _pull_handlers(state: State, endpoint: Endpoint) -> PullHandlers:
     )
 
 
-def _sending(state: State, endpoint: Endpoint) -> Sequence[Mapping[int, Handler]]:
+def _send_handlers(state: State, endpoint: Endpoint) -> Sequence[Mapping[int, Handler]]:
     settings, machine = state.settings, state.machine
     retries = Retries(
         topics=state.topics,
@@ -152,7 +142,7 @@ def _unique_ids(state: State, endpoint: Endpoint) -> UniqueIds:
     )
 
 
-def _operating(
+def _table_handlers(
     state: State, endpoint: Endpoint, calls: ClientCalls, pulls: PullHandlers
 ) -> Sequence[Mapping[int, Handler]]:
     settings, topics, groups, offsets = state.settings, state.topics, state.groups, state.offsets
@@ -173,7 +163,7 @@ def _operating(
             groups=groups,
             settings=settings,
             store=state.store,
-            tell_consumers=calls.reset_offsets,
+            notify_consumers=calls.reset_offsets,
             on_reset=pulls.moved,
         ),
         TopicHandlers(
@@ -200,7 +190,7 @@ def _operating(
     return [handlers.table() for handlers in tables]
 
 
-def _telling(state: State, endpoint: Endpoint) -> Sequence[Mapping[int, Handler]]:
+def _report_handlers(state: State, endpoint: Endpoint) -> Sequence[Mapping[int, Handler]]:
     settings, store, disk = state.settings, state.store, state.machine.disk
     runtime = RuntimeInfo(
         settings=settings,

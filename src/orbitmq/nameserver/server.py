@@ -116,7 +116,7 @@ class Nameserver:
         """Read its file, and listen.
 
         Raises:
-            InvalidInput: the address can't be listened on, or the file can't be used.
+            InvalidInput: it can't listen on the address, or the file can't be used.
             DiskFailed: the file can't be read.
 
         """
@@ -125,7 +125,7 @@ class Nameserver:
             await self._listener.start()
         except OSError as error:
             raise InvalidInput(
-                f"{self.address} can't be listened on: {error.strerror or error}",
+                f"can't listen on {self.address}: {error.strerror or error}; choose another port",
                 field="listen_port",
             ) from error
         self._wait_for_scan()

@@ -50,7 +50,7 @@ def test_one_that_is_gone_keeps_nobody_from_being_told(
     with caplog.at_level(logging.WARNING, logger="orbitmq.broker"):
         ClientCalls(members).notify_ids_changed(["billing"])
     assert len(there.told) == 1
-    assert caplog.messages == ["consumer a can't be told: it is gone"]
+    assert caplog.messages == ["consumer a could not be notified: it is gone"]
 
 
 def test_a_reset_goes_to_all_members_each_in_its_own_form(members: Members) -> None:

@@ -77,7 +77,7 @@ def test_a_pull_counts_for_the_group() -> None:
 def test_what_was_given_back() -> None:
     stats = BrokerStats(CLUSTER, now_ms=0)
     stats.sent_back("billing", "orders")
-    stats.died("billing", "orders")
+    stats.dead_lettered("billing", "orders")
     assert stats.item("SNDBCK_PUT_NUMS", "orders@billing") is not None
     assert stats.item("SNDBCK2DLQ_TIMES", "null@orders@billing@SEND_BACK_TO_DLQ") is not None
 
@@ -100,7 +100,7 @@ def test_a_topic_that_is_deleted_leaves_no_counter() -> None:
 def test_a_group_that_is_deleted_leaves_no_counter() -> None:
     stats = BrokerStats(CLUSTER, now_ms=0)
     stats.fetched("billing", "orders", 1, 1)
-    stats.died("billing", "orders")
+    stats.dead_lettered("billing", "orders")
     stats.forget_group("billing")
     assert stats.item("GROUP_GET_SIZE", "orders@billing") is None
     assert stats.item("SNDBCK2DLQ_TIMES", "null@orders@billing@SEND_BACK_TO_DLQ") is None

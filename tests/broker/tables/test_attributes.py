@@ -37,13 +37,13 @@ def test_attributes_are_set_changed_and_taken_away() -> None:
 @pytest.mark.parametrize(
     ("current", "change", "complaint"),
     [
-        (None, {"+no.such": "x"}, "known are cleanup.policy, message.type, queue.type"),
+        (None, {"+no.such": "x"}, "the known ones are cleanup.policy, message.type, queue.type"),
         (None, {"+message.type": "LOUD"}, "'LOUD' is not one of DELAY"),
         (None, {"+queue.type": "BatchCQ"}, "not one of SimpleCQ"),
-        (None, {"-message.type": ""}, "only what is there"),
+        (None, {"-message.type": ""}, "only an existing attribute"),
         (None, {"message.type": "FIFO"}, "write [+]name=value to set it"),
         ({}, {"+queue.type": "SimpleCQ"}, "can't be changed"),
-        ({}, {"-message.type": ""}, "only what is there"),
+        ({}, {"-message.type": ""}, "only an existing attribute"),
         ({"message.type": "FIFO"}, {"+message.type": "DELAY", "-message.type": ""}, "twice"),
     ],
 )

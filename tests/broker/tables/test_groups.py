@@ -43,7 +43,7 @@ def test_no_more_groups_are_made_than_a_frame_can_carry(monkeypatch: pytest.Monk
     monkeypatch.setattr(module, "GROUPS_MAX", len(groups.table) + 1)
     assert groups.get("first") is not None
     assert groups.get("second") is None
-    with pytest.raises(InvalidInput, match="groups, and may be"):
+    with pytest.raises(InvalidInput, match="groups, and the limit is"):
         groups.update([BILLING])
 
 

@@ -53,7 +53,7 @@ def test_a_step_back_is_taken_with_a_warning(caplog: pytest.LogCaptureFixture) -
     assert table.query("billing", "orders", 0) == 3
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
-    assert "from 7 to 3 in queue 0 of topic orders, as 10.0.0.7:4711" in record.getMessage()
+    assert "from offset 7 to 3 in queue 0 of topic orders by 10.0.0.7:4711" in record.getMessage()
 
 
 def test_who_reads_what_is_told_both_ways() -> None:

@@ -129,7 +129,7 @@ def test_sends_create_no_more_topics_than_a_registration_can_carry(
     monkeypatch.setattr(module, "TOPICS_MAX", len(world.topics.table) + 1)
     assert world.topics.for_send("first", "TBW102", 4, 0) is not None
     assert world.topics.for_send("second", "TBW102", 4, 0) is None
-    with pytest.raises(InvalidInput, match="topics, and may be"):
+    with pytest.raises(InvalidInput, match="topics, and the limit is"):
         world.topics.update([ORDERS])
     changed = TopicConfig(topic_name="first", perm=READ)
     assert world.topics.update([changed]) == [changed]

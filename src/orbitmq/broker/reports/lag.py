@@ -1,7 +1,7 @@
-"""How full topics are, and how far groups have read them: queues compared with offsets.
+"""Sizes of topics, and progress and lag of groups: queues compared with offsets.
 
-Walks over all queues of a topic are long, and let others be served on the way: what they return is
-of about one moment, not of exactly one.
+Reports over all queues of a topic take long, and let other requests be served meanwhile: their
+entries are not from exactly the same moment.
 """
 
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ _NO_TIME: Final = -1
 
 @dataclass(kw_only=True, slots=True, eq=False, repr=False)
 class Lag:
-    """Tells how full topics are, and how far groups have come."""
+    """Reports about queues and the groups that read them."""
 
     store: MessageStore
     offsets: ConsumerOffsets
@@ -35,17 +35,14 @@ class Lag:
     clock: Clock
 
     def still_read(self, group: str, topics: Iterable[str]) -> list[str]:
-        """Return those of the topics that a group reads, sorted.
-
-        A group of which nobody is connected reads all of them, as far as anybody knows.
-        """
+        """Return the topics among these that a group reads, sorted: all if it is not connected."""
         consumers = self.members.consumers(group)
         if consumers is None or not consumers.subscriptions:
             return sorted(topics)
         return sorted(topic for topic in topics if topic in consumers.subscriptions)
 
     async def extents(self, topic: TopicConfig) -> QueueMap[TopicOffset]:
-        """Return where each queue of a topic begins and ends, and when it last grew."""
+        """Return begin, end and last store time of each queue of a topic."""
         count = max(topic.write_queue_nums, topic.read_queue_nums)
         walk, extents = LongWalk(), {}
         for queue in self._queues(topic.topic_name, count):
@@ -56,7 +53,7 @@ class Lag:
     async def of_group(
         self, group: str, topic: TopicConfig, walk: LongWalk
     ) -> dict[MessageQueue, OffsetWrapper]:
-        """Return how far a group has come in each queue of a topic, and how far it could."""
+        """Return the offsets of a group in each queue of a topic, and where the queue ends."""
         progress = {}
         for queue in self._queues(topic.topic_name, topic.read_queue_nums):
             progress[queue] = self._of_queue(group, queue)
@@ -64,7 +61,7 @@ class Lag:
         return progress
 
     async def time_spans(self, group: str, topic: TopicConfig) -> tuple[QueueTimeSpan, ...]:
-        """Return from when to when the messages of each queue are, and how late a group is."""
+        """Return the time span of each queue's messages, and how far a group is behind."""
         walk, spans = LongWalk(), []
         for queue in self._queues(topic.topic_name, topic.write_queue_nums):
             spans.append(self._time_span(group, queue))
@@ -102,7 +99,7 @@ class Lag:
         end = self.store.lookup.max_offset(topic, queue_id)
         first_ms = self._stored_ms(queue, begin)
         consumed = self.offsets.query(group, topic, queue_id)
-        # A group that is behind what is kept, or has not begun, has the first message before it.
+        # A group without a commit, or behind the first message, continues at the first message.
         following = max(consumed, begin)
         late_ms = 0
         if following < end:
@@ -116,6 +113,6 @@ class Lag:
         )
 
     def _stored_ms(self, queue: MessageQueue, offset: int) -> int:
-        """Return when a message was stored; -1, as Java, if there is none or none any more."""
+        """Return when a message was stored; -1, as in Java, if it does not exist any more."""
         stored_ms = self.store.lookup.store_time_ms(queue.topic, queue.queue_id, offset)
         return _NO_TIME if stored_ms is None else stored_ms

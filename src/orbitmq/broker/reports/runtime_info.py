@@ -1,8 +1,8 @@
-"""What a broker tells of itself at run time, in Java's words: GET_BROKER_RUNTIME_INFO.
+"""The runtime info of a broker, by Java's keys: GET_BROKER_RUNTIME_INFO.
 
-Tools and exporters of Java's read every one of these keys as a number, and fail on one that is
-missing. So all are told, also those of what there is not here: thread pools, a lock around the log,
-a pool of buffers, and timers, which come later.
+Java's tools and exporters read each of these keys as a number, and fail if one is missing. So all
+are there, also those of features that don't exist here: thread pools, a lock around the log, a pool
+of buffers, and timers.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,10 +26,10 @@ _NO_TIME: Final = -1
 _UNIT: Final = 1024
 
 _WITHOUT_MEANING: Final[Mapping[str, str]] = {
-    "brokerActive": "true",  # what a master alone does is never handed to another broker
+    "brokerActive": "true",  # a broker never hands its duties to another one
     "dispatchMaxBuffer": "0",  # 0 in Java too, since 4.0
-    "pageCacheLockTimeMills": "0",  # one thread writes, and whoever asks finds it not writing
-    "remainTransientStoreBufferNumbs": str(2**31 - 1),  # Java's word for "no such pool"
+    "pageCacheLockTimeMills": "0",  # the thread that answers is the one that writes
+    "remainTransientStoreBufferNumbs": str(2**31 - 1),  # Java's value without a pool
     "timerReadBehind": "0",
     "timerOffsetBehind": "0",
     "timerCongestNum": "0",
@@ -40,7 +40,7 @@ _WITHOUT_MEANING: Final[Mapping[str, str]] = {
 
 @dataclass(kw_only=True, slots=True, eq=False, repr=False)
 class RuntimeInfo:
-    """Gathers the figures of a broker."""
+    """Collects the runtime info."""
 
     settings: LiveSettings
     store: MessageStore
@@ -52,7 +52,7 @@ class RuntimeInfo:
     clock: Clock
 
     def figures(self) -> dict[str, str]:
-        """Return all figures by Java's names."""
+        """Return all entries by Java's keys."""
         settings = self.settings.broker
         return {
             **self.stats.info(self.clock.now_ms()),
@@ -78,7 +78,7 @@ class RuntimeInfo:
 
     def _of_disk(self) -> dict[str, str]:
         usage = self.disk_usage()
-        ratio = str(ceil(usage.ratio * 100) / 100)  # in whole percents, rounded up, as in Java
+        ratio = str(ceil(usage.ratio * 100) / 100)  # in whole percent, rounded up, as in Java
         total, free = _readable(usage.total), _readable(usage.total - usage.used)
         return {
             "commitLogDiskRatio": ratio,
@@ -97,10 +97,9 @@ class RuntimeInfo:
             "sendThreadPoolQueueCapacity": str(settings.send_thread_pool_queue_capacity),
             "EndTransactionQueueSize": "0",
             "EndTransactionThreadPoolQueueCapacity": unanswered,
-            "heldPulls": str(len(self.held)),  # a key of our own
+            "heldPulls": str(len(self.held)),  # our own key
         }
-        # These never wait for their turn. A pull that waits for messages is no load, and what an
-        # operator reads here in Java is load.
+        # These requests are never queued. A held pull is not load, and these keys are about load.
         capacities = {"pull": pulls, "litePull": pulls, "query": unanswered, "ack": unanswered}
         for kind, capacity in capacities.items():
             figures[f"{kind}ThreadPoolQueueSize"] = "0"
@@ -110,7 +109,7 @@ class RuntimeInfo:
 
 
 def _readable(size: int) -> str:
-    """Return a number of bytes as Java's broker writes it (``MixAll.humanReadableByteCount``).
+    """Return a number of bytes in Java's format (``MixAll.humanReadableByteCount``).
 
     >>> _readable(944), _readable(1536), _readable(252 * 1024**3)
     ('944 B', '1.5 KiB', '252.0 GiB')

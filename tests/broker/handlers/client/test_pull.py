@@ -308,8 +308,8 @@ def test_with_as_many_as_may_be_held_a_pull_is_turned_away() -> None:
         scene.pull()
     assert refused.value.code == ResponseCode.SYSTEM_BUSY
     assert refused.value.remark == (
-        "[OVERLOAD]system busy, start flow control for a while: 1 pulls wait, as many as "
-        "pullThreadPoolQueueCapacity allows"
+        "[OVERLOAD]system busy, start flow control for a while: 1 pulls are held, the limit of "
+        "pullThreadPoolQueueCapacity"
     )
 
 
@@ -344,7 +344,9 @@ def test_a_stop_answers_those_who_wait_and_holds_no_more() -> None:
     scene.pull()
     scene.handlers.close()
     assert scene.later()[0].code == ResponseCode.PULL_NOT_FOUND
-    with pytest.raises(Refusal, match="the broker stops"):  # "nothing" would be asked again at once
+    with pytest.raises(
+        Refusal, match="the broker is stopping"
+    ):  # "nothing" would be asked again at once
         scene.pull()
 
 

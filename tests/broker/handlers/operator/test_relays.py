@@ -72,8 +72,8 @@ def test_a_message_is_read_here_and_consumed_there() -> None:
 @pytest.mark.parametrize(
     ("fields", "code", "remark"),
     [
-        ({"client_id": None}, ResponseCode.INVALID_PARAMETER, "clientId and msgId are needed"),
-        ({"msg_id": ""}, ResponseCode.INVALID_PARAMETER, "clientId and msgId are needed"),
+        ({"client_id": None}, ResponseCode.INVALID_PARAMETER, "clientId and msgId are missing"),
+        ({"msg_id": ""}, ResponseCode.INVALID_PARAMETER, "clientId and msgId are missing"),
         ({"msg_id": "nonsense"}, ResponseCode.INVALID_PARAMETER, "nonsense"),
         ({"msg_id": offset_id(HERE, 99)}, ResponseCode.SYSTEM_ERROR, "no message is stored"),
         ({"client_id": "b"}, ResponseCode.SYSTEM_ERROR, "<billing> <b> not online"),

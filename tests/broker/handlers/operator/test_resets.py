@@ -46,7 +46,7 @@ class Scene(World):
             groups=self.groups,
             settings=self.settings,
             store=self.store,
-            tell_consumers=self._tell,
+            notify_consumers=self._tell,
             on_reset=lambda topic, queue_id: self.woken.append((topic, queue_id)),
         ).table()
 

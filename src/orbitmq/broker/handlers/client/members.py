@@ -1,9 +1,9 @@
-"""Clients: heartbeats, leaving, who is in a group, and locks for ordered consumption.
+"""Clients: heartbeats, unregistration, group members, and locks for ordered consumption.
 
 HEART_BEAT in both versions, UNREGISTER_CLIENT, CHECK_CLIENT_CONFIG, GET_CONSUMER_LIST_BY_GROUP,
 GET_CONSUMER_CONNECTION_LIST, GET_PRODUCER_CONNECTION_LIST, GET_ALL_PRODUCER_INFO, LOCK_BATCH_MQ,
-UNLOCK_BATCH_MQ. In version 2 of the heartbeat a client leaves its subscriptions out as long as the
-broker knows them by a fingerprint.
+UNLOCK_BATCH_MQ. In version 2 of the heartbeat a client omits its subscriptions while the broker
+knows their fingerprint.
 """
 
 from collections.abc import Iterable, Mapping
@@ -41,7 +41,7 @@ _UNIT_SUBSCRIPTION: Final = 2  # TopicSysFlag: consumers of another unit subscri
 
 
 class MemberHandlers:
-    """Serves what clients say of themselves, and what others ask of them."""
+    """Serves heartbeats, queries about group members, and queue locks."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class MemberHandlers:
         }
 
     def expire(self, silent_ms: int) -> None:
-        """Close the connections of clients that were silent for so long; call it now and then."""
+        """Close the connections of clients without a heartbeat for ``silent_ms``."""
         now_ms = self._clock.monotonic_ms()
         for connection in self._members.silent(now_ms - silent_ms):
             connection.abort(f"no heartbeat for {silent_ms} ms")
@@ -104,7 +104,7 @@ class MemberHandlers:
         for consumer in data.consumer_data_set:
             group = self._groups.get(consumer.group_name)
             if group is None:
-                continue  # left out, as in Java: its pulls are refused with the reason
+                continue  # ignored, as in Java: its pulls are refused with the reason
             if data.heartbeat_fingerprint and self._members.fingerprint_changed(
                 consumer.group_name, data.heartbeat_fingerprint, with_subscriptions=with_them
             ):
@@ -151,7 +151,7 @@ class MemberHandlers:
         self._notify(self._members.drop(connection))
 
     def _notify(self, groups: Iterable[str]) -> None:
-        """Have the members of groups rebalance, unless the broker or a group is set otherwise."""
+        """Notify the members of groups to rebalance, unless broker or group settings forbid it."""
         if not self._settings.broker.notify_consumer_ids_changed_enable:
             return
         for name in groups:
@@ -159,7 +159,7 @@ class MemberHandlers:
             if group is None or group.notify_consumer_ids_changed_enable:
                 self._calls.notify_ids_changed([name])
 
-    # Asking
+    # Queries
 
     def _consumer_ids(self, _connection: Connection, request: Frame) -> Response:
         header = request.read(GetConsumerListByGroup)

@@ -1,4 +1,4 @@
-"""How far groups have come: asked, committed, copied, and all of it for replicas and tools.
+"""Consumer offsets: queries, commits, copies, and whole tables for replicas and tools.
 
 QUERY_CONSUMER_OFFSET, UPDATE_CONSUMER_OFFSET, GET_ALL_CONSUMER_OFFSET, GET_ALL_DELAY_OFFSET,
 QUERY_CORRECTION_OFFSET, CLONE_GROUP_OFFSET.
@@ -36,7 +36,7 @@ log = logging.getLogger("orbitmq.broker")
 
 @dataclass(kw_only=True, slots=True, eq=False, repr=False)
 class OffsetHandlers:
-    """Serves what consumers and operators ask of the offsets of groups."""
+    """Serves requests about the offsets of groups."""
 
     offsets: ConsumerOffsets
     topics: Topics
@@ -45,6 +45,7 @@ class OffsetHandlers:
     settings: LiveSettings
     store: MessageStore
     delay_offsets: Callable[[], str]
+    """Returns the text of ``delayOffset.json``."""
 
     def table(self) -> Mapping[int, Handler]:
         """Return the handlers by request code."""
@@ -77,10 +78,10 @@ class OffsetHandlers:
         )
 
     def _is_young(self, topic: str, queue_id: int) -> bool:
-        """Return whether a queue still has its first message, in memory.
+        """Return whether the first message of a queue is still in memory.
 
-        A new group begins such a queue at 0, whatever it is set to: that it comes a little after
-        the first messages of a new topic must not cost it these (ConsumerManageProcessor in Java).
+        A new group begins such a queue at 0, whatever its settings: a group that starts shortly
+        after a new topic must not miss the first messages (ConsumerManageProcessor in Java).
         """
         has_first = self.store.lookup.min_offset(topic, queue_id) == 0
         return has_first and self.store.lookup.is_in_memory(topic, queue_id, 0)
@@ -97,7 +98,7 @@ class OffsetHandlers:
         if not 0 <= queue_id < QUEUES_MAX:
             raise Refusal(
                 ResponseCode.INVALID_PARAMETER,
-                f"QueueId is {queue_id}, topic is {topic}: it may be 0 to {QUEUES_MAX - 1}",
+                f"QueueId is {queue_id}, topic is {topic}: it must be 0 to {QUEUES_MAX - 1}",
             )
         if self.settings.broker.use_server_side_reset_offset and self.offsets.has_reset(
             group, topic, queue_id
@@ -115,7 +116,7 @@ class OffsetHandlers:
         return Response(body=self.delay_offsets().encode())
 
     def _correction(self, _connection: Connection, request: Frame) -> Response:
-        """Answer with the least offset of each queue, or "never" where a group is behind it."""
+        """Return the least offset of each queue; the maximum if the compared group is behind."""
         asked = request.read(QueryCorrectionOffset)
         without = frozenset((asked.filter_groups or "").split(","))
         least = self.offsets.least(asked.topic, without, self.store.lookup.min_offset)
@@ -136,7 +137,7 @@ class OffsetHandlers:
             if self._may_clone(asked, topic):
                 self.offsets.clone(asked.src_group, asked.dest_group, topic)
                 log.info(
-                    "%s gives group %s the offsets of group %s in topic %s",
+                    "%s copied to group %s the offsets of group %s in topic %s",
                     *(connection.peer, asked.dest_group, asked.src_group, topic),
                 )
         return Response()

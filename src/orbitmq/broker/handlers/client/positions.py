@@ -1,7 +1,7 @@
-"""Where queues begin and end, and which offset a moment stands for.
+"""Where queues begin and end, and offsets by time.
 
 GET_MIN_OFFSET, GET_MAX_OFFSET, SEARCH_OFFSET_BY_TIMESTAMP, GET_EARLIEST_MSG_STORETIME. A queue
-that nothing was ever put in begins and ends at 0, as in Java, whether its topic exists or not.
+without messages begins and ends at 0, as in Java, whether its topic exists or not.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ _NO_TIME: Final = -1
 
 @dataclass(kw_only=True, slots=True, eq=False, repr=False)
 class PositionHandlers:
-    """Serves what consumers and operators ask of the queues of a store."""
+    """Serves requests about the offsets of queues."""
 
     store: MessageStore
 
@@ -69,5 +69,5 @@ class PositionHandlers:
     def _earliest(self, _connection: Connection, request: Frame) -> Response:
         asked = request.read(GetEarliestMsgStoretime)
         stored_ms = self.store.lookup.earliest_store_time_ms(asked.topic, asked.queue_id)
-        told_ms = _NO_TIME if stored_ms is None else stored_ms
-        return Response(header=GetEarliestMsgStoretimeAnswer(timestamp=told_ms))
+        earliest_ms = _NO_TIME if stored_ms is None else stored_ms
+        return Response(header=GetEarliestMsgStoretimeAnswer(timestamp=earliest_ms))

@@ -1,7 +1,7 @@
-"""Who looks for one message: by key, by id, or by its place in a queue.
+"""Queries for single messages: by key, by id, or by position in a queue.
 
 QUERY_MESSAGE, VIEW_MESSAGE_BY_ID, QUERY_CONSUME_QUEUE. The records in an answer are views of the
-commit log. ``lastKey`` of a query is for an index in RocksDB, which there is only in Java.
+commit log. ``lastKey`` of a query is ignored: it is for an index in RocksDB, which only Java has.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -35,15 +35,15 @@ __all__ = ["QueryHandlers"]
 _RECORDS_MAX: Final = 64
 """Records in one answer; Java's ``maxMsgsNumBatch``."""
 _BYTES_MAX: Final = FRAME_BYTES_MAX - 64 * 1024
-"""Bytes of them: what a frame holds besides its header."""
+"""Bytes of records in one answer: a frame without its header."""
 _ENTRIES_MAX: Final = 4_096
-"""Entries of a queue in one answer; Java has no bound. They take a few milliseconds to write."""
-_BY_TAGS: Final = "T"  # MessageConst.INDEX_TAG_TYPE; K and U are looked up alike
+"""Entries of a queue in one answer, some milliseconds of work; Java has no limit."""
+_BY_TAGS: Final = "T"  # MessageConst.INDEX_TAG_TYPE; K and U mean keys
 
 
 @dataclass(kw_only=True, slots=True, eq=False, repr=False)
 class QueryHandlers:
-    """Serves who looks for messages."""
+    """Serves queries for messages."""
 
     store: MessageStore
     members: Members
@@ -125,7 +125,7 @@ class QueryHandlers:
 
 
 def _newest(records: Sequence[memoryview]) -> tuple[memoryview, ...]:
-    """Return the last records that fit one answer, in their order; Java would cut the connection.
+    """Return the last records that fit one answer, in order; Java would close the connection.
 
     >>> record = memoryview(bytes(6 * 1024 * 1024))
     >>> len(_newest([record, record, record]))
@@ -143,10 +143,10 @@ def _shown(
     tags_code: Callable[[int], int | None],
     subscription: SubscriptionData | None,
 ) -> tuple[ConsumeQueueData, ...]:
-    """Return entries as operators see them, with what the group's filter says of each.
+    """Return entries for operators, each with the result of the group's filter.
 
-    Java asks the filter only where a queue has an extension, and says false otherwise. Of an
-    extension only the tags code is shown; one that is gone lets its message pass every filter.
+    Java applies the filter only if the queue has an extension, and returns false otherwise. Of an
+    extension only the tags code is shown; a message whose extension is missing passes every filter.
     """
     wants = None if subscription is None else filters.wants(subscription)
 
@@ -165,7 +165,7 @@ def _shown(
 
 
 def _filter_data(asked: QueryConsumeQueue, subscription: SubscriptionData | None) -> str | None:
-    """Return what Java says of the filter of a group: that there is none, as JSON, by tags."""
+    """Return Java's text for the filter data of a group; a filter by tags has none."""
     if asked.consumer_group is None:
         return None
     if subscription is None:

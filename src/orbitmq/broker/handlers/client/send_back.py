@@ -1,7 +1,7 @@
-"""Messages given back: CONSUMER_SEND_MSG_BACK, from a consumer that could not handle one.
+"""CONSUMER_SEND_MSG_BACK: a consumer failed to handle a message and sends it back.
 
-The message is read from the log, where the request says, and stored again: behind a delay level for
-the group's retry topic, or among its dead letters.
+The message is read from the log at the offset in the request and stored again: in a delay level for
+the group's retry topic, or as a dead letter.
 """
 
 from collections.abc import Callable, Mapping
@@ -33,17 +33,9 @@ _WITHOUT_QUEUE: Final = (flags.TRANSACTION_PREPARED, flags.TRANSACTION_ROLLBACK)
 
 
 class SendBackHandlers:
-    """Takes messages back.
+    """Serves messages that consumers send back.
 
-    Args:
-        store: where the message is read.
-        inbox: stores it again.
-        retries: decides where it goes.
-        stats: counts what was given back.
-        settings: the settings in force.
-        store_host: tells the broker's address, as message ids carry it.
-        own_host: tells the host that routes name, for remarks.
-
+    ``store_host`` returns the address in message ids, ``own_host`` the host in routes.
     """
 
     def __init__(
@@ -71,10 +63,10 @@ class SendBackHandlers:
         return {RequestCode.CONSUMER_SEND_MSG_BACK: self.send_back}
 
     def send_back(self, connection: Connection, request: Frame) -> Response | None:
-        """Store a message again that a consumer could not handle; answer once it is stored.
+        """Store the message again; answer when it is stored.
 
         Raises:
-            Refusal: the group or the message is unknown, or nobody may write here.
+            Refusal: the group or the message is unknown, or the broker may not be written.
 
         """
         header = request.read(ConsumerSendMsgBack)
@@ -85,7 +77,7 @@ class SendBackHandlers:
                 f"the broker[{self._own_host()}] sending message is forbidden",
             )
         if group.retry_queue_nums <= 0:
-            return Response()  # the group wants nothing twice
+            return Response()  # the group has no retries
         retry = self._retries.retry(group, unit_mode=header.unit_mode)
         record = self._store.record(header.offset)
         if record is None:
@@ -99,16 +91,16 @@ class SendBackHandlers:
             destination = retry
             level = delay_level(header.delay_level, record.reconsume_times)
         message, topic = self._again(record, destination, min(level, self._levels))
-        told = partial(self._answer, connection, request, header.group, topic, destination)
-        self._inbox.put(message, told)
+        on_stored = partial(self._answer, connection, request, header.group, topic, destination)
+        self._inbox.put(message, on_stored)
         return None
 
     def _again(
         self, record: RecordView, destination: Destination, level: int
     ) -> tuple[Incoming, str]:
-        """Return the message to store, and the topic that it first had."""
+        """Return the message to store, and its original topic."""
         found = properties.decode(record.properties)
-        found.pop(properties.CRC32, None)  # the seal of the record that was read
+        found.pop(properties.CRC32, None)  # the checksum of the record that was read
         origin = found.setdefault(properties.RETRY_TOPIC, record.topic.decode(errors="replace"))
         found[properties.WAIT] = "false"
         found[properties.DELAY] = str(level)
@@ -149,7 +141,7 @@ class SendBackHandlers:
             response = Response()
             self._stats.sent_back(group, topic)
             if destination.is_dead:
-                self._stats.died(group, topic)
+                self._stats.dead_lettered(group, topic)
         else:
             remark = f"{outcome.status.value}: {outcome.remark}"
             response = Response(ResponseCode.SYSTEM_ERROR, remark=remark)

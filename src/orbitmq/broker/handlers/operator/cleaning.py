@@ -1,7 +1,7 @@
-"""Operators make room: CLEAN_EXPIRED_CONSUMEQUEUE, CLEAN_UNUSED_TOPIC, DELETE_EXPIRED_COMMITLOG.
+"""Cleaning on request: CLEAN_EXPIRED_CONSUMEQUEUE, CLEAN_UNUSED_TOPIC, DELETE_EXPIRED_COMMITLOG.
 
-The broker does the last by itself, by age and fullness of the disk. The first two are for what a
-deleted topic may leave behind. A disk that fails is answered with its error.
+The broker deletes expired log files by itself too, by age and disk use. The first two remove what a
+deleted topic may leave behind.
 """
 
 import logging
@@ -23,7 +23,7 @@ log = logging.getLogger("orbitmq.broker")
 
 @dataclass(kw_only=True, slots=True, eq=False, repr=False)
 class CleaningHandlers:
-    """Serves who wants to make room."""
+    """Serves requests to delete files that are not needed."""
 
     store: MessageStore
     topics: Topics

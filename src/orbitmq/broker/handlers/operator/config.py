@@ -1,8 +1,8 @@
-"""Operators and settings: GET_BROKER_CONFIG, UPDATE_BROKER_CONFIG.
+"""Settings for operators: GET_BROKER_CONFIG, UPDATE_BROKER_CONFIG.
 
-Java lets all but a few settings be changed from the network, and writes them to the broker's file.
-Here a list says which may be (`orbitmq.broker.settings.UPDATABLE`), and a change holds until the
-broker stops.
+Java allows changes of all but a few settings, and writes them to the broker's file. Here
+`orbitmq.broker.settings.UPDATABLE` lists those that can change, and a change lasts until the broker
+stops.
 """
 
 import logging
@@ -29,13 +29,13 @@ __all__ = ["ConfigHandlers"]
 log = logging.getLogger("orbitmq.broker")
 
 _TEXT_BYTES_MAX: Final = 64 * 1024
-"""All settings there are take some 5 KiB; a longer text would only hold up the loop."""
+"""All settings together take some 5 KiB; parsing a longer text would block the loop."""
 _IN_ROUTES: Final = "brokerPermission"
 
 
 @dataclass(kw_only=True, slots=True, eq=False, repr=False)
 class ConfigHandlers:
-    """Serves what operators ask of the settings."""
+    """Serves requests about the settings."""
 
     settings: LiveSettings
     topics: Topics

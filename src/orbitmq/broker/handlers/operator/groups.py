@@ -1,8 +1,8 @@
-"""Operators and consumer groups: to create, change, delete and list them.
+"""Consumer groups for operators: create, change, delete, list.
 
 UPDATE_AND_CREATE_SUBSCRIPTIONGROUP and its list, DELETE_SUBSCRIPTIONGROUP,
-GET_SUBSCRIPTIONGROUP_CONFIG, GET_ALL_SUBSCRIPTIONGROUP_CONFIG, UPDATE_AND_GET_GROUP_FORBIDDEN. A
-success means that the table is on the disk.
+GET_SUBSCRIPTIONGROUP_CONFIG, GET_ALL_SUBSCRIPTIONGROUP_CONFIG, UPDATE_AND_GET_GROUP_FORBIDDEN.
+After a success the table is on disk.
 """
 
 import logging
@@ -45,7 +45,7 @@ log = logging.getLogger("orbitmq.broker")
 
 @dataclass(kw_only=True, slots=True, eq=False, repr=False)
 class GroupHandlers:
-    """Serves what operators ask of consumer groups."""
+    """Serves requests about consumer groups. ``on_delete`` is called with each deleted group."""
 
     groups: Groups
     topics: Topics
@@ -66,7 +66,7 @@ class GroupHandlers:
             RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: self._forbid,
         }
 
-    # Changing
+    # Changes
 
     async def _create(self, connection: Connection, request: Frame) -> Response:
         group = await read_body(SubscriptionGroupConfig, request.body, self.workers)
@@ -85,13 +85,13 @@ class GroupHandlers:
             self.groups.update(groups)
         except InvalidInput as error:
             raise Refusal(ResponseCode.SYSTEM_ERROR, str(error)) from error
-        log.info("%s set %d groups", connection.peer, len(groups))
+        log.info("%s created or changed %d groups", connection.peer, len(groups))
         await self.persistence.save(GROUPS_FILE)
         return Response()
 
     async def _delete(self, connection: Connection, request: Frame) -> Response:
         asked = request.read(DeleteSubscriptionGroup)
-        log.info("%s deletes group %s", connection.peer, asked.group_name)
+        log.info("%s deleted group %s", connection.peer, asked.group_name)
         self.groups.delete(asked.group_name)
         self.on_delete(asked.group_name)
         await self.persistence.save(GROUPS_FILE)
@@ -105,7 +105,7 @@ class GroupHandlers:
         if asked.readable is not None:
             self._check_known(asked)
             log.info(
-                "%s sets readable=%s for group %s and topic %s",
+                "%s set readable=%s for group %s and topic %s",
                 *(connection.peer, asked.readable, asked.group, asked.topic),
             )
             self.groups.forbid(asked.group, asked.topic, on=not asked.readable)
@@ -115,7 +115,7 @@ class GroupHandlers:
         return Response(body=body.to_json())
 
     def _check_known(self, asked: UpdateGroupForbidden) -> None:
-        """Refuse what Java would note for any name whatever: the table could grow without end."""
+        """Refuse unknown names; Java stores them, and its table can grow without limit."""
         if asked.group not in self.groups:
             raise Refusal(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {asked.group[:256]} not exist!"
@@ -123,7 +123,7 @@ class GroupHandlers:
         if self.topics.get(asked.topic) is None:
             raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"Topic {asked.topic[:256]} not exist!")
 
-    # Asking
+    # Queries
 
     def _get(self, _connection: Connection, request: Frame) -> Response:
         group = self.groups.get(request.read(GetSubscriptionGroupConfig).group)

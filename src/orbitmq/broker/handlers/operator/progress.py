@@ -1,4 +1,4 @@
-"""How far groups have come, for operators and the lag they watch.
+"""Consumer progress for operators: offsets and lag of groups.
 
 GET_CONSUME_STATS, GET_BROKER_CONSUME_STATS, QUERY_CONSUME_TIME_SPAN.
 """
@@ -34,7 +34,7 @@ __all__ = ["ProgressHandlers"]
 
 @dataclass(kw_only=True, slots=True, eq=False, repr=False)
 class ProgressHandlers:
-    """Serves what operators ask of the progress of groups."""
+    """Serves requests about the progress of groups."""
 
     lag: Lag
     offsets: ConsumerOffsets
@@ -57,7 +57,7 @@ class ProgressHandlers:
         return Response(body=stats.to_json())
 
     def _chosen(self, asked: GetConsumeStats) -> list[str]:
-        """Return the topics that are asked for; of a list of them all, subscribed to or not."""
+        """Return the topics of a request; those of a list whether subscribed to or not."""
         listed = {name for name in (asked.topic_list or "").split(";") if name}
         if listed:
             return sorted(listed)
@@ -90,7 +90,7 @@ class ProgressHandlers:
             broker_addr=self.address(),
             consume_stats_list=tuple({group: stats} for group, stats in found.items()),
             total_diff=sum(queue.broker_offset - queue.consumer_offset for queue in queues),
-            # Java leaves the pulled offsets out here, and the sum comes to less than nothing.
+            # Java omits the pulled offsets here, and its sum is negative.
             total_inflight_diff=sum(queue.pull_offset - queue.consumer_offset for queue in queues),
         )
         return Response(body=body.to_json())
@@ -104,7 +104,7 @@ class ProgressHandlers:
         return Response(body=ConsumeTimeSpans(consume_time_span_set=spans).to_json())
 
     async def _consumed(self, group: str, topics: Iterable[str], walk: LongWalk) -> ConsumeStats:
-        """Return how far a group has come in topics, those left out that there are no more."""
+        """Return the offsets of a group in topics that still exist."""
         offsets: dict[MessageQueue, OffsetWrapper] = {}
         tps = 0.0
         for topic in self._known(topics):

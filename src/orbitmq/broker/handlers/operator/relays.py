@@ -1,4 +1,4 @@
-"""What operators ask of consumers, through the broker that these are connected to.
+"""Requests of operators to consumers, forwarded by the broker.
 
 GET_CONSUMER_RUNNING_INFO, CONSUME_MESSAGE_DIRECTLY, INVOKE_BROKER_TO_GET_CONSUMER_STATUS.
 """
@@ -25,7 +25,7 @@ __all__ = ["RelayHandlers"]
 
 @dataclass(kw_only=True, slots=True, eq=False, repr=False)
 class RelayHandlers:
-    """Hands operators' requests to clients, and answers back."""
+    """Forwards requests to clients, and returns their answers."""
 
     calls: ClientCalls
     store: MessageStore
@@ -49,7 +49,7 @@ class RelayHandlers:
         if not header.client_id or not header.msg_id:
             raise Refusal(
                 ResponseCode.INVALID_PARAMETER,
-                "clientId and msgId are needed: which client is to consume which message",
+                "clientId and msgId are missing; name the client and the message to consume",
             )
         body = self._record(header.msg_id)
         return await self.calls.relay(header.consumer_group, header.client_id, header, body)

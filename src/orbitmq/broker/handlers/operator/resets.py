@@ -1,8 +1,8 @@
-"""Operators move a group: INVOKE_BROKER_TO_RESET_OFFSET, both ways.
+"""INVOKE_BROKER_TO_RESET_OFFSET: an operator resets the offsets of a group, in one of two ways.
 
-Kept here (``useServerSideResetOffset``, the default): the new offsets wait for the next pull of
-each queue, and commits before it are ignored. Told to the consumers: they stop, commit the new
-offsets and go on from there; a group without a connected consumer can't be moved so.
+On the server (``useServerSideResetOffset``, the default) the new offsets apply to the next pull of
+each queue, and commits before it are ignored. Otherwise the connected consumers are notified: they
+stop, commit the new offsets and continue from there.
 """
 
 import asyncio
@@ -26,12 +26,12 @@ from orbitmq.wire.headers.offset import ResetOffset
 from orbitmq.wire.json.queue_map import QueueMap
 from orbitmq.wire.session import Response
 
-__all__ = ["ResetHandlers", "TellConsumers"]
+__all__ = ["ResetHandlers", "NotifyConsumers"]
 
 log = logging.getLogger("orbitmq.broker")
 
-TellConsumers = Callable[[str, str, int, Mapping[MessageQueue, int]], None]
-"""Tells the consumers of a group where to go on: group, topic, the moment asked for, offsets.
+NotifyConsumers = Callable[[str, str, int, Mapping[MessageQueue, int]], None]
+"""Notifies the consumers of a group: group, topic, timestamp, offsets.
 
 Raises a ``Refusal`` if none is connected."""
 
@@ -41,14 +41,14 @@ _QUEUES_AT_ONCE: Final = 64
 
 @dataclass(kw_only=True, slots=True, eq=False, repr=False)
 class ResetHandlers:
-    """Serves the reset of offsets."""
+    """Serves resets of offsets. ``on_reset`` is called with topic and queue of each."""
 
     offsets: ConsumerOffsets
     topics: Topics
     groups: Groups
     settings: LiveSettings
     store: MessageStore
-    tell_consumers: TellConsumers
+    notify_consumers: NotifyConsumers
     on_reset: Callable[[str, int], None]
 
     def table(self) -> Mapping[int, Handler]:
@@ -62,12 +62,12 @@ class ResetHandlers:
         else:
             offsets = await self._reset_consumers(asked)
         log.info(
-            "%s moved group %s in %d queues of topic %s",
+            "%s reset the offsets of group %s in %d queues of topic %s",
             *(connection.peer, asked.group, len(offsets), asked.topic),
         )
         return Response(body=OffsetReset(offset_table=offsets).to_json())
 
-    # Kept here
+    # On the server
 
     async def _reset_here(self, asked: ResetOffset) -> QueueMap[int]:
         topic = self.topics.get(asked.topic)
@@ -106,7 +106,7 @@ class ResetHandlers:
             )
         return asked.offset
 
-    # Told to consumers
+    # By the consumers
 
     async def _reset_consumers(self, asked: ResetOffset) -> QueueMap[int]:
         topic = self.topics.get(asked.topic)
@@ -124,10 +124,10 @@ class ResetHandlers:
                     f"THe consumer group <{asked.group[:256]}> not exist: it has no offset in "
                     f"queue {queue_id}",
                 )
-            # Without force a group is moved back, never forward over messages it has not seen.
+            # Without force a group only moves back, never over messages it has not consumed.
             offsets[queue_id] = wanted if asked.is_force else min(wanted, current)
         queues = self._as_queues(asked.topic, offsets)
-        self.tell_consumers(asked.group, asked.topic, asked.timestamp, queues)
+        self.notify_consumers(asked.group, asked.topic, asked.timestamp, queues)
         return queues
 
     # Both
@@ -139,7 +139,7 @@ class ResetHandlers:
                 await asyncio.sleep(0)
 
     def _at(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
-        """Return the offset a moment stands for; one before 1970 stands for the end."""
+        """Return the offset of the first message at or after a time; the end if it is negative."""
         if timestamp_ms < 0:
             return self.store.lookup.max_offset(topic, queue_id)
         return self.store.lookup.offset_by_time(topic, queue_id, timestamp_ms)

@@ -1,4 +1,4 @@
-"""Figures for operators: GET_BROKER_RUNTIME_INFO, GET_TOPIC_STATS_INFO, VIEW_BROKER_STATS_DATA."""
+"""Statistics: GET_BROKER_RUNTIME_INFO, GET_TOPIC_STATS_INFO, VIEW_BROKER_STATS_DATA."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ __all__ = ["StatsHandlers"]
 
 @dataclass(kw_only=True, slots=True, eq=False, repr=False)
 class StatsHandlers:
-    """Serves figures."""
+    """Serves statistics."""
 
     runtime: RuntimeInfo
     lag: Lag

@@ -26,7 +26,7 @@ __all__ = ["SubscriptionHandlers"]
 
 @dataclass(kw_only=True, slots=True, eq=False, repr=False)
 class SubscriptionHandlers:
-    """Serves what operators ask of groups and their topics."""
+    """Serves requests about the topics of groups."""
 
     members: Members
     offsets: ConsumerOffsets

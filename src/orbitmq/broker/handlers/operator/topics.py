@@ -1,9 +1,9 @@
-"""Operators and topics: to create, change, delete and list them.
+"""Topics for operators: create, change, delete, list.
 
 UPDATE_AND_CREATE_TOPIC and its list, DELETE_TOPIC_IN_BROKER, GET_TOPIC_CONFIG,
-GET_ALL_TOPIC_CONFIG, GET_SYSTEM_TOPIC_LIST_FROM_BROKER. Static topics are left out: their codes are
-not served. A success means that the table is on the disk, and that the nameservers which could be
-reached know it.
+GET_ALL_TOPIC_CONFIG, GET_SYSTEM_TOPIC_LIST_FROM_BROKER. Static topics are not
+supported. After a success the table is on disk and registered with all nameservers that could be
+reached.
 """
 
 import logging
@@ -43,7 +43,11 @@ log = logging.getLogger("orbitmq.broker")
 
 @dataclass(kw_only=True, slots=True, eq=False, repr=False)
 class TopicHandlers:
-    """Serves what operators ask of topics."""
+    """Serves requests about topics.
+
+    ``announce`` registers the table with the nameservers; ``on_delete`` is called with each deleted
+    topic.
+    """
 
     topics: Topics
     offsets: ConsumerOffsets
@@ -64,7 +68,7 @@ class TopicHandlers:
             RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: self._system_topics,
         }
 
-    # Changing
+    # Changes
 
     async def _create(self, connection: Connection, request: Frame) -> Response:
         asked = request.read(CreateTopic)
@@ -97,7 +101,12 @@ class TopicHandlers:
             different = self.topics.update(topics)
         except InvalidInput as error:
             raise Refusal(ResponseCode.SYSTEM_ERROR, str(error)) from error
-        log.info("%s set %d topics, %d anew", connection.peer, len(topics), len(different))
+        log.info(
+            "%s created or changed %d topics, %d of them are different now",
+            connection.peer,
+            len(topics),
+            len(different),
+        )
         await self.persistence.save(TOPICS_FILE)
         if different:
             await self.announce()
@@ -108,7 +117,7 @@ class TopicHandlers:
         if not name.strip():
             raise Refusal(ResponseCode.INVALID_PARAMETER, "The specified topic is blank.")
         self._check_not_system(name)
-        log.info("%s deletes topic %s", connection.peer, name)
+        log.info("%s deleted topic %s", connection.peer, name)
         for topic in (name, *self._pop_retry_topics(name)):
             self.topics.delete(topic)
             self.offsets.remove_topic(topic)
@@ -144,7 +153,7 @@ class TopicHandlers:
         if mixed and not self.settings.broker.enable_mixed_message_type:
             raise Refusal(ResponseCode.INVALID_PARAMETER, "MIXED message type is not supported.")
 
-    # Asking
+    # Queries
 
     def _get(self, _connection: Connection, request: Frame) -> Response:
         name = request.read(GetTopicConfig).topic
