@@ -1,6 +1,6 @@
-"""The settings of a nameserver, and the one place that holds those in force.
+"""The settings of a nameserver, and those in force while it runs.
 
-A field is the snake case of its name in RocketMQ's ``namesrv.conf`` (``NamesrvConfig`` in Java);
+A field is the snake case of its key in RocketMQ's ``namesrv.conf`` (``NamesrvConfig`` in Java);
 ``docs/settings.md`` lists them.
 
 >>> from orbitmq.settings import from_arguments
@@ -34,39 +34,39 @@ _DAY_S: Final = 86_400
 class NameserverSettings(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"
 ):
-    """How a nameserver listens, forgets and answers.
+    """Settings of a nameserver.
 
     Raises:
-        InvalidInput: a number is out of its range.
+        InvalidInput: a number is out of range.
 
     """
 
     listen_host: str = "127.0.0.1"
-    """Where to listen; Java binds all addresses (bindAddress)."""
+    """The address it listens on; in Java all addresses (bindAddress)."""
     listen_port: int = 9876
-    """The port; 0 picks a free one."""
+    """The port; 0 takes a free one."""
     kv_config_path: str = "~/namesrv/kvConfig.json"
-    """The file that keeps what operators put; empty: it is gone when the nameserver stops."""
+    """The file of the KV config; empty: it is lost when the nameserver stops."""
     scan_not_active_broker_interval: int = 5_000
-    """How often brokers that fell silent are looked for, in milliseconds."""
+    """How often it checks for brokers without registrations, in milliseconds."""
     order_message_enable: bool = False
-    """Whether routes tell the order of ordered topics."""
+    """Whether routes have the order configuration of topics."""
     return_order_topic_config_to_broker: bool = True
-    """Whether a broker that registers is told the order of all ordered topics."""
+    """Whether the answer to a registration has the order configuration of all topics."""
     enable_all_topic_list: bool = True
-    """Whether the list of all topics is given out."""
+    """Whether clients can list all topics."""
     enable_topic_list: bool = True
-    """Whether topics are listed by cluster and by unit."""
+    """Whether clients can list topics by cluster and by unit."""
     delete_topic_with_broker_registration: bool = False
-    """Whether a topic that a broker registers no more loses its route there."""
+    """Whether a topic that a broker stops registering loses its route there."""
     support_acting_master: bool = False
-    """Whether a replica stands in routes as the master that is gone, for reading."""
+    """Whether routes show a replica as master, for reading, while the master is down."""
     notify_min_broker_id_changed: bool = False
-    """Whether the brokers of a name are told when the least id among them changes."""
+    """Whether the brokers of a name are notified when the least id among them changes."""
     need_wait_for_service: bool = False
-    """Whether no routes are given out at first, until all brokers have had time to register."""
+    """Whether routes are refused at first, until all brokers have had time to register."""
     wait_seconds_for_service: int = 45
-    """How long that takes."""
+    """How long, in seconds."""
     config_black_list: str = "configBlackList;configStorePath;kvConfigPath"
     """Further keys that can't be changed from the network, separated by ``;``."""
 
@@ -90,19 +90,19 @@ JAVA_NAMES: Final[Mapping[str, str]] = MappingProxyType(
         "bindAddress": "listen_host",
     }
 )
-"""The name of a property → the field it sets."""
+"""Keys → fields."""
 
 _UPDATABLE: Final = frozenset(_FIELDS) - {
     *("listen_host", "listen_port", "kv_config_path", "config_black_list")
 }
-"""What may be set from the network: neither where to listen, nor which file to write."""
+"""Fields that can be changed from the network: no addresses, no files."""
 _KEYS: Final = ServerKeys([*JAVA_NAMES, *TLS_NAMES], NAMESERVER_CLASSES)
 
 
 class LiveSettings:
-    """The settings in force: those of the start, and what operators have changed since.
+    """The settings in force: those of the start, and the changes of operators since.
 
-    A change lasts until the nameserver stops; what should last longer belongs in its file.
+    A change lasts until the nameserver stops; it is not written to its file.
     """
 
     def __init__(

@@ -26,7 +26,7 @@ from orbitmq.wire.headers.offset import ResetOffset
 from orbitmq.wire.json.queue_map import QueueMap
 from orbitmq.wire.session import Response
 
-__all__ = ["ResetHandlers", "NotifyConsumers"]
+__all__ = ["NotifyConsumers", "ResetHandlers"]
 
 log = logging.getLogger("orbitmq.broker")
 
