@@ -27,7 +27,7 @@ BROKER_CLASSES: Final = (
 )
 NAMESERVER_CLASSES: Final = ("NamesrvConfig", "NettyServerConfig", "NettyClientConfig", "Tls")
 
-# A class; then what becomes of its keys and why; then the keys. "Tls" stands for TlsSystemConfig.
+# A class, then the kind of its keys and the reason, then the keys. "Tls" is TlsSystemConfig.
 _TEXT: Final = """
 BrokerConfig:
   served
@@ -305,7 +305,7 @@ _DEFAULT: Final = "this server keeps the default"
 
 
 class Kind(Enum):
-    """What becomes of a key."""
+    """How a key is treated."""
 
     SERVED = "served"
     HARMLESS = "harmless"
@@ -340,10 +340,7 @@ TABLE: Final[Sequence[tuple[str, Row]]] = tuple(_rows())
 
 
 class ServerKeys:
-    """What becomes of the keys in the file of one server.
-
-    ``served`` are its settings, which count for more than the table.
-    """
+    """The treatment of all keys in the file of one server; ``served`` are its settings."""
 
     def __init__(self, served: Iterable[str], java_classes: Iterable[str]) -> None:
         self._served = frozenset(served)

@@ -170,7 +170,7 @@ def test_a_save_waits_for_a_write_that_has_what_is_there_now() -> None:
     run_virtual(main)
 
 
-def test_who_gives_up_waiting_does_not_stop_the_write() -> None:
+def test_a_cancelled_caller_does_not_stop_the_write() -> None:
     async def main(_clock: Clock) -> None:
         workers = SlowWorkers()
         kept = Kept(SimulatedDisk(), workers)
@@ -188,7 +188,7 @@ def test_who_gives_up_waiting_does_not_stop_the_write() -> None:
     run_virtual(main)
 
 
-def test_a_write_that_fails_is_told_logged_and_tried_again(
+def test_a_failed_write_is_raised_logged_and_retried(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def main(_clock: Clock) -> None:

@@ -81,7 +81,7 @@ def play(story: Callable[[Scene], Awaitable[None]], *, second: bool = True) -> S
     return run_virtual(main)
 
 
-def test_every_nameserver_is_told_who_and_which_topics() -> None:
+def test_every_nameserver_gets_the_identity_and_the_topics() -> None:
     async def story(scene: Scene) -> None:
         assert await scene.registration.register() == 2
 
@@ -96,7 +96,7 @@ def test_every_nameserver_is_told_who_and_which_topics() -> None:
     assert len(scene.frames) == 2
 
 
-def test_it_is_told_again_every_period_and_soon_after_a_change() -> None:
+def test_it_registers_every_period_and_soon_after_a_change() -> None:
     async def story(scene: Scene) -> None:
         running = asyncio.create_task(scene.registration.run())
         await scene.clock.sleep(61)
@@ -113,7 +113,7 @@ def test_it_is_told_again_every_period_and_soon_after_a_change() -> None:
     assert len(last.topics.topic_config_table) == 4
 
 
-def test_those_who_call_during_a_round_share_the_next_one() -> None:
+def test_calls_during_a_round_share_the_next_one() -> None:
     async def story(scene: Scene) -> None:
         scene.network.delay_s = 0.1
         first = asyncio.create_task(scene.registration.register())
@@ -167,7 +167,7 @@ def test_one_that_is_down_costs_the_other_nothing_and_is_said_once(
     assert said[1] == f"nameserver {SECOND} accepts registrations again"
 
 
-def test_one_that_refuses_has_not_taken_it(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_nameserver_that_refuses_does_not_count(caplog: pytest.LogCaptureFixture) -> None:
     async def story(scene: Scene) -> None:
         scene.answer = Response(ResponseCode.SYSTEM_ERROR, remark="crc32 not match")
         assert await scene.registration.register() == 0

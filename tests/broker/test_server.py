@@ -79,7 +79,7 @@ def test_it_registers_with_every_nameserver_tells_them_changes_and_leaves(tmp_pa
     asyncio.run(asyncio.wait_for(main(), 30))
 
 
-def test_a_nameserver_that_is_down_keeps_nobody_from_starting(
+def test_a_nameserver_that_is_down_does_not_prevent_a_start(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def main() -> None:
@@ -277,7 +277,7 @@ def test_a_port_two_below_that_is_taken_is_a_warning(
     assert "vipChannelEnabled" in caplog.text
 
 
-def test_a_port_that_is_taken_is_an_error_and_the_store_is_given_back(tmp_path: Path) -> None:
+def test_a_port_in_use_is_an_error_and_the_store_is_unlocked(tmp_path: Path) -> None:
     async def main() -> None:
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))

@@ -68,7 +68,7 @@ def test_the_properties_are_those_of_java_but_for_our_own() -> None:
     assert ALL_NAMES.keys() - java_properties().keys() == OURS
 
 
-def test_the_defaults_are_those_of_java_where_nobody_chose_another() -> None:
+def test_the_defaults_are_java_s_unless_the_recording_has_another() -> None:
     java = java_properties()
     ours = LiveSettings().as_properties()
     chosen_by_the_one_who_recorded = {
@@ -106,7 +106,7 @@ def test_the_defaults_are_those_of_java_where_nobody_chose_another() -> None:
         ("serverChannelMaxIdleTimeSeconds=soon", "'soon' is not a whole number"),
     ],
 )
-def test_a_value_that_cannot_be_is_named_with_its_key(argument: str, complaint: str) -> None:
+def test_an_invalid_value_is_an_error_with_its_key(argument: str, complaint: str) -> None:
     with pytest.raises(InvalidSetting, match=complaint) as caught:
         LiveSettings.load(from_arguments([argument]))
     assert argument.partition("=")[0].strip() in str(caught.value)
@@ -197,7 +197,7 @@ def test_no_path_address_or_name_can_be_updated() -> None:
     assert not [key for key in UPDATABLE if any(word in key.lower() for word in dangerous)]
 
 
-def test_an_update_that_cannot_be_changes_nothing() -> None:
+def test_an_invalid_update_changes_nothing() -> None:
     live = LiveSettings()
     with pytest.raises(InvalidSetting, match="maxMessageSize"):
         live.update(from_arguments(["traceOn=false", "maxMessageSize=-1"]), now_ms=1)

@@ -33,7 +33,7 @@ def opened(
     return state
 
 
-def test_whoever_sends_to_a_new_topic_is_told_when_nameservers_and_the_disk_know_it() -> None:
+def test_a_send_to_a_new_topic_is_acknowledged_after_registration_and_save() -> None:
     disk = SimulatedDisk()
     changes: list[str] = []
     told: list[tuple[PutOutcome, bool]] = []
@@ -56,7 +56,7 @@ def test_whoever_sends_to_a_new_topic_is_told_when_nameservers_and_the_disk_know
     assert (outcome.status, was_known) == (PutStatus.PUT_OK, True)
 
 
-def test_new_topics_without_end_delay_no_other_send() -> None:
+def test_a_flood_of_new_topics_delays_no_other_send() -> None:
     """One client sends to a new topic every 2 ms; nameservers take 50 ms for each registration."""
     told: list[tuple[str, int]] = []
 
@@ -113,7 +113,7 @@ def test_a_topic_deleted_and_created_again_during_a_save_is_held_for_the_next_on
     run_virtual(main)
 
 
-def test_a_table_that_cannot_be_written_keeps_no_sender_waiting() -> None:
+def test_a_failed_save_of_topics_does_not_block_sends() -> None:
     disk = SimulatedDisk()
     told: list[PutOutcome] = []
 
@@ -157,7 +157,7 @@ def test_all_tables_survive_a_restart() -> None:
     assert run_virtual(second) == (True, True, 17)
 
 
-def test_a_deleted_topic_begins_anew() -> None:
+def test_a_deleted_topic_starts_again_at_0() -> None:
     async def main(clock: VirtualClock) -> list[int]:
         state = opened(clock, SimulatedDisk(), [])
         offsets = [state.store.append([incoming()])[0].queue_offset for _ in range(2)]

@@ -73,7 +73,7 @@ def test_samples_are_bounded() -> None:
     assert passed.rates("put")[2] == 0.0  # what came before the last ten minutes is forgotten
 
 
-def test_a_clock_set_back_begins_anew() -> None:
+def test_after_the_clock_is_set_back_sampling_starts_again() -> None:
     passed = Throughput(now_ms=1_000_000)
     sampled(passed, 1_001, 1_020)
     passed.put(10, 1, 0)

@@ -41,7 +41,7 @@ def holding(*pulls: HeldPull) -> HeldPulls:
     return held
 
 
-def test_a_message_wakes_those_who_wait_for_its_queue_in_their_order() -> None:
+def test_a_message_releases_the_pulls_of_its_queue_in_order() -> None:
     first, second = a_pull(), a_pull()
     held = holding(first, a_pull(queue_id=1), second, a_pull(topic="bills"))
     assert held.arrived([arrived()]) == [first, second]
@@ -54,14 +54,14 @@ def test_of_many_messages_one_is_enough() -> None:
     assert holding(pull).arrived([arrived(), arrived(), arrived("bills")]) == [pull]
 
 
-def test_a_message_that_is_not_wanted_wakes_nobody() -> None:
+def test_a_message_that_does_not_match_releases_no_pull() -> None:
     pull = a_pull(wants={7}.__contains__)
     held = holding(pull)
     assert held.arrived([arrived(tags_code=8)]) == []
     assert held.arrived([arrived(tags_code=7)]) == [pull]
 
 
-def test_who_was_passed_over_is_served_now_and_then() -> None:
+def test_pulls_with_only_other_messages_are_released_now_and_then() -> None:
     passed, woken, waiting = (a_pull(wants={code}.__contains__) for code in (1, 2, 3))
     held = holding(passed, woken)
     held.arrived([arrived(tags_code=9), arrived(tags_code=9)])
@@ -104,7 +104,7 @@ def test_a_client_that_is_gone_waits_for_nothing() -> None:
     ]
 
 
-def test_there_are_only_so_many() -> None:
+def test_the_number_of_held_pulls_is_limited() -> None:
     held = HeldPulls(1)
     assert held.hold(a_pull())
     assert not held.hold(a_pull())
@@ -141,7 +141,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_each_pull_is_given_back_once_or_dropped_with_its_client(
+def test_each_pull_is_released_once_or_dropped_with_its_client(
     steps: list[tuple[str, int, int]],
 ) -> None:
     held = HeldPulls(8)

@@ -125,7 +125,7 @@ def test_a_queue_has_to_be_one_of_the_topic_s(queue_id: int) -> None:
     )
 
 
-def test_without_a_heartbeat_nobody_knows_what_is_wanted() -> None:
+def test_without_a_heartbeat_the_subscription_is_unknown() -> None:
     refusal = Scene().refusal(consumer_group="audit")
     assert refusal.code == ResponseCode.SUBSCRIPTION_NOT_EXIST
     assert refusal.remark.startswith("the consumer's group info not exist")

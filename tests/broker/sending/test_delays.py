@@ -171,7 +171,7 @@ def a_world_without_room_for_large_messages() -> SendWorld:
     return world
 
 
-def test_a_level_waits_at_a_message_that_cannot_be_stored_and_the_others_go_on() -> None:
+def test_a_level_waits_for_a_message_that_cannot_be_stored_while_others_go_on() -> None:
     world = a_world_without_room_for_large_messages()
     pass_time(world, 5_000)
     pass_time(world, 100)
@@ -226,7 +226,7 @@ def test_a_failure_in_one_turn_stops_what_would_come_in_the_next() -> None:
     assert bodies(world) == [name.encode() for name in names]
 
 
-def test_one_that_is_left_out_behind_one_that_waits_is_told_once(
+def test_a_skipped_message_behind_a_waiting_one_is_logged_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     world = a_world_without_room_for_large_messages()
@@ -254,7 +254,7 @@ def test_a_full_inbox_makes_a_level_wait() -> None:
     assert bodies(world) == [b"U1", b"U2", b"U3"]
 
 
-def test_a_message_that_can_never_be_stored_is_left_out(
+def test_a_message_that_can_never_be_stored_is_skipped(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     world = SendWorld()
@@ -273,7 +273,7 @@ def test_a_message_that_can_never_be_stored_is_left_out(
         b"REAL_TOPIC\x01RMQ_SYS_TRANS_HALF_TOPIC\x02REAL_QID\x010\x02",
     ],
 )
-def test_a_message_that_says_not_where_it_goes_is_left_out(text: bytes) -> None:
+def test_a_message_without_a_destination_is_skipped(text: bytes) -> None:
     world = SendWorld()
     lost = incoming(topic=SCHEDULE, properties=text + b"DELAY\x011\x02")
     world.put(lost, delayed("U1"))
@@ -432,7 +432,7 @@ def test_the_version_of_the_table_moves_by_steps() -> None:
     assert version.counter == 1
 
 
-def test_an_entry_whose_time_is_kept_elsewhere_is_due_by_its_record(
+def test_an_entry_with_an_extension_is_due_by_its_record(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = SendWorld()

@@ -27,7 +27,7 @@ def test_the_remark_tells_cause_wait_and_size(refusal: Refusal | None, begins: s
     assert "period in queue: 5ms, size of queue: " in refusal.remark
 
 
-def test_up_to_the_limits_nobody_is_turned_away() -> None:
+def test_up_to_the_limits_no_send_is_refused() -> None:
     assert fast_fail.queue_full(2, 9, capacity=3, oldest_ms=0) is None
     assert fast_fail.waited_too_long(4, 3, limit_ms=5) is None
     assert fast_fail.disk_busy(5, 3, write_ms=10, limit_ms=10) is None

@@ -68,7 +68,7 @@ def test_what_one_turn_brings_is_one_append_in_order() -> None:
     assert [message.body for message in world.stored("orders")] == [b"0", b"1", b"2", b"3", b"4"]
 
 
-def test_nobody_is_told_inside_put() -> None:
+def test_no_callback_is_called_inside_put() -> None:
     world = SendWorld()
     told: list[PutOutcome] = []
     world.inbox.put(incoming(), told.append)
@@ -115,7 +115,7 @@ def test_what_waits_is_bounded_in_bytes_too(monkeypatch: pytest.MonkeyPatch) -> 
     world.inbox.put(incoming(), lambda _: None)
 
 
-def test_a_send_that_waited_too_long_is_turned_away() -> None:
+def test_a_send_that_waited_too_long_is_refused() -> None:
     world = SendWorld()
     told: list[PutOutcome] = []
     world.inbox.put(incoming(), told.append)
@@ -138,7 +138,7 @@ def test_with_fast_failure_off_it_is_stored_all_the_same() -> None:
     assert statuses(told) == [PutStatus.PUT_OK]
 
 
-def test_who_waits_behind_a_write_that_takes_too_long_is_turned_away() -> None:
+def test_a_send_behind_a_slow_write_is_refused() -> None:
     world = SendWorld(wait_time_mills_in_send_queue=60_000)
     append = world.store.append
 
@@ -153,7 +153,7 @@ def test_who_waits_behind_a_write_that_takes_too_long_is_turned_away() -> None:
     assert told[-1].remark.endswith("size of queue: 1, the last write took 1001ms")
 
 
-def test_with_sync_flush_all_of_a_turn_is_told_when_the_disk_has_it() -> None:
+def test_with_sync_flush_a_turn_is_acknowledged_when_it_is_flushed() -> None:
     workers = LaterWorkers()
     world = SendWorld(SYNC, workers=workers)
     told: list[PutOutcome] = []
@@ -167,7 +167,7 @@ def test_with_sync_flush_all_of_a_turn_is_told_when_the_disk_has_it() -> None:
     assert world.inbox.waiting == 0
 
 
-def test_what_does_not_want_to_wait_for_the_disk_is_told_at_once() -> None:
+def test_a_message_that_does_not_wait_is_acknowledged_before_the_flush() -> None:
     world = SendWorld(SYNC, workers=LaterWorkers())
     told: list[str] = []
     world.inbox.put(incoming(), lambda _: told.append("waits"))
@@ -189,7 +189,7 @@ def test_a_disk_that_is_late_is_a_timeout_with_the_place_of_the_message() -> Non
     assert late.offsets == (0,)
 
 
-def test_those_who_wait_for_the_disk_count_for_the_capacity() -> None:
+def test_messages_that_wait_for_the_flush_count_for_the_capacity() -> None:
     world = SendWorld(SYNC, workers=LaterWorkers(), send_thread_pool_queue_capacity=1)
     world.inbox.put(incoming(), lambda _: None)
     world.take_turns()
@@ -197,7 +197,7 @@ def test_those_who_wait_for_the_disk_count_for_the_capacity() -> None:
         world.inbox.put(incoming(), lambda _: None)
 
 
-def test_a_store_that_fails_unexpectedly_leaves_nobody_waiting(
+def test_an_unexpected_failure_of_the_store_reaches_all_callbacks(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     world = SendWorld()
@@ -212,7 +212,7 @@ def test_a_store_that_fails_unexpectedly_leaves_nobody_waiting(
     assert "2 messages could not be stored" in caplog.text
 
 
-def test_one_who_fails_when_told_keeps_nobody_else_waiting(
+def test_a_failing_callback_does_not_stop_the_others(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     world = SendWorld()
@@ -229,7 +229,7 @@ def test_one_who_fails_when_told_keeps_nobody_else_waiting(
     assert "the callback of a message of orders failed" in caplog.text
 
 
-def test_one_who_is_told_may_put_the_next() -> None:
+def test_a_callback_may_put_the_next_message() -> None:
     world = SendWorld()
     told: list[PutOutcome] = []
 
@@ -336,7 +336,7 @@ def test_a_row_that_takes_several_turns_stays_in_order() -> None:
     assert len(world.stored("orders")) == 600
 
 
-def test_a_row_ends_at_one_that_is_turned_away() -> None:
+def test_a_run_ends_at_a_refused_message() -> None:
     world = SendWorld()
     run = OrderedRun()
     told: list[PutOutcome] = []

@@ -65,7 +65,7 @@ def test_a_broker_that_takes_no_writes_refuses_ordered_topics_only() -> None:
     assert world.checks.topic(header("orders"), PEER).topic_name == "orders"
 
 
-def test_new_settings_are_looked_at_anew() -> None:
+def test_new_settings_are_checked_again() -> None:
     world = SendWorld()
     world.create("ordered", order=True)
     world.checks.topic(header("ordered"), PEER)

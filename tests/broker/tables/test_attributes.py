@@ -47,7 +47,7 @@ def test_attributes_are_set_changed_and_taken_away() -> None:
         ({"message.type": "FIFO"}, {"+message.type": "DELAY", "-message.type": ""}, "twice"),
     ],
 )
-def test_a_change_that_cannot_be_is_told(
+def test_an_invalid_change_is_refused_with_the_reason(
     current: dict[str, str] | None, change: dict[str, str], complaint: str
 ) -> None:
     with pytest.raises(InvalidInput, match=complaint):
@@ -97,7 +97,7 @@ def test_a_complaint_begins_with_java_s_words(
         ("n" * 10_000, f"delete attribute format is wrong: {'n' * 220}"),
     ],
 )
-def test_a_text_that_cannot_be_read_is_told_in_java_s_words(text: str, begins: str) -> None:
+def test_a_malformed_text_is_refused_in_java_s_words(text: str, begins: str) -> None:
     with pytest.raises(InvalidInput) as error:
         change_of(text)
     assert str(error.value).startswith(begins)

@@ -153,7 +153,7 @@ def test_a_topic_for_retries_is_made_once_and_its_order_follows() -> None:
 # Changed by operators
 
 
-def test_an_update_tells_only_of_what_is_different() -> None:
+def test_an_update_returns_only_what_is_different() -> None:
     world = World()
     other = TopicConfig(topic_name="other")
     assert world.topics.update([ORDERS, other]) == [ORDERS, other]
@@ -173,7 +173,7 @@ def test_attributes_are_a_change_to_those_before() -> None:
 
 
 @pytest.mark.parametrize("queues", [-1, QUEUES_MAX + 1])
-def test_one_topic_that_cannot_be_keeps_all_from_being_changed(queues: int) -> None:
+def test_one_invalid_topic_prevents_all_changes(queues: int) -> None:
     world = World()
     with pytest.raises(InvalidInput, match=f"read_queue_nums of topic bad is {queues}"):
         world.topics.update([ORDERS, TopicConfig(topic_name="bad", read_queue_nums=queues)])

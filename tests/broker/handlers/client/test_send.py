@@ -320,7 +320,7 @@ def refusing_world(status: PutStatus) -> SendWorld:
         ),
     ],
 )
-def test_what_the_store_says_is_told_behind_java_s_words(
+def test_the_reason_of_the_store_follows_java_s_words(
     status: PutStatus, code: ResponseCode, begins: str
 ) -> None:
     answer = refusing_world(status).send(header())
@@ -342,7 +342,7 @@ def test_how_full_a_disk_is_that_does_not_tell_is_unknown_as_in_java() -> None:
     assert "disk is full [CL: -1.00 CQ: -1.00 INDEX: -1.00]" in (answer.remark or "")
 
 
-def test_a_late_disk_is_told_with_the_place_of_the_message() -> None:
+def test_a_flush_timeout_is_answered_with_the_offset_of_the_message() -> None:
     world = SendWorld()
     append = world.store.append
 
@@ -355,7 +355,7 @@ def test_a_late_disk_is_told_with_the_place_of_the_message() -> None:
     assert answer.read(SendMessageAnswer).transaction_id == "U1"
 
 
-def test_an_overload_is_told() -> None:
+def test_an_overload_is_answered() -> None:
     world = SendWorld(send_thread_pool_queue_capacity=1)
     world.inbox.put(incoming(), lambda _: None)
     answer = world.send(header())
@@ -363,7 +363,7 @@ def test_an_overload_is_told() -> None:
     assert (answer.remark or "").startswith("[OVERLOAD]")
 
 
-def test_a_send_that_waited_too_long_is_told() -> None:
+def test_a_send_that_waited_too_long_is_refused() -> None:
     world = SendWorld()
 
     def slow(connection: Connection, request: Any) -> Any:

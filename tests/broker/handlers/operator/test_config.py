@@ -29,7 +29,7 @@ def update(world: World, text: bytes) -> Frame:
     return ask(table(world), NoFields(), text, code=RequestCode.UPDATE_BROKER_CONFIG)
 
 
-def test_settings_are_told_under_javas_names_with_their_version() -> None:
+def test_settings_are_returned_by_javas_names_with_their_version() -> None:
     world = World(broker_name="broker-b")
     answer = get(world)
     told = properties_from_text(answer.body)
@@ -91,7 +91,7 @@ def test_the_store_takes_what_it_can_at_once() -> None:
 
 
 @pytest.mark.parametrize(("permission", "versions"), [(b"4", 1), (b"6", 0)])
-def test_a_new_permission_is_told_to_nameservers(permission: bytes, versions: int) -> None:
+def test_a_new_permission_is_registered_with_nameservers(permission: bytes, versions: int) -> None:
     world = World()
     assert update(world, b"brokerPermission=" + permission).code == 0
     assert world.topics.data_version.counter == versions

@@ -48,7 +48,7 @@ def test_runtime_information_is_a_table_of_texts() -> None:
     assert KVTable.from_json(answer.body).table == {"brokerActive": "true"}
 
 
-def test_a_topic_is_told_queue_by_queue_and_how_fast_it_grows() -> None:
+def test_a_topic_is_reported_by_queue_with_its_put_rate() -> None:
     answer = ask(Scene().table(), GetTopicStatsInfo(topic="orders"))
     found = TopicStatsTable.from_json(answer.body)
     assert {queue.queue_id: one.max_offset for queue, one in found.offset_table.items()} == {
@@ -64,7 +64,7 @@ def test_a_topic_that_does_not_exist_is_refused() -> None:
     assert answer.remark == "topic[nothing] not exist"
 
 
-def test_a_counter_is_told_by_name_and_key() -> None:
+def test_a_counter_is_found_by_name_and_key() -> None:
     asked = ViewBrokerStatsData(stats_name="TOPIC_PUT_NUMS", stats_key="orders")
     found = BrokerStatsData.from_json(ask(Scene().table(), asked).body)
     assert found.stats_minute is not None
