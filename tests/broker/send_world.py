@@ -39,7 +39,7 @@ SMALL = StoreSettings(
 
 
 class SendWorld:
-    """A store and all that stands between it and a send, by a clock moved by hand."""
+    """A store and all parts between it and a send, with a clock that the test moves."""
 
     def __init__(
         self,
@@ -128,12 +128,12 @@ class SendWorld:
             pass
 
     def put(self, *messages: Incoming) -> list[PutOutcome]:
-        """Put messages, and return what they were told after all turns."""
-        told: list[PutOutcome] = []
+        """Put messages, and return their results after all turns."""
+        results: list[PutOutcome] = []
         for message in messages:
-            self.inbox.put(message, told.append)
+            self.inbox.put(message, results.append)
         self.take_turns()
-        return told
+        return results
 
     def send(self, header: SendMessageV2, body: bytes = b"x", *, code: int | None = None) -> Frame:
         """Send over a network in memory; return the answer."""

@@ -66,7 +66,7 @@ class Party:
 
 
 class Plug:
-    """A TCP connection that is nobody's client."""
+    """A raw TCP connection."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader

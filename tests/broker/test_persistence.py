@@ -33,7 +33,7 @@ class Table:
 
 
 class SlowWorkers:
-    """Workers that do nothing until they are told to; each piece is done at once, in order."""
+    """Workers that do nothing until ``work``; each piece is done at once, in order."""
 
     def __init__(self) -> None:
         self.waiting: list[Callable[[], None]] = []

@@ -1,4 +1,4 @@
-"""A whole broker: its life, its ports, what it tells nameservers, and what it keeps."""
+"""A whole broker: start and stop, ports, registration, and what survives a restart."""
 
 import asyncio
 import logging
@@ -184,7 +184,7 @@ async def heartbeat(dialer: Dialer, address: Address) -> None:
 
 
 async def members(dialer: Dialer, address: Address) -> tuple[str, ...]:
-    """Return the clients of the group, as the broker tells others of it."""
+    """Return the clients of the group, as the broker lists them."""
     answer = await dialer.request(address, GROUP_LIST)
     if answer.code != ResponseCode.SUCCESS:
         return ()

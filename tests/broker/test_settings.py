@@ -28,13 +28,13 @@ OURS = {
 
 
 def java_properties() -> dict[str, str]:
-    """Return the settings that a Java broker told."""
-    (told,) = [
+    """Return the settings of a Java broker, as recorded."""
+    (results,) = [
         frame
         for frame in golden("session_json")["frames"]
         if (frame["request_name"], frame["kind"]) == ("GET_BROKER_CONFIG", "response")
     ]
-    (answer,) = FrameReader().feed(bytes.fromhex(told["hex"]))
+    (answer,) = FrameReader().feed(bytes.fromhex(results["hex"]))
     return properties_from_text(answer.body)
 
 

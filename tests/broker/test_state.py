@@ -36,14 +36,14 @@ def opened(
 def test_a_send_to_a_new_topic_is_acknowledged_after_registration_and_save() -> None:
     disk = SimulatedDisk()
     changes: list[str] = []
-    told: list[tuple[PutOutcome, bool]] = []
+    results: list[tuple[PutOutcome, bool]] = []
 
     async def main(clock: VirtualClock) -> None:
         state = opened(clock, disk, changes)
         assert state.topics.for_send("orders", "TBW102", 4, 0) is not None
 
         def note(outcome: PutOutcome) -> None:
-            told.append((outcome, disk.exists(TOPICS) and changes == ["topics"]))
+            results.append((outcome, disk.exists(TOPICS) and changes == ["topics"]))
 
         state.inbox.put(incoming(), note)
         await clock.sleep(1)
@@ -51,14 +51,14 @@ def test_a_send_to_a_new_topic_is_acknowledged_after_registration_and_save() -> 
 
     run_virtual(main)
     assert changes == ["topics"]
-    ((outcome, was_known),) = told
+    ((outcome, was_known),) = results
     assert isinstance(outcome, PutResult)
     assert (outcome.status, was_known) == (PutStatus.PUT_OK, True)
 
 
 def test_a_flood_of_new_topics_delays_no_other_send() -> None:
     """One client sends to a new topic every 2 ms; nameservers take 50 ms for each registration."""
-    told: list[tuple[str, int]] = []
+    results: list[tuple[str, int]] = []
 
     async def main(clock: VirtualClock) -> None:
         state = opened(clock, SimulatedDisk(), [], registration_s=0.05)
@@ -67,7 +67,7 @@ def test_a_flood_of_new_topics_delays_no_other_send() -> None:
 
         def send(topic: str) -> None:
             began_ms = clock.now_ms()
-            note = partial(_note, told, topic, clock, began_ms)
+            note = partial(_note, results, topic, clock, began_ms)
             state.inbox.put(incoming(topic=topic), note)
 
         for number in range(500):
@@ -80,7 +80,7 @@ def test_a_flood_of_new_topics_delays_no_other_send() -> None:
 
     run_virtual(main)
     waits = {
-        name: [ms for topic, ms in told if topic.startswith(name)] for name in ("known", "new")
+        name: [ms for topic, ms in results if topic.startswith(name)] for name in ("known", "new")
     }
     assert len(waits["known"]) == len(waits["new"]) == 500
     assert max(waits["known"]) == 0
@@ -88,13 +88,13 @@ def test_a_flood_of_new_topics_delays_no_other_send() -> None:
 
 
 def _note(
-    told: list[tuple[str, int]], topic: str, clock: VirtualClock, began_ms: int, _: PutOutcome
+    results: list[tuple[str, int]], topic: str, clock: VirtualClock, began_ms: int, _: PutOutcome
 ) -> None:
-    told.append((topic, clock.now_ms() - began_ms))
+    results.append((topic, clock.now_ms() - began_ms))
 
 
 def test_a_topic_deleted_and_created_again_during_a_save_is_held_for_the_next_one() -> None:
-    told: list[PutOutcome] = []
+    results: list[PutOutcome] = []
     rounds: list[str] = []
 
     async def main(clock: VirtualClock) -> None:
@@ -103,11 +103,11 @@ def test_a_topic_deleted_and_created_again_during_a_save_is_held_for_the_next_on
         await clock.sleep(0.01)
         state.topics.delete("orders")
         state.topics.for_send("orders", "TBW102", 4, 0)
-        state.inbox.put(incoming(), told.append)
+        state.inbox.put(incoming(), results.append)
         await clock.sleep(0.05)
-        assert (len(rounds), told) == (2, [])
+        assert (len(rounds), results) == (2, [])
         await clock.sleep(0.05)
-        assert len(told) == 1
+        assert len(results) == 1
         state.store.close()
 
     run_virtual(main)
@@ -115,15 +115,15 @@ def test_a_topic_deleted_and_created_again_during_a_save_is_held_for_the_next_on
 
 def test_a_failed_save_of_topics_does_not_block_sends() -> None:
     disk = SimulatedDisk()
-    told: list[PutOutcome] = []
+    results: list[PutOutcome] = []
 
     async def main(clock: VirtualClock) -> None:
         state = opened(clock, disk, [])
         disk.fail("write", "config", errno.ENOSPC)
         state.topics.for_send("orders", "TBW102", 4, 0)
-        state.inbox.put(incoming(), told.append)
+        state.inbox.put(incoming(), results.append)
         await clock.sleep(1)
-        assert len(told) == 1
+        assert len(results) == 1
         state.persistence.save_changed()
         await clock.sleep(1)
         assert disk.exists(TOPICS)
@@ -190,15 +190,15 @@ def test_the_store_has_the_threads_that_it_needs() -> None:
 
 
 def test_what_was_admitted_before_its_topic_was_deleted_goes_with_it() -> None:
-    told: list[PutOutcome] = []
+    results: list[PutOutcome] = []
 
     async def main(clock: VirtualClock) -> None:
         state = opened(clock, SimulatedDisk(), [])
-        state.inbox.put(incoming(), told.append)
+        state.inbox.put(incoming(), results.append)
         state.delete_topic("orders")
         await clock.sleep(1)
         assert state.store.queues.queue("orders", 0) is None
         state.store.close()
 
     run_virtual(main)
-    assert len(told) == 1
+    assert len(results) == 1

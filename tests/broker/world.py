@@ -33,7 +33,7 @@ MEMORY_BYTES = 10_000
 
 
 class HandClock:
-    """A clock that moves when it is told to."""
+    """A clock that the test moves."""
 
     def __init__(self) -> None:
         self.now = NOW

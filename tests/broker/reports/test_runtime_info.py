@@ -36,7 +36,7 @@ class Scene(SendWorld):
 
 
 def recorded() -> dict[str, str]:
-    """Return what a Java broker told of itself."""
+    """Return the runtime info of a Java broker."""
     (answer,) = (
         one
         for one in golden("session_json")["frames"]

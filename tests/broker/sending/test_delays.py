@@ -400,8 +400,8 @@ def test_offsets_of_levels_that_are_gone_are_kept_and_bad_files_are_errors(
     world.delays.load_json('{"offsetTable":{1:0,3:1,18:7}}')
     assert world.delays.levels == 2
     world.delays.start(world.clock.now)
-    (told,) = caplog.messages
-    assert told.startswith("1 messages wait in delay level 3, which does not exist any more")
+    (results,) = caplog.messages
+    assert results.startswith("1 messages wait in delay level 3, which does not exist any more")
     saved = world.delays.to_json()
     later = SendWorld()
     later.delays.load_json(saved)

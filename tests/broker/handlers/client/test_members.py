@@ -123,11 +123,11 @@ def test_a_group_that_may_not_be_created_is_ignored() -> None:
 
 def test_a_new_member_makes_all_members_rebalance(scene: Scene) -> None:
     scene.beat(scene.one, BILLING)
-    scene.one.told.clear()
+    scene.one.received.clear()
     scene.beat(scene.other, BILLING)
-    assert (scene.one.told, scene.other.told) == ([REBALANCE], [REBALANCE])
+    assert (scene.one.received, scene.other.received) == ([REBALANCE], [REBALANCE])
     scene.beat(scene.other, BILLING)
-    assert len(scene.one.told) == 1
+    assert len(scene.one.received) == 1
 
 
 @pytest.mark.parametrize("of_group", [True, False])
@@ -141,7 +141,7 @@ def test_members_are_not_notified_if_that_is_off(of_group: bool) -> None:
         ]
     )
     scene.beat(scene.one, BILLING)
-    assert scene.one.told == []
+    assert scene.one.received == []
 
 
 def test_a_fingerprint_saves_the_subscriptions(scene: Scene) -> None:
@@ -171,12 +171,12 @@ def test_a_client_that_unregisters_is_removed(scene: Scene) -> None:
     shop = (ProducerData(group_name="shop"),)
     for client in (scene.one, scene.other):
         scene.beat(client, BILLING, producer_data_set=shop)
-    scene.one.told.clear()
+    scene.one.received.clear()
     farewell = UnregisterClient(client_id="other", consumer_group="billing", producer_group="shop")
     assert scene.ask(scene.other, farewell).code == 0
     assert scene.client_ids() == ("one",)
     assert [member.client_id for member in scene.members.producers("shop")] == ["one"]
-    assert scene.one.told == [REBALANCE]
+    assert scene.one.received == [REBALANCE]
     scene.ask(scene.other, UnregisterClient(client_id="other", consumer_group="nobody"))
 
 
@@ -184,10 +184,10 @@ def test_a_lost_connection_is_a_good_bye(scene: Scene) -> None:
     for _ in range(2):
         scene.beat(scene.one, BILLING)
         scene.beat(scene.other, BILLING)
-    scene.one.told.clear()
+    scene.one.received.clear()
     scene.other.abort("the peer closed it")
     assert scene.client_ids() == ("one",)
-    assert scene.one.told == [REBALANCE]
+    assert scene.one.received == [REBALANCE]
 
 
 def test_a_silent_client_is_disconnected(scene: Scene) -> None:

@@ -68,12 +68,12 @@ class Scene(World):
     def now(self, **fields: Any) -> tuple[Response, PullMessageAnswer]:
         """Return the answer to a pull that is not held."""
         answer = self.pull(**fields)
-        return told(answer)
+        return results(answer)
 
     def later(self) -> tuple[Response, PullMessageAnswer]:
         """Return the one answer that came to a pull which was held."""
         ((_, answer),) = self.client.answers
-        return told(answer)
+        return results(answer)
 
 
 def pull(**fields: Any) -> PullMessage:
@@ -85,7 +85,7 @@ def pull(**fields: Any) -> PullMessage:
     return PullMessage(**{**given, **fields})
 
 
-def told(answer: Response | None) -> tuple[Response, PullMessageAnswer]:
+def results(answer: Response | None) -> tuple[Response, PullMessageAnswer]:
     assert answer is not None
     assert isinstance(answer.header, PullMessageAnswer)
     return answer, answer.header

@@ -32,10 +32,10 @@ def update(world: World, text: bytes) -> Frame:
 def test_settings_are_returned_by_javas_names_with_their_version() -> None:
     world = World(broker_name="broker-b")
     answer = get(world)
-    told = properties_from_text(answer.body)
-    assert told["brokerName"] == "broker-b"
-    assert told["autoCreateTopicEnable"] == "true"
-    assert told["flushDiskType"] == "ASYNC_FLUSH"
+    results = properties_from_text(answer.body)
+    assert results["brokerName"] == "broker-b"
+    assert results["autoCreateTopicEnable"] == "true"
+    assert results["flushDiskType"] == "ASYNC_FLUSH"
     version = answer.read(GetBrokerConfigAnswer).version
     assert DataVersion.from_json(version.encode()) == world.settings.data_version
 

@@ -100,8 +100,8 @@ def test_a_group_is_deleted_with_its_offsets_if_asked(clean: bool, offset: int) 
 def test_a_request_for_a_group_returns_and_creates_it() -> None:
     scene = Scene()
     answer = ask(scene.table(), GetSubscriptionGroupConfig(group="billing"))
-    told = SubscriptionGroupConfig.from_json(answer.body)
-    assert told == SubscriptionGroupConfig(group_name="billing")
+    results = SubscriptionGroupConfig.from_json(answer.body)
+    assert results == SubscriptionGroupConfig(group_name="billing")
     closed = Scene(auto_create_subscription_group=False)
     answer = ask(closed.table(), GetSubscriptionGroupConfig(group="billing"))
     assert answer.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
@@ -142,9 +142,9 @@ def test_a_group_is_kept_from_reading_and_let_again() -> None:
     asked = UpdateGroupForbidden(group="billing", topic="orders")
     for readable in (False, True):
         answer = ask(scene.table(), replace(asked, readable=readable))
-        told = GroupForbidden.from_json(answer.body)
-        assert told == GroupForbidden(group="billing", topic="orders", readable=readable)
-        assert GroupForbidden.from_json(ask(scene.table(), asked).body) == told
+        results = GroupForbidden.from_json(answer.body)
+        assert results == GroupForbidden(group="billing", topic="orders", readable=readable)
+        assert GroupForbidden.from_json(ask(scene.table(), asked).body) == results
         assert ("orders" in (scene.file(GROUPS_FILE) or "")) is not readable
 
 

@@ -26,7 +26,7 @@ OPERATOR = Client("operator")
 
 
 class Scene(World):
-    """A group with one consumer, and an operator who asks it something."""
+    """A group with one consumer, and an operator's request to it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -91,8 +91,8 @@ def test_what_cannot_be_consumed_is_refused(fields: dict[str, Any], code: int, r
 def test_the_status_of_consumers_is_gathered() -> None:
     scene = Scene()
     queue = MessageQueue("orders", "broker-a", 0)
-    told = ConsumerStatus(message_queue_table=QueueMap({queue: 7}))
-    scene.consumer.answer = frame(body=told.to_json())
+    results = ConsumerStatus(message_queue_table=QueueMap({queue: 7}))
+    scene.consumer.answer = frame(body=results.to_json())
     answer = scene.ask(
         GetConsumerStatus(topic="orders", group="billing"),
         code=RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS,

@@ -24,7 +24,7 @@ ORDERS = TopicConfig(topic_name="orders", read_queue_nums=4, write_queue_nums=4)
 
 
 class Scene(World):
-    """A world whose topics can be asked for, and which notes who was told of them."""
+    """A world that serves requests about topics, and records announcements."""
 
     def __init__(self, **settings: object) -> None:
         super().__init__(**settings)
@@ -43,7 +43,7 @@ class Scene(World):
         ).table()
 
     async def _announce(self) -> None:
-        assert self.file(TOPICS_FILE) == self.topics.to_json()  # on the disk before it is told
+        assert self.file(TOPICS_FILE) == self.topics.to_json()  # on disk before it is announced
         self.announced += 1
 
 
