@@ -16,6 +16,7 @@ Laws:
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from orbitmq.errors import StoreError
 from orbitmq.store.config_files import ConfigFiles
@@ -26,24 +27,16 @@ __all__ = ["Persistence"]
 log = logging.getLogger("orbitmq.broker")
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class _Table:
     """A registered table and the state of its file."""
 
-    __slots__ = ("load_json", "name", "saved", "to_json", "version", "writing")
-
-    def __init__(
-        self,
-        name: str,
-        to_json: Callable[[], str],
-        load_json: Callable[[str], None],
-        version: Callable[[], object],
-    ) -> None:
-        self.name = name
-        self.to_json = to_json
-        self.load_json = load_json
-        self.version = version
-        self.saved: object = None
-        self.writing: asyncio.Future[None] | None = None
+    name: str
+    to_json: Callable[[], str]
+    load_json: Callable[[str], None]
+    version: Callable[[], object]
+    saved: object = None
+    writing: asyncio.Future[None] | None = None
 
     @property
     def is_changed(self) -> bool:

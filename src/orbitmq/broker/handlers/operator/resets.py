@@ -5,12 +5,11 @@ each queue, and commits before it are ignored. Otherwise the connected consumers
 stop, commit the new offsets and continue from there.
 """
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
 
+from orbitmq.broker.reports.long_walk import LongWalk
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.broker.tables.groups import Groups
 from orbitmq.broker.tables.offsets import NO_OFFSET, ConsumerOffsets
@@ -34,9 +33,6 @@ NotifyConsumers = Callable[[str, str, int, Mapping[MessageQueue, int]], None]
 """Notifies the consumers of a group: group, topic, timestamp, offsets.
 
 Raises a ``Refusal`` if none is connected."""
-
-_QUEUES_AT_ONCE: Final = 64
-"""Each is a search in the log; a topic may have thousands, and others are to be served between."""
 
 
 @dataclass(kw_only=True, slots=True, eq=False, repr=False)
@@ -133,10 +129,10 @@ class ResetHandlers:
     # Both
 
     async def _by_time(self, asked: ResetOffset, queues: int) -> AsyncIterator[tuple[int, int]]:
+        walk = LongWalk()
         for queue_id in range(queues):
             yield queue_id, self._at(asked.topic, queue_id, asked.timestamp)
-            if queue_id % _QUEUES_AT_ONCE == _QUEUES_AT_ONCE - 1:
-                await asyncio.sleep(0)
+            await walk.step()
 
     def _at(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
         """Return the offset of the first message at or after a time; the end if it is negative."""
