@@ -7,6 +7,7 @@
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Final
 
 from orbitmq.broker import remarks
@@ -29,26 +30,18 @@ _UNIT_FLAG: Final = 1
 _UNIT_RETRY_FLAG: Final = 2
 
 
+@dataclass(kw_only=True, slots=True, eq=False, repr=False)
 class SendChecks:
     """Finds the topic and the queue of a send, and creates the topic if that is allowed."""
 
-    def __init__(
-        self,
-        *,
-        settings: LiveSettings,
-        topics: Topics,
-        clock: Clock,
-        randomness: Randomness,
-        own_host: Callable[[], str],
-    ) -> None:
-        self._settings = settings
-        self._topics = topics
-        self._clock = clock
-        self._randomness = randomness
-        self._own_host = own_host
-        # Topics that passed all checks, with the settings of that moment.
-        self._passed: dict[str, TopicConfig] = {}
-        self._passed_under: BrokerSettings | None = None
+    settings: LiveSettings
+    topics: Topics
+    clock: Clock
+    randomness: Randomness
+    own_host: Callable[[], str]
+    # Topics that passed all checks, with the settings of that moment.
+    _passed: dict[str, TopicConfig] = field(default_factory=dict, init=False)
+    _passed_under: BrokerSettings | None = field(default=None, init=False)
 
     def topic(self, header: SendHeader, peer: str) -> TopicConfig:
         """Return the topic of a send from ``peer``.
@@ -57,11 +50,11 @@ class SendChecks:
             Refusal: sends to it are not allowed; the remark says why.
 
         """
-        found = self._topics.get(header.topic)
+        found = self.topics.get(header.topic)
         if (
             found is None
             or self._passed.get(header.topic) is not found
-            or self._settings.broker is not self._passed_under
+            or self.settings.broker is not self._passed_under
         ):
             found = self._check(header, peer)
         return found
@@ -82,22 +75,22 @@ class SendChecks:
                 f"request queueId[{asked}] is illegal, {remarks.settings_of(topic)} "
                 f"Producer: {peer}. The topic has {write} queues to write and {read} to read",
             )
-        return asked if asked >= 0 else self._randomness.below(write)
+        return asked if asked >= 0 else self.randomness.below(write)
 
     def _check(self, header: SendHeader, peer: str) -> TopicConfig:
-        settings = self._settings.broker
-        if self._clock.now_ms() < (opens_ms := settings.start_accept_send_request_time_stamp):
+        settings = self.settings.broker
+        if self.clock.now_ms() < (opens_ms := settings.start_accept_send_request_time_stamp):
             raise Refusal(
                 ResponseCode.SYSTEM_ERROR,
                 f"broker unable to service, until {remarks.local_time(opens_ms)} "
                 f"(startAcceptSendRequestTimeStamp={opens_ms}); send to another broker",
             )
         name = header.topic
-        found = self._topics.get(name)
+        found = self.topics.get(name)
         if not settings.broker_permission & WRITE and found is not None and found.order:
             raise Refusal(
                 ResponseCode.NO_PERMISSION,
-                f"the broker[{self._own_host()}] sending message is forbidden",
+                f"the broker[{self.own_host()}] sending message is forbidden",
             )
         remarks.check_topic_name(name)
         if name in FORBIDDEN_TO_SEND:
@@ -113,11 +106,11 @@ class SendChecks:
         flag = 0
         if header.unit_mode:
             flag = _UNIT_RETRY_FLAG if retry else _UNIT_FLAG
-        created = self._topics.for_send(
+        created = self.topics.for_send(
             name, header.default_topic, header.default_topic_queue_nums, flag
         )
         if created is None and retry:
-            created = self._topics.for_send_back(name, 1, READ | WRITE, flag)
+            created = self.topics.for_send_back(name, 1, READ | WRITE, flag)
         if created is None:
             raise Refusal(
                 ResponseCode.TOPIC_NOT_EXIST,

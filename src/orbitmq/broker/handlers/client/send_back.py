@@ -5,6 +5,7 @@ the group's retry topic, or as a dead letter.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -21,7 +22,6 @@ from orbitmq.net.connection import Connection, Handler
 from orbitmq.net.refusal import Refusal
 from orbitmq.store.log.append import Incoming
 from orbitmq.store.message_store import MessageStore
-from orbitmq.store.settings import delay_levels
 from orbitmq.wire.codes import WRITE, RequestCode, ResponseCode
 from orbitmq.wire.frame import Frame
 from orbitmq.wire.headers.send import ConsumerSendMsgBack
@@ -32,31 +32,20 @@ __all__ = ["SendBackHandlers"]
 _WITHOUT_QUEUE: Final = (flags.TRANSACTION_PREPARED, flags.TRANSACTION_ROLLBACK)
 
 
+@dataclass(kw_only=True, slots=True, eq=False, repr=False)
 class SendBackHandlers:
     """Serves messages that consumers send back.
 
     ``store_host`` returns the address in message ids, ``own_host`` the host in routes.
     """
 
-    def __init__(
-        self,
-        *,
-        store: MessageStore,
-        inbox: Inbox,
-        retries: Retries,
-        stats: BrokerStats,
-        settings: LiveSettings,
-        store_host: Callable[[], Host],
-        own_host: Callable[[], str],
-    ) -> None:
-        self._store = store
-        self._inbox = inbox
-        self._retries = retries
-        self._stats = stats
-        self._settings = settings
-        self._store_host = store_host
-        self._own_host = own_host
-        self._levels = len(delay_levels(settings.store.message_delay_level))
+    store: MessageStore
+    inbox: Inbox
+    retries: Retries
+    stats: BrokerStats
+    settings: LiveSettings
+    store_host: Callable[[], Host]
+    own_host: Callable[[], str]
 
     def table(self) -> Mapping[int, Handler]:
         """Return the handlers by request code."""
@@ -70,29 +59,30 @@ class SendBackHandlers:
 
         """
         header = request.read(ConsumerSendMsgBack)
-        group = self._retries.group(header.group)
-        if not self._settings.broker.broker_permission & WRITE:
+        group = self.retries.group(header.group)
+        if not self.settings.broker.broker_permission & WRITE:
             raise Refusal(
                 ResponseCode.NO_PERMISSION,
-                f"the broker[{self._own_host()}] sending message is forbidden",
+                f"the broker[{self.own_host()}] sending message is forbidden",
             )
         if group.retry_queue_nums <= 0:
             return Response()  # the group has no retries
-        retry = self._retries.retry(group, unit_mode=header.unit_mode)
-        record = self._store.record(header.offset)
+        retry = self.retries.retry(group, unit_mode=header.unit_mode)
+        record = self.store.record(header.offset)
         if record is None:
             raise Refusal(
                 ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {header.offset}"
             )
         limit = max_tries(group, header.max_reconsume_times, request.version)
         if record.reconsume_times >= limit or header.delay_level < 0:
-            destination, level = self._retries.dead_letter(header.group), 0
+            destination, level = self.retries.dead_letter(header.group), 0
         else:
             destination = retry
             level = delay_level(header.delay_level, record.reconsume_times)
-        message, topic = self._again(record, destination, min(level, self._levels))
+        highest = len(self.settings.store.message_delay_level.split())
+        message, topic = self._again(record, destination, min(level, highest))
         on_stored = partial(self._answer, connection, request, header.group, topic, destination)
-        self._inbox.put(message, on_stored)
+        self.inbox.put(message, on_stored)
         return None
 
     def _again(
@@ -120,7 +110,7 @@ class SendBackHandlers:
             sys_flag=record.sys_flag,
             born_timestamp_ms=record.born_timestamp_ms,
             born_host=record.born_host,
-            store_host=self._store_host(),
+            store_host=self.store_host(),
             reconsume_times=record.reconsume_times + 1,
             wait=False,
         )
@@ -139,9 +129,9 @@ class SendBackHandlers:
             response = outcome.response()
         elif outcome.offsets:
             response = Response()
-            self._stats.sent_back(group, topic)
+            self.stats.sent_back(group, topic)
             if destination.is_dead:
-                self._stats.dead_lettered(group, topic)
+                self.stats.dead_lettered(group, topic)
         else:
             remark = f"{outcome.status.value}: {outcome.remark}"
             response = Response(ResponseCode.SYSTEM_ERROR, remark=remark)
