@@ -13,7 +13,7 @@ from typing import Final
 from orbitmq.client.arguments import check_timeout_ms
 from orbitmq.client.core.client_core import ClientCore
 from orbitmq.client.core.request_reply import reply_marks, reply_to
-from orbitmq.client.producer import delayed
+from orbitmq.client.producer.recall import recall
 from orbitmq.client.producer.sending.queue_choice import QueueSelector
 from orbitmq.client.producer.sending.sender import Dispatch, Wish
 from orbitmq.client.producer.sending.targets import Target, target_of
@@ -174,7 +174,7 @@ class Exchanges:
         timeout_ms = self._dispatch.settings.send_timeout_ms if timeout_ms is None else timeout_ms
         try:
             async with asyncio.timeout(timeout_ms / 1_000):
-                return await delayed.recall(
+                return await recall(
                     wrap_namespace(self._namespace, topic),
                     handle,
                     group=self._group,

@@ -41,6 +41,7 @@ from orbitmq.client.producer.sending.targets import Slot, target_of
 from orbitmq.client.producer.start_rate import StartRate
 from orbitmq.client.producer.tracing import Tracing
 from orbitmq.client.producer.transactions import Check, TransactionListener
+from orbitmq.client.producer.unclosed import warn_unless_closed
 from orbitmq.client.settings import ClientSettings, ProducerSettings, Require
 from orbitmq.errors import (
     AlreadyStarted,
@@ -209,12 +210,14 @@ class Producer(ExchangeMethods):
 
     async def _start(self, parts: AsyncExitStack) -> None:
         settings = self.settings
+        await parts.enter_async_context(warn_unless_closed(self, settings.group))
         core = self._core = await ClientCore.acquire(self.client_settings, self._machine)
         parts.push_async_callback(core.release)
         _starts.note(core.machine.clock.monotonic_ms())
         group = wrap_namespace(core.settings.namespace, settings.group)
-        core.register_producer(group, self)
-        leave = partial(core.unregister_producer, group, self)
+        owner = object()  # not this producer: the core must not keep it from being collected
+        core.register_producer(group, owner)
+        leave = partial(core.unregister_producer, group, owner)
         parts.push_async_callback(self._in_time, leave)
         if settings.trace:
             self._tracing = Tracing(core, settings)
