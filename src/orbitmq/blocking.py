@@ -30,7 +30,7 @@ from orbitmq.client.core.loop_thread import LoopThread, lease
 from orbitmq.client.core.machine import Machine
 from orbitmq.client.observe.hooks import SendHook
 from orbitmq.client.observe.statistics import SendStatistics
-from orbitmq.client.observe.trace_reports import Tracer
+from orbitmq.client.observe.trace_reports import TraceReporter
 from orbitmq.client.producer import producer
 from orbitmq.client.producer import transactions as transaction
 from orbitmq.client.producer.options import ProducerOptions
@@ -247,7 +247,7 @@ class Producer(_Living[producer.Producer]):
             raise self._not_running() from None  # in the words of this face
 
     @property
-    def tracer(self) -> Tracer | None:
+    def tracer(self) -> TraceReporter | None:
         """Counts the reports on its sends; None unless ``trace`` is set."""
         return self._inner.tracer
 

@@ -196,7 +196,7 @@ def test_a_function_alone_answers_questions_too() -> None:
         broker.check("any")
         await scene.clock.sleep(1)
         assert broker.decisions == [COMMIT]
-        with pytest.raises(InvalidInput, match="needs local work"):
+        with pytest.raises(InvalidInput, match="has no local work"):
             await producer.send_in_transaction(MESSAGE)
 
     play(story)

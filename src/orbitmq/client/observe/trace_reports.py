@@ -25,7 +25,7 @@ from orbitmq.message import names, properties, trace
 from orbitmq.message.model import Message, SendReceipt, SendStatus
 from orbitmq.message.trace import TraceRecord
 
-__all__ = ["DEFAULT_REGION", "TraceHook", "Tracer", "bare_name", "joined_keys"]
+__all__ = ["DEFAULT_REGION", "TraceHook", "TraceReporter", "bare_name", "joined_keys"]
 
 log = logging.getLogger("orbitmq.client")
 
@@ -51,7 +51,7 @@ class _Report(NamedTuple):
     record: TraceRecord
 
 
-class Tracer:
+class TraceReporter:
     """Takes reports, and sends them on in the background. Belongs to one loop.
 
     Args:
@@ -97,7 +97,7 @@ class Tracer:
 
     def __repr__(self) -> str:
         return (
-            f"<Tracer {len(self._queue)} waiting, {self.sent} sent, {self.dropped} dropped, "
+            f"<TraceReporter {len(self._queue)} waiting, {self.sent} sent, {self.dropped} dropped, "
             f"{self.failed} failed>"
         )
 
@@ -247,7 +247,7 @@ class TraceHook(SendHook):
     could say in which region. Neither is one whose broker wants no traces.
     """
 
-    def __init__(self, tracer: Tracer) -> None:
+    def __init__(self, tracer: TraceReporter) -> None:
         self._tracer = tracer
 
     def after(self, context: SendContext) -> None:

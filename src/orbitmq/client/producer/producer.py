@@ -27,12 +27,12 @@ from orbitmq.client.core.machine import Machine
 from orbitmq.client.observe.hooks import Hooks, SendHook, SendMode
 from orbitmq.client.observe.otel_spans import SpanHook, telemetry
 from orbitmq.client.observe.statistics import SendStatistics
-from orbitmq.client.observe.trace_reports import Tracer
+from orbitmq.client.observe.trace_reports import TraceReporter
 from orbitmq.client.producer.exchanges import ExchangeMethods, Exchanges
 from orbitmq.client.producer.health.detector import Detector
 from orbitmq.client.producer.options import ProducerOptions, build_settings
 from orbitmq.client.producer.outbox.outbox import Outbox
-from orbitmq.client.producer.outbox.send_or_keep import Keeping
+from orbitmq.client.producer.outbox.send_or_keep import SendOrKeep
 from orbitmq.client.producer.sending.accumulator import Accumulator
 from orbitmq.client.producer.sending.queue_choice import QueueSelector
 from orbitmq.client.producer.sending.send_many import send_gathered, send_many
@@ -122,7 +122,7 @@ class Producer(ExchangeMethods):
         self._running_dispatch: Dispatch | None = None  # the same, while sends may begin
         self._accumulator: Accumulator | None = None
         self._exchanges: Exchanges | None = None
-        self._keeping: Keeping | None = None
+        self._keeping: SendOrKeep | None = None
         self._tracing: Tracing | None = None
         self._core: ClientCore | None = None
         self._parts = AsyncExitStack()
@@ -158,7 +158,7 @@ class Producer(ExchangeMethods):
         return self._dispatch.statistics
 
     @property
-    def tracer(self) -> Tracer | None:
+    def tracer(self) -> TraceReporter | None:
         """Counts the reports on its sends; None unless ``trace`` is set."""
         return None if self._tracing is None else self._tracing.tracer
 
@@ -227,7 +227,7 @@ class Producer(ExchangeMethods):
             self._add_own_hook(SpanHook(opentelemetry), parts)
         dispatch = self._dispatch = Dispatch(core, settings, self._hooks)
         if settings.outbox_path:
-            self._keeping = Keeping(core, dispatch, settings)
+            self._keeping = SendOrKeep(core, dispatch, settings)
             parts.push_async_callback(self._keeping.close)
         parts.push_async_callback(self._in_time, dispatch.close)
         if self._keeping is not None:
@@ -462,7 +462,7 @@ class Producer(ExchangeMethods):
         lane = await self._running().lane(topic, must_exist=must_exist)
         return tuple(lane.queues)
 
-    async def _send_or_keep(self, keeping: Keeping, message: Message, wish: Wish) -> SendReceipt:
+    async def _send_or_keep(self, keeping: SendOrKeep, message: Message, wish: Wish) -> SendReceipt:
         dispatch = self._running()
 
         async def send(named: Message) -> SendReceipt:

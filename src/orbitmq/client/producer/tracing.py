@@ -10,7 +10,7 @@ from orbitmq.client.observe.hooks import Hooks
 from orbitmq.client.observe.trace_reports import (
     DEFAULT_REGION,
     TraceHook,
-    Tracer,
+    TraceReporter,
     bare_name,
     joined_keys,
 )
@@ -47,7 +47,7 @@ class Tracing:
             compression_type=settings.compression_type,
         )
         self._dispatch = Dispatch(core, own, Hooks())
-        self.tracer = Tracer(
+        self.tracer = TraceReporter(
             self._send,
             topic=settings.trace_topic,
             channel=core.settings.access_channel,

@@ -229,7 +229,7 @@ def test_what_no_try_will_send_is_set_aside(path: str, caplog: pytest.LogCapture
         await outbox.close()
 
     run_virtual(main)
-    assert "id-1 is set aside: too large" in caplog.text
+    assert "id-1 is refused, and set aside: too large" in caplog.text
 
 
 @pytest.mark.parametrize("retry", [True, False])
