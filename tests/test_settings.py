@@ -111,7 +111,7 @@ def test_a_file_that_is_not_utf_8_is_refused_with_the_line(tmp_path: Path) -> No
 def test_a_file_that_is_far_too_large_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "broker.conf"
     path.write_bytes(bytes(1024 * 1024 + 1))
-    with pytest.raises(InvalidSetting, match="no file of settings"):
+    with pytest.raises(InvalidSetting, match="is not a file of settings"):
         read(str(path))
 
 

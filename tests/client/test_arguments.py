@@ -96,7 +96,7 @@ def test_a_selector_is_a_function() -> None:
     told = refused(check_selector, "random", field="selector")
     assert told.startswith("selector is 'random'; it must be a function")
     assert "by_hash, by_random, by_machine_room or orbitmq.ConsistentHash" in told
-    assert told.endswith("to go by a key, give sharding_key='random'")
+    assert told.endswith("to choose by key, give sharding_key='random'")
     assert "sharding_key" not in refused(check_selector, 3, field="selector")
 
 
@@ -107,7 +107,7 @@ def test_a_queue_is_one_of_the_topic() -> None:
         "queue is 3; it must be a MessageQueue"
     )
     told = refused(check_queue_topic, QUEUE, "bills", field="queue")
-    assert told == "queue is one of orders, and the message is for bills"
+    assert told == "queue belongs to topic orders, and the message to bills"
 
 
 def test_queues_say_where_each_message_goes() -> None:
@@ -115,7 +115,7 @@ def test_queues_say_where_each_message_goes() -> None:
     assert "3; it must be a list" in refused(check_queues, 3, 1, field="queues")
     assert "'ab'; it must be a list" in refused(check_queues, "ab", 2, field="queues")
     assert "queues is 3; it must be a MessageQueue" in refused(check_queues, [3], 1, field="queues")
-    assert "1 messages go, and there are 2" in refused(check_queues, [None], 2, field="queues")
+    assert "queues has 1 entries for 2 messages" in refused(check_queues, [None], 2, field="queues")
 
 
 def test_messages_are_several() -> None:
@@ -133,11 +133,11 @@ def test_an_object_has_the_methods_that_it_will_be_asked_for() -> None:
 
     told = refused(check_methods, Half(), "hook", ("check", "after"), "Whole", field="hook")
     assert told == (
-        "hook is of type Half, which lacks after; it must be an object with the methods check, "
+        "hook is of type Half, without after; it must be an object with the methods check, "
         "after: see Whole"
     )
     told = refused(check_methods, Half, "hook", ("check",), "Whole", field="hook")
-    assert told == "hook is the class Half; give an object of it"
+    assert told == "hook is the class Half; give an instance of it"
 
 
 def test_a_listener_is_a_function_or_does_both() -> None:
@@ -150,8 +150,10 @@ def test_a_listener_is_a_function_or_does_both() -> None:
     check_listener(None)
     check_listener(Listener())
     check_listener(lambda _message: TransactionState.COMMIT)
-    assert "lacks execute, check" in refused(check_listener, object(), field="transaction_listener")
-    assert "give an object" in refused(check_listener, Listener, field="transaction_listener")
+    assert "without execute, check" in refused(
+        check_listener, object(), field="transaction_listener"
+    )
+    assert "give an instance" in refused(check_listener, Listener, field="transaction_listener")
 
 
 # As callers meet them
@@ -227,7 +229,7 @@ def test_what_is_no_request_and_no_handle_is_told() -> None:
     async def story(scene: Scene) -> None:
         await open_post(scene)
         producer = await open_producer(scene, namespace="eu")
-        with pytest.raises(InvalidInput, match="a NoneType is no request"):
+        with pytest.raises(InvalidInput, match="request is a NoneType"):
             await producer.reply(None, b"yes")  # type: ignore[arg-type]
         with pytest.raises(InvalidInput, match="handle is None; it must be the recall_handle"):
             await producer.recall("orders", None)  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ from orbitmq.errors import ConnectFailed, ConnectionClosed
 from orbitmq.message.host import Host
 from orbitmq.message.ids import offset_id
 from orbitmq.message.model import MessageQueue, SendReceipt, SendStatus
-from orbitmq.net.connection import Connection
+from orbitmq.net.connection import Connection, Side
 from orbitmq.testing.clocks import InlineWorkers
 from orbitmq.wire.fields import Header
 from orbitmq.wire.frame import Buffer
@@ -22,7 +22,7 @@ class FakeConnection(Connection):
     """A connection that only keeps the decisions sent over it."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(side=Side.CLIENT)
         self.peer = "10.0.0.7:10911"
         self.ends: list[EndTransaction] = []
         self.remarks: list[str | None] = []

@@ -135,7 +135,7 @@ def test_a_broker_that_refuses_a_topic_is_named_beside_those_that_took_it() -> N
     ("after", "words"),
     [
         ("nowhere", "no cluster, broker or topic is named nowhere"),
-        ("TBW102", "no broker makes topics on demand here"),
+        ("TBW102", "no broker of this cluster creates topics automatically"),
     ],
 )
 def test_a_place_for_a_topic_that_nobody_knows_is_named_as_such(after: str, words: str) -> None:

@@ -115,7 +115,7 @@ def test_a_hook_that_raises_is_logged_and_the_send_goes_on(
 
     with caplog.at_level(logging.ERROR, logger="orbitmq.client"):
         play(story)
-    assert [("Faulty failed in" in line, "paid" in line) for line in caplog.messages] == [
+    assert [("Faulty raised an error in" in line, "paid" in line) for line in caplog.messages] == [
         (True, False),
         (True, False),
     ]

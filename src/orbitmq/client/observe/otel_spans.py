@@ -1,7 +1,6 @@
-"""One OpenTelemetry span for each send, where OpenTelemetry is installed and set up.
+"""One OpenTelemetry span per send, if OpenTelemetry is installed and set up.
 
-The names are those of its conventions for messaging. What a span holds is ids, names and lengths,
-never a body.
+Names follow its conventions for messaging. A span contains ids, names and lengths, never a body.
 """
 
 from collections.abc import Mapping
@@ -30,7 +29,7 @@ class Span(Protocol):
     """The part of an OpenTelemetry span that a send needs."""
 
     def set_attribute(self, key: str, value: Value) -> None:
-        """Say one thing more."""
+        """Set an attribute."""
         ...
 
     def record_exception(self, exception: BaseException) -> None:
@@ -38,7 +37,7 @@ class Span(Protocol):
         ...
 
     def set_status(self, status: object, description: str | None = None) -> None:
-        """Say how it ended."""
+        """Set the outcome."""
         ...
 
     def end(self) -> None:
@@ -46,19 +45,19 @@ class Span(Protocol):
         ...
 
 
-class Tracer(Protocol):
-    """What makes spans."""
+class SpanFactory(Protocol):
+    """The part of an OpenTelemetry ``Tracer`` that a send needs."""
 
     def start_span(self, name: str, *, kind: object, attributes: Mapping[str, Value]) -> Span:
-        """Begin a span below the current one."""
+        """Start a child of the current span."""
         ...
 
 
 class Telemetry(Protocol):
     """The part of the module ``opentelemetry.trace`` that sends need."""
 
-    def get_tracer(self, name: str) -> Tracer:
-        """Return a maker of spans under a library's name."""
+    def get_tracer(self, name: str) -> SpanFactory:
+        """Return the tracer of a library."""
         ...
 
     @property
@@ -68,7 +67,7 @@ class Telemetry(Protocol):
 
     @property
     def StatusCode(self) -> "_Codes":  # noqa: N802 - OpenTelemetry's name
-        """How spans end."""
+        """The outcomes of spans."""
         ...
 
 
@@ -83,9 +82,9 @@ class _Codes(Protocol):
 
 
 def telemetry() -> Telemetry | None:
-    """Return OpenTelemetry; None where it is not installed, or nobody has set it up.
+    """Return OpenTelemetry; None if it is not installed, or has no provider.
 
-    Many packages bring it along, and without a provider its spans go nowhere.
+    Many packages install it; without a provider its spans are dropped.
     """
     try:
         found = import_module("opentelemetry.trace")
@@ -97,12 +96,7 @@ def telemetry() -> Telemetry | None:
 
 
 class SpanHook(SendHook):
-    """Makes a span for each send, around all its attempts.
-
-    Args:
-        opentelemetry: the module ``opentelemetry.trace``; see ``telemetry``.
-
-    """
+    """Creates one span per send, around all its attempts."""
 
     def __init__(self, opentelemetry: Telemetry) -> None:
         self._tracer = opentelemetry.get_tracer("orbitmq")
@@ -110,13 +104,13 @@ class SpanHook(SendHook):
         self._error = opentelemetry.StatusCode.ERROR
 
     def before(self, context: SendContext) -> None:
-        """Begin the span."""
+        """Start the span."""
         context.notes[_NOTE] = self._tracer.start_span(
             f"send {context.message.topic}", kind=self._kind, attributes=_begun(context)
         )
 
     def after(self, context: SendContext) -> None:
-        """End the span with what became of the send."""
+        """End the span with the outcome of the send."""
         span: Span | None = context.notes.pop(_NOTE, None)  # type: ignore[assignment]
         if span is None:
             return
@@ -144,10 +138,10 @@ def _begun(context: SendContext) -> Mapping[str, Value]:
         attributes["messaging.batch.message_count"] = len(context.messages)
     if context.namespace:
         attributes["messaging.rocketmq.namespace"] = context.namespace
-    return attributes | _words(context.message)
+    return attributes | _message_attributes(context.message)
 
 
-def _words(message: Message) -> dict[str, Value]:
+def _message_attributes(message: Message) -> dict[str, Value]:
     attributes: dict[str, Value] = {}
     if message.tags is not None:
         attributes["messaging.rocketmq.message.tag"] = message.tags
