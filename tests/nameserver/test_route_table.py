@@ -150,7 +150,7 @@ def test_bounds_are_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(route_table, "BROKERS_MAX", 1)
     table = table_of((who(), topics("orders", "bills")))
     register(table, who(), topics("orders", "bills"))
-    with pytest.raises(Refusal, match="1 brokers are here"):
+    with pytest.raises(Refusal, match="1 brokers are registered"):
         register(table, who("broker-b", REPLICA), topics("orders", "bills"))
 
 

@@ -81,7 +81,7 @@ def test_a_file_that_cannot_be_used_stops_the_start(tmp_path: Path) -> None:
         async with Nameserver(settings, network=MemoryNetwork(), workers=InlineWorkers()):
             pass
 
-    with pytest.raises(InvalidSetting, match="kv.json can't be used"):
+    with pytest.raises(InvalidSetting, match="kv.json is damaged"):
         run_virtual(scenario)
 
 

@@ -1,4 +1,4 @@
-"""A nameserver that listens: everything of the room, wired together."""
+"""The nameserver as a whole: route table, handlers, file and listener."""
 
 import asyncio
 import logging
@@ -12,7 +12,7 @@ from orbitmq.nameserver.handlers.config import ConfigHandlers
 from orbitmq.nameserver.handlers.routes import RouteHandlers
 from orbitmq.nameserver.kv_config import KVConfig
 from orbitmq.nameserver.kv_file import KVFile, SavedKVConfig
-from orbitmq.nameserver.notices import Notices
+from orbitmq.nameserver.notices import MinBrokerIdNotices
 from orbitmq.nameserver.route_table import RouteTable
 from orbitmq.nameserver.settings import LiveSettings, NameserverSettings
 from orbitmq.net.address import Address
@@ -42,12 +42,12 @@ class Nameserver:
 
     Args:
         settings: its settings at the start.
-        net: timeouts and bounds of its connections.
-        network: what to listen on and dial through; TCP unless a test says otherwise.
-        clock: when brokers were heard.
-        workers: writes its file; a thread of its own if None.
+        net: timeouts and limits of its connections.
+        network: for connections; TCP unless a test gives another one.
+        clock: for the heartbeats of brokers.
+        workers: write its file; a separate thread if None.
         tls: certificates of its port and of the connections that it makes; plain text if None.
-        insecure: allow an address that other machines reach. Whoever reaches it can change it.
+        insecure: allow an address that other machines can reach. Every such machine can change it.
 
     Raises:
         InvalidInput: the address is not loopback and ``insecure`` is False, or a TLS file can't be
@@ -67,7 +67,7 @@ class Nameserver:
         insecure: bool = False,
     ) -> None:
         self.settings = LiveSettings(settings, tls)
-        """Those in force."""
+        """The current settings."""
         now, tls = self.settings.now, self.settings.tls
         check_exposure(now.listen_host, insecure=insecure)
         clock = clock or SystemClock()
@@ -75,25 +75,25 @@ class Nameserver:
         workers = workers or self._own_workers
         assert workers is not None
         self.routes = RouteTable()
-        """What is registered; to be read, not changed."""
+        """The registered brokers and topics; read-only for callers."""
         config = KVConfig()
         file = KVFile(now.kv_config_path) if now.kv_config_path else None
         self._saved = SavedKVConfig(config, file, workers)
-        self._notices = Notices(Dialer(settings=net, network=network, tls=tls.client_context()))
+        self._notices = MinBrokerIdNotices(Dialer(settings=net, network=network, tls=tls.client_context()))
         self._brokers = BrokerHandlers(
             routes=self.routes,
             config=config,
             settings=self.settings,
             clock=clock,
             workers=workers,
-            tell=self._notices.tell,
+            notify=self._notices.notify,
         )
         routes = RouteHandlers(
             routes=self.routes, config=config, settings=self.settings, clock=clock
         )
         operators = ConfigHandlers(saved=self._saved, settings=self.settings)
         self.handlers = Handlers(self._brokers.table(), routes.table(), operators.table())
-        """What it answers."""
+        """The requests that it serves."""
         self._listener = Listener(
             Address(now.listen_host, now.listen_port),
             self.handlers,
@@ -109,14 +109,14 @@ class Nameserver:
 
     @property
     def address(self) -> Address:
-        """Where it listens; before the start, where it is meant to."""
+        """Its address; before the start, the configured one."""
         return self._listener.address
 
     async def start(self) -> None:
-        """Read its file, and listen.
+        """Read the file, and start to listen.
 
         Raises:
-            InvalidInput: it can't listen on the address, or the file can't be used.
+            InvalidInput: it can't listen on the address, or the file is damaged.
             DiskFailed: the file can't be read.
 
         """
@@ -129,10 +129,10 @@ class Nameserver:
                 field="listen_port",
             ) from error
         self._wait_for_scan()
-        log.info("nameserver %s listens", self.address)
+        log.info("nameserver listens on %s", self.address)
 
     async def close(self) -> None:
-        """Answer what was asked, within a bound, then close every connection."""
+        """Answer pending requests, up to a timeout, then close all connections."""
         if self._scan_timer is not None:
             self._scan_timer.cancel()
         await self._listener.close()

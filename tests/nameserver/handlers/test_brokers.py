@@ -2,7 +2,7 @@
 
 import pytest
 
-from orbitmq.nameserver.route_table import LeastIdChange, RouteTable
+from orbitmq.nameserver.route_table import MinBrokerIdChange, RouteTable
 from orbitmq.nameserver.settings import NameserverSettings
 from orbitmq.net.address import Address
 from orbitmq.net.connection import Connection
@@ -131,7 +131,7 @@ def test_a_broker_whose_connection_closes_is_gone_at_once(
     closed: list[object] = []
     drop = RouteTable.drop
 
-    def counted(table: RouteTable, channel: object) -> list[LeastIdChange]:
+    def counted(table: RouteTable, channel: object) -> list[MinBrokerIdChange]:
         closed.append(channel)
         return drop(table, channel)
 
@@ -171,7 +171,7 @@ def test_a_silent_broker_is_gone_after_its_time_and_cut_off(
             assert not connection.is_open
 
     with_nameserver(scenario)
-    assert f"broker {ADDRESS} fell silent" in caplog.text
+    assert f"broker {ADDRESS} sent no heartbeat" in caplog.text
 
 
 def test_heartbeats_and_questions_keep_a_broker_alive() -> None:
