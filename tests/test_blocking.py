@@ -132,7 +132,7 @@ def test_a_producer_lives_from_its_start_to_its_end(cluster: RunningCluster) -> 
     one.close()
     one.close()
     assert repr(one) == "<blocking Producer billing closed>"
-    with pytest.raises(ProducerClosed, match="make a new one"):
+    with pytest.raises(ProducerClosed, match="create a new one"):
         one.send(MESSAGE)
     with pytest.raises(AlreadyStarted):
         one.start()

@@ -19,7 +19,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from functools import partial, wraps
-from types import TracebackType
 from typing import Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack
 
 from orbitmq.client.admin import admin
@@ -135,12 +134,7 @@ class _Startable(_Wrapper[A_co]):
                 self._thread, self._is_closed = None, True
                 thread.leave(self, linger_ms=self._linger_ms)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.close()
 
 
@@ -425,13 +419,8 @@ class Transaction(_Part[transaction.Transaction]):
         self._enter()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._exit(kind, error, traceback)
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        self._exit(kind, *error)
 
 
 def _entries_of(inner: outbox.Outbox) -> list[Entry]:

@@ -27,7 +27,6 @@ from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from shutil import rmtree
 from tempfile import mkdtemp
-from types import TracebackType
 from typing import Any, Final, Self
 from weakref import finalize
 
@@ -143,12 +142,7 @@ class EmbeddedCluster:
         await self.start()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *exc_info: object) -> None:
         await self.close()
 
     def _temporary_directory(self) -> str:
@@ -231,12 +225,7 @@ class RunningCluster:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.close()
 
     def _run(self) -> None:

@@ -45,7 +45,7 @@ LARGE = b"x" * 1_001
         (
             Message("orders", b"2", sharding_key="o-42"),
             {"queue": MessageQueue("bills", "broker-a", 0)},
-            "queue is one of bills",
+            "queue belongs to topic bills",
         ),
         (
             Message("orders", b"2", sharding_key="o-42", wait_stored=False),

@@ -155,7 +155,7 @@ def take_tuple(settings: msgspec.Struct, field: str, kind: type) -> None:
     for value in given:
         taken: object = whole_or_none(value) if kind is int else value
         if not isinstance(taken, kind):
-            raise InvalidInput(f"{field} holds a value {shown(value)}; {wanted}", field=field)
+            raise InvalidInput(f"{field} contains {shown(value)}; {wanted}", field=field)
         values.append(taken)
     force_setattr(settings, field, tuple(values))
 

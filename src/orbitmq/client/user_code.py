@@ -7,6 +7,7 @@ on a worker thread; if it returns an awaitable, the loop awaits that.
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import TypeVar, cast
 
 from orbitmq.threads import Workers
@@ -17,11 +18,11 @@ A = TypeVar("A")
 T = TypeVar("T")
 
 
+@dataclass(frozen=True, slots=True)
 class UserCode:
     """Runs functions of users; the caller limits how many run at once."""
 
-    def __init__(self, workers: Workers) -> None:
-        self._workers = workers
+    workers: Workers
 
     async def call(self, function: Callable[[A], T | Awaitable[T]], argument: A) -> T:
         """Return the result of the function, or raise its error.
@@ -30,7 +31,7 @@ class UserCode:
         """
         if is_async(function):
             return await cast("Awaitable[T]", function(argument))
-        outcome = await asyncio.wrap_future(self._workers.submit(function, argument))
+        outcome = await asyncio.wrap_future(self.workers.submit(function, argument))
         return await outcome if inspect.isawaitable(outcome) else outcome
 
 

@@ -24,7 +24,7 @@ def with_membership(story: Story, *masters: Address) -> Scene:
     async def whole(scene: Scene) -> Scene:
         async with Dialer(network=scene.network) as dialer:
             heartbeats = Heartbeats(
-                "10.0.0.9@1",
+                client_id="10.0.0.9@1",
                 dialer=dialer,
                 masters=lambda: masters,
                 timeout_ms=3_000,

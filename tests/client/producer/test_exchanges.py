@@ -149,7 +149,7 @@ def test_local_work_on_a_thread_holds_up_neither_sends_nor_a_close() -> None:
             producer = Producer("billing", client=client)
             await producer.start()
             assert producer._exchanges is not None
-            user_code = producer._exchanges._transactions._user_code
+            user_code = producer._exchanges._transactions.user_code
             works = [  # more than there are threads
                 asyncio.create_task(user_code.call(slow, MESSAGE)) for _ in range(8)
             ]

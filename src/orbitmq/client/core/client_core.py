@@ -90,7 +90,7 @@ class ClientCore:
         )
         self._fields = dict(settings.header_fields)
         self.heartbeats = Heartbeats(
-            self.client_id,
+            client_id=self.client_id,
             dialer=self._dialer,
             masters=lambda: self.routes.table.masters,
             timeout_ms=settings.request_timeout_ms,

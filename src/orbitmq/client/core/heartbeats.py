@@ -12,6 +12,7 @@ Each broker has a task of its own: one that is down, or doesn't answer, does not
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from orbitmq.client.core.periodic import cancel_all, run_periodically
@@ -41,35 +42,31 @@ class _Acknowledged(NamedTuple):
     release: int
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Heartbeats:
     """Sends the heartbeats of one client, and remembers which brokers know its groups.
 
-    ``masters`` returns the addresses of the masters in all known routes; ``fields`` are added to
-    every request.
+    Attributes:
+        masters: returns the addresses of the masters in all known routes.
+        fields: added to every request.
+
     """
 
-    def __init__(
-        self,
-        client_id: str,
-        *,
-        dialer: Dialer,
-        masters: Callable[[], Iterable[Address]],
-        timeout_ms: int,
-        fields: dict[str, str],
-    ) -> None:
-        self._client_id = client_id
-        self._dialer = dialer
-        self._masters = masters
-        self._timeout_ms = timeout_ms
-        self._fields = fields
-        self._groups: dict[str, int] = {}
-        self._version = 0
-        self._acknowledged: dict[Address, _Acknowledged] = {}
-        self._beating: dict[tuple[Address, int], asyncio.Task[bool]] = {}
-        self._failing: set[Address] = set()
+    client_id: str
+    dialer: Dialer
+    masters: Callable[[], Iterable[Address]]
+    timeout_ms: int
+    fields: dict[str, str]
+    _groups: dict[str, int] = field(default_factory=dict, init=False)
+    _version: int = field(default=0, init=False)
+    _acknowledged: dict[Address, _Acknowledged] = field(default_factory=dict, init=False)
+    _beating: dict[tuple[Address, int], asyncio.Task[bool]] = field(
+        default_factory=dict, init=False
+    )
+    _failing: set[Address] = field(default_factory=set, init=False)
 
     def __repr__(self) -> str:
-        return f"<Heartbeats of {self._client_id} in {', '.join(self.groups) or 'no group'}>"
+        return f"<Heartbeats of {self.client_id} in {', '.join(self.groups) or 'no group'}>"
 
     @property
     def groups(self) -> list[str]:
@@ -81,7 +78,7 @@ class Heartbeats:
         self._groups[group] = self._groups.get(group, 0) + 1
         if self._groups[group] == 1:
             self._version += 1
-            for address in self._masters():
+            for address in self.masters():
                 self._beat(address)
 
     async def leave(self, group: str, timeout_ms: int = UNREGISTER_MS) -> None:
@@ -126,7 +123,7 @@ class Heartbeats:
 
     async def beat_all(self) -> None:
         """Send a heartbeat to all masters; wait until each has answered or timed out."""
-        masters = list(self._masters())
+        masters = list(self.masters())
         known = self._acknowledged.items()
         self._acknowledged = {address: last for address, last in known if address in masters}
         self._failing.intersection_update(masters)
@@ -158,15 +155,15 @@ class Heartbeats:
 
     async def _heartbeat(self, address: Address, version: int) -> bool:
         body = HeartbeatData(
-            client_id=self._client_id,
+            client_id=self.client_id,
             producer_data_set=tuple(
                 ProducerData(group_name=group) for group in (INNER_GROUP, *self._groups)
             ),
         ).to_json()
         try:
-            connection = await self._dialer.connection(address)
+            connection = await self.dialer.connection(address)
             answer = await connection.request(
-                Heartbeat(), body, timeout_ms=self._timeout_ms, fields=self._fields
+                Heartbeat(), body, timeout_ms=self.timeout_ms, fields=self.fields
             )
         except OrbitError as error:
             return self._note_failure(address, str(error))
@@ -189,8 +186,8 @@ class Heartbeats:
         """Unregister groups at all connected masters in parallel, even if there is no time left."""
         open_ones = [
             connection
-            for address in self._masters()
-            if (connection := self._dialer.connections.get(address)) and connection.is_open
+            for address in self.masters()
+            if (connection := self.dialer.connections.get(address)) and connection.is_open
         ]
         requests = [
             asyncio.create_task(self._unregister(connection, group))
@@ -204,8 +201,8 @@ class Heartbeats:
                 await cancel_all(requests)
 
     async def _unregister(self, connection: Connection, group: str) -> None:
-        header = UnregisterClient(client_id=self._client_id, producer_group=group)
+        header = UnregisterClient(client_id=self.client_id, producer_group=group)
         try:
-            await connection.request(header, timeout_ms=UNREGISTER_MS, fields=self._fields)
+            await connection.request(header, timeout_ms=UNREGISTER_MS, fields=self.fields)
         except OrbitError as error:
             log.debug("%s did not unregister this client: %s", connection.peer, error)

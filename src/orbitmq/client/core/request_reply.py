@@ -14,6 +14,7 @@ store them: one without a waiting requester is dropped.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
 from reprlib import repr as elided
 from typing import Final
 
@@ -44,41 +45,30 @@ SendRequest = Callable[[Mapping[str, str], int], Coroutine[object, object, SendR
 """Sends the request, given properties that only RocketMQ itself may set, and the timeout in ms."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Requests:
     """The requests of one client that wait for replies.
 
-    Args:
+    Attributes:
         client_id: the id by which brokers know this client.
-        clock: the clock.
         randomness: for correlation ids.
         announce: sends heartbeats to the brokers of a topic that don't know this client yet; called
             before each request.
         waiting_max: the most waiting requests.
-
-    Attributes:
         late: how many replies came too late.
 
     """
 
-    def __init__(
-        self,
-        *,
-        client_id: str,
-        clock: Clock,
-        randomness: Randomness,
-        announce: Callable[[str], Awaitable[None]],
-        waiting_max: int = WAITING_MAX,
-    ) -> None:
-        self._client_id = client_id
-        self._clock = clock
-        self._randomness = randomness
-        self._announce = announce
-        self._waiting_max = waiting_max
-        self._waiting: dict[str, asyncio.Future[StoredMessage]] = {}
-        self.late = 0
+    client_id: str
+    clock: Clock
+    randomness: Randomness
+    announce: Callable[[str], Awaitable[None]]
+    waiting_max: int = WAITING_MAX
+    late: int = field(default=0, init=False)
+    _waiting: dict[str, asyncio.Future[StoredMessage]] = field(default_factory=dict, init=False)
 
     def __repr__(self) -> str:
-        return f"<Requests of {self._client_id}, {len(self._waiting)} waiting, {self.late} late>"
+        return f"<Requests of {self.client_id}, {len(self._waiting)} waiting, {self.late} late>"
 
     @property
     def waiting(self) -> int:
@@ -96,27 +86,27 @@ class Requests:
             OrbitError: the request could not be sent; see ``Producer.send``.
 
         """
-        if len(self._waiting) >= self._waiting_max:
+        if len(self._waiting) >= self.waiting_max:
             raise TooManyRequests(
                 f"{len(self._waiting)} requests are waiting for replies, the limit; wait for some "
                 "before you send more"
             )
-        began_ms = self._clock.monotonic_ms()
+        began_ms = self.clock.monotonic_ms()
         try:
             # A broker that doesn't answer must not use up the time of a request to another one.
             async with asyncio.timeout(timeout_ms / 1000 / 2):
-                await self._announce(topic)
+                await self.announce(topic)
         except TimeoutError:
             log.info("a request to %s is sent before all its brokers know this client", topic)
-        correlation_id = self._randomness.uuid4()
+        correlation_id = self.randomness.uuid4()
         marks = {
             properties.CORRELATION_ID: correlation_id,
-            properties.REPLY_TO_CLIENT: self._client_id,
+            properties.REPLY_TO_CLIENT: self.client_id,
             properties.TIME_TO_LIVE: str(timeout_ms),
         }
         reply: asyncio.Future[StoredMessage] = asyncio.get_running_loop().create_future()
         self._waiting[correlation_id] = reply
-        left_ms = max(1, timeout_ms - (self._clock.monotonic_ms() - began_ms))
+        left_ms = max(1, timeout_ms - (self.clock.monotonic_ms() - began_ms))
         sending = asyncio.create_task(send(marks, left_ms))
         try:
             async with asyncio.timeout(left_ms / 1000):
@@ -135,7 +125,7 @@ class Requests:
     def take_reply(self, request: Frame) -> Response:
         """Serve PUSH_REPLY_MESSAGE_TO_CLIENT: pass the reply to the request that waits for it."""
         try:
-            message = read_reply(request, self._clock.now_ms())
+            message = read_reply(request, self.clock.now_ms())
         except OrbitError as error:
             log.warning("a reply can't be read: %s", error)
             return Response(ResponseCode.SYSTEM_ERROR, remark="process reply message fail")

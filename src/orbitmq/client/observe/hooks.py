@@ -138,20 +138,14 @@ class Hooks:
             hook.check(context)
 
     def before(self, context: SendContext) -> None:
-        """Call ``before`` of every hook."""
+        """Call ``before`` of every hook, and log the errors that they raise."""
         for hook in self._hooks:
-            try:
-                hook.before(context)
-            except Exception as fault:
-                _log_fault(hook, "before", context, fault)
+            _call(hook, "before", context)
 
     def after(self, context: SendContext) -> None:
-        """Call ``after`` of every hook."""
+        """Call ``after`` of every hook, and log the errors that they raise."""
         for hook in self._hooks:
-            try:
-                hook.after(context)
-            except Exception as fault:
-                _log_fault(hook, "after", context, fault)
+            _call(hook, "after", context)
 
 
 def kind_of(message: Message, marks: Mapping[str, str]) -> MessageKind:
@@ -167,12 +161,11 @@ def kind_of(message: Message, marks: Mapping[str, str]) -> MessageKind:
     return MessageKind.NORMAL
 
 
-def _log_fault(hook: SendHook, when: str, context: SendContext, fault: Exception) -> None:
-    log.error(
-        "send %s to %s: hook %s raised an error in %s; the send continues",
-        context.send_id,
-        context.message.topic,
-        type(hook).__name__,
-        when,
-        exc_info=fault,
-    )
+def _call(hook: SendHook, method: str, context: SendContext) -> None:
+    try:
+        getattr(hook, method)(context)
+    except Exception:
+        log.exception(
+            "send %s to %s: hook %s raised an error in %s; the send continues",
+            *(context.send_id, context.message.topic, type(hook).__name__, method),
+        )

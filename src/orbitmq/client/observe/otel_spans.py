@@ -5,14 +5,14 @@ Names follow its conventions for messaging. A span contains ids, names and lengt
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Final, Protocol, cast
+from typing import Any, Final
 
 from orbitmq.client.observe.hooks import SendContext, SendHook
 from orbitmq.errors import SendFailed
 from orbitmq.message.model import Message
 from orbitmq.message.trace import MessageKind
 
-__all__ = ["SpanHook", "Telemetry", "telemetry"]
+__all__ = ["SpanHook", "telemetry"]
 
 _NOTE: Final = "orbitmq.span"
 _TYPES: Final[Mapping[MessageKind, str]] = {
@@ -25,64 +25,8 @@ _TYPES: Final[Mapping[MessageKind, str]] = {
 Value = str | int | bool | list[str]
 
 
-class Span(Protocol):
-    """The part of an OpenTelemetry span that a send needs."""
-
-    def set_attribute(self, key: str, value: Value) -> None:
-        """Set an attribute."""
-        ...
-
-    def record_exception(self, exception: BaseException) -> None:
-        """Add an error as an event."""
-        ...
-
-    def set_status(self, status: object, description: str | None = None) -> None:
-        """Set the outcome."""
-        ...
-
-    def end(self) -> None:
-        """Close the span."""
-        ...
-
-
-class SpanFactory(Protocol):
-    """The part of an OpenTelemetry ``Tracer`` that a send needs."""
-
-    def start_span(self, name: str, *, kind: object, attributes: Mapping[str, Value]) -> Span:
-        """Start a child of the current span."""
-        ...
-
-
-class Telemetry(Protocol):
-    """The part of the module ``opentelemetry.trace`` that sends need."""
-
-    def get_tracer(self, name: str) -> SpanFactory:
-        """Return the tracer of a library."""
-        ...
-
-    @property
-    def SpanKind(self) -> "_Kinds":  # noqa: N802 - OpenTelemetry's name
-        """The kinds of spans."""
-        ...
-
-    @property
-    def StatusCode(self) -> "_Codes":  # noqa: N802 - OpenTelemetry's name
-        """The outcomes of spans."""
-        ...
-
-
-class _Kinds(Protocol):
-    @property
-    def PRODUCER(self) -> object: ...  # noqa: N802
-
-
-class _Codes(Protocol):
-    @property
-    def ERROR(self) -> object: ...  # noqa: N802
-
-
-def telemetry() -> Telemetry | None:
-    """Return OpenTelemetry; None if it is not installed, or has no provider.
+def telemetry() -> Any:
+    """Return the module ``opentelemetry.trace``; None if it is not installed, or has no provider.
 
     Many packages install it; without a provider its spans are dropped.
     """
@@ -92,13 +36,13 @@ def telemetry() -> Telemetry | None:
         return None
     if isinstance(found.get_tracer_provider(), found.ProxyTracerProvider):
         return None
-    return cast("Telemetry", found)
+    return found
 
 
 class SpanHook(SendHook):
     """Creates one span per send, around all its attempts."""
 
-    def __init__(self, opentelemetry: Telemetry) -> None:
+    def __init__(self, opentelemetry: Any) -> None:
         self._tracer = opentelemetry.get_tracer("orbitmq")
         self._kind = opentelemetry.SpanKind.PRODUCER
         self._error = opentelemetry.StatusCode.ERROR
@@ -111,7 +55,7 @@ class SpanHook(SendHook):
 
     def after(self, context: SendContext) -> None:
         """End the span with the outcome of the send."""
-        span: Span | None = context.notes.pop(_NOTE, None)  # type: ignore[assignment]
+        span: Any = context.notes.pop(_NOTE, None)
         if span is None:
             return
         for key, value in _ended(context).items():

@@ -1,4 +1,4 @@
-"""What may be said to a producer by keyword: the fields of both its settings, typed for editors."""
+"""The keyword arguments of a producer: the fields of both settings, typed for editors."""
 
 import os
 from collections.abc import Mapping

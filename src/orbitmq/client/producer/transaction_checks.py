@@ -15,6 +15,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
@@ -74,10 +75,11 @@ def read_check_request(request: Frame, namespace: str | None = None) -> CheckReq
     )
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class TransactionChecks:
     """Answers the transaction checks of one producer.
 
-    Args:
+    Attributes:
         group: the producer group, with any namespace.
         known: returns what this process itself decided; None if it knows nothing.
         check: the user's function; without one, unknown transactions stay undecided.
@@ -85,39 +87,26 @@ class TransactionChecks:
         on_end: called with each answer; must not raise.
         at_once: how many checks run in parallel.
         waiting_max: how many may wait; further ones are dropped, and the broker asks again.
-
-    Attributes:
         dropped: how many checks were dropped because too many were waiting.
 
     """
 
-    def __init__(
-        self,
-        *,
-        group: str,
-        known: Callable[[str], TransactionState | None],
-        check: Check | None,
-        user_code: UserCode,
-        on_end: OnEnd = lambda _end: None,
-        at_once: int = AT_ONCE,
-        waiting_max: int = WAITING_MAX,
-    ) -> None:
-        self._group = group
-        self._known = known
-        self._check = check
-        self._user_code = user_code
-        self._on_end = on_end
-        self._at_once = at_once
-        self._waiting_max = waiting_max
-        self._waiting: deque[tuple[Connection, CheckRequest]] = deque()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._closed = False
-        self._warned: set[str] = set()
-        self.dropped = 0
+    group: str
+    known: Callable[[str], TransactionState | None]
+    check: Check | None
+    user_code: UserCode
+    on_end: OnEnd = lambda _end: None
+    at_once: int = AT_ONCE
+    waiting_max: int = WAITING_MAX
+    dropped: int = field(default=0, init=False)
+    _waiting: deque[tuple[Connection, CheckRequest]] = field(default_factory=deque, init=False)
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set, init=False)
+    _warned: set[str] = field(default_factory=set, init=False)
+    _closed: bool = field(default=False, init=False)
 
     def __repr__(self) -> str:
         return (
-            f"<TransactionChecks of {self._group}, {len(self._tasks)} running, "
+            f"<TransactionChecks of {self.group}, {len(self._tasks)} running, "
             f"{len(self._waiting)} waiting>"
         )
 
@@ -125,30 +114,30 @@ class TransactionChecks:
         """Answer a check now if this process knows the outcome, else when its turn comes."""
         if self._closed:
             return
-        state = self._known(request.message.message_id)
+        state = self.known(request.message.message_id)
         if state is not None:
             self._answer(connection, request, state)
-        elif self._check is None:
+        elif self.check is None:
             self._warn_once(
                 "no check",
                 "%s: the broker at %s asks for the outcome of %s, and there is no check function; "
                 "give the producer one, or brokers drop what other processes left undecided",
-                self._group,
+                self.group,
                 connection.peer,
                 request.message.message_id,
             )
-        elif len(self._waiting) >= self._waiting_max:
+        elif len(self._waiting) >= self.waiting_max:
             self.dropped += 1
             self._warn_once(
                 "full",
                 "%s: dropped a transaction check, since %d are waiting, the limit; the broker will "
                 "ask again",
-                self._group,
+                self.group,
                 len(self._waiting),
             )
         else:
             self._waiting.append((connection, request))
-            if len(self._tasks) < self._at_once:
+            if len(self._tasks) < self.at_once:
                 self._start()
 
     async def close(self, timeout_ms: int) -> None:
@@ -168,19 +157,19 @@ class TransactionChecks:
         task.add_done_callback(self._tasks.discard)
 
     async def _work(self) -> None:
-        assert self._check is not None  # nothing waits without one
+        assert self.check is not None  # nothing waits without one
         while self._waiting:
             connection, request = self._waiting.popleft()
-            state, remark = await self._ask(self._check, request)
+            state, remark = await self._ask(self.check, request)
             self._answer(connection, request, state, remark)
 
     async def _ask(
         self, check: Check, request: CheckRequest
     ) -> tuple[TransactionState, str | None]:
         try:
-            return decided(await self._user_code.call(check, request.message)), None
+            return decided(await self.user_code.call(check, request.message)), None
         except Exception as error:
-            log.exception("%s: the check of %s failed", self._group, request.message.message_id)
+            log.exception("%s: the check of %s failed", self.group, request.message.message_id)
             text = f"checkLocalTransactionState Exception: {type(error).__name__}: {error}"
             return TransactionState.UNKNOWN, text[:1024]
 
@@ -191,13 +180,13 @@ class TransactionChecks:
         state: TransactionState,
         remark: str | None = None,
     ) -> None:
-        self._on_end(_end(request, state, connection.peer))
+        self.on_end(_end(request, state, connection.peer))
         try:
-            connection.oneway(_header(request, self._group, state), remark=remark)
+            connection.oneway(_header(request, self.group, state), remark=remark)
         except OrbitError as error:
             log.info(
                 "%s: the answer to a check of %s is lost, and it will ask again: %s",
-                *(self._group, connection.peer, error),
+                *(self.group, connection.peer, error),
             )
 
     def _warn_once(self, about: str, text: str, *values: object) -> None:

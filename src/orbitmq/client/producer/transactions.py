@@ -15,7 +15,8 @@ import enum
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
-from types import MappingProxyType, TracebackType
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final, Protocol, Self
 
 import msgspec
@@ -130,10 +131,11 @@ SendHalf = Callable[[Mapping[str, str]], Awaitable[SendReceipt]]
 OnEnd = Callable[[TransactionEnd], None]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Transactions:
     """The transactions of one producer.
 
-    Args:
+    Attributes:
         group: the producer group with any namespace: the broker asks its members.
         connect: connects to the broker that has a half message.
         user_code: runs functions of users.
@@ -144,29 +146,18 @@ class Transactions:
 
     """
 
-    def __init__(
-        self,
-        *,
-        group: str,
-        connect: Connect,
-        user_code: UserCode,
-        listener: TransactionListener | None = None,
-        namespace: str = "",
-        namespace_v2: str = "",
-        on_end: OnEnd = lambda _end: None,
-    ) -> None:
-        self._group = group
-        self._connect = connect
-        self._user_code = user_code
-        self._listener = listener
-        self._namespace = namespace
-        self._namespace_v2 = namespace_v2
-        self._on_end = on_end
-        self._open: set[str] = set()
-        self._decided: OrderedDict[str, TransactionState] = OrderedDict()
+    group: str
+    connect: Connect
+    user_code: UserCode
+    listener: TransactionListener | None = None
+    namespace: str = ""
+    namespace_v2: str = ""
+    on_end: OnEnd = lambda _end: None
+    _open: set[str] = field(default_factory=set, init=False)
+    _decided: OrderedDict[str, TransactionState] = field(default_factory=OrderedDict, init=False)
 
     def __repr__(self) -> str:
-        return f"<Transactions of {self._group}, {len(self._open)} open>"
+        return f"<Transactions of {self.group}, {len(self._open)} open>"
 
     def transaction(self, message: Message, send_half: SendHalf) -> "Transaction":
         """Return a transaction for ``async with``; InvalidInput if the message is delayed."""
@@ -189,8 +180,8 @@ class Transactions:
         """
         _check_undelayed(message)
         work = local_work
-        if work is None and self._listener is not None:
-            work = self._listener.execute
+        if work is None and self.listener is not None:
+            work = self.listener.execute
         if work is None:
             raise InvalidInput(
                 "the transaction has no local work; give a function, give the producer a "
@@ -204,9 +195,9 @@ class Transactions:
         self._open.add(receipt.message_id)
         state, remark = TransactionState.UNKNOWN, None
         try:
-            state = decided(await self._user_code.call(work, message))
+            state = decided(await self.user_code.call(work, message))
         except Exception as error:
-            log.exception("%s: the local work of %s failed", self._group, receipt.message_id)
+            log.exception("%s: the local work of %s failed", self.group, receipt.message_id)
             remark = f"executeLocalTransactionBranch exception: {_brief(error)}"
         finally:
             self._open.discard(receipt.message_id)
@@ -245,13 +236,13 @@ class Transactions:
         self._open.discard(receipt.message_id)
         self._remember(receipt.message_id, state)
         try:
-            connection = await self._connect(receipt.queue)
-            self._on_end(_end(message, receipt, state, connection.peer))
+            connection = await self.connect(receipt.queue)
+            self.on_end(_end(message, receipt, state, connection.peer))
             connection.oneway(self._header(message, receipt, state), remark=remark)
         except OrbitError as error:
             log.warning(
                 "%s: the %s of %s can't be sent to %s, which will ask for it: %s",
-                self._group,
+                self.group,
                 state.name,
                 receipt.message_id,
                 receipt.queue.broker_name,
@@ -270,7 +261,7 @@ class Transactions:
     def _marks(self) -> Mapping[str, str]:
         return {
             properties.TRANSACTION_PREPARED: "true",
-            properties.PRODUCER_GROUP: self._group,
+            properties.PRODUCER_GROUP: self.group,
         }
 
     def _remember(self, message_id: str, state: TransactionState) -> None:
@@ -285,16 +276,16 @@ class Transactions:
     ) -> EndTransaction:
         _, commit_log_offset = parse_offset_id(receipt.offset_message_id)
         return EndTransaction(
-            topic=names.wrap_namespace(self._namespace, message.topic),
-            producer_group=self._group,
+            topic=names.wrap_namespace(self.namespace, message.topic),
+            producer_group=self.group,
             tran_state_table_offset=receipt.queue_offset,
             commit_log_offset=commit_log_offset,
             commit_or_rollback=state.wire,
             msg_id=receipt.message_id,
             transaction_id=receipt.transaction_id,
             target_broker=receipt.queue.broker_name,
-            namespace=self._namespace_v2 or None,
-            namespaced=True if self._namespace_v2 else None,
+            namespace=self.namespace_v2 or None,
+            namespaced=True if self.namespace_v2 else None,
         )
 
 
@@ -378,12 +369,7 @@ class Transaction:
         self._receipt = await self._owner.begin(self._message, self._send_half)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *_error: object) -> None:
         if self._state is None:
             await self._decide(
                 TransactionState.COMMIT if kind is None else TransactionState.ROLLBACK

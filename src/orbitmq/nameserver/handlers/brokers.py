@@ -8,6 +8,7 @@ before 3.0.11, which contain only topics.
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from orbitmq.clock import Clock
@@ -41,36 +42,23 @@ log = logging.getLogger("orbitmq.nameserver")
 _ZLIB_MARK: Final = b"x"
 
 
+@dataclass(kw_only=True, eq=False)
 class BrokerHandlers:
     """Serves requests of brokers.
 
-    Args:
-        routes: the route table.
-        config: the KV config, for the order of topics.
-        settings: the current settings.
-        clock: for the times of heartbeats.
+    Attributes:
         workers: decode registrations that are compressed, or large and not standard JSON.
         notify: called when the lowest broker id of a name changes, if the settings ask for it.
 
     """
 
-    def __init__(
-        self,
-        *,
-        routes: RouteTable,
-        config: KVConfig,
-        settings: LiveSettings,
-        clock: Clock,
-        workers: Workers,
-        notify: Callable[[MinBrokerIdChange], None],
-    ) -> None:
-        self._routes = routes
-        self._config = config
-        self._settings = settings
-        self._clock = clock
-        self._workers = workers
-        self._notify_brokers = notify
-        self._watched: set[Connection] = set()
+    routes: RouteTable
+    config: KVConfig
+    settings: LiveSettings
+    clock: Clock
+    workers: Workers
+    notify: Callable[[MinBrokerIdChange], None]
+    _watched: set[Connection] = field(default_factory=set, init=False)
 
     def table(self) -> Mapping[int, Handler]:
         """Return the handlers by request code."""
@@ -84,7 +72,7 @@ class BrokerHandlers:
 
     def expire(self) -> None:
         """Remove brokers whose heartbeats timed out; to be called periodically."""
-        for broker in self._routes.expire(self._clock.monotonic_ms()):
+        for broker in self.routes.expire(self.clock.monotonic_ms()):
             log.warning(
                 "broker %s sent no heartbeat and is removed from all routes", broker.address
             )
@@ -109,13 +97,13 @@ class BrokerHandlers:
         if connection not in self._watched:
             self._watched.add(connection)
             connection.when_closed(self._lost)
-        is_new = self._routes.version_of(who.cluster_name, who.broker_addr) is None
-        settings = self._settings.now
-        registered = self._routes.register(
+        is_new = self.routes.version_of(who.cluster_name, who.broker_addr) is None
+        settings = self.settings.now
+        registered = self.routes.register(
             who,
             body,
             channel=connection,
-            now_ms=self._clock.monotonic_ms(),
+            now_ms=self.clock.monotonic_ms(),
             delete_missing=settings.delete_topic_with_broker_registration,
         )
         if is_new:
@@ -123,7 +111,7 @@ class BrokerHandlers:
         self._notify(registered.change)
         orders = None
         if settings.return_order_topic_config_to_broker:
-            orders = self._config.namespace(ORDER_TOPICS)
+            orders = self.config.namespace(ORDER_TOPICS)
         return Response(
             header=RegisterBrokerAnswer(
                 ha_server_addr=registered.ha_server_addr, master_addr=registered.master_addr
@@ -134,7 +122,7 @@ class BrokerHandlers:
     def unregister(self, _connection: Connection, request: Frame) -> Response:
         """Remove a broker."""
         who = request.read(UnregisterBroker)
-        change = self._routes.unregister(who)
+        change = self.routes.unregister(who)
         log.info("broker %s (%s) unregistered", who.broker_name, who.broker_addr)
         self._notify(change)
         return Response()
@@ -142,15 +130,15 @@ class BrokerHandlers:
     def heartbeat(self, _connection: Connection, request: Frame) -> Response:
         """Record the heartbeat of a broker."""
         who = request.read(BrokerHeartbeat)
-        self._routes.heard(who.cluster_name, who.broker_addr, self._clock.monotonic_ms())
+        self.routes.heard(who.cluster_name, who.broker_addr, self.clock.monotonic_ms())
         return Response()
 
     def query_data_version(self, _connection: Connection, request: Frame) -> Response:
         """Return whether a broker's topics changed since it registered; counts as a heartbeat."""
         who = request.read(QueryDataVersion)
         now = DataVersion.from_json(request.body) if request.body else DataVersion()
-        known = self._routes.version_of(who.cluster_name, who.broker_addr)
-        self._routes.heard(who.cluster_name, who.broker_addr, self._clock.monotonic_ms())
+        known = self.routes.version_of(who.cluster_name, who.broker_addr)
+        self.routes.heard(who.cluster_name, who.broker_addr, self.clock.monotonic_ms())
         return Response(
             header=QueryDataVersionAnswer(changed=known != now),
             body=b"" if known is None else known.to_json(),
@@ -159,23 +147,23 @@ class BrokerHandlers:
     def member_group(self, _connection: Connection, request: Frame) -> Response:
         """Return the addresses of all brokers of one name."""
         asked = request.read(GetBrokerMemberGroup)
-        members = self._routes.members(asked.cluster_name, asked.broker_name)
+        members = self.routes.members(asked.cluster_name, asked.broker_name)
         return Response(body=BrokerMembers(broker_member_group=members).to_json(java_keys=True))
 
     async def _read(self, request: Frame, *, compressed: bool) -> BrokerRegistration:
         if not request.body:
             return BrokerRegistration()
         if not compressed:
-            return await read_body(BrokerRegistration, request.body, self._workers)
+            return await read_body(BrokerRegistration, request.body, self.workers)
         # On a worker however small it is: it may contain thousands of topics.
-        opened = self._workers.submit(BrokerRegistration.from_compressed, request.body)
+        opened = self.workers.submit(BrokerRegistration.from_compressed, request.body)
         return await asyncio.wrap_future(opened)
 
     def _lost(self, connection: Connection) -> None:
         self._watched.discard(connection)
-        for change in self._routes.drop(connection):
+        for change in self.routes.drop(connection):
             self._notify(change)
 
     def _notify(self, change: MinBrokerIdChange | None) -> None:
-        if change is not None and self._settings.now.notify_min_broker_id_changed:
-            self._notify_brokers(change)
+        if change is not None and self.settings.now.notify_min_broker_id_changed:
+            self.notify(change)

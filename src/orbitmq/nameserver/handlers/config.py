@@ -7,6 +7,7 @@ few.
 
 import logging
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from orbitmq.errors import InvalidBody, InvalidSetting
 from orbitmq.nameserver.kv_file import SavedKVConfig
@@ -31,13 +32,12 @@ __all__ = ["ConfigHandlers"]
 log = logging.getLogger("orbitmq.nameserver")
 
 
+@dataclass(kw_only=True, eq=False)
 class ConfigHandlers:
     """Serves requests of operators."""
 
-    def __init__(self, *, saved: SavedKVConfig, settings: LiveSettings) -> None:
-        self._saved = saved
-        self._config = saved.config
-        self._settings = settings
+    saved: SavedKVConfig
+    settings: LiveSettings
 
     def table(self) -> Mapping[int, Handler]:
         """Return the handlers by request code."""
@@ -53,15 +53,15 @@ class ConfigHandlers:
     async def put(self, connection: Connection, request: Frame) -> Response:
         """Set a key; answered when it is on disk."""
         asked = request.read(PutKVConfig)
-        self._config.put(asked.namespace, asked.key, asked.value)
+        self.saved.config.put(asked.namespace, asked.key, asked.value)
         log.info("%s set key %.200s %.200s", connection.peer, asked.namespace, asked.key)
-        await self._saved.save()
+        await self.saved.save()
         return Response()
 
     def get(self, _connection: Connection, request: Frame) -> Response:
         """Return the value of a key."""
         asked = request.read(GetKVConfig)
-        value = self._config.get(asked.namespace, asked.key)
+        value = self.saved.config.get(asked.namespace, asked.key)
         if value is None:
             raise Refusal(
                 ResponseCode.QUERY_NOT_FOUND,
@@ -72,22 +72,22 @@ class ConfigHandlers:
     async def delete(self, connection: Connection, request: Frame) -> Response:
         """Delete a key if it exists; answered when that is on disk."""
         asked = request.read(DeleteKVConfig)
-        self._config.delete(asked.namespace, asked.key)
+        self.saved.config.delete(asked.namespace, asked.key)
         log.info("%s deleted key %.200s %.200s", connection.peer, asked.namespace, asked.key)
-        await self._saved.save()
+        await self.saved.save()
         return Response()
 
     def list_namespace(self, _connection: Connection, request: Frame) -> Response:
         """Return all keys of a namespace."""
         namespace = request.read(GetKVListByNamespace).namespace
-        keys = self._config.namespace(namespace)
+        keys = self.saved.config.namespace(namespace)
         if keys is None:
             raise Refusal(ResponseCode.QUERY_NOT_FOUND, f"No config item, Namespace: {namespace}")
         return Response(body=KVTable(table=keys).to_json())
 
     def get_settings(self, _connection: Connection, _request: Frame) -> Response:
         """Return the current settings."""
-        return Response(body=properties_to_text(self._settings.texts()))
+        return Response(body=properties_to_text(self.settings.texts()))
 
     def update_settings(self, connection: Connection, request: Frame) -> Response:
         """Change settings: all in the body, or none."""
@@ -96,10 +96,10 @@ class ConfigHandlers:
         except InvalidBody as error:
             raise Refusal(ResponseCode.SYSTEM_ERROR, f"string2Properties error: {error}") from error
         try:
-            if why := self._settings.why_fixed(properties):
+            if why := self.settings.why_fixed(properties):
                 remark = f"Can not update config in black list. {why}"
                 raise Refusal(ResponseCode.NO_PERMISSION, remark)
-            self._settings.update(properties)
+            self.settings.update(properties)
         except InvalidSetting as error:
             raise Refusal(ResponseCode.INVALID_PARAMETER, str(error)) from error
         log.info("%s changed %s", connection.peer, ", ".join(one.name for one in properties))

@@ -8,6 +8,7 @@ that are missing here.
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -45,29 +46,21 @@ _STANDARD_JSON_SINCE: Final = 401
 """Clients from 4.9.4 on; Java's nameserver quotes keys for them."""
 
 
+@dataclass(kw_only=True, eq=False)
 class RouteHandlers:
-    """Serves requests of clients and admin tools.
+    """Serves requests of clients and admin tools."""
 
-    Args:
-        routes: the route table.
-        config: the KV config, for the order of topics.
-        settings: the current settings.
-        clock: for the time after a start in which no routes are returned.
+    routes: RouteTable
+    config: KVConfig
+    settings: LiveSettings
+    clock: Clock
 
-    """
-
-    def __init__(
-        self, *, routes: RouteTable, config: KVConfig, settings: LiveSettings, clock: Clock
-    ) -> None:
-        self._routes = routes
-        self._config = config
-        self._settings = settings
-        self._clock = clock
-        self._started_ms = clock.monotonic_ms()
+    def __post_init__(self) -> None:
+        self._started_ms = self.clock.monotonic_ms()
 
     def table(self) -> Mapping[int, Handler]:
         """Return the handlers by request code."""
-        topics = self._routes.topics
+        topics = self.routes.topics
         return {
             RequestCode.GET_ROUTEINFO_BY_TOPIC: self.route,
             RequestCode.GET_BROKER_CLUSTER_INFO: self.cluster_info,
@@ -96,12 +89,12 @@ class RouteHandlers:
                 raise
             raise _no_route("null") from error  # Java treats a missing topic as an unknown one
         self._check_ready()
-        settings = self._settings.now
-        route = self._routes.route(asked.topic, acting_master=settings.support_acting_master)
+        settings = self.settings.now
+        route = self.routes.route(asked.topic, acting_master=settings.support_acting_master)
         if route is None:
             raise _no_route(asked.topic)
         if settings.order_message_enable:
-            order = self._config.get(ORDER_TOPICS, asked.topic)
+            order = self.config.get(ORDER_TOPICS, asked.topic)
             route = msgspec.structs.replace(route, order_topic_conf=order)
         if asked.zone_mode and asked.zone and not asked.zone.isspace():
             # Java always writes a filtered route in its older form.
@@ -112,19 +105,19 @@ class RouteHandlers:
 
     def cluster_info(self, _connection: Connection, _request: Frame) -> Response:
         """Return all clusters and their brokers."""
-        return Response(body=self._routes.cluster_info().to_json(java_keys=True))
+        return Response(body=self.routes.cluster_info().to_json(java_keys=True))
 
     def wipe_write_permission(self, connection: Connection, request: Frame) -> Response:
         """Remove the write permission of a broker from all routes."""
         name = request.read(WipeWritePermOfBroker).broker_name
-        count = self._routes.topics.set_writable(name, writable=False)
+        count = self.routes.topics.set_writable(name, writable=False)
         log.info("%s stopped writes to %s: %d topics", connection.peer, name, count)
         return Response(header=WipeWritePermOfBrokerAnswer(wipe_topic_count=count))
 
     def add_write_permission(self, connection: Connection, request: Frame) -> Response:
         """Restore the write permission of a broker."""
         name = request.read(AddWritePermOfBroker).broker_name
-        count = self._routes.topics.set_writable(name, writable=True)
+        count = self.routes.topics.set_writable(name, writable=True)
         log.info("%s allowed writes to %s: %d topics", connection.peer, name, count)
         return Response(header=AddWritePermOfBrokerAnswer(add_topic_count=count))
 
@@ -132,32 +125,32 @@ class RouteHandlers:
         """Set the queues of a topic; unknown brokers are only logged, as in Java."""
         topic = request.read(RegisterTopic).topic
         route = TopicRouteData.from_json(request.body) if request.body else TopicRouteData()
-        if route.queue_datas and not self._routes.register_topic(topic, route.queue_datas):
+        if route.queue_datas and not self.routes.register_topic(topic, route.queue_datas):
             log.warning("%s: topic %.200s has unknown brokers; ignored", connection.peer, topic)
         return Response()
 
     def delete_topic(self, connection: Connection, request: Frame) -> Response:
         """Delete the route of a topic."""
         asked = request.read(DeleteTopicFromNamesrv)
-        self._routes.delete_topic(asked.topic, asked.cluster_name or "")
+        self.routes.delete_topic(asked.topic, asked.cluster_name or "")
         log.info("%s deleted the route of %.200s", connection.peer, asked.topic)
         return Response()
 
     def all_topics(self, _connection: Connection, _request: Frame) -> Response:
         """Return the names of all topics."""
-        if not self._settings.now.enable_all_topic_list:
+        if not self.settings.now.enable_all_topic_list:
             raise _disabled("enableAllTopicList")
-        return Response(body=self._routes.topics.names().to_json())
+        return Response(body=self.routes.topics.names().to_json())
 
     def system_topics(self, _connection: Connection, _request: Frame) -> Response:
         """Return the topics that are named after clusters and brokers."""
-        return Response(body=self._routes.system_topics().to_json())
+        return Response(body=self.routes.system_topics().to_json())
 
     def topics_of_cluster(self, _connection: Connection, request: Frame) -> Response:
         """Return the topics of a cluster."""
         self._check_listing()
         cluster = request.read(GetTopicsByCluster).cluster
-        return Response(body=self._routes.topics_of(cluster).to_json())
+        return Response(body=self.routes.topics_of(cluster).to_json())
 
     def _listing(self, topics: Callable[[], TopicList]) -> Handler:
         def answer(_connection: Connection, _request: Frame) -> Response:
@@ -167,13 +160,13 @@ class RouteHandlers:
         return answer
 
     def _check_listing(self) -> None:
-        if not self._settings.now.enable_topic_list:
+        if not self.settings.now.enable_topic_list:
             raise _disabled("enableTopicList")
 
     def _check_ready(self) -> None:
-        settings = self._settings.now
+        settings = self.settings.now
         if settings.need_wait_for_service:
-            waited_ms = self._clock.monotonic_ms() - self._started_ms
+            waited_ms = self.clock.monotonic_ms() - self._started_ms
             if waited_ms < settings.wait_seconds_for_service * 1000:
                 raise Refusal(
                     ResponseCode.SYSTEM_ERROR,
