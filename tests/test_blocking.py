@@ -198,7 +198,7 @@ def test_inside_a_running_loop_it_says_what_to_use_instead(sender: blocking.Prod
     assert asyncio.run(main()).status is SendStatus.SEND_OK
 
 
-def test_a_child_process_is_told_to_make_its_own_which_works(
+def test_a_child_process_must_create_its_own_producer(
     cluster: RunningCluster, sender: blocking.Producer
 ) -> None:
     def make_own() -> None:

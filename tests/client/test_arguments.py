@@ -42,7 +42,7 @@ def test_a_time_is_a_whole_number_that_can_travel(given: object) -> None:
     assert "it must be a whole number of milliseconds up to 2147483647, or left out" in told
 
 
-def test_a_time_that_is_too_long_to_be_written_is_told_too() -> None:
+def test_a_timeout_with_too_many_digits_to_print_is_refused_too() -> None:
     assert "a number of 16610 bits" in refused(check_timeout_ms, 10**5_000, field="timeout_ms")
 
 
@@ -87,7 +87,7 @@ def test_a_time_of_another_type_is_kept_to(given: int) -> None:
 
 
 @pytest.mark.parametrize("given", [None, -1, 0, 1, 2**31 - 1])
-def test_a_time_that_is_over_is_no_fault_of_the_call(given: int | None) -> None:
+def test_a_timeout_of_zero_or_less_is_accepted(given: int | None) -> None:
     check_timeout_ms(given)
 
 
@@ -225,7 +225,7 @@ def test_a_listener_that_is_none_is_refused_when_the_producer_is_made(
         face("billing", transaction_listener=object())
 
 
-def test_what_is_no_request_and_no_handle_is_told() -> None:
+def test_an_invalid_request_or_recall_handle_is_refused() -> None:
     async def story(scene: Scene) -> None:
         await open_post(scene)
         producer = await open_producer(scene, namespace="eu")

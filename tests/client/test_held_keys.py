@@ -174,7 +174,7 @@ def test_of_many_those_behind_others_come_before_a_later_send(path: str) -> None
     play(story)
 
 
-def test_an_error_of_a_selector_tells_what_is_kept_all_the_same(path: str) -> None:
+def test_an_error_of_a_selector_notes_which_messages_were_kept(path: str) -> None:
     async def story(scene: Scene) -> None:
         post, producer = await opened(scene, path)
         break_down(post)

@@ -40,7 +40,7 @@ def test_each_address_is_notified_and_absent_ones_are_logged(
     assert "no address is not notified" in caplog.text
 
 
-def test_those_on_their_way_are_bounded_and_given_up_at_the_end(
+def test_notices_in_flight_are_limited_and_cancelled_by_close(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(notices, "_IN_FLIGHT_MAX", 2)

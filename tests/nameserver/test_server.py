@@ -61,7 +61,7 @@ def test_a_code_that_is_not_served_is_answered_so() -> None:
     with_nameserver(scenario)
 
 
-def test_a_port_that_is_taken_is_told_and_nothing_is_left() -> None:
+def test_a_port_in_use_is_an_error_and_leaves_nothing_open() -> None:
     async def scenario() -> None:
         async with Nameserver(ANY_PORT) as first:
             port = first.address.port

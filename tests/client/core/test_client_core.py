@@ -133,7 +133,7 @@ def test_a_loop_that_ends_closes_what_lingers() -> None:
 
 
 @pytest.mark.parametrize("linger_ms", [1_000, 600_000], ids=["is being closed", "lingers"])
-def test_who_ends_a_loop_can_have_all_closed_that_nobody_uses(linger_ms: int) -> None:
+def test_unused_cores_can_be_closed_before_the_loop_ends(linger_ms: int) -> None:
     async def story(scene: Scene) -> None:
         await whole(scene)
         unused, used = await acquired(scene, linger_ms=linger_ms), await acquired(scene)
@@ -238,7 +238,7 @@ def test_heartbeats_go_on_and_follow_the_routes() -> None:
     play(story)
 
 
-def test_a_connection_made_anew_is_acknowledged() -> None:
+def test_a_new_connection_starts_with_a_heartbeat() -> None:
     async def story(scene: Scene) -> None:
         await whole(scene)
         core = await acquired(scene)

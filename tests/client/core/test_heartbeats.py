@@ -61,7 +61,7 @@ def test_masters_hear_of_a_group_at_once_and_then_all_the_time() -> None:
     assert scene.heard[0][2].read(Heartbeat).namespace == "eu"
 
 
-def test_nobody_hears_of_a_client_without_groups() -> None:
+def test_a_client_without_groups_sends_no_heartbeat() -> None:
     async def story(scene: Scene, heartbeats: Heartbeats, dialer: Dialer) -> None:
         await scene.broker(BROKER_A)
         heartbeats.announce(BROKER_A)
@@ -123,7 +123,7 @@ def test_a_farewell_to_all_takes_no_longer_than_it_may(timeout_ms: int) -> None:
         assert scene.codes(address) == [UNREGISTER] * 2
 
 
-def test_who_has_heard_is_not_told_again() -> None:
+def test_a_broker_that_knows_the_groups_gets_no_second_heartbeat() -> None:
     async def story(scene: Scene, heartbeats: Heartbeats, dialer: Dialer) -> None:
         await scene.broker(BROKER_A)
         heartbeats.join("billing")
@@ -171,7 +171,7 @@ def test_a_new_connection_is_acknowledged_once() -> None:
 
 
 @pytest.mark.parametrize("answer", [None, Response(1, remark="no")])
-def test_a_broker_that_does_not_hear_costs_the_others_nothing(
+def test_a_failing_broker_does_not_delay_the_others(
     answer: Response | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story(scene: Scene, heartbeats: Heartbeats, _dialer: Dialer) -> None:

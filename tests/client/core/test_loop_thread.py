@@ -61,7 +61,7 @@ def test_a_user_that_comes_while_it_lingers_gets_the_same_thread() -> None:
     first.join()
 
 
-def test_work_on_its_way_when_the_thread_ends_is_told_so() -> None:
+def test_work_in_flight_when_the_thread_ends_fails_with_not_running() -> None:
     thread = lease("one", nothing)
     future: Future[None] = Future()
     thread.begin(future, forever)
@@ -150,7 +150,7 @@ def test_an_interrupt_before_the_work_has_begun_prevents_it(
     assert not begun.is_set()
 
 
-def test_a_call_on_its_way_when_the_thread_ends_is_told_so() -> None:
+def test_a_call_in_flight_when_the_thread_ends_fails_with_not_running() -> None:
     thread = lease("one", nothing)
 
     async def leave_and_wait() -> None:

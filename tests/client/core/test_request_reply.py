@@ -236,7 +236,7 @@ def test_a_request_that_is_cancelled_ends_its_send() -> None:
     run_virtual(main)
 
 
-def test_so_many_wait_and_no_more() -> None:
+def test_waiting_requests_are_limited() -> None:
     async def main(clock: VirtualClock) -> None:
         party = Party(clock, waiting_max=2)
         asking = [asyncio.create_task(party.request()) for _ in range(2)]

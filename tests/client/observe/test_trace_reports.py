@@ -71,7 +71,7 @@ def add(tracer: TraceReporter, *records: Publish) -> None:
         tracer.add(record.topic, record.region, record)
 
 
-def test_so_many_reports_travel_together_at_once() -> None:
+def test_a_full_batch_of_reports_is_sent_at_once() -> None:
     async def main(clock: VirtualClock) -> None:
         topic = TraceTopic()
         tracer = TraceReporter(topic.send)
@@ -149,7 +149,9 @@ def test_a_trace_message_has_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     run_virtual(main)
 
 
-def test_a_flood_is_dropped_counted_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_reports_over_the_limit_are_dropped_counted_and_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def main(clock: VirtualClock) -> None:
         topic = TraceTopic(takes_s=1)
         tracer = TraceReporter(topic.send, queue_max=100)
@@ -164,7 +166,7 @@ def test_a_flood_is_dropped_counted_and_told_once(caplog: pytest.LogCaptureFixtu
 
 
 @pytest.mark.parametrize("error", [NetworkError("nobody is there"), ZeroDivisionError("our fault")])
-def test_what_can_not_be_sent_is_counted_and_told_once(
+def test_reports_that_can_not_be_sent_are_counted_and_logged_once(
     error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def main(clock: VirtualClock) -> None:

@@ -202,7 +202,7 @@ def test_a_function_alone_answers_questions_too() -> None:
     play(story)
 
 
-def test_a_decision_that_was_lost_is_told_when_the_broker_asks() -> None:
+def test_a_lost_decision_is_sent_again_when_the_broker_asks() -> None:
     async def story(scene: Scene) -> None:
         broker, producer = await opened(scene)
         async with producer.transaction(MESSAGE) as begun:
@@ -305,7 +305,7 @@ def test_a_broker_that_is_gone_does_not_hold_up_requests_to_the_other() -> None:
     play(story)
 
 
-def test_a_request_goes_where_it_is_told() -> None:
+def test_a_request_goes_to_the_chosen_queue() -> None:
     async def story(scene: Scene) -> None:
         broker, producer = await opened(scene)
         queue = (await producer.queues("orders"))[1]

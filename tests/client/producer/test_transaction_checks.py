@@ -125,7 +125,7 @@ def test_without_a_function_the_broker_gets_no_answer_and_we_are_warned_once(
     assert caplog.text.count("there is no check function") == 1
 
 
-def test_so_many_run_and_wait_and_no_more(caplog: pytest.LogCaptureFixture) -> None:
+def test_running_and_waiting_checks_are_limited(caplog: pytest.LogCaptureFixture) -> None:
     running, most = 0, 0
 
     async def check(_message: StoredMessage) -> TransactionState:
@@ -189,7 +189,7 @@ def test_a_stop_waits_for_checks_that_run_and_cuts_them_off_in_the_end() -> None
     run_virtual(main)
 
 
-def test_whoever_wants_to_know_is_told() -> None:
+def test_each_decision_is_reported_to_on_end() -> None:
     async def main(_clock: VirtualClock) -> None:
         ends: list[TransactionEnd] = []
         one = checks(lambda _message: ROLLBACK, on_end=ends.append)

@@ -65,7 +65,7 @@ def test_a_block_left_by_an_exception_rolls_back(error: type[BaseException]) -> 
     ("decide", "state"),
     [("commit", COMMIT), ("rollback", ROLLBACK), ("leave_undecided", UNKNOWN)],
 )
-def test_a_decision_inside_the_block_stands(decide: str, state: TransactionState) -> None:
+def test_a_decision_inside_the_block_is_final(decide: str, state: TransactionState) -> None:
     async def main(_clock: VirtualClock) -> None:
         broker = FakeBroker()
         async with broker.transactions().transaction(MESSAGE, broker.half()) as begun:
@@ -77,7 +77,7 @@ def test_a_decision_inside_the_block_stands(decide: str, state: TransactionState
     run_virtual(main)
 
 
-def test_a_half_message_that_is_not_sure_is_rolled_back_and_no_work_is_done() -> None:
+def test_a_half_message_stored_less_safely_is_rolled_back_without_work() -> None:
     async def main(_clock: VirtualClock) -> None:
         broker = FakeBroker(SendStatus.FLUSH_DISK_TIMEOUT)
         with pytest.raises(TransactionNotBegun, match="FLUSH_DISK_TIMEOUT"):
@@ -184,7 +184,7 @@ def test_work_that_returns_no_state_decides_nothing() -> None:
     run_virtual(main)
 
 
-def test_no_work_is_done_for_a_half_message_that_is_not_sure() -> None:
+def test_no_work_is_done_for_a_half_message_stored_less_safely() -> None:
     async def main(_clock: VirtualClock) -> None:
         broker = FakeBroker(SendStatus.SLAVE_NOT_AVAILABLE)
         listener = Listener(COMMIT)
@@ -194,7 +194,7 @@ def test_no_work_is_done_for_a_half_message_that_is_not_sure() -> None:
     run_virtual(main)
 
 
-def test_without_anything_to_do_the_work_nothing_is_sent() -> None:
+def test_without_local_work_nothing_is_sent() -> None:
     async def main(_clock: VirtualClock) -> None:
         broker = FakeBroker()
         with pytest.raises(InvalidInput, match="has no local work"):
@@ -240,7 +240,7 @@ def test_memory_of_decisions_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None
     run_virtual(main)
 
 
-def test_whoever_wants_to_know_is_told() -> None:
+def test_each_decision_is_reported_to_on_end() -> None:
     async def main(_clock: VirtualClock) -> None:
         broker = FakeBroker()
         ends: list[TransactionEnd] = []

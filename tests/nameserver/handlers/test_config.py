@@ -60,7 +60,7 @@ def test_keys_outlive_the_nameserver(tmp_path: Path) -> None:
     assert with_nameserver(get, settings) == "v"
 
 
-def test_a_key_that_could_not_be_written_is_told(tmp_path: Path) -> None:
+def test_a_key_that_could_not_be_saved_is_an_error(tmp_path: Path) -> None:
     settings = NameserverSettings(kv_config_path=str(tmp_path / "place/kvConfig.json"))
 
     async def scenario(party: Party) -> Frame:
@@ -72,7 +72,7 @@ def test_a_key_that_could_not_be_written_is_told(tmp_path: Path) -> None:
     assert "can't write" in (answer.remark or "")
 
 
-def test_settings_are_told_by_javas_names() -> None:
+def test_settings_are_returned_under_java_names() -> None:
     async def scenario(party: Party) -> None:
         answer = await party.ask(NoFields(), code=RequestCode.GET_NAMESRV_CONFIG)
         told = properties_from_text(answer.body)

@@ -133,7 +133,7 @@ def test_a_keys_sends_keep_their_order_although_the_first_ones_fail(path: str) -
     play(story)
 
 
-def test_one_that_waits_behind_others_of_its_key_says_so(path: str) -> None:
+def test_a_message_kept_behind_older_ones_of_its_key_says_so(path: str) -> None:
     async def story(scene: Scene) -> None:
         post, producer = await opened(scene, path)
         break_down(post)
