@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from orbitmq.client.core import client_core
 from orbitmq.client.core.client_core import ClientCore
 from orbitmq.client.settings import ClientSettings
 from orbitmq.errors import (
@@ -130,6 +131,20 @@ def test_a_loop_that_ends_closes_what_lingers() -> None:
 
     play(story)
     assert closed_by == ["the client stops"]
+
+
+def test_a_core_that_was_never_released_is_dropped_after_its_loop() -> None:
+    loops = []
+
+    async def story(scene: Scene) -> None:
+        loops.append(asyncio.get_running_loop())
+        await scene.nameserver()
+        await ClientCore.acquire(scene.settings(), scene.machine)
+
+    play(story)
+    assert loops[0] in client_core._cores
+    play(story)
+    assert loops[0] not in client_core._cores
 
 
 @pytest.mark.parametrize("linger_ms", [1_000, 600_000], ids=["is being closed", "lingers"])

@@ -125,6 +125,7 @@ class ClientCore:
                 can't be used.
 
         """
+        _forget_closed_loops()
         cores = _cores.setdefault(asyncio.get_running_loop(), [])
         core = _shared(cores, settings, machine)
         if core is None:
@@ -307,6 +308,13 @@ class ClientCore:
     def _announce_route(self, _topic: str, route: PublishRoute) -> None:
         for address in route.addresses.values():
             self.heartbeats.announce(address)
+
+
+def _forget_closed_loops() -> None:
+    """Drop cores that were never released: they refer to their loop, so it would stay in memory."""
+    for ref in _cores.keyrefs():  # a copy: other threads may add loops
+        if (loop := ref()) is not None and loop.is_closed():
+            _cores.pop(loop, None)
 
 
 def _shared(
