@@ -78,7 +78,9 @@ class Nameserver:
         config = KVConfig()
         file = KVFile(now.kv_config_path) if now.kv_config_path else None
         self._saved = SavedKVConfig(config, file, workers)
-        self._notices = MinBrokerIdNotices(Dialer(settings=net, network=network, tls=tls.client_context()))
+        self._notices = MinBrokerIdNotices(
+            Dialer(settings=net, network=network, tls=tls.client_context())
+        )
         self._brokers = BrokerHandlers(
             routes=self.routes,
             config=config,
