@@ -17,9 +17,10 @@ $(READY): pyproject.toml requirements/dev.lock
 demo: setup
 	$(BIN)/orbitmq demo
 
-# Two at a time; a file's tests share servers and Java processes, so they stay together.
+# Three at a time on two cores, since many tests wait for processes; which of them stay together is
+# decided in tests/conftest.py.
 test: setup
-	$(BIN)/python -m pytest -n 2 --dist loadfile tests
+	$(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder tests
 
 check: setup
 	$(BIN)/ruff format --check .

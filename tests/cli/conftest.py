@@ -16,6 +16,6 @@ def cluster() -> Iterator[str]:
 
 @pytest.fixture
 def nameserver(cluster: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Have commands find the cluster by themselves; return the address of its nameserver."""
+    """Set NAMESRV_ADDR for the commands; return the address of the nameserver."""
     monkeypatch.setenv("NAMESRV_ADDR", cluster)
     return cluster

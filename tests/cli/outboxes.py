@@ -1,4 +1,4 @@
-"""Outbox files as a producer leaves them behind."""
+"""Outbox files, as a producer leaves them."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ REASON = "3 tries failed, the last one on broker-a: no connection to 10.0.0.7:10
 
 
 def outbox_file(directory: Path, *messages: Message, refused: str = "") -> str:
-    """Make an outbox with messages, and return its path; ``refused`` is why the last one was."""
+    """Make an outbox, and return its path; ``refused`` is the reason why the last message was."""
     path = str(directory / "billing.outbox")
     file = OutboxFile(path)
     file.open()
@@ -28,5 +28,5 @@ def outbox_file(directory: Path, *messages: Message, refused: str = "") -> str:
 
 
 def message(topic: str, body: bytes, number: int = 1) -> Message:
-    """Return a message with the unique id that it was sent with before."""
+    """Return a message with the unique id of an earlier send."""
     return Message(topic, body, message_id=f"0A0000072A9F5F4A0E124CBB7EE1{number:04X}")

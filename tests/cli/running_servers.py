@@ -1,4 +1,4 @@
-"""Commands that serve, each in a process of its own; for a ``with`` statement."""
+"""Server commands in separate processes, for a ``with`` statement."""
 
 import contextlib
 import resource
@@ -12,7 +12,7 @@ END_SECONDS = 90
 
 
 class Ended(NamedTuple):
-    """What is left of a command: its exit status, what it printed since, and its whole log."""
+    """The end of a command: exit status, output after the ready line, and the whole log."""
 
     status: int
     printed: str
@@ -20,19 +20,19 @@ class Ended(NamedTuple):
 
 
 class Serving:
-    """A command that runs."""
+    """A running command."""
 
     def __init__(self, process: "subprocess.Popen[str]", log: IO[str]) -> None:
         self.process = process
         self._log = log
 
     def ready_line(self) -> str:
-        """Return the first line that it prints; empty if it ends without one."""
+        """Return the first line of output; empty if the command ends without one."""
         assert self.process.stdout is not None
         return self.process.stdout.readline().strip()
 
     def end(self) -> Ended:
-        """Wait until it ends, which somebody asked it to."""
+        """Wait until it ends; the caller has sent a signal."""
         printed, _ = self.process.communicate(timeout=END_SECONDS)
         self._log.seek(0)
         return Ended(self.process.returncode, printed, self._log.read())
@@ -40,7 +40,7 @@ class Serving:
 
 @contextlib.contextmanager
 def few_open_files(soft: int) -> Iterator[int]:
-    """Let the processes that are started begin with a lower limit; give the one they may have."""
+    """Start processes with a lower soft limit meanwhile; yield the hard limit."""
     before, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     try:
@@ -51,9 +51,9 @@ def few_open_files(soft: int) -> Iterator[int]:
 
 @contextlib.contextmanager
 def serving(*arguments: str) -> Iterator[Serving]:
-    """Start a command; at the end it is gone."""
+    """Start a command, and kill it at the end."""
     command = [sys.executable, "-m", "orbitmq.cli.main", *arguments]
-    # The log goes to a file: a pipe that nobody reads would stop the server once it is full.
+    # The log goes to a file: a pipe that is not read would block the server once it is full.
     with tempfile.TemporaryFile("w+") as log:
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True) as process:
             try:

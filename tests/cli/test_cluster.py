@@ -1,4 +1,4 @@
-"""Whom commands ask, and what they make of their options."""
+"""The settings that commands make of their options."""
 
 import argparse
 from pathlib import Path
@@ -28,25 +28,25 @@ def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NAMESRV_ADDR", raising=False)
 
 
-def test_nobody_said_whom_to_ask() -> None:
+def test_the_default_nameserver() -> None:
     assert client_settings(parsed()).nameserver == "127.0.0.1:9876"
 
 
-def test_the_environment_says_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_names_the_nameserver(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NAMESRV_ADDR", "names:9876")
     assert client_settings(parsed()).nameserver == ""  # which a client takes from there
 
 
-def test_the_option_holds_over_file_and_properties(tmp_path: Path) -> None:
+def test_the_option_overrides_file_and_properties(tmp_path: Path) -> None:
     file = tmp_path / "client.conf"
     file.write_text("namesrvAddr=one:9876\naccessKey=alice\nsecretKey=sesame\n")
-    said = ("-c", str(file), "--set", "accessKey=bob")
-    assert client_settings(parsed(*said)).nameserver == "one:9876"
-    settings = client_settings(parsed(*said, "--nameserver", "two:9876;three:9876"))
+    options = ("-c", str(file), "--set", "accessKey=bob")
+    assert client_settings(parsed(*options)).nameserver == "one:9876"
+    settings = client_settings(parsed(*options, "--nameserver", "two:9876;three:9876"))
     assert (settings.nameserver, settings.access_key) == ("two:9876;three:9876", "bob")
 
 
-def test_a_list_behind_a_url_is_not_overruled() -> None:
+def test_a_nameserver_url_is_used_instead_of_the_default() -> None:
     settings = client_settings(parsed("--set", "nameserverUrl=http://names/list"))
     assert (settings.nameserver, settings.nameserver_url) == ("", "http://names/list")
 
@@ -67,18 +67,18 @@ def test_connections_end_with_the_command() -> None:
     assert client_settings(parsed()).linger_ms == 0
 
 
-def test_a_property_that_nobody_reads_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unknown_property_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     client_settings(parsed("--set", "acessKey=alice"))
     assert "accessKey" in caplog.text
 
 
-def test_an_address_that_is_none() -> None:
+def test_an_invalid_address() -> None:
     with pytest.raises((InvalidSetting, InvalidInput), match="no-port"):
         client_settings(parsed("--nameserver", "no-port"))
 
 
 @pytest.mark.parametrize("argument", ["colour", "=blue", ""])
-def test_what_is_no_pair(argument: str) -> None:
+def test_an_argument_without_key_or_value(argument: str) -> None:
     with pytest.raises(InvalidInput, match="--property .* is not KEY=VALUE"):
         pairs([argument], "--property")
 

@@ -1,4 +1,4 @@
-"""docs/commands.md: it names every command, and every example of it prints what it says."""
+"""docs/commands.md names every command, and its examples print what it shows."""
 
 import argparse
 import os
@@ -23,7 +23,7 @@ PAGE = (ROOT / "docs" / "commands.md").read_text()
 
 
 class Example(NamedTuple):
-    """What is typed, and what is printed then."""
+    """A command line, and its output."""
 
     typed: str
     printed: str
@@ -35,9 +35,9 @@ def examples() -> list[Example]:
     return [Example(typed, printed) for typed, printed in found]
 
 
-def is_as_said(printed: str, said: str) -> bool:
-    """Return whether a text is the one of the page, where ``…`` stands for part of a line."""
-    pattern = re.escape(said).replace("…", ".*")
+def matches(printed: str, expected: str) -> bool:
+    """Return whether a text is that of the page, where ``…`` is any part of a line."""
+    pattern = re.escape(expected).replace("…", ".*")
     return re.fullmatch(pattern, printed) is not None
 
 
@@ -57,21 +57,21 @@ def test_the_page_has_every_command() -> None:
 
 
 @pytest.mark.parametrize("arguments", [one.typed for one in examples() if one.typed.endswith(" &")])
-def test_servers_are_ready_as_it_says(
+def test_servers_print_its_ready_lines(
     arguments: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     _, *words = arguments.removesuffix(" &").split()
-    said = next(one.printed for one in examples() if one.typed == arguments)
+    expected = next(one.printed for one in examples() if one.typed == arguments)
     with serving(*words) as server:
-        assert is_as_said(f"{server.ready_line()}\n", said)
+        assert matches(f"{server.ready_line()}\n", expected)
         server.process.terminate()
         assert server.end().status == 0
 
 
 @pytest.fixture
 def orbitmq(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Have what the page speaks of: the command, a cluster, an outbox, and a copy of a store."""
+    """Set up what the examples use: the command, a cluster, an outbox, and a copy of a store."""
     command = tmp_path / "bin" / "orbitmq"
     command.parent.mkdir()
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m orbitmq.cli.main "$@"\n')
@@ -88,7 +88,7 @@ def orbitmq(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def run(typed: str, capsys: pytest.CaptureFixture[str]) -> str:
-    """Run what was typed, and return what it printed; a shell is needed for pipes alone."""
+    """Run a command line, and return its output; only pipes need a shell."""
     if "|" in typed:
         ran = subprocess.run(["sh", "-c", typed], capture_output=True, text=True, check=True)
         return ran.stdout + ran.stderr
@@ -98,11 +98,11 @@ def run(typed: str, capsys: pytest.CaptureFixture[str]) -> str:
 
 
 @pytest.mark.usefixtures("orbitmq")
-def test_examples_print_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+def test_examples_print_its_output(capsys: pytest.CaptureFixture[str]) -> None:
     message_id = ""
     for one in examples():
         if not one.typed.endswith(" &"):
             printed = run(one.typed.replace("MESSAGE_ID", message_id), capsys)
-            assert is_as_said(printed, one.printed), f"$ {one.typed}\n{printed}"
+            assert matches(printed, one.printed), f"$ {one.typed}\n{printed}"
             sent = re.match(r"Message +(\w+)", printed)
             message_id = message_id or (sent[1] if sent else "")

@@ -1,4 +1,4 @@
-"""Lines as they come: from pipes, whose writers take their time, and from files."""
+"""Lines as they arrive, from slow pipes and from files."""
 
 import asyncio
 import os

@@ -10,6 +10,7 @@ import pytest
 
 from orbitmq.cli.main import main
 from orbitmq.errors import OrbitError
+from tests.architecture.sources import ROOT
 from tests.store.unpacked import unpacked
 
 
@@ -45,8 +46,32 @@ def test_an_error_is_one_line_with_its_notes(
 
     monkeypatch.setattr("orbitmq.cli.commands.store.StoreReader", failing)
     assert main(["store", "inspect", "DIR"]) == 2
-    said = capsys.readouterr().err
-    assert said == "orbitmq: broker-a refused: no permission; broker-b: done\n"
+    printed = capsys.readouterr().err
+    assert printed == "orbitmq: broker-a refused: no permission; broker-b: done\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ([], "the following arguments are required: COMMAND; see orbitmq --help"),
+        (["topic"], "the following arguments are required: COMMAND; see orbitmq topic --help"),
+        (["store", "verify"], "arguments are required: DIR; see orbitmq store verify --help"),
+        (
+            ["topic", "create", "x", "--queues", "y"],
+            "--queues: invalid int value: 'y'; see orbitmq",
+        ),
+        (["up", "now"], "unrecognized arguments: now; see orbitmq up --help"),
+    ],
+)
+def test_wrong_arguments_take_one_line(
+    arguments: list[str], expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("orbitmq: ")
+    assert expected in printed.err
+    assert printed.err.count("\n") == 1
 
 
 def test_no_progress_bar_without_a_terminal(tmp_path: Path) -> None:
@@ -91,7 +116,7 @@ def test_a_disk_that_is_full(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 class TestClosedStreams:
-    """A shell closes them so; supervisors and cron jobs do it too."""
+    """Shells, supervisors and cron jobs close them."""
 
     def run(self, closed: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
         command = [sys.executable, "-m", "orbitmq.cli.main", *arguments]
@@ -139,7 +164,30 @@ def test_help_names_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     assert "verify" in printed
 
 
-def test_an_interrupt_is_told_as_a_shell_does(
+@pytest.mark.parametrize(
+    "start",
+    [
+        ["-m", "orbitmq"],
+        ["-c", "import sys; from orbitmq.cli.main import main; sys.exit(main())"],
+    ],
+    ids=["module", "script"],
+)
+def test_an_interrupt_while_modules_are_imported_shows_no_traceback(
+    start: list[str], tmp_path: Path
+) -> None:
+    interrupting = "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n"
+    (tmp_path / "asyncio.py").write_text(interrupting)  # the commands import it, orbitmq does not
+    finished = subprocess.run(
+        [sys.executable, *start, "store", "inspect", str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT / 'src'}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (finished.returncode, finished.stdout, finished.stderr) == (130, "", "")
+
+
+def test_an_interrupt_is_reported_as_a_shell_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(*_: object) -> None:

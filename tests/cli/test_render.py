@@ -1,4 +1,6 @@
+import errno
 import io
+import os
 
 import pytest
 
@@ -84,6 +86,20 @@ def test_nothing_is_drawn_into_a_file() -> None:
     bar(1, 2)
     bar.clear()
     assert file.getvalue() == ""
+
+
+class ClosedTerminal(Terminal):
+    def flush(self) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+def test_a_terminal_that_is_closed_does_not_stop_the_work() -> None:
+    terminal = ClosedTerminal()
+    with ProgressBar("recovering", terminal) as bar:
+        bar(1, 4)
+        bar(2, 4)
+    assert "25%" in terminal.getvalue()
+    assert "50%" not in terminal.getvalue()
 
 
 def test_nothing_to_do_is_done() -> None:

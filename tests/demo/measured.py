@@ -1,4 +1,4 @@
-"""A run of the demo as it might have been, for tests of what shows it."""
+"""A made-up run of the demo, for tests of its output."""
 
 from orbitmq.demo.figures import Batch, Comparison, Measured, Sample, Total
 
@@ -10,11 +10,11 @@ def buckets(**counts: int) -> tuple[int, ...]:
     return tuple(counts.get(f"b{number}", 0) for number in range(BUCKETS))
 
 
-def comparison(*, missing: int = 0, surplus: int = 0, out_of_order: int = 0) -> Comparison:
+def comparison(*, missing: int = 0, extra: int = 0, out_of_order: int = 0) -> Comparison:
     return Comparison(
         totals=(Total("placed", 20, 98_00, 20 - missing, 98_00), Total("paid", 5, 7_50, 5, 7_50)),
         missing=missing,
-        surplus=surplus,
+        extra=extra,
         out_of_order=out_of_order,
         topic_ms=1_840,
         files_ms=420,

@@ -1,4 +1,4 @@
-"""Charts are well-formed, and their bars say what was measured."""
+"""Charts are well-formed, and their bars match the measurements."""
 
 from xml.etree import ElementTree as ET
 
@@ -19,7 +19,7 @@ def texts(chart: str) -> list[str]:
     return [text.text or "" for text in ET.fromstring(chart).iter("text")]
 
 
-def test_bars_are_as_high_as_what_they_stand_for() -> None:
+def test_bars_are_proportional_to_their_values() -> None:
     chart = throughput_chart([Rate(400, 0), Rate(200, 600)])
     first, second = (float(bar.get("height", "")) for bar in bars(chart, "sent"))
     (written,) = bars(chart, "written")
@@ -33,12 +33,12 @@ def test_the_grid_reaches_over_the_highest_bar() -> None:
     assert {"0", "200", "400", "600", "800"} <= {*shown}
 
 
-def test_a_long_run_has_bars_that_can_still_be_told_apart() -> None:
+def test_a_long_run_has_wide_enough_bars() -> None:
     chart = throughput_chart([Rate(100, 50)] * 600)
     assert len(bars(chart, "sent")) == 60
 
 
-def test_a_run_without_anything_has_a_chart_too() -> None:
+def test_an_empty_run_has_a_chart_too() -> None:
     assert bars(throughput_chart([Rate(0, 0)]), "sent") == []
 
 
@@ -46,7 +46,7 @@ def test_each_minute_has_a_panel_with_its_counts() -> None:
     chart = latency_chart([buckets(b0=2_080, b1=12), buckets(b6=1)])
     shown = texts(chart)
     assert "minute 1" in shown
-    assert "2,092 sends, by how long each took; bars are logarithmic" in shown
+    assert "2,092 sends by latency; the scale is logarithmic" in shown
     assert "minute 2" in shown
     assert {"2,080", "12", "1"} <= {*shown}
     assert len(bars(chart, "sent")) == 3

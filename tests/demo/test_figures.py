@@ -15,7 +15,7 @@ def test_a_sample_counts_sends_by_bucket() -> None:
     assert sample(statistics, 70) == Sample(70, 4, buckets(b0=1, b1=2, b3=1))
 
 
-def test_what_happened_is_counted_in_the_second_it_happened_in() -> None:
+def test_sends_and_rows_are_counted_by_second() -> None:
     assert measured().rates == [Rate(15, 0), Rate(0, 15), Rate(10, 0), Rate(0, 10)]
 
 
@@ -45,24 +45,22 @@ def test_latencies_are_counted_by_minute() -> None:
         (buckets(b12=1), 99, "over 10 s"),
     ],
 )
-def test_a_share_of_sends_was_over_within_a_time(
-    counts: tuple[int, ...], percent: int, words: str
-) -> None:
+def test_the_latency_of_a_percentile(counts: tuple[int, ...], percent: int, words: str) -> None:
     assert within(counts, percent) == words
 
 
-def test_the_summary_tells_of_the_run() -> None:
+def test_the_summary_has_all_figures() -> None:
     assert dict(measured().summary) == {
         "broker ready": "85 ms",
         "Spark ready": "6.2 s (Spark 4.3.0, Java 17.0.15)",
-        "messages sent": "25, 2 of them delayed by a second",
-        "sent a second": "10, as the shop is paced",
-        "a send took": "under 10 ms (median), under 50 ms (99 of 100)",
+        "messages sent": "25, 2 of them delayed by one second",
+        "sent per second": "10, the pace of the shop",
+        "send latency": "under 10 ms (median), under 50 ms (p99)",
         "written to Parquet": "25 rows in 2 batches",
-        "from send to Parquet": "1.4 s (median), 3.8 s (99 of 100)",
-        "query over the topic": "1.8 s",
-        "query over the files": "420 ms",
-        "rows missing, surplus": "0, 0",
+        "from send to Parquet": "1.4 s (median), 3.8 s (p99)",
+        "query on the topic": "1.8 s",
+        "query on the files": "420 ms",
+        "rows missing, extra": "0, 0",
         "rows out of order": "0",
     }
 
@@ -70,5 +68,5 @@ def test_the_summary_tells_of_the_run() -> None:
 def test_topic_and_files_are_equal_only_if_nothing_is_wrong() -> None:
     assert comparison().is_equal
     assert not comparison(missing=1).is_equal
-    assert not comparison(surplus=1).is_equal
+    assert not comparison(extra=1).is_equal
     assert not comparison(out_of_order=1).is_equal

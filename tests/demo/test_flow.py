@@ -1,4 +1,4 @@
-"""The flow, with a real broker and a stand-in for the query that writes what the topic gets."""
+"""The flow, with a real broker and a fake query."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ class Progress:
 
 
 class Query:
-    """Writes all that was sent so far, each time that somebody waits for it."""
+    """Writes everything that was sent so far, on each wait."""
 
     def __init__(self, producer: Producer) -> None:
         self._producer = producer
@@ -63,8 +63,8 @@ def producer() -> Iterator[Producer]:
 
 def test_all_events_are_sent_and_waited_for(producer: Producer) -> None:
     happened = [event for event in events(40) if event.state != REMINDER]
-    query, told = Query(producer), list[str]()
-    flow = Flow(producer, cast("StreamingQuery", query), SystemClock(), told.append)
+    query, reported = Query(producer), list[str]()
+    flow = Flow(producer, cast("StreamingQuery", query), SystemClock(), reported.append)
     assert flow.warm_up(happened[0]) >= 0
     flow.produce(happened[1:])
     flow.finish(len(happened))
@@ -72,7 +72,7 @@ def test_all_events_are_sent_and_waited_for(producer: Producer) -> None:
     assert flow.written == producer.statistics.sent == len(happened)
     assert [flow.samples[0].sent, flow.samples[-1].sent] == [1, len(happened)]
     assert sum(flow.samples[-1].by_bucket) == len(happened)
-    assert told[-1].endswith(f"{len(happened)} sent {len(happened):>10,} in Parquet")
+    assert reported[-1].endswith(f"{len(happened)} sent {len(happened):>10,} in Parquet")
 
 
 def test_a_query_that_fails_ends_the_flow(producer: Producer) -> None:
@@ -81,12 +81,12 @@ def test_a_query_that_fails_ends_the_flow(producer: Producer) -> None:
             raise RuntimeError("the query has failed")
 
     query = cast("StreamingQuery", Failing(producer))
-    flow = Flow(producer, query, SystemClock(), tell=lambda _line: None)
+    flow = Flow(producer, query, SystemClock(), report=lambda _line: None)
     with pytest.raises(RuntimeError, match="the query has failed"):
         flow.produce(events(3))
 
 
-def test_a_stream_that_writes_nothing_is_not_waited_for_without_end(producer: Producer) -> None:
+def test_waiting_for_a_stream_that_writes_nothing_ends(producer: Producer) -> None:
     class Idle(Query):
         def awaitTermination(self, timeout: float) -> bool:  # noqa: N802 - Spark's name
             clock.now += 50_000
@@ -94,6 +94,6 @@ def test_a_stream_that_writes_nothing_is_not_waited_for_without_end(producer: Pr
 
     clock = HandClock()
     query = cast("StreamingQuery", Idle(producer))
-    flow = Flow(producer, query, clock, tell=lambda _line: None)
-    with pytest.raises(OrbitError, match="the stream has written nothing for 150 s"):
+    flow = Flow(producer, query, clock, report=lambda _line: None)
+    with pytest.raises(OrbitError, match="the stream wrote nothing within 150 s"):
         flow.warm_up(events(1)[0])

@@ -7,7 +7,7 @@ import pytest
 from pyspark.errors import AnalysisException
 
 from orbitmq.demo.figures import Batch, Total
-from orbitmq.demo.pipeline import batches_of, spark_failures_told, totals
+from orbitmq.demo.pipeline import batches_of, spark_errors_wrapped, totals
 from orbitmq.errors import OrbitError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Query:
     recentProgress: list[Progress] = field(default_factory=list)  # noqa: N815 - Spark's name
 
 
-def test_a_batch_counts_when_it_is_over_and_only_with_rows() -> None:
+def test_a_batch_counts_at_its_end_and_only_with_rows() -> None:
     query = Query(
         [
             Progress("1970-01-01T00:00:05.000Z", 100, 0),
@@ -40,7 +40,7 @@ def test_a_batch_counts_when_it_is_over_and_only_with_rows() -> None:
     assert batches_of(cast("StreamingQuery", query), since_ms=5_000) == (Batch(1_750, 40),)
 
 
-def test_totals_stand_side_by_side_with_the_busiest_state_first() -> None:
+def test_totals_have_the_most_frequent_state_first() -> None:
     found = totals({"paid": (3, 30), "placed": (5, 50)}, {"placed": (5, 50), "lost": (1, 9)})
     assert found == (
         Total("placed", 5, 50, 5, 50),
@@ -49,8 +49,8 @@ def test_totals_stand_side_by_side_with_the_busiest_state_first() -> None:
     )
 
 
-def test_a_failure_of_spark_is_one_of_ours_in_a_line() -> None:
-    with pytest.raises(OrbitError) as caught, spark_failures_told():
+def test_an_error_of_spark_becomes_one_of_ours_in_one_line() -> None:
+    with pytest.raises(OrbitError) as caught, spark_errors_wrapped():
         raise AnalysisException("the path is taken\nby somebody\nelse")
     assert str(caught.value) == "Spark failed: the path is taken"
     assert isinstance(caught.value.__cause__, AnalysisException)

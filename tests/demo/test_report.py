@@ -1,4 +1,4 @@
-"""The page is whole, well-formed, and needs nothing from elsewhere."""
+"""The page is complete, well-formed, and has no external resources."""
 
 import re
 from html.parser import HTMLParser
@@ -10,7 +10,7 @@ VOID = {"meta"}
 
 
 class Outline(HTMLParser):
-    """Finds what is left open, and what stands in the page."""
+    """Collects unclosed elements, and the texts of the page."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ def test_every_element_is_closed() -> None:
     assert outline(page(measured())).open == []
 
 
-def test_it_asks_nobody_for_anything() -> None:
+def test_it_has_no_external_resources() -> None:
     text = page(measured())
     assert re.findall(r"(?:src|href|url|@import|<script|<link|//\w)", text) == []
 
@@ -53,15 +53,16 @@ def test_it_has_the_figures_of_the_run() -> None:
     assert words.count("98.00") == 2  # the topic's amount and the files'
 
 
-def test_it_follows_the_reader_into_the_dark() -> None:
+def test_it_has_dark_colours() -> None:
     assert page(measured()).count("prefers-color-scheme: dark") == 2  # the page and its charts
 
 
-def test_what_differs_is_said() -> None:
-    compared = comparison(missing=3, surplus=2, out_of_order=1)
+def test_it_shows_differences() -> None:
+    compared = comparison(missing=3, extra=2, out_of_order=1)
     words = outline(page(measured(compared=compared))).words
     assert "not equal" in words
     assert verdict(compared) == (
-        "They differ: 3 rows are missing in the files, 2 should not be there, 1 are out of order."
+        "Topic and files differ: 3 rows are missing in the files, 2 should not be there, "
+        "1 are out of order."
     )
     assert verdict(compared) in words

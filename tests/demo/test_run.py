@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.demo.run import made_anew, run
+from orbitmq.demo.run import fresh_directory, run
 from orbitmq.errors import InvalidInput
 
 TIMEOUT_S = 280  # half a minute, and longer where others are at work
@@ -15,7 +15,7 @@ MESSAGES = 59  # what happens to them: the shop's events are the same in each ru
 
 
 @pytest.mark.timeout(TIMEOUT_S + 20)
-def test_the_demo_goes_the_whole_way_in_eighty_columns(tmp_path: Path) -> None:
+def test_the_whole_demo_in_eighty_columns(tmp_path: Path) -> None:
     ran = subprocess.run(
         [sys.executable, "-m", "orbitmq", "demo", "--orders", str(ORDERS)],
         capture_output=True,
@@ -29,9 +29,9 @@ def test_the_demo_goes_the_whole_way_in_eighty_columns(tmp_path: Path) -> None:
     lines = ran.stdout.splitlines()
     assert max(map(len, lines)) <= 79
     assert f"placed      {ORDERS:>12}" in ran.stdout
-    assert "Row by row the same, and in order for each customer." in lines
+    assert "Topic and files have the same rows, in order for each customer." in lines
     assert any(line.startswith(f"messages sent           {MESSAGES},") for line in lines)
-    assert "The broker's key index knows order o-00000: placed, paid, shipped." in lines
+    assert "The broker's key index finds order o-00000: placed, paid, shipped." in lines
     assert "report   orbitmq-demo/report.html" in lines
     page = (tmp_path / "orbitmq-demo" / "report.html").read_text()
     assert page.count("<svg") == 2
@@ -39,25 +39,25 @@ def test_the_demo_goes_the_whole_way_in_eighty_columns(tmp_path: Path) -> None:
     assert any((tmp_path / "orbitmq-demo" / "orders").glob("*.parquet"))
 
 
-def test_its_directory_is_made_anew(tmp_path: Path) -> None:
-    home = made_anew(tmp_path / "below" / "demo")
+def test_its_directory_is_replaced(tmp_path: Path) -> None:
+    home = fresh_directory(tmp_path / "below" / "demo")
     (home / "old").touch()
-    assert [path.name for path in made_anew(home).iterdir()] == [".orbitmq-demo"]
+    assert [path.name for path in fresh_directory(home).iterdir()] == [".orbitmq-demo"]
 
 
 def test_an_empty_directory_will_do(tmp_path: Path) -> None:
-    assert made_anew(tmp_path) == tmp_path
+    assert fresh_directory(tmp_path) == tmp_path
 
 
 @pytest.mark.parametrize("name", [".", "precious.txt"])
-def test_what_the_demo_has_not_made_is_not_deleted(tmp_path: Path, name: str) -> None:
+def test_files_that_are_not_the_demos_are_not_deleted(tmp_path: Path, name: str) -> None:
     (tmp_path / "precious.txt").write_text("precious")
-    with pytest.raises(InvalidInput, match="holds something else"):
+    with pytest.raises(InvalidInput, match="has files that are not the demo's"):
         run(str(tmp_path / name), orders=1)
     assert (tmp_path / "precious.txt").read_text() == "precious"
 
 
 def test_a_shop_without_orders_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="a shop with 0 orders has nothing to show"):
+    with pytest.raises(InvalidInput, match="--orders is 0; it must be at least 1"):
         run(str(tmp_path / "demo"), orders=0)
     assert not (tmp_path / "demo").exists()

@@ -15,7 +15,7 @@ def test_every_run_has_the_same_events() -> None:
 
 
 @pytest.mark.parametrize("orders", [1, 7, 200])
-def test_each_order_has_a_whole_life(orders: int) -> None:
+def test_each_order_has_all_its_events(orders: int) -> None:
     lives: dict[str, list[str]] = defaultdict(list)
     for event in events(orders):
         lives[event.order].append(event.state)
@@ -23,11 +23,11 @@ def test_each_order_has_a_whole_life(orders: int) -> None:
     assert all(life in LIVES for life in lives.values())
 
 
-def test_both_kinds_of_life_are_there() -> None:
+def test_some_orders_are_paid_and_some_get_a_reminder() -> None:
     assert {event.state for event in events(200)} == {state for life in LIVES for state in life}
 
 
-def test_what_happens_to_a_customer_is_numbered_without_a_gap() -> None:
+def test_events_of_a_customer_are_numbered_without_gaps() -> None:
     steps: dict[str, list[int]] = defaultdict(list)
     for event in events(200):
         if event.state != REMINDER:
@@ -36,7 +36,7 @@ def test_what_happens_to_a_customer_is_numbered_without_a_gap() -> None:
     assert all(numbers == list(range(1, len(numbers) + 1)) for numbers in steps.values())
 
 
-def test_the_message_of_an_event_says_all_of_it() -> None:
+def test_the_message_of_an_event_has_all_its_fields() -> None:
     event = Event("o-1", "c-2", 3, "paid", "tea", 490)
     message = event.message()
     assert (message.topic, message.tags, message.keys) == (TOPIC, "paid", ("o-1",))

@@ -1,11 +1,11 @@
-"""Lines fit a terminal, whatever is said."""
+"""All lines fit a terminal."""
 
 import pytest
 
 from orbitmq.demo.terminal import dump, say, title
 
 
-def test_a_long_line_is_broken_before_the_eightieth_column(
+def test_a_long_line_is_wrapped_before_the_eightieth_column(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     say("word " * 40)
@@ -24,7 +24,7 @@ def test_a_title_is_underlined(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "\n1. Bytes\n────────\n"
 
 
-def test_bytes_are_drawn_sixteen_to_a_row(capsys: pytest.CaptureFixture[str]) -> None:
+def test_bytes_are_printed_sixteen_per_row(capsys: pytest.CaptureFixture[str]) -> None:
     dump(bytes(range(60, 78)))
     first, second = capsys.readouterr().out.splitlines()
     assert first == "  0000  3c 3d 3e 3f 40 41 42 43 44 45 46 47 48 49 4a 4b  <=>?@ABCDEFGHIJK"

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.interop import machine
+from tests.interop import machine, spark_classes
 from tests.interop.client_packages import OTHER_CLIENTS, OtherClient
 from tests.interop.machine import (
     DOWNLOAD_SECONDS,
@@ -171,6 +171,7 @@ def main() -> int:
         *ensure_commands(),
         *map(ensure_jars, (*ROCKETMQ_VERSIONS, NEWEST_VERSION)),
         *map(OtherClient.ensure, OTHER_CLIENTS),
+        spark_classes.ensure(java_home()),
     ]
     for one in counterparts:
         print(f"{one.name:<26} {one.state:<10} {one.why}")

@@ -258,8 +258,11 @@ class JavaCluster:
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as started:
-            started.enter_context(self.nameserver)
-            started.enter_context(self.broker)
+            for server in (self.nameserver, self.broker):  # side by side: it takes less long
+                server.launch()
+                started.callback(server.kill)
+            self.nameserver.wait_until_it_serves()
+            self.broker.wait_until_it_serves()
             self._servers = started.pop_all()
         return self
 

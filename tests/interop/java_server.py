@@ -27,9 +27,6 @@ PORTS = range(15_000, 32_000)
 
 START_SECONDS = 120
 STOP_SECONDS = 60
-FAREWELL_SECONDS = 1
-"""At the end of a test nobody reads the files, and a broker takes eight seconds to close them."""
-
 LOG_TAIL_BYTES = 2_000
 PATIENT = NetSettings(request_timeout_ms=10_000)
 
@@ -118,12 +115,20 @@ class JavaServer(ABC):
                 ends with the last lines of its logs.
 
         """
+        self.launch()
+        self.wait_until_it_serves()
+
+    def launch(self) -> None:
+        """Start its process and don't wait; JavaServerFailed if it can't be had here."""
         assert not self.is_running, f"{self!r} is started already"
         command = self._command()
         with self._output() as output:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=self.directory
             )
+
+    def wait_until_it_serves(self) -> None:
+        """Return when a launched server serves; else end it and raise JavaServerFailed."""
         try:
             until(self._serves, what=f"{self!r} serves", seconds=START_SECONDS)
         except TimeoutError as error:
@@ -172,7 +177,7 @@ class JavaServer(ABC):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._end(FAREWELL_SECONDS)
+        self.kill()  # the test is over, and a broker takes eight seconds to close its files
 
     @abstractmethod
     def _is_ready(self) -> bool:

@@ -24,7 +24,7 @@ class Counterpart(NamedTuple):
     """One line of the table: a thing the tests meet, and whether it is here."""
 
     name: str
-    state: Literal["found", "installed", "missing"]
+    state: Literal["found", "installed", "missing", "skipped"]
     why: str
 
 

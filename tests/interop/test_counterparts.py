@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop import counterparts, machine
+from tests.interop import counterparts, machine, spark_classes
 from tests.interop.client_packages import OtherClient
 from tests.interop.machine import Counterpart
 
@@ -79,6 +79,8 @@ def test_what_is_missing_fails_the_run_only_where_it_is_required(
     monkeypatch.setenv("ORBITMQ_INTEROP", required)
     monkeypatch.setattr(counterparts, "ensure_jars", lambda version: missing)
     monkeypatch.setattr(OtherClient, "ensure", lambda client: missing)
+    slow = Counterpart("spark classes", "skipped", "Spark starts will be slow")
+    monkeypatch.setattr(spark_classes, "ensure", lambda java_home: slow)
     assert counterparts.main() == status
 
 

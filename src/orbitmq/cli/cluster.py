@@ -1,7 +1,8 @@
-"""What the commands that talk to a running cluster share: whom to ask, and how to answer.
+"""Options, settings and output that the commands which talk to a cluster share.
 
-Whom: ``--nameserver``, or else a file of properties, ``NAMESRV_ADDR``, and 127.0.0.1:9876. Keys,
-certificates and whatever else a client needs are properties too, under RocketMQ's own names.
+The nameserver comes from ``--nameserver``, else from a properties file, else from ``NAMESRV_ADDR``,
+else it is 127.0.0.1:9876. Keys, certificates and other settings of a client are properties too,
+under RocketMQ's names.
 """
 
 import argparse
@@ -42,63 +43,53 @@ T = TypeVar("T")
 
 
 def add_client_options(command: argparse.ArgumentParser) -> None:
-    """Add the options by which a command finds its cluster; see ``client_settings``."""
+    """Add the options that ``client_settings`` reads."""
     command.add_argument(
         "--nameserver",
         metavar="HOST:PORT",
-        help=f"whom to ask, several with ';' between them; NAMESRV_ADDR, or {_NAMESERVER}",
+        help=f"one nameserver, or several separated by ';' (NAMESRV_ADDR, else {_NAMESERVER})",
     )
     command.add_argument(
-        "-c", dest="file", metavar="FILE", help="properties of a client, such as keys; see --set"
+        "-c", dest="file", metavar="FILE", help="a file of client properties, such as keys"
     )
     command.add_argument(
         "--set",
         metavar="KEY=VALUE",
         action="append",
         default=[],
-        help="a property of the file, which it overrides; docs/settings.md lists them",
+        help="a client property (docs/settings.md); overrides that of a file, may be repeated",
     )
 
 
 def add_json_option(command: argparse.ArgumentParser, form: str = "JSON") -> None:
     """Add ``--json``."""
-    command.add_argument("--json", action="store_true", help=f"print {form} for a program")
+    command.add_argument("--json", action="store_true", help=f"print {form}")
 
 
 def add_group_option(command: argparse.ArgumentParser, group: str) -> None:
-    """Add ``--group`` to a command that sends; see ``producer_settings``."""
+    """Add ``--group``, which ``producer_settings`` reads; ``group`` is the default."""
     command.add_argument("--group", help=f"the producer group ({group})")
-    command.set_defaults(usual_group=group)
+    command.set_defaults(default_group=group)
 
 
 def client_settings(arguments: argparse.Namespace) -> ClientSettings:
-    """Return whom a command asks, and how.
-
-    Raises:
-        InvalidSetting: a value can't be used; the error names file, line and key.
-
-    """
+    """Return the settings of a command's client; an invalid one raises InvalidSetting."""
     return _settings(arguments, [], [])[0]
 
 
 def producer_settings(arguments: argparse.Namespace) -> tuple[ClientSettings, ProducerSettings]:
-    """Return the same for a command that sends, and how it does.
-
-    Raises:
-        InvalidSetting: a value can't be used; the error names file, line and key.
-
-    """
-    usual = Property("producerGroup", arguments.usual_group, "--group")
-    said = [] if arguments.group is None else [usual._replace(value=arguments.group)]
-    return _settings(arguments, [usual], said)
+    """Return the settings of a command's client and producer."""
+    default = Property("producerGroup", arguments.default_group, "--group")
+    given = [] if arguments.group is None else [default._replace(value=arguments.group)]
+    return _settings(arguments, [default], given)
 
 
 def _settings(
-    arguments: argparse.Namespace, usual: list[Property], said: list[Property]
+    arguments: argparse.Namespace, defaults: list[Property], options: list[Property]
 ) -> tuple[ClientSettings, ProducerSettings]:
-    """Return what the file and ``--set`` say, over what is usual, and under what else was said."""
-    properties = usual + (read(arguments.file) if arguments.file else [])
-    properties += from_arguments(arguments.set) + said
+    """Load defaults, the file, ``--set`` and options; the later one wins."""
+    properties = defaults + (read(arguments.file) if arguments.file else [])
+    properties += from_arguments(arguments.set) + options
     if arguments.nameserver is not None:
         properties.append(Property("namesrvAddr", arguments.nameserver, "--nameserver"))
     for one in unknown(properties, CLIENT_NAMES, PRODUCER_NAMES):
@@ -106,12 +97,12 @@ def _settings(
     client, producer = load(properties)
     if not client.nameserver and not client.nameserver_url and not environment("NAMESRV_ADDR"):
         client = msgspec.structs.replace(client, nameserver=_NAMESERVER)
-    # A command ends when it is done: no later one would find its connections.
+    # Connections don't linger for a later client of this process: there is none.
     return msgspec.structs.replace(client, linger_ms=0), producer
 
 
 def on_a_loop(work: Coroutine[object, object, T]) -> T:
-    """Do asynchronous work on a loop of its own, and return what it returns.
+    """Run a coroutine on a new event loop, and return its result.
 
     >>> on_a_loop(asyncio.sleep(0, "done"))
     'done'
@@ -121,10 +112,10 @@ def on_a_loop(work: Coroutine[object, object, T]) -> T:
 
 
 def pairs(arguments: Iterable[str], option: str) -> Mapping[str, str]:
-    """Return what was said as ``KEY=VALUE``, several times.
+    """Return repeated ``KEY=VALUE`` arguments as a mapping.
 
     Raises:
-        InvalidInput: one has no ``=``, or nothing before it.
+        InvalidInput: an argument has no ``=``, or no key.
 
     >>> pairs(["colour=blue", "formula=a=b"], "--property")
     {'colour': 'blue', 'formula': 'a=b'}
@@ -142,7 +133,7 @@ def pairs(arguments: Iterable[str], option: str) -> Mapping[str, str]:
 
 
 def print_found(found: object, lines: Iterable[str], *, as_json: bool) -> None:
-    """Print what a command has found: its lines, or all of it as JSON."""
+    """Print the result of a command: as lines, or all of it as JSON."""
     if as_json:
         print(msgspec.json.format(msgspec.json.encode(found)).decode())
     else:

@@ -1,8 +1,7 @@
-"""Lines of standard input as they come, without a thread and without holding the loop up.
+"""Lines of standard input as they arrive, without a thread and without blocking the loop.
 
-Whatever can be waited for (a pipe, a terminal) is read when it has something; a read then returns
-at once, so that its descriptor, which other programs may share, can stay as it is. A file can't be
-waited for, and needs not.
+A pipe or a terminal is read when it is readable: the read then returns at once, and the descriptor,
+which other programs may share, need not be made non-blocking. A file is always readable.
 """
 
 import asyncio
@@ -20,12 +19,9 @@ _CHUNK_BYTES: Final = 64 * 1024
 async def lines(
     fd: int, *, count_max: int, line_bytes_max: int
 ) -> AsyncGenerator[list[bytes], None]:
-    """Yield lines that are complete, some at once, without their ends; the last needs no end.
+    """Yield complete lines, at most ``count_max`` at a time, without their line ends.
 
-    Args:
-        fd: where to read.
-        count_max: the most that are yielded at once.
-        line_bytes_max: the longest line.
+    The last line may lack its end.
 
     Raises:
         InvalidInput: a line is longer than ``line_bytes_max``; all before it have been yielded.
@@ -40,7 +36,7 @@ async def lines(
         count += len(whole)
         if len(begun) > line_bytes_max:
             raise InvalidInput(
-                f"line {count + 1} is longer than {line_bytes_max} bytes, which no message may be",
+                f"line {count + 1} is longer than {line_bytes_max} bytes, the limit of a message",
                 field="body",
                 length=len(begun),
             )
@@ -49,12 +45,12 @@ async def lines(
 
 
 async def _read(fd: int) -> bytes:
-    """Return what there is, as soon as there is something; nothing at the end."""
+    """Wait for input, and return it; empty at the end."""
     loop = asyncio.get_running_loop()
     readable = asyncio.Event()
     try:
         loop.add_reader(fd, readable.set)
-    except PermissionError:  # so the kernel says that it is a file
+    except PermissionError:  # epoll refuses files
         await asyncio.sleep(0)
         return os.read(fd, _CHUNK_BYTES)
     try:

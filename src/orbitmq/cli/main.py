@@ -1,8 +1,8 @@
-"""The command ``orbitmq``: reads its arguments and calls the one that was asked for.
+"""The command ``orbitmq``: parses the arguments and runs the command they name.
 
-Exit status: 0 all well, 1 the command found something wrong, 2 it could not do its work. An error
-is one line on stderr, without a traceback. Standard output or errors that were closed (``>&-``) are
-as silent as /dev/null.
+Exit status: 0 success; 1 the command did its work and found something that deserves attention, such
+as damage, or found nothing; 2 it could not do its work; 130 interrupted. An error is one line on
+stderr, without a traceback. A standard stream that was closed (``>&-``) counts as /dev/null.
 """
 
 import argparse
@@ -10,21 +10,37 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
-from orbitmq.cli.commands import message, outbox, send, store, topic
-from orbitmq.cli.servers import broker, demo, nameserver, up
-from orbitmq.errors import OrbitError
+from orbitmq.errors import InvalidInput, OrbitError
 
 __all__ = ["main", "parser"]
 
 _FAILED = 2
 
 
+class _Parser(argparse.ArgumentParser):
+    """Raises wrong arguments as an error of ours, which is shown in one line like any other."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.set_defaults(command=self.prog)  # that of the innermost parser wins
+
+    def error(self, message: str) -> NoReturn:
+        raise _wrong_arguments(message, self.prog)
+
+
+def _wrong_arguments(message: str, command: str) -> InvalidInput:
+    return InvalidInput(f"{message}; see {command} --help", field="arguments")
+
+
 def parser() -> argparse.ArgumentParser:
-    """Return what reads the arguments; it sets ``run`` to the function of the command."""
-    reader = argparse.ArgumentParser(
-        prog="orbitmq", description="Apache RocketMQ for Python and Spark teams."
-    )
+    """Return the parser of all arguments; it sets ``run`` to the function of the command."""
+    # Imported here, which takes a third of a second: main handles an interrupt meanwhile.
+    from orbitmq.cli.commands import message, outbox, send, store, topic  # noqa: PLC0415
+    from orbitmq.cli.servers import broker, demo, nameserver, up  # noqa: PLC0415
+
+    reader = _Parser(prog="orbitmq", description="Apache RocketMQ for Python and Spark teams.")
     families = reader.add_subparsers(metavar="COMMAND", required=True)
     for family in (up, demo, nameserver, broker, send, topic, message, outbox, store):
         family.add_commands(families)
@@ -32,12 +48,11 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Return what was said; ``late`` names an argument that may be left out, or follow options.
+    """Parse the arguments; ``late`` names an optional one that may come after options.
 
-    ``argparse`` takes such a one for left out as soon as an option comes before it (Python 3.11).
+    ``argparse`` (Python 3.11) takes such an argument for missing as soon as it sees an option.
     """
-    reader = parser()
-    parsed, rest = reader.parse_known_args(arguments)
+    parsed, rest = parser().parse_known_args(arguments)
     late = getattr(parsed, "late", None)
     words = rest[1:] if rest[:1] == ["--"] else rest
     if late and getattr(parsed, late) is None and len(words) == 1:
@@ -46,20 +61,20 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
             setattr(parsed, late, words[0])
             return parsed
     if rest:
-        reader.error(f"unrecognized arguments: {' '.join(rest)}")
+        raise _wrong_arguments(f"unrecognized arguments: {' '.join(rest)}", parsed.command)
     return parsed
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status.
 
-    >>> main(["store", "inspect", "/no/such/directory"])  # says so on stderr
+    >>> main(["store", "inspect", "/no/such/directory"])  # the error is on stderr
     2
     """
-    _open_standard_streams()
-    parsed = _parse(arguments)
-    run: Callable[[argparse.Namespace], int] = parsed.run
     try:
+        _open_standard_streams()
+        parsed = _parse(arguments)
+        run: Callable[[argparse.Namespace], int] = parsed.run
         status = run(parsed)
         sys.stdout.flush()
         return status
@@ -67,48 +82,47 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(_line(error), file=sys.stderr)
         return _FAILED
     except KeyboardInterrupt:
-        return 128 + signal.SIGINT  # as a shell would tell
-    except BrokenPipeError:  # whoever read us has seen enough, as with `| head`
-        _print_no_more()
+        return 128 + signal.SIGINT  # as a shell reports it
+    except BrokenPipeError:  # the reader has seen enough, as with `| head`
+        _silence_stdout()
         return 128 + signal.SIGPIPE
-    except OSError as error:  # input or output, such as to a disk that is full
-        _print_no_more()
+    except OSError as error:  # input or output, such as a full disk
+        _silence_stdout()
         print(f"orbitmq: {error}", file=sys.stderr)
         return _FAILED
 
 
 def _open_standard_streams() -> None:
-    """Have /dev/null where a standard stream is closed.
+    """Open /dev/null in place of each standard stream that is closed.
 
-    A socket or a file would take its number otherwise: what is printed would go there, and uvloop
-    ends the process when it closes a socket of such a number.
+    Otherwise a socket or a file would get its number: output would go there, and uvloop ends the
+    process when it closes a socket with such a number.
     """
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            # It gets the lowest number that is free, which is this one; processes that we start
-            # have it as well.
+            # The lowest free number is this one. Child processes inherit it.
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
-    # Python has None for what was closed when it started. Whoever reads lines from standard input
-    # looks for that: nothing to read would be no error.
+    # Python has None for a stream that was closed when it started. sys.stdin stays None: `send`
+    # reports that it can't read lines from a closed input.
     if sys.stdout is None:
         sys.stdout = os.fdopen(1, "w", closefd=False)
     if sys.stderr is None:
         sys.stderr = os.fdopen(2, "w", closefd=False)
 
 
-def _print_no_more() -> None:
-    """Have what could not be printed go nowhere: Python flushes once more at the end."""
+def _silence_stdout() -> None:
+    """Send the output that could not be printed to /dev/null: Python flushes again at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
 
 
 def _line(error: OrbitError) -> str:
-    """Return an error with its notes in one line, although it may quote a broker with several."""
-    told = "; ".join([str(error), *getattr(error, "__notes__", ())])
-    return f"orbitmq: {' '.join(told.split())}"
+    """Return an error with its notes as one line; it may quote several lines of a broker."""
+    text = "; ".join([str(error), *getattr(error, "__notes__", ())])
+    return f"orbitmq: {' '.join(text.split())}"
 
 
 if __name__ == "__main__":

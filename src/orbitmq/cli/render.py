@@ -1,4 +1,4 @@
-"""How commands show numbers, times, tables and progress on a terminal."""
+"""Numbers, times, tables and progress, as commands print them."""
 
 import sys
 from collections.abc import Sequence
@@ -9,11 +9,11 @@ __all__ = ["ProgressBar", "human_size", "local_time", "table"]
 
 _UNITS: Final = ("KiB", "MiB", "GiB", "TiB", "PiB")
 _BAR: Final = 30
-_ROOM: Final = 79 - len("   100%  ") - 24  # for label and bar: a full line makes terminals wrap
+_ROOM: Final = 79 - len("   100%  ") - 24  # label and bar; a full line would wrap
 
 
 def human_size(size: int) -> str:
-    """Return a size in the largest unit that leaves a number of one or more.
+    """Return a size in the largest unit in which it is at least 1.
 
     >>> human_size(512), human_size(1536), human_size(1 << 30)
     ('512 B', '1.5 KiB', '1.0 GiB')
@@ -27,7 +27,7 @@ def human_size(size: int) -> str:
 
 
 def local_time(timestamp_ms: int | None) -> str:
-    """Return a moment in the time zone of the machine; a dash for none, or for one out of range.
+    """Return a time in the local time zone; a dash for None, or if it is out of range.
 
     >>> local_time(None)
     '-'
@@ -42,7 +42,7 @@ def local_time(timestamp_ms: int | None) -> str:
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> list[str]:
-    """Return the lines of a table; the first ``left`` columns begin at the left, others end right.
+    """Return the lines of a table; the first ``left`` columns are left-aligned, others right.
 
     >>> for line in table(["TOPIC", "SIZE"], [["orders", "1.5 KiB"], ["o", "512 B"]]):
     ...     print(line)
@@ -61,7 +61,7 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1)
 
 
 def elided(text: str, width: int) -> str:
-    """Return a text that is no wider than ``width``: a long one loses its middle.
+    """Return a text shortened to ``width`` by leaving out its middle.
 
     >>> elided("%RETRY%a-very-long-group", 12)
     '%RETRY…group'
@@ -73,9 +73,9 @@ def elided(text: str, width: int) -> str:
 
 
 class ProgressBar:
-    """A line on stderr that is drawn over and over; nothing at all if that isn't a terminal.
+    """A progress bar on stderr, or nothing if stderr is not a terminal.
 
-    It is at most 79 columns wide, and gone when the work is over::
+    It is at most 79 columns wide, and erased at the end::
 
         with ProgressBar("recovering") as bar:
             store.open(bar)
@@ -95,7 +95,7 @@ class ProgressBar:
         self.clear()
 
     def __call__(self, done: int, total: int) -> None:
-        """Show how much is done, of how much in all; drawn once for each percent."""
+        """Show how many of ``total`` bytes are done; redrawn once per percent."""
         percent = 100 if done >= total else 100 * done // total
         if not self._shown or percent == self._percent:
             return
@@ -103,11 +103,16 @@ class ProgressBar:
         filled = self._width * percent // 100
         bar = "█" * filled + "░" * (self._width - filled)
         sizes = f"{human_size(done)} of {human_size(total)}"
-        self._stream.write(f"\r{self._label}  {bar} {percent:3d}%  {sizes:<24}")
-        self._stream.flush()
+        self._draw(f"\r{self._label}  {bar} {percent:3d}%  {sizes:<24}")
 
     def clear(self) -> None:
-        """Take the line away again."""
+        """Erase the line."""
         if self._percent >= 0:
-            self._stream.write("\r\x1b[K")
+            self._draw("\r\x1b[K")
+
+    def _draw(self, text: str) -> None:
+        try:
+            self._stream.write(text)
             self._stream.flush()
+        except OSError:  # the terminal was closed; the work it shows goes on
+            self._shown = False

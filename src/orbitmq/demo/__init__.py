@@ -1,5 +1,5 @@
-"""The whole way in one terminal: ``make demo``, or ``orbitmq demo``.
+"""The demo: ``make demo`` or ``orbitmq demo``.
 
-A broker in this process, the orders of a small shop, a Spark stream that writes them to Parquet
-while they arrive, and a query over topic and files that finds both equal.
+It starts a broker in this process, sends the orders of a small shop, has a Spark stream write them
+to Parquet while they arrive, and compares the topic with the files.
 """

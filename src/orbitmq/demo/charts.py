@@ -1,6 +1,6 @@
-"""The pictures of the report: SVG, in light and in dark.
+"""The charts of the report: SVG, in light and dark colours.
 
-Colours are classes of one style sheet, which the page that shows the charts brings along.
+The page that shows the charts includes ``STYLE``, which sets the colours of their classes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -37,7 +37,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 12, 34, 30
 _INNER: Final = _WIDTH - _LEFT - _RIGHT
 _THROUGHPUT_HEIGHT: Final = 250
 _PANEL_HEIGHT: Final = 210
-_SLOTS_MAX: Final = 60  # more bars than that can't be told apart
+_SLOTS_MAX: Final = 60  # more bars would be too narrow
 _TICKS: Final = 4
 _BUCKETS: Final = (
     *(("< 1", "ms"), ("1–10", "ms"), ("10–50", "ms"), ("50–100", "ms"), ("100–200", "ms")),
@@ -48,9 +48,9 @@ assert len(_BUCKETS) == len(BUCKET_NAMES)
 
 
 def throughput_chart(rates: Sequence[Rate]) -> str:
-    """Return bars for each second: messages sent, and rows written to Parquet.
+    """Return a bar chart of messages sent and rows written to Parquet, by second.
 
-    A run of more than a minute has bars for several seconds each, of their average.
+    In a run of more than a minute, each bar is the average of several seconds.
     """
     seconds = max(1, ceil(len(rates) / _SLOTS_MAX))
     slots = [rates[at : at + seconds] for at in range(0, len(rates), seconds)]
@@ -69,11 +69,11 @@ def throughput_chart(rates: Sequence[Rate]) -> str:
             left + bar + 1, bar, into / top, "written", f"second {second + 1}: {into:,.0f} written"
         )
     body += _seconds(len(slots), seconds, room)
-    return _svg(_THROUGHPUT_HEIGHT, "Messages sent and rows written, by second", body)
+    return _svg(_THROUGHPUT_HEIGHT, "Messages sent and rows written per second", body)
 
 
 def latency_chart(minutes: Sequence[Sequence[int]]) -> str:
-    """Return a panel for each minute: how many sends took how long, on a logarithmic scale."""
+    """Return a histogram of send latencies for each minute, on a logarithmic scale."""
     body: list[str] = []
     most = log10(1 + max([1, *(max(counts) for counts in minutes)]))
     for number, counts in enumerate(minutes):
@@ -81,11 +81,11 @@ def latency_chart(minutes: Sequence[Sequence[int]]) -> str:
         body += _panel(number + 1, counts, most)
         body.append("</g>")
     height = _PANEL_HEIGHT * max(1, len(minutes))
-    return _svg(height, "Sends by how long they took, minute by minute", body)
+    return _svg(height, "Sends by latency, for each minute", body)
 
 
 def nice_step(most: float) -> int:
-    """Return the step between lines of a grid, of which some four reach the top.
+    """Return a round step between grid lines, so that about four fit.
 
     >>> nice_step(730), nice_step(8), nice_step(12_000)
     (200, 2, 5000)
@@ -111,7 +111,7 @@ def _line(y: float, kind: str) -> str:
 
 
 def _legend() -> Iterator[str]:
-    yield _text(_LEFT, 16, "messages a second", kind="strong")
+    yield _text(_LEFT, 16, "messages per second", kind="strong")
     for at, kind, name in ((_WIDTH - 250, "sent", "sent"), (_WIDTH - 180, "written", "written")):
         yield f'<rect class="{kind}" x="{at}" y="6" width="11" height="11" rx="2"/>'
         yield _text(at + 17, 16, "in Parquet, by batch" if name == "written" else name)
@@ -139,7 +139,7 @@ def _bar(x: float, width: float, share: float, kind: str, label: str) -> list[st
 
 
 def _seconds(slots: int, seconds: int, room: float) -> Iterator[str]:
-    """Yield the numbers of the seconds, as many as there is room for."""
+    """Yield the labels of the seconds, as many as fit."""
     each = max(1, ceil(slots / 12))
     y = _THROUGHPUT_HEIGHT - _BOTTOM + 18
     for number in range(0, slots, each):
@@ -150,13 +150,11 @@ def _seconds(slots: int, seconds: int, room: float) -> Iterator[str]:
 
 
 def _panel(minute: int, counts: Sequence[int], most: float) -> Iterator[str]:
-    """Yield one minute: a bar for each bucket, with its count above and its name below."""
+    """Yield the histogram of a minute: a bar per bucket, its count above and its name below."""
     base, tallest = _PANEL_HEIGHT - 44, _PANEL_HEIGHT - 44 - 46
     left, room = 8, (_WIDTH - 16) / len(counts)
     yield _text(left, 16, f"minute {minute}", kind="strong")
-    yield _text(
-        left + 72, 16, f"{sum(counts):,} sends, by how long each took; bars are logarithmic"
-    )
+    yield _text(left + 72, 16, f"{sum(counts):,} sends by latency; the scale is logarithmic")
     yield f'<line class="base" x1="{left}" x2="{_WIDTH - 8}" y1="{base}" y2="{base}"/>'
     for number, ((span, unit), count) in enumerate(zip(_BUCKETS, counts, strict=True)):
         middle = left + (number + 0.5) * room

@@ -1,4 +1,4 @@
-"""What a run of the demo measured: from samples to what terminal and page show. Pure."""
+"""What a run of the demo measured, and the figures that terminal and report show. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -23,30 +23,30 @@ assert len(_WITHIN) == len(BUCKET_NAMES)
 
 
 class Sample(msgspec.Struct, frozen=True):
-    """What the producer had done at a moment of the run."""
+    """The producer's statistics at one time of the run."""
 
     at_ms: int
     sent: int
     by_bucket: tuple[int, ...]
-    """Sends by how long they took, in the buckets of the producer's statistics."""
+    """Sends by latency, in the buckets of the producer's statistics."""
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """One batch of the stream: how many rows were in Parquet, and when."""
+    """One batch of the stream: when it was complete, and its number of rows."""
 
     at_ms: int
     rows: int
 
 
 class Rate(msgspec.Struct, frozen=True):
-    """What happened within one second of the run."""
+    """Messages sent and rows written within one second of the run."""
 
     sent: int
     written: int
 
 
 class Total(msgspec.Struct, frozen=True):
-    """What the two queries found for one state of orders."""
+    """The results of both queries for one state of orders."""
 
     state: str
     topic_messages: int
@@ -56,31 +56,31 @@ class Total(msgspec.Struct, frozen=True):
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """A query over the topic beside the same one over the Parquet files."""
+    """The results of a query on the topic, and of the same query on the Parquet files."""
 
     totals: tuple[Total, ...]
     missing: int
     """Rows of the topic that the files don't have."""
-    surplus: int
+    extra: int
     """Rows of the files that the topic doesn't have."""
     out_of_order: int
-    """Rows that stand before an earlier one of the same customer."""
+    """Rows that come before an earlier one of the same customer."""
     topic_ms: int
     files_ms: int
     arrived_ms: tuple[int, int]
-    """From born to readable in Parquet: median, and 99 of 100; without delayed messages."""
+    """From birth to readable in Parquet: median and 99th percentile, without delayed messages."""
 
     @property
     def is_equal(self) -> bool:
-        """Whether files and topic hold the same, and customers' orders kept their order."""
-        return not (self.missing or self.surplus or self.out_of_order)
+        """Whether files and topic have the same rows, in order for each customer."""
+        return not (self.missing or self.extra or self.out_of_order)
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """All that a run measured."""
+    """Everything that a run measured."""
 
     spark: str
-    """Spark's version, and the Java below it."""
+    """The versions of Spark and Java."""
     broker_ready_ms: int
     spark_ready_ms: int
     delayed: int
@@ -90,12 +90,12 @@ class Measured(msgspec.Struct, frozen=True):
 
     @property
     def sent(self) -> int:
-        """Messages that the broker has stored."""
+        """Number of messages that the broker stored."""
         return self.samples[-1].sent
 
     @property
     def rates(self) -> list[Rate]:
-        """What happened, second by second."""
+        """Messages sent and rows written, by second."""
         sent = _by_slot(
             ((one.at_ms, one.sent - before.sent) for before, one in pairwise(self.samples)),
             _SECOND_MS,
@@ -106,7 +106,7 @@ class Measured(msgspec.Struct, frozen=True):
 
     @property
     def latencies(self) -> list[tuple[int, ...]]:
-        """Sends by how long they took, minute by minute."""
+        """Sends by latency, for each minute."""
         minutes: dict[int, tuple[int, ...]] = {}
         for before, one in pairwise(self.samples):
             minute = max(one.at_ms - 1, 0) // _MINUTE_MS
@@ -117,7 +117,7 @@ class Measured(msgspec.Struct, frozen=True):
 
     @property
     def summary(self) -> list[tuple[str, str]]:
-        """What is to be told, each with its figure."""
+        """The figures to show, each with its label."""
         compared = self.comparison
         sending_ms = max(1, self.samples[-1].at_ms - self.samples[0].at_ms)
         median, most = (_shown_ms(ms) for ms in compared.arrived_ms)
@@ -125,25 +125,25 @@ class Measured(msgspec.Struct, frozen=True):
         return [
             ("broker ready", _shown_ms(self.broker_ready_ms)),
             ("Spark ready", f"{_shown_ms(self.spark_ready_ms)} ({self.spark})"),
-            ("messages sent", f"{self.sent:,}, {self.delayed:,} of them delayed by a second"),
-            ("sent a second", f"{self.sent * _SECOND_MS // sending_ms:,}, as the shop is paced"),
-            ("a send took", f"{within(buckets, 50)} (median), {within(buckets, 99)} (99 of 100)"),
+            ("messages sent", f"{self.sent:,}, {self.delayed:,} of them delayed by one second"),
+            ("sent per second", f"{self.sent * _SECOND_MS // sending_ms:,}, the pace of the shop"),
+            ("send latency", f"{within(buckets, 50)} (median), {within(buckets, 99)} (p99)"),
             ("written to Parquet", f"{self.written:,} rows in {len(self.batches)} batches"),
-            ("from send to Parquet", f"{median} (median), {most} (99 of 100)"),
-            ("query over the topic", _shown_ms(compared.topic_ms)),
-            ("query over the files", _shown_ms(compared.files_ms)),
-            ("rows missing, surplus", f"{compared.missing:,}, {compared.surplus:,}"),
+            ("from send to Parquet", f"{median} (median), {most} (p99)"),
+            ("query on the topic", _shown_ms(compared.topic_ms)),
+            ("query on the files", _shown_ms(compared.files_ms)),
+            ("rows missing, extra", f"{compared.missing:,}, {compared.extra:,}"),
             ("rows out of order", f"{compared.out_of_order:,}"),
         ]
 
     @property
     def written(self) -> int:
-        """Rows that the stream has written."""
+        """Number of rows that the stream wrote."""
         return sum(batch.rows for batch in self.batches)
 
 
 def sample(statistics: SendStatistics, at_ms: int) -> Sample:
-    """Return what a producer has done by now."""
+    """Return a sample of a producer's statistics."""
     upto = [
         int(one.value)
         for one in statistics.samples()
@@ -154,7 +154,7 @@ def sample(statistics: SendStatistics, at_ms: int) -> Sample:
 
 
 def within(by_bucket: Sequence[int], percent: int) -> str:
-    """Return the time within which so many of a hundred sends were over.
+    """Return the latency that ``percent`` of the sends did not exceed.
 
     >>> within((0, 90, 10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0), 99)
     'under 50 ms'
@@ -165,7 +165,7 @@ def within(by_bucket: Sequence[int], percent: int) -> str:
 
 
 def _by_slot(amounts: Iterable[tuple[int, int]], slot_ms: int) -> Counter[int]:
-    """Return amounts summed up by the slot of time that they fall into."""
+    """Return the sum of the amounts in each time slot."""
     slots: Counter[int] = Counter()
     for at_ms, amount in amounts:
         slots[max(at_ms - 1, 0) // slot_ms] += amount
@@ -173,7 +173,7 @@ def _by_slot(amounts: Iterable[tuple[int, int]], slot_ms: int) -> Counter[int]:
 
 
 def _shown_ms(ms: int) -> str:
-    """Return a time for people.
+    """Return a duration for people.
 
     >>> _shown_ms(85), _shown_ms(6_240)
     ('85 ms', '6.2 s')

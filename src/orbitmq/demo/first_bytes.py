@@ -1,4 +1,4 @@
-"""One message as bytes: the record that a broker stores, and the frame that brings it there."""
+"""One message as bytes: the record that a broker stores, and the frame that a producer sends."""
 
 from typing import Final
 
@@ -19,7 +19,7 @@ _SHOWN_OF_A_FRAME: Final = 48
 
 
 def show_bytes(clock: Clock) -> None:
-    """Encode a message both ways, draw the bytes, and read them back."""
+    """Encode a message as a record and as frames, print the bytes, and decode them."""
     ids = UniqueIds(b"\x7f\x00\x00\x01", 1, 0x5EED, clock, local_month)
     message = _MESSAGE.replace(message_id=ids.next())
     _show_record(message, clock)
@@ -49,7 +49,7 @@ def _show_record(message: Message, clock: Clock) -> None:
     )
     dump(encoded)
     (stored,) = scan.decode_all(encoded)
-    say(f"read back: {stored.body!r} tags={stored.tags} keys={stored.keys}")
+    say(f"decoded: {stored.body!r} tags={stored.tags} keys={stored.keys}")
 
 
 def _show_frame(message: Message, clock: Clock, encoding: HeaderEncoding) -> None:
@@ -67,6 +67,6 @@ def _show_frame(message: Message, clock: Clock, encoding: HeaderEncoding) -> Non
     )
     _, head = session.request(header, message.body, waiter=None, now=0, timeout=3)
     (frame,) = Session[None]().receive(head + message.body)
-    say(f"the request that sends it, with a {encoding.name} header of {len(head)} bytes:")
+    say(f"the send request, with a {encoding.name} header of {len(head)} bytes:")
     dump(head[:_SHOWN_OF_A_FRAME])
-    say(f"read back: topic={frame.read(SendMessageV2).topic!r}")
+    say(f"decoded: topic={frame.read(SendMessageV2).topic!r}")

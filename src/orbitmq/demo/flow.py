@@ -1,4 +1,4 @@
-"""The flow of the demo: orders out at a steady pace, while the stream takes them in."""
+"""The demo's traffic: orders sent at a steady pace while the stream writes them."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
@@ -19,101 +19,88 @@ __all__ = ["Flow"]
 
 _TICK_MS: Final = 100
 _EVENTS_A_TICK: Final = 64
-_TOLD_EACH_MS: Final = 1_000
-_PATIENCE_MS: Final = 120_000
-"""For rows on their way: seconds on an idle machine, and a minute where others are at work."""
+_REPORT_MS: Final = 1_000
+_WAIT_MS_MAX: Final = 120_000
+"""For rows to be written: it takes seconds on an idle machine, and a minute on a busy one."""
 
 
 class Flow:
-    """Sends events, watches the query that writes them, and takes samples on the way.
+    """Sends events, watches the query that writes them, and takes samples meanwhile.
 
-    Time counts from the moment that events flow, which is when ``warm_up`` is over.
-
-    Args:
-        producer: started.
-        query: running.
-        clock: paces and measures.
-        tell: says how far it has come.
-
+    Times count from the end of ``warm_up``. ``report`` prints the progress.
     """
 
     def __init__(
-        self, producer: Producer, query: "StreamingQuery", clock: Clock, tell: Callable[[str], None]
+        self,
+        producer: Producer,
+        query: "StreamingQuery",
+        clock: Clock,
+        report: Callable[[str], None],
     ) -> None:
         self._producer = producer
         self._query = query
         self._clock = clock
-        self._tell = tell
+        self._report = report
         self.batches: tuple[Batch, ...] = ()
         self.samples: list[Sample] = []
         self._begin()
 
     def warm_up(self, event: Event) -> int:
-        """Send one event, wait until it is written, and return how many milliseconds that took.
+        """Send one event, wait until it is written, and return the milliseconds that took.
 
-        The first batch has Spark start its workers and compile its plan, which takes longer than
-        any batch of the shop.
-
-        Raises:
-            OrbitError: it was not written for two minutes.
-
+        In the first batch Spark starts its workers and compiles its plan, which takes longer than
+        any later batch.
         """
         self._producer.send(event.message())
         self._await(1)
         took_ms = self._now_ms()
         if not self.written:
-            raise OrbitError(f"the stream has written nothing for {took_ms // 1000} s")
+            raise OrbitError(f"the stream wrote nothing within {took_ms // 1000} s")
         self._begin()
         return took_ms
 
     def produce(self, happened: Sequence[Event]) -> None:
-        """Send the events, so many in each tick, and wait until all are stored.
-
-        Raises:
-            SendFailed: one was not.
-            StreamingQueryException: the query has failed.
-
-        """
-        under_way: list[Future[SendReceipt]] = []
+        """Send the events, some per tick, and wait until all are stored."""
+        in_flight: list[Future[SendReceipt]] = []
         for tick, at in enumerate(range(0, len(happened), _EVENTS_A_TICK), start=1):
             batch = happened[at : at + _EVENTS_A_TICK]
-            under_way += [self._producer.send_later(event.message()) for event in batch]
+            in_flight += [self._producer.send_later(event.message()) for event in batch]
             self._watch_until(tick * _TICK_MS)
-            self._say_now_and_then()
-        for send in under_way:
+            self._report_sometimes()
+        for send in in_flight:
             send.result()
         self._look()
 
     def finish(self, rows: int) -> None:
-        """Wait until so many rows are written, or for two minutes in vain, and stop the query."""
-        self._await(rows, self._say_now_and_then)
+        """Wait until ``rows`` rows are written, at most two minutes, and stop the query."""
+        self._await(rows, self._report_sometimes)
         self._query.stop()
-        self._say()
+        self._report_now()
 
     @property
     def written(self) -> int:
-        """Rows that the query has written by now."""
+        """Number of rows that the query has written so far."""
         return sum(batch.rows for batch in self.batches)
 
     def _begin(self) -> None:
         self._began_ms = self._clock.monotonic_ms()
-        self._began_at_ms = self._clock.now_ms()  # batches tell the time of day
-        self._told_ms = 0
+        self._began_at_ms = self._clock.now_ms()  # batches have times of day
+        self._reported_ms = 0
         self.samples = [sample(self._producer.statistics, 0)]
 
     def _now_ms(self) -> int:
         return self._clock.monotonic_ms() - self._began_ms
 
     def _await(self, rows: int, meanwhile: Callable[[], None] = lambda: None) -> None:
-        patience_ms = self._now_ms() + _PATIENCE_MS
-        while self.written < rows and self._now_ms() < patience_ms:
+        deadline_ms = self._now_ms() + _WAIT_MS_MAX
+        while self.written < rows and self._now_ms() < deadline_ms:
             self._watch_until(self._now_ms() + _TICK_MS)
             meanwhile()
 
-    def _watch_until(self, moment_ms: int) -> None:
-        """Wait for a moment of the flow, or for the query to fail, which raises its error."""
-        left_s = max(1, moment_ms - self._now_ms()) / 1000
-        # PySpark takes fractions of a second, and its types say that it doesn't.
+    def _watch_until(self, until_ms: int) -> None:
+        """Wait until a time of the flow; raise the query's error if it fails."""
+        left_s = max(1, until_ms - self._now_ms()) / 1000
+        # PySpark accepts fractions of a second, although its types say int.
         self._query.awaitTermination(timeout=left_s)  # type: ignore[arg-type]
         self._look()
 
@@ -122,11 +109,12 @@ class Flow:
             self.samples.append(sample(self._producer.statistics, self._now_ms()))
         self.batches = batches_of(self._query, self._began_at_ms)
 
-    def _say_now_and_then(self) -> None:
-        if self._now_ms() - self._told_ms >= _TOLD_EACH_MS:
-            self._say()
+    def _report_sometimes(self) -> None:
+        if self._now_ms() - self._reported_ms >= _REPORT_MS:
+            self._report_now()
 
-    def _say(self) -> None:
-        self._told_ms = self._now_ms()
+    def _report_now(self) -> None:
+        self._reported_ms = self._now_ms()
         sent = self.samples[-1].sent
-        self._tell(f"{self._told_ms / 1000:6.1f} s {sent:>10,} sent {self.written:>10,} in Parquet")
+        now_s = self._reported_ms / 1000
+        self._report(f"{now_s:6.1f} s {sent:>10,} sent {self.written:>10,} in Parquet")

@@ -1,4 +1,4 @@
-"""The Spark side of the demo: a stream from the topic into Parquet, and both compared."""
+"""The Spark side of the demo: a stream from the topic into Parquet, and the comparison of both."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,13 +13,13 @@ from orbitmq.demo.figures import Batch, Comparison, Total
 from orbitmq.demo.shop import REMINDER, TOPIC
 from orbitmq.errors import OrbitError
 
-if TYPE_CHECKING:  # PySpark is imported when the session is made, and not by who asks for help
+if TYPE_CHECKING:  # PySpark is imported only when the session is created
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["Pipeline", "batches_of", "spark_failures_told"]
+__all__ = ["Pipeline", "batches_of", "spark_errors_wrapped"]
 
-# Half a minute on a laptop: two cores are enough, and quick code is better than the best code.
+# The demo takes half a minute: two cores are enough, and code that compiles fast beats fast code.
 _MASTER: Final = "local[2]"
 _CONFIG: Final[Mapping[str, str | int]] = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
@@ -31,18 +31,7 @@ _EVENT: Final = "order STRING, customer STRING, step INT, state STRING, item STR
 
 
 class Pipeline:
-    """A Spark session that reads the shop's topic, and writes below a directory.
-
-    Args:
-        nameserver: whom the source asks for the topic.
-        directory: where files and checkpoint go.
-        clock: measures the queries.
-
-    Raises:
-        MissingExtra: PySpark is not installed.
-        JavaNotFound: there is no Java for it.
-
-    """
+    """A Spark session that reads the shop's topic, and writes Parquet files and a checkpoint."""
 
     def __init__(self, nameserver: str, directory: str, clock: Clock) -> None:
         self._spark: SparkSession = orbitmq.spark.session("orbitmq demo", _MASTER, _CONFIG)
@@ -53,13 +42,13 @@ class Pipeline:
 
     @cached_property
     def versions(self) -> str:
-        """Spark's version, and that of the Java below it."""
+        """The versions of Spark and Java."""
         asked = "java_method('java.lang.System', 'getProperty', 'java.version') AS java"
         ((java,),) = self._spark.range(1).selectExpr(asked).collect()
         return f"Spark {self._spark.version}, Java {java}"
 
     def close(self) -> None:
-        """Stop the stream, if it runs, and Spark."""
+        """Stop running streams, and Spark."""
         for query in self._spark.streams.active:
             query.stop()
         self._spark.stop()
@@ -67,7 +56,7 @@ class Pipeline:
     # Streaming
 
     def start(self) -> "StreamingQuery":
-        """Start to write what is in the topic, and what arrives, to Parquet."""
+        """Start a stream that writes the messages of the topic to Parquet, old and new."""
         stream = self._spark.readStream.format("rocketmq").options(
             nameserver=self._nameserver,
             subscribe=TOPIC,
@@ -86,7 +75,7 @@ class Pipeline:
     # Comparing
 
     def compare(self) -> Comparison:
-        """Query the topic and the files, and see whether they hold the same."""
+        """Run the same queries on the topic and on the files."""
         reader = self._spark.read.format("rocketmq").options(
             nameserver=self._nameserver, subscribe=TOPIC, columns=_COLUMNS
         )
@@ -100,7 +89,7 @@ class Pipeline:
         return Comparison(
             totals=totals(in_topic, in_files),
             missing=topic.exceptAll(files).count(),
-            surplus=files.exceptAll(topic).count(),
+            extra=files.exceptAll(topic).count(),
             out_of_order=_out_of_order(files),
             topic_ms=between_ms - began_ms,
             files_ms=files_ms,
@@ -109,8 +98,8 @@ class Pipeline:
 
 
 @contextmanager
-def spark_failures_told() -> Iterator[None]:
-    """Raise what Spark raises as an OrbitError with the first line of its text."""
+def spark_errors_wrapped() -> Iterator[None]:
+    """Turn Spark's errors into an OrbitError with the first line of their text."""
     kind: type[Exception] = import_module("pyspark.errors").PySparkException
     try:
         yield
@@ -119,7 +108,7 @@ def spark_failures_told() -> Iterator[None]:
 
 
 def batches_of(query: "StreamingQuery", since_ms: int) -> tuple[Batch, ...]:
-    """Return the batches that a query has told of, with times counted from a moment."""
+    """Return the batches that a query has reported, with times since ``since_ms``."""
     return tuple(
         Batch(_ended_ms(one.timestamp, one.durationMs["triggerExecution"]) - since_ms, rows)
         for one in query.recentProgress
@@ -128,7 +117,7 @@ def batches_of(query: "StreamingQuery", since_ms: int) -> tuple[Batch, ...]:
 
 
 def _ended_ms(began: str, took_ms: int) -> int:
-    """Return when a batch was over, as epoch milliseconds.
+    """Return when a batch ended, in milliseconds since 1970.
 
     >>> _ended_ms("2026-01-01T00:00:00.250Z", 750) - _ended_ms("2026-01-01T00:00:00.000Z", 0)
     1000
@@ -137,7 +126,7 @@ def _ended_ms(began: str, took_ms: int) -> int:
 
 
 def _orders(messages: "DataFrame") -> "DataFrame":
-    """Return the columns of the events in messages, and where each message is."""
+    """Return the columns of the events in messages, and the position of each message."""
     event = f"from_json(CAST(value AS STRING), '{_EVENT}') AS event"
     places = ("tags", "queue_id", "queue_offset", "born_timestamp")
     return messages.selectExpr(event, *places).selectExpr("event.*", *places)
@@ -153,7 +142,7 @@ def _by_state(orders: "DataFrame") -> _States:
 
 
 def totals(in_topic: _States, in_files: _States) -> tuple[Total, ...]:
-    """Return what was found for each state, side by side; the busiest state first."""
+    """Return the results of both queries by state, the most frequent state first."""
     nothing = (0, 0)
     found = (
         Total(state, *in_topic.get(state, nothing), *in_files.get(state, nothing))
@@ -163,14 +152,14 @@ def totals(in_topic: _States, in_files: _States) -> tuple[Total, ...]:
 
 
 def _out_of_order(files: "DataFrame") -> int:
-    """Return how many rows of a customer stand before an earlier one, or in another queue."""
+    """Return the number of rows that precede an earlier one of their customer, or change queue."""
     before = "lag(struct(queue_id, step)) OVER (PARTITION BY customer ORDER BY queue_offset) AS b"
     steps = files.where(f"state <> '{REMINDER}'").selectExpr("queue_id", "step", before)
     return steps.where("b.step >= step OR b.queue_id <> queue_id").count()
 
 
 def _arrived_ms(files: "DataFrame") -> tuple[int, int]:
-    """Return the median time, and that of 99 of 100, from born to readable in a file."""
+    """Return the median and 99th percentile from birth to readable in a file."""
     took = "unix_millis(_metadata.file_modification_time) - unix_millis(born_timestamp)"
     (row,) = (
         files.where(f"state <> '{REMINDER}'")

@@ -1,4 +1,4 @@
-"""The page that a run of the demo leaves: one file, which needs nothing from anywhere else."""
+"""The HTML report of a demo run: one file without external resources."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -25,8 +25,8 @@ _PAGE: Final = """\
 <main>
 <header>
 <h1>A shop's orders, from broker to Parquet</h1>
-<p>One run of <code>orbitmq demo</code>: messages sent to a broker, streamed by Spark into Parquet
-while they arrived, then counted in the topic and in the files.</p>
+<p>One run of <code>orbitmq demo</code>: messages were sent to a broker, streamed into Parquet by
+Spark while they arrived, and then counted in the topic and in the files.</p>
 </header>
 <section class="tiles">
 {tiles}
@@ -34,14 +34,14 @@ while they arrived, then counted in the topic and in the files.</p>
 <section>
 <h2>Throughput</h2>
 {throughput}
-<p class="note">A batch of the stream counts in the second in which its files were complete.</p>
+<p class="note">A batch of the stream counts in the second when its files were complete.</p>
 </section>
 <section>
-<h2>Latency of sends</h2>
+<h2>Send latency</h2>
 {latency}
-<p class="note">The heights are logarithmic, so that a few slow ones show beside thousands of quick
-ones. The very first send is left out: it had Spark start its workers. Broker, producer and Spark
-shared one machine.</p>
+<p class="note">The scale is logarithmic, so that a few slow sends are visible beside thousands of
+fast ones. The first send, which made Spark start its workers, is left out. Broker, producer and
+Spark ran on one machine.</p>
 </section>
 <section>
 <h2>Topic and files</h2>
@@ -49,7 +49,7 @@ shared one machine.</p>
 <p class="note">{verdict}</p>
 </section>
 <section>
-<h2>What was measured</h2>
+<h2>All figures</h2>
 {summary}
 </section>
 </main>
@@ -102,7 +102,7 @@ code { font: 0.92em ui-monospace, Menlo, Consolas, monospace; }
 
 
 def page(measured: Measured) -> str:
-    """Return the report on a run as a whole HTML page."""
+    """Return the report of a run as an HTML page."""
     compared = measured.comparison
     return _PAGE.format(
         title=f"{measured.sent:,} messages",
@@ -119,12 +119,12 @@ def page(measured: Measured) -> str:
 
 
 def verdict(compared: Comparison) -> str:
-    """Return in a sentence whether topic and files hold the same."""
+    """Return a sentence that says whether topic and files have the same rows."""
     if compared.is_equal:
-        return "Row by row the same, and in order for each customer."
+        return "Topic and files have the same rows, in order for each customer."
     return (
-        f"They differ: {compared.missing:,} rows are missing in the files, {compared.surplus:,} "
-        f"should not be there, {compared.out_of_order:,} are out of order."
+        f"Topic and files differ: {compared.missing:,} rows are missing in the files, "
+        f"{compared.extra:,} should not be there, {compared.out_of_order:,} are out of order."
     )
 
 
@@ -159,7 +159,7 @@ def _totals(compared: Comparison) -> list[tuple[str, ...]]:
 
 
 def amount(cents: int) -> str:
-    """Return a sum of money.
+    """Return an amount of money.
 
     >>> amount(1_234_560)
     '12,345.60'

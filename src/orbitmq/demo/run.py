@@ -1,4 +1,4 @@
-"""The run itself: everything started, the shop's day produced, streamed, compared and told."""
+"""A run of the demo: start everything, send and stream the orders, compare, report."""
 
 import platform
 import shutil
@@ -14,7 +14,7 @@ from orbitmq.clock import Clock, SystemClock
 from orbitmq.demo.figures import Comparison, Measured
 from orbitmq.demo.first_bytes import show_bytes
 from orbitmq.demo.flow import Flow
-from orbitmq.demo.pipeline import Pipeline, spark_failures_told
+from orbitmq.demo.pipeline import Pipeline, spark_errors_wrapped
 from orbitmq.demo.report import amount, page, verdict
 from orbitmq.demo.shop import REMINDER, TOPIC, Event, events
 from orbitmq.demo.terminal import say, title
@@ -22,56 +22,39 @@ from orbitmq.errors import InvalidInput
 
 __all__ = ["run"]
 
-_MARK: Final = ".orbitmq-demo"  # a directory that has it was made by the demo
+_MARK: Final = ".orbitmq-demo"  # marks a directory as made by the demo
 _QUEUES: Final = 4
 _SEND_TIMEOUT_MS: Final = 30_000  # ten times the default: Spark may take all of a small machine
 _NOT_EQUAL: Final = 1
 
 
 def run(directory: str, orders: int, clock: Clock | None = None) -> int:
-    """Show the whole way, and return the exit status: 0 if topic and files are equal, else 1.
-
-    Args:
-        directory: where store, files, checkpoint and report go; made anew.
-        orders: how many the shop gets.
-        clock: measures it all.
-
-    Raises:
-        InvalidInput: the directory holds something else, or the number is none.
-        MissingExtra, JavaNotFound: Spark can't run here.
-        SendFailed: a message could not be sent.
-        OrbitError: Spark failed.
-
-    """
+    """Run the demo in a directory, and return the exit status: 0 if topic and files are equal."""
     if orders < 1:
-        raise InvalidInput(f"a shop with {orders} orders has nothing to show", field="orders")
-    home = made_anew(Path(directory))
+        raise InvalidInput(f"--orders is {orders}; it must be at least 1", field="orders")
+    home = fresh_directory(Path(directory))
     clock = clock or SystemClock()
-    title("orbitmq: RocketMQ's broker, client and Spark source, in Python")
-    say(f"Python {platform.python_version()}; all files go below {home}")
+    title("orbitmq: RocketMQ's broker, client and Spark source in Python")
+    say(f"Python {platform.python_version()}; all files are in {home}")
     happened = events(orders)
-    title("1. A message, as a record of the commit log and as a frame")
+    title("1. A message as a commit log record and as a frame")
     show_bytes(clock)
     measured = _measure(home, happened, clock)
-    title("6. What was measured")
+    title("6. Figures")
     for name, figure in measured.summary:
         say(f"{name:<24}{figure}")
     (home / "report.html").write_text(page(measured), encoding="utf-8")
-    _show_what_is_left(home)
+    _show_files(home)
     return 0 if measured.comparison.is_equal else _NOT_EQUAL
 
 
-def made_anew(home: Path) -> Path:
-    """Return a directory that holds nothing but our mark.
-
-    Raises:
-        InvalidInput: it holds what the demo has not made.
-
-    """
+def fresh_directory(home: Path) -> Path:
+    """Empty a directory that is the demo's, put our mark into it, and return it."""
     if home.exists():
         if not home.is_dir() or (any(home.iterdir()) and not (home / _MARK).exists()):
             raise InvalidInput(
-                f"{home} holds something else, which the demo would delete; name another directory",
+                f"{home} has files that are not the demo's, which it would delete; choose another "
+                "--directory",
                 field="directory",
             )
         shutil.rmtree(home)
@@ -81,7 +64,7 @@ def made_anew(home: Path) -> Path:
 
 
 def _measure(home: Path, happened: Sequence[Event], clock: Clock) -> Measured:
-    """Start it all, have the orders flow, and compare what came of it."""
+    """Start broker and Spark, send the orders, and compare topic and files."""
     title("2. A nameserver and a broker in this process")
     began_ms = clock.monotonic_ms()
     with embedded.start(str(home / "store")) as cluster:
@@ -91,11 +74,11 @@ def _measure(home: Path, happened: Sequence[Event], clock: Clock) -> Measured:
         producer = Producer("shop", client=client, send_timeout_ms=_SEND_TIMEOUT_MS)
         with Admin(client) as admin, producer:
             admin.create_topic(TOPIC, queues=_QUEUES)
-            title("3. A Spark session, and a stream from the topic into Parquet")
+            title("3. A Spark session with a stream from the topic into Parquet")
             began_ms = clock.monotonic_ms()
             with (
                 closing(Pipeline(cluster.nameserver, str(home), clock)) as pipeline,
-                spark_failures_told(),
+                spark_errors_wrapped(),
             ):
                 spark_ready_ms = clock.monotonic_ms() - began_ms
                 say(f"{pipeline.versions}: {spark_ready_ms / 1000:.1f} s")
@@ -117,12 +100,12 @@ def _measure(home: Path, happened: Sequence[Event], clock: Clock) -> Measured:
 def _show_flow(
     producer: Producer, pipeline: Pipeline, happened: Sequence[Event], clock: Clock
 ) -> Flow:
-    flow = Flow(producer, pipeline.start(), clock, tell=say)
+    flow = Flow(producer, pipeline.start(), clock, report=say)
     warm_ms = flow.warm_up(happened[0])
-    say(f"a first order was in Parquet after {warm_ms / 1000:.1f} s; Spark is warm now")
+    say(f"Spark is warm: the first order was in Parquet after {warm_ms / 1000:.1f} s")
     title("4. The orders of a small shop, streamed while they arrive")
-    say(f"{len(happened):,} messages, tagged by what happened, with the order's number as key, in")
-    say("order for each customer; reminders are delayed by a second")
+    say(f"{len(happened):,} messages: the state of an order is the tag, its number the key, its")
+    say("customer the sharding key; reminders are delayed by one second")
     say("")
     flow.produce(happened[1:])
     flow.finish(len(happened))
@@ -130,7 +113,7 @@ def _show_flow(
 
 
 def _show_comparison(compared: Comparison) -> None:
-    title("5. The same query, over the topic and over the files")
+    title("5. The same query on the topic and on the files")
     say(f"{'':<12}{'messages':>12}{'amount':>16}{'rows in files':>18}{'amount':>16}")
     for total in compared.totals:
         topic = f"{total.topic_messages:>12,}{amount(total.topic_cents):>16}"
@@ -141,16 +124,16 @@ def _show_comparison(compared: Comparison) -> None:
 
 
 def _show_key(admin: Admin, order: str) -> None:
-    """Find what happened to one order, through the broker's index of keys."""
+    """Find the messages of one order with the broker's key index."""
     states = [message.tags or "" for message in admin.query_message(TOPIC, order)]
-    say(f"The broker's key index knows order {order}: {', '.join(states)}.")
+    say(f"The broker's key index finds order {order}: {', '.join(states)}.")
 
 
-def _show_what_is_left(home: Path) -> None:
-    title("7. What is left")
+def _show_files(home: Path) -> None:
+    title("7. Files")
     files = sorted((home / "orders").glob("*.parquet"))
     size = sum(file.stat().st_size for file in files)
     say(f"report   {home / 'report.html'}")
     say(f"orders   {home / 'orders'}: {len(files)} Parquet files, {size / 1024:,.0f} KiB")
-    say(f"store    {home / 'store' / 'broker-a'}: RocketMQ's own files; look into them with")
+    say(f"store    {home / 'store' / 'broker-a'}: RocketMQ's files; to see their contents:")
     say(f"         orbitmq store inspect {home / 'store' / 'broker-a'}")

@@ -1,4 +1,4 @@
-"""A small shop: its orders, and what happens to each. The same in every run.
+"""The orders of a small shop, and what happens to each; the same in every run.
 
 ::
 
@@ -22,25 +22,25 @@ REMINDER: Final = "reminder"
 _SEED: Final = 7
 _DELAY_LEVEL: Final = 1  # one second, as brokers are set by default
 _PAID_OF_100: Final = 88
-_ORDERS_A_CUSTOMER: Final = 20
-_LATEST_STEP: Final = 40  # orders that others place before the next thing happens to one
+_ORDERS_PER_CUSTOMER: Final = 20
+_STEP_MAX: Final = 40  # at most this many orders are placed before the next event of one
 _FOLLOWS: Final = {"placed": "paid", "paid": "shipped"}
 _PRICES: Final = {"tea": 490, "teapot": 3_900, "honey": 720, "cup": 1_150, "biscuits": 380}
 
 
 class Event(msgspec.Struct, frozen=True):
-    """Something that happened to an order; the body of a message."""
+    """An event in the life of an order; the body of a message."""
 
     order: str
     customer: str
     step: int
-    """Counts what happened to a customer's orders, from 1; reminders are not counted."""
+    """The number of the event among its customer's, from 1; 0 for reminders."""
     state: str
     item: str
     cents: int
 
     def message(self) -> Message:
-        """Return the message that tells of it.
+        """Return the event as a message.
 
         >>> Event("o-1", "c-1", 1, "paid", "tea", 490).message().sharding_key
         'c-1'
@@ -63,7 +63,7 @@ class _Order(NamedTuple):
 
 
 def events(orders: int) -> list[Event]:
-    """Return what happens to so many orders, in the order of time.
+    """Return the events of a number of orders, in the order of time.
 
     >>> [event.state for event in events(1)]
     ['placed', 'paid', 'shipped']
@@ -81,13 +81,13 @@ def events(orders: int) -> list[Event]:
             _, number, state = heappop(due)
             happened.append(_event(placed[number], state, steps))
             if following := _following(placed[number], state):
-                heappush(due, (turn + 1 + chance.below(_LATEST_STEP), number, following))
+                heappush(due, (turn + 1 + chance.below(_STEP_MAX), number, following))
         turn += 1
     return happened
 
 
 def _order(number: int, orders: int, chance: Randomness) -> _Order:
-    customer = chance.below(1 + orders // _ORDERS_A_CUSTOMER)
+    customer = chance.below(1 + orders // _ORDERS_PER_CUSTOMER)
     return _Order(
         name=f"o-{number:05d}",
         customer=f"c-{customer:03d}",

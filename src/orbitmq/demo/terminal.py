@@ -1,4 +1,4 @@
-"""How the demo speaks: lines for a terminal of 80 columns."""
+"""The demo's output: lines for a terminal of 80 columns."""
 
 import sys
 from collections.abc import Iterable, Iterator
@@ -12,14 +12,14 @@ _ROW: Final = 16
 
 
 def title(text: str) -> None:
-    """Begin a part."""
+    """Print the title of a section."""
     say("")
     say(text)
     say("─" * min(len(text), _WIDTH))
 
 
 def say(text: str) -> None:
-    """Print a line, broken where the terminal ends; it shows at once, be it into a pipe."""
+    """Print a line, wrapped at the width of the terminal, and flush it."""
     broken = fill(
         text, _WIDTH, subsequent_indent="    ", drop_whitespace=False, break_on_hyphens=False
     )
@@ -28,7 +28,7 @@ def say(text: str) -> None:
 
 
 def dump(data: bytes | bytearray) -> None:
-    """Print bytes as hexadecimal and as text, sixteen to a row."""
+    """Print bytes in hexadecimal and as text, sixteen per row."""
     for line in dumped(data):
         say(line)
 

@@ -21,7 +21,7 @@ Topic      orders
 Queue      broker-a 3, offset 1,234,567
 Stored     2026-11-15 10:42:09 on 10.0.0.7:10911
 Born       2026-11-15 10:42:08 on 10.0.0.9:40000
-Tried      2 times before
+Retries    2
 Tags       paid
 Keys       o-42 o-43
 Property   colour=blue
@@ -102,10 +102,10 @@ def test_a_long_body_is_cut_even_within_a_character() -> None:
     body = b"x" * 1023 + "\N{EURO SIGN}".encode()
     first, last = body_lines(body)
     assert first == "  " + "x" * 1023
-    assert last == "  … 2 more bytes; --body prints all of them"
+    assert last == "  … 2 more bytes; --body prints the whole body"
 
 
-def test_a_body_that_is_no_text_travels_in_base_64() -> None:
+def test_a_body_that_is_not_text_is_base64_in_json() -> None:
     shown = as_json(stored(b"\xff"))
     assert shown["body_base64"] == "/w=="
     assert "body" not in shown
@@ -128,7 +128,7 @@ class TestOnACluster:
         assert shown.startswith(f"Message    {message_id}\nTopic      letters\n")
         assert shown.endswith("Keys       k-1\nBody       8 B\n\n  dear all\n")
 
-    def test_it_is_viewed_by_its_place(
+    def test_it_is_viewed_by_its_offset_id(
         self, message_id: str, capsys: pytest.CaptureFixture[str]
     ) -> None:
         assert main(["message", "view", "letters", message_id, "--json"]) == 0
@@ -136,7 +136,7 @@ class TestOnACluster:
         assert main(["message", "view", "letters", place, "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["message_id"] == message_id
 
-    def test_its_body_alone(self, message_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_only_its_body(self, message_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
         printed = io.TextIOWrapper(io.BytesIO())
         monkeypatch.setattr(sys, "stdout", printed)
         assert main(["message", "view", "letters", message_id, "--body"]) == 0
@@ -161,14 +161,16 @@ class TestOnACluster:
             ["view", "letters", "no-such-id"],
         ],
     )
-    def test_there_is_none(self, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    def test_it_is_not_found(
+        self, arguments: list[str], capsys: pytest.CaptureFixture[str]
+    ) -> None:
         assert main(["message", *arguments]) == 1
         said = capsys.readouterr()
         assert said.out == ""
         assert said.err.startswith("orbitmq: topic letters has no message ")
 
     @pytest.mark.usefixtures("message_id")
-    def test_none_for_a_program(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_not_found_as_json(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["message", "query", "letters", "no-such-key", "--json"]) == 1
         assert capsys.readouterr() == ("[]\n", "")
 
@@ -180,7 +182,7 @@ class TestOnACluster:
             (["view", "no-such-topic", "id"], "topic no-such-topic is missing"),
         ],
     )
-    def test_what_can_not_be_asked(
+    def test_invalid_arguments(
         self, arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
     ) -> None:
         assert main(["message", *arguments]) == 2

@@ -16,7 +16,7 @@ from tests.cli.terminal import Terminal, utc
 SHOWN = """\
 Outbox     FILE
 Messages   2 waiting, 1 refused
-File       937 B
+File       938 B
 
 Waiting:
 NUMBER  KEPT            TOPIC   SIZE  REASON
@@ -25,7 +25,7 @@ NUMBER  KEPT            TOPIC   SIZE  REASON
 
 Refused:
 NUMBER  KEPT            TOPIC  SIZE  REASON
-3       11-15 10:42:09  audit  3 B   NO_PERMISSION: nobody may write here
+3       11-15 10:42:09  audit  3 B   NO_PERMISSION: the topic is read-only
 """
 
 
@@ -33,10 +33,10 @@ NUMBER  KEPT            TOPIC  SIZE  REASON
 def path(tmp_path: Path) -> str:
     kept = [message("orders", b"paid"), message("orders", b"paid as well", 2)]
     refused = message("audit", b"log", 3)
-    return outbox_file(tmp_path, *kept, refused, refused="NO_PERMISSION: nobody may write here")
+    return outbox_file(tmp_path, *kept, refused, refused="NO_PERMISSION: the topic is read-only")
 
 
-def test_what_is_in_it(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_its_messages(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     with utc():
         assert main(["outbox", "show", path]) == 1
     shown = capsys.readouterr().out.replace(path, "FILE")
@@ -44,7 +44,7 @@ def test_what_is_in_it(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert max(map(len, shown.splitlines())) <= 80
 
 
-def test_what_is_in_it_for_a_program(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_its_messages_as_json(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["outbox", "show", path, "--json"]) == 1
     shown = json.loads(capsys.readouterr().out)
     assert [one["sequence"] for one in shown["waiting"]] == [1, 2]
@@ -57,16 +57,16 @@ def test_an_empty_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "Messages   0 waiting, 0 refused" in capsys.readouterr().out
 
 
-def test_many_are_cut_short_and_damage_is_told() -> None:
+def test_a_long_list_is_cut_and_damage_is_shown() -> None:
     entries = tuple(
         Entry(number, 300, f"#{number}", "billing" * 20, "", KEPT_MS, 10**6, "because\n" * 20)
         for number in range(1, 54)
     )
     contents = Contents(entries, (), 54, 10**6, 17, 2)
     lines = list(contents_lines("FILE", contents))
-    assert lines[-1] == "… and 3 more; --json shows all of them"
-    assert "Torn       17 B at the end, which a crash left" in lines
-    assert "DAMAGED    2 places can't be read" in lines
+    assert lines[-1] == "… and 3 more; --json shows all"
+    assert "Torn       17 B at the end, left by a crash" in lines
+    assert "DAMAGED    can't be read in 2 places" in lines
     assert max(map(len, lines)) == 80
 
 
@@ -82,7 +82,7 @@ def test_it_is_drained(path: str, nameserver: str, capsys: pytest.CaptureFixture
     assert main(["outbox", "show", path]) == 0
 
 
-def test_a_terminal_sees_how_far_it_is(
+def test_a_terminal_shows_the_progress(
     path: str, nameserver: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     terminal = Terminal()
@@ -91,7 +91,7 @@ def test_a_terminal_sees_how_far_it_is(
     assert terminal.getvalue().endswith("\r2 sent, 0 left\x1b[K\r\x1b[K")
 
 
-def test_nobody_takes_it(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_broker_takes_it(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     drain = ("outbox", "drain", path, "--wait", "1", "--nameserver", "127.0.0.1:1")
     assert main(drain) == 1
     assert capsys.readouterr().out == "0 sent, 2 left, 1 refused\n"
@@ -119,4 +119,4 @@ def test_a_mistyped_path_makes_no_outbox(
 
 def test_a_time_out_of_range(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["outbox", "drain", path, "--wait", "0"]) == 2
-    assert "--wait is 0; it may be from 1 to 86400 seconds" in capsys.readouterr().err
+    assert "--wait is 0; it must be from 1 to 86400 seconds" in capsys.readouterr().err

@@ -15,7 +15,7 @@ from tests.store.unpacked import NAMES, flip, unpacked
 
 INSPECT_TORN = """\
 Store      DIR
-State      in use, or its broker ended without stopping
+State      in use, or not stopped cleanly
 Messages   734 in 1 topic, 4 queues, 971.4 KiB
 Stored     2026-11-15 10:42:09 to 2026-11-15 10:42:14
 Log        0 to 996,400 in 5 files
@@ -121,7 +121,7 @@ def test_many_damages_are_cut_short_and_counted() -> None:
     assert len(lines) == 5 + 1 + 20 + 1
 
 
-def test_what_is_harmless_is_a_note(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_harmless_damage_is_a_note(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     directory = unpacked("normal", tmp_path)
     # A byte behind the end of the log, as a recovery may leave it.
     flip(f"{directory}/commitlog/{262144:020d}", 402855 - 262144 + 4)
@@ -131,9 +131,7 @@ def test_what_is_harmless_is_a_note(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize(("command", "key"), [("inspect", "queues"), ("verify", "queue_entries")])
-def test_json_for_a_program(
-    command: str, key: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_json(command: str, key: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["store", command, "--json", unpacked("crash-torn", tmp_path)]) == 1
     printed = json.loads(capsys.readouterr().out)
     assert printed["messages"] == 734
@@ -149,13 +147,13 @@ def test_no_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert printed.err.count("\n") == 1
 
 
-def test_a_store_without_damage_is_told_what_was_not_compared(
+def test_a_store_without_damage_names_what_was_not_checked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     directory = unpacked("normal", tmp_path)
     assert main(["store", "inspect", directory]) == 0
     assert capsys.readouterr().out.endswith(
-        "\nNo damage seen; checksums, queue entries and keys are for orbitmq store verify.\n"
+        "\nNo damage seen. orbitmq store verify also checks checksums, queues and index.\n"
     )
 
 

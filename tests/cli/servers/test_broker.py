@@ -11,7 +11,7 @@ import pytest
 
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.cli.main import main
-from orbitmq.cli.servers.broker import warn_of_open_door
+from orbitmq.cli.servers.broker import warn_about_auto_create
 from orbitmq.net.address import Address
 from orbitmq.net.blocking import BlockingConnection
 from orbitmq.settings import from_arguments
@@ -32,14 +32,14 @@ flushDiskTyp=SYNC_FLUSH
 """
 
 
-def test_a_broker_conf_of_java_works_as_it_is(tmp_path: Path) -> None:
+def test_a_java_broker_conf_works_unchanged(tmp_path: Path) -> None:
     file = tmp_path / "broker.conf"
     file.write_text(CONF)
     arguments = ("broker", "-c", str(file), "--set", f"storePathRootDir={tmp_path}/store")
     for round_ in range(2):
         with serving(*arguments) as server:
-            said, _, address = server.ready_line().partition("=")
-            assert said == "ready broker"
+            properties, _, address = server.ready_line().partition("=")
+            assert properties == "ready broker"
             with BlockingConnection(Address.parse(address)) as broker:
                 assert sent(broker, "orders", b"paid") == round_
                 assert len(pulled(broker, "orders")) == round_ + 1
@@ -71,7 +71,7 @@ def test_a_killed_broker_recovers(tmp_path: Path) -> None:
 
 
 def a_store_that_crashed(directory: Path) -> None:
-    """Leave a store as a broker does that was killed."""
+    """Make a store as a killed broker leaves it."""
     settings = StoreSettings(segment_bytes=8_388_608)
     store = MessageStore(str(directory), settings, workers=InlineWorkers())
     store.open()
@@ -81,12 +81,16 @@ def a_store_that_crashed(directory: Path) -> None:
 
 
 def start_and_stop(directory: Path, stderr: int) -> "subprocess.Popen[bytes]":
-    """Run a broker on a store, which stops as soon as it has started."""
-    said = [f"storePathRootDir={directory}", "listenPort=0", "mappedFileSizeCommitLog=8388608"]
+    """Run a broker that stops as soon as it has started."""
+    properties = [
+        f"storePathRootDir={directory}",
+        "listenPort=0",
+        "mappedFileSizeCommitLog=8388608",
+    ]
     return subprocess.Popen(
         [
             *(sys.executable, "-m", "orbitmq.cli.main", "broker", "--stop-at-eof"),
-            *(f"--set={one}" for one in said),
+            *(f"--set={one}" for one in properties),
         ],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -95,7 +99,7 @@ def start_and_stop(directory: Path, stderr: int) -> "subprocess.Popen[bytes]":
 
 
 def read_all(terminal: int) -> str:
-    """Return what is written to a terminal until nobody has it open any more."""
+    """Return what is written to a terminal until all processes have closed it."""
     parts: list[bytes] = []
     while True:
         try:
@@ -138,11 +142,11 @@ def test_a_recovery_draws_nothing_into_a_pipe(tmp_path: Path) -> None:
     assert b"\x1b" not in logged
 
 
-OPEN_DOOR = "autoCreateTopicEnable is true: whoever reaches 0.0.0.0 makes topics"
+AUTO_CREATE = "autoCreateTopicEnable is true: any client that reaches 0.0.0.0 creates a topic"
 
 
 @pytest.mark.parametrize(
-    ("said", "warns"),
+    ("properties", "warns"),
     [
         (["listenHost=0.0.0.0"], True),
         (["listenHost=0.0.0.0", "autoCreateTopicEnable=false"], False),
@@ -150,35 +154,37 @@ OPEN_DOOR = "autoCreateTopicEnable is true: whoever reaches 0.0.0.0 makes topics
         (["listenHost=localhost"], False),
     ],
 )
-def test_topics_made_by_whoever_sends_are_a_warning_where_others_reach_the_broker(
-    said: list[str], warns: bool, caplog: pytest.LogCaptureFixture
+def test_automatic_topics_are_a_warning_if_other_machines_reach_the_broker(
+    properties: list[str], warns: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, "orbitmq.broker"):
-        warn_of_open_door(LiveSettings.load(from_arguments(said)))
-    assert [OPEN_DOOR in line for line in caplog.messages] == [True] * warns
+        warn_about_auto_create(LiveSettings.load(from_arguments(properties)))
+    assert [AUTO_CREATE in line for line in caplog.messages] == [True] * warns
 
 
-def test_a_broker_that_others_reach_logs_the_warning_when_it_starts(tmp_path: Path) -> None:
-    said = ("listenHost=0.0.0.0", "listenPort=0", f"storePathRootDir={tmp_path}")
+def test_a_broker_that_other_machines_reach_logs_the_warning_when_it_starts(tmp_path: Path) -> None:
+    properties = ("listenHost=0.0.0.0", "listenPort=0", f"storePathRootDir={tmp_path}")
     small = "mappedFileSizeCommitLog=8388608"
-    with serving("broker", "--insecure", *(f"--set={one}" for one in (*said, small))) as server:
+    with serving(
+        "broker", "--insecure", *(f"--set={one}" for one in (*properties, small))
+    ) as server:
         assert server.ready_line().startswith("ready broker=")
         server.process.terminate()
         ended = server.end()
     assert ended.status == 0
-    assert OPEN_DOOR in ended.logged
+    assert AUTO_CREATE in ended.logged
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["--set=listenHost=0.0.0.0"], "say --insecure if the network keeps others out"),
-        (["--set=brokerRole=SLAVE"], "replicas are not served yet"),
+        (["--set=brokerRole=SLAVE"], "replicas are not supported yet"),
         (["--set=listenPort=many"], "--set: listenPort: 'many' is not a whole number"),
         (["-c", "/no/such/file"], "/no/such/file can't be read: No such file"),
     ],
 )
-def test_what_cannot_be_is_one_line(
+def test_an_invalid_argument_takes_one_line(
     arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["broker", *arguments]) == 2
@@ -189,9 +195,11 @@ def test_what_cannot_be_is_one_line(
     assert printed.err.count("\n") == 1
 
 
-def test_a_bad_line_of_a_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_error_names_the_line_of_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "broker.conf"
     file.write_text("brokerName=a\nfileReservedTime=three days\n")
     assert main(["broker", "-c", str(file)]) == 2
-    told = f"orbitmq: {file}:2: fileReservedTime: 'three days' is not a whole number\n"
-    assert capsys.readouterr().err == told
+    expected = f"orbitmq: {file}:2: fileReservedTime: 'three days' is not a whole number\n"
+    assert capsys.readouterr().err == expected

@@ -1,4 +1,4 @@
-"""``orbitmq demo``: what it hands on, and that other commands start without Spark."""
+"""``orbitmq demo``: its arguments, and that other commands start without Spark."""
 
 import subprocess
 import sys
@@ -10,13 +10,15 @@ from orbitmq.cli.main import main, parser
 from orbitmq.demo import run as demo
 
 
-def test_it_runs_in_a_directory_of_its_own_unless_told_otherwise() -> None:
-    said = parser().parse_args(["demo"])
-    assert (said.directory, said.orders) == ("orbitmq-demo", 2_000)
+def test_the_defaults() -> None:
+    parsed = parser().parse_args(["demo"])
+    assert (parsed.directory, parsed.orders) == ("orbitmq-demo", 2_000)
 
 
 @pytest.mark.parametrize("status", [0, 1])
-def test_its_status_is_that_of_the_comparison(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_exit_status_is_that_of_the_comparison(
+    status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[tuple[str, int]] = []
 
     def stand_in(directory: str, orders: int) -> int:
@@ -31,12 +33,12 @@ def test_its_status_is_that_of_the_comparison(status: int, monkeypatch: pytest.M
 def test_an_error_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "precious.txt").touch()
     assert main(["demo", "--directory", str(tmp_path)]) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.startswith(f"orbitmq: {tmp_path} holds something else")
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith(f"orbitmq: {tmp_path} has files that are not the demo's")
 
 
 def test_other_commands_import_no_spark() -> None:
-    code = "import sys, orbitmq.cli.main; print(*sys.modules)"
+    code = "import sys; from orbitmq.cli.main import parser; parser(); print(*sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"pyspark", "pyarrow", "orbitmq.demo"} & set(ran.stdout.split())

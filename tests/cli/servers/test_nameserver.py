@@ -15,11 +15,11 @@ from tests.cli.running_servers import serving
 NOWHERE = "--set=kvConfigPath="
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_says_when_it_is_ready_serves_and_stops(number: signal.Signals) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_it_prints_a_ready_line_serves_and_stops(number: signal.Signals) -> None:
     with serving("nameserver", "--port", "0", NOWHERE) as server:
-        said, _, address = server.ready_line().partition("=")
-        assert said == "ready nameserver"
+        head, _, address = server.ready_line().partition("=")
+        assert head == "ready nameserver"
         with BlockingConnection(Address.parse(address)) as connection:
             answer = connection.request(NoFields(), code=RequestCode.GET_BROKER_CLUSTER_INFO)
             assert answer.code == ResponseCode.SUCCESS
@@ -29,7 +29,7 @@ def test_it_says_when_it_is_ready_serves_and_stops(number: signal.Signals) -> No
     assert "Traceback" not in ended.logged
 
 
-def test_a_file_is_read_and_arguments_hold_over_it(tmp_path: Path) -> None:
+def test_arguments_override_the_file(tmp_path: Path) -> None:
     file = tmp_path / "namesrv.conf"
     file.write_text(f"listenPort=99999\nkvConfigPath={tmp_path}/kv.json\nlistenPrt=1\n")
     with serving("nameserver", "-c", str(file), "--port", "0") as server:
@@ -41,13 +41,13 @@ def test_a_file_is_read_and_arguments_hold_over_it(tmp_path: Path) -> None:
     assert "did you mean listenPort?" in ended.logged
 
 
-def test_a_port_that_is_taken_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_error_for_a_port_in_use_takes_one_line(capfd: pytest.CaptureFixture[str]) -> None:
     with serving("nameserver", "--port", "0", NOWHERE) as server:
         port = server.ready_line().rpartition(":")[2]
         assert main(["nameserver", "--port", port, NOWHERE]) == 2
     printed = capfd.readouterr()
     assert printed.out == ""
-    assert f"orbitmq: 127.0.0.1:{port} can't be listened on: " in printed.err
+    assert f"orbitmq: can't listen on 127.0.0.1:{port}: " in printed.err
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_a_port_that_is_taken_is_one_line(capfd: pytest.CaptureFixture[str]) -> 
         (["--set", "listenPort"], "write it as key=value"),
     ],
 )
-def test_what_cannot_be_is_one_line(
+def test_an_invalid_argument_takes_one_line(
     arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["nameserver", NOWHERE, *arguments]) == 2
@@ -71,9 +71,11 @@ def test_what_cannot_be_is_one_line(
     assert printed.err.count("\n") == 1
 
 
-def test_a_bad_line_of_a_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_error_names_the_line_of_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "namesrv.conf"
     file.write_text("# mine\norderMessageEnable=yes\n")
     assert main(["nameserver", "-c", str(file)]) == 2
-    told = f"orbitmq: {file}:2: orderMessageEnable: 'yes' is not true or false\n"
-    assert capsys.readouterr().err == told
+    expected = f"orbitmq: {file}:2: orderMessageEnable: 'yes' is not true or false\n"
+    assert capsys.readouterr().err == expected

@@ -1,5 +1,7 @@
-"""A server's life under a command: one line, a signal, an end."""
+"""The life of a server command: ready line, signal, stop."""
 
+import errno
+import io
 import os
 import resource
 import signal
@@ -14,7 +16,7 @@ from orbitmq.errors import InvalidInput
 from tests.cli.running_servers import few_open_files, serving
 
 
-def test_a_signal_ends_it_in_order(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_signal_stops_it_cleanly(capsys: pytest.CaptureFixture[str]) -> None:
     steps: list[str] = []
 
     @asynccontextmanager
@@ -41,6 +43,27 @@ def test_a_signal_while_it_starts_is_not_lost() -> None:
     assert serve(server, lambda _: "ready") == 0
 
 
+class ClosedTerminal(io.StringIO):
+    def flush(self) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+def test_a_terminal_that_is_closed_while_it_starts_stops_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    steps: list[str] = []
+
+    @asynccontextmanager
+    async def server() -> AsyncIterator[None]:
+        os.kill(os.getpid(), signal.SIGHUP)
+        yield None
+        steps.append("stopped")
+
+    monkeypatch.setattr("sys.stdout", ClosedTerminal())
+    assert serve(server, lambda _: "ready") == 0
+    assert steps == ["stopped"]
+
+
 def test_a_start_that_fails_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     @asynccontextmanager
     async def server() -> AsyncIterator[None]:
@@ -50,6 +73,18 @@ def test_a_start_that_fails_prints_nothing(capsys: pytest.CaptureFixture[str]) -
     with pytest.raises(InvalidInput, match="the port is taken"):
         serve(server, lambda _: "ready")
     assert capsys.readouterr().out == ""
+
+
+def test_a_hangup_that_nohup_ignores_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup leaves it to its command
+    try:
+        with serving("nameserver", "--port=0", "--set=kvConfigPath=") as server:
+            assert server.ready_line().startswith("ready")
+            status = Path(f"/proc/{server.process.pid}/status").read_text()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    ignored = next(line.split()[1] for line in status.splitlines() if line.startswith("SigIgn"))
+    assert int(ignored, 16) & 1 << signal.SIGHUP - 1
 
 
 @pytest.mark.parametrize(
@@ -70,7 +105,7 @@ def test_brokers_raise_the_limit_of_open_files(tmp_path: Path, arguments: tuple[
 
 @pytest.fixture
 def limits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The soft and the hard limit of open files, as the system would have them."""
+    """The soft and the hard limit of open files of a pretended system."""
     found = [256, 20_000]
 
     def set_limit(_what: int, wanted: tuple[int, int]) -> None:
@@ -81,7 +116,7 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
-def test_a_server_may_open_as_many_files_as_the_system_lets_it(
+def test_the_limit_of_open_files_is_raised_to_the_hard_limit(
     limits: list[int], caplog: pytest.LogCaptureFixture
 ) -> None:
     allow_many_open_files()
@@ -89,14 +124,14 @@ def test_a_server_may_open_as_many_files_as_the_system_lets_it(
     assert caplog.messages == []
 
 
-def test_a_server_that_may_open_few_files_says_what_to_do(
+def test_a_low_limit_of_open_files_is_a_warning_that_says_what_to_do(
     limits: list[int], caplog: pytest.LogCaptureFixture
 ) -> None:
     limits[:] = 256, 1024
     allow_many_open_files()
-    (told,) = caplog.messages
-    assert "may have 1024 files open" in told
-    assert "ulimit -Hn" in told
+    (warning,) = caplog.messages
+    assert "the limit of open files, connections included, is 1024; " in warning
+    assert "ulimit -Hn" in warning
 
 
 def test_no_limit_at_all_is_enough(limits: list[int], caplog: pytest.LogCaptureFixture) -> None:
@@ -105,7 +140,7 @@ def test_no_limit_at_all_is_enough(limits: list[int], caplog: pytest.LogCaptureF
     assert caplog.messages == []
 
 
-def test_a_limit_that_cannot_be_raised_is_told_of(
+def test_a_limit_that_cannot_be_raised_is_a_warning(
     limits: list[int], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_what: int, _wanted: tuple[int, int]) -> None:
@@ -114,5 +149,5 @@ def test_a_limit_that_cannot_be_raised_is_told_of(
     monkeypatch.setattr("resource.setrlimit", refuse)
     allow_many_open_files()
     assert limits == [256, 20_000]
-    assert "stays at 256: not allowed" in caplog.messages[0]
-    assert "may have 256 files open" in caplog.messages[1]
+    assert "can't raise the limit of open files above 256: not allowed" in caplog.messages[0]
+    assert "connections included, is 256; " in caplog.messages[1]

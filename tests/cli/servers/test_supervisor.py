@@ -1,4 +1,4 @@
-"""Processes under a supervisor; that one which dies comes back is shown in ``test_up``."""
+"""Processes under a supervisor; ``test_up`` shows that a process that dies is restarted."""
 
 import asyncio
 from pathlib import Path
@@ -12,11 +12,11 @@ from tests.broker.exchanges import sent
 
 
 def broker(store: Path) -> list[str]:
-    said = ("listenPort=0", f"storePathRootDir={store}", "mappedFileSizeCommitLog=8388608")
-    return ["broker", *(part for one in said for part in ("--set", one))]
+    properties = ("listenPort=0", f"storePathRootDir={store}", "mappedFileSizeCommitLog=8388608")
+    return ["broker", *(part for one in properties for part in ("--set", one))]
 
 
-def test_each_says_where_it_is_and_all_are_stopped_in_order(tmp_path: Path) -> None:
+def test_processes_report_their_addresses_and_are_stopped_cleanly(tmp_path: Path) -> None:
     async def main() -> None:
         commands = {name: broker(tmp_path / name) for name in ("one", "two")}
         async with Supervisor(commands) as supervisor:
@@ -30,7 +30,7 @@ def test_each_says_where_it_is_and_all_are_stopped_in_order(tmp_path: Path) -> N
         assert not (tmp_path / name / "abort").exists()
 
 
-def test_one_that_cannot_start_is_an_error_and_the_others_are_stopped(tmp_path: Path) -> None:
+def test_a_process_that_cannot_start_is_an_error_and_stops_the_others(tmp_path: Path) -> None:
     async def main() -> None:
         commands = {"good": broker(tmp_path), "bad": ["broker", "--set", "listenPort=many"]}
         with pytest.raises(ProcessFailed, match="bad ended before it was ready: exit status 2"):

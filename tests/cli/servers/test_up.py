@@ -2,9 +2,12 @@
 
 import json
 import os
+import pty
 import re
 import select
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -24,23 +27,26 @@ SMALL = ("--set", "mappedFileSizeCommitLog=8388608")
 
 
 def known_brokers(nameserver: str) -> dict[str, str]:
-    """Return what a nameserver knows: the address of each broker."""
+    """Return the address of each broker, by name, as a nameserver knows it."""
     with BlockingConnection(Address.parse(nameserver)) as connection:
         answer = connection.request(NoFields(), code=RequestCode.GET_BROKER_CLUSTER_INFO)
     table = ClusterInfo.from_json(answer.body).broker_addr_table
     return {name: broker.broker_addrs[0] for name, broker in table.items()}
 
 
-def test_one_line_tells_where_everything_is_and_a_signal_stops_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_the_ready_line_has_all_addresses_and_a_signal_stops_it(
+    number: signal.Signals, tmp_path: Path
+) -> None:
     with serving("up", *PORTS, *SMALL, "--store", str(tmp_path)) as server:
-        said = re.fullmatch(r"ready nameserver=(\S+) broker=(\S+)", server.ready_line())
-        assert said is not None
-        nameserver, broker = said.groups()
+        match = re.fullmatch(r"ready nameserver=(\S+) broker=(\S+)", server.ready_line())
+        assert match is not None
+        nameserver, broker = match.groups()
         assert known_brokers(nameserver) == {"broker-a": broker}
         with BlockingConnection(Address.parse(broker)) as connection:
             sent(connection, "orders", b"paid")
             assert [message.body for message in pulled(connection, "orders")] == [b"paid"]
-        server.process.send_signal(signal.SIGINT)
+        server.process.send_signal(number)
         ended = server.end()
     assert (ended.status, ended.printed) == (0, "")
     assert "Traceback" not in ended.logged
@@ -48,17 +54,17 @@ def test_one_line_tells_where_everything_is_and_a_signal_stops_it(tmp_path: Path
     assert not (tmp_path / "abort").exists()
 
 
-def test_json_for_machines(tmp_path: Path) -> None:
+def test_the_ready_line_as_json(tmp_path: Path) -> None:
     with serving("up", *PORTS, *SMALL, "--store", str(tmp_path), "--json") as server:
         ready = json.loads(server.ready_line())
         assert list(known_brokers(ready["nameserver"]).values()) == ready["brokers"]
 
 
-def test_several_brokers_are_processes_and_one_that_dies_comes_back(tmp_path: Path) -> None:
+def test_several_brokers_are_processes_and_one_that_dies_is_restarted(tmp_path: Path) -> None:
     with serving("up", *PORTS, *SMALL, "--brokers", "2", "--store", str(tmp_path)) as server:
-        said = re.fullmatch(r"ready nameserver=(\S+) broker=(\S+),(\S+)", server.ready_line())
-        assert said is not None
-        nameserver, first, second = said.groups()
+        match = re.fullmatch(r"ready nameserver=(\S+) broker=(\S+),(\S+)", server.ready_line())
+        assert match is not None
+        nameserver, first, second = match.groups()
         assert known_brokers(nameserver) == {"broker-a": first, "broker-b": second}
         with BlockingConnection(Address.parse(first)) as connection:
             sent(connection, "orders", b"paid")
@@ -69,12 +75,12 @@ def test_several_brokers_are_processes_and_one_that_dies_comes_back(tmp_path: Pa
         server.process.terminate()
         ended = server.end()
     assert ended.status == 0
-    assert "broker-a ended: killed by SIGKILL; it is started again" in ended.logged
+    assert "broker-a ended: killed by SIGKILL; restarting it in 0.5 s" in ended.logged
     for name in ("broker-a", "broker-b"):
         assert not (tmp_path / name / "abort").exists()
 
 
-def test_brokers_end_in_order_with_a_supervisor_that_is_killed(tmp_path: Path) -> None:
+def test_brokers_stop_cleanly_if_their_supervisor_is_killed(tmp_path: Path) -> None:
     with serving("up", *PORTS, *SMALL, "--brokers", "2", "--store", str(tmp_path)) as server:
         server.ready_line()
         stores = [tmp_path / name for name in ("broker-a", "broker-b")]
@@ -88,13 +94,34 @@ def test_brokers_end_in_order_with_a_supervisor_that_is_killed(tmp_path: Path) -
         assert not (store / "abort").exists()
 
 
+@pytest.mark.parametrize("brokers", ["1", "2"])
+def test_a_closed_terminal_stops_it_cleanly(brokers: str, tmp_path: Path) -> None:
+    ours, its = pty.openpty()
+    arguments = ("up", *PORTS, *SMALL, "--brokers", brokers, "--store", str(tmp_path))
+    # The first terminal that the leader of a session opens sends it a SIGHUP when it is closed.
+    on_terminal = ["sh", "-c", 'exec "$@" <>"$0" >&0 2>&0', os.ttyname(its)]
+    command = [*on_terminal, sys.executable, "-m", "orbitmq.cli.main", *arguments]
+    with subprocess.Popen(command, start_new_session=True) as process:
+        try:
+            with open(ours, "rb", buffering=0) as terminal:
+                while not terminal.readline().startswith(b"ready"):
+                    assert process.poll() is None
+                stores = [abort.parent for abort in tmp_path.rglob("abort")]
+                assert len(stores) == int(brokers)
+            os.close(its)
+            assert process.wait(END_SECONDS) == 0
+        finally:
+            process.kill()
+    assert [store for store in stores if (store / "abort").exists()] == []
+
+
 def process_of(store: Path) -> int:
-    """Return the process that uses a store; it says so itself."""
+    """Return the process that uses a store, from its abort file."""
     return int((store / "abort").read_text())
 
 
 def once_back(server: Serving, nameserver: str, before: str) -> str:
-    """Return where broker-a listens now that it was started again: port 0 picks another port."""
+    """Return where broker-a listens after its restart: port 0 picks another port."""
     while server.process.poll() is None:
         address = known_brokers(nameserver).get("broker-a", before)
         if address != before:
@@ -103,18 +130,18 @@ def once_back(server: Serving, nameserver: str, before: str) -> str:
             except ConnectFailed:
                 continue
             return address
-    raise AssertionError("the supervisor is gone")
+    raise AssertionError("the supervisor ended")
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--brokers", "0"], "--brokers is 0; it may be from 1 to 26"),
+        (["--brokers", "0"], "--brokers is 0; it must be from 1 to 26"),
         (["--host", "0.0.0.0"], "say --insecure"),
         (["--set", "listenPort"], "write it as key=value"),
     ],
 )
-def test_what_cannot_be_is_one_line(
+def test_an_invalid_argument_takes_one_line(
     arguments: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["up", *PORTS, "--store", str(tmp_path), *arguments]) == 2

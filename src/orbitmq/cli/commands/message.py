@@ -1,4 +1,4 @@
-"""``orbitmq message``: find stored messages, and show them."""
+"""``orbitmq message``: find and show stored messages."""
 
 import argparse
 import base64
@@ -35,37 +35,41 @@ _FOREVER_MS: Final = 2**63 - 1
 
 def add_commands(families: "Families") -> None:
     """Add the commands of this family to those of ``orbitmq``."""
-    parser = families.add_parser("message", help="find stored messages, and show them")
+    parser = families.add_parser("message", help="find and show stored messages")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    ends = "Exit status: 0 found, 1 there is none, 2 the cluster can't be asked."
+    ends = "Exit status: 0 found, 1 not found, 2 the cluster can't be asked."
     view = commands.add_parser(
         "view",
         help="show one message",
-        description="Show one message, by the id that its producer or its broker gave it.",
+        description="Show the message with an id, that of its producer or that of its broker.",
         epilog=ends,
     )
     view.add_argument("topic", metavar="TOPIC")
     view.add_argument("id", metavar="ID")
     add_client_options(view)
     form = view.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="print JSON for a program")
-    form.add_argument("--body", action="store_true", help="print the body alone, byte for byte")
+    form.add_argument("--json", action="store_true", help="print JSON")
+    form.add_argument("--body", action="store_true", help="print only the body, byte for byte")
     view.set_defaults(run=_view)
     query = commands.add_parser(
         "query",
-        help="list messages that have a key",
-        description="List messages of a topic that have a key, the oldest first.",
+        help="list the messages with a key",
+        description="List the messages of a topic with a key, oldest first.",
         epilog=ends,
     )
     query.add_argument("topic", metavar="TOPIC")
     query.add_argument("key", metavar="KEY")
     query.add_argument(
-        "--max", type=int, default=32, metavar="N", help="from each broker, up to 64 (%(default)s)"
+        "--max",
+        type=int,
+        default=32,
+        metavar="N",
+        help="at most this many per broker, up to 64 (%(default)s)",
     )
     query.add_argument(
-        "--begin", metavar="TIME", help="stored then or later, as 2026-11-15T09:30; local time"
+        "--begin", metavar="TIME", help="stored at or after this local time, as 2026-11-15T09:30"
     )
-    query.add_argument("--end", metavar="TIME", help="stored then or before")
+    query.add_argument("--end", metavar="TIME", help="stored at or before this time")
     add_client_options(query)
     add_json_option(query)
     query.set_defaults(run=_query)
@@ -79,7 +83,7 @@ def _view(arguments: argparse.Namespace) -> int:
     try:
         message = on_a_loop(ask())
     except NotFound:
-        return _none(f"topic {arguments.topic} has no message {arguments.id[:64]}")
+        return _not_found(f"topic {arguments.topic} has no message {arguments.id[:64]}")
     if arguments.body:
         sys.stdout.buffer.write(message.body)
     else:
@@ -88,7 +92,7 @@ def _view(arguments: argparse.Namespace) -> int:
 
 
 def _query(arguments: argparse.Namespace) -> int:
-    begin_ms, end_ms = _moment(arguments.begin, 0), _moment(arguments.end, _FOREVER_MS)
+    begin_ms, end_ms = _time_ms(arguments.begin, 0), _time_ms(arguments.end, _FOREVER_MS)
 
     async def ask() -> list[StoredMessage]:
         async with connect(client_settings(arguments)) as admin:
@@ -102,20 +106,20 @@ def _query(arguments: argparse.Namespace) -> int:
 
     found = on_a_loop(ask())
     if not found and not arguments.json:
-        return _none(f"topic {arguments.topic} has no message with key {arguments.key[:64]}")
+        return _not_found(f"topic {arguments.topic} has no message with key {arguments.key[:64]}")
     print_found([as_json(one) for one in found], query_lines(found), as_json=arguments.json)
     return 0 if found else _NOT_FOUND
 
 
-def _none(what: str) -> int:
+def _not_found(what: str) -> int:
     print(f"orbitmq: {what}", file=sys.stderr)
     return _NOT_FOUND
 
 
-def _moment(text: str | None, otherwise: int) -> int:
-    """Return a moment in milliseconds since 1970; one that names no time zone is local."""
+def _time_ms(text: str | None, default: int) -> int:
+    """Return a time in milliseconds since 1970; local time, unless it names a time zone."""
     if text is None:
-        return otherwise
+        return default
     try:
         return int(datetime.fromisoformat(text).timestamp() * 1000)
     except (ValueError, OverflowError, OSError):
@@ -125,7 +129,7 @@ def _moment(text: str | None, otherwise: int) -> int:
 
 
 def as_json(message: StoredMessage) -> dict[str, object]:
-    """Return what ``--json`` shows of a message; a body that is no UTF-8 text is in base 64."""
+    """Return what ``--json`` prints; a body that is not UTF-8 is base64-encoded."""
     try:
         body = {"body": message.body.decode()}
     except UnicodeDecodeError:
@@ -150,7 +154,7 @@ def as_json(message: StoredMessage) -> dict[str, object]:
 
 
 def message_lines(message: StoredMessage) -> Iterator[str]:
-    """Yield what ``view`` prints, at most 80 columns wide but for the text of the body."""
+    """Yield what ``view`` prints, at most 80 columns wide except for the body."""
     yield f"Message    {message.message_id}"
     yield f"Topic      {elided(message.topic, _WIDTH - 11)}"
     broker = f"{message.broker_name} " if message.broker_name else ""
@@ -158,7 +162,7 @@ def message_lines(message: StoredMessage) -> Iterator[str]:
     yield f"Stored     {local_time(message.store_timestamp_ms)} on {message.store_host}"
     yield f"Born       {local_time(message.born_timestamp_ms)} on {message.born_host}"
     if message.reconsume_times:
-        yield f"Tried      {message.reconsume_times:,} times before"
+        yield f"Retries    {message.reconsume_times:,}"
     for head, text in (("Tags", message.tags), ("Keys", " ".join(message.keys))):
         if text:
             yield from _wrapped(head, text)
@@ -175,9 +179,9 @@ def _wrapped(head: str, text: str) -> list[str]:
 
 
 def body_lines(body: bytes) -> Iterator[str]:
-    r"""Yield the beginning of a body: its text, or bytes in hexadecimal if it is none.
+    r"""Yield the beginning of a body: as text, or in hexadecimal if it is not text.
 
-    Text with control characters counts as none: it could do anything to a terminal.
+    Text with control characters counts as not text: it could do anything to a terminal.
 
     >>> list(body_lines(b"paid")), list(body_lines(b"\x00\x1b[2J"))
     (['  paid'], ['  00 1b 5b 32 4a'])
@@ -190,11 +194,11 @@ def body_lines(body: bytes) -> Iterator[str]:
         for start in range(0, len(shown), _HEX_COLUMNS):
             yield f"  {shown[start : start + _HEX_COLUMNS].hex(' ')}"
     if len(shown) < len(body):
-        yield f"  … {len(body) - len(shown):,} more bytes; --body prints all of them"
+        yield f"  … {len(body) - len(shown):,} more bytes; --body prints the whole body"
 
 
 def _text(raw: bytes, *, is_whole: bool) -> list[str] | None:
-    """Return the lines of a text; None if it is none. A cut may fall into a character."""
+    """Return the lines of a text, or None if it is not text. Its last character may be cut."""
     try:
         text = codecs.getincrementaldecoder("utf-8")().decode(raw, final=is_whole)
     except UnicodeDecodeError:
@@ -208,7 +212,7 @@ _QUEUE_LEAST: Final = 5
 
 
 def query_lines(messages: Sequence[StoredMessage]) -> list[str]:
-    """Return the lines that ``query`` prints; brokers' names give way so that the rest fits."""
+    """Return the lines that ``query`` prints; broker names are shortened to fit 80 columns."""
     cells = [
         (
             one.message_id,

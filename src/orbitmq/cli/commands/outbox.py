@@ -1,4 +1,4 @@
-"""``orbitmq outbox``: look into the outbox of a producer, and send what is left in it."""
+"""``orbitmq outbox``: show the messages in a producer's outbox, and send them."""
 
 import argparse
 import asyncio
@@ -35,7 +35,7 @@ _DRAW_S: Final = 0.2
 
 
 class Drained(NamedTuple):
-    """What ``drain`` did: messages sent, left to be sent, and refused by brokers."""
+    """The result of ``drain``: numbers of messages sent, left to send, and refused by brokers."""
 
     sent: int
     left: int
@@ -44,29 +44,29 @@ class Drained(NamedTuple):
 
 def add_commands(families: "Families") -> None:
     """Add the commands of this family to those of ``orbitmq``."""
-    parser = families.add_parser("outbox", help="look into a producer's outbox, and drain it")
+    parser = families.add_parser("outbox", help="show a producer's outbox, and drain it")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     show = commands.add_parser(
         "show",
-        help="show the messages of an outbox",
-        description="Show the messages of an outbox. Only reads, and may run beside its producer.",
-        epilog="Exit status: 0 it is empty, 1 messages are in it, 2 it can't be read.",
+        help="show the messages in an outbox",
+        description="Show the messages in an outbox. Only reads; its producer may be running.",
+        epilog="Exit status: 0 empty, 1 messages are in it, 2 it can't be read.",
     )
-    show.add_argument("path", metavar="FILE", help="what the producer calls outbox_path")
+    show.add_argument("path", metavar="FILE", help="the producer's outbox_path")
     add_json_option(show)
     show.set_defaults(run=_show)
     drain = commands.add_parser(
         "drain",
-        help="send the messages of an outbox",
-        description="Send the messages of an outbox whose producer does not run.",
-        epilog="Exit status: 0 it is empty now, 1 messages are left, 2 it can't be used.",
+        help="send the messages in an outbox",
+        description="Send the messages in an outbox whose producer is not running.",
+        epilog="Exit status: 0 now empty, 1 messages are left, 2 it can't be used.",
     )
-    drain.add_argument("path", metavar="FILE", help="what the producer calls outbox_path")
+    drain.add_argument("path", metavar="FILE", help="the producer's outbox_path")
     drain.add_argument(
-        "--wait", type=int, default=60, metavar="S", help="for at most so long (%(default)s)"
+        "--wait", type=int, default=60, metavar="S", help="give up after S seconds (%(default)s)"
     )
     drain.add_argument(
-        "--refused", action="store_true", help="also those that brokers have refused before"
+        "--refused", action="store_true", help="also retry messages that a broker refused"
     )
     add_group_option(drain, _GROUP)
     add_client_options(drain)
@@ -89,14 +89,14 @@ def _show(arguments: argparse.Namespace) -> int:
 
 
 def contents_lines(path: str, contents: Contents) -> Iterator[str]:
-    """Yield what ``show`` prints, at most 80 columns wide but for the path."""
+    """Yield what ``show`` prints, at most 80 columns wide except for the path."""
     yield f"Outbox     {path}"
     yield f"Messages   {len(contents.waiting):,} waiting, {len(contents.refused):,} refused"
     yield f"File       {human_size(contents.file_bytes)}"
     if contents.torn_bytes:
-        yield f"Torn       {human_size(contents.torn_bytes)} at the end, which a crash left"
+        yield f"Torn       {human_size(contents.torn_bytes)} at the end, left by a crash"
     if contents.broken:
-        yield f"DAMAGED    {contents.broken:,} places can't be read"
+        yield f"DAMAGED    can't be read in {contents.broken:,} places"
     for heading, entries in (("Waiting", contents.waiting), ("Refused", contents.refused)):
         if entries:
             yield ""
@@ -122,11 +122,11 @@ def _entry_lines(entries: Sequence[Entry]) -> Iterator[str]:
     rows = [(*cell, _cut(entry.reason, room)) for cell, entry in zip(cells, entries, strict=False)]
     yield from table(_HEADS, rows, left=len(_HEADS))
     if len(entries) > _ROWS_MAX:
-        yield f"… and {len(entries) - _ROWS_MAX:,} more; --json shows all of them"
+        yield f"… and {len(entries) - _ROWS_MAX:,} more; --json shows all"
 
 
 def _cut(reason: str, width: int) -> str:
-    """Return the beginning of a reason, where what matters stands."""
+    """Return the beginning of a reason, its most important part."""
     clean = " ".join(reason.split())
     return clean if len(clean) <= width else f"{clean[: width - 1]}…"
 
@@ -134,7 +134,7 @@ def _cut(reason: str, width: int) -> str:
 def _drain(arguments: argparse.Namespace) -> int:
     if not 1 <= arguments.wait <= _WAIT_S_MAX:
         raise InvalidInput(
-            f"--wait is {arguments.wait}; it may be from 1 to {_WAIT_S_MAX} seconds", field="wait"
+            f"--wait is {arguments.wait}; it must be from 1 to {_WAIT_S_MAX} seconds", field="wait"
         )
     read_contents(arguments.path)  # a mistyped path is an error, not a new outbox
     client, settings = producer_settings(arguments)
@@ -160,7 +160,7 @@ async def _send_all(producer: Producer, wait_s: int, *, refused: bool) -> Draine
 
 
 async def _drained(outbox: Outbox) -> None:
-    """Wait until nothing is left to send; on a terminal, show how much is."""
+    """Wait until nothing is left to send; on a terminal, show the progress."""
     waiting = asyncio.ensure_future(outbox.drained())
     is_shown = sys.stderr.isatty()
     try:

@@ -1,7 +1,8 @@
-"""``orbitmq send``: one message, or one for each line of standard input.
+"""``orbitmq send``: send one message, or one per line of standard input.
 
-Lines are sent as they come, many at once, and go to the queues in turn; those of a sharding key go
-one by one. The first that can't be sent ends the command, which says what became of the others.
+Lines are sent as they arrive, many concurrently, to the queues round-robin; with a sharding key,
+one after the other. The command ends at the first line that can't be sent, and reports which lines
+were sent.
 """
 
 import argparse
@@ -37,14 +38,14 @@ if TYPE_CHECKING:
 _GROUP: Final = "orbitmq-send"
 _STDIN: Final = "-"
 _AT_ONCE: Final = 512
-"""Lines on their way together: half of what a producer allows, so that none waits for a place."""
+"""Lines in flight: half of a producer's limit, so that none has to wait."""
 _LESS_SAFE: Final = 1
-_TOPIC_WIDTH: Final = 20
+_TOPIC_WIDTH: Final = 18
 _DRAW_MS: Final = 200
 
 
 class LinesFailed(OrbitError):
-    """Some lines of the input could not be sent."""
+    """Some lines of standard input could not be sent."""
 
 
 def add_commands(families: "Families") -> None:
@@ -52,30 +53,37 @@ def add_commands(families: "Families") -> None:
     command = families.add_parser(
         "send",
         help="send a message, or each line of standard input",
-        description="Send a message, or each line of standard input as one. Empty lines are "
-        "passed over.",
-        epilog="Exit status: 0 all stored, 1 all stored but one less safely than its broker is set "
-        "to, 2 not all could be sent.",
+        description="Send a message, or each line of standard input as a message. Empty lines are "
+        "skipped.",
+        epilog="Exit status: 0 all stored, 1 all stored, but some not yet flushed or replicated "
+        "as their broker requires, 2 not all sent.",
     )
     command.add_argument("topic", metavar="TOPIC")
     command.add_argument(
-        "body", metavar="BODY", nargs="?", help="its text; left out, or -: standard input's lines"
+        "body",
+        metavar="BODY",
+        nargs="?",
+        help="the text; if missing or -, the lines of standard input",
     )
-    command.add_argument("--tags", metavar="TAG", help="what subscriptions select by")
-    command.add_argument("--keys", metavar="KEYS", default="", help="blanks between them")
+    command.add_argument("--tags", metavar="TAG", help="the tag that subscriptions filter by")
+    command.add_argument(
+        "--keys", metavar="KEYS", default="", help="keys for queries, separated by spaces"
+    )
     command.add_argument(
         "--property",
         metavar="KEY=VALUE",
         action="append",
         default=[],
-        help="of your own; may be said again",
+        help="a property for consumers; may be repeated",
     )
     command.add_argument(
-        "--sharding-key", metavar="KEY", help="messages of one key stay in order, in one queue"
+        "--sharding-key",
+        metavar="KEY",
+        help="messages with the same key stay in order, in one queue",
     )
     add_group_option(command, _GROUP)
     add_client_options(command)
-    add_json_option(command, "JSON, a receipt on each line,")
+    add_json_option(command, "a receipt per message as a line of JSON")
     command.set_defaults(run=_run, late="body")
 
 
@@ -92,8 +100,8 @@ def _run(arguments: argparse.Namespace) -> int:
     client, settings = producer_settings(arguments)
     producer = Producer(settings=settings, client=client)
     if body == _STDIN:
-        if sys.stdin is None:  # so Python tells of a descriptor that is closed
-            raise InvalidInput("standard input is closed, and no BODY is given", field="body")
+        if sys.stdin is None:  # Python's way to say that the descriptor is closed
+            raise InvalidInput("no BODY is given, and standard input is closed", field="body")
         fd = sys.stdin.fileno()
         return on_a_loop(_send_lines(producer, sample, fd, as_json=arguments.json))
     return on_a_loop(_send_one(producer, sample, as_json=arguments.json))
@@ -112,14 +120,14 @@ async def _send_lines(producer: Producer, sample: Message, fd: int, *, as_json: 
     tried = 0
     rate = Rate(SystemClock(), sys.stderr)
     bytes_max = producer.settings.max_message_bytes
-    # Of one key each waits for the one before it, and its time would run out meanwhile.
+    # With a key each send waits for the one before it, and would time out meanwhile.
     at_once = _AT_ONCE if sample.sharding_key is None else 1
     parts = lines(fd, count_max=at_once, line_bytes_max=bytes_max)
     try:
         async with producer, aclosing(parts):
             async for part in parts:
                 receipts, failures = await _send_part(producer, sample, part)
-                rate.note(len(receipts))
+                rate.add(len(receipts))
                 if as_json and receipts:
                     print(*map(_json, receipts), sep="\n", flush=True)
                 if failures:
@@ -136,7 +144,7 @@ async def _send_lines(producer: Producer, sample: Message, fd: int, *, as_json: 
 async def _send_part(
     producer: Producer, sample: Message, bodies: Sequence[bytes]
 ) -> tuple[list[SendReceipt], dict[int, OrbitError]]:
-    """Send some lines at once; return receipts, and the errors of the others by their places."""
+    """Send lines concurrently; return the receipts, and the errors by position."""
     sends = {
         place: asyncio.ensure_future(producer.send(sample.replace(body=body)))
         for place, body in enumerate(bodies)
@@ -154,10 +162,10 @@ async def _send_part(
 
 def _failure(failures: dict[int, OrbitError], before: int, tried: int) -> LinesFailed:
     place, error = next(iter(failures.items()))
-    others = f", nor could {len(failures) - 1} more" if len(failures) > 1 else ""
+    others = f" and {len(failures) - 1:,} more" if len(failures) > 1 else ""
     failed = LinesFailed(
-        f"line {before + place + 1} could not be sent{others}; no line after {before + tried} was "
-        f"tried: {error}"
+        f"line {before + place + 1:,}{others} could not be sent, and lines after "
+        f"{before + tried:,} were not tried: {error}"
     )
     failed.__cause__ = error
     return failed
@@ -172,7 +180,7 @@ def _json(receipt: SendReceipt) -> str:
 
 
 def receipt_lines(receipt: SendReceipt) -> Iterator[str]:
-    """Yield what is printed of one message."""
+    """Yield what is printed after one message was sent."""
     queue = receipt.queue
     yield f"Message    {receipt.message_id}"
     yield f"Status     {receipt.status.value}"
@@ -180,28 +188,22 @@ def receipt_lines(receipt: SendReceipt) -> Iterator[str]:
 
 
 def total_line(count: int, topic: str, took_ms: int) -> str:
-    """Return what is printed after the last line.
+    """Return what is printed after the last line was sent.
 
     >>> total_line(12_000, "orders", 1_500)
-    '12,000 messages sent to orders in 1.5 s, 8,000 a second'
+    '12,000 messages sent to orders in 1.5 s, 8,000 per second'
     >>> total_line(1, "orders", 4)
     '1 message sent to orders'
     """
     messages = "1 message" if count == 1 else f"{count:,} messages"
     line = f"{messages} sent to {elided(topic, _TOPIC_WIDTH)}"
     if count > 1 and took_ms > 0:
-        line += f" in {took_ms / 1000:,.1f} s, {count * 1000 // took_ms:,} a second"
+        line += f" in {took_ms / 1000:,.1f} s, {count * 1000 // took_ms:,} per second"
     return line
 
 
 class Rate:
-    """How many are sent, and how fast: a line on a terminal, drawn a few times a second.
-
-    Attributes:
-        count: how many so far.
-        took_ms: from the start to the last of them.
-
-    """
+    """The number of messages sent, and the rate: a line on a terminal, redrawn while they flow."""
 
     def __init__(self, clock: Clock, stream: TextIO) -> None:
         self._clock = clock
@@ -211,10 +213,10 @@ class Rate:
         self._drawn_count = 0
         self._is_drawn = False
         self.count = 0
-        self.took_ms = 0
+        self.took_ms = 0  # from the start to the last message
 
-    def note(self, sent: int) -> None:
-        """Count some more."""
+    def add(self, sent: int) -> None:
+        """Add to the count."""
         now_ms = self._clock.monotonic_ms()
         self.count += sent
         self.took_ms = now_ms - self._began_ms
@@ -222,12 +224,12 @@ class Rate:
         if not self._shown or since_ms < _DRAW_MS:
             return
         per_second = (self.count - self._drawn_count) * 1000 // since_ms
-        self._stream.write(f"\r{self.count:,} sent, {per_second:,} a second\x1b[K")
+        self._stream.write(f"\r{self.count:,} sent, {per_second:,} per second\x1b[K")
         self._stream.flush()
         self._drawn_ms, self._drawn_count, self._is_drawn = now_ms, self.count, True
 
     def clear(self) -> None:
-        """Take the line away again."""
+        """Erase the line."""
         if self._is_drawn:
             self._stream.write("\r\x1b[K")
             self._stream.flush()

@@ -1,7 +1,6 @@
-"""``orbitmq store``: look into a store directory, and check it, without a broker.
+"""``orbitmq store``: inspect and verify a store directory, without a broker.
 
-Both commands only read, and may run beside a broker. Exit status: 0 the store is sound, 1 it is
-damaged, 2 there is no store, or it can't be read.
+Both commands only read, and may run while a broker uses the store.
 """
 
 import argparse
@@ -9,8 +8,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-import msgspec
-
+from orbitmq.cli.cluster import add_json_option, print_found
 from orbitmq.cli.render import ProgressBar, elided, human_size, local_time, table
 from orbitmq.store.reader.inspect import QueueTotals, Summary, inspect
 from orbitmq.store.reader.reader import Damage, StoreReader
@@ -29,20 +27,20 @@ if TYPE_CHECKING:
 
 def add_commands(families: "Families") -> None:
     """Add the commands of this family to those of ``orbitmq``."""
-    parser = families.add_parser("store", help="look into a store directory, and check it")
+    parser = families.add_parser("store", help="inspect and verify a store directory")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for name, run, purpose in (
-        ("inspect", _inspect, "show what is in a store: topics, queues, times, disk use"),
-        ("verify", _verify, "read all of a store and report what is damaged"),
+        ("inspect", _inspect, "show the contents of a store: topics, queues, times, disk use"),
+        ("verify", _verify, "read all of a store and report damage"),
     ):
         command = commands.add_parser(
             name,
             help=purpose,
-            description=f"{purpose.capitalize()}. Only reads, and may run beside a broker.",
-            epilog="Exit status: 0 sound, 1 damaged, 2 no store, or it can't be read.",
+            description=f"{purpose.capitalize()}. Only reads; a broker may be running.",
+            epilog="Exit status: 0 sound, 1 damaged, 2 not a store or not readable.",
         )
         command.add_argument("directory", metavar="DIR", help="the store's root directory")
-        command.add_argument("--json", action="store_true", help="print JSON for a program")
+        add_json_option(command)
         command.set_defaults(run=run)
 
 
@@ -50,7 +48,7 @@ def _inspect(arguments: argparse.Namespace) -> int:
     reader = StoreReader(arguments.directory)
     with ProgressBar("reading") as bar:
         summary = inspect(reader, bar)
-    _print(summary, summary_lines(summary), as_json=arguments.json)
+    print_found(summary, summary_lines(summary), as_json=arguments.json)
     return _DAMAGED if summary.is_damaged else 0
 
 
@@ -58,20 +56,12 @@ def _verify(arguments: argparse.Namespace) -> int:
     reader = StoreReader(arguments.directory)
     with ProgressBar("checking") as bar:
         verdict = verify(reader, bar)
-    _print(verdict, verdict_lines(verdict), as_json=arguments.json)
+    print_found(verdict, verdict_lines(verdict), as_json=arguments.json)
     return _DAMAGED if verdict.is_damaged else 0
 
 
-def _print(found: Summary | Verdict, lines: Iterator[str], *, as_json: bool) -> None:
-    if as_json:
-        print(msgspec.json.format(msgspec.json.encode(found)).decode())
-    else:
-        for line in lines:
-            print(line)
-
-
 def summary_lines(summary: Summary) -> Iterator[str]:
-    """Yield what ``inspect`` prints, at most 80 columns wide but for names."""
+    """Yield what ``inspect`` prints, at most 80 columns wide except for names."""
     topics = {queue.topic for queue in summary.queues}
     log = summary.disk["commitlog"]
     yield f"Store      {summary.directory}"
@@ -96,7 +86,7 @@ def summary_lines(summary: Summary) -> Iterator[str]:
 
 
 def verdict_lines(verdict: Verdict) -> Iterator[str]:
-    """Yield what ``verify`` prints, at most 80 columns wide but for names."""
+    """Yield what ``verify`` prints, at most 80 columns wide except for names."""
     yield f"Store      {verdict.directory}"
     yield f"Log        {_counted(verdict.messages, 'message')} read, checksums compared"
     yield (
@@ -108,17 +98,17 @@ def verdict_lines(verdict: Verdict) -> Iterator[str]:
         f"{_counted(verdict.index_entries, 'entry', 'entries')} compared with the log"
     )
     if verdict.not_checked:
-        yield f"Not read   {', '.join(verdict.not_checked)}"
+        yield f"Skipped    {', '.join(verdict.not_checked)}"
     yield ""
     yield from _damage_lines(verdict.damages, verdict.damage_count, clean="The store is sound.")
 
 
 _NOTHING_SEEN: Final = (
-    "No damage seen; checksums, queue entries and keys are for orbitmq store verify."
+    "No damage seen. orbitmq store verify also checks checksums, queues and index."
 )
 _STATES: Final = {
-    True: "stopped in good order",
-    False: "in use, or its broker ended without stopping",
+    True: "stopped cleanly",
+    False: "in use, or not stopped cleanly",
 }
 
 
@@ -127,7 +117,7 @@ _HEADS: Final = ("TOPIC", "QUEUE", "MESSAGES", "SIZE", "OFFSETS", "LAST STORED")
 
 
 def _queue_table(queues: Sequence[QueueTotals]) -> list[str]:
-    """Return the lines of the table of queues; topics give way so that the rest fits."""
+    """Return a table of queues; topics are shortened to fit 80 columns."""
     cells = [
         (
             str(queue.queue_id),
@@ -166,7 +156,7 @@ def _damage_paragraph(damage: Damage) -> list[str]:
 
 
 def _counted(count: int, noun: str, plural: str = "") -> str:
-    """Return a number with its noun.
+    """Return a number with a noun in singular or plural.
 
     >>> _counted(1, "queue"), _counted(2500, "entry", "entries")
     ('1 queue', '2,500 entries')

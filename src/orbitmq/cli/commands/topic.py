@@ -1,7 +1,6 @@
-"""``orbitmq topic``: make topics, list them, and show where their queues are."""
+"""``orbitmq topic``: create and list topics, and show their routes."""
 
 import argparse
-from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from orbitmq.cli.cluster import (
@@ -15,7 +14,7 @@ from orbitmq.cli.cluster import (
 from orbitmq.cli.render import elided, table
 from orbitmq.client.admin.admin import connect
 from orbitmq.errors import InvalidInput, NoRoute
-from orbitmq.message.names import AUTO_CREATE_TOPIC, is_system_topic
+from orbitmq.message.names import AUTO_CREATE_TOPIC
 
 __all__ = ["add_commands", "route_lines"]
 
@@ -26,12 +25,12 @@ if TYPE_CHECKING:
 
 _PERMISSIONS: Final = {"r": 4, "w": 2, "rw": 6}
 _QUEUES_MAX: Final = 1024
-"""A nameserver's answer grows with them, and each takes a file of its broker's."""
+"""Each queue takes a file on its broker, and makes the nameserver's answers longer."""
 
 
 def add_commands(families: "Families") -> None:
     """Add the commands of this family to those of ``orbitmq``."""
-    parser = families.add_parser("topic", help="make topics, list them, show where they are")
+    parser = families.add_parser("topic", help="create and list topics, show their routes")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     _add_create(commands)
     _add_list(commands)
@@ -39,7 +38,7 @@ def add_commands(families: "Families") -> None:
         "route",
         help="show which brokers have the queues of a topic",
         description="Show which brokers have the queues of a topic.",
-        epilog="Exit status: 0 it is shown, 2 nobody knows it, or nobody answers.",
+        epilog="Exit status: 0 shown, 2 the topic is unknown or no nameserver answers.",
     )
     route.add_argument("topic", metavar="TOPIC")
     add_client_options(route)
@@ -50,30 +49,30 @@ def add_commands(families: "Families") -> None:
 def _add_create(commands: "Families") -> None:
     create = commands.add_parser(
         "create",
-        help="make a topic, or change one",
-        description="Make a topic, or change one that is there.",
-        epilog="Exit status: 0 it is made, 2 a broker refused, or can't be reached.",
+        help="create or change a topic",
+        description="Create a topic, or change an existing one.",
+        epilog="Exit status: 0 created or changed, 2 a broker refused or can't be reached.",
     )
     create.add_argument("topic", metavar="TOPIC")
     create.add_argument(
-        "--queues", type=int, default=4, metavar="N", help="on each broker (%(default)s)"
+        "--queues", type=int, default=4, metavar="N", help="queues on each broker (%(default)s)"
     )
     create.add_argument(
         "--perm", choices=_PERMISSIONS, default="rw", help="read, write, or both (%(default)s)"
     )
-    create.add_argument("--ordered", action="store_true", help="mark it as one of ordered messages")
+    create.add_argument("--ordered", action="store_true", help="mark the topic as ordered")
     create.add_argument(
         "--attribute",
         metavar="KEY=VALUE",
         action="append",
         default=[],
-        help="what else it is, such as message.type=FIFO; may be said again",
+        help="a topic attribute, such as message.type=FIFO; may be repeated",
     )
     create.add_argument(
         "--on",
         metavar="NAME",
-        help="a cluster, a broker, or a topic whose brokers are meant; all that make topics on "
-        "demand if left out",
+        help="a cluster, a broker, or a topic whose brokers to use (all brokers with "
+        "autoCreateTopicEnable)",
     )
     add_client_options(create)
     add_json_option(create)
@@ -83,11 +82,11 @@ def _add_create(commands: "Families") -> None:
 def _add_list(commands: "Families") -> None:
     names = commands.add_parser(
         "list",
-        help="list the topics",
-        description="List the topics, one on a line.",
-        epilog="Exit status: 0 they are listed, 2 nobody answers.",
+        help="list topics",
+        description="List topics, one per line.",
+        epilog="Exit status: 0 listed, 2 no nameserver answers.",
     )
-    names.add_argument("--all", action="store_true", help="RocketMQ's own too")
+    names.add_argument("--all", action="store_true", help="include RocketMQ's own topics")
     add_client_options(names)
     add_json_option(names)
     names.set_defaults(run=_list)
@@ -96,9 +95,9 @@ def _add_list(commands: "Families") -> None:
 def _create(arguments: argparse.Namespace) -> int:
     if not 1 <= arguments.queues <= _QUEUES_MAX:
         raise InvalidInput(
-            f"--queues is {arguments.queues}; it may be from 1 to {_QUEUES_MAX}", field="queues"
+            f"--queues is {arguments.queues}; it must be from 1 to {_QUEUES_MAX}", field="queues"
         )
-    brokers = on_a_loop(_make(arguments))
+    brokers = on_a_loop(_create_on_brokers(arguments))
     found = {"topic": arguments.topic, "queues": arguments.queues, "brokers": brokers}
     queues = "1 queue" if arguments.queues == 1 else f"{arguments.queues} queues"
     each = "" if len(brokers) == 1 else " each"
@@ -107,7 +106,7 @@ def _create(arguments: argparse.Namespace) -> int:
     return 0
 
 
-async def _make(arguments: argparse.Namespace) -> tuple[str, ...]:
+async def _create_on_brokers(arguments: argparse.Namespace) -> tuple[str, ...]:
     attributes = pairs(arguments.attribute, "--attribute")
     async with connect(client_settings(arguments)) as admin:
         try:
@@ -123,8 +122,8 @@ async def _make(arguments: argparse.Namespace) -> tuple[str, ...]:
             if arguments.on or not error.is_missing:
                 raise
             raise InvalidInput(
-                "no broker makes topics on demand here, so say which brokers are meant: --on with "
-                "the name of a cluster or a broker",
+                "no broker creates topics automatically here (autoCreateTopicEnable); name the "
+                "brokers: --on with the name of a cluster or a broker",
                 field="on",
             ) from error
 
@@ -132,9 +131,9 @@ async def _make(arguments: argparse.Namespace) -> tuple[str, ...]:
 def _list(arguments: argparse.Namespace) -> int:
     async def ask() -> list[str]:
         async with connect(client_settings(arguments)) as admin:
-            return await admin.topics()
+            return await admin.topics(include_system=arguments.all)
 
-    found = [name for name in on_a_loop(ask()) if arguments.all or not is_system_topic(name)]
+    found = on_a_loop(ask())
     print_found(found, found, as_json=arguments.json)
     return 0
 
@@ -149,27 +148,23 @@ def _route(arguments: argparse.Namespace) -> int:
     return 0
 
 
-_HEADS: Final = ("BROKER", "CLUSTER", "ID", "ADDRESS", "READ", "WRITE", "MAY")
+_HEADS: Final = ("BROKER", "CLUSTER", "ID", "ADDRESS", "READ", "WRITE", "PERM")
 _NAME_WIDTH: Final = 16
 _ADDRESS_WIDTH: Final = 21  # 255.255.255.255:65535
 
 
-def route_lines(route: "TopicRouteData") -> Iterator[str]:
-    """Yield a table of the brokers, a line for each address, at most 80 columns wide."""
+def route_lines(route: "TopicRouteData") -> list[str]:
+    """Return a table of brokers, a line per address, at most 80 columns wide."""
     queues = {one.broker_name: one for one in route.queue_datas}
     rows = []
     for broker in sorted(route.broker_datas, key=lambda one: one.broker_name):
         of_topic = queues.get(broker.broker_name)
         about = ("-", "-", "-")
         if of_topic is not None:
-            may = "".join(letter for letter in "rw" if of_topic.perm & _PERMISSIONS[letter])
-            about = (str(of_topic.read_queue_nums), str(of_topic.write_queue_nums), may or "-")
+            perm = "".join(letter for letter in "rw" if of_topic.perm & _PERMISSIONS[letter])
+            about = (str(of_topic.read_queue_nums), str(of_topic.write_queue_nums), perm or "-")
         names = (elided(broker.broker_name, _NAME_WIDTH), elided(broker.cluster, _NAME_WIDTH))
         for number, address in sorted(broker.broker_addrs.items()):
             rows.append((*names, str(number), elided(address, _ADDRESS_WIDTH), *about))
             names, about = ("", ""), ("", "", "")
-    yield from _table(rows)
-
-
-def _table(rows: Iterable[tuple[str, ...]]) -> list[str]:
-    return table(_HEADS, list(rows), left=4)
+    return table(_HEADS, rows, left=4)

@@ -1,6 +1,6 @@
-"""``orbitmq broker``: a broker alone, on a RocketMQ ``broker.conf``.
+"""``orbitmq broker``: one broker, configured by a RocketMQ ``broker.conf``.
 
-When it listens it prints ``ready broker=HOST:PORT``. SIGTERM and SIGINT stop it, with status 0.
+It prints ``ready broker=HOST:PORT`` when it listens. SIGTERM, SIGINT and SIGHUP stop it.
 """
 
 import argparse
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from orbitmq.broker.machine import Machine
 from orbitmq.broker.server import Broker
-from orbitmq.broker.settings import LiveSettings, warnings_about
+from orbitmq.broker.settings import LiveSettings
 from orbitmq.cli.servers.serving import (
     add_server_options,
     allow_many_open_files,
@@ -19,9 +19,9 @@ from orbitmq.cli.servers.serving import (
     serve,
 )
 from orbitmq.net.exposure import is_loopback
-from orbitmq.settings import Property, from_arguments, read
+from orbitmq.settings import from_arguments, read
 
-__all__ = ["add_commands", "load_settings", "warn_of_open_door"]
+__all__ = ["add_commands", "warn_about_auto_create"]
 
 if TYPE_CHECKING:
     Families: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -34,14 +34,14 @@ def add_commands(families: "Families") -> None:
     command = families.add_parser(
         "broker",
         help="run a broker",
-        description="Run a broker until SIGTERM or SIGINT.",
-        epilog="Exit status: 0 stopped when asked to, 2 it could not start.",
+        description="Run a broker until SIGTERM, SIGINT or SIGHUP.",
+        epilog="Exit status: 0 stopped by a signal, 2 could not start.",
     )
     command.add_argument("-c", dest="file", metavar="FILE", help="a RocketMQ broker.conf")
     command.add_argument(
         "--stop-at-eof",
         action="store_true",
-        help="stop as well when standard input ends: for whoever runs brokers as processes",
+        help="also stop when standard input ends, so as not to outlive a parent process",
     )
     add_server_options(command)
     command.set_defaults(run=_run)
@@ -51,8 +51,8 @@ def _run(arguments: argparse.Namespace) -> int:
     log_to_stderr()
     allow_many_open_files()
     properties = read(arguments.file) if arguments.file else []
-    settings = load_settings([*properties, *from_arguments(arguments.set)])
-    warn_of_open_door(settings)
+    settings = LiveSettings.load([*properties, *from_arguments(arguments.set)])
+    warn_about_auto_create(settings)
     return serve(
         lambda: Broker(
             settings,
@@ -65,24 +65,12 @@ def _run(arguments: argparse.Namespace) -> int:
     )
 
 
-def load_settings(properties: list[Property]) -> LiveSettings:
-    """Return what the properties say; one that no setting has the name of is a warning.
-
-    Raises:
-        InvalidSetting: a value can't be used; the error names file, line and key.
-
-    """
-    for warning in warnings_about(properties):
-        log.warning("%s", warning)
-    return LiveSettings.load(properties)
-
-
-def warn_of_open_door(settings: LiveSettings) -> None:
-    """Warn of topics made by whoever sends, where others than this machine can send."""
+def warn_about_auto_create(settings: LiveSettings) -> None:
+    """Warn if clients on other machines can create topics by sending to them."""
     broker = settings.broker
     if broker.auto_create_topic_enable and not is_loopback(broker.listen_host):
         log.warning(
-            "autoCreateTopicEnable is true: whoever reaches %s makes topics by sending to them, "
-            "and a typing error makes one too; set it to false and create topics on purpose",
+            "autoCreateTopicEnable is true: any client that reaches %s creates a topic by sending "
+            "to it, even to a mistyped name; set it to false and create topics explicitly",
             broker.listen_host,
         )

@@ -1,4 +1,4 @@
-"""``orbitmq demo``: the whole way in one terminal, from an order sent to a row of Parquet."""
+"""``orbitmq demo``: broker, producer and Spark in one terminal, from a send to a row of Parquet."""
 
 import argparse
 from importlib import import_module
@@ -9,34 +9,34 @@ __all__ = ["add_commands"]
 if TYPE_CHECKING:
     Families: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
 
-_ORDERS: Final = 2_000  # nine seconds of them, as the demo paces its shop
+_ORDERS: Final = 2_000  # nine seconds at the pace of the demo
 
 
 def add_commands(families: "Families") -> None:
     """Add ``demo`` to the commands of ``orbitmq``."""
     command = families.add_parser(
         "demo",
-        help="show the whole way: broker, orders, Spark, Parquet, report",
+        help="stream a shop's orders to Parquet with Spark, and compare",
         description=(
-            "Start a broker in this process, produce the orders of a small shop, have Spark "
-            "stream them into Parquet while they arrive, compare topic and files, and write a "
-            "report with pictures."
+            "Start a broker in this process, send the orders of a small shop to it, stream them "
+            "into Parquet with Spark while they arrive, compare the topic with the files, and "
+            "write a report with charts."
         ),
-        epilog="Exit status: 0 topic and files are equal, 1 they differ, 2 it could not run.",
+        epilog="Exit status: 0 topic and files are equal, 1 they differ, 2 could not run.",
     )
     command.add_argument(
         "--directory",
         default="orbitmq-demo",
         metavar="DIR",
-        help="where its files go; made anew each time (%(default)s)",
+        help="directory of its files, which each run replaces (%(default)s)",
     )
     command.add_argument(
-        "--orders", type=int, default=_ORDERS, metavar="N", help="how many (%(default)s)"
+        "--orders", type=int, default=_ORDERS, metavar="N", help="number of orders (%(default)s)"
     )
     command.set_defaults(run=_run)
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    # Imported when it is run: other commands do without Spark, and start sooner.
+    # Imported only now: other commands don't need Spark, and start sooner without it.
     status: int = import_module("orbitmq.demo.run").run(arguments.directory, arguments.orders)
     return status

@@ -1,6 +1,6 @@
-"""``orbitmq nameserver``: a nameserver alone, which brokers and clients of any release use.
+"""``orbitmq nameserver``: one nameserver, for brokers and clients of any release.
 
-When it listens it prints ``ready nameserver=HOST:PORT``. SIGTERM and SIGINT stop it, with status 0.
+It prints ``ready nameserver=HOST:PORT`` when it listens. SIGTERM, SIGINT and SIGHUP stop it.
 """
 
 import argparse
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from orbitmq.cli.servers.serving import add_server_options, log_to_stderr, serve
 from orbitmq.nameserver.server import Nameserver
-from orbitmq.nameserver.settings import JAVA_NAMES, LiveSettings
-from orbitmq.settings import Property, about_unknown, from_arguments, read, unknown
+from orbitmq.nameserver.settings import LiveSettings
+from orbitmq.settings import Property, from_arguments, read
 
 __all__ = ["add_commands"]
 
@@ -25,12 +25,12 @@ def add_commands(families: "Families") -> None:
     command = families.add_parser(
         "nameserver",
         help="run a nameserver",
-        description="Run a nameserver until SIGTERM or SIGINT.",
-        epilog="Exit status: 0 stopped when asked to, 2 it could not start.",
+        description="Run a nameserver until SIGTERM, SIGINT or SIGHUP.",
+        epilog="Exit status: 0 stopped by a signal, 2 could not start.",
     )
     command.add_argument("-c", dest="file", metavar="FILE", help="a RocketMQ namesrv.conf")
-    command.add_argument("--host", help="where to listen; 127.0.0.1 if nothing is said")
-    command.add_argument("--port", help="the port, 9876 if nothing is said; 0 picks a free one")
+    command.add_argument("--host", help="the address to listen on (127.0.0.1)")
+    command.add_argument("--port", help="0 picks a free one (9876)")
     add_server_options(command)
     command.set_defaults(run=_run)
 
@@ -38,17 +38,15 @@ def add_commands(families: "Families") -> None:
 def _run(arguments: argparse.Namespace) -> int:
     log_to_stderr()
     properties = _properties(arguments)
-    settings = LiveSettings.load(properties).now
-    for one in unknown(properties, JAVA_NAMES):
-        log.warning("%s", about_unknown(one, JAVA_NAMES))
+    settings = LiveSettings.load(properties)
     return serve(
-        lambda: Nameserver(settings, insecure=arguments.insecure),
+        lambda: Nameserver(settings.now, tls=settings.tls, insecure=arguments.insecure),
         lambda nameserver: f"ready nameserver={nameserver.address}",
     )
 
 
 def _properties(arguments: argparse.Namespace) -> list[Property]:
-    """Return all that was said; what stands later holds."""
+    """Return the properties of file, ``--set`` and options; the later one wins."""
     found = read(arguments.file) if arguments.file else []
     found += from_arguments(arguments.set)
     for option, name, value in (

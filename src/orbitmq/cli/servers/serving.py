@@ -1,10 +1,11 @@
-"""What all commands that start a server share: one line when it is ready, a clean end on a signal.
+"""What the commands that run a server share: options, logging, the ready line, a clean stop.
 
-The ready line is the only thing on stdout, so that a program can wait for it; the log is on stderr.
+The ready line is the only output on stdout, so that a program can wait for it; logs go to stderr.
 """
 
 import argparse
 import asyncio
+import errno
 import logging
 import resource
 import signal
@@ -28,28 +29,30 @@ S = TypeVar("S")
 
 log = logging.getLogger("orbitmq.cli")
 
+_STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
 _FEW_OPEN_FILES: Final = 4096
-"""Under this many a broker of a thousand clients, with the files of its store, may run short."""
+"""With fewer, a broker with a thousand clients and the files of its store may run short."""
 
 
 def add_server_options(command: argparse.ArgumentParser) -> None:
-    """Add what every command that listens takes: settings one by one, and the open door."""
+    """Add the options of every command that listens: ``--set`` and ``--insecure``."""
     command.add_argument(
         "--set",
         metavar="KEY=VALUE",
         action="append",
         default=[],
-        help="a property of the file, which it overrides",
+        help="a configuration property; overrides that of a file, may be repeated",
     )
     command.add_argument(
         "--insecure",
         action="store_true",
-        help="allow an address that other machines reach, although nobody has to say who they are",
+        help="listen on an address that other machines reach, without authentication",
     )
 
 
 def log_to_stderr() -> None:
-    """Show what servers log, from INFO on, with times."""
+    """Log to stderr, from INFO on, with times."""
     logging.basicConfig(
         level=logging.INFO,
         stream=sys.stderr,
@@ -58,11 +61,10 @@ def log_to_stderr() -> None:
 
 
 def allow_many_open_files() -> None:
-    """Raise the limit of open files as far as the process may; warn if that is not far.
+    """Raise the limit of open files to the hard limit; warn if that is low.
 
-    Each connection takes one, and each file of the store that is in use. The limit that a process
-    begins with, 1,024 on most systems, is so low for the sake of programs that call ``select``,
-    which knows no more; whoever does not, is meant to raise it.
+    Each connection takes a descriptor, and so does each file of the store in use. The soft limit,
+    1,024 on most systems, is that low only for programs that call ``select``.
     """
     limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit != most:
@@ -70,18 +72,18 @@ def allow_many_open_files() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
             limit = most
         except (OSError, ValueError) as error:
-            log.warning("the limit of open files stays at %d: %s", limit, error)
+            log.warning("can't raise the limit of open files above %d: %s", limit, error)
     if limit < _FEW_OPEN_FILES and limit != resource.RLIM_INFINITY:
         log.warning(
-            "this process may have %d files open, connections included, and with many clients needs"
-            " more than %d: raise its hard limit (ulimit -Hn, or LimitNOFILE= of systemd)",
+            "the limit of open files, connections included, is %d; with many clients a broker needs"
+            " more than %d: raise the hard limit (ulimit -Hn, or LimitNOFILE= in systemd)",
             limit,
             _FEW_OPEN_FILES,
         )
 
 
 def recovery_progress() -> Callable[[int, int], None]:
-    """Return what draws how far the recovery of a store has come, on a terminal alone."""
+    """Return a callback that draws a progress bar for the recovery of a store."""
     bar = ProgressBar("recovering")
 
     def show(done: int, total: int) -> None:
@@ -98,16 +100,18 @@ def serve(
     *,
     stop_at_eof: bool = False,
 ) -> int:
-    """Run a server until SIGTERM or SIGINT asks it to stop, and return the exit status, 0.
+    """Run a server until SIGTERM, SIGINT or SIGHUP, and return the exit status, 0.
+
+    Under ``nohup``, which ignores SIGHUP, it stays ignored.
 
     Args:
         make: called on the loop; the server, started and stopped as a context manager.
         ready: makes the line that is printed when it has started.
-        stop_at_eof: stop as well when standard input, a pipe, ends: whoever held its other end is
+        stop_at_eof: also stop when standard input, a pipe, ends: the process at its other end is
             gone.
 
     Raises:
-        OrbitError: it could not start, or not stop.
+        OrbitError: the server could not start or stop.
 
     """
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
@@ -119,19 +123,29 @@ async def _serve(
     make: Callable[[], AbstractAsyncContextManager[S]], ready: Callable[[S], str], stop_at_eof: bool
 ) -> None:
     loop = asyncio.get_running_loop()
-    asked_to_stop = asyncio.Event()
-    # Before the start: a signal that comes while it starts is kept, and stops it in order.
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, asked_to_stop.set)
+    stop = asyncio.Event()
+    # Before the start: a signal that arrives meanwhile stops the server as soon as it has started.
+    for number in _STOP_SIGNALS:
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+            loop.add_signal_handler(number, stop.set)
     if stop_at_eof:
-        await loop.connect_read_pipe(lambda: _EndOfInput(asked_to_stop), sys.stdin)
+        await loop.connect_read_pipe(lambda: _EndOfInput(stop), sys.stdin)
     async with make() as server:
-        print(ready(server), flush=True)
-        await asked_to_stop.wait()
+        _print_ready(ready(server))
+        await stop.wait()
+
+
+def _print_ready(line: str) -> None:
+    try:
+        print(line, flush=True)
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+        # The terminal was closed during the start. SIGHUP stops the server, unless it is ignored.
 
 
 class _EndOfInput(asyncio.Protocol):
-    """Reads what nobody writes, and tells of its end."""
+    """Ignores what it reads, and sets an event at the end of it."""
 
     def __init__(self, ended: asyncio.Event) -> None:
         self._ended = ended

@@ -1,10 +1,10 @@
-"""Broker processes beside the supervisor's own, started again when they die.
+"""Broker processes, restarted when they die.
 
 ::
 
-    starting ── ready line ──▶ running ── exits ──▶ waiting, longer each time ──▶ starting
-        └── exits ──▶ (at the first start: an error of ours) ─────────▲
-    close ──▶ SIGTERM to each ──▶ exits, or is killed when its time is over
+    starting ── ready line ──▶ running ── exits ──▶ pausing, longer each time ──▶ starting
+        └── exits ──▶ (an error, if it is the first start) ───────────▲
+    close ──▶ SIGTERM to each ──▶ exits, or is killed after a timeout
 """
 
 import asyncio
@@ -13,7 +13,6 @@ import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import Final, Self
 
 from orbitmq.errors import OrbitError
@@ -23,41 +22,37 @@ __all__ = ["ProcessFailed", "Supervisor"]
 log = logging.getLogger("orbitmq.supervisor")
 
 _STOP_S: Final = 60
-"""How long a broker may take to drain, flush and persist, before it is killed."""
+"""A broker that takes longer to drain, flush and persist is killed."""
 _PAUSE_S: Final = 0.5
 _PAUSE_S_MAX: Final = 30.0
 _STEADY_S: Final = 60
-"""A process that ran for so long begins anew with the shortest pause."""
+"""After a process ran for this long, its next restart has the shortest pause again."""
 
 
 class ProcessFailed(OrbitError):
-    """A broker process ended before it was ready; its own words are on stderr."""
+    """A broker process ended before it was ready; its error is on stderr."""
 
 
 class Supervisor:
     """Runs ``orbitmq`` commands as processes; an async context manager.
 
-    Their standard input is a pipe that ends with this process: a command that stops at its end
-    does not outlive a supervisor that is killed.
-
-    Args:
-        commands: the arguments of each, by a name for people.
-
+    Their standard input is a pipe that ends when this process does: commands that stop at its end
+    don't outlive a supervisor that is killed.
     """
 
     def __init__(self, commands: Mapping[str, Sequence[str]]) -> None:
-        self._commands = dict(commands)
+        self._commands = dict(commands)  # name → arguments
         self._processes: dict[str, asyncio.subprocess.Process] = {}
         self._keepers: list[asyncio.Task[None]] = []
         self._closing = False
         self.ready: dict[str, str] = {}
-        """What each said when it was ready, without the first words."""
+        """The address in the ready line of each process, by name."""
 
     def __repr__(self) -> str:
         return f"<Supervisor of {', '.join(self._commands)}>"
 
     async def __aenter__(self) -> Self:
-        """Start all; return when each is ready.
+        """Start all processes; return when each is ready.
 
         Raises:
             ProcessFailed: one could not start; the others were stopped.
@@ -72,16 +67,11 @@ class Supervisor:
         self.ready = {name: self.ready[name] for name in self._commands}
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_exc_info: object) -> None:
         await self.close()
 
     async def close(self) -> None:
-        """Stop all in order; return when they have ended."""
+        """Stop all processes cleanly; return when they have ended."""
         self._closing = True
         for keeper in self._keepers:
             keeper.cancel()
@@ -91,9 +81,9 @@ class Supervisor:
     async def _start(self, name: str) -> None:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "orbitmq", *self._commands[name]),
-            stdin=asyncio.subprocess.PIPE,  # it ends with us, however we end
+            stdin=asyncio.subprocess.PIPE,  # ends when this process does, even if it is killed
             stdout=asyncio.subprocess.PIPE,
-            start_new_session=True,  # a ^C is for the supervisor, which stops them in order
+            start_new_session=True,  # ^C goes to the supervisor alone, which stops them
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
         )
         self._processes[name] = process
@@ -105,7 +95,7 @@ class Supervisor:
         log.info("%s is ready on %s, process %d", name, self.ready[name], process.pid)
 
     async def _keep(self, name: str) -> None:
-        """Start a process again whenever it ends."""
+        """Restart a process whenever it ends."""
         loop = asyncio.get_running_loop()
         pause_s = _PAUSE_S
         while True:
@@ -113,7 +103,7 @@ class Supervisor:
             reason = await _end(self._processes[name])
             if loop.time() - began > _STEADY_S:
                 pause_s = _PAUSE_S
-            log.error("%s ended: %s; it is started again in %g s", name, reason, pause_s)
+            log.error("%s ended: %s; restarting it in %g s", name, reason, pause_s)
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, _PAUSE_S_MAX)
             try:
@@ -129,13 +119,13 @@ class Supervisor:
             async with asyncio.timeout(_STOP_S):
                 await process.wait()
         except TimeoutError:
-            log.error("%s did not stop within %d s, and is killed", name, _STOP_S)
+            log.error("%s did not stop within %d s; killing it", name, _STOP_S)
             process.kill()
             await process.wait()
 
 
 async def _end(process: asyncio.subprocess.Process) -> str:
-    """Return how a process ended, in words."""
+    """Wait for a process, and return how it ended."""
     status = await process.wait()
     if status >= 0:
         return f"exit status {status}"

@@ -1,7 +1,7 @@
 """``orbitmq up``: a whole cluster with one command.
 
-A nameserver and one broker in one process, or N broker processes beside the nameserver under a
-supervisor: a broker uses one core. When all listen it prints one line::
+A nameserver and one broker in one process, or a nameserver that supervises N broker processes,
+since a broker uses one core. When all of them listen it prints one line::
 
     ready nameserver=HOST:PORT broker=HOST:PORT[,HOST:PORT…]
 """
@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from orbitmq.broker.machine import Machine
 from orbitmq.broker.server import Broker
-from orbitmq.cli.servers.broker import load_settings, warn_of_open_door
+from orbitmq.broker.settings import LiveSettings
+from orbitmq.cli.servers.broker import warn_about_auto_create
 from orbitmq.cli.servers.serving import (
     add_server_options,
     allow_many_open_files,
@@ -26,6 +27,7 @@ from orbitmq.cli.servers.serving import (
 from orbitmq.cli.servers.supervisor import Supervisor
 from orbitmq.errors import InvalidInput
 from orbitmq.nameserver.server import Nameserver
+from orbitmq.nameserver.settings import LiveSettings as NameserverLiveSettings
 from orbitmq.nameserver.settings import NameserverSettings
 from orbitmq.net.address import Address
 from orbitmq.settings import Property, from_arguments
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 
 _BROKERS_MAX: Final = 26  # broker-a to broker-z
 _PORTS_APART: Final = 10
-"""A broker also takes the port two below its own; tools expect replication at the next."""
+"""A broker also listens on the port two below its own; tools expect replication on the next one."""
 
 
 class _Ready(NamedTuple):
@@ -49,25 +51,42 @@ def add_commands(families: "Families") -> None:
     """Add ``up`` to the commands of ``orbitmq``."""
     command = families.add_parser(
         "up",
-        help="run a nameserver and a broker",
-        description="Run a nameserver and brokers until SIGTERM or SIGINT.",
-        epilog="Exit status: 0 stopped when asked to, 2 it could not start.",
-    )
-    command.add_argument("--host", default="127.0.0.1", help="where to listen (%(default)s)")
-    command.add_argument(
-        "--nameserver-port", type=int, default=9876, help="0 picks a free one (%(default)s)"
+        help="run a nameserver and brokers",
+        description="Run a nameserver and brokers until SIGTERM, SIGINT or SIGHUP.",
+        epilog="Exit status: 0 stopped by a signal, 2 could not start.",
     )
     command.add_argument(
-        "--broker-port", type=int, default=10911, help="0 picks a free one (%(default)s)"
+        "--host", default="127.0.0.1", help="the address to listen on (%(default)s)"
     )
     command.add_argument(
-        "--brokers", type=int, default=1, metavar="N", help="how many broker processes (1)"
+        "--nameserver-port",
+        type=int,
+        default=9876,
+        metavar="PORT",
+        help="0 picks a free one (%(default)s)",
     )
     command.add_argument(
-        "--store", default="orbitmq-data", metavar="DIR", help="where messages go (./%(default)s)"
+        "--broker-port",
+        type=int,
+        default=10911,
+        metavar="PORT",
+        help="of the first broker, each next one 10 above; 0 picks free ones (%(default)s)",
     )
     command.add_argument(
-        "--no-dashboard", action="store_true", help="accepted; there is no dashboard yet"
+        "--brokers",
+        type=int,
+        default=1,
+        metavar="N",
+        help="number of brokers; several are a process each (1)",
+    )
+    command.add_argument(
+        "--store",
+        default="orbitmq-data",
+        metavar="DIR",
+        help="directory of the brokers' files (./%(default)s)",
+    )
+    command.add_argument(
+        "--no-dashboard", action="store_true", help="ignored; there is no dashboard yet"
     )
     command.add_argument("--json", action="store_true", help="print the ready line as JSON")
     add_server_options(command)
@@ -79,7 +98,8 @@ def _run(arguments: argparse.Namespace) -> int:
     allow_many_open_files()
     if not 1 <= arguments.brokers <= _BROKERS_MAX:
         raise InvalidInput(
-            f"--brokers is {arguments.brokers}; it may be from 1 to {_BROKERS_MAX}", field="brokers"
+            f"--brokers is {arguments.brokers}; it must be from 1 to {_BROKERS_MAX}",
+            field="brokers",
         )
     make = _in_one_process if arguments.brokers == 1 else _supervised
     return serve(lambda: make(arguments), lambda ready: _line(ready, as_json=arguments.json))
@@ -94,8 +114,8 @@ def _line(ready: _Ready, *, as_json: bool) -> str:
 @asynccontextmanager
 async def _in_one_process(arguments: argparse.Namespace) -> AsyncIterator[_Ready]:
     async with _nameserver(arguments) as nameserver:
-        settings = load_settings(_properties(arguments, 0, nameserver.address))
-        warn_of_open_door(settings)
+        settings = LiveSettings.load(_properties(arguments, 0, nameserver.address))
+        warn_about_auto_create(settings)
         broker = Broker(
             settings,
             Machine(pid=os.getpid()),
@@ -124,7 +144,9 @@ def _nameserver(arguments: argparse.Namespace) -> Nameserver:
         listen_port=arguments.nameserver_port,
         kv_config_path=f"{arguments.store}/namesrv/kvConfig.json",
     )
-    return Nameserver(settings, insecure=arguments.insecure)
+    tls = [one for one in from_arguments(arguments.set) if one.name.startswith("tls.")]
+    loaded = NameserverLiveSettings.load(tls)  # the brokers take the same keys
+    return Nameserver(settings, tls=loaded.tls, insecure=arguments.insecure)
 
 
 def _name(number: int) -> str:
@@ -132,22 +154,22 @@ def _name(number: int) -> str:
 
 
 def _properties(arguments: argparse.Namespace, number: int, nameserver: Address) -> list[Property]:
-    """Return the settings of one broker; what the user sets holds, but for what tells them apart.
+    """Return the properties of one broker: ours, then the user's, which win.
 
-    One broker keeps its files in the directory itself, as a broker alone would; several have one
-    below it each.
+    A single broker keeps its files in the store directory itself. With several, each has a
+    directory and a name of its own, which the user can't set.
     """
     several = arguments.brokers > 1
     port = arguments.broker_port + _PORTS_APART * number if arguments.broker_port else 0
-    said = {
+    values = {
         "listenHost": arguments.host,
         "listenPort": str(port),
         "namesrvAddr": str(nameserver),
         "storePathRootDir": f"{arguments.store}/{_name(number)}" if several else arguments.store,
     }
     if several:
-        said["brokerName"] = _name(number)
-    ours = [Property(key, value, "up") for key, value in said.items()]
+        values["brokerName"] = _name(number)
+    ours = [Property(key, value, "up") for key, value in values.items()]
     users = from_arguments(arguments.set)
     if several:
         users = [one for one in users if one.name not in ("brokerName", "storePathRootDir")]

@@ -20,7 +20,7 @@ import msgspec
 from msgspec.structs import replace
 
 from orbitmq.client.core.nameservers import Nameservers
-from orbitmq.client.core.periodic import again_and_again, give_up
+from orbitmq.client.core.periodic import cancel_all, run_periodically
 from orbitmq.client.core.publish_route import (
     MASTER_ID,
     BrokerAddresses,
@@ -284,11 +284,11 @@ class Routes:
     async def run(self, interval_ms: int) -> None:
         """Refresh periodically, until cancelled."""
         work = lambda: self.refresh()  # noqa: E731, PLW0108 - looked up each time, for tests
-        await again_and_again(interval_ms, work, "routes can't be refreshed")
+        await run_periodically(interval_ms, work, "routes can't be refreshed")
 
     async def close(self) -> None:
         """Cancel all look-ups."""
-        await give_up(self._looking.values())
+        await cancel_all(self._looking.values())
 
     # Looking up
 

@@ -27,12 +27,12 @@ from orbitmq.client.core.machine import Machine
 from orbitmq.client.observe.hooks import Hooks, SendHook, SendMode
 from orbitmq.client.observe.otel_spans import SpanHook, telemetry
 from orbitmq.client.observe.statistics import SendStatistics
-from orbitmq.client.observe.trace_reports import Tracer
+from orbitmq.client.observe.trace_reports import TraceReporter
 from orbitmq.client.producer.exchanges import ExchangeMethods, Exchanges
 from orbitmq.client.producer.health.detector import Detector
 from orbitmq.client.producer.options import ProducerOptions, build_settings
 from orbitmq.client.producer.outbox.outbox import Outbox
-from orbitmq.client.producer.outbox.send_or_keep import Keeping
+from orbitmq.client.producer.outbox.send_or_keep import SendOrKeep
 from orbitmq.client.producer.sending.accumulator import Accumulator
 from orbitmq.client.producer.sending.queue_choice import QueueSelector
 from orbitmq.client.producer.sending.send_many import send_gathered, send_many
@@ -41,6 +41,7 @@ from orbitmq.client.producer.sending.targets import destination_of
 from orbitmq.client.producer.start_rate import StartRate
 from orbitmq.client.producer.tracing import Tracing
 from orbitmq.client.producer.transactions import Check, TransactionListener
+from orbitmq.client.producer.unclosed import warn_unless_closed
 from orbitmq.client.settings import ClientSettings, ProducerSettings, Require
 from orbitmq.errors import (
     AlreadyStarted,
@@ -120,7 +121,7 @@ class Producer(ExchangeMethods):
         self._running_sender: Sender | None = None  # the same, while it is running
         self._accumulator: Accumulator | None = None
         self._exchanges: Exchanges | None = None
-        self._keeping: Keeping | None = None
+        self._keeping: SendOrKeep | None = None
         self._tracing: Tracing | None = None
         self._core: ClientCore | None = None
         self._parts = AsyncExitStack()
@@ -156,7 +157,7 @@ class Producer(ExchangeMethods):
         return self._sender.statistics
 
     @property
-    def tracer(self) -> Tracer | None:
+    def tracer(self) -> TraceReporter | None:
         """Counts the trace reports of its sends; None unless ``trace`` is set."""
         return None if self._tracing is None else self._tracing.tracer
 
@@ -208,12 +209,14 @@ class Producer(ExchangeMethods):
 
     async def _start(self, parts: AsyncExitStack) -> None:
         settings = self.settings
+        await parts.enter_async_context(warn_unless_closed(self, settings.group))
         core = self._core = await ClientCore.acquire(self.client_settings, self._machine)
         parts.push_async_callback(core.release)
         _starts.note(core.machine.clock.monotonic_ms())
         group = wrap_namespace(core.settings.namespace, settings.group)
-        core.register_producer(group, self)
-        leave = partial(core.unregister_producer, group, self)
+        owner = object()  # not this producer: the core must not keep it from being collected
+        core.register_producer(group, owner)
+        leave = partial(core.unregister_producer, group, owner)
         parts.push_async_callback(self._in_time, leave)
         if settings.trace:
             self._tracing = Tracing(core, settings)
@@ -223,7 +226,7 @@ class Producer(ExchangeMethods):
             self._add_own_hook(SpanHook(opentelemetry), parts)
         sender = self._sender = Sender(core, settings, self._hooks)
         if settings.outbox_path:
-            self._keeping = Keeping(core, sender, settings)
+            self._keeping = SendOrKeep(core, sender, settings)
             parts.push_async_callback(self._keeping.close)
         parts.push_async_callback(self._in_time, sender.close)
         if self._keeping is not None:
@@ -450,7 +453,7 @@ class Producer(ExchangeMethods):
         return tuple(topic_target.queues)
 
     async def _send_or_keep(
-        self, keeping: Keeping, message: Message, options: SendOptions
+        self, keeping: SendOrKeep, message: Message, options: SendOptions
     ) -> SendReceipt:
         sender = self._running()
 

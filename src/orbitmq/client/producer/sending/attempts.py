@@ -192,7 +192,7 @@ class Attempts:
         else:
             timeout_ms = self._plan(send).try_timeout_ms(_ms(now), probe=is_probe)
         code = prepared.code
-        release = self._core.membership.release_of(target.address) if code == BATCH_CODE else 0
+        release = self._core.heartbeats.release_of(target.address) if code == BATCH_CODE else 0
         try:
             if timeout_ms <= 0:
                 raise RequestTimeout(
