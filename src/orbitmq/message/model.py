@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Final, Self
 
 import msgspec
+from msgspec import UNSET
 from msgspec.structs import fields, force_setattr
 
 from orbitmq.errors import InvalidInput, InvalidKeys
@@ -117,10 +118,10 @@ properties={'colour': 'blue'})
     wait_stored: bool = True
     check_immunity_s: int | None = None
     message_id: str | None = None
-    key: None = None  # refused, so that the error can name the field that is meant
+    key: msgspec.UnsetType = UNSET  # never given, nor encoded: the error names the right field
 
     def __post_init__(self) -> None:
-        if self.key is not None:
+        if self.key is not UNSET:
             raise InvalidInput("a message has no key; give keys, as in keys=['o-42']", field="key")
         if type(self.topic) is not str:
             _take_text(self, "topic")
