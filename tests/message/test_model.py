@@ -146,7 +146,7 @@ def test_key_for_keys_is_named() -> None:
     message = Message("orders", b"paid")
     assert "key=" not in repr(message)
     encoded = msgspec.json.encode(message, enc_hook=dict)
-    assert b'key"' not in encoded  # an outbox has these fields on disk
+    assert b'"key"' not in encoded  # an outbox has these fields on disk
     assert pickle.loads(pickle.dumps(message)) == message
 
 
