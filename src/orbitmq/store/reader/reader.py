@@ -20,8 +20,8 @@ from orbitmq.store.log.record_rows import Block, Row, sound_row, view_of
 from orbitmq.store.reader import columns as column_builder
 from orbitmq.store.reader.columns import ColumnBatch
 from orbitmq.store.reader.index_reader import index_files, index_names
-from orbitmq.store.reader.log_walk import LogWalk
 from orbitmq.store.reader.queue_reader import QueueName, QueueReader, QueueRecord
+from orbitmq.store.reader.reader_walk import ReaderWalk
 
 __all__ = [
     "ColumnBatch",
@@ -161,20 +161,19 @@ class StoreReader:
         """
         files = self.segments
         first = files[0].base if files else 0
-        walk = LogWalk(
+        walk = ReaderWalk(
             files,
             open_file=lambda file: map_file(self.disk, file),
             claimed=self._is_claimed,
             on_damage=on_damage or raise_damage,
             verify=verify,
         )
-        for block in walk.blocks(
+        for block in walk.records(
             first if start is None else max(start, first), _FOREVER if end is None else end
         ):
             yield block
             if progress is not None:
-                last = view_of(block.buffer, block.rows[-1])
-                progress(last.commit_log_offset + last.size - first)
+                progress(walk.end - first)
 
     def batches(
         self,

@@ -12,10 +12,12 @@ and records without keys may lie between any two. Only the log tells. Its beginn
 file before the first.
 """
 
+from itertools import islice
 from typing import Final
 
 from orbitmq.store.index.record_keys import is_keyed
-from orbitmq.store.log.record_rows import is_blank, next_sound, sound_row, sound_rows, view_of
+from orbitmq.store.log.log_walk import LogWalk
+from orbitmq.store.log.record_rows import sound_row, view_of
 from orbitmq.store.log.segments import Segment, SegmentChain
 
 __all__ = ["first_keyed"]
@@ -38,22 +40,13 @@ def first_keyed(chain: SegmentChain, after: int, before: int) -> int | None:
         before: where the next record is that is indexed.
 
     """
-    position = max(_behind(chain, after), chain.first_offset)
-    left = _LOOKED_AT
-    while position < before and left and (segment := chain.segment_at(position)) is not None:
-        view, base = _mapped(segment), segment.base
-        rows, at = sound_rows(view, base, position - base, before - base, left)
-        for row in rows:
-            if is_keyed(view_of(view, row)):
-                return base + row[0]
-        if is_blank(view, at):
-            at = segment.size
-        elif base + at < before and len(rows) < left:
-            sound = next_sound(view, base, at + 1, min(before - base, segment.size))
-            at = segment.size if sound is None else sound
-        left -= len(rows)
-        position = base + at
-    return None
+    begin = max(_behind(chain, after), chain.first_offset)
+    walk = LogWalk(
+        chain.segments, open_file=_mapped, on_damage=lambda _: None, block_rows=_LOOKED_AT
+    )
+    views = (view_of(buffer, row) for buffer, rows in walk.blocks(begin, before) for row in rows)
+    keyed = filter(is_keyed, islice(views, _LOOKED_AT))
+    return next((view.commit_log_offset for view in keyed), None)
 
 
 def _behind(chain: SegmentChain, offset: int) -> int:

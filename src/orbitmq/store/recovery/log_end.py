@@ -21,11 +21,12 @@ behind an orderly stop cuts nothing off; nor does one behind a crash that was on
 """
 
 import logging
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from orbitmq.message.record import SIZE_AND_MAGIC
 from orbitmq.store.damage import Damage
+from orbitmq.store.log.log_walk import LogWalk
 from orbitmq.store.log.record_rows import (
     Block,
     Checked,
@@ -33,7 +34,6 @@ from orbitmq.store.log.record_rows import (
     is_blank,
     magics,
     sound_row,
-    sound_rows,
     view_of,
 )
 from orbitmq.store.log.segments import Segment, SegmentChain
@@ -46,30 +46,27 @@ log = logging.getLogger("orbitmq.store")
 ALL_VOUCHED: Final = (1 << 63) - 1
 """The time of a checkpoint that vouches for everything: the store was stopped in order."""
 
-_BLOCK_ROWS: Final = 4096
 _ZEROS: Final = bytes(1024 * 1024)
 
 
-class RecoveryWalk:
-    """The records of a chain of segments from one of them on, block by block, checksums compared.
+class RecoveryWalk(LogWalk[Segment]):
+    """The records of the log from one of its files on, block by block, checksums compared.
 
     Args:
-        chain: the files.
-        first: the index of the segment to begin with.
+        chain: the files of the log.
+        first: the index of the file to begin with.
         vouched_ms: the store time up to which all records are known to be on the disk.
-        vouched_end: the offset up to which all of the log is, and is ours; 0 if the time alone
-            tells.
-        checked: which checksums count; the seal only in a store that seals its records itself.
-        files: how many segments are read; None for all of them.
-        reached: an offset that the log is known to have come to, by the entries of its queues.
-        progress: told how far the walk has come, in bytes of all.
+        vouched_end: the offset up to which the log is on the disk and was written by orbitmq; 0 if
+            only the time is known.
+        checked: the checksums that count; the seal only in a store that seals its records itself.
+        files: how many files to read; None for all of them.
+        reached: an offset that the log is known to have reached, by the entries of its queues.
+        progress: called with the bytes walked and all bytes to walk.
 
-    Attributes, right once the walk is over:
+    Attributes, final after the walk:
         end: where the log ends.
-        last_store_ms: when its last record was stored.
-        before_last_ms: when the one before it was; 0 without.
         unvouched: where the records begin that may not be on the disk; None if all are.
-        damages: the places that were stepped over.
+        damages: the places that were skipped.
 
     """
 
@@ -85,79 +82,55 @@ class RecoveryWalk:
         reached: int = 0,
         progress: Progress = lambda _done, _total: None,
     ) -> None:
+        super().__init__(
+            chain.segments[first:][:files],
+            open_file=lambda segment: segment.view,
+            on_damage=self._keep,
+            checked=checked,
+        )
         self._chain = chain
-        self._segments = chain.segments[first:][:files]
         self._vouched_ms = vouched_ms
         self._ours_end = vouched_end
         self._vouched_end = 0 if vouched_ms == ALL_VOUCHED else vouched_end
-        self._checked = checked
-        self._reached = reached
+        self._reached_by_queues = reached
         self._progress = progress
         self._found_ahead = 0  # the offset of a record that the log goes on to behind damage
-        self._begin = chain.segments[first].base if chain.segments else chain.next_base()
+        self._begin = self.end
         self._total = chain.next_base() - self._begin
-        self.end = self._begin
-        self.last_store_ms = 0
-        self.before_last_ms = 0
         self.unvouched: int | None = None
         self.damages: list[Damage] = []
 
     def __iter__(self) -> Iterator[Block]:
-        for segment in self._segments:
-            goes_on = yield from self._blocks(segment)
-            if not goes_on:
-                break
-            segment.drop()  # a log may have more files than a process may have maps open
+        for block in self.blocks():
+            if self.unvouched is None and not self._is_vouched(self.end):
+                self.unvouched = self.end - block.rows[-1][1] + block.rows[0][0]
+            yield block
+            self._progress(self.end - self._begin, self._total)
         self._progress(self._total, self._total)
 
-    def _blocks(self, segment: Segment) -> Generator[Block, None, bool]:
-        """Yield the records of one segment; return whether the log goes on in the next one."""
-        buffer, position = segment.view, 0
-        while True:
-            rows, position = sound_rows(
-                buffer, segment.base, position, segment.size, _BLOCK_ROWS, self._checked
-            )
-            if rows:
-                self.end = segment.base + position
-                for row in rows[-2:]:
-                    self.before_last_ms = self.last_store_ms
-                    self.last_store_ms = view_of(buffer, row).store_timestamp_ms
-                if self.unvouched is None and not self._is_vouched(self.end):
-                    self.unvouched = segment.base + rows[0][0]
-                yield Block(buffer, rows)
-                self._progress(self.end - self._begin, self._total)
-            if len(rows) == _BLOCK_ROWS:
-                continue
-            if is_blank(buffer, position):
-                self.end = segment.end
-                return True
-            resumed = self._resumed(segment, position)
-            if resumed is None:
-                return False
-            position = resumed
-            if position == segment.size:
-                self.end = segment.end
-                return True
+    def leave(self, file: Segment) -> None:
+        """Close a file and its map: a log may have more files than a process may map."""
+        file.drop()
 
-    def _resumed(self, segment: Segment, position: int) -> int | None:
+    def resume(self, file: Segment, buffer: memoryview, position: int) -> int | None:
         """Return where a file goes on behind a place that can't be read; None if the log ends.
 
-        That is at a record, at the blank, or at the end of the file if neither is left.
+        That is at a record, at the blank, or at the end of the file if it has neither.
         """
-        offset = segment.base + position
+        offset = file.base + position
         is_vouched = self._is_vouched(offset + 1)
-        resumed = self._found(segment, position + 1) if is_vouched else None
+        resumed = self._found(file, position + 1) if is_vouched else None
         if resumed is None and is_vouched:
-            if offset < self._vouched_end < segment.end:
+            if offset < self._vouched_end < file.end:
                 self.step_over(self._vouched_end)
-                return self._tail_of(segment)
-            if self._goes_on_behind(segment, position):
-                resumed = _blank_behind(segment, position)
+                return self._tail_of(file)
+            if self._goes_on_behind(file, position):
+                resumed = _blank_behind(file, position)
         if resumed is not None:
-            self._note(offset, segment.base + resumed)
-        elif not _is_unwritten(segment, position):
-            fault = fault_at(segment.view, position)
-            log.warning("no record follows from byte %d of %r on: %s", position, segment, fault)
+            self._note(offset, file.base + resumed)
+        elif not _is_unwritten(file, position):
+            fault = fault_at(buffer, position)
+            log.warning("no record follows from byte %d of %r on: %s", position, file, fault)
         return resumed
 
     def _is_vouched(self, end: int) -> bool:
@@ -219,7 +192,7 @@ class RecoveryWalk:
         return (
             self._vouched_ms != ALL_VOUCHED
             and len(later) == 1
-            and segment.base + position >= self._reached
+            and segment.base + position >= self._reached_by_queues
             and _is_unwritten(segment, position)
             and _is_unwritten(later[0], 0)
         )
@@ -242,8 +215,9 @@ class RecoveryWalk:
     def _note(self, begin: int, end: int) -> None:
         segment = self._chain.segment_at(begin)
         assert segment is not None
-        reason = fault_at(segment.view, begin - segment.base)
-        damage = Damage(begin, reason, end - begin)
+        self._report(begin, fault_at(segment.view, begin - segment.base), end - begin)
+
+    def _keep(self, damage: Damage) -> None:
         log.error("%s; everything behind it is kept", damage)
         self.damages.append(damage)
 

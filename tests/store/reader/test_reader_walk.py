@@ -11,8 +11,8 @@ from orbitmq.errors import StoreDamaged
 from orbitmq.store.damage import Damage
 from orbitmq.store.disk.stream_files import StreamFile
 from orbitmq.store.queues.entry import ENTRY
-from orbitmq.store.reader.log_walk import LogWalk
 from orbitmq.store.reader.reader import StoreReader
+from orbitmq.store.reader.reader_walk import ReaderWalk
 from tests.store.small_logs import NOW, SEGMENT, record, segment_of, write_log
 from tests.store.unpacked import SEGMENT as GOLDEN_SEGMENT
 from tests.store.unpacked import flip, overwrite, records_of, unpacked
@@ -181,9 +181,9 @@ def test_a_record_finished_while_the_walk_looks_at_it(tmp_path: Path) -> None:
     def unexpected(place: object) -> NoReturn:
         raise AssertionError(f"the record is whole by then: {place}")
 
-    walk = LogWalk([file], open_file=lambda _: buffer, claimed=unexpected, on_damage=unexpected)
+    walk = ReaderWalk([file], open_file=lambda _: buffer, claimed=unexpected, on_damage=unexpected)
     found: list[int] = []
-    for block in walk.blocks(0, SEGMENT):
+    for block in walk.records(0, SEGMENT):
         found += [row[0] for row in block.rows]
         live[SIZE + 50 : 2 * SIZE] = unfinished  # the writer goes on
     assert found == [0, SIZE]
@@ -199,14 +199,14 @@ def test_a_segment_ended_while_the_walk_looks_at_it() -> None:
         return memoryview(live)[file.base : file.end]
 
     damages: list[Damage] = []
-    walk = LogWalk(files, open_file=open_file, claimed=lambda _: False, on_damage=damages.append)
-    assert sum(len(block.rows) for block in walk.blocks(0, 2 * SEGMENT)) == 3
+    walk = ReaderWalk(files, open_file=open_file, claimed=lambda _: False, on_damage=damages.append)
+    assert sum(len(block.rows) for block in walk.records(0, 2 * SEGMENT)) == 3
     assert damages == []
 
 
 def test_a_walk_takes_new_maps_as_it_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orbitmq.store.reader.log_walk._MAP_BYTES", 3 * SIZE)
-    monkeypatch.setattr("orbitmq.store.reader.log_walk._BLOCK_ROWS", 2)
+    monkeypatch.setattr("orbitmq.store.log.log_walk.MAP_BYTES", 3 * SIZE)
+    monkeypatch.setattr("orbitmq.store.log.log_walk.BLOCK_ROWS", 2)
     directory = write_log(tmp_path, segment_of(12), bytes(SEGMENT))
     views = StoreReader(directory).records()
     first = next(views)
@@ -237,14 +237,14 @@ def test_whatever_is_written_over_a_log_the_rest_is_read(at: int, junk: bytes) -
     log[at : at + len(junk)] = junk
     files = [StreamFile("", number * SEGMENT, SEGMENT) for number in range(3)]
     damages: list[Damage] = []
-    walk = LogWalk(
+    walk = ReaderWalk(
         files,
         open_file=lambda file: memoryview(log)[file.base : file.end],
         claimed=lambda _: True,
         on_damage=damages.append,
     )
     found = set()
-    for block in walk.blocks(0, len(log)):
+    for block in walk.records(0, len(log)):
         for row in block.rows:
             found.add(int.from_bytes(block.buffer[row[0] + 28 : row[0] + 36]))
     untouched = {
