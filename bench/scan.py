@@ -8,7 +8,7 @@ from orbitmq.store.message_store import MessageStore
 from orbitmq.store.reader.columns import COLUMNS
 from orbitmq.store.reader.queue_reader import QueueRecord
 from orbitmq.store.reader.reader import StoreReader
-from orbitmq.store.serving.pull_selection import Selected, Selector
+from orbitmq.store.serving.pull_reader import GetMessageStatus, PullReader
 from orbitmq.store.settings import StoreSettings
 
 MESSAGES = 100_000
@@ -53,16 +53,16 @@ def pulled(store: MessageStore) -> int:
         RuntimeError: a pull inside a queue found nothing.
 
     """
-    selector = Selector(store.log, store.settings, MEMORY_BYTES)
+    reader = PullReader(store.log, store.settings, MEMORY_BYTES)
     found = 0
     for _, queue in zip(range(QUEUES_READ), store.queues, strict=False):
         offset = queue.min_offset
         while offset < queue.max_offset:
-            selection = selector.select(queue, offset, max_count=PULL)
-            if selection.status is not Selected.FOUND:
-                raise RuntimeError(f"a pull at {offset} of {queue!r}: {selection.status.name}")
-            found += len(selection.views)
-            offset = selection.next_offset
+            result = reader.get_messages(queue, offset, max_count=PULL)
+            if result.status is not GetMessageStatus.FOUND:
+                raise RuntimeError(f"a pull at {offset} of {queue!r}: {result.status.name}")
+            found += len(result.views)
+            offset = result.next_offset
     return found
 
 

@@ -45,7 +45,7 @@ from orbitmq.store.recovery.queue_heads import restored_heads
 from orbitmq.store.recovery.queue_restore import QueueName, QueueRestore
 from orbitmq.store.settings import StoreSettings
 
-__all__ = ["Restart"]
+__all__ = ["StoreRecovery"]
 
 log = logging.getLogger("orbitmq.store")
 
@@ -54,7 +54,7 @@ _DAY_MS: Final = 24 * 60 * 60 * 1000  # clocks may be set back, hardly by more
 _ORDERLY = CheckpointValues(log_ms=ALL_VOUCHED, queues_ms=ALL_VOUCHED, index_ms=ALL_VOUCHED)
 
 
-class Restart:
+class StoreRecovery:
     """Recovers a store whose files are loaded; ``run`` it once.
 
     Args:

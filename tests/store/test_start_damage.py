@@ -73,7 +73,7 @@ def pulled(store: MessageStore) -> list[bytes]:
     """
     offset, found = 0, []
     while offset < store.lookup.max_offset("orders", 0):
-        selection = store.lookup.select("orders", 0, offset, max_count=4)
+        selection = store.lookup.get_messages("orders", 0, offset, max_count=4)
         assert selection.next_offset > offset
         offset = selection.next_offset
         records = [RecordView(view, 0, len(view)) for view in selection.views]
