@@ -428,7 +428,7 @@ def test_a_last_record_with_a_damaged_time_takes_none_of_the_next_ones_along(
     view = store.record(stored.offsets[0])
     assert view is not None
     assert clock.now <= view.store_timestamp_ms < clock.now + 60_000
-    assert "its time is damaged" in caplog.text
+    assert "the store time of the last record is damaged" in caplog.text
     assert bodies(store)[-2:] == [BODIES[-1], b"on" * 40]
     store.close()
 

@@ -131,7 +131,7 @@ def test_a_hole_before_the_listed_end_is_filled_though_nothing_is_known_to_be_lo
     queues, damages = restored(*run_of(range(5)), *run_of(range(7, 9)), listed_end=9)
     assert places(queues) == [0, 100, 200, 300, 400, 700, 700, 700, 800]
     (damage,) = damages
-    assert "messages 5 to 6 are lost; 7 is in their place" in damage.reason
+    assert "messages 5 to 6 are lost; message 7 takes their place" in damage.reason
     queues, damages = restored(*run_of(range(5)), *run_of(range(7, 8)), listed_end=8)
     assert places(queues) == [0, 100, 200, 300, 400, 700, 700, 700]
     assert len(damages) == 1
@@ -149,7 +149,7 @@ def test_a_queue_that_has_lost_its_last_messages_ends_where_it_is_listed_to() ->
     queues, damages = restored(*run_of(range(5)), listed_end=7)
     assert places(queues) == [0, 100, 200, 300, 400, 400, 400]
     (damage,) = damages
-    assert "messages 5 to 6 are lost" in damage.reason
+    assert "messages 5 to 6, the last of the queue, are lost" in damage.reason
 
 
 @pytest.mark.parametrize("end", [5, 7])
