@@ -432,8 +432,8 @@ class MessageStore:
 
     def _close_idle_files(self) -> None:
         """Close the files of queues and index, which are opened again when they are used."""
-        self.queues.rest()
-        self.index.rest()
+        self.queues.close()
+        self.index.close()
 
     def _path(self, name: str) -> str:
         return path_join(self.directory, name)

@@ -142,7 +142,7 @@ def test_a_slot_that_points_past_the_end_is_empty(
 
 def test_an_impossible_count_is_told(file: GrowingIndexFile, files: OpenFiles) -> None:
     patched(file, files, 36, 7)
-    with pytest.raises(StoreDamaged, match="counts 7 entries, and has room for 6"):
+    with pytest.raises(StoreDamaged, match="counts 7 entries, but a file has 6 at most"):
         GrowingIndexFile.load(files, file.path, SHAPE)
 
 

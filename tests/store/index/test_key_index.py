@@ -289,7 +289,7 @@ def test_a_file_that_was_just_being_made_is_removed(
 def test_a_file_of_other_sizes_is_refused(tmp_path: Path) -> None:
     filled(tmp_path)
     with pytest.raises(
-        StoreDamaged, match="has 140 bytes, and an index file of 10 slots"
+        StoreDamaged, match="has 140 bytes, but an index file of 10 slots"
     ) as caught:
         index_in(tmp_path, entries=4).load(clean_stop=True, checkpoint_ms=0)
     assert caught.value.path.endswith("20240229120000000")
