@@ -166,6 +166,6 @@ def test_a_queue_without_its_first_file_is_damaged(
     assert main(["store", command, directory]) == 1
     assert capsys.readouterr().out.endswith(
         "DAMAGED    1 place\n"
-        "  × consumequeue/GoldenB/2 at byte 0: the log has messages from 0 on, and the\n"
+        "  × consumequeue/GoldenB/2 at byte 0: the log has messages from 0 on, but the\n"
         "    queue begins at 20\n"
     )

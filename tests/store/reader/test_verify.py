@@ -84,8 +84,8 @@ def test_a_zeroed_entry(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "reason"),
     [
-        (0, "the log has messages from 0 on, and the queue begins at 20"),
-        (400, "the log has messages up to 24, and the queue ends at 19"),
+        (0, "the log has messages from 0 on, but the queue begins at 20"),
+        (400, "the log has messages up to 24, but the queue ends at 19"),
     ],
 )
 def test_a_missing_queue_file(file: int, reason: str, tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_missing_queues(tmp_path: Path) -> None:
     shutil.rmtree(f"{directory}/consumequeue")
     damages = verified(directory).damages
     assert len(damages) == 8
-    assert damages[0].reason == "the log has messages 0 to 24, and the queue no files"
+    assert damages[0].reason == "the log has messages 0 to 24, but the queue has no files"
 
 
 def test_a_missing_segment_is_missed_by_queues_and_index_too(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_a_missing_index_file_is_told_by_the_one_behind_it(missing: int, tmp_pat
     [damage] = verified(directory).damages
     assert (damage.where, damage.position) == (f"index/{behind['file']}", 0)
     assert damage.reason == (
-        f"it begins at byte {behind['beginPhyOffset']} of the log, and no file before it has the "
+        f"it begins at byte {behind['beginPhyOffset']} of the log, but no file before it has the "
         f"keys of the record at byte {lost['physicalOffset']}"
     )
 

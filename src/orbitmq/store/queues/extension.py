@@ -97,8 +97,8 @@ class QueueExtensions:
         if size != UNIT.size + bitmap_length or bitmap_length < 0:
             path = self._directory_of(topic, queue_id) if file is None else file.path
             raise StoreDamaged(
-                f"{path} has no unit at {position} for tags code {tags_code} of queue {queue_id} of "
-                f"{topic}: found size {size} and a bitmap of {bitmap_length} bytes",
+                f"{path} has no unit at {position} for tags code {tags_code} of queue {queue_id} "
+                f"of {topic}: found size {size} and a bitmap of {bitmap_length} bytes",
                 path=path,
                 position=position,
             )

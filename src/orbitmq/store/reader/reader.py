@@ -1,9 +1,8 @@
-"""A store directory opened read-only: live or copied, Java's or ours.
+"""Reads a store directory, live or copied, written by Java or by orbitmq.
 
-Nothing is locked, written or repaired, and no settings are needed: what a file is follows from its
-name and its length. A broker may go on writing; a reader sees what was there when it looked. It
-holds no more than some rows and maps of a few files, which are page cache, whatever the store's
-size.
+Nothing is locked, written or repaired, and no settings are needed: names and lengths of files tell
+their structure. A broker may keep writing; a reader sees the state at the time of each read. Memory
+use does not grow with the store: some rows, and maps of a few files, which are page cache.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -41,8 +40,8 @@ _BATCH_BYTES: Final = 32 << 20
 class StoreReader:
     """A store directory, read-only.
 
-    Where a method takes ``on_damage``, it is called with each place that can't be read, and the
-    reading goes on behind it. Without it the first such place raises; what is harmless is logged.
+    Methods with ``on_damage`` call it with each place that can't be read, and go on after it.
+    Without it the first such place raises, unless it is harmless; harmless ones are logged.
 
     Raises:
         StoreError: there is no store in the directory.
@@ -73,21 +72,21 @@ class StoreReader:
 
     @property
     def segments(self) -> list[StreamFile]:
-        """The files of the commit log, as they are now."""
+        """The current files of the commit log."""
         return self._log.files
 
     @property
     def has_abort_file(self) -> bool:
-        """Whether a broker has the store open, or ended without closing it."""
+        """Whether a broker has the store open or ended without closing it."""
         return self.has(ABORT)
 
     def has(self, part: str) -> bool:
-        """Return whether the store has a file or directory of that name."""
+        """Return whether the store has a file or directory named ``part``."""
         return self.disk.exists(self._path(part))
 
     @property
     def has_index(self) -> bool:
-        """Whether there are files of a key index."""
+        """Whether there are key index files."""
         return bool(index_names(self.disk, self.directory))
 
     # The log.
@@ -102,8 +101,8 @@ class StoreReader:
     ) -> Iterator[RecordView]:
         """Yield the records that begin from ``start`` on and before ``end``, in order.
 
-        They lie in a map of their file, which lives as long as one of them. With ``verify``
-        records that a checksum shows to be damaged are reported and left out.
+        They are views of a map of their file, which stays open as long as one of them exists. With
+        ``verify`` records with a wrong checksum are reported and left out.
 
         Raises:
             StoreDamaged: a place can't be read, and there is no ``on_damage``.
@@ -119,8 +118,7 @@ class StoreReader:
     ) -> Iterator[RecordView]:
         """Yield the records stored from ``begin_ms`` on and before ``end_ms``, in order.
 
-        Times run along the log, so segments whose first record tells that nothing of it can be
-        within are not read.
+        Store times never decrease along the log, so files outside the range are not read.
 
         Raises:
             StoreDamaged: a place can't be read, and there is no ``on_damage``.
@@ -133,7 +131,7 @@ class StoreReader:
                 yield view_of(block.buffer, row)
 
     def message(self, commit_log_offset: int) -> RecordView | None:
-        """Return the record that begins at an offset of the log, None if no sound one does.
+        """Return the record at an offset of the log; None if no sound record begins there.
 
         Raises:
             DiskFailed: the file can't be opened.
@@ -155,9 +153,9 @@ class StoreReader:
         on_damage: OnDamage | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> Iterator[Block]:
-        """Yield what :meth:`records` yields, as rows: many at a time, and for a fraction.
+        """Yield the records of :meth:`records` as blocks of rows, in a fraction of the time.
 
-        ``progress`` is called with the bytes read so far, holes included.
+        ``progress`` is called with the bytes walked so far.
         """
         files = self.segments
         first = files[0].base if files else 0
@@ -188,8 +186,8 @@ class StoreReader:
     ) -> Iterator[ColumnBatch]:
         """Yield records as columns, some thousand rows at a time; only ``columns`` are built.
 
-        Rows may be narrowed to some topics and to a time of storing, as in :meth:`by_time`. The
-        names of all columns are :data:`orbitmq.store.reader.columns.COLUMNS`.
+        ``topics`` and a range of store times restrict the rows. All column names are in
+        :data:`orbitmq.store.reader.columns.COLUMNS`.
 
         Raises:
             InvalidInput: there is no such column.
@@ -213,11 +211,11 @@ class StoreReader:
     # Queues and keys.
 
     def topics(self) -> list[str]:
-        """Return the topics that have consume queues, sorted; system topics among them."""
+        """Return the topics with consume queues, system topics included, sorted."""
         return sorted({name.topic for name in self.queues()})
 
     def queues(self) -> list[QueueName]:
-        """Return the consume queues, by topic and number; what is no directory is none."""
+        """Return the consume queues, sorted by topic and queue id."""
         folder = self._path(CONSUME_QUEUE)
         return sorted(
             QueueName(topic, int(queue_id))
@@ -231,7 +229,7 @@ class StoreReader:
         return [name for name in names if self.disk.is_directory(path_join(folder, name))]
 
     def queue(self, topic: str, queue_id: int) -> QueueReader:
-        """Return a consume queue; one that doesn't exist has no messages."""
+        """Return a consume queue; a queue that does not exist has no messages."""
         files = self.segments
         return QueueReader(
             self.directory,
@@ -246,9 +244,9 @@ class StoreReader:
     ) -> list[RecordView]:
         """Return the records of a topic with a key or a unique key, in the order of the log.
 
-        Without an index, which brokers may be told to do without, the log is read: all of the time
-        asked for. With one, only what is in it is found; after a crash its last file is missing
-        until a broker has started again.
+        A store without an index (brokers can disable it) is searched by reading the log. With one,
+        only indexed records are found; after a crash the last index file is missing until a broker
+        has started again.
 
         Raises:
             StoreDamaged: there is no index, and a place of the log can't be read.
@@ -282,7 +280,7 @@ class StoreReader:
         return any(self.queue(*name).claims(commit_log_offset) for name in self.queues())
 
     def _range_of(self, begin_ms: int, end_ms: int) -> tuple[int, int]:
-        """Return the part of the log outside of which nothing was stored within a time."""
+        """Return the range of log offsets that covers a range of store times."""
         files = self.segments
         low, high = files[0].base if files else 0, _FOREVER
         if begin_ms <= 0 and end_ms >= _FOREVER:
@@ -290,7 +288,7 @@ class StoreReader:
         for file in files:
             first = self.message(file.base)
             if first is None:
-                continue  # damaged or not written: read it, and hear of it
+                continue  # damaged or unwritten: reading it will report that
             if first.store_timestamp_ms < begin_ms:
                 low = file.base
             elif first.store_timestamp_ms >= end_ms:
@@ -307,9 +305,9 @@ def _narrowed(block: Block, topics: frozenset[bytes] | None, begin_ms: int, end_
 
 
 def _parts(block: Block) -> Iterator[Block]:
-    """Yield a block in parts that are not too large for a batch."""
+    """Yield a block in parts that fit in a batch."""
     if block.rows and block.rows[-1][1] - block.rows[0][0] <= _BATCH_BYTES:
-        yield block  # as nearly all are
+        yield block  # nearly always
         return
     rows: list[Row] = []
     size = 0
