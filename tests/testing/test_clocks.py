@@ -102,7 +102,7 @@ def test_a_deadlock_names_the_tasks_and_where_they_wait() -> None:
         run_virtual(main)
     text = str(caught.value)
     assert "at 2.500 s of virtual time" in text
-    assert "every task waits (2)" in text
+    assert "all 2 tasks wait" in text
     assert "the forgotten one" in text
     assert "wait_for_nobody" in text
     assert "Event.wait" in text

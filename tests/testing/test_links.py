@@ -81,9 +81,9 @@ def test_tls_is_refused_since_there_is_none() -> None:
     async def scenario(clock: VirtualClock) -> None:
         network = MemoryNetwork()
         tls = ssl.create_default_context()
-        with pytest.raises(ValueError, match="no TLS"):
+        with pytest.raises(ValueError, match="does not support TLS"):
             await network.connect(asyncio.Protocol(), BROKER, tls=tls)
-        with pytest.raises(ValueError, match="no TLS"):
+        with pytest.raises(ValueError, match="does not support TLS"):
             await network.listen(
                 asyncio.Protocol, BROKER, tls=tls, mode=TlsMode.PERMISSIVE, handshake_timeout_ms=1
             )
@@ -119,7 +119,7 @@ def test_a_host_that_crashes_takes_its_ports_and_connections_with_it() -> None:
                 await clock.sleep(0.1)
                 assert "was reset" in connection.close_reason
                 assert len(listener.connections) == 1  # nobody told those who ran there
-                with pytest.raises(ConnectFailed, match="nobody listens"):
+                with pytest.raises(ConnectFailed, match="no listener"):
                     await dialer.connection(BROKER)
 
     run_virtual(scenario)
