@@ -14,5 +14,5 @@ def test_what_an_append_costs_is_measured_and_its_writes_are_told_apart() -> Non
 
 def test_the_parts_are_the_whole() -> None:
     parts = split([8], count=64)[8]
-    whole = parts.pop("all of it, metered")
+    whole = parts.pop("total, with disk measured")
     assert sum(parts.values()) == pytest.approx(whole)

@@ -31,7 +31,7 @@ def test_memory_is_read_in_mb() -> None:
 
 def test_work_that_did_nothing_has_no_figure() -> None:
     assert cpu_each(lambda: sum(1 for _ in range(1000))) > 0
-    with pytest.raises(RuntimeError, match="nothing was done"):
+    with pytest.raises(RuntimeError, match="there were no items"):
         cpu_each(lambda: 0)
 
 
@@ -74,8 +74,8 @@ def test_a_report_is_printed_and_written(
     (tmp_path / "bench").mkdir()
     report("codec", [Figure("decoded", 2.5, 2), Figure("encoded", 0.5)])
     assert capsys.readouterr().out.splitlines()[1:3] == [
-        "decoded  2.50    2  over",
-        "encoded  0.50    –",
+        "decoded  2.50       2  over",
+        "encoded  0.50       –",
     ]
     written = json.loads((tmp_path / "bench" / "results" / "codec.json").read_text())
     assert written["machine"]["cores"] == os.cpu_count()

@@ -63,7 +63,7 @@ def hold_for_ever(_held: HeldPulls, _now_ms: int) -> list[HeldPull]:
             "orbitmq.broker.tables.offsets.ConsumerOffsets.to_json",
             keep_no_offsets,
             2,
-            "at a clean stop",
+            "the offset of",
         ),
         ("orbitmq.broker.pulling.held_pulls.HeldPulls.due", hold_for_ever, 2, "no response"),
     ],
