@@ -61,7 +61,7 @@ def test_a_child_returns_its_result_and_is_another_process() -> None:
     assert in_child(os.getpid) != os.getpid()
 
 
-def test_a_child_that_fails_is_told_of(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_failing_child_raises(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(RuntimeError, match="listdir failed in its process"):
         in_child(os.listdir, "/no/such/directory")
     assert "FileNotFoundError" in capfd.readouterr().err

@@ -89,7 +89,7 @@ def test_a_zeroed_end_is_not_the_end_if_the_log_goes_on(tmp_path: Path) -> None:
     assert (damage.position, damage.skipped_bytes) == (3 * SIZE, SEGMENT - 3 * SIZE)
 
 
-def test_behind_damage_a_blank_ends_the_segment(tmp_path: Path) -> None:
+def test_a_blank_after_damage_ends_the_segment(tmp_path: Path) -> None:
     directory = write_log(tmp_path, segment_of(3, ended=True), segment_of(1, SEGMENT))
     flip(log_file(directory), 2 * SIZE + 4)
     offsets, [damage] = read(directory)
@@ -138,8 +138,8 @@ def test_a_segment_cut_off_within_a_record(tmp_path: Path) -> None:
     assert sum(damage.skipped_bytes for damage in damages) == SEGMENT - 3 * SIZE
 
 
-def test_stale_bytes_behind_the_end_are_legal(tmp_path: Path) -> None:
-    # A recovery cut the log behind two records; a shorter one was then written over the third.
+def test_stale_bytes_after_the_end_are_legal(tmp_path: Path) -> None:
+    # A recovery cut the log after two records; a shorter one was then written over the third.
     old = segment_of(6)
     new = record(2 * SIZE, 2, stored_ms=NOW + 1000, body=b"short")
     segment = old[: 2 * SIZE] + new + old[2 * SIZE + len(new) :]
@@ -217,7 +217,7 @@ def test_a_walk_takes_new_maps_as_it_goes(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_start_within_a_record_begins_at_the_next(tmp_path: Path) -> None:
     directory = write_log(tmp_path, segment_of(5))
     flip(log_file(directory), SIZE + 4)
-    # The damage before the start is somebody else's.
+    # Damage before the start is not reported.
     assert read(directory, start=2 * SIZE + 1) == ([3 * SIZE, 4 * SIZE], [])
 
 

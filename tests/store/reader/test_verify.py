@@ -168,7 +168,7 @@ def test_progress_never_goes_back_and_ends_at_all(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("missing", [0, 1, 3])
-def test_a_missing_index_file_is_told_by_the_one_behind_it(missing: int, tmp_path: Path) -> None:
+def test_a_missing_index_file_is_found_by_the_one_after_it(missing: int, tmp_path: Path) -> None:
     directory = unpacked("crash", tmp_path)
     files = manifest("crash")["dump"]["indexFiles"]
     (Path(directory) / "index" / files[missing]["file"]).unlink()
@@ -203,7 +203,7 @@ def test_an_index_without_the_files_that_went_with_the_log_is_whole(tmp_path: Pa
     assert damage.reason.endswith("the record at byte 262144")
 
 
-def test_behind_an_index_file_that_is_broken_nobody_knows_what_is_missing(tmp_path: Path) -> None:
+def test_a_broken_index_file_hides_what_is_missing_before_the_next(tmp_path: Path) -> None:
     directory = unpacked("crash", tmp_path)
     files = [one["file"] for one in manifest("crash")["dump"]["indexFiles"]]
     flip(f"{directory}/index/{files[1]}", 38)

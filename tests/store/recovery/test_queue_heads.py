@@ -1,4 +1,4 @@
-"""Queues whose first files somebody took away: what a start makes of them."""
+"""A start restores the first files of queues when they were removed."""
 
 from contextlib import suppress
 
@@ -144,7 +144,7 @@ def test_a_message_that_is_lost_has_the_next_one_in_its_place(last: bool) -> Non
     assert where == ["commitlog", "consumequeue/orders/1"]
 
 
-def test_a_record_that_names_a_place_far_behind_is_left_out_of_a_head() -> None:
+def test_a_record_with_a_much_too_high_offset_is_left_out_of_a_head() -> None:
     disk, clock = SimulatedDisk(), HandClock()
     stored(disk, clock)
     store = opened(disk, clock=clock)
@@ -174,7 +174,7 @@ def test_a_damaged_time_keeps_no_record_out_of_a_head() -> None:
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
 @pytest.mark.parametrize("gone", [[1], [0, 2]], ids=lambda gone: f"files {gone}")
-def test_files_behind_a_missing_one_are_kept_where_no_list_tells_of_them(
+def test_files_after_a_missing_one_are_kept_without_a_list_of_queue_ends(
     gone: list[int], end: str
 ) -> None:
     disk, clock = SimulatedDisk(), HandClock()

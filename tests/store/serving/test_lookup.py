@@ -24,7 +24,7 @@ def a_store_of_three_hours() -> tuple[MessageStore, HandClock]:
     return store, clock
 
 
-def test_a_queue_that_nobody_wrote_to_is_empty() -> None:
+def test_a_queue_without_writes_is_empty() -> None:
     store = opened(SimulatedDisk())
     found = store.lookup
     assert (found.min_offset("nobody", 0), found.max_offset("nobody", 0)) == (0, 0)

@@ -115,7 +115,7 @@ def test_a_pull_ends_with_the_file_of_its_queue() -> None:
     assert (len(result.views), result.next_offset) == (5, 100)
 
 
-def test_records_nobody_wants_are_passed_over() -> None:
+def test_unwanted_records_are_skipped() -> None:
     result = pull(FakeQueue(99), wants=1, max_count=5)
     assert (len(result.views), result.next_offset) == (5, 14)
     nothing = pull(FakeQueue(50), wants=7)
@@ -137,7 +137,7 @@ def test_records_of_a_file_that_is_gone_are_passed_over_to_the_next_one() -> Non
     [bytes(8), SIZE_AND_MAGIC.pack(101, MAGICS[0]), SIZE_AND_MAGIC.pack(100, 7)],
     ids=["zeros", "size", "magic"],
 )
-def test_damaged_records_are_passed_over_one_by_one_and_told_once(
+def test_damaged_records_are_skipped_one_by_one_and_logged_once(
     head: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A client would drop whatever follows them in an answer."""
@@ -190,9 +190,7 @@ class ExtendedQueue(FakeQueue):
         (7, [9]),
     ],
 )
-def test_an_address_stands_for_the_tags_code_of_the_extension(
-    wanted: int, found: list[int]
-) -> None:
+def test_an_address_leads_to_the_tags_code_in_the_extension(wanted: int, found: list[int]) -> None:
     asked: list[int] = []
 
     def extended(address: int) -> int | None:

@@ -163,7 +163,7 @@ class GrowingIndexFile:
 
     @classmethod
     def create(
-        cls, files: OpenFiles, path: str, shape: IndexShape, *, behind: "GrowingIndexFile | None"
+        cls, files: OpenFiles, path: str, shape: IndexShape, *, previous: "GrowingIndexFile | None"
     ) -> "GrowingIndexFile":
         """Create a file whose range begins and ends at the end of the file before it.
 
@@ -175,9 +175,9 @@ class GrowingIndexFile:
         file = cls(files, path, shape)
         file._slots = array(_SLOT_CODE, bytes(_SLOT_SIZE * shape.slots))
         file._header_changed = True
-        if behind is not None:
-            file.begin_timestamp_ms = file.end_timestamp_ms = behind.end_timestamp_ms
-            file.begin_offset = file.end_offset = behind.end_offset
+        if previous is not None:
+            file.begin_timestamp_ms = file.end_timestamp_ms = previous.end_timestamp_ms
+            file.begin_offset = file.end_offset = previous.end_offset
         return file
 
     @property

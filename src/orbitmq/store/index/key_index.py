@@ -415,7 +415,7 @@ class KeyIndex:
         if last is not None:
             last.finish()
         path = f"{self._directory}/{self._next_name()}"
-        file = GrowingIndexFile.create(self._open_files, path, self._shape, behind=last)
+        file = GrowingIndexFile.create(self._open_files, path, self._shape, previous=last)
         files.append(file)
         return file
 

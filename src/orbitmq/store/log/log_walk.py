@@ -111,7 +111,7 @@ class LogWalk(Generic[File]):
         """Release a file whose records were all yielded."""
 
     def _blocks_of(self, file: File, position: int) -> Generator[Block, None, bool]:
-        """Yield the records of one file; return whether the walk goes on behind it."""
+        """Yield the records of one file; return whether the walk goes on in the next."""
         buffer = self._open(file)
         if buffer is None:
             reason = "the file was deleted before it was read"

@@ -1,7 +1,7 @@
 """How a reader of the commit log treats places that it can't read.
 
 Where no sound record begins, the walk goes on at the next one that names its own place, or in the
-next file. Bytes behind the last record of the last written file are a special case: a sound store
+next file. Bytes after the last record of the last written file are a special case: a sound store
 may have stale ones there, since Java's recovery cuts the log by moving its end.
 """
 

@@ -94,7 +94,7 @@ class RecoveryWalk(LogWalk[Segment]):
         self._vouched_end = 0 if vouched_ms == ALL_VOUCHED else vouched_end
         self._reached_by_queues = reached
         self._progress = progress
-        self._found_ahead = 0  # the offset of a record that the log goes on to behind damage
+        self._found_ahead = 0  # the offset of a sound record found after damage
         self._begin = self.end
         self._total = chain.next_base() - self._begin
         self.unvouched: int | None = None
@@ -113,7 +113,7 @@ class RecoveryWalk(LogWalk[Segment]):
         file.drop()
 
     def resume(self, file: Segment, buffer: memoryview, position: int) -> int | None:
-        """Return where a file goes on behind a place that can't be read; None if the log ends.
+        """Return where a file goes on after an unreadable place; None if the log ends.
 
         That is at a record, at the blank, or at the end of the file if it has neither.
         """
