@@ -30,6 +30,7 @@ import itertools
 import ssl
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from orbitmq.net.address import Address
@@ -215,19 +216,13 @@ def _refuse(tls: ssl.SSLContext | None) -> None:
         raise ValueError("MemoryNetwork does not support TLS; use loopback sockets instead")
 
 
+@dataclass(eq=False)
 class _MemoryPort:
-    def __init__(
-        self,
-        host: MemoryHost,
-        listening: "dict[Address, _MemoryPort]",
-        accept: Accept,
-        address: Address,
-    ) -> None:
-        self.host = host
-        self.accept = accept
-        self.address = address
-        self.context = contextvars.copy_context()
-        self._listening = listening
+    host: MemoryHost
+    _listening: "dict[Address, _MemoryPort]"
+    accept: Accept
+    address: Address
+    context: contextvars.Context = field(init=False, default_factory=contextvars.copy_context)
 
     async def close(self) -> None:
         if self._listening.get(self.address) is self:

@@ -28,6 +28,7 @@ Laws:
 import logging
 import struct
 from collections.abc import Collection
+from dataclasses import KW_ONLY, dataclass, field
 from functools import lru_cache
 from typing import Final, TypeAlias
 
@@ -93,6 +94,7 @@ class _PendingEntries(msgspec.Struct, gc=False):
     """Whether a record 0 has begun the queue again."""
 
 
+@dataclass(eq=False)
 class QueueRestore:
     """Adds the records of a walk over the log, in order, to their queues.
 
@@ -107,26 +109,16 @@ class QueueRestore:
 
     """
 
-    def __init__(
-        self,
-        queues: ConsumeQueues,
-        dispatcher: Dispatcher,
-        *,
-        correct: bool,
-        damages: list[Damage],
-        log_start: int = 0,
-        listed: Ends | None = None,
-        only_listed: bool = False,
-    ) -> None:
-        self._queues = queues
-        self._dispatcher = dispatcher
-        self._correct = correct
-        self._damages = damages
-        self._log_start = log_start
-        self._listed = listed or {}
-        self._only_listed = only_listed
-        self._pending_of: dict[QueueName, _PendingEntries | None] = {}
-        self._buffered = 0
+    queues: ConsumeQueues
+    dispatcher: Dispatcher
+    _: KW_ONLY
+    correct: bool
+    damages: list[Damage]
+    log_start: int = 0
+    listed: Ends = field(default_factory=dict)
+    only_listed: bool = False
+    _pending_of: dict[QueueName, _PendingEntries | None] = field(init=False, default_factory=dict)
+    _buffered: int = field(init=False, default=0)
 
     def add_block(self, block: Block, only: Collection[QueueName] | None = None) -> None:
         """Add the records of a block to their queues, or to the queues ``only``."""
@@ -150,14 +142,14 @@ class QueueRestore:
                 pending.next = queue_offset + 1
                 added += 1
             else:
-                for entry in self._dispatcher.entries(view_of(buffer, row)):
+                for entry in self.dispatcher.entries(view_of(buffer, row)):
                     if only is None or (entry.topic.encode(), entry.queue_id) in only:
                         self.add(entry)
         self._note_buffered(added)
 
     def add(self, entry: Dispatched) -> None:
         """Add one entry to its queue."""
-        if self._only_listed and not self._is_listed(entry):
+        if self.only_listed and not self._is_listed(entry):
             return
         key = (entry.topic.encode(), entry.queue_id)
         if key not in self._pending_of:
@@ -194,17 +186,17 @@ class QueueRestore:
         and stays as it is, if no record was lost and it has no messages or was begun again.
         """
         lost = self._lost_records()
-        listed = [(topic.encode(), number) for topic, ids in self._listed.items() for number in ids]
+        listed = [(topic.encode(), number) for topic, ids in self.listed.items() for number in ids]
         for name in listed if lost else names:
             topic, queue_id = name[0].decode(), name[1]
-            queue, pending = self._queues.queue(topic, queue_id), self._pending_of.get(name)
+            queue, pending = self.queues.queue(topic, queue_id), self._pending_of.get(name)
             has_messages = queue is not None and not queue.is_empty
             if lost or (has_messages and not (pending and pending.begun_again)):
                 self._keep_end(topic, queue_id)
 
     def _keep_end(self, topic: str, queue_id: int) -> None:
         try:
-            queue = self._queues.made(topic, queue_id)
+            queue = self.queues.made(topic, queue_id)
         except InvalidTopic as error:
             self._report(Damage(0, str(error), 0, where=f"{CONSUME_QUEUE}/{topic}/{queue_id}"))
             return
@@ -221,14 +213,14 @@ class QueueRestore:
         self._report(Damage(end * ENTRY_SIZE, reason, 0, where=where))
 
     def _listed_end(self, topic: str, queue_id: int) -> int:
-        return self._listed.get(topic, {}).get(queue_id, 0)
+        return self.listed.get(topic, {}).get(queue_id, 0)
 
     def _is_listed(self, entry: Dispatched) -> bool:
         return entry.queue_offset < self._listed_end(entry.topic, entry.queue_id)
 
     def _lost_records(self) -> int:
         """Return the most records that the damaged places of the log may have held."""
-        return sum(damage.skipped_bytes for damage in self._damages) // LEAST_SIZE
+        return sum(damage.skipped_bytes for damage in self.damages) // LEAST_SIZE
 
     def _write(self) -> None:
         for pending in self._pending_of.values():
@@ -244,14 +236,14 @@ class QueueRestore:
     def _begun(self, entry: Dispatched) -> _PendingEntries | None:
         """Return the pending entries of a queue at its first record; None if it can't exist."""
         try:
-            queue = self._queues.made(entry.topic, entry.queue_id)
+            queue = self.queues.made(entry.topic, entry.queue_id)
         except InvalidTopic as error:
             self._report(Damage(entry.commit_log_offset, str(error), 0))
             return None
-        if 0 <= queue.record_end <= self._log_start and queue.max_offset < entry.queue_offset:
+        if 0 <= queue.record_end <= self.log_start and queue.max_offset < entry.queue_offset:
             queue.cut(0)
         begin = queue.max_offset
-        if queue.is_empty or (self._correct and entry.queue_offset < begin):
+        if queue.is_empty or (self.correct and entry.queue_offset < begin):
             begin = entry.queue_offset
         return _PendingEntries(queue, begin, begin, bytearray(), entry.topic != SCHEDULE_TOPIC)
 
@@ -294,7 +286,7 @@ class QueueRestore:
 
     def _report(self, damage: Damage) -> None:
         log.error("%s", damage)
-        self._damages.append(damage)
+        self.damages.append(damage)
 
 
 def _write(pending: _PendingEntries) -> None:
