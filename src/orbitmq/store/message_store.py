@@ -123,12 +123,10 @@ class MessageStore:
         self._dispatch_failure: StoreError | None = None
         self._shortages = 0
         memory = memory_bytes(self._disk) if memory_limit is None else memory_limit
-        self._pull_reader = PullReader(self.log, self.settings, memory)
-        self._extensions = QueueExtensions(self._disk, self._path(CONSUME_QUEUE_EXT))
-        self.queues.on_topic_deleted = self._extensions.forget
-        self.lookup = MessageLookup(
-            self.log, self.queues, self.index, self._pull_reader, self._extensions
-        )
+        self._pulls = PullReader(self.log, self.settings, memory)
+        extensions = QueueExtensions(self._disk, self._path(CONSUME_QUEUE_EXT))
+        self._extensions, self.queues.on_topic_deleted = extensions, extensions.forget
+        self.lookup = MessageLookup(self.log, self.queues, self.index, self._pulls, extensions)
         """Answers what only asks: pulls, queries, offsets and times."""
         self._ends = QueueEnds(self._disk, self._path(QUEUE_ENDS))
         self._removal = Removal(
@@ -190,7 +188,7 @@ class MessageStore:
         self.settings = msgspec.structs.replace(self.settings, **taken)
         self.log.apply(self.settings)
         self._flusher.settings = self.settings
-        self._pull_reader.apply(self.settings)
+        self._pulls.apply(self.settings)
         self._removal.apply(self.settings)
 
     # Life
