@@ -8,7 +8,6 @@
             RecordBlock, PropertyPairs ──▶ columns ──▶ rows of other tags left out ──▶ batch
 """
 
-import struct
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Final
@@ -22,7 +21,7 @@ from orbitmq.errors import CorruptRecord
 from orbitmq.message import properties
 from orbitmq.message.buffer import Buffer
 from orbitmq.message.model import MessageQueue
-from orbitmq.message.record import LEAST_SIZE
+from orbitmq.message.record import LEAST_SIZE, reader
 from orbitmq.message.record_view import RecordView
 from orbitmq.message.tags import TagFilter
 from orbitmq.spark.columns.arrow_schema import arrow_schema
@@ -48,11 +47,7 @@ _TIME_MIN_MS: Final = -62_135_424_000_000  # 0001-01-03
 _TIME_MAX_MS: Final = 253_402_214_400_000  # 9999-12-31
 """Within a day of what Python's calendar has, so that ``collect`` can make local times of them."""
 
-_SIZE_AND_FLAG: Final = struct.Struct(
-    ">i"  # size
-    "32x"
-    "i"  # 36: sys flag
-)
+_SIZE_AND_FLAG: Final = reader("size", "sys_flag")
 
 
 def read_slice(brokers: Brokers, piece: Slice, options: ReadOptions) -> Iterator[pa.RecordBatch]:

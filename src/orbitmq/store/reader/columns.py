@@ -21,7 +21,15 @@ import msgspec
 from orbitmq.errors import InvalidInput
 from orbitmq.message import properties
 from orbitmq.message.ids import offset_id
-from orbitmq.message.record import HEADS, HOSTS_SHIFT, SYS_FLAG_LOW_BYTE_AT
+from orbitmq.message.record import (
+    AT,
+    COMMIT_LOG_OFFSET_AT,
+    FORMATS,
+    HEADS,
+    IPV4_HEAD,
+    PROPERTIES_LENGTH_SIZE,
+    SYS_FLAG_LOW_BYTE_AT,
+)
 from orbitmq.store.log.record_rows import Block, view_of
 
 __all__ = ["COLUMNS", "Column", "ColumnBatch", "VariableColumn", "build", "check_columns"]
@@ -30,10 +38,9 @@ __all__ = ["COLUMNS", "Column", "ColumnBatch", "VariableColumn", "build", "check
 assert array("i").itemsize == 4
 assert array("q").itemsize == 8
 
-_HEAD: Final = HEADS[0]
-# Indexes of the addresses in the tuple that a head unpacks to.
-_BORN_IP: Final = 9
-_STORE_IP: Final = 12
+# Indexes into the tuple that a head unpacks to.
+_BORN_IP: Final = tuple(FORMATS).index("born_ip")
+_STORE_IP: Final = tuple(FORMATS).index("store_ip")
 
 
 class VariableColumn(msgspec.Struct, frozen=True, eq=False):
@@ -73,18 +80,9 @@ class ColumnBatch(msgspec.Struct, frozen=True, eq=False):
 
 
 # Columns of numbers: the type code of array, and the position in a head with IPv4 hosts.
+_HIDDEN: Final = ("magic", "born_ip", "born_port", "store_ip", "store_port", "body_length")
 _NUMBERS: Final[Mapping[str, tuple[str, int]]] = {
-    "size": ("i", 0),
-    "body_crc": ("i", 8),
-    "queue_id": ("i", 12),
-    "flag": ("i", 16),
-    "queue_offset": ("q", 20),
-    "commit_log_offset": ("q", 28),
-    "sys_flag": ("i", 36),
-    "born_timestamp_ms": ("q", 40),
-    "store_timestamp_ms": ("q", 56),
-    "reconsume_times": ("i", 72),
-    "prepared_transaction_offset": ("q", 76),
+    name: (code, AT[name]) for name, code in FORMATS.items() if name not in _HIDDEN
 }
 
 
@@ -100,7 +98,10 @@ def _bodies(block: Block) -> list[memoryview]:
 
 def _properties(block: Block) -> list[memoryview]:
     buffer = block.buffer
-    return [buffer[topic_end + 2 : end] for _, end, _, _, _, topic_end in block.rows]
+    return [
+        buffer[topic_end + PROPERTIES_LENGTH_SIZE : end]
+        for _, end, _, _, _, topic_end in block.rows
+    ]
 
 
 # Columns of bytes that every record has: topic, body as stored, properties.
@@ -119,8 +120,7 @@ _PROPERTIES: Final[Mapping[str, bytes]] = {
 
 # The id by which a broker finds a message: store host and commit log offset in hex digits.
 _OFFSET_MESSAGE_ID: Final = "offset_message_id"
-_STORE_HOST_AT: Final = 64
-_COMMIT_LOG_OFFSET_AT: Final = _NUMBERS["commit_log_offset"][1]
+_STORE_HOST_AT: Final = AT["store_ip"]
 _ID_BYTES: Final = 16  # IPv4 address, port, commit log offset; twice as many digits
 
 COLUMNS: Final = (*_NUMBERS, *_PARTS, *_PROPERTIES, _OFFSET_MESSAGE_ID)
@@ -173,7 +173,7 @@ def numbers(block: Block, name: str) -> "array[int]":
 
 def _heads(block: Block) -> bytes:
     """Return the heads of all records concatenated, each in the layout for IPv4 hosts."""
-    buffer, size = block.buffer, _HEAD.size
+    buffer, size = block.buffer, IPV4_HEAD.size
     heads = [buffer[row[0] : row[0] + size] for row in block.rows]
     for number, (start, _, body_start, _, _, _) in enumerate(block.rows):
         if body_start - start != size:
@@ -183,10 +183,10 @@ def _heads(block: Block) -> bytes:
 
 def _without_addresses(buffer: memoryview, start: int) -> memoryview:
     """Return a head with IPv6 hosts in the layout for IPv4, with empty addresses."""
-    layout = HEADS[buffer[start + SYS_FLAG_LOW_BYTE_AT] >> HOSTS_SHIFT & 3]
+    layout = HEADS[buffer[start + SYS_FLAG_LOW_BYTE_AT]]
     fields = list(layout.unpack_from(buffer, start))
     fields[_BORN_IP] = fields[_STORE_IP] = b""
-    return memoryview(_HEAD.pack(*fields))
+    return memoryview(IPV4_HEAD.pack(*fields))
 
 
 def _number_column(heads: bytes, code: str, at: int) -> "array[int]":
@@ -196,24 +196,24 @@ def _number_column(heads: bytes, code: str, at: int) -> "array[int]":
     That is a few copies in C per block, where unpacking would cost a call per row.
     """
     size = array(code).itemsize
-    column = bytearray(len(heads) // _HEAD.size * size)
+    column = bytearray(len(heads) // IPV4_HEAD.size * size)
     for byte in range(size):
         to = size - 1 - byte if sys.byteorder == "little" else byte
-        column[to::size] = heads[at + byte :: _HEAD.size]
+        column[to::size] = heads[at + byte :: IPV4_HEAD.size]
     return array(code, bytes(column))
 
 
 def _offset_message_ids(block: Block, heads: bytes) -> VariableColumn:
-    """Return ``message.ids.offset_id`` of each record."""
-    if any(body_start - start != _HEAD.size for start, _, body_start, _, _, _ in block.rows):
+    """Return what ``message.ids.offset_id`` gives for each record."""
+    if any(body_start - start != IPV4_HEAD.size for start, _, body_start, _, _, _ in block.rows):
         views = (view_of(block.buffer, row) for row in block.rows)
         texts = [offset_id(view.store_host, view.commit_log_offset) for view in views]
         return _variable([text.encode() for text in texts])
     ids = bytearray(len(block.rows) * _ID_BYTES)
     half = _ID_BYTES // 2
     for byte in range(half):  # all rows at once, as columns of numbers are
-        ids[byte::_ID_BYTES] = heads[_STORE_HOST_AT + byte :: _HEAD.size]
-        ids[half + byte :: _ID_BYTES] = heads[_COMMIT_LOG_OFFSET_AT + byte :: _HEAD.size]
+        ids[byte::_ID_BYTES] = heads[_STORE_HOST_AT + byte :: IPV4_HEAD.size]
+        ids[half + byte :: _ID_BYTES] = heads[COMMIT_LOG_OFFSET_AT + byte :: IPV4_HEAD.size]
     digits = 2 * _ID_BYTES
     offsets = array("i", range(0, (len(block.rows) + 1) * digits, digits))
     return VariableColumn(ids.hex().upper().encode(), offsets)

@@ -9,13 +9,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Final
 
 from orbitmq.errors import StoreError
+from orbitmq.message.record import Row
 from orbitmq.message.record_view import RecordView
 from orbitmq.store.damage import Damage, OnDamage, raise_damage
 from orbitmq.store.disk.disk import Disk, RealDisk
 from orbitmq.store.disk.stream_files import StreamFile, StreamMaps, map_file
 from orbitmq.store.index.record_keys import has_key
 from orbitmq.store.layout import ABORT, CHECKPOINT, COMMIT_LOG, CONSUME_QUEUE, index_key, path_join
-from orbitmq.store.log.record_rows import Block, Row, sound_row, view_of
+from orbitmq.store.log.record_rows import Block, sound_row, view_of
 from orbitmq.store.reader import columns as column_builder
 from orbitmq.store.reader.columns import ColumnBatch
 from orbitmq.store.reader.index_reader import index_files, index_names

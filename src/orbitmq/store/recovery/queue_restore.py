@@ -26,7 +26,6 @@ Laws:
 """
 
 import logging
-import struct
 from collections.abc import Collection
 from dataclasses import KW_ONLY, dataclass, field
 from functools import lru_cache
@@ -37,7 +36,7 @@ import msgspec
 from orbitmq.errors import InvalidTopic
 from orbitmq.message import flags, properties
 from orbitmq.message.names import is_lmq
-from orbitmq.message.record import LEAST_SIZE
+from orbitmq.message.record import LEAST_SIZE, PROPERTIES_LENGTH_SIZE, reader
 from orbitmq.message.tags import tags_code
 from orbitmq.store.damage import Damage
 from orbitmq.store.dispatch import SCHEDULE_TOPIC, Dispatched, Dispatcher
@@ -58,14 +57,7 @@ _ENTRIES_BUFFERED: Final = 65_536  # of all queues together
 _pack = ENTRY.pack
 
 # The fields of a record's head that its queue entry needs.
-_FILED: Final = struct.Struct(
-    ">12x"
-    "i"  # 12: queue id
-    "4x"
-    "q"  # 20: queue offset
-    "q"  # 28: commit log offset
-    "i"  # 36: sys flag
-)
+_FILED: Final = reader("queue_id", "queue_offset", "commit_log_offset", "sys_flag")
 _WITHOUT_QUEUE: Final = (flags.TRANSACTION_PREPARED, flags.TRANSACTION_ROLLBACK)
 _PAIR_END: Final = properties.VALUE_END.encode()
 _TAGS: Final = f"{properties.TAGS}{properties.NAME_END}".encode()
@@ -134,7 +126,7 @@ class QueueRestore:
             topic_length = topic_end - topic_start
             name = (tail[:topic_length], queue_id)
             pending = pending_of.get(name)
-            code = plain_code(tail, topic_length + 2)
+            code = plain_code(tail, topic_length + PROPERTIES_LENGTH_SIZE)
             if only is not None and code is not None and name not in only:
                 continue  # nor does it name a light queue
             if pending and queue_offset == pending.next and code is not None and pending.is_plain:

@@ -27,14 +27,14 @@ from msgspec.structs import replace
 from orbitmq.clock import Clock
 from orbitmq.message.names import is_lmq
 from orbitmq.message.record import BLANK_SIZE
-from orbitmq.message.record_view import Filed
+from orbitmq.message.record_view import Filed, filed_of
 from orbitmq.store.checkpoint.checkpoint import CheckpointValues, OwnValues
 from orbitmq.store.damage import Damage
 from orbitmq.store.dispatch import Dispatcher
 from orbitmq.store.index.key_index import IndexMark, KeyIndex
 from orbitmq.store.layout import COMMIT_LOG
 from orbitmq.store.log.commit_log import CommitLog
-from orbitmq.store.log.record_rows import Block, Checked, filed_of, sound_row, written_end
+from orbitmq.store.log.record_rows import Block, Checked, sound_row, written_end
 from orbitmq.store.log.segments import Segment, SegmentChain
 from orbitmq.store.progress import Progress
 from orbitmq.store.queues.consume_queue import ConsumeQueue
