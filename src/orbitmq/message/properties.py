@@ -1,14 +1,21 @@
 """The properties of a message: their names, their meaning, and the text they travel as.
 
-The text is ``name U+0001 value U+0002``, repeated, in UTF-8; the last U+0002 may be missing.
-Nothing is escaped, so neither separator may stand in a name or a value. What a reader drops is
-Java's rule, see ``MessageDecoder.string2messageProperties``.
+The text is ``name U+0001 value U+0002``, repeated, in UTF-8. Nothing is escaped, so neither a name
+nor a value may hold a separator. Every reader here follows Java's
+``MessageDecoder.string2messageProperties`` on texts that are not well formed:
+
+- The last U+0002 may be missing.
+- The first U+0001 of a pair ends the name; a later one belongs to the value.
+- A pair with an empty name, an empty value, or without U+0001 is dropped.
+- If a name is repeated, the last pair that is not dropped wins.
+- Bytes that are not UTF-8 are read as U+FFFD: for the three bytes of a surrogate Java makes one,
+  Python three.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from reprlib import repr as elided
 from types import MappingProxyType
-from typing import Final, NoReturn
+from typing import AnyStr, Final, NoReturn
 
 from orbitmq.errors import InvalidInput, InvalidProperty
 from orbitmq.message.names import check_properties
@@ -184,8 +191,6 @@ RESERVED: Final = frozenset(MEANING) - {INNER_MULTI_DISPATCH, TRACE_CONTEXT}
 # Java's String.trim takes these off; what is left empty by it, putUserProperty refuses.
 JAVA_BLANKS: Final = "".join(map(chr, range(0x21)))
 _SHOWN: Final = 40  # characters of a name in an error's message
-_NAME_END_BYTES: Final = NAME_END.encode()
-_VALUE_END_BYTES: Final = VALUE_END.encode()
 
 
 def is_reserved(name: str) -> bool:
@@ -229,12 +234,7 @@ def encode(properties: Mapping[str, str | None]) -> bytes:
 
 
 def decode(raw: bytes | memoryview) -> dict[str, str]:
-    r"""Return the properties that ``raw`` holds; it never fails.
-
-    As in Java: a pair with an empty name or an empty value, or without U+0001, is dropped; the
-    first U+0001 ends the name and a later one belongs to the value; of two pairs with one name
-    the later wins; bytes that are not UTF-8 become U+FFFD (of a surrogate's three bytes Java makes
-    one, Python three).
+    r"""Return the properties that ``raw`` holds. It never fails; see the top for odd texts.
 
     >>> decode(b"TAGS\x01paid\x02colour\x01blue\x02")
     {'TAGS': 'paid', 'colour': 'blue'}
@@ -247,24 +247,57 @@ def decode(raw: bytes | memoryview) -> dict[str, str]:
     return found
 
 
-def get(raw: bytes, name: bytes) -> bytes | None:
-    r"""Return the value of one property without reading the others, None if it has none.
+def finder(name: AnyStr) -> Callable[[AnyStr], AnyStr | None]:
+    r"""Return a function that finds the value of one property in a text; None if it has none.
 
-    It drops and prefers what :func:`decode` does.
+    The value is the one that :func:`decode` returns, for a fraction of the time: a record has a
+    dozen properties, and most code needs one or two. The text is of the same type as the name,
+    ``bytes`` or ``str``.
 
-    >>> get(b"TAGS\x01paid\x02colour\x01blue\x02", b"colour")
+    Raises:
+        InvalidProperty: no property can have that name.
+
+    >>> colour_of = finder(b"colour")
+    >>> colour_of(b"TAGS\x01paid\x02colour\x01blue\x02")
     b'blue'
+
     """
-    if not name or _NAME_END_BYTES in name or _VALUE_END_BYTES in name:
-        return None  # no pair can have this name
-    start_of_pair = _VALUE_END_BYTES + name + _NAME_END_BYTES
-    before = _VALUE_END_BYTES + raw  # so that the first pair starts like the others
-    found = start_of_pair
-    while found:
-        before, found, after = before.rpartition(start_of_pair)
-        if found and (value := after.partition(_VALUE_END_BYTES)[0]):
-            return value
-    return None
+    if isinstance(name, str):
+        check_text(name, "property name")
+        name_end, value_end = NAME_END, VALUE_END
+    else:
+        check_text(name.decode(), "property name")
+        name_end, value_end = NAME_END.encode(), VALUE_END.encode()
+    opening, end_mark = name + name_end, value_end[0]
+
+    # Partitions take half the time of finds with positions.
+    def find(text: AnyStr) -> AnyStr | None:
+        before, found, rest = text.rpartition(opening)
+        if not found:
+            return None
+        if not before or before[-1] == end_mark:
+            value = rest.partition(value_end)[0]
+            if value:
+                return value
+        # An empty value, or the end of a longer name, or part of a value.
+        for pair in reversed(text.split(value_end)):
+            found_name, _, value = pair.partition(name_end)
+            if found_name == name and value:
+                return value
+        return None
+
+    return find
+
+
+def join(found: Mapping[str, str]) -> bytes:
+    r"""Return properties that :func:`decode` returned as a text, without the checks of `encode`.
+
+    >>> join({"TAGS": "paid"})
+    b'TAGS\x01paid\x02'
+    """
+    return "".join(
+        [f"{name}{NAME_END}{value}{VALUE_END}" for name, value in found.items()]
+    ).encode()
 
 
 def read_only_copy(given: Mapping[str, str]) -> Mapping[str, str]:

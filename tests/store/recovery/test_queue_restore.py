@@ -290,6 +290,6 @@ def test_the_code_of_an_ordinary_record_is_the_dispatchers(text: bytes) -> None:
         assert code == entry.tags_code
 
 
-def test_what_comes_before_the_properties_is_not_read() -> None:
-    assert plain_code(b"\x02TAGS\x01no\x02KEYS\x01a\x02", 9) == 0
-    assert plain_code(b"\x02TAGS\x01no\x02TAGS\x01TagA\x02", 9) == 2598919
+def test_tags_have_the_code_of_java() -> None:
+    assert plain_code(b"KEYS\x01a\x02") == 0
+    assert plain_code(b"TAGS\x01no\x02TAGS\x01TagA\x02") == 2598919

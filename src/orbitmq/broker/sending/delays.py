@@ -331,7 +331,7 @@ class Delays:
 
     def _alike(self, record: RecordView, topic: str, queue_id: int) -> list[int]:
         """Return the log offsets of the records in a queue that hold the same message."""
-        key = properties.get(record.properties, properties.UNIQUE_KEY.encode())
+        key = _unique_key(record.properties)
         if key is None or not self._store.settings.index_enabled:
             return []
         found = self._store.index.query(
@@ -370,8 +370,8 @@ def _due_message(record: RecordView) -> Incoming | None:
     DELAY, REAL_TOPIC and REAL_QID stay in its properties, as in Java.
     """
     text = record.properties
-    topic = properties.get(text, properties.REAL_TOPIC.encode())
-    queue_id = properties.get(text, properties.REAL_QUEUE_ID.encode())
+    topic = _real_topic(text)
+    queue_id = _real_queue_id(text)
     if topic is None or queue_id is None or not (queue_id.isdigit() and len(queue_id) < 10):
         return None
     if topic == HALF_TOPIC.encode():

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from orbitmq.message import flags
+from orbitmq.message import flags, properties
 from orbitmq.message.record import (
     AT,
     COMMIT_LOG_OFFSET_AT,
@@ -48,7 +48,7 @@ _ID_BYTES: Final = _ADDRESS_AND_PORT + LONG.size  # of an IPv4 broker
 _HEX: Final = np.frombuffer(b"".join(b"%02X" % byte for byte in range(256)), np.uint16)
 """The two digits of every byte, as they lie in memory."""
 
-_VALUE_END: Final = 2  # U+0002, which ends a pair of the properties
+_VALUE_END: Final = ord(properties.VALUE_END)
 
 
 class RecordBlock:

@@ -16,6 +16,7 @@ from orbitmq.spark.pulling.opened_records import NOT_PLAIN
 
 __all__ = ["Records", "Run", "records_before", "run_from"]
 
+_inner_count = properties.finder(properties.INNER_COUNT.encode())
 _FIELDS: Final = reader("size", "magic", "queue_offset", "sys_flag")
 _PLAIN_FIELDS: Final = reader("size", "queue_offset", "sys_flag")
 
@@ -110,5 +111,5 @@ def _messages_in(batch: RecordView) -> int:
 
     (Java's ``CommitLog.getMessageNum`` goes by the property alone.)
     """
-    said = properties.decode(bytes(batch.properties)).get(properties.INNER_COUNT, "")
-    return int(said) if said.isascii() and said.isdecimal() else 1
+    count = _inner_count(batch.properties)
+    return int(count) if count and count.isdigit() else 1

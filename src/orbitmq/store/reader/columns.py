@@ -112,10 +112,10 @@ _PARTS: Final[Mapping[str, Callable[[Block], list[memoryview]]]] = {
 }
 
 # Columns of single properties, which a record may lack.
-_PROPERTIES: Final[Mapping[str, bytes]] = {
-    "tags": properties.TAGS.encode(),
-    "keys": properties.KEYS.encode(),
-    "unique_key": properties.UNIQUE_KEY.encode(),
+_PROPERTIES: Final[Mapping[str, Callable[[bytes], bytes | None]]] = {
+    "tags": properties.finder(properties.TAGS.encode()),
+    "keys": properties.finder(properties.KEYS.encode()),
+    "unique_key": properties.finder(properties.UNIQUE_KEY.encode()),
 }
 
 # The id by which a broker finds a message: store host and commit log offset in hex digits.
@@ -224,32 +224,14 @@ def _variable(values: Sequence[memoryview | bytes]) -> VariableColumn:
     return VariableColumn(b"".join(values), offsets)
 
 
-def _property_column(texts: Sequence[bytes], name: bytes) -> VariableColumn:
-    found = _property_values(texts, name)
+def _property_column(
+    texts: Sequence[bytes], find: Callable[[bytes], bytes | None]
+) -> VariableColumn:
+    found = list(map(find, texts))
     column = _variable([value or b"" for value in found])
     if None not in found:
         return column
     return VariableColumn(column.data, column.offsets, _bitmap(found))
-
-
-def _property_values(texts: Sequence[bytes], name: bytes) -> list[bytes | None]:
-    """Return ``properties.get`` of each text, in a third of the time."""
-    first_pair, later_pair = name + b"\x01", b"\x02" + name + b"\x01"
-    values: list[bytes | None] = []
-    for text in texts:
-        at = text.rfind(later_pair)  # the last one counts
-        if at >= 0:
-            start = at + len(later_pair)
-        elif text.startswith(first_pair):
-            start = len(first_pair)
-        else:
-            values.append(None)
-            continue
-        end = text.find(b"\x02", start)
-        value = text[start:end] if end >= 0 else text[start:]
-        # An empty value doesn't count, but an earlier one may.
-        values.append(value or properties.get(text, name))
-    return values
 
 
 def _bitmap(values: Sequence[bytes | None]) -> bytes:

@@ -32,7 +32,7 @@ from orbitmq.store.reader.reader import QueueName, StoreReader
 
 __all__ = ["Verdict", "verify"]
 
-_TAGS: Final = properties.TAGS.encode()
+_tags = properties.finder(properties.TAGS.encode())
 _ENTRIES_PER_STEP: Final = 4096
 _NOT_CHECKED: Final = (BATCH_CONSUME_QUEUE, CONSUME_QUEUE_EXT)
 
@@ -262,5 +262,5 @@ def _mismatch(name: QueueName, queue_offset: int, code: int, view: RecordView) -
 def _tags_agree(view: RecordView, code: int) -> bool:
     if view.topic == SCHEDULE_TOPIC.encode() or code < EXT_ADDRESS_LIMIT:
         return True  # a delivery time, or an address
-    tags = properties.get(view.properties, _TAGS)
+    tags = _tags(view.properties)
     return code == tags_code(None if tags is None else str(tags, "utf-8", "replace"))

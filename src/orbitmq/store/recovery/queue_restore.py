@@ -59,9 +59,7 @@ _pack = ENTRY.pack
 # The fields of a record's head that its queue entry needs.
 _FILED: Final = reader("queue_id", "queue_offset", "commit_log_offset", "sys_flag")
 _WITHOUT_QUEUE: Final = (flags.TRANSACTION_PREPARED, flags.TRANSACTION_ROLLBACK)
-_PAIR_END: Final = properties.VALUE_END.encode()
-_TAGS: Final = f"{properties.TAGS}{properties.NAME_END}".encode()
-_TAGS_NEXT: Final = _PAIR_END + _TAGS
+_tags = properties.finder(properties.TAGS.encode())
 _MULTI_DISPATCH: Final = properties.INNER_MULTI_DISPATCH.encode()
 _REMEMBERED_TAGS: Final = 1024
 _REMEMBERED_LENGTH: Final = 64
@@ -122,11 +120,9 @@ class QueueRestore:
             queue_id, queue_offset, offset, sys_flag = unpack(buffer, start)
             if sys_flag & flags.TRANSACTION_MASK in _WITHOUT_QUEUE:
                 continue
-            tail = bytes(buffer[topic_start:end])  # topic, length, properties
-            topic_length = topic_end - topic_start
-            name = (tail[:topic_length], queue_id)
+            name = (bytes(buffer[topic_start:topic_end]), queue_id)
             pending = pending_of.get(name)
-            code = plain_code(tail, topic_length + PROPERTIES_LENGTH_SIZE)
+            code = plain_code(bytes(buffer[topic_end + PROPERTIES_LENGTH_SIZE : end]))
             if only is not None and code is not None and name not in only:
                 continue  # nor does it name a light queue
             if pending and queue_offset == pending.next and code is not None and pending.is_plain:
@@ -311,26 +307,21 @@ def _begin_again(pending: _PendingEntries) -> None:
     pending.begun_again = True
 
 
-def plain_code(text: bytes, start: int = 0) -> int | None:
+def plain_code(text: bytes) -> int | None:
     r"""Return the tags code of an ordinary record; None if only the dispatcher can tell.
 
-    Its properties begin at ``start`` of the text, and end with it. The code is what the dispatcher
-    says, for a fraction of the time, and nearly all records are ordinary.
+    The code is what the dispatcher says of a record with these properties, for a fraction of the
+    time, and nearly all records are ordinary.
 
     >>> plain_code(b"KEYS\x01o-42\x02TAGS\x01paid\x02") == tags_code("paid")
     True
     """
     if _MULTI_DISPATCH in text:
         return None
-    at = text.rfind(_TAGS_NEXT, start) + 1
-    if not at:
-        if not text.startswith(_TAGS, start):
-            return 0
-        at = start
-    at += len(_TAGS)
-    end = text.find(_PAIR_END, at)
-    tags = text[at:end] if end >= 0 else text[at:]
-    return _code_of(tags) if 0 < len(tags) <= _REMEMBERED_LENGTH else None
+    tags = _tags(text)
+    if tags is None:
+        return 0
+    return _code_of(tags) if len(tags) <= _REMEMBERED_LENGTH else None
 
 
 @lru_cache(maxsize=_REMEMBERED_TAGS)
