@@ -276,7 +276,7 @@ def finder(name: AnyStr) -> Callable[[AnyStr], AnyStr | None]:
         if not found:
             return None
         if not before or before[-1] == end_mark:
-            value = rest.partition(value_end)[0]
+            value, _, _ = rest.partition(value_end)
             if value:
                 return value
         # An empty value, or the end of a longer name, or part of a value.

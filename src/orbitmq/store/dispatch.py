@@ -78,8 +78,8 @@ class Dispatcher:
 
     def entries_of(self, records: Iterable[Filed]) -> list[Dispatched]:
         """Return the same for records whose fields are known, one behind the other."""
-        entries = []
-        topics = self._topics
+        entries: list[Dispatched] = []
+        append, topics = entries.append, self._topics
         for filed in records:
             topic = topics.get(filed.topic) or self._new_topic(filed.topic)
             text = filed.properties
@@ -100,7 +100,7 @@ class Dispatcher:
                 _keys(text) or b"",
                 tags,
             )
-            entries.append(entry)
+            append(entry)
             if text.find(_MULTI_DISPATCH) >= 0:
                 entries += _multi_dispatch(entry, properties.decode(text))
         return entries

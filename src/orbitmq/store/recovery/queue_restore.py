@@ -28,7 +28,6 @@ Laws:
 import logging
 from collections.abc import Collection
 from dataclasses import KW_ONLY, dataclass, field
-from functools import lru_cache
 from typing import Final, TypeAlias
 
 import msgspec
@@ -37,7 +36,7 @@ from orbitmq.errors import InvalidTopic
 from orbitmq.message import flags, properties
 from orbitmq.message.names import is_lmq
 from orbitmq.message.record import LEAST_SIZE, PROPERTIES_LENGTH_SIZE, reader
-from orbitmq.message.tags import tags_code
+from orbitmq.message.tags import tags_code_utf8
 from orbitmq.store.damage import Damage
 from orbitmq.store.dispatch import SCHEDULE_TOPIC, Dispatched, Dispatcher
 from orbitmq.store.layout import CONSUME_QUEUE
@@ -61,8 +60,6 @@ _FILED: Final = reader("queue_id", "queue_offset", "commit_log_offset", "sys_fla
 _WITHOUT_QUEUE: Final = (flags.TRANSACTION_PREPARED, flags.TRANSACTION_ROLLBACK)
 _tags = properties.finder(properties.TAGS.encode())
 _MULTI_DISPATCH: Final = properties.INNER_MULTI_DISPATCH.encode()
-_REMEMBERED_TAGS: Final = 1024
-_REMEMBERED_LENGTH: Final = 64
 
 
 class _PendingEntries(msgspec.Struct, gc=False):
@@ -308,22 +305,14 @@ def _begin_again(pending: _PendingEntries) -> None:
 
 
 def plain_code(text: bytes) -> int | None:
-    r"""Return the tags code of an ordinary record; None if only the dispatcher can tell.
+    r"""Return the tags code of a record with these properties; None if it names light queues.
 
-    The code is what the dispatcher says of a record with these properties, for a fraction of the
-    time, and nearly all records are ordinary.
+    It is the code that the dispatcher returns, for a fraction of the time.
 
-    >>> plain_code(b"KEYS\x01o-42\x02TAGS\x01paid\x02") == tags_code("paid")
-    True
+    >>> plain_code(b"KEYS\x01o-42\x02TAGS\x01TagA\x02")
+    2598919
     """
     if _MULTI_DISPATCH in text:
         return None
     tags = _tags(text)
-    if tags is None:
-        return 0
-    return _code_of(tags) if len(tags) <= _REMEMBERED_LENGTH else None
-
-
-@lru_cache(maxsize=_REMEMBERED_TAGS)
-def _code_of(tags: bytes) -> int:
-    return tags_code(str(tags, "utf-8", "replace"))
+    return tags_code_utf8(tags) if tags else 0
