@@ -140,7 +140,7 @@ def test_the_crc_property_shows_damage_outside_the_body() -> None:
 def test_a_stop_speaks() -> None:
     _, stop = scanned(FIRST + b"no record")
 
-    assert str(stop) == "at byte 105: no record; its magic is 0x65636f72"
+    assert str(stop) == "at byte 105: not a record; its magic is 0x65636f72"
 
 
 @given(st.binary(max_size=400), st.booleans())

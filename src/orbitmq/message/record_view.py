@@ -1,4 +1,4 @@
-"""One record where it lies: fields read in place, and the message it stands for."""
+"""One record in a buffer: single fields read in place, or the whole message."""
 
 import zlib
 from types import MappingProxyType
@@ -119,12 +119,12 @@ class RecordView(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def version(self) -> Version:
-        """How long the topic's length field is."""
+        """The version of the layout, which says how long the topic may be."""
         return Version(SIZE_AND_MAGIC.unpack_from(self.buffer, self.start)[1])
 
     @property
     def body_crc(self) -> int:
-        """The CRC-32 of the body as the record gives it; see :meth:`is_whole`."""
+        """The CRC-32 stored for the body; see :meth:`is_whole`."""
         return _int_at(self.buffer, self.start + CRC_AT)
 
     @property
@@ -134,17 +134,17 @@ class RecordView(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def flag(self) -> int:
-        """The user's own number."""
+        """The flag set by the user."""
         return _int_at(self.buffer, self.start + FLAG_AT)
 
     @property
     def queue_offset(self) -> int:
-        """The place in the queue, counted in messages."""
+        """The position in the queue, counted in messages."""
         return _long_at(self.buffer, self.start + QUEUE_OFFSET_AT)
 
     @property
     def commit_log_offset(self) -> int:
-        """The place in the commit log, in bytes; in a whole store it is where the record lies."""
+        """The position in the commit log, in bytes, as written in the record."""
         return _long_at(self.buffer, self.start + COMMIT_LOG_OFFSET_AT)
 
     @property
@@ -154,12 +154,12 @@ class RecordView(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def born_timestamp_ms(self) -> int:
-        """When the client made the message, by its own clock."""
+        """When the client sent the message, by the client's clock."""
         return _long_at(self.buffer, self.start + BORN_TIMESTAMP_AT)
 
     @property
     def born_host(self) -> Host:
-        """Where the message came from."""
+        """The client that sent the message."""
         return Host(*self._head()[_BORN_HOST])
 
     @property
@@ -174,13 +174,13 @@ class RecordView(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def reconsume_times(self) -> int:
-        """How often it was delivered in vain before."""
+        """How often the message was delivered before."""
         times: int = self._head()[_RECONSUME_TIMES]
         return times
 
     @property
     def prepared_transaction_offset(self) -> int:
-        """For a committed message, the commit log offset of the half message it came from."""
+        """For a committed message, the commit log offset of its half message."""
         offset: int = self._head()[_PREPARED_TRANSACTION_OFFSET]
         return offset
 
@@ -234,15 +234,14 @@ class RecordView(msgspec.Struct, frozen=True, eq=False, gc=False):
     ) -> StoredMessage:
         """Return the record as a message that no longer needs the buffer.
 
-        A compressed body is opened, at most to ``max_body`` bytes, unless ``open_body`` is False.
-        Of the sys flag only the compressed bit is then cleared and the type bits stay, as Java's
-        ``MessageDecoder`` leaves them. A batch stays in one piece; see
-        :func:`orbitmq.message.scan.split_inner`.
+        A compressed body is decompressed, to at most ``max_body`` bytes, unless ``open_body`` is
+        False. That clears the compressed bit of the sys flag but not the type bits, as in Java's
+        ``MessageDecoder``. A batch is not split; see :func:`orbitmq.message.scan.split_inner`.
 
         Raises:
             CorruptRecord: the lengths inside the record don't add up.
-            CompressionFailed: the body can't be opened, or is too large.
-            MissingExtra: the package to open the body with is not installed.
+            CompressionFailed: the body can't be decompressed, or is too large.
+            MissingExtra: the package to decompress the body with is not installed.
 
         """
         (

@@ -25,8 +25,8 @@ class Damage(msgspec.Struct, frozen=True, gc=False):
         harmless: True for what a sound store may contain: stale bytes after the end of the log, or
             a file that retention deleted before it was read.
 
-    >>> print(Damage(4096, "no record; its magic is 0x00000001", 300))
-    commitlog at byte 4096: no record; its magic is 0x00000001 (300 bytes skipped)
+    >>> print(Damage(4096, "not a record; its magic is 0x00000001", 300))
+    commitlog at byte 4096: not a record; its magic is 0x00000001 (300 bytes skipped)
 
     """
 
@@ -52,9 +52,9 @@ def raise_damage(damage: Damage) -> None:
     Raises:
         StoreDamaged: the damage is not harmless.
 
-    >>> raise_damage(Damage(4096, "cut off; 300 bytes needed", 20))
+    >>> raise_damage(Damage(4096, "truncated; 300 bytes needed", 20))
     Traceback (most recent call last):
-    orbitmq.errors.StoreDamaged: commitlog at byte 4096: cut off; 300 bytes needed (20 bytes \
+    orbitmq.errors.StoreDamaged: commitlog at byte 4096: truncated; 300 bytes needed (20 bytes \
 skipped)
 
     """

@@ -142,7 +142,7 @@ def test_an_empty_body_is_whole_whatever_its_checksum() -> None:
 def test_a_fault_is_told_in_words() -> None:
     segment = bytearray(segment_of(2))
     segment[2 * SIZE :] = b"\xff" * (SEGMENT - 2 * SIZE)
-    assert fault_at(memoryview(segment), 2 * SIZE).startswith("no record; its magic is 0xffff")
+    assert fault_at(memoryview(segment), 2 * SIZE).startswith("not a record; its magic is 0xffff")
     assert fault_at(memoryview(record(5000)), 0) == (
         "a record that says it lies at byte 5000 of the log"
     )

@@ -48,10 +48,10 @@ def test_a_last_segment_made_in_advance_is_the_end(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("at", "reason"),
     [
-        (0, "cut off; 16777423 bytes needed"),
-        (4, "no record; its magic is 0xdba320a7"),
+        (0, "truncated; 16777423 bytes needed"),
+        (4, "not a record; its magic is 0xdba320a7"),
         (35, "a record that says it lies at byte"),
-        (87, "no record; its size field says"),
+        (87, "not a record; its size field is"),
     ],
 )
 def test_a_flipped_byte_costs_one_record(at: int, reason: str, tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_a_flipped_byte_of_a_body_is_seen_by_its_checksum(tmp_path: Path) -> Non
     assert read(directory)[1] == []
     offsets, damages = read(directory, verify=True)
     assert offsets == [0, SIZE, 3 * SIZE, 4 * SIZE]
-    reason = f"a record of {SIZE} bytes that a checksum shows to be damaged"
+    reason = f"a damaged record of {SIZE} bytes: a checksum does not match"
     assert damages == [Damage(2 * SIZE, reason, SIZE)]
 
 
