@@ -17,7 +17,7 @@ def test_loopback_needs_nothing(host: str) -> None:
 )
 def test_another_address_has_to_be_meant(host: str) -> None:
     assert not is_loopback(host)
-    with pytest.raises(InvalidInput, match="127.0.0.1, or say --insecure"):
+    with pytest.raises(InvalidInput, match="127.0.0.1, or add --insecure"):
         check_exposure(host, insecure=False)
     check_exposure(host, insecure=True)
 

@@ -46,7 +46,7 @@ def test_of_two_fields_with_one_name_the_later_wins() -> None:
         (bytes(13) + b"\x00\x00\x00\x09" + bytes(8), "remark of 9 bytes", 17),
         (bytes(13) + b"\xff\xff\xff\xff" + bytes(8), "remark of -1 bytes", 17),
         (bytes(13) + b"\x00\x00\x00\x01\xff" + bytes(4), "remark is not UTF-8", 17),
-        (bytes(17) + b"\x00\x00\x00\x01", "fields of 1 bytes where 0 are left", 17),
+        (bytes(17) + b"\x00\x00\x00\x01", "fields of 1 bytes, but 0 are left", 17),
         (bytes(17) + b"\xff\xff\xff\xff", "fields of -1 bytes", 17),
         (bytes(17) + b"\x00\x00\x00\x01\x00", "5 bytes behind the fields", 21),
         (bytes(17) + b"\x00\x00\x00\x07\x00\x01a\x00\x00\x00\x02", "2 bytes behind", 21),

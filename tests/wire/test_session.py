@@ -125,7 +125,7 @@ def test_a_request_over_the_bound_is_refused_and_an_answer_makes_room() -> None:
     session: Session[str] = Session(in_flight_max=2)
     request = ask(session)
     ask(session)
-    with pytest.raises(TooManyRequests, match="2 requests wait") as caught:
+    with pytest.raises(TooManyRequests, match="2 requests are in flight") as caught:
         ask(session)
     assert caught.value.retriable
     session.take(answer_to(request))
@@ -199,7 +199,7 @@ def test_errors_of_a_request_name_it_and_its_peer() -> None:
     assert (unsent.address, unsent.timeout_ms) == ("127.0.0.1:9876", 0)
     assert "to 127.0.0.1:9876 was not sent within 3000 ms" in str(unsent)
     closed = pending.cut_off("127.0.0.1:9876", "the peer closed it")
-    assert "has no answer: the peer closed it; it may have been carried out" in str(closed)
+    assert "has no answer: the peer closed it; it may have been executed" in str(closed)
 
 
 @BOTH

@@ -127,7 +127,7 @@ def test_harmless_damage_is_a_note(tmp_path: Path, capsys: pytest.CaptureFixture
     flip(f"{directory}/commitlog/{262144:020d}", 402855 - 262144 + 4)
     assert main(["store", "verify", directory]) == 0
     printed = capsys.readouterr().out
-    assert "The store is sound.\n  note: commitlog at byte 402,855: no record" in printed
+    assert "The store is sound.\n  note: commitlog at byte 402,855: not a record" in printed
 
 
 @pytest.mark.parametrize(("command", "key"), [("inspect", "queues"), ("verify", "queue_entries")])

@@ -120,7 +120,7 @@ def test_nobody_there_is_an_error() -> None:
     ],
 )
 def test_an_address_that_cannot_be_asked_is_refused(url: str) -> None:
-    with pytest.raises(InvalidInput, match="no address of the web"):
+    with pytest.raises(InvalidInput, match="not a URL"):
         fetched(b"", url)
 
 
