@@ -49,6 +49,9 @@ _BYTES_AT_ONCE: Final = 4 * 1024 * 1024
 _COPIES_MAX: Final = 64
 """Records with one unique key that a start reads; with more it delivers the message again."""
 _END_OF_TIME: Final = 2**63 - 1
+_unique_key = properties.finder(properties.UNIQUE_KEY.encode())
+_real_topic = properties.finder(properties.REAL_TOPIC.encode())
+_real_queue_id = properties.finder(properties.REAL_QUEUE_ID.encode())
 # The store will not take these later either, and a level must not wait for one forever.
 _NEVER_STORED: Final = (PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED)
 
