@@ -246,7 +246,7 @@ def test_one_way_requests_are_sent() -> None:
     assert [(frame.is_oneway, bytes(frame.body)) for frame in seen] == [(True, b"x")]
 
 
-def test_nobody_there_is_a_connect_failure() -> None:
+def test_an_unreachable_server_is_a_connect_failure() -> None:
     with peer(until_closed) as address:
         socket.create_connection(address).close()
     with pytest.raises(ConnectFailed, match=f"no connection to {address}"):

@@ -121,7 +121,7 @@ async def test_without_a_handler_a_request_is_not_supported(clock: VirtualClock)
 
 
 @virtual
-async def test_an_hour_of_timeouts_passes_at_once(clock: VirtualClock) -> None:
+async def test_an_hour_of_timeouts_passes_in_virtual_time(clock: VirtualClock) -> None:
     async with joined(silent, client_settings=NetSettings(idle_close_ms=10_000_000)) as (
         connection,
         _,
@@ -201,7 +201,7 @@ async def test_what_is_written_in_one_turn_leaves_in_one_write(clock: VirtualClo
 
 
 @virtual
-async def test_what_expires_before_it_leaves_never_does(clock: VirtualClock) -> None:
+async def test_a_request_that_expires_before_it_is_written_is_not_sent(clock: VirtualClock) -> None:
     served: list[bytes] = []
 
     def note(_connection: Connection, request: Frame) -> Response:
@@ -315,7 +315,7 @@ async def test_a_close_sends_what_was_written_before(clock: VirtualClock) -> Non
 
 
 @virtual
-async def test_close_listeners_are_told_once(clock: VirtualClock) -> None:
+async def test_close_listeners_are_called_once(clock: VirtualClock) -> None:
     told: list[Connection] = []
     async with joined() as (connection, _):
         connection.when_closed(told.append)
@@ -462,7 +462,7 @@ async def test_garbage_closes_the_connection_with_the_reason(clock: VirtualClock
 
 
 @virtual
-async def test_a_slow_reader_is_not_read_from_and_delays_nobody(clock: VirtualClock) -> None:
+async def test_a_slow_reader_is_not_read_from_and_delays_no_other_peer(clock: VirtualClock) -> None:
     served: list[bytes] = []
 
     def big(_connection: Connection, request: Frame) -> Response:

@@ -64,11 +64,11 @@ def test_a_fault_says_what_and_where(header: bytes, words: str, position: int) -
 @given(st.binary(max_size=80))
 def test_any_bytes_give_a_header_or_a_remote_protocol_error(header: bytes) -> None:
     try:
-        told = read(header)
+        decoded = read(header)
     except RemoteProtocolError:
         return
-    fields = {name: text or "" for name, text in told.fields.items()}
-    assert read(write(*told[:6], fields)) == told
+    fields = {name: text or "" for name, text in decoded.fields.items()}
+    assert read(write(*decoded[:6], fields)) == decoded
 
 
 @pytest.mark.parametrize("name", ["n" * 32768])

@@ -53,7 +53,7 @@ def test_two_sessions_joined_in_memory_ask_and_answer_each_other(encoding: Heade
     assert client.in_flight == 0
 
 
-def test_we_announce_python_and_the_version_of_5_4_0_unless_told_otherwise() -> None:
+def test_the_default_identity_is_python_and_version_5_4_0() -> None:
     frame = ask(Session())
     assert (frame.language, frame.version) == (Language.PYTHON, 493)
     frame = ask(Session(Identity(language=Language.GO, version=407)))
@@ -140,7 +140,7 @@ def test_a_request_that_cannot_be_written_leaves_nothing_behind() -> None:
     assert session.next_deadline() is None
 
 
-def test_expiry_gives_back_what_is_due_earliest_first() -> None:
+def test_expiry_returns_requests_by_deadline() -> None:
     session: Session[str] = Session()
     for waiter, timeout in (("c", 3.0), ("a", 1.0), ("b", 2.0)):
         ask(session, waiter, timeout=timeout)
@@ -299,7 +299,7 @@ class EachWaiterComesBackOnce(RuleBasedStateMachine):
 TestEachWaiterComesBackOnce = EachWaiterComesBackOnce.TestCase
 
 
-def test_deadlines_do_not_pile_up_while_nobody_looks_at_the_clock() -> None:
+def test_deadlines_of_settled_requests_do_not_accumulate() -> None:
     session: Session[str] = Session()
     for _ in range(1_000):
         session.take(answer_to(ask(session, timeout=3600)))
