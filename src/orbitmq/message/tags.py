@@ -92,17 +92,28 @@ def tags_code_utf8(tags: bytes) -> int:
     >>> tags_code_utf8(b"TagA"), tags_code_utf8(b"")
     (2598919, 0)
     """
-    return _remembered_code(tags) if len(tags) <= _REMEMBERED_LENGTH else _code_of(tags)
-
-
-def _code_of(tags: bytes) -> int:
-    return _signed32(java_hash_bits(tags))
+    return _codes[tags]
 
 
 # A topic has few tags, they are short, and every message has one. Long ones are not cached.
 _REMEMBERED_LENGTH: Final = 64
-_remembered_hash = lru_cache(maxsize=1024)(java_hash)
-_remembered_code = lru_cache(maxsize=1024)(_code_of)
+_REMEMBERED_MAX: Final = 1024
+_remembered_hash = lru_cache(maxsize=_REMEMBERED_MAX)(java_hash)
+
+
+class _Codes(dict[bytes, int]):
+    """The cached codes of tags in UTF-8; a lookup takes half the time of ``lru_cache``."""
+
+    def __missing__(self, tags: bytes) -> int:
+        code = _signed32(java_hash_bits(tags))
+        if len(tags) <= _REMEMBERED_LENGTH:
+            if len(self) >= _REMEMBERED_MAX:
+                self.clear()
+            self[tags] = code
+        return code
+
+
+_codes: Final = _Codes()
 
 
 def check_tag(tag: str) -> None:
