@@ -14,12 +14,12 @@ the place means: damage to step over, or the end of the log.
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Final, Generic, TypeVar
 
+from orbitmq.message.record import Row
 from orbitmq.store.damage import Damage, OnDamage
 from orbitmq.store.disk.stream_files import StreamFile
 from orbitmq.store.log.record_rows import (
     Block,
     Checked,
-    Row,
     fault_at,
     is_blank,
     next_sound,
