@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from orbitmq.errors import ConnectFailed, NoRoute, OrbitError
+from orbitmq.errors import ConnectFailed, NoRoute, OrbitError, RequestTimeout
 from orbitmq.message.model import MessageQueue
 from orbitmq.spark.offsets import Bound, Range
 from orbitmq.spark.options.options import Access, ReadOptions, Topics
@@ -67,6 +67,24 @@ class TimedQueue(FakeQueue):
         return self.frame(ResponseCode.SUCCESS, offsets[-1] + 1, b"".join(records))
 
 
+class FakeBroker(FakeLink):
+    """A connection to a broker that has several queues."""
+
+    def __init__(self, queues: Mapping[tuple[str, str], FakeQueue]) -> None:
+        super().__init__(next(iter(queues.values())))
+        self.queues = queues
+        self.silent: set[str] = set()
+
+    def result(self, number: int) -> Frame:
+        texts = self.on_its_way[number]
+        if texts["queueId"] in self.silent:
+            del self.on_its_way[number]
+            self.silent.discard(texts["queueId"])
+            raise RequestTimeout("no answer within 1 ms", address=self.peer, timeout_ms=1)
+        self.queue = self.queues[texts["topic"], texts["queueId"]]
+        return super().result(number)
+
+
 class FakeCluster:
     """What tests say that it is; all that is asked of it is counted."""
 
@@ -76,6 +94,7 @@ class FakeCluster:
         self.times: dict[int, dict[MessageQueue, int]] = {}
         self.stored: dict[MessageQueue, Sequence[int]] = {}
         self.looked_at: list[int] = []
+        self.brokers: dict[str, FakeBroker] = {}
         self.keys: dict[str, dict[MessageQueue, list[int]] | None] = {}
         self.commits: list[tuple[str, dict[MessageQueue, int]]] = []
         self.closed: set[MessageQueue] = set()
@@ -131,9 +150,18 @@ class FakeCluster:
 
     def connection(
         self, queue: MessageQueue, broker_id: int = 0, *, alone: bool = False
-    ) -> tuple[FakeLink, int]:
+    ) -> tuple[FakeBroker, int]:
         assert (broker_id, alone) == (0, False)
-        return FakeLink(TimedQueue(self.ranges[queue], partial(self.stored_ms, queue))), 0
+        if queue.broker_name in self.away:
+            raise self.away[queue.broker_name]
+        if queue.broker_name not in self.brokers:
+            queues = {
+                (one.topic, str(one.queue_id)): TimedQueue(has, partial(self.stored_ms, one))
+                for one, has in self.ranges.items()
+                if one.broker_name == queue.broker_name
+            }
+            self.brokers[queue.broker_name] = FakeBroker(queues)
+        return self.brokers[queue.broker_name], 0
 
     def forget(self, queue: MessageQueue) -> None:
         raise AssertionError(f"a pull of {queue} failed")

@@ -62,7 +62,7 @@ from orbitmq.wire.headers.admin import GetTopicConfig
 from orbitmq.wire.headers.pull import SUBSCRIPTION, PullMessage, PullMessageAnswer
 from orbitmq.wire.pull_template import PullTemplate
 
-__all__ = ["WINDOW", "Brokers", "Demand", "pull"]
+__all__ = ["WINDOW", "Brokers", "Demand", "Link", "pull", "pull_header"]
 
 log = logging.getLogger("orbitmq.spark")
 
@@ -179,6 +179,25 @@ def pull(
         puller.give_up()
 
 
+def pull_header(
+    brokers: Brokers, queue: MessageQueue, demand: Demand, *, offset: int = 0, count: int = 0
+) -> PullMessage:
+    """Return the header of a pull."""
+    return PullMessage(
+        consumer_group=brokers.wire_name(demand.group),
+        topic=brokers.wire_name(queue.topic),
+        queue_id=queue.queue_id,
+        queue_offset=offset,
+        max_msg_nums=count,
+        sys_flag=SUBSCRIPTION,
+        commit_offset=0,
+        suspend_timeout_millis=0,
+        subscription=demand.tags,
+        sub_version=0,
+        expression_type="TAG",
+    )
+
+
 class _Request(NamedTuple):
     """A pull that is on its way."""
 
@@ -249,24 +268,7 @@ class _Puller:
         self._has_gaps: bool | None = None  # by design; None until that is asked for
         self._lost_until: int | None = None
         self._failures = 0  # since the last success
-        self._headers = self._template(demand.tags)
-
-    def _template(self, tags: str) -> PullTemplate:
-        return PullTemplate(
-            PullMessage(
-                consumer_group=self._brokers.wire_name(self._demand.group),
-                topic=self._brokers.wire_name(self._queue.topic),
-                queue_id=self._queue.queue_id,
-                queue_offset=0,
-                max_msg_nums=0,
-                sys_flag=SUBSCRIPTION,
-                commit_offset=0,
-                suspend_timeout_millis=0,
-                subscription=tags,
-                sub_version=0,
-                expression_type="TAG",
-            )
-        )
+        self._headers = PullTemplate(pull_header(brokers, piece.queue, demand))
 
     def records(self) -> Iterator[Records]:
         while self._stretches or self._next < self._end or self._held:
@@ -466,17 +468,19 @@ class _Puller:
 
     def _lacking(self, held: _Held, count: int) -> tuple[int, PullMessageAnswer] | None:
         """Return what a broker answers that lacks the record where held answers begin, or None."""
-        (number,) = held.link.start_all([self._template(SELECT_ALL).fill(held.start, count)])
+        every = msgspec.structs.replace(self._demand, tags=SELECT_ALL)
+        header = pull_header(self._brokers, self._queue, every, offset=held.start, count=count)
+        (number,) = held.link.start_all([header])
         answer = held.link.result(number)
         if answer.code not in _ANSWERS:
             raise BrokerError.of(answer.code, answer.remark, address=held.link.peer)
-        header = answer.read(PullMessageAnswer)
+        found = answer.read(PullMessageAnswer)
         if answer.code == ResponseCode.SUCCESS:
             run = run_from(answer.body, held.start, held.start + 1)
             if run.first is None or run.first <= held.start or self._may_have_gaps(held.link):
                 return None
-            header = msgspec.structs.replace(header, min_offset=run.first)
-        return answer.code, header
+            found = msgspec.structs.replace(found, min_offset=run.first)
+        return answer.code, found
 
     def _take_back(self) -> None:
         """Drop what is held; it has to be asked for again."""
