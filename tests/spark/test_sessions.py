@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import venv
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,9 +14,12 @@ from pyspark.sql import SparkSession
 
 from orbitmq.errors import InvalidInput
 from orbitmq.spark import sessions
+from tests.architecture.sources import ROOT
 
 TIMEOUT_S = 280  # a start takes some seconds, and a minute where others are at work
 pytestmark = pytest.mark.timeout(TIMEOUT_S + 20)
+
+SOURCES = ROOT / "src"
 
 # What Spark's scripts call, besides Java.
 SCRIPT_TOOLS = ("bash", "basename", "cat", "dirname", "env", "ps", "sh", "uname")
@@ -121,6 +125,59 @@ print(*read.load().columns[:3])
         PYTHONPATH=os.pathsep.join(paths),
     )
     assert ran.stdout.splitlines() == ["True", "key value topic"], ran.stderr
+
+
+# The program finds orbitmq by a path that Spark's own Python processes don't get.
+PLAIN_SESSION = f"""
+import logging, os, sys
+sys.path.insert(0, {str(SOURCES)!r})
+from pyspark.sql import SparkSession
+builder = SparkSession.builder.config("spark.ui.enabled", "false")
+address = os.environ.get("ADDRESS")
+spark = (builder.remote(address) if address else builder.master("local[1]")).getOrCreate()
+import orbitmq.spark
+from orbitmq.errors import OrbitError
+logging.basicConfig(stream=sys.stdout, format="%(message)s")
+read = spark.read.format("rocketmq").options(nameserver="127.0.0.1:1", subscribe="orders")
+try:
+    orbitmq.spark.register(spark)
+    print(*read.load().columns[:3])
+except OrbitError as error:
+    print(repr(error))
+"""
+
+
+@pytest.fixture
+def not_activated(tmp_path: Path) -> dict[str, str]:
+    """Return an environment whose ``python3`` has no packages: no virtual environment is active."""
+    bare = venv.EnvBuilder(symlinks=True, with_pip=False)
+    bare.create(tmp_path / "bare")
+    return {
+        "PATH": f"{tmp_path / 'bare' / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": "",
+    }
+
+
+def test_registering_finds_that_local_workers_lack_orbitmq_and_has_them_run_this_python(
+    not_activated: dict[str, str],
+) -> None:
+    ran = python(PLAIN_SESSION, **not_activated)
+    warning, columns = ran.stdout.splitlines()[-2:]
+    assert columns == "key value topic", ran.stdout + ran.stderr
+    assert "bare/bin/python3" in warning
+    assert "No module named 'orbitmq'" in warning
+    assert f"PYSPARK_PYTHON={sys.executable}" in warning
+
+
+def test_registering_at_a_server_that_lacks_orbitmq_says_what_to_do(
+    not_activated: dict[str, str],
+) -> None:
+    ran = python(PLAIN_SESSION, **not_activated, ADDRESS="local[1]")
+    told = ran.stdout.splitlines()[-1]
+    assert told.startswith("WorkerPythonFailed("), ran.stdout + ran.stderr
+    assert "the Spark Connect server's Python" in told
+    assert "No module named 'orbitmq'" in told
+    assert "PYSPARK_PYTHON" in told
 
 
 class Built(NamedTuple):

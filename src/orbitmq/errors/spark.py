@@ -19,6 +19,7 @@ __all__ = [
     "RowsRejected",
     "SparkTooOld",
     "UnknownOption",
+    "WorkerPythonFailed",
 ]
 
 
@@ -108,6 +109,19 @@ class SparkTooOld(OrbitError):
     def __init__(self, message: str, *, least: str) -> None:
         super().__init__(message)
         self.least = least
+
+
+class WorkerPythonFailed(OrbitError):
+    """The Python that Spark runs for data sources can't load orbitmq.
+
+    Attributes:
+        python: its command, or a description of where it runs.
+
+    """
+
+    def __init__(self, message: str, *, python: str) -> None:
+        super().__init__(message)
+        self.python = python
 
 
 _ROWS_SHOWN: Final = 5

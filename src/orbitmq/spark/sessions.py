@@ -2,6 +2,8 @@
 
 import logging
 import os
+import re
+import shutil
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
@@ -12,10 +14,12 @@ from typing import Final, TypeAlias
 # What tasks alone use: who lacks it had better hear of it here.
 import numpy as np  # noqa: F401
 import pyarrow as pa  # noqa: F401
-from pyspark.errors import PySparkRuntimeError
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark import SparkContext
+from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.sql import SparkSession, is_remote
 
-from orbitmq.errors import InvalidInput
+from orbitmq.errors import InvalidInput, WorkerPythonFailed
 from orbitmq.spark.java import find_java, launcher_home
 from orbitmq.spark.source import RocketMQSource
 
@@ -101,12 +105,94 @@ def session(
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``format("rocketmq")`` known to a session.
+    """Register ``format("rocketmq")`` with a session, and make sure that the session can load it.
 
-    It is by itself where orbitmq is installed. But Spark gives up its search for sources at the
-    first installed package ``pyspark_…`` that can't be imported, and then this is the way.
+    Spark finds the format by itself if the Python that it runs has orbitmq installed; see
+    docs/spark.md. This is for other cases. In a local session whose Python can't load orbitmq,
+    the format is run by the current Python instead, with a warning in the log.
+
+    Raises:
+        WorkerPythonFailed: the Python that Spark runs can't load orbitmq.
+
+    ::
+
+        spark = SparkSession.builder.getOrCreate()
+        orbitmq.spark.register(spark)
+
     """
     spark.dataSource.register(RocketMQSource)
+    failure = _load_failure(spark)
+    if failure is None:
+        return
+    context: SparkContext | None = getattr(spark, "sparkContext", None)  # Spark Connect has none
+    if context is None:
+        raise _unloadable("the Spark Connect server's Python", failure, _SERVER_CURE)
+    python = _command(context)
+    if not str(context.master).startswith("local"):
+        raise _unloadable(python, failure, _CLUSTER_CURE)
+    _register_current_python(spark, context)
+    if (own_failure := _load_failure(spark)) is not None:
+        raise _unloadable(sys.executable, own_failure, "Install orbitmq there")
+    log.warning(
+        "%s can't load orbitmq (%s), so %s runs the rocketmq source. Set PYSPARK_PYTHON=%s before "
+        "the session starts to have it run all Python code of the session",
+        *(python, _reason(failure), sys.executable, sys.executable),
+    )
+
+
+_SERVER_CURE: Final = (
+    "Install orbitmq[spark] on the server, in the Python that PYSPARK_PYTHON names in its "
+    "environment (python3 if it is not set), and restart it"
+)
+_CLUSTER_CURE: Final = (
+    "Install orbitmq[spark] on the driver and all workers, in the Python that PYSPARK_PYTHON or "
+    "spark-submit --conf spark.pyspark.python=... names, or ship an environment with --archives: "
+    "see docs/spark.md"
+)
+
+
+def _load_failure(spark: SparkSession) -> Exception | None:
+    """Return why Spark's Python can't load the source, None if it can; asks no cluster."""
+    reader = spark.read.format("rocketmq").options(nameserver="127.0.0.1:9876", subscribe="orders")
+    try:
+        reader.load().schema  # noqa: B018 (over Spark Connect, this is what runs it)
+    except (PySparkException, Py4JError) as error:
+        return error
+    return None
+
+
+def _register_current_python(spark: SparkSession, context: SparkContext) -> None:
+    """Register the source with the current Python; Spark notes which one when it registers."""
+    before = context.pythonExec
+    context.pythonExec = sys.executable
+    try:
+        spark.dataSource.register(RocketMQSource)
+    finally:
+        context.pythonExec = before
+
+
+def _command(context: SparkContext) -> str:
+    """Return the Python that a session runs, with its path if it is on the PATH."""
+    return shutil.which(context.pythonExec) or context.pythonExec
+
+
+def _unloadable(python: str, failure: Exception, cure: str) -> WorkerPythonFailed:
+    error = WorkerPythonFailed(
+        f"{python} can't load the rocketmq source: {_reason(failure)}. {cure}", python=python
+    )
+    error.__cause__ = failure
+    return error
+
+
+def _reason(failure: Exception) -> str:
+    r"""Return the line of a Spark error that says most: the last one of a Python traceback.
+
+    >>> _reason(ValueError("[PYTHON_ERROR] Traceback:\n  File\nOSError: no\n SQLSTATE: 3"))
+    'OSError: no'
+    """
+    lines = [line.strip() for line in str(failure).splitlines() if line.strip()]
+    of_python = [line for line in lines if re.match(r"[\w.]+(Error|Exception): ", line)]
+    return (of_python or lines or [type(failure).__name__])[-1 if of_python else 0]
 
 
 def _driven_here(master: str, app: str, said: Mapping[str, str]) -> SparkSession:
