@@ -9,8 +9,10 @@ import msgspec
 
 from orbitmq.errors import ConnectFailed, NoRoute, OrbitError, RequestTimeout
 from orbitmq.message.model import MessageQueue
+from orbitmq.spark.cluster.brokers import Reached
+from orbitmq.spark.cluster.cluster import Cluster
 from orbitmq.spark.offsets import Bound, Range
-from orbitmq.spark.options.options import Access, ReadOptions, Topics
+from orbitmq.spark.options.options import DEFAULT_PULL_GROUP, Access, ReadOptions, Topics
 from orbitmq.wire.codes import ResponseCode
 from orbitmq.wire.frame import Frame
 from tests.spark.fake_queue import FakeLink, FakeQueue
@@ -85,10 +87,11 @@ class FakeBroker(FakeLink):
         return super().result(number)
 
 
-class FakeCluster:
+class FakeCluster(Cluster):
     """What tests say that it is; all that is asked of it is counted."""
 
     def __init__(self, ranges: Mapping[MessageQueue, tuple[int, int]]) -> None:
+        super().__init__(Access(nameserver="127.0.0.1:9876"))
         self.ranges = {one: Range(*bounds) for one, bounds in ranges.items()}
         self.away: dict[str, OrbitError] = {}
         self.times: dict[int, dict[MessageQueue, int]] = {}
@@ -150,7 +153,7 @@ class FakeCluster:
 
     def connection(
         self, queue: MessageQueue, broker_id: int = 0, *, alone: bool = False
-    ) -> tuple[FakeBroker, int]:
+    ) -> Reached:
         assert (broker_id, alone) == (0, False)
         if queue.broker_name in self.away:
             raise self.away[queue.broker_name]
@@ -161,7 +164,7 @@ class FakeCluster:
                 if one.broker_name == queue.broker_name
             }
             self.brokers[queue.broker_name] = FakeBroker(queues)
-        return self.brokers[queue.broker_name], 0
+        return Reached(self.brokers[queue.broker_name], 0)
 
     def forget(self, queue: MessageQueue) -> None:
         raise AssertionError(f"a pull of {queue} failed")
@@ -170,8 +173,9 @@ class FakeCluster:
         return name
 
     def offsets_of_key(
-        self, queues: Iterable[MessageQueue], key: str
-    ) -> Mapping[MessageQueue, Sequence[int]] | None:
+        self, queues: Iterable[MessageQueue], key: str, *, group: str = DEFAULT_PULL_GROUP
+    ) -> dict[MessageQueue, list[int]] | None:
+        assert group == DEFAULT_PULL_GROUP
         found = self.keys[key]
         return None if found is None else {one: found.get(one, []) for one in queues}
 

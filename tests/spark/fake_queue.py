@@ -8,6 +8,10 @@ from orbitmq.message.model import MessageQueue
 from orbitmq.message.record_view import RecordView
 from orbitmq.message.scan import Scan
 from orbitmq.message.tags import SELECT_ALL
+from orbitmq.net.blocking import BlockingConnection
+from orbitmq.spark.cluster.brokers import Reached
+from orbitmq.spark.cluster.cluster import Cluster
+from orbitmq.spark.options.options import Access
 from orbitmq.spark.pulling.record_run import Records
 from orbitmq.wire.bodies.static_topic import TopicConfigAndQueueMapping
 from orbitmq.wire.codes import VERSION_5_4_0, ResponseCode
@@ -91,10 +95,11 @@ class ContainedReplica(FakeQueue):
         return super().frame(code, reached, body, remark)
 
 
-class FakeLink:
-    """A connection to a fake queue."""
+class FakeLink(BlockingConnection):
+    """A connection to a fake queue, without a socket."""
 
     def __init__(self, queue: FakeQueue, peer: str = "10.0.0.7:10911") -> None:
+        # Not the constructor of a connection: that dials.
         self.peer = peer
         self.queue = queue
         self.broken = False
@@ -103,7 +108,11 @@ class FakeLink:
         self.writes = 0
         self.asked: list[dict[str, str]] = []
 
-    def start_all(self, headers: Iterable[Header]) -> list[int]:
+    def __repr__(self) -> str:
+        return f"<FakeLink {self.peer}>"
+
+    def start_all(self, headers: Iterable[Header], *, timeout_ms: int | None = None) -> list[int]:
+        assert timeout_ms is None
         if self.broken:
             raise ConnectionClosed("the connection is closed", address=self.peer)
         self.writes += 1
@@ -130,10 +139,11 @@ class FakeLink:
         self.on_its_way.pop(number, None)
 
 
-class FakeBrokers:
+class FakeBrokers(Cluster):
     """The replicas of a queue by broker id; another stands in for one that is not there."""
 
     def __init__(self, *replicas: FakeQueue) -> None:
+        super().__init__(Access(nameserver="127.0.0.1:9876"))
         self.links = {number: FakeLink(queue) for number, queue in enumerate(replicas)}
         self.failures: list[OrbitError] = []
         self.away: set[int] = set()
@@ -145,13 +155,13 @@ class FakeBrokers:
 
     def connection(
         self, queue: MessageQueue, broker_id: int = 0, *, alone: bool = False
-    ) -> tuple[FakeLink, int]:
+    ) -> Reached:
         assert queue == QUEUE
         if self.failures:
             raise self.failures.pop(0)
         for number in (broker_id,) if alone else (broker_id, *self.links):
             if number in self.links and number not in self.away:
-                return self.links[number], number
+                return Reached(self.links[number], number)
         raise ConnectFailed(f"no connection to replica {broker_id}", address="10.0.0.7:10911")
 
     def forget(self, queue: MessageQueue) -> None:

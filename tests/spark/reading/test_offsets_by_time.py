@@ -102,7 +102,8 @@ def test_more_queues_than_may_be_in_flight_are_asked_about_in_portions() -> None
 
 
 def test_a_pull_without_an_answer_is_repeated_alone(large: FakeCluster) -> None:
-    link, _ = large.connection(MANY[3])
+    large.connection(MANY[3])
+    link = large.brokers["broker-a"]
     link.silent = {"3"}
     assert offsets_since(large, 40, large.ranges, EXPECTED, group="billing") == EXPECTED
     assert link.writes == 2
@@ -121,6 +122,7 @@ def test_a_broker_that_can_not_be_reached_fails_the_search(
 def test_a_message_that_is_gone_is_pulled_the_long_way() -> None:
     cluster = FakeCluster({A: (0, 10)})
     cluster.stored = {A: range(100, 110)}
-    cluster.connection(A)[0].queues["orders", "0"].least = 4  # since the range was asked for
+    cluster.connection(A)
+    cluster.brokers["broker-a"].queues["orders", "0"].least = 4  # since the range was asked for
 
     assert offsets_since(cluster, 102, cluster.ranges, {A: 2}, group="billing") == {A: 4}

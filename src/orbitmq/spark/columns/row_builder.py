@@ -24,6 +24,7 @@ from orbitmq.message.model import MessageQueue
 from orbitmq.message.record import LEAST_SIZE, reader
 from orbitmq.message.record_view import RecordView
 from orbitmq.message.tags import TagFilter
+from orbitmq.spark.cluster.cluster import Cluster
 from orbitmq.spark.columns.arrow_schema import arrow_schema
 from orbitmq.spark.columns.property_columns import PropertyPairs
 from orbitmq.spark.columns.record_columns import MARGIN, RecordBlock
@@ -31,7 +32,7 @@ from orbitmq.spark.offset_json import queue_name
 from orbitmq.spark.offsets import Slice
 from orbitmq.spark.options.options import ReadOptions
 from orbitmq.spark.pulling.opened_records import NOT_PLAIN, plain_records
-from orbitmq.spark.pulling.puller import Brokers, Demand, pull
+from orbitmq.spark.pulling.puller import Demand, pull
 from orbitmq.spark.pulling.record_run import Records
 
 __all__ = ["BATCH_BYTES", "BATCH_ROWS", "RowBuilder", "read_slice"]
@@ -50,7 +51,7 @@ _TIME_MAX_MS: Final = 253_402_214_400_000  # 9999-12-31
 _SIZE_AND_FLAG: Final = reader("size", "sys_flag")
 
 
-def read_slice(brokers: Brokers, piece: Slice, options: ReadOptions) -> Iterator[pa.RecordBatch]:
+def read_slice(cluster: Cluster, piece: Slice, options: ReadOptions) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a slice, in the order of its queue.
 
     Memory is bounded, whatever the slice: as many answers as ``pulling.WINDOW`` says (with tags
@@ -59,7 +60,7 @@ def read_slice(brokers: Brokers, piece: Slice, options: ReadOptions) -> Iterator
     opened record that reached them.
 
     Args:
-        brokers: connections, such as a ``Cluster``.
+        cluster: where the records are pulled from.
         piece: what to read.
         options: columns, tags, and how to pull.
 
@@ -78,7 +79,7 @@ def read_slice(brokers: Brokers, piece: Slice, options: ReadOptions) -> Iterator
         pull_count=options.pull_count,
         fail_on_data_loss=options.fail_on_data_loss,
     )
-    for records in pull(brokers, piece, demand):
+    for records in pull(cluster, piece, demand):
         yield from builder.feed(records)
     yield from builder.finish()
 

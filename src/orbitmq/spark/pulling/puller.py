@@ -32,7 +32,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -49,6 +49,9 @@ from orbitmq.errors import (
 )
 from orbitmq.message.model import MessageQueue
 from orbitmq.message.tags import SELECT_ALL
+from orbitmq.net.blocking import BlockingConnection
+from orbitmq.spark.cluster.brokers import Reached
+from orbitmq.spark.cluster.cluster import Cluster
 from orbitmq.spark.cluster.read_route import PRIMARY_ID
 from orbitmq.spark.offset_json import queue_name
 from orbitmq.spark.offsets import Lost, Range, Slice, data_lost
@@ -56,13 +59,12 @@ from orbitmq.spark.pulling.pull_span import Stride
 from orbitmq.spark.pulling.record_run import Records, records_before, run_from
 from orbitmq.wire.bodies.static_topic import TopicConfigAndQueueMapping
 from orbitmq.wire.codes import ResponseCode
-from orbitmq.wire.fields import Header
 from orbitmq.wire.frame import Frame
 from orbitmq.wire.headers.admin import GetTopicConfig
 from orbitmq.wire.headers.pull import SUBSCRIPTION, PullMessage, PullMessageAnswer
 from orbitmq.wire.pull_template import PullTemplate
 
-__all__ = ["WINDOW", "Brokers", "Demand", "Link", "pull", "pull_header"]
+__all__ = ["WINDOW", "Demand", "pull", "pull_header"]
 
 log = logging.getLogger("orbitmq.spark")
 
@@ -92,45 +94,6 @@ _CLEANUP: Final = "cleanup.policy"
 _COMPACTION: Final = "COMPACTION"
 
 
-class Link(Protocol):
-    """What a pull needs of a connection; a ``BlockingConnection`` is one."""
-
-    peer: str
-
-    def start_all(self, headers: Iterable[Header]) -> list[int]:
-        """Send requests in one write; return their numbers."""
-        ...
-
-    def result(self, number: int) -> Frame:
-        """Return the answer to a request that was started."""
-        ...
-
-    def abandon(self, number: int) -> None:
-        """Give up on a request that was started."""
-        ...
-
-
-class Brokers(Protocol):
-    """Who is asked; a ``Cluster`` is one."""
-
-    def connection(
-        self, queue: MessageQueue, broker_id: int = 0, *, alone: bool = False
-    ) -> tuple[Link, int]:
-        """Return a connection to who serves a queue, and which replica that is.
-
-        It is another one if the wanted one is not there, unless that alone will do.
-        """
-        ...
-
-    def forget(self, queue: MessageQueue) -> None:
-        """Have the route of a queue asked for again, and its broker dialled anew."""
-        ...
-
-    def wire_name(self, name: str) -> str:
-        """Return a topic or group as brokers know it."""
-        ...
-
-
 class Demand(msgspec.Struct, frozen=True, kw_only=True):
     """How to pull.
 
@@ -151,7 +114,7 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def pull(
-    brokers: Brokers, piece: Slice, demand: Demand, *, pause_for: Callable[[int], None] = pause
+    cluster: Cluster, piece: Slice, demand: Demand, *, pause_for: Callable[[int], None] = pause
 ) -> Iterator[Records]:
     """Yield what answers hold: the records of a slice, all of them, in order, each once.
 
@@ -161,7 +124,7 @@ def pull(
     tags as many again.
 
     Args:
-        brokers: connections; used by nobody else while this runs.
+        cluster: connections; used by nobody else while this runs.
         piece: what to pull; an empty slice asks nobody.
         demand: how.
         pause_for: waits between tries, so many milliseconds.
@@ -172,7 +135,7 @@ def pull(
         BrokerError: the broker refuses.
 
     """
-    puller = _Puller(brokers, piece, demand, pause_for)
+    puller = _Puller(cluster, piece, demand, pause_for)
     try:
         yield from puller.records()
     finally:
@@ -180,12 +143,12 @@ def pull(
 
 
 def pull_header(
-    brokers: Brokers, queue: MessageQueue, demand: Demand, *, offset: int = 0, count: int = 0
+    cluster: Cluster, queue: MessageQueue, demand: Demand, *, offset: int = 0, count: int = 0
 ) -> PullMessage:
     """Return the header of a pull."""
     return PullMessage(
-        consumer_group=brokers.wire_name(demand.group),
-        topic=brokers.wire_name(queue.topic),
+        consumer_group=cluster.wire_name(demand.group),
+        topic=cluster.wire_name(queue.topic),
         queue_id=queue.queue_id,
         queue_offset=offset,
         max_msg_nums=count,
@@ -201,7 +164,7 @@ def pull_header(
 class _Request(NamedTuple):
     """A pull that is on its way."""
 
-    link: Link
+    link: BlockingConnection
     number: int
     is_replica: bool
 
@@ -246,9 +209,9 @@ class _Puller:
     """The state of one pull of a slice."""
 
     def __init__(
-        self, brokers: Brokers, piece: Slice, demand: Demand, pause_for: Callable[[int], None]
+        self, cluster: Cluster, piece: Slice, demand: Demand, pause_for: Callable[[int], None]
     ) -> None:
-        self._brokers = brokers
+        self._cluster = cluster
         self._queue = piece.queue
         self._next = piece.start  # from here on no stretch is laid out
         self._end = piece.end
@@ -261,14 +224,14 @@ class _Puller:
         self._stretches: deque[_Stretch] = deque()
         self._held: deque[_Held] = deque()
         self._shows_all = False  # whether all that is held is to be shown before anything else
-        self._reached: tuple[Link, int] | None = None
+        self._reached: Reached | None = None
         self._broker_id = PRIMARY_ID
         self._stays_with_primary = False
         self._needs_primary = False  # a replica lacks what comes next
         self._has_gaps: bool | None = None  # by design; None until that is asked for
         self._lost_until: int | None = None
         self._failures = 0  # since the last success
-        self._headers = PullTemplate(pull_header(brokers, piece.queue, demand))
+        self._headers = PullTemplate(pull_header(cluster, piece.queue, demand))
 
     def records(self) -> Iterator[Records]:
         while self._stretches or self._next < self._end or self._held:
@@ -316,7 +279,7 @@ class _Puller:
         if not stretches:
             return
         if self._reached is None:
-            self._reached = self._brokers.connection(
+            self._reached = self._cluster.connection(
                 self._queue, self._broker_id, alone=self._needs_primary
             )
         link, broker_id = self._reached
@@ -337,7 +300,7 @@ class _Puller:
         )
         self._take_back()
         self.give_up()
-        self._brokers.forget(self._queue)
+        self._cluster.forget(self._queue)
         self._reached, self._broker_id = None, PRIMARY_ID
         self._pause_for(_PAUSES_MS[self._failures])
         self._failures += 1
@@ -469,7 +432,7 @@ class _Puller:
     def _lacking(self, held: _Held, count: int) -> tuple[int, PullMessageAnswer] | None:
         """Return what a broker answers that lacks the record where held answers begin, or None."""
         every = msgspec.structs.replace(self._demand, tags=SELECT_ALL)
-        header = pull_header(self._brokers, self._queue, every, offset=held.start, count=count)
+        header = pull_header(self._cluster, self._queue, every, offset=held.start, count=count)
         (number,) = held.link.start_all([header])
         answer = held.link.result(number)
         if answer.code not in _ANSWERS:
@@ -492,13 +455,13 @@ class _Puller:
 
     # What a broker doesn't have
 
-    def _may_have_gaps(self, link: Link) -> bool:
+    def _may_have_gaps(self, link: BlockingConnection) -> bool:
         """Return whether a topic has gaps by design: of each key the last message alone is kept.
 
         Such topics are Java's, from 5.1 on; who doesn't know the question has none.
         """
         if self._has_gaps is None:
-            topic = self._brokers.wire_name(self._queue.topic)
+            topic = self._cluster.wire_name(self._queue.topic)
             (number,) = link.start_all([GetTopicConfig(topic=topic)])
             answer = link.result(number)
             if answer.code != ResponseCode.SUCCESS:

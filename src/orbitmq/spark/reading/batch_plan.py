@@ -2,10 +2,9 @@
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
 
 from orbitmq.message.model import MessageQueue
-from orbitmq.spark.cluster.faces import Queues
+from orbitmq.spark.cluster.cluster import Cluster
 from orbitmq.spark.offsets import (
     Bound,
     Offsets,
@@ -17,33 +16,16 @@ from orbitmq.spark.offsets import (
     slices,
 )
 from orbitmq.spark.options.options import ReadOptions
-from orbitmq.spark.pulling.puller import Brokers
 from orbitmq.spark.reading.filters import Narrowing
 from orbitmq.spark.reading.offsets_by_time import offsets_since
 
-__all__ = ["SearchableQueues", "batch_slices", "positions"]
+__all__ = ["batch_slices", "positions"]
 
 log = logging.getLogger("orbitmq.spark")
 
 
-class SearchableQueues(Queues, Brokers, Protocol):
-    """What planning asks of a cluster; see ``Cluster``."""
-
-    def offsets_at(
-        self, queues: Iterable[MessageQueue], timestamp_ms: int
-    ) -> Mapping[MessageQueue, int]:
-        """Return the first offsets stored then or later, as far as brokers can tell."""
-        ...
-
-    def offsets_of_key(
-        self, queues: Iterable[MessageQueue], key: str
-    ) -> Mapping[MessageQueue, Sequence[int]] | None:
-        """Return where messages with a key are; None if no index can tell for sure."""
-        ...
-
-
 def positions(
-    cluster: SearchableQueues,
+    cluster: Cluster,
     bound: Bound,
     ranges: Mapping[MessageQueue, Range],
     *,
@@ -82,14 +64,14 @@ def _tell_of_replicas(kind: str, ranges: Mapping[MessageQueue, Range]) -> None:
 
 
 def _offsets_since(
-    cluster: SearchableQueues, moment_ms: int, ranges: Mapping[MessageQueue, Range], group: str
+    cluster: Cluster, moment_ms: int, ranges: Mapping[MessageQueue, Range], group: str
 ) -> Offsets:
     hints = cluster.offsets_at(sorted(ranges), moment_ms)
     return offsets_since(cluster, moment_ms, ranges, hints, group=group)
 
 
 def batch_slices(
-    cluster: SearchableQueues, options: ReadOptions, narrowing: Narrowing | None = None
+    cluster: Cluster, options: ReadOptions, narrowing: Narrowing | None = None
 ) -> list[Slice]:
     """Return what the tasks of a batch read have to read.
 
@@ -134,7 +116,7 @@ def _check_there(start: Offsets, end: Offsets, ranges: Mapping[MessageQueue, Ran
 
 
 def _narrowed(
-    cluster: SearchableQueues,
+    cluster: Cluster,
     wanted: Mapping[MessageQueue, Range],
     narrowing: Narrowing,
     group: str,

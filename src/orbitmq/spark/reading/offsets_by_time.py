@@ -21,8 +21,10 @@ from orbitmq.errors import OrbitError
 from orbitmq.message.model import MessageQueue
 from orbitmq.message.record_view import RecordView
 from orbitmq.message.scan import Scan
+from orbitmq.net.blocking import BlockingConnection
+from orbitmq.spark.cluster.cluster import Cluster
 from orbitmq.spark.offsets import Offsets, Range, Slice
-from orbitmq.spark.pulling.puller import Brokers, Demand, Link, pull, pull_header
+from orbitmq.spark.pulling.puller import Demand, pull, pull_header
 from orbitmq.spark.pulling.record_run import run_from
 from orbitmq.wire.codes import ResponseCode
 from orbitmq.wire.frame import Frame
@@ -41,7 +43,7 @@ Search = Generator[int, int | None, int]
 
 
 def offsets_since(
-    brokers: Brokers,
+    cluster: Cluster,
     timestamp_ms: int,
     ranges: Mapping[MessageQueue, Range],
     hints: Mapping[MessageQueue, int],
@@ -53,7 +55,7 @@ def offsets_since(
     If a range has none, its end is returned. A message that is gone counts as older.
 
     Args:
-        brokers: where the messages are pulled from.
+        cluster: where the messages are pulled from.
         timestamp_ms: the time, in milliseconds since 1970.
         ranges: where to search.
         hints: the offsets that brokers return for the time.
@@ -70,7 +72,7 @@ def offsets_since(
     demand = Demand(group=group, fail_on_data_loss=False)
     pending = searches
     while pending := [search for search in pending if not search.advance()]:
-        _pull_round(brokers, pending, demand)
+        _pull_round(cluster, pending, demand)
     return {search.queue: search.result for search in searches}
 
 
@@ -149,27 +151,27 @@ class _Pull(NamedTuple):
     """A pull that is in flight."""
 
     search: _QueueSearch
-    link: Link
+    link: BlockingConnection
     number: int
 
 
-def _pull_round(brokers: Brokers, searches: Sequence[_QueueSearch], demand: Demand) -> None:
+def _pull_round(cluster: Cluster, searches: Sequence[_QueueSearch], demand: Demand) -> None:
     """Pull what each search pauses at; all brokers work at the same time."""
     by_broker: dict[str, list[_QueueSearch]] = {}
     for search in searches:
         by_broker.setdefault(search.queue.broker_name, []).append(search)
     for first in range(0, max(map(len, by_broker.values())), _IN_FLIGHT):
         some = [one[first : first + _IN_FLIGHT] for one in by_broker.values()]
-        _pull_at_once(brokers, some, demand)
+        _pull_at_once(cluster, some, demand)
     for search in searches:
         if search.offset not in search.known_ms:
             piece = search.wanted
-            pulled = pull(brokers, piece, demand)
+            pulled = pull(cluster, piece, demand)
             search.learn(piece.end, [view for records in pulled for view in Scan(records.data)])
 
 
 def _pull_at_once(
-    brokers: Brokers, by_broker: Sequence[Sequence[_QueueSearch]], demand: Demand
+    cluster: Cluster, by_broker: Sequence[Sequence[_QueueSearch]], demand: Demand
 ) -> None:
     """Pull once for each search, and skip what isn't answered with the wanted message.
 
@@ -179,7 +181,7 @@ def _pull_at_once(
     try:
         for searches in by_broker:
             try:
-                pulls += _started(brokers, searches, demand)
+                pulls += _started(cluster, searches, demand)
             except OrbitError as error:
                 log.debug("a search by time pulls one queue at a time: %s", error)
         for search, link, number in pulls:
@@ -192,14 +194,14 @@ def _pull_at_once(
             link.abandon(number)
 
 
-def _started(brokers: Brokers, searches: Sequence[_QueueSearch], demand: Demand) -> Iterator[_Pull]:
+def _started(cluster: Cluster, searches: Sequence[_QueueSearch], demand: Demand) -> Iterator[_Pull]:
     """Send the pulls of some queues of one broker in one write."""
     if not searches:
         return
-    link, _broker_id = brokers.connection(searches[0].queue)
+    link, _broker_id = cluster.connection(searches[0].queue)
     wanted = [search.wanted for search in searches]
     numbers = link.start_all(
-        pull_header(brokers, piece.queue, demand, offset=piece.start, count=piece.end - piece.start)
+        pull_header(cluster, piece.queue, demand, offset=piece.start, count=piece.end - piece.start)
         for piece in wanted
     )
     for search, number in zip(searches, numbers, strict=True):

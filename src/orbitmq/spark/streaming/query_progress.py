@@ -20,32 +20,25 @@ What Spark does, found by trying it (4.3.0), and what follows from it:
 
 import logging
 from collections.abc import Mapping
-from typing import Final, Protocol
+from typing import Final
 
 from orbitmq.clock import Clock
 from orbitmq.errors import DataLost, GroupNotFound, OrbitError
 from orbitmq.message.model import MessageQueue
+from orbitmq.spark.cluster.cluster import Cluster
 from orbitmq.spark.offset_json import queue_name
 from orbitmq.spark.offsets import Offsets, Range, Slice, clamped, data_lost, lost, slices
 from orbitmq.spark.options.options import ReadOptions
-from orbitmq.spark.reading.batch_plan import SearchableQueues, positions
+from orbitmq.spark.reading.batch_plan import positions
 from orbitmq.spark.streaming.batch_limits import Limit, batch_end, lag, whole_batch
 from orbitmq.spark.streaming.queue_watch import QueueWatch
 
-__all__ = ["COMMIT_PAUSE_MS", "CommittingQueues", "Course"]
+__all__ = ["COMMIT_PAUSE_MS", "Course"]
 
 log = logging.getLogger("orbitmq.spark")
 
 COMMIT_PAUSE_MS: Final = 1_000
 """Before offsets that a broker did not take are committed again: Spark asks all the time."""
-
-
-class CommittingQueues(SearchableQueues, Protocol):
-    """What a course asks of a cluster; see ``Cluster``."""
-
-    def commit(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
-        """Tell brokers how far a group has come."""
-        ...
 
 
 class Course:
@@ -58,7 +51,7 @@ class Course:
 
     """
 
-    def __init__(self, cluster: CommittingQueues, options: ReadOptions, clock: Clock) -> None:
+    def __init__(self, cluster: Cluster, options: ReadOptions, clock: Clock) -> None:
         self._cluster = cluster
         self._options = options
         self._clock = clock

@@ -34,7 +34,7 @@ from typing import Final, NamedTuple
 from orbitmq.clock import Clock, pause
 from orbitmq.errors import NameserversFailed, NetworkError, NoRoute, OrbitError
 from orbitmq.message.model import MessageQueue
-from orbitmq.spark.cluster.faces import Queues
+from orbitmq.spark.cluster.cluster import Cluster
 from orbitmq.spark.offsets import Range
 from orbitmq.spark.options.options import ReadOptions, Topics
 
@@ -76,7 +76,7 @@ class QueueWatch:
 
     def __init__(
         self,
-        cluster: Queues,
+        cluster: Cluster,
         options: ReadOptions,
         clock: Clock,
         pause_for: Callable[[int], None] = pause,
