@@ -15,7 +15,7 @@ from orbitmq.spark.cluster.cluster import Cluster
 from orbitmq.spark.columns.row_builder import RowBuilder
 from orbitmq.spark.offsets import Slice
 from orbitmq.spark.options.options import Access
-from orbitmq.spark.pulling.puller import Demand, pull
+from orbitmq.spark.pulling.puller import PullOptions, pull
 from orbitmq.spark.pulling.record_run import Records
 from orbitmq.spark.schema import READ_COLUMNS
 
@@ -48,7 +48,7 @@ def answers(cluster: Cluster) -> Iterator[tuple[Slice, Iterator[Records]]]:
     """Yield the queues of the topic with their pull responses."""
     for queue, bounds in cluster.bounds(cluster.queues(TOPIC)).items():
         piece = Slice(queue, bounds.min, bounds.max)
-        yield piece, pull(cluster, piece, Demand(group="TOOLS_CONSUMER"))
+        yield piece, pull(cluster, piece, PullOptions(group="TOOLS_CONSUMER"))
 
 
 def pulled(cluster: Cluster) -> int:

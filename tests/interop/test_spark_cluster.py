@@ -11,7 +11,7 @@ from orbitmq.message.model import Message, MessageQueue
 from orbitmq.spark.cluster.cluster import Cluster
 from orbitmq.spark.offsets import Range, Slice
 from orbitmq.spark.options.options import Access, Topics
-from orbitmq.spark.pulling.puller import Demand, pull
+from orbitmq.spark.pulling.puller import PullOptions, pull
 from orbitmq.wire.bodies.static_topic import TopicConfigAndQueueMapping
 from orbitmq.wire.headers.admin import GetTopicConfig
 from orbitmq.wire.headers.offset import GetMaxOffset, GetMaxOffsetAnswer
@@ -114,11 +114,11 @@ def test_a_replica_serves_while_the_primary_is_gone(tmp_path: Path) -> None:
             assert cluster.bounds([queue]) == {queue: Range(0, 3)}
             running.broker.kill()
             assert cluster.bounds([queue]) == {queue: Range(0, 3, is_replica=True)}
-            assert cluster.connection(queue).link.peer == str(replica.address)
+            assert cluster.connection(queue).connection.peer == str(replica.address)
             assert cluster.connection(queue).broker_id == 1
             # It serves what it has; that more is lost, only the primary could say.
             answers = pull(
-                cluster, Slice(queue, 0, 5), Demand(group="TOOLS_CONSUMER"), pause_for=no_pause
+                cluster, Slice(queue, 0, 5), PullOptions(group="TOOLS_CONSUMER"), pause_for=no_pause
             )
             assert len(list(offsets_in(islice(answers, 1)))) == 3
             with pytest.raises((ConnectFailed, NoRoute)):  # the nameserver may have seen it go
@@ -132,7 +132,7 @@ def no_pause(_wait_ms: int) -> None:
 def at_replica(cluster: Cluster, queue: MessageQueue, replica: JavaBroker) -> int:
     """Return where a queue ends at the replica; 0 if that is not in the route."""
     cluster.forget(queue)
-    connection = cluster.connection(queue, broker_id=1).link
+    connection = cluster.connection(queue, broker_id=1).connection
     if connection.peer != str(replica.address):
         return 0
     answer = connection.request(GetMaxOffset(topic=queue.topic, queue_id=queue.queue_id))

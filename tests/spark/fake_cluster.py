@@ -9,13 +9,13 @@ import msgspec
 
 from orbitmq.errors import ConnectFailed, NoRoute, OrbitError, RequestTimeout
 from orbitmq.message.model import MessageQueue
-from orbitmq.spark.cluster.brokers import Reached
+from orbitmq.spark.cluster.brokers import QueueConnection
 from orbitmq.spark.cluster.cluster import Cluster
 from orbitmq.spark.offsets import Bound, Range
 from orbitmq.spark.options.options import DEFAULT_PULL_GROUP, Access, ReadOptions, Topics
 from orbitmq.wire.codes import ResponseCode
 from orbitmq.wire.frame import Frame
-from tests.spark.fake_queue import FakeLink, FakeQueue
+from tests.spark.fake_queue import FakeConnection, FakeQueue
 from tests.spark.records import record
 
 
@@ -69,7 +69,7 @@ class TimedQueue(FakeQueue):
         return self.frame(ResponseCode.SUCCESS, offsets[-1] + 1, b"".join(records))
 
 
-class FakeBroker(FakeLink):
+class FakeBroker(FakeConnection):
     """A connection to a broker that has several queues."""
 
     def __init__(self, queues: Mapping[tuple[str, str], FakeQueue]) -> None:
@@ -78,9 +78,9 @@ class FakeBroker(FakeLink):
         self.silent: set[str] = set()
 
     def result(self, number: int) -> Frame:
-        texts = self.on_its_way[number]
+        texts = self.in_flight[number]
         if texts["queueId"] in self.silent:
-            del self.on_its_way[number]
+            del self.in_flight[number]
             self.silent.discard(texts["queueId"])
             raise RequestTimeout("no answer within 1 ms", address=self.peer, timeout_ms=1)
         self.queue = self.queues[texts["topic"], texts["queueId"]]
@@ -152,9 +152,9 @@ class FakeCluster(Cluster):
         return max((ms for ms, at in self.times.items() if offset >= at[queue]), default=0)
 
     def connection(
-        self, queue: MessageQueue, broker_id: int = 0, *, alone: bool = False
-    ) -> Reached:
-        assert (broker_id, alone) == (0, False)
+        self, queue: MessageQueue, broker_id: int = 0, *, exact: bool = False
+    ) -> QueueConnection:
+        assert (broker_id, exact) == (0, False)
         if queue.broker_name in self.away:
             raise self.away[queue.broker_name]
         if queue.broker_name not in self.brokers:
@@ -164,7 +164,7 @@ class FakeCluster(Cluster):
                 if one.broker_name == queue.broker_name
             }
             self.brokers[queue.broker_name] = FakeBroker(queues)
-        return Reached(self.brokers[queue.broker_name], 0)
+        return QueueConnection(self.brokers[queue.broker_name], 0)
 
     def forget(self, queue: MessageQueue) -> None:
         raise AssertionError(f"a pull of {queue} failed")

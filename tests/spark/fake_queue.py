@@ -9,7 +9,7 @@ from orbitmq.message.record_view import RecordView
 from orbitmq.message.scan import Scan
 from orbitmq.message.tags import SELECT_ALL
 from orbitmq.net.blocking import BlockingConnection
-from orbitmq.spark.cluster.brokers import Reached
+from orbitmq.spark.cluster.brokers import QueueConnection
 from orbitmq.spark.cluster.cluster import Cluster
 from orbitmq.spark.options.options import Access
 from orbitmq.spark.pulling.record_run import Records
@@ -95,7 +95,7 @@ class ContainedReplica(FakeQueue):
         return super().frame(code, reached, body, remark)
 
 
-class FakeLink(BlockingConnection):
+class FakeConnection(BlockingConnection):
     """A connection to a fake queue, without a socket."""
 
     def __init__(self, queue: FakeQueue, peer: str = "10.0.0.7:10911") -> None:
@@ -103,13 +103,13 @@ class FakeLink(BlockingConnection):
         self.peer = peer
         self.queue = queue
         self.broken = False
-        self.on_its_way: dict[int, dict[str, str]] = {}
-        self.most_on_their_way = 0
+        self.in_flight: dict[int, dict[str, str]] = {}
+        self.most_in_flight = 0
         self.writes = 0
         self.asked: list[dict[str, str]] = []
 
     def __repr__(self) -> str:
-        return f"<FakeLink {self.peer}>"
+        return f"<FakeConnection {self.peer}>"
 
     def start_all(self, headers: Iterable[Header], *, timeout_ms: int | None = None) -> list[int]:
         assert timeout_ms is None
@@ -121,13 +121,13 @@ class FakeLink(BlockingConnection):
             texts = header.to_texts()
             self.asked.append(texts)
             number = len(self.asked)
-            self.on_its_way[number] = texts
+            self.in_flight[number] = texts
             numbers.append(number)
-        self.most_on_their_way = max(self.most_on_their_way, len(self.on_its_way))
+        self.most_in_flight = max(self.most_in_flight, len(self.in_flight))
         return numbers
 
     def result(self, number: int) -> Frame:
-        texts = self.on_its_way.pop(number)
+        texts = self.in_flight.pop(number)
         if self.broken:
             raise ConnectionClosed("the connection broke", address=self.peer)
         if "queueOffset" not in texts:
@@ -136,38 +136,38 @@ class FakeLink(BlockingConnection):
         return self.queue.answer(int(texts["queueOffset"]), int(texts["maxMsgNums"]))
 
     def abandon(self, number: int) -> None:
-        self.on_its_way.pop(number, None)
+        self.in_flight.pop(number, None)
 
 
-class FakeBrokers(Cluster):
+class FakeReplicas(Cluster):
     """The replicas of a queue by broker id; another stands in for one that is not there."""
 
     def __init__(self, *replicas: FakeQueue) -> None:
         super().__init__(Access(nameserver="127.0.0.1:9876"))
-        self.links = {number: FakeLink(queue) for number, queue in enumerate(replicas)}
+        self.links = {number: FakeConnection(queue) for number, queue in enumerate(replicas)}
         self.failures: list[OrbitError] = []
         self.away: set[int] = set()
         self.forgotten = 0
 
     @property
-    def primary(self) -> FakeLink:
+    def primary(self) -> FakeConnection:
         return self.links[0]
 
     def connection(
-        self, queue: MessageQueue, broker_id: int = 0, *, alone: bool = False
-    ) -> Reached:
+        self, queue: MessageQueue, broker_id: int = 0, *, exact: bool = False
+    ) -> QueueConnection:
         assert queue == QUEUE
         if self.failures:
             raise self.failures.pop(0)
-        for number in (broker_id,) if alone else (broker_id, *self.links):
+        for number in (broker_id,) if exact else (broker_id, *self.links):
             if number in self.links and number not in self.away:
-                return Reached(self.links[number], number)
+                return QueueConnection(self.links[number], number)
         raise ConnectFailed(f"no connection to replica {broker_id}", address="10.0.0.7:10911")
 
     def forget(self, queue: MessageQueue) -> None:
         assert queue == QUEUE
         self.forgotten += 1
-        self.links = {number: FakeLink(link.queue) for number, link in self.links.items()}
+        self.links = {number: FakeConnection(link.queue) for number, link in self.links.items()}
 
     def wire_name(self, name: str) -> str:
         return f"ns%{name}"

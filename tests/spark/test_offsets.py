@@ -16,11 +16,11 @@ from orbitmq.spark.offsets import (
     Offsets,
     Range,
     Slice,
+    bound_offsets,
     clamped,
     data_lost,
     from_spark,
     lost,
-    placed,
     shared_out,
     slices,
     to_spark,
@@ -71,28 +71,28 @@ def test_a_checkpoint_of_another_source_is_told(kept: object) -> None:
 
 def test_a_bound_lies_somewhere_in_each_queue() -> None:
     has = {A0: Range(2, 9), A1: Range(0, 0)}
-    assert placed(Bound("earliest"), has, field="startingOffsets") == {A0: 2, A1: 0}
-    assert placed(Bound("latest"), has, field="startingOffsets") == {A0: 9, A1: 0}
+    assert bound_offsets(Bound("earliest"), has, field="startingOffsets") == {A0: 2, A1: 0}
+    assert bound_offsets(Bound("latest"), has, field="startingOffsets") == {A0: 9, A1: 0}
     said = Bound("offsets", {A0: EARLIEST, A1: LATEST})
-    assert placed(said, has, field="startingOffsets") == {A0: 2, A1: 0}
+    assert bound_offsets(said, has, field="startingOffsets") == {A0: 2, A1: 0}
     said = Bound("offsets", {A0: 5, A1: 0})
-    assert placed(said, has, field="startingOffsets") == {A0: 5, A1: 0}
+    assert bound_offsets(said, has, field="startingOffsets") == {A0: 5, A1: 0}
     at_time = {A0: 7, A1: 0}
-    assert placed(Bound("timestamp"), has, at_time, field="startingTimestamp") == at_time
+    assert bound_offsets(Bound("timestamp"), has, at_time, field="startingTimestamp") == at_time
 
 
 def test_offsets_are_for_the_queues_there_are() -> None:
     has = {A0: Range(0, 9), A1: Range(0, 9)}
     with pytest.raises(InvalidOffsets, match="queues that there are not: orders broker-b:0;"):
-        placed(Bound("offsets", {A0: 0, A1: 0, B0: 0}), has, field="startingOffsets")
+        bound_offsets(Bound("offsets", {A0: 0, A1: 0, B0: 0}), has, field="startingOffsets")
     with pytest.raises(InvalidOffsets, match="no offset for orders broker-a:1; give one for each"):
-        placed(Bound("offsets", {A0: 0}), has, field="startingOffsets")
+        bound_offsets(Bound("offsets", {A0: 0}), has, field="startingOffsets")
 
 
 def test_a_thousand_queues_are_not_listed_whole() -> None:
     has = {MessageQueue("t", "a", number): Range(0, 1) for number in range(1000)}
     with pytest.raises(InvalidOffsets, match="t a:4 and 995 more") as caught:
-        placed(Bound("offsets"), has, field="startingOffsets")
+        bound_offsets(Bound("offsets"), has, field="startingOffsets")
     assert len(str(caught.value)) < 200
 
 

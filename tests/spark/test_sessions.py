@@ -76,8 +76,8 @@ print(orbitmq.spark.session("again").sparkContext.appName)
 """)
     assert ran.stdout.splitlines() == ["True", "True", "True", "again"]
     assert ran.stderr == (
-        "there is a Spark session already, which is given back as it is: spark.master is "
-        "'local[1]', not 'local[2]', spark.x is None, not '1'; stop it first to have another\n"
+        "returning the existing Spark session, whose settings differ: spark.master is "
+        "'local[1]', not 'local[2]', spark.x is None, not '1'; stop it first to start another\n"
     )
 
 
@@ -165,7 +165,7 @@ def test_registering_finds_that_local_workers_lack_orbitmq_and_has_them_run_this
     warning, columns = ran.stdout.splitlines()[-2:]
     assert columns == "key value topic", ran.stdout + ran.stderr
     assert "bare/bin/python3" in warning
-    assert "No module named 'orbitmq'" in warning
+    assert "No module known_options 'orbitmq'" in warning
     assert f"PYSPARK_PYTHON={sys.executable}" in warning
 
 
@@ -176,7 +176,7 @@ def test_registering_at_a_server_that_lacks_orbitmq_says_what_to_do(
     told = ran.stdout.splitlines()[-1]
     assert told.startswith("WorkerPythonFailed("), ran.stdout + ran.stderr
     assert "the Spark Connect server's Python" in told
-    assert "No module named 'orbitmq'" in told
+    assert "No module known_options 'orbitmq'" in told
     assert "PYSPARK_PYTHON" in told
 
 
@@ -201,7 +201,7 @@ def built(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Built]:
         def build(builder: SparkSession.Builder, _app: str, settings: Mapping[str, str]) -> None:
             seen.append(Built({**builder._options, **settings}, dict(os.environ)))
 
-        monkeypatch.setattr(sessions, "_built", build)
+        monkeypatch.setattr(sessions, "_build", build)
         sessions.session(**arguments)
         return seen[0]
 
@@ -212,9 +212,9 @@ def test_a_remote_session_needs_no_java(
     built: Callable[..., Built], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sessions, "find_java", None)  # to call it would fail
-    named = built(remote="sc://spark:15002")
+    known_options = built(remote="sc://spark:15002")
     monkeypatch.setenv("SPARK_REMOTE", "sc://spark:15002")
-    for seen in (named, built()):
+    for seen in (known_options, built()):
         assert seen.options["spark.remote"] == "sc://spark:15002"
         assert seen.options["spark.sql.session.timeZone"] == "UTC"
         assert not [name for name in seen.options if name.startswith(("spark.driver", "spark.ui"))]
@@ -247,6 +247,6 @@ def test_java_options_of_the_user_come_behind_ours(built: Callable[..., Built]) 
 
 
 def test_a_session_runs_at_one_place() -> None:
-    with pytest.raises(InvalidInput, match="a session runs at one of them") as caught:
+    with pytest.raises(InvalidInput, match="give only one of them") as caught:
         sessions.session(master="local[1]", remote="sc://spark:15002")
     assert caught.value.field == "remote"

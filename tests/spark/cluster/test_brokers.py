@@ -17,8 +17,8 @@ from orbitmq.errors import (
 )
 from orbitmq.message.model import MessageQueue
 from orbitmq.net.address import Address
-from orbitmq.spark.cluster.brokers import Answers, BrokerLinks
-from orbitmq.spark.cluster.connections import Links
+from orbitmq.spark.cluster.brokers import Brokers, QueueAnswers
+from orbitmq.spark.cluster.connections import Connections
 from orbitmq.spark.cluster.read_route import ReadRoute
 from orbitmq.spark.options.options import Access
 from orbitmq.wire.fields import Header
@@ -37,7 +37,7 @@ def max_offset(queue: MessageQueue) -> tuple[Header, ...]:
     return (GetMaxOffset(topic=queue.topic, queue_id=queue.queue_id),)
 
 
-def read(answers: Answers) -> tuple[int, bool]:
+def read(answers: QueueAnswers) -> tuple[int, bool]:
     (answer,) = answers.frames
     return answer.read(GetMaxOffsetAnswer).offset, answers.is_replica
 
@@ -80,10 +80,10 @@ class Routes:
 
 
 @contextmanager
-def brokers(routes: Routes, clock: FakeClock | None = None) -> Iterator[BrokerLinks]:
-    links = Links(Access(nameserver=str(NOBODY)), SystemClock())
+def brokers(routes: Routes, clock: FakeClock | None = None) -> Iterator[Brokers]:
+    links = Connections(Access(nameserver=str(NOBODY)), SystemClock())
     try:
-        yield BrokerLinks(links, routes, clock or FakeClock())
+        yield Brokers(links, routes, clock or FakeClock())
     finally:
         links.close()
 
@@ -149,12 +149,12 @@ def test_a_route_is_asked_for_again_when_it_is_old() -> None:
     with peer(until_closed) as primary:
         routes = Routes(b0=primary)
         with brokers(routes, clock) as found:
-            first = found.connection(QUEUE, 0).link
+            first = found.connection(QUEUE, 0).connection
             clock.pass_ms(30_000)
-            assert found.connection(QUEUE, 0).link is first
+            assert found.connection(QUEUE, 0).connection is first
             assert routes.asked == 1
             clock.pass_ms(1)
-            assert found.connection(QUEUE, 0).link is first
+            assert found.connection(QUEUE, 0).connection is first
             assert routes.asked == 2
 
 
@@ -162,11 +162,11 @@ def test_routes_that_were_found_are_used() -> None:
     routes = Routes()
     with peer(until_closed) as primary, brokers(routes) as found:
         found.remember({"orders": ReadRoute((QUEUE,), {"broker-a": {0: primary}})})
-        assert found.connection(QUEUE, 0).link.is_open
+        assert found.connection(QUEUE, 0).connection.is_open
         assert routes.asked == 0
-        assert repr(found).startswith("<BrokerLinks 1 routes")
+        assert repr(found).startswith("<Brokers 1 routes")
         found.forget_all()
-        assert repr(found).startswith("<BrokerLinks 0 routes")
+        assert repr(found).startswith("<Brokers 0 routes")
 
 
 # Who is reached
@@ -183,11 +183,11 @@ def test_where_the_primary_alone_will_do_no_replica_stands_in() -> None:
     with peer(until_closed) as replica, brokers(routes) as found:
         routes.where[1] = replica
         with pytest.raises(ConnectFailed, match="no connection to 127.0.0.1:1"):
-            found.connection(QUEUE, 0, alone=True)
+            found.connection(QUEUE, 0, exact=True)
         del routes.where[0]
         found.forget(QUEUE)
         with pytest.raises(NoRoute, match="the primary of broker broker-a is not in the route"):
-            found.connection(QUEUE, 0, alone=True)
+            found.connection(QUEUE, 0, exact=True)
         assert found.connection(QUEUE, 0).broker_id == 1
 
 
@@ -257,10 +257,10 @@ def test_a_connection_is_found_by_the_last_route_of_a_topic_that_is_missing() ->
     with peer(until_closed) as primary:
         routes = Routes(b0=primary)
         with brokers(routes) as found:
-            assert found.connection(QUEUE, 0).link.is_open
+            assert found.connection(QUEUE, 0).connection.is_open
             routes.deleted = {"orders"}  # by nameservers that have just started
             found.forget(QUEUE)
-            assert found.connection(QUEUE, 0).link.is_open
+            assert found.connection(QUEUE, 0).connection.is_open
             routes.deleted = {"invoices"}
             with pytest.raises(NoRoute, match="no invoices"):
                 found.connection(INVOICE, 0)
@@ -281,18 +281,18 @@ def test_while_nameservers_are_away_the_last_routes_are_used(
     with peer(stay) as primary:
         routes = Routes(b0=primary)
         with brokers(routes, clock) as found:
-            link = found.connection(QUEUE, 0).link
+            link = found.connection(QUEUE, 0).connection
             routes.is_silent = True
             for _ in range(3):
                 clock.pass_ms(30_001)
                 assert found.ask([OTHER], max_offset, read) == {OTHER: (1, False)}
-                assert found.connection(QUEUE, 0).link is link
+                assert found.connection(QUEUE, 0).connection is link
             assert routes.asked == 4  # not by each question
             assert len(caplog.messages) == 1
-            assert "the last routes there were: no nameserver answers" in caplog.messages[0]
+            assert "using the last known routes: no nameserver answers" in caplog.messages[0]
             routes.is_silent = False
             clock.pass_ms(30_001)
-            assert found.connection(QUEUE, 0).link.peer == str(primary)
+            assert found.connection(QUEUE, 0).connection.peer == str(primary)
             assert caplog.messages[1:] == ["nameservers answer again"]
 
 
@@ -300,11 +300,11 @@ def test_a_broker_that_fails_is_dialled_anew_while_nameservers_are_away() -> Non
     with peer(until_closed) as primary:
         routes = Routes(b0=primary)
         with brokers(routes) as found:
-            first = found.connection(QUEUE, 0).link
+            first = found.connection(QUEUE, 0).connection
             routes.is_silent = True
             found.forget(QUEUE)
             assert not first.is_open
-            again = found.connection(QUEUE, 0).link
+            again = found.connection(QUEUE, 0).connection
             assert again.is_open
             assert again.peer == str(primary)
             assert routes.asked == 2  # they may be back

@@ -166,7 +166,7 @@ def test_a_broker_that_refuses_does_not_keep_offsets_from_the_others(
                 with pytest.raises(GroupNotFound):
                     cluster.commit("strangers", {one: 5, other: progress})
                 assert cluster.committed("strangers", [other]) == {other: progress}
-    told = [line for line in caplog.messages if "takes no offsets of group strangers" in line]
+    told = [line for line in caplog.messages if "refuses the offsets of group strangers" in line]
     assert len(told) == 1
     assert told[0].startswith("broker broker-a ")
 
@@ -224,12 +224,12 @@ def test_connections_stay_open_and_are_made_anew_when_forgotten(
     shared_cluster: embedded.RunningCluster, cluster: Cluster
 ) -> None:
     topic = create(shared_cluster, "cr", queues=1)
-    first = cluster.connection(queue(topic, 0)).link
+    first = cluster.connection(queue(topic, 0)).connection
     assert cluster.connection(queue(topic, 0)) == (first, 0)
     assert cluster.connection(queue(topic, 0), broker_id=3) == (first, 0)  # there is no such one
     cluster.forget(queue(topic, 0))
     assert not first.is_open
-    assert cluster.connection(queue(topic, 0)).link is not first
+    assert cluster.connection(queue(topic, 0)).connection is not first
     with pytest.raises(NoRoute, match="broker broker-x is not in the route of topic cr"):
         cluster.connection(queue(topic, 0, "broker-x"))
 
@@ -237,7 +237,7 @@ def test_connections_stay_open_and_are_made_anew_when_forgotten(
 def test_after_a_close_it_connects_anew(cluster: Cluster) -> None:
     cluster.topics()
     cluster.close()
-    assert "to nobody" in repr(cluster)
+    assert "to none" in repr(cluster)
     assert cluster.topics()
 
 

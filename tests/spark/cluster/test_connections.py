@@ -9,7 +9,7 @@ from orbitmq.clock import SystemClock
 from orbitmq.errors import ConnectFailed, ConnectionClosed, InvalidInput
 from orbitmq.net.address import Address
 from orbitmq.net.transport.tls import server_context
-from orbitmq.spark.cluster.connections import Links
+from orbitmq.spark.cluster.connections import Connections
 from orbitmq.spark.options.options import Access
 from orbitmq.wire.headers.route import GetRouteInfo
 from tests.net.conftest import Certificates
@@ -23,28 +23,28 @@ def hang_up(accepted: socket.socket) -> None:
     accepted.recv(65536)
 
 
-def links(**access: object) -> Links:
-    return Links(Access(nameserver="127.0.0.1:1", **access), SystemClock())  # type: ignore[arg-type]
+def links(**access: object) -> Connections:
+    return Connections(Access(nameserver="127.0.0.1:1", **access), SystemClock())  # type: ignore[arg-type]
 
 
 @pytest.fixture
-def plain() -> Iterator[Links]:
+def plain() -> Iterator[Connections]:
     found = links()
     yield found
     found.close()
 
 
 def test_many_requests_are_answered_in_order(
-    plain: Links, shared_cluster: embedded.RunningCluster
+    plain: Connections, shared_cluster: embedded.RunningCluster
 ) -> None:
     nameserver = Address.parse(shared_cluster.nameserver)
     topics = ["TBW102" if number % 3 else "missing" for number in range(1000)]
     answers = plain.ask(nameserver, [GetRouteInfo(topic=topic) for topic in topics])
     assert [answer.code == 0 for answer in answers] == [topic == "TBW102" for topic in topics]
-    assert repr(plain) == f"<Links to {nameserver}>"
+    assert repr(plain) == f"<Connections to {nameserver}>"
 
 
-def test_a_connection_that_the_peer_closed_is_made_anew(plain: Links) -> None:
+def test_a_connection_that_the_peer_closed_is_made_anew(plain: Connections) -> None:
     with peer(echoing(1)) as address:  # it closes after one answer
         plain.ask(address, [ASK])
     known = plain._open[address]
@@ -54,14 +54,14 @@ def test_a_connection_that_the_peer_closed_is_made_anew(plain: Links) -> None:
     assert not known.is_open
 
 
-def test_after_a_failure_the_connection_is_not_used_again(plain: Links) -> None:
+def test_after_a_failure_the_connection_is_not_used_again(plain: Connections) -> None:
     with peer(hang_up) as address:
         with pytest.raises(ConnectionClosed):
             plain.ask(address, [ASK])
-    assert repr(plain) == "<Links to nobody>"
+    assert repr(plain) == "<Connections to none>"
 
 
-def test_nobody_there_is_told(plain: Links) -> None:
+def test_nobody_there_is_told(plain: Connections) -> None:
     with peer(until_closed) as address:
         plain.to(address)
         plain.drop(address)

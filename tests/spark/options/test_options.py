@@ -13,7 +13,7 @@ from orbitmq.spark.options.options import (
     read_options,
     write_options,
 )
-from orbitmq.spark.options.table import OPTIONS, Option, Use
+from orbitmq.spark.options.table import OPTIONS, Operation, Option
 from orbitmq.spark.schema import READ_COLUMNS
 
 BASE = {"nameserver": "ns:9876", "subscribe": "orders"}
@@ -51,14 +51,14 @@ SAYABLE = [option for option in OPTIONS if option.default and option.name not in
 @pytest.mark.parametrize("option", SAYABLE, ids=lambda option: option.name)
 def test_to_say_a_default_changes_nothing(option: Option) -> None:
     said = {option.name: option.default.partition(";")[0]}
-    if Use.BATCH in option.use:
+    if Operation.BATCH in option.operation:
         assert batch(**said) == batch()
-    if Use.WRITE in option.use:
+    if Operation.WRITE in option.operation:
         assert write(**said) == write()
     if option.name == "maxTriggerDelay":
         few = {"minOffsetsPerTrigger": "5"}
         assert stream(**said, **few) == stream(**few)
-        assert option.use is Use.STREAM
+        assert option.operation is Operation.STREAM
 
 
 def test_all_options_of_a_read_arrive() -> None:

@@ -20,17 +20,19 @@ from orbitmq.errors import (
 from orbitmq.spark.cluster.cluster import Cluster
 from orbitmq.spark.offsets import Slice
 from orbitmq.spark.options.options import Access
-from orbitmq.spark.pulling.puller import Demand, pull
+from orbitmq.spark.pulling.puller import PullOptions, pull
 from orbitmq.spark.pulling.record_run import Records
 from orbitmq.wire.codes import ResponseCode
 from orbitmq.wire.frame import Frame
-from tests.spark.fake_queue import QUEUE, ContainedReplica, FakeBrokers, FakeQueue, offsets_in
+from tests.spark.fake_queue import QUEUE, ContainedReplica, FakeQueue, FakeReplicas, offsets_in
 from tests.spark.records import record
 
-ALL = Demand(group="spark", pull_count=1_024, window=8)
-PAID = Demand(group="spark", tags="paid", pull_count=32, window=8)
-AT_LEAST_GOING_ON = Demand(group="spark", fail_on_data_loss=False)
-PAID_GOING_ON = Demand(group="spark", tags="paid", pull_count=32, window=8, fail_on_data_loss=False)
+ALL = PullOptions(group="spark", pull_count=1_024, window=8)
+PAID = PullOptions(group="spark", tags="paid", pull_count=32, window=8)
+AT_LEAST_GOING_ON = PullOptions(group="spark", fail_on_data_loss=False)
+PAID_GOING_ON = PullOptions(
+    group="spark", tags="paid", pull_count=32, window=8, fail_on_data_loss=False
+)
 
 
 @pytest.fixture
@@ -50,18 +52,20 @@ def orders() -> Iterator[embedded.RunningCluster]:
 
 
 def pulled(
-    brokers: FakeBrokers,
+    brokers: FakeReplicas,
     start: int,
     end: int,
-    demand: Demand = ALL,
+    options: PullOptions = ALL,
     pauses: list[int] | None = None,
 ) -> Iterator[Records]:
     waited = [] if pauses is None else pauses
-    return pull(brokers, Slice(QUEUE, start, end), demand, pause_for=waited.append)
+    return pull(brokers, Slice(QUEUE, start, end), options, pause_for=waited.append)
 
 
-def pulled_offsets(brokers: FakeBrokers, start: int, end: int, demand: Demand = ALL) -> list[int]:
-    return list(offsets_in(pulled(brokers, start, end, demand)))
+def pulled_offsets(
+    brokers: FakeReplicas, start: int, end: int, options: PullOptions = ALL
+) -> list[int]:
+    return list(offsets_in(pulled(brokers, start, end, options)))
 
 
 # What comes
@@ -77,10 +81,10 @@ def pulled_offsets(brokers: FakeBrokers, start: int, end: int, demand: Demand = 
 def test_a_slice_comes_whole_in_order_and_once(
     start: int, size: int, at_once: int, pull_count: int, window: int
 ) -> None:
-    brokers = FakeBrokers(FakeQueue(0, 1_000, at_once=at_once))
-    demand = Demand(group="spark", pull_count=pull_count, window=window)
-    assert pulled_offsets(brokers, start, start + size, demand) == [*range(start, start + size)]
-    assert brokers.primary.most_on_their_way <= window
+    brokers = FakeReplicas(FakeQueue(0, 1_000, at_once=at_once))
+    options = PullOptions(group="spark", pull_count=pull_count, window=window)
+    assert pulled_offsets(brokers, start, start + size, options) == [*range(start, start + size)]
+    assert brokers.primary.most_in_flight <= window
 
 
 @given(
@@ -95,12 +99,12 @@ def test_a_filtered_slice_has_what_is_wanted_of_it(
 ) -> None:
     queue = FakeQueue(0, 500, at_once=at_once, span=span)
     queue.wanted = wanted.__contains__
-    found = pulled_offsets(FakeBrokers(queue), start, start + size, PAID)
+    found = pulled_offsets(FakeReplicas(queue), start, start + size, PAID)
     assert found == [offset for offset in range(start, start + size) if offset in wanted]
 
 
 def test_an_empty_slice_asks_nobody() -> None:
-    brokers = FakeBrokers(FakeQueue(0, 10))
+    brokers = FakeReplicas(FakeQueue(0, 10))
     assert pulled_offsets(brokers, 5, 5) == []
     assert not brokers.primary.asked
 
@@ -109,22 +113,22 @@ def test_an_empty_slice_asks_nobody() -> None:
 
 
 def test_the_first_pull_goes_alone_and_the_others_many_in_a_write() -> None:
-    brokers = FakeBrokers(FakeQueue(0, 10_000))
+    brokers = FakeReplicas(FakeQueue(0, 10_000))
     assert len(pulled_offsets(brokers, 0, 6_400)) == 6_400
     assert len(brokers.primary.asked) == 200
-    assert brokers.primary.most_on_their_way == ALL.window
+    assert brokers.primary.most_in_flight == ALL.window
     assert brokers.primary.writes <= 2 + 200 / (ALL.window // 2)
 
 
 def test_where_answers_are_alike_none_is_asked_for_twice() -> None:
     queue = FakeQueue(0, 10_000, at_once=8)
-    assert len(pulled_offsets(FakeBrokers(queue), 0, 4_000)) == 4_000
+    assert len(pulled_offsets(FakeReplicas(queue), 0, 4_000)) == 4_000
     assert len(queue.pulls) == len(set(queue.pulls))
     assert len(queue.pulls) <= 500 * 1.1
 
 
 def test_a_pull_says_what_it_subscribes_to_and_is_never_held() -> None:
-    brokers = FakeBrokers(FakeQueue(0, 10))
+    brokers = FakeReplicas(FakeQueue(0, 10))
     pulled_offsets(brokers, 4, 10, PAID)
     asked = brokers.primary.asked[0]
     assert (asked["consumerGroup"], asked["topic"]) == ("ns%spark", "ns%orders")
@@ -134,12 +138,12 @@ def test_a_pull_says_what_it_subscribes_to_and_is_never_held() -> None:
 
 
 def test_who_stops_early_leaves_nothing_on_its_way() -> None:
-    brokers = FakeBrokers(FakeQueue(0, 10_000))
+    brokers = FakeReplicas(FakeQueue(0, 10_000))
     answers = pulled(brokers, 0, 10_000)
     assert len(list(islice(answers, 3))) == 3
-    assert brokers.primary.on_its_way
+    assert brokers.primary.in_flight
     answers.close()  # type: ignore[attr-defined]  # it is a generator, as Spark closes them
-    assert not brokers.primary.on_its_way
+    assert not brokers.primary.in_flight
 
 
 # Replicas
@@ -148,7 +152,7 @@ def test_who_stops_early_leaves_nothing_on_its_way() -> None:
 def test_the_replica_that_is_suggested_is_asked() -> None:
     primary, replica = FakeQueue(0, 1_000), FakeQueue(0, 1_000)
     primary.suggested = replica.suggested = 1
-    assert pulled_offsets(FakeBrokers(primary, replica), 0, 1_000) == [*range(1_000)]
+    assert pulled_offsets(FakeReplicas(primary, replica), 0, 1_000) == [*range(1_000)]
     assert len(replica.pulls) > len(primary.pulls) > 0
 
 
@@ -156,7 +160,7 @@ def test_what_a_replica_does_not_have_the_primary_is_asked_for() -> None:
     primary, replica = FakeQueue(0, 1_000), FakeQueue(0, 300)
     primary.suggested = replica.suggested = 1
     pauses: list[int] = []
-    brokers = FakeBrokers(primary, replica)
+    brokers = FakeReplicas(primary, replica)
     assert list(offsets_in(pulled(brokers, 0, 1_000, pauses=pauses))) == [*range(1_000)]
     assert len([offset for offset in replica.pulls if offset >= 300]) <= ALL.window
     assert not pauses
@@ -165,48 +169,48 @@ def test_what_a_replica_does_not_have_the_primary_is_asked_for() -> None:
 def test_a_late_answer_of_a_replica_says_nothing_of_the_primary() -> None:
     primary, replica = FakeQueue(0, 1_000), FakeQueue(0, 300)
     primary.suggested, replica.suggested = 1, 0  # to and fro, with pulls to both on their way
-    assert pulled_offsets(FakeBrokers(primary, replica), 0, 1_000) == [*range(1_000)]
+    assert pulled_offsets(FakeReplicas(primary, replica), 0, 1_000) == [*range(1_000)]
     assert replica.pulls
 
 
 def test_a_replica_that_is_not_there_is_no_trouble() -> None:
     queue = FakeQueue(0, 1_000)
     queue.suggested = 7
-    assert pulled_offsets(FakeBrokers(queue), 0, 1_000) == [*range(1_000)]
+    assert pulled_offsets(FakeReplicas(queue), 0, 1_000) == [*range(1_000)]
 
 
-@pytest.mark.parametrize("demand", [ALL, PAID])
+@pytest.mark.parametrize("options", [ALL, PAID])
 @pytest.mark.parametrize("kind", [FakeQueue, ContainedReplica])
 @pytest.mark.parametrize(("least", "end"), [(700, 1_000), (0, 300), (0, 301)])
 def test_whatever_a_replica_lacks_the_primary_is_asked_for(
-    kind: type[FakeQueue], least: int, end: int, demand: Demand
+    kind: type[FakeQueue], least: int, end: int, options: PullOptions
 ) -> None:
     primary, replica = FakeQueue(0, 1_000), kind(least, end)
     primary.suggested = replica.suggested = 1
     primary.wanted = replica.wanted = lambda offset: offset % 3 == 0
-    wanted = [*range(0, 1_000, 3)] if demand is PAID else [*range(1_000)]
-    assert pulled_offsets(FakeBrokers(primary, replica), 0, 1_000, demand) == wanted
+    wanted = [*range(0, 1_000, 3)] if options is PAID else [*range(1_000)]
+    assert pulled_offsets(FakeReplicas(primary, replica), 0, 1_000, options) == wanted
     assert replica.pulls
 
 
-@pytest.mark.parametrize("demand", [ALL, PAID])
-def test_what_a_replica_passes_over_the_primary_is_asked_for(demand: Demand) -> None:
+@pytest.mark.parametrize("options", [ALL, PAID])
+def test_what_a_replica_passes_over_the_primary_is_asked_for(options: PullOptions) -> None:
     primary, replica = FakeQueue(0, 1_000), FakeQueue(0, 1_000)
     primary.suggested = replica.suggested = 1
     replica.kept_from = 700
-    assert pulled_offsets(FakeBrokers(primary, replica), 0, 1_000, demand) == [*range(1_000)]
+    assert pulled_offsets(FakeReplicas(primary, replica), 0, 1_000, options) == [*range(1_000)]
     assert replica.pulls
 
 
 # A replica that stands in for its primary
 
 
-@pytest.mark.parametrize("demand", [ALL, PAID, AT_LEAST_GOING_ON, PAID_GOING_ON])
+@pytest.mark.parametrize("options", [ALL, PAID, AT_LEAST_GOING_ON, PAID_GOING_ON])
 @pytest.mark.parametrize(("least", "end"), [(50, 100), (0, 40), (0, 41)])
 def test_a_loss_that_a_replica_tells_of_is_not_believed(
-    least: int, end: int, demand: Demand
+    least: int, end: int, options: PullOptions
 ) -> None:
-    brokers = FakeBrokers(FakeQueue(0, 100), FakeQueue(least, end))
+    brokers = FakeReplicas(FakeQueue(0, 100), FakeQueue(least, end))
     brokers.away = {0}
     waits: list[int] = []
 
@@ -215,24 +219,24 @@ def test_a_loss_that_a_replica_tells_of_is_not_believed(
         if len(waits) == 3:
             brokers.away = set()
 
-    found = offsets_in(pull(brokers, Slice(QUEUE, 40, 90), demand, pause_for=wait))
+    found = offsets_in(pull(brokers, Slice(QUEUE, 40, 90), options, pause_for=wait))
     assert list(found) == [*range(40, 90)]
     assert len(waits) == 3
     assert brokers.links[1].queue.pulls
 
 
-@pytest.mark.parametrize("demand", [ALL, PAID, AT_LEAST_GOING_ON, PAID_GOING_ON])
-def test_a_primary_that_stays_away_is_the_clients_own_error(demand: Demand) -> None:
-    brokers = FakeBrokers(FakeQueue(0, 100), FakeQueue(50, 100))
+@pytest.mark.parametrize("options", [ALL, PAID, AT_LEAST_GOING_ON, PAID_GOING_ON])
+def test_a_primary_that_stays_away_is_the_clients_own_error(options: PullOptions) -> None:
+    brokers = FakeReplicas(FakeQueue(0, 100), FakeQueue(50, 100))
     brokers.away = {0}
     pauses: list[int] = []
     with pytest.raises(ConnectFailed, match="no connection to replica 0"):
-        list(pulled(brokers, 40, 90, demand, pauses))
+        list(pulled(brokers, 40, 90, options, pauses))
     assert sum(pauses) > 20_000
 
 
 def test_a_replica_may_stand_in_again_for_a_primary_that_came_and_went() -> None:
-    brokers = FakeBrokers(FakeQueue(0, 1_000), FakeQueue(100, 1_000))
+    brokers = FakeReplicas(FakeQueue(0, 1_000), FakeQueue(100, 1_000))
     brokers.away = {0}
     first_wait = iter([brokers.away.clear])
     answers = pull(
@@ -253,7 +257,7 @@ def test_a_replica_may_stand_in_again_for_a_primary_that_came_and_went() -> None
 
 
 def test_a_broker_that_goes_away_is_asked_again_by_another_route() -> None:
-    brokers = FakeBrokers(FakeQueue(0, 1_000))
+    brokers = FakeReplicas(FakeQueue(0, 1_000))
     answers = pulled(brokers, 0, 1_000)
     found = list(offsets_in(islice(answers, 5)))
     brokers.primary.broken = True
@@ -263,7 +267,7 @@ def test_a_broker_that_goes_away_is_asked_again_by_another_route() -> None:
 
 def test_the_first_try_again_is_at_once_and_success_counts_anew() -> None:
     pauses: list[int] = []
-    brokers = FakeBrokers(FakeQueue(0, 10_000))
+    brokers = FakeReplicas(FakeQueue(0, 10_000))
     answers = pulled(brokers, 0, 10_000, pauses=pauses)
     for _ in range(30):
         next(answers)
@@ -273,7 +277,7 @@ def test_the_first_try_again_is_at_once_and_success_counts_anew() -> None:
 
 def test_a_broker_that_stays_away_is_the_clients_own_error() -> None:
     pauses: list[int] = []
-    brokers = FakeBrokers(FakeQueue(0, 100))
+    brokers = FakeReplicas(FakeQueue(0, 100))
     brokers.failures = [ConnectFailed(f"try {number}", address="x") for number in range(50)]
     with pytest.raises(ConnectFailed, match="try 10"):
         list(pulled(brokers, 0, 100, pauses=pauses))
@@ -293,7 +297,7 @@ class Refusing(FakeQueue):
 
 
 def test_a_refusal_is_raised_at_once() -> None:
-    brokers = FakeBrokers(Refusing(ResponseCode.NO_PERMISSION, remark="not you"))
+    brokers = FakeReplicas(Refusing(ResponseCode.NO_PERMISSION, remark="not you"))
     with pytest.raises(NoPermission, match="not you"):
         list(pulled(brokers, 0, 10))
     assert brokers.forgotten == 0
@@ -304,12 +308,12 @@ def test_a_refusal_of_a_replica_is_not_believed() -> None:
     # A replica has its topics from the primary, every ten seconds in Java.
     replica = Refusing(ResponseCode.TOPIC_NOT_EXIST, remark="no such topic")
     primary.suggested = 1
-    assert pulled_offsets(FakeBrokers(primary, replica), 0, 100) == [*range(100)]
+    assert pulled_offsets(FakeReplicas(primary, replica), 0, 100) == [*range(100)]
 
 
 def test_an_answer_that_leads_nowhere_is_a_fault_of_the_broker() -> None:
-    with pytest.raises(RemoteProtocolError, match="offset 5 .* begin at 5"):
-        list(pulled(FakeBrokers(Refusing(ResponseCode.SUCCESS, reached=5)), 5, 10))
+    with pytest.raises(RemoteProtocolError, match="offset 5 .* 5 as the next offset"):
+        list(pulled(FakeReplicas(Refusing(ResponseCode.SUCCESS, reached=5)), 5, 10))
 
 
 # Lost data
@@ -318,20 +322,20 @@ def test_an_answer_that_leads_nowhere_is_a_fault_of_the_broker() -> None:
 def test_offsets_that_retention_took_are_an_error_that_names_them() -> None:
     pauses: list[int] = []
     with pytest.raises(DataLost, match="offset 40 was to be read, and the queue has 50") as caught:
-        list(pulled(FakeBrokers(FakeQueue(50, 100)), 40, 90, pauses=pauses))
+        list(pulled(FakeReplicas(FakeQueue(50, 100)), 40, 90, pauses=pauses))
     assert (caught.value.wanted, caught.value.available) == (40, (50, 100))
     assert not pauses
 
 
 def test_going_on_after_a_loss_gives_what_is_left_and_no_more() -> None:
-    brokers = FakeBrokers(FakeQueue(50, 100))
+    brokers = FakeReplicas(FakeQueue(50, 100))
     assert pulled_offsets(brokers, 40, 90, AT_LEAST_GOING_ON) == [*range(50, 90)]
-    assert pulled_offsets(FakeBrokers(FakeQueue(50, 100)), 10, 40, AT_LEAST_GOING_ON) == []
+    assert pulled_offsets(FakeReplicas(FakeQueue(50, 100)), 10, 40, AT_LEAST_GOING_ON) == []
 
 
 def test_retention_that_passes_a_slice_under_way() -> None:
     queue = FakeQueue(0, 10_000)
-    answers = pulled(FakeBrokers(queue), 0, 10_000, AT_LEAST_GOING_ON)
+    answers = pulled(FakeReplicas(queue), 0, 10_000, AT_LEAST_GOING_ON)
     found = list(offsets_in(islice(answers, 3)))
     queue.least = 5_000
     found += offsets_in(answers)
@@ -341,14 +345,14 @@ def test_retention_that_passes_a_slice_under_way() -> None:
 def test_an_end_before_the_slices_is_waited_for_and_then_lost() -> None:
     pauses: list[int] = []
     with pytest.raises(DataLost, match="offset 30 was to be read"):
-        list(pulled(FakeBrokers(FakeQueue(0, 30)), 0, 90, pauses=pauses))
+        list(pulled(FakeReplicas(FakeQueue(0, 30)), 0, 90, pauses=pauses))
     assert sum(pauses) > 20_000
-    assert pulled_offsets(FakeBrokers(FakeQueue(0, 30)), 0, 90, AT_LEAST_GOING_ON) == [*range(30)]
+    assert pulled_offsets(FakeReplicas(FakeQueue(0, 30)), 0, 90, AT_LEAST_GOING_ON) == [*range(30)]
 
 
 def test_a_broker_that_finds_its_end_again_is_waited_for() -> None:
     queue = FakeQueue(0, 30)
-    brokers = FakeBrokers(queue)
+    brokers = FakeReplicas(queue)
 
     def recover(_wait_ms: int) -> None:
         queue.end = 90
@@ -370,19 +374,19 @@ class MovedOnce(FakeQueue):
 
 
 def test_an_operator_who_moves_the_group_does_not_move_a_slice() -> None:
-    assert pulled_offsets(FakeBrokers(MovedOnce(0, 100)), 40, 90) == [*range(40, 90)]
+    assert pulled_offsets(FakeReplicas(MovedOnce(0, 100)), 40, 90) == [*range(40, 90)]
 
 
-@pytest.mark.parametrize("demand", [ALL, PAID])
-def test_a_file_that_is_being_deleted_is_a_loss(demand: Demand) -> None:
+@pytest.mark.parametrize("options", [ALL, PAID])
+def test_a_file_that_is_being_deleted_is_a_loss(options: PullOptions) -> None:
     queue = Refusing(ResponseCode.PULL_RETRY_IMMEDIATELY, reached=10, remark="MESSAGE_WAS_REMOVING")
     with pytest.raises(DataLost, match="offset 5 was"):
-        list(pulled(FakeBrokers(queue), 5, 10, demand))
+        list(pulled(FakeReplicas(queue), 5, 10, options))
 
 
 def test_going_on_behind_a_hole() -> None:
     hole = Refusing(ResponseCode.PULL_NOT_FOUND, reached=10, remark="OFFSET_FOUND_NULL")
-    assert pulled_offsets(FakeBrokers(hole), 5, 10, AT_LEAST_GOING_ON) == []
+    assert pulled_offsets(FakeReplicas(hole), 5, 10, AT_LEAST_GOING_ON) == []
 
 
 def test_an_answer_that_begins_behind_a_gap_is_a_loss() -> None:
@@ -390,26 +394,26 @@ def test_an_answer_that_begins_behind_a_gap_is_a_loss() -> None:
     queue.kept_from = 301  # and the queue says that it begins at 0
     pauses: list[int] = []
     with pytest.raises(DataLost, match="offset 290 was to be read, and the queue has 301") as lost:
-        list(pulled(FakeBrokers(queue), 290, 900, pauses=pauses))
+        list(pulled(FakeReplicas(queue), 290, 900, pauses=pauses))
     assert (lost.value.wanted, lost.value.available) == (290, (301, 1_000))
     assert not pauses
 
 
-@pytest.mark.parametrize("demand", [ALL, PAID, AT_LEAST_GOING_ON, PAID_GOING_ON])
+@pytest.mark.parametrize("options", [ALL, PAID, AT_LEAST_GOING_ON, PAID_GOING_ON])
 def test_files_that_go_while_a_slice_is_read_are_a_loss_or_gone_on_behind(
-    demand: Demand, caplog: pytest.LogCaptureFixture
+    options: PullOptions, caplog: pytest.LogCaptureFixture
 ) -> None:
     queue = FakeQueue(0, 10_000)
     queue.wanted = lambda offset: offset % 2 == 0
-    answers = pulled(FakeBrokers(queue), 0, 10_000, demand)
+    answers = pulled(FakeReplicas(queue), 0, 10_000, options)
     found = list(offsets_in(islice(answers, 3)))
     queue.kept_from = 5_000
-    if demand.fail_on_data_loss:
+    if options.fail_on_data_loss:
         with pytest.raises(DataLost, match="was to be read"):
             list(answers)
         return
     found += offsets_in(answers)
-    step = 2 if demand is PAID_GOING_ON else 1
+    step = 2 if options is PAID_GOING_ON else 1
     before = [offset for offset in found if offset < 5_000]
     assert found == [*range(0, before[-1] + 1, step), *range(5_000, 10_000, step)]
     assert len([line for line in caplog.messages if "was to be read" in line]) == 1
@@ -424,10 +428,12 @@ def test_whatever_happens_on_the_way_a_slice_comes_whole_or_fails(
     primary.suggested, replica.suggested = chance.randrange(2), chance.randrange(2)
     for queue in (primary, replica):
         queue.wanted = lambda offset: offset % 5 < 3
-    brokers = FakeBrokers(primary, replica)
+    brokers = FakeReplicas(primary, replica)
     tags = "paid" if is_filtered else "*"
-    demand = Demand(group="spark", tags=tags, pull_count=16, window=window, fail_on_data_loss=fails)
-    answers = pulled(brokers, 0, 600, demand)
+    options = PullOptions(
+        group="spark", tags=tags, pull_count=16, window=window, fail_on_data_loss=fails
+    )
+    answers = pulled(brokers, 0, 600, options)
     found: list[int] = []
     with suppress(DataLost):
         while body := next(answers, None):
@@ -455,13 +461,13 @@ def test_a_gap_inside_an_answer_is_a_loss_where_it_begins() -> None:
             return self.frame(ResponseCode.SUCCESS, 30, body)
 
     with pytest.raises(DataLost, match="offset 10 was to be read, and the queue has 20"):
-        list(pulled(FakeBrokers(Holed(0, 100)), 0, 100))
-    going_on = pulled_offsets(FakeBrokers(Holed(0, 100)), 0, 100, AT_LEAST_GOING_ON)
+        list(pulled(FakeReplicas(Holed(0, 100)), 0, 100))
+    going_on = pulled_offsets(FakeReplicas(Holed(0, 100)), 0, 100, AT_LEAST_GOING_ON)
     assert going_on == [*range(10), *range(20, 100)]
 
 
-@pytest.mark.parametrize("demand", [ALL, PAID])
-def test_a_compacted_topic_has_gaps_by_design(demand: Demand) -> None:
+@pytest.mark.parametrize("options", [ALL, PAID])
+def test_a_compacted_topic_has_gaps_by_design(options: PullOptions) -> None:
     class Compacted(FakeQueue):
         """Of every ten messages one is kept; no tags are looked at, as in Java."""
 
@@ -472,10 +478,10 @@ def test_a_compacted_topic_has_gaps_by_design(demand: Demand) -> None:
 
     queue = Compacted(0, 1_000)
     queue.attributes = {"cleanup.policy": "COMPACTION"}
-    assert pulled_offsets(FakeBrokers(queue), 5, 900, demand) == [*range(10, 900, 10)]
+    assert pulled_offsets(FakeReplicas(queue), 5, 900, options) == [*range(10, 900, 10)]
     queue.attributes = {"cleanup.policy": "DELETE"}
     with pytest.raises(DataLost, match="offset 5 was"):
-        pulled_offsets(FakeBrokers(queue), 5, 900, demand)
+        pulled_offsets(FakeReplicas(queue), 5, 900, options)
 
 
 # A broker of ours
@@ -486,7 +492,7 @@ def test_a_connection_that_is_cut_is_dialled_anew(orders: embedded.RunningCluste
         for queue, bounds in cluster.bounds(cluster.queues("orders")).items():
             answers = pull(cluster, Slice(queue, 0, bounds.max), ALL)
             found = list(offsets_in(islice(answers, 1)))
-            cluster.connection(queue).link.close("cut by the test")
+            cluster.connection(queue).connection.close("cut by the test")
             assert found + list(offsets_in(answers)) == [*range(bounds.max)]
 
 

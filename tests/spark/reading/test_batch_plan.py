@@ -4,7 +4,7 @@ from pyspark.sql.datasource import EqualTo, Filter, GreaterThanOrEqual, LessThan
 from orbitmq.errors import DataLost, InvalidOffsets
 from orbitmq.spark.offsets import Bound, Offsets, Slice
 from orbitmq.spark.reading.batch_plan import batch_slices
-from orbitmq.spark.reading.filters import Narrowing, Span, narrowed
+from orbitmq.spark.reading.filters import Interval, PushedFilters, pushed_filters
 from tests.spark.fake_cluster import FakeCluster, options, queue
 
 A, B = queue(0), queue(1)
@@ -99,21 +99,23 @@ def test_offsets_of_other_queues_are_refused(cluster: FakeCluster) -> None:
 def test_filters_leave_queues_and_offsets_out(
     cluster: FakeCluster, filters: list[Filter], expected: list[Slice]
 ) -> None:
-    narrowing = narrowed(filters)
+    narrowing = pushed_filters(filters)
 
     assert batch_slices(cluster, options(), narrowing) == expected
 
 
 def test_offsets_are_checked_against_all_queues_whatever_the_filters(cluster: FakeCluster) -> None:
     start = Bound("offsets", offsets={A: 4, B: 1})
-    narrowing = narrowed([EqualTo(("queue_id",), 1)])
+    narrowing = pushed_filters([EqualTo(("queue_id",), 1)])
 
     assert batch_slices(cluster, options(start=start), narrowing) == [Slice(B, 1, 4)]
 
 
 def test_times_are_looked_up_for_the_queues_that_are_left(cluster: FakeCluster) -> None:
     cluster.times = {5: {A: 4}, 8: {A: 7}}
-    narrowing = Narrowing(of_queues=(EqualTo(("queue_id",), 0),), times_us=Span(5_000, 8_000))
+    narrowing = PushedFilters(
+        of_queues=(EqualTo(("queue_id",), 0),), times_us=Interval(5_000, 8_000)
+    )
 
     assert batch_slices(cluster, options(), narrowing) == [Slice(A, 4, 7)]
 
@@ -144,14 +146,14 @@ def test_a_broker_s_answer_by_time_is_a_hint_that_is_made_sure_of(
     cluster.times = {moment: {A: hint, B: 4} for moment, hint in hints.items()}
     cluster.stored = {A: OLD, B: [0] * 4}
     start, end = (Bound("timestamp", timestamp_ms=moment) for moment in (since_ms, until_ms))
-    narrowing = Narrowing(times_us=Span(since_ms * 1000, until_ms * 1000))
+    narrowing = PushedFilters(times_us=Interval(since_ms * 1000, until_ms * 1000))
 
     assert batch_slices(cluster, options(start=start, end=end)) == [expected]
     assert batch_slices(cluster, options(), narrowing) == [expected]
 
 
 def test_filters_that_leave_nothing_ask_for_no_times(cluster: FakeCluster) -> None:
-    narrowing = Narrowing(offsets=Span(50, 60), times_us=Span(5_000, 8_000))
+    narrowing = PushedFilters(offsets=Interval(50, 60), times_us=Interval(5_000, 8_000))
     cluster.times = {5: {}, 8: {}}
 
     assert batch_slices(cluster, options(), narrowing) == []
@@ -161,7 +163,7 @@ def test_filters_that_leave_nothing_ask_for_no_times(cluster: FakeCluster) -> No
 def test_an_index_names_the_offsets_of_a_key(cluster: FakeCluster) -> None:
     cluster.keys["o-42"] = {A: [0, 1, 3, 4, 9, 12], B: [2]}
 
-    found = batch_slices(cluster, options(), Narrowing(key="o-42"))
+    found = batch_slices(cluster, options(), PushedFilters(key="o-42"))
 
     assert found == [Slice(A, 3, 5), Slice(A, 9, 10), Slice(B, 2, 3)]
 
@@ -169,6 +171,6 @@ def test_an_index_names_the_offsets_of_a_key(cluster: FakeCluster) -> None:
 def test_without_one_that_knows_all_is_read(cluster: FakeCluster) -> None:
     cluster.keys["o-42"] = None
 
-    assert batch_slices(cluster, options(), Narrowing(key="o-42")) == batch_slices(
+    assert batch_slices(cluster, options(), PushedFilters(key="o-42")) == batch_slices(
         cluster, options()
     )

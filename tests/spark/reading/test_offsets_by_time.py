@@ -82,7 +82,7 @@ EXPECTED = {one: 40 - one.queue_id for one in MANY}
 def test_the_queues_of_a_broker_are_asked_about_in_one_round_trip(large: FakeCluster) -> None:
     assert offsets_since(large, 40, large.ranges, EXPECTED, group="billing") == EXPECTED
     assert [link.writes for link in large.brokers.values()] == [1, 1]
-    assert [link.most_on_their_way for link in large.brokers.values()] == [20, 20]
+    assert [link.most_in_flight for link in large.brokers.values()] == [20, 20]
 
 
 def test_wrong_hints_cost_rounds_and_not_queues(large: FakeCluster) -> None:
@@ -98,7 +98,7 @@ def test_more_queues_than_may_be_in_flight_are_asked_about_in_portions() -> None
     found = offsets_since(cluster, 5, cluster.ranges, dict.fromkeys(queues, 5), group="billing")
     assert found == dict.fromkeys(queues, 5)
     assert cluster.brokers["broker-a"].writes == 3
-    assert cluster.brokers["broker-a"].most_on_their_way == 32
+    assert cluster.brokers["broker-a"].most_in_flight == 32
 
 
 def test_a_pull_without_an_answer_is_repeated_alone(large: FakeCluster) -> None:
@@ -107,7 +107,7 @@ def test_a_pull_without_an_answer_is_repeated_alone(large: FakeCluster) -> None:
     link.silent = {"3"}
     assert offsets_since(large, 40, large.ranges, EXPECTED, group="billing") == EXPECTED
     assert link.writes == 2
-    assert not link.on_its_way
+    assert not link.in_flight
 
 
 def test_a_broker_that_can_not_be_reached_fails_the_search(

@@ -7,7 +7,7 @@ from orbitmq.errors import ConnectFailed, DataLost, GroupNotFound, InvalidOffset
 from orbitmq.spark.offsets import Bound, Offsets, Range, Slice
 from orbitmq.spark.options.options import Topics
 from orbitmq.spark.streaming.batch_limits import Limit
-from orbitmq.spark.streaming.query_progress import COMMIT_PAUSE_MS, Course
+from orbitmq.spark.streaming.query_progress import COMMIT_PAUSE_MS, QueryProgress
 from orbitmq.spark.streaming.queue_watch import ROUTE_AGE_MS
 from tests.spark.fake_cluster import FakeClock, FakeCluster, options, queue
 
@@ -16,7 +16,7 @@ ALL = Limit()
 
 
 class Query:
-    """What Spark does with a course; a restart makes a new one from the checkpoint.
+    """What Spark does with a progress; a restart makes a new one from the checkpoint.
 
     ``ends`` is the offset log of the checkpoint, ``done`` how many of its batches are committed.
     """
@@ -34,9 +34,9 @@ class Query:
         self.clock.pass_ms(ROUTE_AGE_MS)
 
     def start(self, *, available_now: bool = False) -> None:
-        self.course = Course(self.cluster, options(**self.said), self.clock)
+        self.progress = QueryProgress(self.cluster, options(**self.said), self.clock)
         if available_now:
-            self.course.aim()
+            self.progress.set_target()
 
     def restart(self) -> list[Slice]:
         """Kill the driver, start it anew, and return what the batch that was cut off reads."""
@@ -46,8 +46,8 @@ class Query:
     def plan(self, limit: Limit = ALL) -> bool:
         """Log where the next batch ends; return False if there is none."""
         self.clock.pass_ms(100)
-        begin = self.ends[-1] if self.ends else self.course.initial()
-        end = self.course.next_end(begin, limit)
+        begin = self.ends[-1] if self.ends else self.progress.initial()
+        end = self.progress.next_end(begin, limit)
         if self.ends and end == begin:
             return False
         self.ends.append(end)
@@ -56,8 +56,8 @@ class Query:
     def run(self) -> list[Slice]:
         """Run the batch that was planned last, and return what it reads."""
         number = self.done
-        begin = self.ends[number - 1] if number else self.course.initial()
-        found = self.course.slices(begin, self.ends[number])
+        begin = self.ends[number - 1] if number else self.progress.initial()
+        found = self.progress.slices(begin, self.ends[number])
         self.done += 1
         return found
 
@@ -102,7 +102,7 @@ def test_a_batch_that_is_repeated_reads_the_same(cluster: FakeCluster) -> None:
     list(query.batches())
     cluster.ranges[A] = Range(0, 8)
     assert query.plan()
-    first = query.course.slices(query.ends[-2], query.ends[-1])
+    first = query.progress.slices(query.ends[-2], query.ends[-1])
     cluster.ranges[A] = Range(0, 20)
 
     assert query.restart() == first == [Slice(A, 5, 8)]
@@ -225,7 +225,7 @@ def test_or_the_query_goes_on_and_says_so_once(
         [Slice(A, 4, 5), Slice(B, 3, 4)],
     ]
     (told,) = (record.message for record in caplog.records)
-    assert told.startswith("reading on although data is lost: topic orders, queue broker-a:0")
+    assert told.startswith("continuing although data is lost: topic orders, queue broker-a:0")
 
 
 def test_it_says_so_once_also_while_messages_come_and_go(
@@ -307,17 +307,17 @@ def test_a_commit_that_fails_is_told_of_once_and_tried_again(
 ) -> None:
     query = Query(cluster, group="billing", commit_offsets=True)
     cluster.lose("broker-b")
-    query.course.done({A: 1, B: 3})
-    query.course.done({A: 2, B: 3})
+    query.progress.commit({A: 1, B: 3})
+    query.progress.commit({A: 2, B: 3})
     cluster.away.clear()
-    query.course.done({A: 2, B: 3})
+    query.progress.commit({A: 2, B: 3})
     assert cluster.commits == []  # not a hundred times a second
     query.clock.pass_ms(COMMIT_PAUSE_MS)
-    query.course.done({A: 2, B: 3})
+    query.progress.commit({A: 2, B: 3})
 
     assert cluster.commits == [("billing", {A: 2, B: 3})]
     assert [record.message for record in caplog.records] == [
-        "the offsets of group billing are not committed now: no connection to broker-b"
+        "can't commit the offsets of group billing now: no connection to broker-b"
     ]
 
 
@@ -327,9 +327,9 @@ def test_a_group_that_has_not_pulled_yet_is_no_trouble(
     query = Query(cluster, group="billing", commit_offsets=True)
     cluster.lose("broker-b", GroupNotFound(26, "not there", address="broker-b"))
 
-    query.course.done({A: 1, B: 3})
+    query.progress.commit({A: 1, B: 3})
     cluster.away.clear()
-    query.course.done({A: 1, B: 4})
+    query.progress.commit({A: 1, B: 4})
 
     assert caplog.records == []
     assert cluster.commits == [("billing", {A: 1, B: 4})]
@@ -337,10 +337,10 @@ def test_a_group_that_has_not_pulled_yet_is_no_trouble(
 
 def test_the_latest_offsets_are_those_last_seen(cluster: FakeCluster) -> None:
     query = Query(cluster)
-    assert query.course.latest() == {}
+    assert query.progress.latest() == {}
     list(query.batches(Limit(most=1)))
 
-    assert query.course.latest() == {A: 5, B: 4}
+    assert query.progress.latest() == {A: 5, B: 4}
 
 
 # Which queues
@@ -392,7 +392,7 @@ def test_what_is_unread_in_a_queue_that_was_taken_away_fails_the_query(
     cluster.closed = {queue(7)}
     query.start(available_now=available_now)
 
-    with pytest.raises(DataLost, match=r"broker-a:7: offsets 3 up to 5 .* readQueueNums to 8"):
+    with pytest.raises(DataLost, match=r"broker-a:7: offsets 3 up to 5 .* at least 8"):
         list(query.batches())
 
 

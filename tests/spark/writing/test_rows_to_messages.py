@@ -7,12 +7,12 @@ import pytest
 from orbitmq.message.model import MessageQueue
 from orbitmq.message.names import BODY_SIZE_LIMIT
 from orbitmq.spark.writing.rows_to_messages import (
-    BODY,
-    COLUMN,
-    REASON,
-    TOPIC,
-    Outgoing,
-    OutgoingRows,
+    REJECT_BODY,
+    REJECT_COLUMN,
+    REJECT_REASON,
+    REJECT_TOPIC,
+    MessageBatch,
+    RowConverter,
 )
 from orbitmq.spark.writing.stable_ids import ORBIT_ID, StableIds
 
@@ -46,15 +46,15 @@ def outgoing(
     topic: str | None = "orders",
     id_column: str | None = None,
     dead_letters: str | None = None,
-) -> Outgoing:
-    rows = OutgoingRows(
+) -> MessageBatch:
+    rows = RowConverter(
         StableIds(("query", "7"), 0),
         queues_of,
         topic=topic,
         id_column=id_column,
         dead_letters=dead_letters,
     )
-    return rows.of(given)
+    return rows.convert(given)
 
 
 def test_each_column_says_its_part() -> None:
@@ -127,8 +127,8 @@ def test_the_column_that_is_named_for_ids_counts_before_a_property() -> None:
 
 def test_rows_of_a_queue_go_to_one_broker_and_queues_spread_over_brokers() -> None:
     found = outgoing(batch(value=[b"x"] * 5, queue_id=[0, 1, 2, None, 1]))
-    named = [queue and (queue.broker_name, queue.queue_id) for queue in found.queues]
-    assert named == [("a", 0), ("b", 1), ("a", 2), None, ("b", 1)]
+    known_options = [queue and (queue.broker_name, queue.queue_id) for queue in found.queues]
+    assert known_options == [("a", 0), ("b", 1), ("a", 2), None, ("b", 1)]
 
 
 TOO_LARGE = b"x" * (BODY_SIZE_LIMIT + 1)
@@ -147,8 +147,8 @@ TOO_LARGE = b"x" * (BODY_SIZE_LIMIT + 1)
         ({"properties": [{"__RMQ.TRANSIENT.x": "1"}]}, "properties", "reserved"),
         ({"properties": [{"colour": None}]}, "properties", "must be a str"),
         ({"properties": [{"colour": "x" * 40_000}]}, "properties", "the limit is 32767"),
-        ({"queue_id": [-1]}, "queue_id", "no queue -1"),
-        ({"queue_id": [4]}, "queue_id", "no queue 4 to write to; it has 4"),
+        ({"queue_id": [-1]}, "queue_id", "no writable queue -1"),
+        ({"queue_id": [4]}, "queue_id", "no writable queue 4; it has 4"),
         ({"delay_level": [19]}, "delay_level", "from 1 to 18"),
         ({"delay_level": [-1]}, "delay_level", "from 1 to 18"),
         ({"delay_level": [1], "deliver_at": [AT]}, "delay_level", "at most one"),
@@ -170,10 +170,10 @@ def test_a_row_that_can_not_be_a_message_is_told(
 
     (letter,) = outgoing(given, dead_letters="rejects").messages
     assert letter.topic == "rejects"
-    assert letter.properties[COLUMN] == column
-    assert reason in letter.properties[REASON]
-    kept = letter.properties[BODY] == "value"
-    assert letter.body == (b"secret" if kept else letter.properties[REASON].encode())
+    assert letter.properties[REJECT_COLUMN] == column
+    assert reason in letter.properties[REJECT_REASON]
+    kept = letter.properties[REJECT_BODY] == "value"
+    assert letter.body == (b"secret" if kept else letter.properties[REJECT_REASON].encode())
     assert kept is (column != "value")
 
 
@@ -200,11 +200,11 @@ def test_text_that_is_none_costs_its_row_alone(name: str) -> None:
     assert [one.body for one in found.messages] == [b"1", b"3"]
     (row,) = found.rejected
     assert (row.number, row.column) == (1, "idColumn" if name == "order" else name)
-    assert "is no UTF-8: byte 0xff at position 3" in row.reason
+    assert "is not UTF-8: byte 0xff at position 3" in row.reason
 
     letter = outgoing(given, id_column=id_column, dead_letters="rejects").messages[1]
-    assert (letter.topic, letter.body, letter.properties[BODY]) == ("rejects", b"2", "value")
-    assert letter.properties[COLUMN] == row.column
+    assert (letter.topic, letter.body, letter.properties[REJECT_BODY]) == ("rejects", b"2", "value")
+    assert letter.properties[REJECT_COLUMN] == row.column
     if name == "key":
         assert letter.keys == ("bad\\xff",)
 
@@ -253,14 +253,14 @@ def test_a_dead_letter_keeps_what_can_travel() -> None:
         value=[b"paid"],
         key=["o-42"],
         tags=["a||b"],
-        properties=[{"colour": "blue", REASON: "mine"}],
+        properties=[{"colour": "blue", REJECT_REASON: "mine"}],
     )
     found = outgoing(given, dead_letters="rejects")
     (letter,) = found.messages
     assert (letter.keys, letter.tags) == (("o-42",), None)
     assert letter.properties["colour"] == "blue"
-    assert letter.properties[REASON] != "mine"
-    assert letter.properties[TOPIC] == "orders"
+    assert letter.properties[REJECT_REASON] != "mine"
+    assert letter.properties[REJECT_TOPIC] == "orders"
     assert letter.properties[ORBIT_ID] == found.rejected[0].row_id
 
 
@@ -279,15 +279,15 @@ def test_a_time_beyond_all_calendars_is_rejected() -> None:
 
 
 def test_rows_are_numbered_through_the_task() -> None:
-    rows = OutgoingRows(StableIds(("query", "7"), 0), queues_of, topic="orders")
-    rows.of(batch(value=[b"1", b"2", b"3"]))
-    assert [row.number for row in rows.of(batch(value=[b"4", None])).rejected] == [4]
+    rows = RowConverter(StableIds(("query", "7"), 0), queues_of, topic="orders")
+    rows.convert(batch(value=[b"1", b"2", b"3"]))
+    assert [row.number for row in rows.convert(batch(value=[b"4", None])).rejected] == [4]
 
 
 def test_each_message_knows_its_row() -> None:
-    rows = OutgoingRows(StableIds(("query", "7"), 0), queues_of, topic="orders")
-    rows.of(batch(value=[b"1", b"2"]))
-    found = rows.of(batch(value=[b"3", None, b"5"]))
+    rows = RowConverter(StableIds(("query", "7"), 0), queues_of, topic="orders")
+    rows.convert(batch(value=[b"1", b"2"]))
+    found = rows.convert(batch(value=[b"3", None, b"5"]))
     assert [(one.body, n) for one, n in zip(found.messages, found.numbers, strict=True)] == [
         (b"3", 2),
         (b"5", 4),

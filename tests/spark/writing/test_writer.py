@@ -34,9 +34,15 @@ from orbitmq.message.model import Message
 from orbitmq.spark.options.options import write_options
 from orbitmq.spark.writing import writer as writer_module
 from orbitmq.spark.writing.producers import close_producers
-from orbitmq.spark.writing.rows_to_messages import BODY, COLUMN, REASON, TOPIC, Outgoing
+from orbitmq.spark.writing.rows_to_messages import (
+    REJECT_BODY,
+    REJECT_COLUMN,
+    REJECT_REASON,
+    REJECT_TOPIC,
+    MessageBatch,
+)
 from orbitmq.spark.writing.stable_ids import ORBIT_ID
-from orbitmq.spark.writing.writer import RocketMQStreamWriter, RocketMQWriter, Written
+from orbitmq.spark.writing.writer import RocketMQStreamWriter, RocketMQWriter, TaskTotals
 from orbitmq.store.reader.reader import StoreReader
 from tests.interop.our_servers import a_small_cluster
 from tests.spark.stored import stored
@@ -88,7 +94,7 @@ def test_all_rows_are_stored_when_a_task_returns(cluster: RunningCluster) -> Non
     bodies = [b"%d" % number for number in range(1_000)]
     batches = [values(*bodies[start : start + 300]) for start in range(0, 1_000, 300)]
     written = batch_writer(cluster, batchBytes="20000").write(iter(batches))
-    assert written == Written(0, row_count=1_000, body_bytes=2_890)
+    assert written == TaskTotals(0, row_count=1_000, body_bytes=2_890)
     assert pickle.loads(pickle.dumps(written)) == written
     found = stored(cluster, "orders")
     assert sorted(one.body for one in found) == sorted(bodies)
@@ -134,7 +140,7 @@ def test_pieces_are_bounded_in_bytes_and_rows() -> None:
 
 
 def test_nothing_is_written_for_nothing(cluster: RunningCluster) -> None:
-    assert batch_writer(cluster).write(iter([values()])) == Written(0)
+    assert batch_writer(cluster).write(iter([values()])) == TaskTotals(0)
 
 
 def test_a_task_that_runs_again_sends_the_same_ids(cluster: RunningCluster) -> None:
@@ -206,7 +212,7 @@ def test_rejected_rows_may_go_to_a_topic_of_their_own(cluster: RunningCluster) -
     written = batch_writer(cluster, onReject="rejects").write(iter([values(b"fine", None)]))
     assert (written.row_count, written.rejected_count) == (1, 1)
     (letter,) = stored(cluster, "rejects")
-    assert letter.properties[REASON].startswith("value is null")
+    assert letter.properties[REJECT_REASON].startswith("value is null")
 
 
 @pytest.fixture
@@ -251,10 +257,10 @@ def test_rows_that_brokers_refuse_may_go_to_a_topic_of_their_own(
     assert [one.body for one in stored(strict_cluster, "orders")] == [b"fine"]
     letters = {one.keys: one for one in stored(strict_cluster, "rejects")}
     too_large = letters["o-1",]
-    assert "refuses it: the message is illegal" in too_large.properties[REASON]
-    assert too_large.body.decode() == too_large.properties[REASON]
-    assert too_large.properties[BODY] == "reason"
-    assert {one.properties[TOPIC] for one in letters.values()} == {"orders"}
+    assert "refuses it: the message is illegal" in too_large.properties[REJECT_REASON]
+    assert too_large.body.decode() == too_large.properties[REJECT_REASON]
+    assert too_large.properties[REJECT_BODY] == "reason"
+    assert {one.properties[REJECT_TOPIC] for one in letters.values()} == {"orders"}
     assert len({one.properties[ORBIT_ID] for one in letters.values()}) == 2
 
 
@@ -283,16 +289,16 @@ class TimerlessProducer:
 def test_a_letter_keeps_the_value_if_that_was_not_what_a_broker_refused() -> None:
     producer = TimerlessProducer()
     options = write_options({"nameserver": "127.0.0.1:1", "topic": "orders", "onReject": "rejects"})
-    sending = writer_module._Sending(producer, options, 3)  # type: ignore[arg-type]
+    sending = writer_module._TaskSender(producer, options, 3)  # type: ignore[arg-type]
     at = datetime(2099, 1, 1, tzinfo=UTC)
     rows = [Message("orders", b"fine"), Message("orders", b"late", tags="x", deliver_at=at)]
-    sending.send(Outgoing(rows, [None, None], [10, 11], row_count=2))
+    sending.send(MessageBatch(rows, [None, None], [10, 11], row_count=2))
     fine, letter = producer.sent
     assert fine is rows[0]
     assert (letter.topic, letter.body, letter.tags) == ("rejects", b"late", "x")
     assert letter.deliver_at is None
-    assert letter.properties[REASON] == "a broker refuses it: timer too long"
-    assert sending.written == Written(3, row_count=1, rejected_count=1, body_bytes=8)
+    assert letter.properties[REJECT_REASON] == "a broker refuses it: timer too long"
+    assert sending.written == TaskTotals(3, row_count=1, rejected_count=1, body_bytes=8)
 
 
 def test_what_else_a_broker_answers_is_no_reason_to_reject() -> None:
@@ -305,9 +311,9 @@ def test_what_else_a_broker_answers_is_no_reason_to_reject() -> None:
             raise partly_sent(errors, len(messages))
 
     options = write_options({"nameserver": "127.0.0.1:1", "topic": "orders", "onReject": "rejects"})
-    sending = writer_module._Sending(BusyProducer(), options, 3)  # type: ignore[arg-type]
+    sending = writer_module._TaskSender(BusyProducer(), options, 3)  # type: ignore[arg-type]
     with pytest.raises(PartlySent):
-        sending.send(Outgoing([Message("orders", b"x")] * 2, [None] * 2, [0, 1], row_count=2))
+        sending.send(MessageBatch([Message("orders", b"x")] * 2, [None] * 2, [0, 1], row_count=2))
 
 
 def test_a_letter_that_a_broker_refuses_loses_its_value(strict_cluster: RunningCluster) -> None:
@@ -316,7 +322,10 @@ def test_a_letter_that_a_broker_refuses_loses_its_value(strict_cluster: RunningC
     assert (written.row_count, written.rejected_count) == (0, 1)
     (letter,) = stored(strict_cluster, "rejects")
     assert letter.body.startswith(b"topic orders has no queue 99")
-    assert (letter.properties[COLUMN], letter.properties[BODY]) == ("queue_id", "reason")
+    assert (letter.properties[REJECT_COLUMN], letter.properties[REJECT_BODY]) == (
+        "queue_id",
+        "reason",
+    )
 
 
 def test_rows_behind_a_refused_one_are_stored_in_their_order(
@@ -360,12 +369,12 @@ def test_topics_that_are_missing_are_told_on_the_driver() -> None:
     with embedded.start(settings={"autoCreateTopicEnable": "false"}) as cluster:
         with pytest.raises(NoRoute, match="orders"):
             batch_writer(cluster)
-        named = StructType([*VALUES.fields, StructField("topic", StringType())])
+        known_options = StructType([*VALUES.fields, StructField("topic", StringType())])
         options = write_options({"nameserver": cluster.nameserver, "onReject": "rejects"})
         with pytest.raises(NoRoute, match="rejects"):
-            RocketMQWriter(options, named, overwrite=False)
+            RocketMQWriter(options, known_options, overwrite=False)
         with pytest.raises(NoRoute, match="rejects"):
-            RocketMQStreamWriter(options, named)
+            RocketMQStreamWriter(options, known_options)
         close_producers()
 
 
@@ -422,7 +431,7 @@ def test_a_task_outlasts_the_restart_of_a_broker(tmp_path: Path) -> None:
 def test_totals_are_logged(cluster: RunningCluster, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "orbitmq.spark")
     options = write_options({"nameserver": cluster.nameserver, "topic": "orders"})
-    tasks = [Written(0, 10, 1, 500), Written(1, 5, 0, 100)]
+    tasks = [TaskTotals(0, 10, 1, 500), TaskTotals(1, 5, 0, 100)]
     streaming = RocketMQStreamWriter(options, VALUES)
     streaming.commit(tasks, 7)
     streaming.abort([*tasks, None], 8)

@@ -24,7 +24,7 @@ from orbitmq.message.scan import Scan
 from orbitmq.net.blocking import BlockingConnection
 from orbitmq.spark.cluster.cluster import Cluster
 from orbitmq.spark.offsets import Offsets, Range, Slice
-from orbitmq.spark.pulling.puller import Demand, pull, pull_header
+from orbitmq.spark.pulling.puller import PullOptions, pull, pull_header
 from orbitmq.spark.pulling.record_run import run_from
 from orbitmq.wire.codes import ResponseCode
 from orbitmq.wire.frame import Frame
@@ -69,10 +69,10 @@ def offsets_since(
         _QueueSearch(queue, within.max, first_since(timestamp_ms, within, hints[queue]))
         for queue, within in ranges.items()
     ]
-    demand = Demand(group=group, fail_on_data_loss=False)
+    pull_options = PullOptions(group=group, fail_on_data_loss=False)
     pending = searches
     while pending := [search for search in pending if not search.advance()]:
-        _pull_round(cluster, pending, demand)
+        _pull_round(cluster, pending, pull_options)
     return {search.queue: search.result for search in searches}
 
 
@@ -151,27 +151,29 @@ class _Pull(NamedTuple):
     """A pull that is in flight."""
 
     search: _QueueSearch
-    link: BlockingConnection
+    connection: BlockingConnection
     number: int
 
 
-def _pull_round(cluster: Cluster, searches: Sequence[_QueueSearch], demand: Demand) -> None:
+def _pull_round(
+    cluster: Cluster, searches: Sequence[_QueueSearch], pull_options: PullOptions
+) -> None:
     """Pull what each search pauses at; all brokers work at the same time."""
     by_broker: dict[str, list[_QueueSearch]] = {}
     for search in searches:
         by_broker.setdefault(search.queue.broker_name, []).append(search)
     for first in range(0, max(map(len, by_broker.values())), _IN_FLIGHT):
         some = [one[first : first + _IN_FLIGHT] for one in by_broker.values()]
-        _pull_at_once(cluster, some, demand)
+        _pull_at_once(cluster, some, pull_options)
     for search in searches:
         if search.offset not in search.known_ms:
             piece = search.wanted
-            pulled = pull(cluster, piece, demand)
+            pulled = pull(cluster, piece, pull_options)
             search.learn(piece.end, [view for records in pulled for view in Scan(records.data)])
 
 
 def _pull_at_once(
-    cluster: Cluster, by_broker: Sequence[Sequence[_QueueSearch]], demand: Demand
+    cluster: Cluster, by_broker: Sequence[Sequence[_QueueSearch]], pull_options: PullOptions
 ) -> None:
     """Pull once for each search, and skip what isn't answered with the wanted message.
 
@@ -181,31 +183,35 @@ def _pull_at_once(
     try:
         for searches in by_broker:
             try:
-                pulls += _started(cluster, searches, demand)
+                pulls += _started(cluster, searches, pull_options)
             except OrbitError as error:
                 log.debug("a search by time pulls one queue at a time: %s", error)
-        for search, link, number in pulls:
+        for search, connection, number in pulls:
             try:
-                _learn_from(link.result(number), search)
+                _learn_from(connection.result(number), search)
             except OrbitError as error:
                 log.debug("a search by time pulls %s again: %s", search.queue, error)
     finally:
-        for _search, link, number in pulls:
-            link.abandon(number)
+        for _search, connection, number in pulls:
+            connection.abandon(number)
 
 
-def _started(cluster: Cluster, searches: Sequence[_QueueSearch], demand: Demand) -> Iterator[_Pull]:
+def _started(
+    cluster: Cluster, searches: Sequence[_QueueSearch], pull_options: PullOptions
+) -> Iterator[_Pull]:
     """Send the pulls of some queues of one broker in one write."""
     if not searches:
         return
-    link, _broker_id = cluster.connection(searches[0].queue)
+    connection, _broker_id = cluster.connection(searches[0].queue)
     wanted = [search.wanted for search in searches]
-    numbers = link.start_all(
-        pull_header(cluster, piece.queue, demand, offset=piece.start, count=piece.end - piece.start)
+    numbers = connection.start_all(
+        pull_header(
+            cluster, piece.queue, pull_options, offset=piece.start, count=piece.end - piece.start
+        )
         for piece in wanted
     )
     for search, number in zip(searches, numbers, strict=True):
-        yield _Pull(search, link, number)
+        yield _Pull(search, connection, number)
 
 
 def _learn_from(answer: Frame, search: _QueueSearch) -> None:
