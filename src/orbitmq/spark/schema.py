@@ -72,12 +72,8 @@ WRITE_COLUMNS: Final = tuple(_WRITE)
 def check_read_columns(names: Iterable[str]) -> tuple[str, ...]:
     """Return the columns of the option ``columns``, in the same order.
 
-    Raises:
-        InvalidOption: a column is unknown or repeated.
-
     >>> check_read_columns(["value", "tags"])
     ('value', 'tags')
-
     """
     picked = tuple(names)
     for number, name in enumerate(picked):

@@ -52,22 +52,11 @@ class RocketMQSource(DataSource):
         return "rocketmq"
 
     def schema(self) -> StructType:
-        """Return the columns of a read.
-
-        Raises:
-            InvalidOption: an option is invalid, or contradicts another one.
-
-        """
+        """Return the columns of a read."""
         return read_schema(_some_read_options(self.options).columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return the reader of a batch.
-
-        Raises:
-            InvalidOption: an option is invalid for a batch.
-            InvalidColumn: the user's schema has columns that don't exist.
-
-        """
+        """Return the reader of a batch."""
         from orbitmq.spark.reading.batch_reader import BatchReader, FilteringBatchReader
 
         options = _with_schema(read_options(self.options, streaming=False), schema)
@@ -100,10 +89,6 @@ def _check_spark_streams(version: str) -> None:
     """Check that a Spark version passes the start of the next batch to a stream's reader.
 
     Without it, commits, limits and data loss can't be handled after a restart.
-
-    Raises:
-        SparkTooOld: it doesn't.
-
     """
     major, minor = (int(part) for part in version.split(".")[:2])
     if (major, minor) < _STREAMS_SINCE:
@@ -116,12 +101,7 @@ def _check_spark_streams(version: str) -> None:
 
 
 def _some_read_options(given: Mapping[str, str]) -> ReadOptions:
-    """Return options for either kind of read: at this point Spark doesn't say which it is.
-
-    Raises:
-        InvalidOption: they are invalid for both; the error is for the kind that they look like.
-
-    """
+    """Return options for either kind of read: at this point Spark doesn't say which it is."""
     of_streams = {option.name.lower() for option in OPTIONS if option.operation is Operation.STREAM}
     looks_streaming = any(name.lower() in of_streams for name in given)
     try:
@@ -134,13 +114,7 @@ def _some_read_options(given: Mapping[str, str]) -> ReadOptions:
 
 
 def _with_schema(options: ReadOptions, schema: StructType) -> ReadOptions:
-    """Return options with the columns of a schema, which may be the user's: ``.schema("…")``.
-
-    Raises:
-        InvalidColumn: the schema has no columns, an unknown one, one that the options leave out,
-            one twice, or one of another type.
-
-    """
+    """Return options with the columns of a schema, which may be the user's: ``.schema("…")``."""
     names = schema.fieldNames()
     if not names:
         raise InvalidColumn(

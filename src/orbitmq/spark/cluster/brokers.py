@@ -185,13 +185,7 @@ class Brokers:
         return self._of_broker(left, skip_missing=skip_missing, is_last_try=True)
 
     def _routes_of(self, topics: Iterable[str]) -> tuple[dict[str, ReadRoute], dict[str, NoRoute]]:
-        """Return the routes of topics, and an error per missing topic.
-
-        Raises:
-            NoRoute: the topics exist, but none can be read now.
-            NameserversFailed: no nameserver answers.
-
-        """
+        """Return the routes of topics, and an error per missing topic."""
         routes: dict[str, ReadRoute] = {}
         missing: dict[str, NoRoute] = {}
         failure: OrbitError | None = None
@@ -247,13 +241,7 @@ class Brokers:
     # Routes
 
     def _route(self, topic: str) -> ReadRoute:
-        """Return the route of a topic; the last one if no nameserver answers.
-
-        Raises:
-            NoRoute: no nameserver knows it (``is_missing``), or it can't be read now.
-            NameserversFailed: no nameserver answers, and no route is known.
-
-        """
+        """Return the route of a topic; the last one if no nameserver answers."""
         if self._is_old(topic):
             self._look_up(topic)
         known = self._routes[topic]

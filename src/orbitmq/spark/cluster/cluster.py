@@ -98,13 +98,7 @@ class Cluster:
     # Topics and queues, looked up at nameservers each time
 
     def topics(self) -> list[str]:
-        """Return the names of all topics, sorted.
-
-        Raises:
-            NameserversFailed: no nameserver answers.
-            BrokerError: a nameserver refused.
-
-        """
+        """Return the names of all topics, sorted."""
         return self._nameservers.topics()
 
     def queues(self, topic: str) -> tuple[MessageQueue, ...]:
@@ -178,10 +172,6 @@ class Cluster:
 
         If there is none, it is the end of the queue. Brokers before 5.1.1 return the nearest
         message in time, which may be an earlier one (Java's ``ConsumeQueue``).
-
-        Raises:
-            NetworkError, NoRoute, BrokerError: as ``bounds`` does.
-
         """
 
         def requests(queue: MessageQueue) -> tuple[Header, ...]:
@@ -202,12 +192,7 @@ class Cluster:
     def committed(
         self, group: str, queues: Iterable[MessageQueue]
     ) -> dict[MessageQueue, int | None]:
-        """Return the committed offsets of a group; None for a queue without one.
-
-        Raises:
-            NetworkError, NoRoute, BrokerError: as ``bounds`` does.
-
-        """
+        """Return the committed offsets of a group; None for a queue without one."""
 
         def request(queue: MessageQueue) -> tuple[Header]:
             header = QueryConsumerOffset(
@@ -306,17 +291,7 @@ class Cluster:
     def offsets_of_key(
         self, queues: Iterable[MessageQueue], key: str, *, group: str = DEFAULT_PULL_GROUP
     ) -> dict[MessageQueue, list[int]] | None:
-        """Return the offsets of messages with a key, sorted; None if indexes may be incomplete.
-
-        Args:
-            queues: the queues.
-            key: one of the keys of a message.
-            group: the consumer group that pulls a message to test an index.
-
-        Raises:
-            NetworkError, NoRoute, BrokerError: as ``bounds`` does.
-
-        """
+        """Return the offsets of messages with a key, sorted; None if indexes may be incomplete."""
         wanted = list(queues)
         search = KeySearch(self._brokers, self.bounds(wanted), self.wire_name, group)
         return search.offsets(key)

@@ -41,13 +41,7 @@ class Connections:
         return f"<Connections to {', '.join(map(str, self._open)) or 'none'}>"
 
     def to(self, address: Address) -> BlockingConnection:
-        """Return the connection to an address; open one if there is none or the peer closed it.
-
-        Raises:
-            ConnectFailed: the address doesn't answer, or the TLS handshake failed.
-            InvalidInput: a TLS file is missing or invalid.
-
-        """
+        """Return the connection to an address; open one if there is none or the peer closed it."""
         known = self._open.get(address)
         if known is not None and known.poll():
             return known

@@ -33,14 +33,6 @@ def register_group(group: str, broker: BlockingConnection) -> None:
     """Make a broker create the retry topic of a group, unless it has one.
 
     A refusal is logged: commits don't depend on the topic.
-
-    Args:
-        group: its name on the wire.
-        broker: a connection to the broker.
-
-    Raises:
-        NetworkError: the broker doesn't answer.
-
     """
     known = broker.request(GetTopicStatsInfo(topic=retry_topic(group)))
     if known.code != ResponseCode.TOPIC_NOT_EXIST:

@@ -31,15 +31,7 @@ _BYTES_MAX: Final = 8 * 1024 * 1024
 
 
 class KeySearch:
-    """Searches some queues.
-
-    Args:
-        brokers: the brokers of the queues.
-        ranges: the queues, and their first and last offsets.
-        wire_name: returns the name of a topic or group on the wire.
-        group: the consumer group that pulls a message for the test.
-
-    """
+    """Searches some queues."""
 
     def __init__(
         self,

@@ -35,13 +35,7 @@ class Nameservers:
         return f"<Nameservers {', '.join(map(str, self._addresses))}>"
 
     def topics(self) -> list[str]:
-        """Return the names of all topics of the namespace, sorted.
-
-        Raises:
-            NameserversFailed: no nameserver answers.
-            BrokerError: a nameserver refused.
-
-        """
+        """Return the names of all topics of the namespace, sorted."""
         failures: dict[str, str] = {}
         for address in self._in_turn():
             try:
@@ -57,13 +51,7 @@ class Nameservers:
         raise _silence("can't list topics", failures)
 
     def routes(self, topics: Iterable[str]) -> dict[str, ReadRoute]:
-        """Return the routes of topics; leaves out those that no nameserver knows.
-
-        Raises:
-            NameserversFailed: no nameserver answers.
-            InvalidBody: an answer can't be read as a route.
-
-        """
+        """Return the routes of topics; leaves out those that no nameserver knows."""
         found, _ = self._find(topics)
         return found
 
@@ -78,12 +66,7 @@ class Nameservers:
         return self.all_routes([topic])[topic]
 
     def all_routes(self, topics: Iterable[str]) -> dict[str, ReadRoute]:
-        """Return the routes of topics, each with at least one queue.
-
-        Raises:
-            NoRoute, NameserversFailed: as ``route`` does, for the first topic that fails.
-
-        """
+        """Return the routes of topics, each with at least one queue."""
         wanted = list(topics)
         found, said = self._find(wanted)
         for topic in wanted:

@@ -59,11 +59,6 @@ def read_slice(cluster: Cluster, piece: Slice, options: ReadOptions) -> Iterator
     records and as columns. A batch has `BATCH_BYTES` plus the answer or opened record that exceeds
     them.
 
-    Args:
-        cluster: where the records are pulled from.
-        piece: what to read.
-        options: columns, tags, and how to pull.
-
     Raises:
         DataLost: offsets of the slice are gone, and ``fail_on_data_loss`` is set.
         CorruptRecord: a record can't be read, or its body can't be decompressed.
@@ -115,13 +110,7 @@ class RowBuilder:
         self._reached = piece.start  # by messages of inner batches
 
     def feed(self, records: Records) -> Iterator[pa.RecordBatch]:
-        """Add records; yield full batches. The caller must exhaust the iterator.
-
-        Raises:
-            CorruptRecord: a record can't be read, or its body can't be decompressed.
-            MissingExtra: the package to decompress a body is not installed.
-
-        """
+        """Add records; yield full batches. The caller must exhaust the iterator."""
         if records.starts is None:
             yield from self._feed_any(memoryview(records.data))
         else:
@@ -132,12 +121,7 @@ class RowBuilder:
             yield self._batch()
 
     def finish(self) -> Iterator[pa.RecordBatch]:
-        """Yield the remaining rows, if there are any.
-
-        Raises:
-            CorruptRecord: a record can't be read.
-
-        """
+        """Yield the remaining rows, if there are any."""
         if self._starts:
             yield self._batch()
 

@@ -173,12 +173,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
 
 
 def write_options(given: Mapping[str, str]) -> WriteOptions:
-    """Parse the options of a write.
-
-    Raises:
-        UnknownOption, InvalidOption, NoNameserver: as for `read_options`.
-
-    """
+    """Parse the options of a write."""
     values = Values(known_options(given, Operation.WRITE))
     on_reject = values.text("onReject", FAIL)
     if on_reject.lower() == FAIL:

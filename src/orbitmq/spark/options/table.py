@@ -106,10 +106,6 @@ _OPERATIONS: Final[Mapping[Operation, str]] = {
 def known_options(given: Mapping[str, str], operation: Operation) -> dict[str, str]:
     """Return the given options by their proper names, with trimmed values.
 
-    Args:
-        given: the options of the user and of Spark.
-        operation: what they are for.
-
     Raises:
         UnknownOption: there is no option of that name.
         InvalidOption: it applies to another operation, is given under two names, or is empty; or

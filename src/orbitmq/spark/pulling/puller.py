@@ -318,11 +318,6 @@ class _Puller:
         """Return the records of an answer to the first pull range; what it leaves is pulled again.
 
         Filtered records are held, and none is returned.
-
-        Raises:
-            DataLost: the offsets are gone.
-            BrokerError: the broker refused.
-
         """
         if answer.code not in _ANSWERS:
             self._refused(request, answer)
@@ -417,13 +412,7 @@ class _Puller:
         return is_last or len(self._held) > 1 or self._held[0].answers >= self._options.window
 
     def _confirmed(self) -> Iterable[Records]:
-        """Pull the record where held answers begin, and return the held records if it is there.
-
-        Raises:
-            DataLost: it is gone.
-            BrokerError: the broker refused.
-
-        """
+        """Pull the record where held answers begin, and return the held records if it is there."""
         held = self._held[0]
         # If it is missing, a larger pull shows where the gap ends.
         lacking = self._answer_without(held, 1) and self._answer_without(
@@ -482,12 +471,7 @@ class _Puller:
         return self._has_gaps
 
     def _refused(self, request: _Request, answer: Frame) -> None:
-        """Switch to the primary if a replica refused: it learns of topics and groups later.
-
-        Raises:
-            BrokerError: the primary refused, or the replica for a reason worth a retry.
-
-        """
+        """Switch to the primary if a replica refused: it learns of topics and groups later."""
         error = BrokerError.of(answer.code, answer.remark, address=request.connection.peer)
         if not request.is_replica or isinstance(error, _PASSING):
             raise error
@@ -498,12 +482,7 @@ class _Puller:
         self._stays_with_primary = self._needs_primary = True
 
     def _handle_missing(self, is_replica: bool, code: int, header: PullMessageAnswer) -> None:
-        """Switch to the primary for what a replica lacks: it may lag behind, or keep less.
-
-        Raises:
-            DataLost: the primary lacks it too.
-
-        """
+        """Switch to the primary for what a replica lacks: it may lag behind, or keep less."""
         if is_replica:
             self._switch_to_primary()
         elif self._held:  # the loss may begin there, so they come first
@@ -512,12 +491,7 @@ class _Puller:
             self._handle_loss(code, header)
 
     def _handle_loss(self, code: int, header: PullMessageAnswer) -> None:
-        """Retry an offset that the primary may have in a moment; otherwise fail, or skip the loss.
-
-        Raises:
-            DataLost: the offset is gone.
-
-        """
+        """Retry an offset that the primary may have soon; otherwise fail, or skip the loss."""
         first = self._pull_ranges[0]
         least, most = header.min_offset, header.max_offset
         error = data_lost(Lost(self._queue, first.start, Range(least, most)))

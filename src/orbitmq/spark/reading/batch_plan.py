@@ -32,20 +32,7 @@ def positions(
     field: str,
     group: str,
 ) -> Offsets:
-    """Return the offset of a bound in each queue.
-
-    Args:
-        cluster: where times are searched.
-        bound: where to begin or end.
-        ranges: the first offset and the end of each queue.
-        field: the option that sets the bound, for the error.
-        group: the consumer group that pulls messages for a search by time.
-
-    Raises:
-        InvalidOffsets: it names queues that don't exist, or leaves some out.
-        OrbitError: a broker doesn't answer.
-
-    """
+    """Return the offset of a bound in each queue."""
     if bound.kind in ("earliest", "latest"):
         _warn_of_replicas(bound.kind, ranges)
     by_time = bound.kind == "timestamp"

@@ -39,10 +39,6 @@ def rows_of(partition: InputPartition, options: ReadOptions) -> Iterator[pa.Reco
     """Return the rows of a partition, in a task.
 
     If a read has no partitions, Spark adds an empty one.
-
-    Raises:
-        OrbitError: as ``read_slice`` does, while rows are read.
-
     """
     if not isinstance(partition, SlicePartition):
         return iter(())
@@ -61,14 +57,7 @@ class BatchReader(DataSourceReader):
         self._options = options
 
     def partitions(self) -> list[InputPartition]:
-        """Return what tasks read: fixed offsets, so that a retried task reads the same.
-
-        Raises:
-            InvalidOffsets: the options have offsets of queues that don't exist.
-            DataLost: offsets are gone, and data loss is an error.
-            OrbitError: the topic or a server can't be found.
-
-        """
+        """Return what tasks read: fixed offsets, so that a retried task reads the same."""
         found = batch_slices(cluster_for(self._options.access), self._options)
         return [SlicePartition(piece) for piece in found]
 

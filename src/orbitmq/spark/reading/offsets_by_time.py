@@ -53,17 +53,6 @@ def offsets_since(
     """Return the offset of the first message of each range stored at or after a time.
 
     If a range has none, its end is returned. A message that is gone counts as older.
-
-    Args:
-        cluster: where the messages are pulled from.
-        timestamp_ms: the time, in milliseconds since 1970.
-        ranges: where to search.
-        hints: the offsets that brokers return for the time.
-        group: the consumer group that messages are pulled with.
-
-    Raises:
-        NetworkError, NoRoute, BrokerError: a broker can't be asked.
-
     """
     searches = [
         _QueueSearch(queue, within.max, first_since(timestamp_ms, within, hints[queue]))

@@ -91,10 +91,6 @@ class QueryProgress:
     def next_end(self, start: Offsets, limit: Limit) -> Offsets:
         """Return where the next batch ends; its start if there is no batch yet.
 
-        Args:
-            start: where it begins; all batches before that are done.
-            limit: how many offsets it may have.
-
         Raises:
             DataLost: messages from the start on are gone, and data loss is an error.
             OrbitError: brokers have not answered for minutes.

@@ -109,12 +109,7 @@ class QueueWatch:
         }
 
     def all_ranges(self) -> dict[MessageQueue, Range]:
-        """Return the current offsets of all queues of the topics.
-
-        Raises:
-            OrbitError: one of them doesn't answer.
-
-        """
+        """Return the current offsets of all queues of the topics."""
         now = self._clock.monotonic_ms()
         self._set_queues(self._cluster.resolve(self._topics))
         self._routed_ms, self._unrouted, self._unknown = now, {}, {}
@@ -153,9 +148,6 @@ class QueueWatch:
     def final_ranges(self, known: Iterable[MessageQueue]) -> dict[MessageQueue, Range]:
         """Return the current offsets of the queues of a stream that ends, without waiting.
 
-        Args:
-            known: the queues of the checkpoint.
-
         Raises:
             OrbitError: some don't answer, and data loss is an error.
 
@@ -173,10 +165,6 @@ class QueueWatch:
 
         If data loss is accepted, queues of topics that no nameserver has known for minutes are left
         out.
-
-        Raises:
-            OrbitError: one of them doesn't answer.
-
         """
         now = self._clock.monotonic_ms()
         if _is_younger(self._asked_ms, RANGES_AGE_MS, now) and self._answered.keys() >= {*queues}:

@@ -42,12 +42,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
 
     def initialOffset(self) -> SparkOffsets:
-        """Return where a query without a checkpoint begins.
-
-        Raises:
-            OrbitError: as ``QueryProgress.initial`` does.
-
-        """
+        """Return where a query without a checkpoint begins."""
         return to_spark(self._progress.initial())
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -63,12 +58,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def latestOffset(self, start: SparkOffsets, limit: ReadLimit) -> SparkOffsets:
-        """Return where the next batch ends; its start if there is no batch yet.
-
-        Raises:
-            OrbitError: as ``QueryProgress.next_end`` does.
-
-        """
+        """Return where the next batch ends; its start if there is no batch yet."""
         return to_spark(self._progress.next_end(from_spark(start), self._limit(limit)))
 
     def reportLatestOffset(self) -> SparkOffsets | None:
@@ -80,12 +70,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._progress.set_target()
 
     def partitions(self, start: SparkOffsets, end: SparkOffsets) -> list[InputPartition]:
-        """Return what the tasks of a batch read.
-
-        Raises:
-            OrbitError: as ``QueryProgress.slices`` does.
-
-        """
+        """Return what the tasks of a batch read."""
         found = self._progress.slices(from_spark(start), from_spark(end))
         return [SlicePartition(piece) for piece in found]
 

@@ -38,10 +38,6 @@ def producer_for(options: WriteOptions) -> Producer:
     """Return the started producer of this process for a write; the caller doesn't close it.
 
     There is one per cluster and group. A write with other settings replaces it.
-
-    Raises:
-        OrbitError: a producer can't be started, for example because of an invalid TLS file.
-
     """
     key = (options.access, options.group)
     with _open.guard:

@@ -129,12 +129,7 @@ class RowConverter:
         self._queues: dict[str, dict[int, MessageQueue]] = {}
 
     def convert(self, batch: pa.RecordBatch) -> MessageBatch:
-        """Return the messages of the next rows of the task.
-
-        Raises:
-            OrbitError: a row names a queue, and the queues of its topic can't be looked up.
-
-        """
+        """Return the messages of the next rows of the task."""
         self._queues.clear()  # they may have changed since the last batch
         faults: _Faults = {}
         rows = list(map(WriteRow, *_columns(batch, self._topic, faults)))
@@ -287,10 +282,6 @@ def _message(row: WriteRow, row_id: str | None, id_column: str | None) -> Messag
 
     A row that was read may have the id of its first write in its properties. It keeps that id,
     unless ``idColumn`` is set.
-
-    Raises:
-        InvalidInput: the row can't be a message.
-
     """
     topic, value, key, tags, pairs, _, sharding_key, delay_level, deliver_at = row
     if topic is None:

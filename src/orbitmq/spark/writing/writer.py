@@ -238,12 +238,7 @@ class _TaskSender:
         self.written = TaskTotals(partition)
 
     def send(self, piece: MessageBatch) -> None:
-        """Send all messages of a piece, and wait for their receipts.
-
-        Raises:
-            RowsRejected, OrbitError: as `RocketMQWriter.write` does.
-
-        """
+        """Send all messages of a piece, and wait for their receipts."""
         before = self.written
         dead_letters = _dead_letters(self._options)
         try:
