@@ -168,7 +168,7 @@ class RowsRejected(OrbitError, ValueError):
         more = f"; and {len(rows) - _ROWS_SHOWN} more" if len(rows) > _ROWS_SHOWN else ""
         super().__init__(
             f"partition {partition}: {len(rows)} rows can't be messages: {shown}{more}. Fix or "
-            "drop them, or name a topic for them with the option onReject"
+            "drop them, or set the option onReject to a topic for them"
         )
         self.partition = partition
         self.rows = tuple(rows)

@@ -68,10 +68,10 @@ class Nameservers:
     def all_routes(self, topics: Iterable[str]) -> dict[str, ReadRoute]:
         """Return the routes of topics, each with at least one queue."""
         wanted = list(topics)
-        found, said = self._find(wanted)
+        found, answers_by_topic = self._find(wanted)
         for topic in wanted:
             if topic not in found:
-                raise self._missing(topic, said.get(topic, {}))
+                raise self._missing(topic, answers_by_topic.get(topic, {}))
             if not found[topic].queues:
                 raise NoRoute(
                     f"topic {topic} can't be read now: it has no queue with read permission "
@@ -92,7 +92,7 @@ class Nameservers:
         """
         left = list(topics)
         found: dict[str, ReadRoute] = {}
-        said: dict[str, dict[str, str]] = {topic: {} for topic in left}
+        answers_by_topic: dict[str, dict[str, str]] = {topic: {} for topic in left}
         failures: dict[str, str] = {}
         if not left:
             return {}, {}
@@ -106,13 +106,13 @@ class Nameservers:
                 if answer.code == ResponseCode.SUCCESS:
                     found[topic] = self._read(topic, answer)
                 else:
-                    said[topic][str(address)] = _told(answer)
+                    answers_by_topic[topic][str(address)] = _shown(answer)
             left = [topic for topic in left if topic not in found]
             if not left:
                 return found, {}
         if len(failures) == len(self._addresses):
             raise _silence("can't look up the route", failures)
-        return found, said
+        return found, answers_by_topic
 
     def _question(self, topic: str) -> GetRouteInfo:
         wrapped = names.wrap_namespace(self._namespace, topic)
@@ -121,19 +121,19 @@ class Nameservers:
     def _read(self, topic: str, answer: Frame) -> ReadRoute:
         return read_route(topic, TopicRouteData.from_json(answer.body), self._address_map)
 
-    def _missing(self, topic: str, said: Mapping[str, str]) -> NoRoute:
+    def _missing(self, topic: str, answers: Mapping[str, str]) -> NoRoute:
         try:
             near = get_close_matches(topic, self.topics(), n=1)
         except OrbitError:  # only the hint is lost
             near = []
         hint = f"did you mean {near[0]}?" if near else "create it (orbitmq topic create …)."
-        told = "; ".join(f"{address}: {words}" for address, words in said.items())
+        details = "; ".join(f"{address}: {words}" for address, words in answers.items())
         return NoRoute(
             f"topic {topic} is missing; {hint} Check the name, the namespace and the "
-            f"nameservers: {told}",
+            f"nameservers: {details}",
             topic=topic,
             is_missing=True,
-            answers=said,
+            answers=answers,
         )
 
     def _of_namespace(self, topics: Iterable[str]) -> Iterator[str]:
@@ -149,12 +149,12 @@ class Nameservers:
                 self._addresses.append(self._addresses.pop(0))
 
 
-def _told(answer: Frame) -> str:
+def _shown(answer: Frame) -> str:
     # On one line, since many readers see only the last line of an error.
     remark = " ".join((answer.remark or "").split()) or "(no remark)"
     return f"{name_of_response(answer.code)}: {remark:.{_REMARK_MAX}}"
 
 
 def _silence(what: str, failures: Mapping[str, str]) -> NameserversFailed:
-    told = "; ".join(f"{address}: {error}" for address, error in failures.items())
-    return NameserversFailed(f"{what}: no nameserver answers: {told}", answers=failures)
+    details = "; ".join(f"{address}: {error}" for address, error in failures.items())
+    return NameserversFailed(f"{what}: no nameserver answers: {details}", answers=failures)

@@ -223,9 +223,9 @@ def _access(values: Values) -> Access:
 
 def _nameserver(values: Values) -> str:
     """Return the list of nameservers, from the option or the driver's environment."""
-    said = values.text("nameserver") or environment("NAMESRV_ADDR")
+    given = values.text("nameserver") or environment("NAMESRV_ADDR")
     try:
-        addresses = parse_addresses(said)
+        addresses = parse_addresses(given)
     except InvalidInput as error:
         raise InvalidOption(str(error), field="nameserver") from error
     if not addresses:

@@ -91,7 +91,7 @@ OPTIONS: Final = (
 )
 
 _SPARKS_OWN: Final = frozenset({"path", "paths", "checkpointlocation", "queryname"})
-"""Options that Spark adds for ``load("…")``, ``queryName("…")`` and the like; ignored."""
+"""Options that Spark adds for ``load("…")``, ``queryName("…")`` and so on; ignored."""
 _OF_TABLES: Final = "option."
 """The prefix that ``CREATE TABLE`` adds to the options of a table."""
 
@@ -122,7 +122,7 @@ def known_options(given: Mapping[str, str], operation: Operation) -> dict[str, s
         for name in (option.name, *option.aliases)
     }
     found: dict[str, str] = {}
-    said: dict[str, str] = {}
+    given_names: dict[str, str] = {}
     _check_is_no_table(given)
     for name, value in given.items():
         key = name.lower()
@@ -133,12 +133,12 @@ def known_options(given: Mapping[str, str], operation: Operation) -> dict[str, s
         option = known[key].name
         if option in found:
             raise InvalidOption(
-                f"{said[option]} and {name} are the same option; give {option} once",
+                f"{given_names[option]} and {name} are the same option; give {option} once",
                 field=option,
             )
         if not value.strip():
             raise InvalidOption(f"{option} is empty; give a value, or leave it out", field=option)
-        found[option], said[option] = value.strip(), name
+        found[option], given_names[option] = value.strip(), name
     return found
 
 

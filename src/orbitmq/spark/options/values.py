@@ -124,16 +124,16 @@ class Values:
         if _NUMBER.fullmatch(text) and 0 <= int(text) <= _INT64_MAX:
             return int(text)
         try:
-            moment = datetime.fromisoformat(text)
+            parsed = datetime.fromisoformat(text)
         except ValueError:
-            moment = None
-        if moment is None or moment.tzinfo is None or moment.timestamp() < 0:
+            parsed = None
+        if parsed is None or parsed.tzinfo is None or parsed.timestamp() < 0:
             raise InvalidOption(
                 f"{option} is {_shown(text)}; write milliseconds since 1970, or a time with its "
                 "zone, such as 2026-01-31T12:00:00Z",
                 field=option,
             )
-        return round(moment.timestamp() * 1000)
+        return round(parsed.timestamp() * 1000)
 
     def address_map(self, option: str) -> tuple[tuple[str, str], ...]:
         """Return pairs of addresses from a JSON object, sorted."""

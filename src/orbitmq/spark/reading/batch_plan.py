@@ -41,12 +41,12 @@ def positions(
 
 
 def _warn_of_replicas(kind: str, ranges: Mapping[MessageQueue, Range]) -> None:
-    away = sorted({queue.broker_name for queue, has in ranges.items() if has.is_replica})
-    if away:
+    broker_names = sorted({queue.broker_name for queue, has in ranges.items() if has.is_replica})
+    if broker_names:
         log.warning(
             "%s is taken from replicas, since these primaries can't be reached, which may have "
             "more: %s",
-            *(kind, ", ".join(away)),
+            *(kind, ", ".join(broker_names)),
         )
 
 

@@ -271,10 +271,12 @@ def _with_own_properties(row: WriteRow, lacking: Collection[str]) -> WriteRow:
     pairs = row.properties or []
     if properties.RESERVED.isdisjoint([name for name, _ in pairs]):
         return row
-    said = dict(pairs)
-    told: dict[str, Any] = {column: said.get(_PROPERTY_OF[column]) for column in lacking}
+    by_name = dict(pairs)
+    from_properties: dict[str, Any] = {
+        column: by_name.get(_PROPERTY_OF[column]) for column in lacking
+    }
     own = [(name, value) for name, value in pairs if name not in properties.RESERVED]
-    return row._replace(properties=own or None, **told)
+    return row._replace(properties=own or None, **from_properties)
 
 
 def _message(row: WriteRow, row_id: str | None, id_column: str | None) -> Message:
@@ -312,14 +314,14 @@ def _properties(
 ) -> dict[str, str]:
     if not pairs:
         return {ORBIT_ID: row_id}
-    said = dict(pairs)
-    return {**said, ORBIT_ID: row_id} if is_named else {ORBIT_ID: row_id, **said}
+    by_name = dict(pairs)
+    return {**by_name, ORBIT_ID: row_id} if is_named else {ORBIT_ID: row_id, **by_name}
 
 
 def _body(value: bytes | None) -> bytes:
     if not value:
-        told = "null" if value is None else "empty"
-        raise InvalidInput(f"value is {told}, and RocketMQ accepts no empty body", field="value")
+        kind = "null" if value is None else "empty"
+        raise InvalidInput(f"value is {kind}, and RocketMQ accepts no empty body", field="value")
     names.check_body(len(value))
     return value
 
@@ -355,7 +357,7 @@ def _dead_letter(topic: str, row: WriteRow, row_id: str | None, error: InvalidIn
     reason = _printable(str(error))
     value = row.value
     keeps_value = value is not None and 0 < len(value) <= names.BODY_SIZE_LIMIT
-    told = {
+    reject_properties = {
         ORBIT_ID: _printable(row_id or ""),
         REJECT_REASON: reason,
         REJECT_COLUMN: _COLUMN_OF.get(error.field, error.field),
@@ -368,7 +370,7 @@ def _dead_letter(topic: str, row: WriteRow, row_id: str | None, error: InvalidIn
         "properties": dict(row.properties or ()),
     }
     body = value if value is not None and keeps_value else reason.encode()
-    return _letter(topic, body, told, extras)
+    return _letter(topic, body, reject_properties, extras)
 
 
 def refused_row(number: int, message: Message, reason: str) -> RejectedRow:
@@ -384,32 +386,36 @@ def refused_row(number: int, message: Message, reason: str) -> RejectedRow:
 
 def dead_letter_of(topic: str, message: Message, reason: str) -> Message:
     """Return the dead letter of a message that a broker refuses; it has no delay."""
-    told = {REJECT_REASON: _printable(reason), REJECT_TOPIC: message.topic, REJECT_BODY: "value"}
+    reject_properties = {
+        REJECT_REASON: _printable(reason),
+        REJECT_TOPIC: message.topic,
+        REJECT_BODY: "value",
+    }
     extras: dict[str, object] = {
         "keys": message.keys,
         "tags": message.tags,
         "properties": dict(message.properties),
     }
-    return _letter(topic, message.body, told, extras)
+    return _letter(topic, message.body, reject_properties, extras)
 
 
 def without_value(letter: Message) -> Message:
     """Return a dead letter with the reason as its body: the row's value may be too large."""
-    said = letter.properties
+    by_name = letter.properties
     return letter.replace(
-        body=said[REJECT_REASON].encode(), properties={**said, REJECT_BODY: "reason"}
+        body=by_name[REJECT_REASON].encode(), properties={**by_name, REJECT_BODY: "reason"}
     )
 
 
 def _letter(
-    topic: str, body: bytes, told: Mapping[str, str], extras: Mapping[str, object]
+    topic: str, body: bytes, reject_properties: Mapping[str, str], extras: Mapping[str, object]
 ) -> Message:
     """Return a dead letter with some properties, and each of the extra fields that is valid."""
-    told = {name: text for name, text in told.items() if text}
-    letter = Message(topic, body, properties=told)
+    reject_properties = {name: text for name, text in reject_properties.items() if text}
+    letter = Message(topic, body, properties=reject_properties)
     for field, value in extras.items():
         if isinstance(value, dict):
-            value = {**value, **told}
+            value = {**value, **reject_properties}
         letter = _with(letter, field, value)
     return letter
 
