@@ -50,7 +50,7 @@ def test_queues_offsets_and_progress(java_cluster_540: JavaCluster) -> None:
             cluster.queues(f"{topic}s")
 
 
-def test_tools_show_the_lag_of_a_group_that_commits_and_has_no_consumer(
+def test_tools_show_the_lag_of_a_group_without_consumers(
     java_540: Java, java_cluster_540: JavaCluster
 ) -> None:
     topic = java_cluster_540.create_topic("spark-lag", queues=1)
@@ -91,7 +91,7 @@ def test_keys_are_found_by_the_index(java_cluster_540: JavaCluster) -> None:
         assert cluster.offsets_of_key(queues, "o-99") == nowhere
 
 
-def test_a_replica_serves_while_the_primary_is_gone(tmp_path: Path) -> None:
+def test_a_replica_serves_while_the_primary_is_down(tmp_path: Path) -> None:
     why = counterparts.missing_for("5.4.0")
     if why is not None:
         decline(why)

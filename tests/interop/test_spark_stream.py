@@ -66,7 +66,7 @@ def drained(frame: DataFrame, directory: Path) -> list[int]:
     return sorted(int(row.value) for row in rows)
 
 
-def test_a_java_broker_is_streamed_and_knows_how_far(
+def test_a_java_broker_is_streamed_and_has_the_committed_offsets(
     spark: SparkSession, java_cluster_540: JavaCluster, tmp_path: Path
 ) -> None:
     topic = java_cluster_540.create_topic("spark-streamed", queues=8)
@@ -95,7 +95,7 @@ def started(writer: DataStreamWriter) -> Iterator[StreamingQuery]:
         query.stop()
 
 
-def test_a_query_goes_on_while_its_cluster_changes(spark: SparkSession, brokers: Brokers) -> None:
+def test_a_query_continues_while_its_cluster_changes(spark: SparkSession, brokers: Brokers) -> None:
     first = brokers.add("broker-a")
     with contextlib.ExitStack() as running:
         traffic = running.enter_context(Traffic(brokers.nameserver, "orders"))
@@ -131,7 +131,7 @@ def test_a_query_goes_on_while_its_cluster_changes(spark: SparkSession, brokers:
         until(all_are_there, what="rows of new queues", seconds=PATIENCE_SECONDS)
 
 
-def test_messages_that_retention_took_are_missed_or_passed(
+def test_messages_that_retention_removed_fail_or_are_skipped(
     spark: SparkSession, brokers: Brokers, tmp_path: Path
 ) -> None:
     small = {"mappedFileSizeCommitLog": str(64 * 1024), "maxMessageSize": "8192"}

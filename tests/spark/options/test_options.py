@@ -49,7 +49,7 @@ SAYABLE = [option for option in OPTIONS if option.default and option.name not in
 
 
 @pytest.mark.parametrize("option", SAYABLE, ids=lambda option: option.name)
-def test_to_say_a_default_changes_nothing(option: Option) -> None:
+def test_giving_a_default_changes_nothing(option: Option) -> None:
     said = {option.name: option.default.partition(";")[0]}
     if Operation.BATCH in option.operation:
         assert batch(**said) == batch()
@@ -204,7 +204,7 @@ def test_bad_options_of_a_stream_are_refused(given: dict[str, str], what: str) -
         stream(**given)
 
 
-def test_offsets_are_committed_for_a_group_unless_told_not_to() -> None:
+def test_offsets_are_committed_for_a_group_unless_disabled() -> None:
     assert stream(groupId="g").commit_offsets is True
     assert stream(groupId="g", commitOffsets="false").commit_offsets is False
     assert stream(commitOffsets="false").commit_offsets is False
@@ -228,7 +228,7 @@ def test_bad_options_of_a_write_are_refused(given: dict[str, str], what: str) ->
 
 
 @pytest.mark.parametrize("word", ["fail", "FAIL", "Fail"])
-def test_no_way_to_write_fail_is_a_topic(word: str) -> None:
+def test_fail_is_never_a_topic_in_any_case(word: str) -> None:
     assert write(onReject=word).on_reject == "fail"
 
 
@@ -241,13 +241,13 @@ def test_no_way_to_write_fail_is_a_topic(word: str) -> None:
     ],
     ids=["open", "overflow", "deep"],
 )
-def test_what_is_no_pattern_is_told(pattern: str, what: str) -> None:
+def test_an_invalid_pattern_is_refused(pattern: str, what: str) -> None:
     with pytest.raises(InvalidOption, match=f"^subscribePattern .*{what}") as caught:
         read_options({"nameserver": "n:1", "subscribePattern": pattern}, streaming=False)
     assert len(str(caught.value)) < 300
 
 
-def test_an_unknown_option_is_told_before_anything_else() -> None:
+def test_an_unknown_option_is_reported_first() -> None:
     with pytest.raises(UnknownOption, match="did you mean subscribe"):
         read_options({"subscribee": "orders"}, streaming=False)
 

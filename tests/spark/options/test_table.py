@@ -18,11 +18,11 @@ def test_options_are_known_in_any_case_and_by_their_old_names() -> None:
     assert known_options({"topic": "orders"}, Operation.WRITE) == {"topic": "orders"}
 
 
-def test_what_spark_adds_is_passed_over() -> None:
+def test_options_that_spark_adds_are_ignored() -> None:
     assert known_options({"path": "x", "checkpointLocation": "y"}, Operation.STREAM) == {}
 
 
-def test_what_spark_would_not_hand_to_a_reader_again_is_refused() -> None:
+def test_options_of_a_table_are_refused() -> None:
     of_table = {"owner": "alice", "subscribe": "orders", "option.subscribe": "orders"}
     with pytest.raises(InvalidOption, match="Write CREATE TEMPORARY VIEW"):
         known_options(of_table, Operation.BATCH)
@@ -37,7 +37,7 @@ def test_what_spark_would_not_hand_to_a_reader_again_is_refused() -> None:
         ("onRejected", Operation.WRITE, "onReject"),
     ],
 )
-def test_an_unknown_option_is_told_with_the_nearest(
+def test_an_unknown_option_suggests_the_nearest(
     name: str, operation: Operation, nearest: str | None
 ) -> None:
     with pytest.raises(UnknownOption, match=f"there is no option '{name}'") as caught:

@@ -15,7 +15,7 @@ def test_it_begins_with_the_most_and_shrinks_to_what_an_answer_covers() -> None:
     assert stride.length == 32
 
 
-def test_the_rest_of_a_stretch_teaches_nothing() -> None:
+def test_the_rest_of_a_span_teaches_nothing() -> None:
     stride = PullSpan(1024)
     stride.learn(asked=1024, covered=32)
     stride.learn(asked=40, covered=32)  # a stretch from before
@@ -31,7 +31,7 @@ def test_it_grows_after_many_whole_answers_never_beyond_the_most(answers: int) -
     assert stride.length == 40
 
 
-def test_growing_in_vain_is_tried_ever_more_seldom() -> None:
+def test_growing_by_mistake_happens_less_and_less_often() -> None:
     stride = PullSpan(1024)
     tries = 0
     for _ in range(10_000):
@@ -41,7 +41,7 @@ def test_growing_in_vain_is_tried_ever_more_seldom() -> None:
     assert 2 <= tries <= 8
 
 
-def test_it_never_stands_still() -> None:
+def test_it_is_never_zero() -> None:
     stride = PullSpan(8)
     stride.learn(asked=8, covered=0)
     assert stride.length == 1

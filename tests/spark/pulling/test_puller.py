@@ -78,7 +78,7 @@ def pulled_offsets(
     pull_count=st.integers(1, 64),
     window=st.integers(1, 6),
 )
-def test_a_slice_comes_whole_in_order_and_once(
+def test_a_slice_is_pulled_completely_in_order_and_once(
     start: int, size: int, at_once: int, pull_count: int, window: int
 ) -> None:
     brokers = FakeReplicas(FakeQueue(0, 1_000, at_once=at_once))
@@ -94,7 +94,7 @@ def test_a_slice_comes_whole_in_order_and_once(
     st.integers(1, 40),
     st.integers(1, 80),
 )
-def test_a_filtered_slice_has_what_is_wanted_of_it(
+def test_a_filtered_slice_has_all_matching_records(
     wanted: set[int], start: int, size: int, at_once: int, span: int
 ) -> None:
     queue = FakeQueue(0, 500, at_once=at_once, span=span)
@@ -103,7 +103,7 @@ def test_a_filtered_slice_has_what_is_wanted_of_it(
     assert found == [offset for offset in range(start, start + size) if offset in wanted]
 
 
-def test_an_empty_slice_asks_nobody() -> None:
+def test_an_empty_slice_sends_no_request() -> None:
     brokers = FakeReplicas(FakeQueue(0, 10))
     assert pulled_offsets(brokers, 5, 5) == []
     assert not brokers.primary.asked
@@ -120,14 +120,14 @@ def test_the_first_pull_goes_alone_and_the_others_many_in_a_write() -> None:
     assert brokers.primary.writes <= 2 + 200 / (ALL.window // 2)
 
 
-def test_where_answers_are_alike_none_is_asked_for_twice() -> None:
+def test_if_answers_are_alike_nothing_is_pulled_twice() -> None:
     queue = FakeQueue(0, 10_000, at_once=8)
     assert len(pulled_offsets(FakeReplicas(queue), 0, 4_000)) == 4_000
     assert len(queue.pulls) == len(set(queue.pulls))
     assert len(queue.pulls) <= 500 * 1.1
 
 
-def test_a_pull_says_what_it_subscribes_to_and_is_never_held() -> None:
+def test_a_pull_has_a_subscription_and_is_never_held() -> None:
     brokers = FakeReplicas(FakeQueue(0, 10))
     pulled_offsets(brokers, 4, 10, PAID)
     asked = brokers.primary.asked[0]
@@ -137,7 +137,7 @@ def test_a_pull_says_what_it_subscribes_to_and_is_never_held() -> None:
     assert (asked["sysFlag"], asked["suspendTimeoutMillis"]) == ("4", "0")
 
 
-def test_who_stops_early_leaves_nothing_on_its_way() -> None:
+def test_stopping_early_leaves_nothing_in_flight() -> None:
     brokers = FakeReplicas(FakeQueue(0, 10_000))
     answers = pulled(brokers, 0, 10_000)
     assert len(list(islice(answers, 3))) == 3
@@ -156,7 +156,7 @@ def test_the_replica_that_is_suggested_is_asked() -> None:
     assert len(replica.pulls) > len(primary.pulls) > 0
 
 
-def test_what_a_replica_does_not_have_the_primary_is_asked_for() -> None:
+def test_the_primary_is_asked_for_what_a_replica_lacks() -> None:
     primary, replica = FakeQueue(0, 1_000), FakeQueue(0, 300)
     primary.suggested = replica.suggested = 1
     pauses: list[int] = []
@@ -173,7 +173,7 @@ def test_a_late_answer_of_a_replica_says_nothing_of_the_primary() -> None:
     assert replica.pulls
 
 
-def test_a_replica_that_is_not_there_is_no_trouble() -> None:
+def test_a_missing_replica_is_no_error() -> None:
     queue = FakeQueue(0, 1_000)
     queue.suggested = 7
     assert pulled_offsets(FakeReplicas(queue), 0, 1_000) == [*range(1_000)]
@@ -182,7 +182,7 @@ def test_a_replica_that_is_not_there_is_no_trouble() -> None:
 @pytest.mark.parametrize("options", [ALL, PAID])
 @pytest.mark.parametrize("kind", [FakeQueue, ContainedReplica])
 @pytest.mark.parametrize(("least", "end"), [(700, 1_000), (0, 300), (0, 301)])
-def test_whatever_a_replica_lacks_the_primary_is_asked_for(
+def test_the_primary_is_asked_for_anything_that_a_replica_lacks(
     kind: type[FakeQueue], least: int, end: int, options: PullOptions
 ) -> None:
     primary, replica = FakeQueue(0, 1_000), kind(least, end)
@@ -194,7 +194,7 @@ def test_whatever_a_replica_lacks_the_primary_is_asked_for(
 
 
 @pytest.mark.parametrize("options", [ALL, PAID])
-def test_what_a_replica_passes_over_the_primary_is_asked_for(options: PullOptions) -> None:
+def test_the_primary_is_asked_for_what_a_replica_skips(options: PullOptions) -> None:
     primary, replica = FakeQueue(0, 1_000), FakeQueue(0, 1_000)
     primary.suggested = replica.suggested = 1
     replica.kept_from = 700
@@ -207,7 +207,7 @@ def test_what_a_replica_passes_over_the_primary_is_asked_for(options: PullOption
 
 @pytest.mark.parametrize("options", [ALL, PAID, AT_LEAST_GOING_ON, PAID_GOING_ON])
 @pytest.mark.parametrize(("least", "end"), [(50, 100), (0, 40), (0, 41)])
-def test_a_loss_that_a_replica_tells_of_is_not_believed(
+def test_a_loss_that_a_replica_reports_does_not_count(
     least: int, end: int, options: PullOptions
 ) -> None:
     brokers = FakeReplicas(FakeQueue(0, 100), FakeQueue(least, end))
@@ -226,7 +226,7 @@ def test_a_loss_that_a_replica_tells_of_is_not_believed(
 
 
 @pytest.mark.parametrize("options", [ALL, PAID, AT_LEAST_GOING_ON, PAID_GOING_ON])
-def test_a_primary_that_stays_away_is_the_clients_own_error(options: PullOptions) -> None:
+def test_a_primary_that_stays_down_is_a_network_error(options: PullOptions) -> None:
     brokers = FakeReplicas(FakeQueue(0, 100), FakeQueue(50, 100))
     brokers.away = {0}
     pauses: list[int] = []
@@ -256,7 +256,7 @@ def test_a_replica_may_stand_in_again_for_a_primary_that_came_and_went() -> None
 # Failures
 
 
-def test_a_broker_that_goes_away_is_asked_again_by_another_route() -> None:
+def test_a_broker_that_goes_down_is_asked_again_by_another_route() -> None:
     brokers = FakeReplicas(FakeQueue(0, 1_000))
     answers = pulled(brokers, 0, 1_000)
     found = list(offsets_in(islice(answers, 5)))
@@ -265,7 +265,7 @@ def test_a_broker_that_goes_away_is_asked_again_by_another_route() -> None:
     assert brokers.forgotten == 1
 
 
-def test_the_first_try_again_is_at_once_and_success_counts_anew() -> None:
+def test_the_first_retry_is_immediate_and_success_resets_the_count() -> None:
     pauses: list[int] = []
     brokers = FakeReplicas(FakeQueue(0, 10_000))
     answers = pulled(brokers, 0, 10_000, pauses=pauses)
@@ -275,7 +275,7 @@ def test_the_first_try_again_is_at_once_and_success_counts_anew() -> None:
     assert set(pauses) == {0}
 
 
-def test_a_broker_that_stays_away_is_the_clients_own_error() -> None:
+def test_a_broker_that_stays_down_is_a_network_error() -> None:
     pauses: list[int] = []
     brokers = FakeReplicas(FakeQueue(0, 100))
     brokers.failures = [ConnectFailed(f"try {number}", address="x") for number in range(50)]
@@ -303,7 +303,7 @@ def test_a_refusal_is_raised_at_once() -> None:
     assert brokers.forgotten == 0
 
 
-def test_a_refusal_of_a_replica_is_not_believed() -> None:
+def test_a_refusal_of_a_replica_does_not_count() -> None:
     primary = FakeQueue(0, 100)
     # A replica has its topics from the primary, every ten seconds in Java.
     replica = Refusing(ResponseCode.TOPIC_NOT_EXIST, remark="no such topic")
@@ -311,7 +311,7 @@ def test_a_refusal_of_a_replica_is_not_believed() -> None:
     assert pulled_offsets(FakeReplicas(primary, replica), 0, 100) == [*range(100)]
 
 
-def test_an_answer_that_leads_nowhere_is_a_fault_of_the_broker() -> None:
+def test_an_answer_without_progress_is_a_protocol_error() -> None:
     with pytest.raises(RemoteProtocolError, match="offset 5 .* 5 as the next offset"):
         list(pulled(FakeReplicas(Refusing(ResponseCode.SUCCESS, reached=5)), 5, 10))
 
@@ -319,7 +319,7 @@ def test_an_answer_that_leads_nowhere_is_a_fault_of_the_broker() -> None:
 # Lost data
 
 
-def test_offsets_that_retention_took_are_an_error_that_names_them() -> None:
+def test_offsets_that_retention_removed_are_an_error() -> None:
     pauses: list[int] = []
     with pytest.raises(DataLost, match="offset 40 is lost: the queue has 50") as caught:
         list(pulled(FakeReplicas(FakeQueue(50, 100)), 40, 90, pauses=pauses))
@@ -327,13 +327,13 @@ def test_offsets_that_retention_took_are_an_error_that_names_them() -> None:
     assert not pauses
 
 
-def test_going_on_after_a_loss_gives_what_is_left_and_no_more() -> None:
+def test_continuing_after_a_loss_gives_exactly_what_is_left() -> None:
     brokers = FakeReplicas(FakeQueue(50, 100))
     assert pulled_offsets(brokers, 40, 90, AT_LEAST_GOING_ON) == [*range(50, 90)]
     assert pulled_offsets(FakeReplicas(FakeQueue(50, 100)), 10, 40, AT_LEAST_GOING_ON) == []
 
 
-def test_retention_that_passes_a_slice_under_way() -> None:
+def test_retention_may_overtake_a_slice() -> None:
     queue = FakeQueue(0, 10_000)
     answers = pulled(FakeReplicas(queue), 0, 10_000, AT_LEAST_GOING_ON)
     found = list(offsets_in(islice(answers, 3)))
@@ -342,7 +342,7 @@ def test_retention_that_passes_a_slice_under_way() -> None:
     assert found == [*range(len(found) - 5_000), *range(5_000, 10_000)]
 
 
-def test_an_end_before_the_slices_is_waited_for_and_then_lost() -> None:
+def test_an_end_before_that_of_the_slice_is_awaited_then_lost() -> None:
     pauses: list[int] = []
     with pytest.raises(DataLost, match="offset 30 is lost"):
         list(pulled(FakeReplicas(FakeQueue(0, 30)), 0, 90, pauses=pauses))
@@ -350,7 +350,7 @@ def test_an_end_before_the_slices_is_waited_for_and_then_lost() -> None:
     assert pulled_offsets(FakeReplicas(FakeQueue(0, 30)), 0, 90, AT_LEAST_GOING_ON) == [*range(30)]
 
 
-def test_a_broker_that_finds_its_end_again_is_waited_for() -> None:
+def test_a_broker_that_finds_its_end_again_is_awaited() -> None:
     queue = FakeQueue(0, 30)
     brokers = FakeReplicas(queue)
 
@@ -384,7 +384,7 @@ def test_a_file_that_is_being_deleted_is_a_loss(options: PullOptions) -> None:
         list(pulled(FakeReplicas(queue), 5, 10, options))
 
 
-def test_going_on_behind_a_hole() -> None:
+def test_continuing_after_a_gap() -> None:
     hole = Refusing(ResponseCode.PULL_NOT_FOUND, reached=10, remark="OFFSET_FOUND_NULL")
     assert pulled_offsets(FakeReplicas(hole), 5, 10, AT_LEAST_GOING_ON) == []
 
@@ -400,7 +400,7 @@ def test_an_answer_that_begins_behind_a_gap_is_a_loss() -> None:
 
 
 @pytest.mark.parametrize("options", [ALL, PAID, AT_LEAST_GOING_ON, PAID_GOING_ON])
-def test_files_that_go_while_a_slice_is_read_are_a_loss_or_gone_on_behind(
+def test_files_deleted_during_a_slice_are_a_loss_or_skipped(
     options: PullOptions, caplog: pytest.LogCaptureFixture
 ) -> None:
     queue = FakeQueue(0, 10_000)
@@ -420,7 +420,7 @@ def test_files_that_go_while_a_slice_is_read_are_a_loss_or_gone_on_behind(
 
 
 @given(st.randoms(use_true_random=False), st.booleans(), st.booleans(), st.integers(1, 9))
-def test_whatever_happens_on_the_way_a_slice_comes_whole_or_fails(
+def test_whatever_happens_a_slice_is_complete_or_fails(
     chance: Random, is_filtered: bool, fails: bool, window: int
 ) -> None:
     primary = FakeQueue(0, 600, at_once=7, span=40)
@@ -487,7 +487,7 @@ def test_a_compacted_topic_has_gaps_by_design(options: PullOptions) -> None:
 # A broker of ours
 
 
-def test_a_connection_that_is_cut_is_dialled_anew(orders: embedded.RunningCluster) -> None:
+def test_a_broken_connection_is_redialled(orders: embedded.RunningCluster) -> None:
     with Cluster(Access(nameserver=orders.nameserver)) as cluster:
         for queue, bounds in cluster.bounds(cluster.queues("orders")).items():
             answers = pull(cluster, Slice(queue, 0, bounds.max), ALL)
@@ -507,7 +507,7 @@ def test_the_broker_selects_by_tags(orders: embedded.RunningCluster) -> None:
         assert len(paid) == 402
 
 
-def test_a_broker_that_is_gone_for_good_is_the_clients_own_error(
+def test_a_broker_that_is_gone_for_good_is_a_network_error(
     orders: embedded.RunningCluster,
 ) -> None:
     with Cluster(Access(nameserver=orders.nameserver)) as cluster:

@@ -48,7 +48,7 @@ TAGS, KEY = ("tags",), ("key",)
         (GreaterThanOrEqual(QUEUE_ID, 4), False),
     ],
 )
-def test_a_filter_on_what_a_queue_is_keeps_it_or_not(given_filter: Filter, kept: bool) -> None:
+def test_a_filter_on_queue_columns_keeps_or_drops_queues(given_filter: Filter, kept: bool) -> None:
     assert pushed_filters([given_filter]).keeps(queue(3)) is kept
 
 
@@ -80,7 +80,7 @@ def test_a_filter_on_what_a_queue_is_keeps_it_or_not(given_filter: Filter, kept:
     ],
     ids=repr,
 )
-def test_what_can_not_be_decided_here_is_left_to_spark(unsure: Filter) -> None:
+def test_undecidable_filters_are_left_to_spark(unsure: Filter) -> None:
     assert pushed_filters([unsure]) == PushedFilters()
 
 
@@ -101,7 +101,7 @@ def test_a_list_of_offsets_cuts_the_ends_and_spark_does_the_rest() -> None:
     assert pushed_filters([In(OFFSET, (9, 2, 4))]).offsets == Interval(2, 10)
 
 
-def test_times_are_whole_milliseconds_around_what_is_asked_for() -> None:
+def test_times_are_rounded_outwards_to_milliseconds() -> None:
     half_past = datetime(1970, 1, 1, 0, 0, 1, 500_500, tzinfo=UTC)
     filters: list[Filter] = [GreaterThan(TIME, half_past), LessThan(TIME, half_past)]
 
@@ -141,7 +141,7 @@ def comparisons() -> st.SearchStrategy[Filter]:
 
 
 @given(st.lists(comparisons(), max_size=4), st.integers(0, 10))
-def test_an_offset_is_in_the_span_if_and_only_if_it_meets_all_filters(
+def test_an_offset_is_in_the_interval_if_and_only_if_it_meets_all_filters(
     filters: list[Filter], offset: int
 ) -> None:
     start, end = pushed_filters(filters).offsets

@@ -28,7 +28,7 @@ class Scene:
         )
 
 
-def test_queues_are_asked_no_more_often_than_they_change() -> None:
+def test_queues_are_polled_at_a_limited_rate() -> None:
     scene = Scene()
     scene.watch.all_ranges()
     for _ in range(ROUTE_AGE_MS):
@@ -48,7 +48,7 @@ def test_a_new_queue_is_found() -> None:
     assert scene.watch.current_ranges([A, B])[queue(1)] == Range(0, 3)
 
 
-def test_who_assigns_queues_gets_no_others() -> None:
+def test_assigned_queues_get_no_others() -> None:
     scene = Scene(topics=Topics(assigned=(A,)))
     scene.watch.all_ranges()
     scene.clock.pass_ms(ROUTE_AGE_MS)
@@ -57,7 +57,7 @@ def test_who_assigns_queues_gets_no_others() -> None:
     assert scene.cluster.routes_asked == 1
 
 
-def test_a_broker_that_is_away_has_no_news_and_the_others_do(
+def test_a_broker_that_is_down_does_not_stop_the_others(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     scene = Scene()
@@ -77,7 +77,7 @@ def test_a_broker_that_is_away_has_no_news_and_the_others_do(
     ]
 
 
-def test_news_of_a_moment_ago_leave_out_who_is_away() -> None:
+def test_recent_answers_leave_out_brokers_that_are_down() -> None:
     scene = Scene()
     scene.watch.all_ranges()
     scene.cluster.lose("broker-b")
@@ -89,7 +89,7 @@ def test_news_of_a_moment_ago_leave_out_who_is_away() -> None:
     assert scene.watch.last_seen == {A: Range(0, 5), B: Range(0, 7)}
 
 
-def test_all_brokers_away_is_no_error_yet() -> None:
+def test_all_brokers_down_is_no_error_at_first() -> None:
     scene = Scene()
     scene.watch.all_ranges()
     scene.cluster.lose("broker-a")
@@ -99,7 +99,7 @@ def test_all_brokers_away_is_no_error_yet() -> None:
     assert scene.watch.current_ranges([A, B]) == {}
 
 
-def test_who_stays_away_for_minutes_fails_the_stream() -> None:
+def test_a_broker_that_stays_down_for_minutes_fails_the_stream() -> None:
     scene = Scene()
     scene.watch.all_ranges()
     scene.cluster.lose("broker-b")
@@ -111,7 +111,7 @@ def test_who_stays_away_for_minutes_fails_the_stream() -> None:
         scene.watch.current_ranges([A, B])
 
 
-def test_unless_data_may_be_lost() -> None:
+def test_unless_data_loss_is_accepted() -> None:
     scene = Scene(fail_on_data_loss=False)
     scene.watch.all_ranges()
     scene.cluster.lose("broker-b")
@@ -121,7 +121,7 @@ def test_unless_data_may_be_lost() -> None:
 
 
 @pytest.mark.parametrize("topics", [Topics(names=("orders",)), Topics(names=("orders", "bills"))])
-def test_without_nameservers_known_queues_are_read_on_however_long(
+def test_without_nameservers_known_queues_are_read_for_any_time(
     topics: Topics, caplog: pytest.LogCaptureFixture
 ) -> None:
     scene = Scene(topics=topics)
@@ -142,7 +142,7 @@ def test_without_nameservers_known_queues_are_read_on_however_long(
     assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING"]
 
 
-def test_an_error_that_time_does_not_cure_is_raised_at_once() -> None:
+def test_a_permanent_error_is_raised_at_once() -> None:
     scene = Scene()
     scene.watch.all_ranges()
     scene.cluster.lose("broker-b", RequestNotSupported(3, "no", address="broker-b"))
@@ -161,7 +161,7 @@ def test_a_stream_does_not_begin_without_its_brokers() -> None:
         scene.watch.all_ranges()
 
 
-def test_what_has_to_be_known_is_asked_for_until_the_broker_is_back(
+def test_required_queues_are_polled_until_the_broker_is_back(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     scene = Scene()
@@ -178,7 +178,7 @@ def test_what_has_to_be_known_is_asked_for_until_the_broker_is_back(
     assert watch.ranges_of([B]) == {B: Range(0, 7)}
 
 
-def test_and_not_for_ever() -> None:
+def test_but_not_forever() -> None:
     scene = Scene()
     scene.cluster.lose("broker-b")
 
@@ -186,7 +186,7 @@ def test_and_not_for_ever() -> None:
         scene.watch.ranges_of([A, B])
 
 
-def test_news_of_a_moment_ago_need_no_asking() -> None:
+def test_recent_answers_are_reused() -> None:
     scene = Scene()
     scene.watch.all_ranges()
     scene.watch.ranges_of([A])
@@ -202,7 +202,7 @@ def test_news_of_a_moment_ago_need_no_asking() -> None:
     [Topics(names=("orders",)), Topics(pattern="ord.*"), Topics(assigned=(A, B))],
     ids=["subscribe", "subscribePattern", "assign"],
 )
-def test_queues_that_are_not_chosen_any_more_are_not_asked_about(topics: Topics) -> None:
+def test_deselected_queues_are_not_polled(topics: Topics) -> None:
     scene = Scene(topics=topics)
     other = queue(0, topic="bills")
     scene.cluster.ranges[other] = Range(0, 9)
@@ -212,7 +212,7 @@ def test_queues_that_are_not_chosen_any_more_are_not_asked_about(topics: Topics)
     assert (scene.watch.is_read(A), scene.watch.is_read(other)) == (True, False)
 
 
-def test_a_queue_that_is_assigned_later_is_asked_about() -> None:
+def test_a_queue_that_is_assigned_later_is_polled() -> None:
     scene = Scene(topics=Topics(assigned=(A, B)))
 
     assert scene.watch.current_ranges([A]).keys() == {A, B}
@@ -231,7 +231,7 @@ def test_queues_beyond_the_number_of_a_topic_are_closed() -> None:
     assert scene.watch.closed(known) == set()
 
 
-def test_those_of_a_broker_that_is_away_are_not_closed() -> None:
+def test_queues_of_a_broker_that_is_down_are_not_closed() -> None:
     scene = Scene()
     scene.cluster.lose("broker-b")
 
@@ -252,7 +252,7 @@ def two_topics(**said: Any) -> Scene:
     return scene
 
 
-def test_a_topic_that_is_gone_hides_no_news_and_no_new_queues_of_others(
+def test_a_missing_topic_does_not_hide_others_or_their_new_queues(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     scene = two_topics(fail_on_data_loss=False)
@@ -281,7 +281,7 @@ def test_it_fails_the_stream_after_minutes_and_the_error_says_what_to_do() -> No
     assert (told.value.topic, told.value.is_missing) == ("bills", True)
 
 
-def test_a_topic_of_a_pattern_that_is_gone_is_told_too() -> None:
+def test_a_missing_topic_of_a_pattern_is_reported_too() -> None:
     scene = Scene(topics=Topics(pattern=".*"))
     scene.watch.current_ranges([A, B, BILL])
     scene.clock.pass_ms(ABSENCE_MAX_MS + 1)
@@ -291,7 +291,7 @@ def test_a_topic_of_a_pattern_that_is_gone_is_told_too() -> None:
 
 
 @pytest.mark.parametrize("topics", [Topics(names=("bills", "orders")), Topics(pattern=".*")])
-def test_a_broker_that_says_nothing_is_in_it_does_not_mean_that_its_messages_are_lost(
+def test_an_empty_queue_of_a_missing_topic_is_not_a_loss(
     topics: Topics,
 ) -> None:
     scene = Scene(topics=topics)
@@ -304,7 +304,7 @@ def test_a_broker_that_says_nothing_is_in_it_does_not_mean_that_its_messages_are
         scene.watch.current_ranges([A, B, BILL])
 
 
-def test_what_a_nameserver_has_yet_to_hear_of_is_read_on() -> None:
+def test_queues_that_nameservers_do_not_know_yet_are_read() -> None:
     scene = Scene(topics=Topics(names=("bills", "orders")))
     scene.cluster.ranges[BILL] = Range(0, 9)
     scene.cluster.closed = {BILL}
@@ -330,7 +330,7 @@ def emptied(topics: Topics, **said: Any) -> Scene:
 
 
 @pytest.mark.parametrize("topics", ALL_WAYS)
-def test_a_topic_that_was_deleted_just_now_is_missing_and_not_emptied(topics: Topics) -> None:
+def test_a_topic_that_was_just_deleted_is_missing_not_emptied(topics: Topics) -> None:
     scene = emptied(topics)
     scene.cluster.closed = {BILL}  # the routes that were found before have it
 
@@ -344,7 +344,7 @@ def test_a_topic_that_was_deleted_just_now_is_missing_and_not_emptied(topics: To
 
 
 @pytest.mark.parametrize("topics", ALL_WAYS)
-def test_nameservers_may_hear_of_it_after_the_broker(topics: Topics) -> None:
+def test_nameservers_may_learn_of_it_after_the_broker(topics: Topics) -> None:
     scene = emptied(topics)
 
     assert scene.watch.current_ranges([A, B, BILL]).keys() == {A, B}
@@ -370,14 +370,14 @@ def test_a_topic_that_stays_known_is_empty_after_seconds(topics: Topics) -> None
 
 
 @pytest.mark.parametrize("topics", ALL_WAYS)
-def test_if_data_may_be_lost_it_is_empty_at_once(topics: Topics) -> None:
+def test_if_data_loss_is_accepted_it_is_empty_at_once(topics: Topics) -> None:
     scene = emptied(topics, fail_on_data_loss=False)
 
     assert scene.watch.current_ranges([A, B, BILL])[BILL] == Range(0, 0)
     assert scene.cluster.routes_asked == 1
 
 
-def test_nameservers_are_not_asked_for_it_all_the_time() -> None:
+def test_nameservers_are_not_asked_about_it_all_the_time() -> None:
     scene = two_topics(fail_on_data_loss=False)
     scene.watch.current_ranges([A, B, BILL])
     routes, bounds = scene.cluster.routes_asked, scene.cluster.bounds_asked
@@ -399,7 +399,7 @@ def test_it_is_read_again_when_it_is_back(caplog: pytest.LogCaptureFixture) -> N
     assert caplog.messages[-1] == "all brokers of the stream answer again"
 
 
-def test_a_planned_batch_goes_on_without_it_if_data_may_be_lost(
+def test_a_planned_batch_skips_it_if_data_loss_is_accepted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     scene = two_topics(fail_on_data_loss=False)
@@ -417,7 +417,7 @@ def test_or_it_fails() -> None:
         scene.watch.ranges_of([A, BILL])
 
 
-def test_a_broker_that_is_away_costs_no_planned_batch_its_rows() -> None:
+def test_a_broker_that_is_down_loses_no_rows_of_a_planned_batch() -> None:
     scene = Scene(fail_on_data_loss=False)
     scene.cluster.lose("broker-b")
 
@@ -428,7 +428,7 @@ def test_a_broker_that_is_away_costs_no_planned_batch_its_rows() -> None:
 # A stream that is to end
 
 
-def test_a_stream_that_is_to_end_waits_for_nobody() -> None:
+def test_a_stream_that_ends_does_not_wait() -> None:
     scene = Scene()
     scene.cluster.lose("broker-b")
 
@@ -436,14 +436,16 @@ def test_a_stream_that_is_to_end_waits_for_nobody() -> None:
         scene.watch.final_ranges([A, B])
 
 
-def test_what_it_sees_at_first_glance_is_who_answers() -> None:
+def test_answering_ranges_has_the_brokers_that_answer() -> None:
     scene = Scene()
     scene.cluster.lose("broker-b")
 
     assert scene.watch.answering_ranges() == {A: Range(0, 5)}
 
 
-def test_and_goes_on_without_them_if_data_may_be_lost(caplog: pytest.LogCaptureFixture) -> None:
+def test_and_continues_without_them_if_data_loss_is_accepted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     scene = Scene(fail_on_data_loss=False)
     scene.cluster.lose("broker-b")
 
@@ -455,7 +457,9 @@ def test_and_goes_on_without_them_if_data_may_be_lost(caplog: pytest.LogCaptureF
 # Who is away for how long
 
 
-def test_each_broker_is_away_by_itself(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_time_that_a_broker_is_down_is_counted_per_broker(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     scene = Scene()
     scene.watch.all_ranges()
     scene.cluster.lose("broker-b")

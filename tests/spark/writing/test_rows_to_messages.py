@@ -57,7 +57,7 @@ def outgoing(
     return rows.convert(given)
 
 
-def test_each_column_says_its_part() -> None:
+def test_each_column_sets_its_part() -> None:
     found = outgoing(
         batch(
             topic=["bills"],
@@ -103,7 +103,7 @@ def test_a_value_may_be_text(kind: pa.DataType) -> None:
     assert outgoing(given).messages[0].body == "grün".encode()
 
 
-def test_ids_are_the_same_for_the_same_rows_and_stand_in_a_property() -> None:
+def test_ids_are_the_same_for_the_same_rows_and_are_in_a_property() -> None:
     values = [b"a", b"b", b"a"]
     first = outgoing(batch(value=values, properties=[{"x": "1", "y": "2"}] * 3)).messages
     again = outgoing(batch(value=values[::-1], properties=[[("y", "2"), ("x", "1")]] * 3)).messages
@@ -154,7 +154,7 @@ TOO_LARGE = b"x" * (BODY_SIZE_LIMIT + 1)
         ({"delay_level": [1], "deliver_at": [AT]}, "delay_level", "at most one"),
     ],
 )
-def test_a_row_that_can_not_be_a_message_is_told(
+def test_a_row_that_can_not_be_a_message_is_rejected(
     columns: dict[str, Sequence[object]], column: str, reason: str
 ) -> None:
     plain: dict[str, Sequence[object]] = {"value": [b"secret"], "key": ["o-42"]}
@@ -190,7 +190,7 @@ def spoilt_maps(texts: Sequence[bytes]) -> pa.Array:
 
 
 @pytest.mark.parametrize("name", ["key", "tags", "topic", "sharding_key", "properties", "order"])
-def test_text_that_is_none_costs_its_row_alone(name: str) -> None:
+def test_invalid_text_rejects_only_its_row(name: str) -> None:
     texts = [b"good", b"bad\xff", b"fine"]
     column = spoilt_maps(texts) if name == "properties" else spoilt(texts)
     given = pa.record_batch([pa.array([b"1", b"2", b"3"]), column], names=["value", name])
@@ -209,7 +209,7 @@ def test_text_that_is_none_costs_its_row_alone(name: str) -> None:
         assert letter.keys == ("bad\\xff",)
 
 
-def test_in_a_row_with_two_such_texts_the_first_is_told() -> None:
+def test_in_a_row_with_two_invalid_texts_the_first_is_reported() -> None:
     column = spoilt([b"\xff"])
     given = pa.record_batch([pa.array([b"1"]), column, column], names=["value", "tags", "key"])
     assert [row.column for row in outgoing(given).rejected] == ["key"]
@@ -247,7 +247,7 @@ def test_a_column_counts_before_such_a_property_also_without_a_value() -> None:
     assert (message.keys, message.tags, message.sharding_key) == (("o-44",), None, None)
 
 
-def test_a_dead_letter_keeps_what_can_travel() -> None:
+def test_a_dead_letter_keeps_what_is_valid() -> None:
     given = batch(
         topic=["orders"],
         value=[b"paid"],

@@ -143,7 +143,7 @@ def test_nothing_is_written_for_nothing(cluster: RunningCluster) -> None:
     assert batch_writer(cluster).write(iter([values()])) == TaskTotals(0)
 
 
-def test_a_task_that_runs_again_sends_the_same_ids(cluster: RunningCluster) -> None:
+def test_a_retried_task_sends_the_same_ids(cluster: RunningCluster) -> None:
     writer = batch_writer(cluster)
     writer.write(iter([values(b"a", b"b", b"a")]))
     writer.write(iter([values(b"b"), values(b"a", b"a")]))
@@ -301,7 +301,7 @@ def test_a_letter_keeps_the_value_if_that_was_not_what_a_broker_refused() -> Non
     assert sending.written == TaskTotals(3, row_count=1, rejected_count=1, body_bytes=8)
 
 
-def test_what_else_a_broker_answers_is_no_reason_to_reject() -> None:
+def test_other_answers_of_a_broker_are_no_reason_to_reject() -> None:
     class BusyProducer(TimerlessProducer):
         def send_many(self, messages: Sequence[Message], **_how: object) -> None:
             errors = {
@@ -328,7 +328,7 @@ def test_a_letter_that_a_broker_refuses_loses_its_value(strict_cluster: RunningC
     )
 
 
-def test_rows_behind_a_refused_one_are_stored_in_their_order(
+def test_rows_after_a_refused_one_are_stored_in_order(
     strict_cluster: RunningCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     bodies = [b"%02d" % number for number in range(40)]
@@ -349,7 +349,7 @@ def test_frames_that_are_too_large_for_a_broker_are_sent_in_parts(
     assert len(stored(strict_cluster, "orders")) == 10
 
 
-def test_what_can_not_be_written_is_refused_on_the_driver(cluster: RunningCluster) -> None:
+def test_invalid_columns_are_refused_on_the_driver(cluster: RunningCluster) -> None:
     options = write_options({"nameserver": cluster.nameserver, "topic": "orders"})
     wrong = StructType([StructField("value", IntegerType())])
     with pytest.raises(InvalidInput, match=r"mode\('append'\)"):
@@ -365,7 +365,7 @@ def test_what_can_not_be_written_is_refused_on_the_driver(cluster: RunningCluste
     RocketMQStreamWriter(missing, with_id)
 
 
-def test_topics_that_are_missing_are_told_on_the_driver() -> None:
+def test_missing_topics_are_reported_on_the_driver() -> None:
     with embedded.start(settings={"autoCreateTopicEnable": "false"}) as cluster:
         with pytest.raises(NoRoute, match="orders"):
             batch_writer(cluster)
@@ -378,7 +378,9 @@ def test_topics_that_are_missing_are_told_on_the_driver() -> None:
         close_producers()
 
 
-def test_a_nameserver_that_is_away_is_told_on_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_nameserver_that_is_down_is_reported_on_the_driver(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     options = write_options({"nameserver": "127.0.0.1:1", "topic": "orders"})
     with pytest.raises(OrbitError, match="127.0.0.1:1"):
         RocketMQWriter(options, VALUES, overwrite=False)
@@ -394,7 +396,7 @@ def test_a_nameserver_that_is_away_is_told_on_the_driver(monkeypatch: pytest.Mon
     RocketMQStreamWriter(options, VALUES)
 
 
-def test_a_broker_that_is_away_fails_the_task_with_the_client_s_error() -> None:
+def test_a_broker_that_is_down_fails_the_task_with_the_client_s_error() -> None:
     with embedded.start() as cluster:
         writer = batch_writer(cluster, retries="1", sendTimeoutMs="500")
         writer.write(iter([values(b"first")]))
