@@ -37,7 +37,7 @@ def test_queues_offsets_and_progress(java_cluster_540: JavaCluster) -> None:
         assert cluster.resolve(Topics(pattern=f"{topic}|DefaultCluster|broker-.*")) == queues
         assert set(cluster.bounds(queues).values()) == {Range(0, 0)}
         send(java_cluster_540, queues[0], 3)
-        # A broker tells of a message before its queue has it.
+        # A broker acknowledges a message before its queue has it.
         until(
             lambda: cluster.bounds(queues)[queues[0]].max == 3, what="three messages in the queue"
         )
@@ -116,7 +116,7 @@ def test_a_replica_serves_while_the_primary_is_down(tmp_path: Path) -> None:
             assert cluster.bounds([queue]) == {queue: Range(0, 3, is_replica=True)}
             assert cluster.connection(queue).connection.peer == str(replica.address)
             assert cluster.connection(queue).broker_id == 1
-            # It serves what it has; that more is lost, only the primary could say.
+            # It serves what it has; only the primary can report a loss.
             answers = pull(
                 cluster, Slice(queue, 0, 5), PullOptions(group="TOOLS_CONSUMER"), pause_for=no_pause
             )
@@ -126,7 +126,7 @@ def test_a_replica_serves_while_the_primary_is_down(tmp_path: Path) -> None:
 
 
 def no_pause(_wait_ms: int) -> None:
-    """Wait for nobody."""
+    """Don't wait."""
 
 
 def at_replica(cluster: Cluster, queue: MessageQueue, replica: JavaBroker) -> int:

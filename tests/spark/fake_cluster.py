@@ -1,4 +1,4 @@
-"""A cluster of numbers: queues that begin and end, brokers that may be away; and a clock."""
+"""A cluster in memory, whose brokers may be down, and a clock."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,7 +24,7 @@ def queue(number: int, broker: str = "broker-a", topic: str = "orders") -> Messa
 
 
 def options(**said: Any) -> ReadOptions:
-    """Return options that read all of the topic orders, but for what is said."""
+    """Return options that read all of the topic orders, with some changes."""
     read_all = ReadOptions(
         access=Access(nameserver="127.0.0.1:9876"),
         topics=Topics(names=("orders",)),
@@ -39,7 +39,7 @@ def missing(topic: str) -> NoRoute:
 
 
 class FakeClock:
-    """Stands still unless it is told otherwise."""
+    """Advances only by ``pass_ms``."""
 
     def __init__(self) -> None:
         self.ms = 1_000
@@ -55,7 +55,7 @@ class FakeClock:
 
 
 class TimedQueue(FakeQueue):
-    """A queue whose messages were stored when a function says."""
+    """A queue whose store times come from a function."""
 
     def __init__(self, has: Range, stored_ms: Callable[[int], int]) -> None:
         super().__init__(has.min, has.max)
@@ -88,7 +88,7 @@ class FakeBroker(FakeConnection):
 
 
 class FakeCluster(Cluster):
-    """What tests say that it is; all that is asked of it is counted."""
+    """Answers as tests set it up, and counts requests."""
 
     def __init__(self, ranges: Mapping[MessageQueue, tuple[int, int]]) -> None:
         super().__init__(Access(nameserver="127.0.0.1:9876"))
@@ -106,7 +106,7 @@ class FakeCluster(Cluster):
         self.nameservers_away: OrbitError | None = None
 
     def lose(self, broker: str, error: OrbitError | None = None) -> None:
-        """Take a broker away."""
+        """Stop a broker."""
         self.away[broker] = error or ConnectFailed(f"no connection to {broker}", address=broker)
 
     def delete(self, topic: str) -> None:
@@ -145,7 +145,7 @@ class FakeCluster(Cluster):
         return {one: self.times[timestamp_ms][one] for one in queues}
 
     def stored_ms(self, queue: MessageQueue, offset: int) -> int:
-        """Return when a message was stored: as was said, or as the answers by time have it."""
+        """Return the store time of a message: as set, or consistent with the answers by time."""
         self.looked_at.append(offset)
         if queue in self.stored:
             return self.stored[queue][offset]

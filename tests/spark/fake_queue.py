@@ -1,4 +1,4 @@
-"""One queue of a broker that exists only here, and links to it: pulls are answered by the rules."""
+"""A queue of a broker in memory, and connections to it; pulls are answered as brokers do."""
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
@@ -24,7 +24,7 @@ QUEUE = MessageQueue("orders", "broker-a", 3)
 
 
 class FakeQueue:
-    """Records from one offset up to another, of which one answer has so many at most."""
+    """Records from one offset to another; an answer has at most ``at_once``."""
 
     def __init__(self, least: int, end: int, *, at_once: int = 32, span: int = 800) -> None:
         self.least, self.end = least, end
@@ -140,7 +140,7 @@ class FakeConnection(BlockingConnection):
 
 
 class FakeReplicas(Cluster):
-    """The replicas of a queue by broker id; another stands in for one that is not there."""
+    """A cluster with one queue: its replicas by broker id; another replaces one that is down."""
 
     def __init__(self, *replicas: FakeQueue) -> None:
         super().__init__(Access(nameserver="127.0.0.1:9876"))
@@ -174,7 +174,7 @@ class FakeReplicas(Cluster):
 
 
 def offsets_in(pulled: Iterable[Records]) -> Iterator[int]:
-    """Yield the queue offsets of records; where their places are told, they are the right ones."""
+    """Yield the queue offsets of records; check their positions if these are given."""
     for records in pulled:
         views: list[RecordView] = list(Scan(records.data))
         sizes = [view.size for view in views]

@@ -1,4 +1,4 @@
-"""Which Java is taken, what is said where there is none, and the launcher in front of it."""
+"""Which Java is chosen, the error if there is none, and the launcher."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ from orbitmq.spark.java import Java, find_java, launcher_home, release_in
 
 
 def java_of(release: str, home: Path) -> str:
-    """Put a ``java`` that tells a release below ``home``, and return its path."""
+    """Create a ``java`` below ``home`` that prints a release; return its path."""
     command = home / "bin" / "java"
     command.parent.mkdir(parents=True)
     command.write_text(f"#!/bin/sh\necho 'openjdk version \"{release}\"' >&2\n")

@@ -1,4 +1,4 @@
-"""Sessions as users start them: each in a process of its own, since a Spark driver is one."""
+"""Sessions as users start them: one process each, since a process has one Spark driver."""
 
 import os
 import shutil

@@ -23,7 +23,7 @@ from orbitmq.spark.writing.writer import RocketMQStreamWriter
 from tests.spark.shown import last_line
 
 NOWHERE = {"nameserver": "127.0.0.1:1", "subscribe": "orders"}
-"""Options of a cluster that is not there: whoever asks it fails."""
+"""Options of a cluster that doesn't exist: any request fails."""
 
 
 def source(**options: str) -> RocketMQSource:

@@ -15,7 +15,7 @@ from orbitmq.spark.writing.stable_ids import ORBIT_ID
 from tests.spark.shown import last_line
 from tests.spark.stored import stored
 
-# PySpark says so wherever it takes Arrow batches, although no pandas is used here.
+# PySpark warns wherever it takes Arrow batches, although no pandas is used here.
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
 
 
@@ -174,7 +174,7 @@ def test_a_stream_is_written_and_a_replayed_batch_has_the_same_ids(
     run()
     first = stored(shared_cluster, "streamed")
     assert len(first) == len({one.properties[ORBIT_ID] for one in first}) == 100
-    # As a driver leaves it that dies when all rows of a batch are stored and before it says so.
+    # As if the driver died after all rows of a batch were stored and before it was committed.
     (checkpoint / "commits" / "1").unlink()
     (checkpoint / "commits" / ".1.crc").unlink(missing_ok=True)
     run()

@@ -169,7 +169,7 @@ def test_routes_that_were_found_are_used() -> None:
         assert repr(found).startswith("<Brokers 0 routes")
 
 
-# Who is reached
+# Which broker is connected
 
 
 def test_a_connection_has_the_id_of_its_broker() -> None:
@@ -247,7 +247,7 @@ def test_a_topic_that_goes_while_its_broker_fails_is_left_out() -> None:
             found.connection(INVOICE, 0)
             found.connection(QUEUE, 0)
             routes.where, routes.deleted = {0: alive}, {"invoices"}
-            # By the route of the first, the broker is looked for anew.
+            # The broker is looked up again by the route of the first.
             found.forget(INVOICE)
             left = found.ask([INVOICE, OTHER], max_offset, read, skip_missing=True)
             assert left == {OTHER: (1, False)}
@@ -266,7 +266,7 @@ def test_a_connection_is_found_by_the_last_route_of_a_topic_that_is_missing() ->
                 found.connection(INVOICE, 0)
 
 
-# Nameservers that are away
+# Nameservers that are down
 
 
 def test_while_nameservers_are_down_the_last_routes_are_used(

@@ -48,7 +48,7 @@ def test_a_connection_that_the_peer_closed_is_reopened(plain: Connections) -> No
     with peer(echoing(1)) as address:  # it closes after one answer
         plain.ask(address, [ASK])
     known = plain._open[address]
-    assert known.is_open  # nobody has looked
+    assert known.is_open  # not polled yet
     with pytest.raises(ConnectFailed):
         plain.to(address)
     assert not known.is_open

@@ -29,7 +29,7 @@ def test_a_broker_makes_the_retry_topic_and_has_no_member_of_it(
 
 
 def answering(*codes: int, seen: list[int]) -> Callable[[socket.socket], None]:
-    """A broker that answers as is said, and notes what it is asked."""
+    """A broker with given answers, which records requests."""
 
     def script(accepted: socket.socket) -> None:
         left = iter(codes)

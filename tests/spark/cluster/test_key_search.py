@@ -1,4 +1,4 @@
-"""Keys found by the indexes of brokers; and when these can't tell."""
+"""Keys found by the indexes of brokers, and incomplete indexes."""
 
 import pytest
 

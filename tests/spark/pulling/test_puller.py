@@ -168,7 +168,7 @@ def test_the_primary_is_asked_for_what_a_replica_lacks() -> None:
 
 def test_a_late_answer_of_a_replica_says_nothing_of_the_primary() -> None:
     primary, replica = FakeQueue(0, 1_000), FakeQueue(0, 300)
-    primary.suggested, replica.suggested = 1, 0  # to and fro, with pulls to both on their way
+    primary.suggested, replica.suggested = 1, 0  # back and forth, with pulls to both in flight
     assert pulled_offsets(FakeReplicas(primary, replica), 0, 1_000) == [*range(1_000)]
     assert replica.pulls
 
@@ -202,7 +202,7 @@ def test_the_primary_is_asked_for_what_a_replica_skips(options: PullOptions) -> 
     assert replica.pulls
 
 
-# A replica that stands in for its primary
+# A replica that replaces its primary
 
 
 @pytest.mark.parametrize("options", [ALL, PAID, AT_LEAST_GOING_ON, PAID_GOING_ON])
@@ -362,7 +362,7 @@ def test_a_broker_that_finds_its_end_again_is_awaited() -> None:
 
 
 class MovedOnce(FakeQueue):
-    """An operator moved the group: the next pull is told so, as Java's broker does, once."""
+    """An operator moved the group: the next pull reports it once, as Java's broker does."""
 
     is_told = False
 
@@ -391,7 +391,7 @@ def test_continuing_after_a_gap() -> None:
 
 def test_an_answer_that_begins_behind_a_gap_is_a_loss() -> None:
     queue = FakeQueue(0, 1_000)
-    queue.kept_from = 301  # and the queue says that it begins at 0
+    queue.kept_from = 301  # while the queue claims to begin at 0
     pauses: list[int] = []
     with pytest.raises(DataLost, match="offset 290 is lost: the queue has 301") as lost:
         list(pulled(FakeReplicas(queue), 290, 900, pauses=pauses))

@@ -229,7 +229,7 @@ def message_id(row: dict[str, object]) -> str:
 
 
 def local_time(at_ms: int) -> datetime:
-    """Return a moment as Spark gives it to Python: in the time of this machine, and unnamed."""
+    """Return a time as Spark passes it to Python: local time without a zone."""
     return datetime.fromtimestamp(at_ms / 1000, tz=UTC).astimezone().replace(tzinfo=None)
 
 

@@ -39,7 +39,7 @@ class Query:
             self.progress.set_target()
 
     def restart(self) -> list[Slice]:
-        """Kill the driver, start it anew, and return what the batch that was cut off reads."""
+        """Kill the driver, start it again, and return what the interrupted batch reads."""
         self.start()
         return self.run() if self.done < len(self.ends) else []
 

@@ -454,7 +454,7 @@ def test_and_continues_without_them_if_data_loss_is_accepted(
     assert len(caplog.records) == 1
 
 
-# Who is away for how long
+# How long brokers are down
 
 
 def test_the_time_that_a_broker_is_down_is_counted_per_broker(

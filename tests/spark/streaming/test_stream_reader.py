@@ -79,7 +79,7 @@ def test_a_stream_reads_each_message_once(shared_cluster: RunningCluster, traffi
     assert stream.all() == sent
 
     more = traffic.send(5)
-    stream.start()  # anew, from its checkpoint
+    stream.start()  # again, from its checkpoint
     assert stream.all() == more
 
 
@@ -161,7 +161,7 @@ def test_closed_queues_with_unread_messages_are_reported(
     stream.all()
     sent = traffic.send(8)
     create_topic(shared_cluster.nameserver, traffic.topic, queues=1)
-    stream.start()  # anew, or it would hear of it in five seconds
+    stream.start()  # again, or it would notice in five seconds
     with pytest.raises(DataLost, match="fewer queues by now.* Raise its readQueueNums to 2"):
         stream.all()
     stream.start()

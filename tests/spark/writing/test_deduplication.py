@@ -115,7 +115,7 @@ def test_copies_of_a_stream_go_for_as_long_as_they_are_remembered(
 
 
 def test_a_backlog_is_no_copy_of_what_was_stored_today(spark: SparkSession, tmp_path: Path) -> None:
-    # As two queues are read by turns, the one to its end and the other from last week on.
+    # As if two queues were read alternately, one to its end and the other from last week on.
     day = 24 * 60
     today = [row(b"today", "m1", "a"), row(b"today", "m2", "a", minute=1)]
     week = [[row(b"%d" % n, f"w{n}", f"w-{n}", minute=-n * day)] for n in range(7, 1, -1)]

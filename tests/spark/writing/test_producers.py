@@ -43,7 +43,7 @@ def test_other_settings_take_another_one_in_its_place(options: WriteOptions) -> 
 def test_all_that_options_say_reaches_the_producer(monkeypatch: pytest.MonkeyPatch) -> None:
     class Unstarted(Producer):
         def start(self) -> None:
-            """Ask nobody: there are no such servers, and no such files."""
+            """Send no request: the servers and files don't exist."""
 
     monkeypatch.setattr(producers, "Producer", Unstarted)
     said = {

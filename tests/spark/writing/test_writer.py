@@ -415,7 +415,7 @@ def test_a_task_outlasts_the_restart_of_a_broker(tmp_path: Path) -> None:
 
     def batches() -> Iterator[pa.RecordBatch]:
         broker.kill()
-        yield values(b"while it is away")  # which is tried while the next batch is waited for
+        yield values(b"while it is down")  # retried while the next batch is awaited
         broker.start()
         yield values(b"after")
 
@@ -427,7 +427,7 @@ def test_a_task_outlasts_the_restart_of_a_broker(tmp_path: Path) -> None:
         close_producers()
     (directory,) = tmp_path.rglob("commitlog")
     views = StoreReader(str(directory.parent)).records()
-    assert {bytes(view.body) for view in views} == {b"before", b"while it is away", b"after"}
+    assert {bytes(view.body) for view in views} == {b"before", b"while it is down", b"after"}
 
 
 def test_totals_are_logged(cluster: RunningCluster, caplog: pytest.LogCaptureFixture) -> None:
