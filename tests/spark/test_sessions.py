@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from orbitmq.errors import InvalidInput
+from orbitmq.errors import InvalidInput, WorkerPythonFailed
 from orbitmq.spark import sessions
 from tests.architecture.sources import ROOT
 
@@ -141,9 +142,15 @@ logging.basicConfig(stream=sys.stdout, format="%(message)s")
 read = spark.read.format("rocketmq").options(nameserver="127.0.0.1:1", subscribe="orders")
 try:
     orbitmq.spark.register(spark)
-    print(*read.load().columns[:3])
 except OrbitError as error:
     print(repr(error))
+else:
+    from orbitmq import Message, blocking, embedded
+    with embedded.start() as running:
+        with blocking.Producer("shop", nameserver=running.nameserver) as producer:
+            producer.send(Message("orders", b"1 pizza"))
+        rows = read.option("nameserver", running.nameserver).load().select("value").collect()
+        print(*(bytes(row.value) for row in rows))
 """
 
 
@@ -162,8 +169,8 @@ def test_registering_makes_local_workers_that_lack_orbitmq_run_this_python(
     not_activated: dict[str, str],
 ) -> None:
     ran = python(PLAIN_SESSION, **not_activated)
-    warning, columns = ran.stdout.splitlines()[-2:]
-    assert columns == "key value topic", ran.stdout + ran.stderr
+    warning, values = ran.stdout.splitlines()[-2:]
+    assert values == "b'1 pizza'", ran.stdout + ran.stderr
     assert "bare/bin/python3" in warning
     assert "No module known_options 'orbitmq'" in warning
     assert f"PYSPARK_PYTHON={sys.executable}" in warning
@@ -178,6 +185,33 @@ def test_registering_at_a_server_that_lacks_orbitmq_says_what_to_do(
     assert "the Spark Connect server's Python" in told
     assert "No module known_options 'orbitmq'" in told
     assert "PYSPARK_PYTHON" in told
+
+
+class UnloadableSource:
+    """A session on a cluster whose Python lacks orbitmq."""
+
+    def __init__(self) -> None:
+        self.dataSource = self.read = self.sparkContext = self
+        self.master, self.pythonExec = "spark://head:7077", "/opt/venv/bin/python"
+
+    def register(self, source: type) -> None:
+        assert source.name() == "rocketmq"  # type: ignore[attr-defined]
+
+    def format(self, _name: str) -> "UnloadableSource":
+        return self
+
+    def options(self, **_options: str) -> "UnloadableSource":
+        return self
+
+    def load(self) -> None:
+        raise PySparkException("[PYTHON_DATA_SOURCE_ERROR] …\nModuleNotFoundError: No module named")
+
+
+def test_registering_on_a_cluster_names_its_python_and_the_cure() -> None:
+    with pytest.raises(WorkerPythonFailed, match="ModuleNotFoundError: No module named") as caught:
+        sessions.register(UnloadableSource())  # type: ignore[arg-type]
+    assert caught.value.python == "/opt/venv/bin/python"
+    assert "on the driver and all workers" in str(caught.value)
 
 
 class Built(NamedTuple):

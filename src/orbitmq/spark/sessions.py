@@ -50,6 +50,15 @@ _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _QUIET: Final = (
     f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
 )
+_SERVER_CURE: Final = (
+    "Install orbitmq[spark] on the server, in the Python that PYSPARK_PYTHON names in its "
+    "environment (python3 if it is not set), and restart it"
+)
+_CLUSTER_CURE: Final = (
+    "Install orbitmq[spark] on the driver and all workers, in the Python that PYSPARK_PYTHON or "
+    "spark-submit --conf spark.pyspark.python=... names, or ship an environment with --archives: "
+    "see docs/spark.md"
+)
 
 
 def session(
@@ -137,17 +146,6 @@ def register(spark: SparkSession) -> None:
         "the session starts to have it run all Python code of the session",
         *(python, _reason(failure), sys.executable, sys.executable),
     )
-
-
-_SERVER_CURE: Final = (
-    "Install orbitmq[spark] on the server, in the Python that PYSPARK_PYTHON names in its "
-    "environment (python3 if it is not set), and restart it"
-)
-_CLUSTER_CURE: Final = (
-    "Install orbitmq[spark] on the driver and all workers, in the Python that PYSPARK_PYTHON or "
-    "spark-submit --conf spark.pyspark.python=... names, or ship an environment with --archives: "
-    "see docs/spark.md"
-)
 
 
 def _load_failure(spark: SparkSession) -> Exception | None:
