@@ -99,4 +99,4 @@ def test_queues_delays_and_dead_letters(
     assert letters["value is null"].properties[REJECT_TOPIC] == topic
     (other,) = (one for reason, one in letters.items() if reason != "value is null")
     assert other.body == b"nowhere"
-    assert "has no queue 99" in other.properties[REJECT_REASON]
+    assert "has no writable queue 99" in other.properties[REJECT_REASON]

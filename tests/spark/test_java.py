@@ -25,12 +25,12 @@ def no_package(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_java_home_goes_before_the_path(tmp_path: Path) -> None:
-    known_options = java_of("21.0.1", tmp_path / "known_options")
+    named = java_of("21.0.1", tmp_path / "named")
     java_of("17.0.15", tmp_path / "other")
     java = find_java(
-        {"JAVA_HOME": str(tmp_path / "known_options"), "PATH": str(tmp_path / "other" / "bin")}
+        {"JAVA_HOME": str(tmp_path / "named"), "PATH": str(tmp_path / "other" / "bin")}
     )
-    assert (java.command, java.release) == (known_options, 21)
+    assert (java.command, java.release) == (named, 21)
 
 
 def test_a_java_that_is_too_old_is_skipped(tmp_path: Path) -> None:

@@ -172,7 +172,7 @@ def test_registering_makes_local_workers_that_lack_orbitmq_run_this_python(
     warning, values = ran.stdout.splitlines()[-2:]
     assert values == "b'1 pizza'", ran.stdout + ran.stderr
     assert "bare/bin/python3" in warning
-    assert "No module known_options 'orbitmq'" in warning
+    assert "No module named 'orbitmq'" in warning
     assert f"PYSPARK_PYTHON={sys.executable}" in warning
 
 
@@ -183,7 +183,7 @@ def test_registering_at_a_server_that_lacks_orbitmq_says_what_to_do(
     told = ran.stdout.splitlines()[-1]
     assert told.startswith("WorkerPythonFailed("), ran.stdout + ran.stderr
     assert "the Spark Connect server's Python" in told
-    assert "No module known_options 'orbitmq'" in told
+    assert "No module named 'orbitmq'" in told
     assert "PYSPARK_PYTHON" in told
 
 
@@ -246,9 +246,9 @@ def test_a_remote_session_needs_no_java(
     built: Callable[..., Built], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sessions, "find_java", None)  # to call it would fail
-    known_options = built(remote="sc://spark:15002")
+    named = built(remote="sc://spark:15002")
     monkeypatch.setenv("SPARK_REMOTE", "sc://spark:15002")
-    for seen in (known_options, built()):
+    for seen in (named, built()):
         assert seen.options["spark.remote"] == "sc://spark:15002"
         assert seen.options["spark.sql.session.timeZone"] == "UTC"
         assert not [name for name in seen.options if name.startswith(("spark.driver", "spark.ui"))]

@@ -162,7 +162,7 @@ def test_closed_queues_with_unread_messages_are_reported(
     sent = traffic.send(8)
     create_topic(shared_cluster.nameserver, traffic.topic, queues=1)
     stream.start()  # again, or it would notice in five seconds
-    with pytest.raises(DataLost, match="fewer queues by now.* Raise its readQueueNums to 2"):
+    with pytest.raises(DataLost, match="fewer queues now.* Raise readQueueNums to at least 2"):
         stream.all()
     stream.start()
     stream.reader.prepareForTriggerAvailableNow()

@@ -65,7 +65,7 @@ def test_messages_may_be_identified_by_their_position(spark: SparkSession) -> No
 
 def test_missing_columns_are_named(spark: SparkSession) -> None:
     given = frame(spark, [])
-    with pytest.raises(InvalidColumn, match="needs the column properties: it holds the ids"):
+    with pytest.raises(InvalidColumn, match="needs the column properties, which has the ids"):
         drop_duplicates(given.drop("properties"))
     with pytest.raises(InvalidColumn, match="read message_id or offset_message_id or broker"):
         drop_duplicates(given.drop("message_id"))

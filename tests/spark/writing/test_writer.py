@@ -180,7 +180,7 @@ def test_without_a_query_id_no_two_tasks_share_ids(
     for _ in range(2):
         RocketMQStreamWriter(options, VALUES).write(iter([values(b"paid")]))
     assert len({one.properties[ORBIT_ID] for one in stored(cluster, "orders")}) == 2
-    assert "Spark tells no query and batch" in caplog.text
+    assert "Spark sets no query and batch id" in caplog.text
 
 
 def test_delayed_rows_wait_with_the_broker(cluster: RunningCluster) -> None:
@@ -239,7 +239,7 @@ def test_a_row_that_a_broker_refuses_fails_its_batch_and_names_itself(
     assert [row.key for row in error.rows] == ["o-1", "o-3"]
     assert "partition 0: 2 rows can't be messages: row 1 with key 'o-1' (" in str(error)
     assert ": broker-" in str(error)
-    assert "refuses it: the message is illegal" in str(error)
+    assert "refused it: the message is illegal" in str(error)
     assert "secret" not in str(error)
     assert "2 messages of this task are stored, and 0 more may be" in error.__notes__[0]
     found = stored(strict_cluster, "orders")
@@ -257,7 +257,7 @@ def test_rows_that_brokers_refuse_may_go_to_a_topic_of_their_own(
     assert [one.body for one in stored(strict_cluster, "orders")] == [b"fine"]
     letters = {one.keys: one for one in stored(strict_cluster, "rejects")}
     too_large = letters["o-1",]
-    assert "refuses it: the message is illegal" in too_large.properties[REJECT_REASON]
+    assert "refused it: the message is illegal" in too_large.properties[REJECT_REASON]
     assert too_large.body.decode() == too_large.properties[REJECT_REASON]
     assert too_large.properties[REJECT_BODY] == "reason"
     assert {one.properties[REJECT_TOPIC] for one in letters.values()} == {"orders"}
@@ -297,7 +297,7 @@ def test_a_letter_keeps_the_value_if_that_was_not_what_a_broker_refused() -> Non
     assert fine is rows[0]
     assert (letter.topic, letter.body, letter.tags) == ("rejects", b"late", "x")
     assert letter.deliver_at is None
-    assert letter.properties[REJECT_REASON] == "a broker refuses it: timer too long"
+    assert letter.properties[REJECT_REASON] == "a broker refused it: timer too long"
     assert sending.written == TaskTotals(3, row_count=1, rejected_count=1, body_bytes=8)
 
 
@@ -321,7 +321,7 @@ def test_a_letter_that_a_broker_refuses_loses_its_value(strict_cluster: RunningC
     written = batch_writer(strict_cluster, onReject="rejects").write(iter([given]))
     assert (written.row_count, written.rejected_count) == (0, 1)
     (letter,) = stored(strict_cluster, "rejects")
-    assert letter.body.startswith(b"topic orders has no queue 99")
+    assert letter.body.startswith(b"topic orders has no writable queue 99")
     assert (letter.properties[REJECT_COLUMN], letter.properties[REJECT_BODY]) == (
         "queue_id",
         "reason",
@@ -338,7 +338,7 @@ def test_rows_after_a_refused_one_are_stored_in_order(
     assert writer.write(iter([given])).rejected_count == 2
     found = [one.body for one in stored(strict_cluster, "orders")]
     assert found == [body for body in bodies if len(body) == 2]
-    assert "if that goes on, batchBytes is over their maxMessageSize" in caplog.text
+    assert "if this repeats, batchBytes is over their maxMessageSize" in caplog.text
 
 
 def test_frames_that_are_too_large_for_a_broker_are_sent_in_parts(
@@ -369,12 +369,12 @@ def test_missing_topics_are_reported_on_the_driver() -> None:
     with embedded.start(settings={"autoCreateTopicEnable": "false"}) as cluster:
         with pytest.raises(NoRoute, match="orders"):
             batch_writer(cluster)
-        known_options = StructType([*VALUES.fields, StructField("topic", StringType())])
+        named = StructType([*VALUES.fields, StructField("topic", StringType())])
         options = write_options({"nameserver": cluster.nameserver, "onReject": "rejects"})
         with pytest.raises(NoRoute, match="rejects"):
-            RocketMQWriter(options, known_options, overwrite=False)
+            RocketMQWriter(options, named, overwrite=False)
         with pytest.raises(NoRoute, match="rejects"):
-            RocketMQStreamWriter(options, known_options)
+            RocketMQStreamWriter(options, named)
         close_producers()
 
 
@@ -445,6 +445,6 @@ def test_totals_are_logged(cluster: RunningCluster, caplog: pytest.LogCaptureFix
         "dead-letter topic"
     )
     assert told[1].startswith("streaming batch 8 failed: 15 messages")
-    assert "of 1 tasks that did not end, some rows may be stored" in told[1]
+    assert "1 tasks did not finish and may have stored some rows" in told[1]
     assert "15 messages" in told[2]
     assert "0 messages" in told[3]
