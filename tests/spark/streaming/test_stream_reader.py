@@ -166,7 +166,7 @@ def test_closed_queues_with_unread_messages_are_reported(
         stream.all()
     stream.start()
     stream.reader.prepareForTriggerAvailableNow()
-    with pytest.raises(DataLost, match="fewer queues by now"):
+    with pytest.raises(DataLost, match="fewer queues now"):
         stream.all()
     create_topic(shared_cluster.nameserver, traffic.topic, queues=2)
     stream.start()
@@ -306,8 +306,8 @@ def test_the_error_of_a_stream_is_the_last_line_of_the_python_traceback(
         return last_line(caught.value)
 
     assert failed(subscribe="orders", endingOffsets="latest") == (
-        "orbitmq.errors.InvalidOption: endingOffsets is an option of batch reads, and means "
-        "nothing to streaming reads; leave it out"
+        "orbitmq.errors.InvalidOption: endingOffsets is an option of batch reads, and has no "
+        "effect on streaming reads; leave it out"
     )
     offsets = json.dumps({traffic.topic: {"broker-z:0": 0}})
     assert failed(subscribe=traffic.topic, startingOffsets=offsets).startswith(

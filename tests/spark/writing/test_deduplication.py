@@ -67,7 +67,7 @@ def test_missing_columns_are_named(spark: SparkSession) -> None:
     given = frame(spark, [])
     with pytest.raises(InvalidColumn, match="needs the column properties, which has the ids"):
         drop_duplicates(given.drop("properties"))
-    with pytest.raises(InvalidColumn, match="read message_id or offset_message_id or broker"):
+    with pytest.raises(InvalidColumn, match="add message_id or offset_message_id or broker"):
         drop_duplicates(given.drop("message_id"))
 
 
