@@ -311,5 +311,5 @@ def test_the_error_of_a_stream_is_the_last_line_of_the_python_traceback(
     )
     offsets = json.dumps({traffic.topic: {"broker-z:0": 0}})
     assert failed(subscribe=traffic.topic, startingOffsets=offsets).startswith(
-        "orbitmq.errors.InvalidOffsets: startingOffsets has offsets for queues that there are not"
+        "orbitmq.errors.InvalidOffsets: startingOffsets has offsets of queues that don't exist"
     )
