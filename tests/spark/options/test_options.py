@@ -216,7 +216,7 @@ def test_offsets_are_committed_for_a_group_unless_disabled() -> None:
     ("given", "what"),
     [
         ({"topic": "no.dots"}, "topic: topic 'no.dots' holds"),
-        ({"topic": "SCHEDULE_TOPIC_XXXX"}, "is the broker's own"),
+        ({"topic": "SCHEDULE_TOPIC_XXXX"}, "is internal to brokers"),
         ({"onReject": "no topic"}, "onReject: "),
         ({"batchBytes": "99999999"}, "batchBytes is"),
         ({"compressOverBytes": "0"}, "compressOverBytes is '0'; it must be .* from 1 to"),
