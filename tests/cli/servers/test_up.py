@@ -137,7 +137,7 @@ def once_back(server: Serving, nameserver: str, before: str) -> str:
     ("arguments", "words"),
     [
         (["--brokers", "0"], "--brokers is 0; it must be from 1 to 26"),
-        (["--host", "0.0.0.0"], "say --insecure"),
+        (["--host", "0.0.0.0"], "add --insecure"),
         (["--set", "listenPort"], "write it as key=value"),
     ],
 )
