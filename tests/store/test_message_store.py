@@ -11,13 +11,14 @@ import pytest
 from orbitmq.errors import DiskFailed, StoreDamaged, StoreLocked
 from orbitmq.message import flags
 from orbitmq.randomness import SeededRandomness
+from orbitmq.store.checkpoint.checkpoint import read_checkpoint
 from orbitmq.store.disk.disk import RealDisk
 from orbitmq.store.dispatch import Dispatched
 from orbitmq.store.log.append import PutStatus
 from orbitmq.store.message_store import MessageStore
 from orbitmq.store.queues.consume_queue import Boundary
 from orbitmq.store.settings import FlushMode, StoreSettings
-from orbitmq.testing.clocks import InlineWorkers
+from orbitmq.testing.clocks import InlineWorkers, LateWorkers, VirtualClock, run_virtual
 from orbitmq.testing.disks import PowerLost, SimulatedDisk
 from tests.architecture.sources import ROOT
 from tests.store.logs import NOW, incoming
@@ -54,6 +55,32 @@ def test_a_store_goes_on_after_an_orderly_stop(tmp_path: Path) -> None:
     assert bodies(store) == [b"%d%d" % (r, i) * 40 for r in range(3) for i in range(7)]
     assert store.damages == []
     store.close()
+
+
+def test_a_stop_waits_for_the_checkpoint_in_flight() -> None:
+    """Written after the stop, it would be older than what the stop wrote."""
+    disk = SimulatedDisk()
+
+    async def stop_while_a_checkpoint_is_written(_clock: VirtualClock) -> int:
+        clock = HandClock()
+        store = MessageStore(
+            "/store",
+            StoreSettings(**SMALL),  # type: ignore[arg-type]
+            disk=disk,
+            clock=clock,
+            workers=LateWorkers(lambda: 5.0),
+        )
+        store.open()
+        clock.now += 2_000
+        store.tick()
+        put(store, b"a", b"b")
+        store.close()
+        return store.log.end
+
+    end = run_virtual(stop_while_a_checkpoint_is_written)
+    own = read_checkpoint(disk, "/store/checkpoint").own
+    assert own is not None
+    assert own.log_end == end > 0
 
 
 def test_a_second_process_is_kept_out(tmp_path: Path) -> None:

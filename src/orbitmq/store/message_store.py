@@ -118,7 +118,7 @@ class MessageStore:
         self._checkpoint: Checkpoint | None = None
         self._checkpoint_at_ms = 0
         self._queues_synced_at_ms = 0
-        self._writing_checkpoint = False
+        self._writing_checkpoint: Future[None] | None = None
         self._cleaned_at_ms = 0
         self._dispatch_failure: StoreError | None = None
         self._shortages = 0
@@ -248,6 +248,7 @@ class MessageStore:
     def _stop(self) -> None:
         self._flusher.flush_all(self.log.end)
         self._queue_sync.finish()
+        self._finish_checkpoint()
         self.queues.write()
         self.queues.sync()
         self._drop_spoiled_index()
@@ -572,12 +573,20 @@ class MessageStore:
         """Have a worker write the checkpoint; what it says is true already."""
         if self._checkpoint is None or self._writing_checkpoint or self.failure is not None:
             return
-        self._writing_checkpoint = True
         work = self._workers.submit(self._checkpoint.write, self._checkpoint_values())
-        self._when_done(work, self._checkpoint_written)
+        self._writing_checkpoint = work
+        self._when_done(work, lambda error: self._checkpoint_written(work, error))
 
-    def _checkpoint_written(self, error: BaseException | None) -> None:
-        self._writing_checkpoint = False
+    def _finish_checkpoint(self) -> None:
+        """Wait for a checkpoint in flight: written later, it would replace that of the stop."""
+        work = self._writing_checkpoint
+        if work is not None:
+            self._checkpoint_written(work, work.exception())
+
+    def _checkpoint_written(self, work: Future[None], error: BaseException | None) -> None:
+        if self._writing_checkpoint is not work:
+            return  # a stop has waited for it
+        self._writing_checkpoint = None
         if isinstance(error, StoreError):
             # An older checkpoint makes a recovery read more, and loses nothing.
             log.error("the checkpoint could not be written, and is tried again: %s", error)
