@@ -22,7 +22,7 @@ from tests.golden_files import golden
 ALL_NAMES = {**JAVA_NAMES, **STORE_NAMES, **CONNECTION_NAMES}
 OURS = {
     *("listenHost", "handshakeTimeoutMs", "closeTimeoutMs", "requestTimeoutMs", "inFlightMax"),
-    *("servingMax", "unsentBytesMax", "frameBytesMax", "connectionsMax"),
+    *("servingMax", "unsentBytesMax", "frameBytesMax", "connectionsMax", "acceptLoss"),
 }
 
 

@@ -280,8 +280,9 @@ STORE_NAMES: Final[Mapping[str, str]] = {
     "maxTransferBytesOnMessageInDisk": "pull_bytes_on_disk",
     "maxTransferCountOnMessageInDisk": "pull_count_on_disk",
     "messageDelayLevel": "message_delay_level",
+    "acceptLoss": "accept_loss",
 }
-"""Properties of ``broker.conf`` → fields of `StoreSettings`."""
+"""Properties of ``broker.conf`` → fields of `StoreSettings`; ``acceptLoss`` is ours."""
 
 CONNECTION_NAMES: Final[Mapping[str, str]] = {
     "connectTimeoutMillis": "connect_timeout_ms",

@@ -39,10 +39,11 @@ from orbitmq.store.log.commit_log import CommitLog
 from orbitmq.store.log.flush import Flusher, Post
 from orbitmq.store.log.segments import SegmentChain
 from orbitmq.store.progress import LoggedProgress, Progress
-from orbitmq.store.queues.consume_queues import ConsumeQueues
+from orbitmq.store.queues.consume_queues import ConsumeQueues, Ends
 from orbitmq.store.queues.entry import ENTRY_SIZE
 from orbitmq.store.queues.extension import QueueExtensions
 from orbitmq.store.recovery.index_gaps import first_keyed
+from orbitmq.store.recovery.missing_log import find_missing_log
 from orbitmq.store.recovery.power_loss import mend_queues, mend_stream
 from orbitmq.store.recovery.start import Restart
 from orbitmq.store.serving.lookup import Lookup
@@ -213,6 +214,8 @@ class MessageStore:
                 self._mend()
             self._chain.load()
             self.queues.load()
+            listed = self._listed_ends()
+            lost = self._missing_log(crashed, listed)
             if self.settings.index_enabled:
                 known = self._checkpoint.values
                 self.index.load(
@@ -222,7 +225,7 @@ class MessageStore:
                     find_keyed=partial(first_keyed, self._chain),
                 )
             self._abort.create(str(self._pid))
-            self._recover(crashed, progress)
+            self._recover(crashed, listed, lost, progress)
         except BaseException:
             self._release()
             raise
@@ -487,7 +490,30 @@ class MessageStore:
         queue_bytes = settings.queue_file_entries * ENTRY_SIZE
         mend_queues(self._disk, self._path("consumequeue"), queue_bytes)
 
-    def _recover(self, crashed: bool, progress: Progress) -> None:
+    def _listed_ends(self) -> Ends:
+        """Return where queues ended; nothing if another program used the store since."""
+        assert self._checkpoint is not None
+        listed = self._ends.load()
+        # It may have deleted topics, and the log still has their messages.
+        return {} if self._checkpoint.values.is_of_another else listed
+
+    def _missing_log(self, crashed: bool, listed: Ends) -> list[Damage]:
+        """Look for missing files at the end of the log; return what is lost if that is accepted.
+
+        Raises:
+            StoreDamaged: files are missing, and their loss is not accepted.
+
+        """
+        assert self._checkpoint is not None
+        known = self._checkpoint.values
+        missing = find_missing_log(self._chain, self.queues, known, listed, crashed=crashed)
+        if missing is None:
+            return []
+        if not self.settings.accept_loss:
+            raise missing.refusal(self._chain)
+        return [missing.accept(self._chain)]
+
+    def _recover(self, crashed: bool, listed: Ends, lost: list[Damage], progress: Progress) -> None:
         assert self._checkpoint is not None
         known = self._checkpoint.values
         if self.settings.index_enabled:  # what is not there is made again, under no old claim
@@ -501,9 +527,7 @@ class MessageStore:
         if crashed:
             log.warning("%s was not stopped in order: the log is read again", self.directory)
         logged = LoggedProgress("recovery of the log", self._clock, progress)
-        listed = self._ends.load()
-        if known.is_of_another:  # it may have deleted topics, and the log still has their messages
-            listed = {}
+        restart.damages = lost
         restart.run(known if crashed else None, logged, listed, own=known.own)
         self.damages = restart.damages
         now_ms = self._clock.monotonic_ms()

@@ -84,6 +84,8 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """As many records, at most (maxTransferCountOnMessageInDisk)."""
     message_delay_level: str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
     """The delays of levels 1, 2, … (messageDelayLevel)."""
+    accept_loss: bool = False
+    """Start even if files at the end of the log are missing; their messages are lost."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:

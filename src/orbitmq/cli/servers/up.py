@@ -17,9 +17,11 @@ from orbitmq.broker.machine import Machine
 from orbitmq.broker.server import Broker
 from orbitmq.cli.servers.broker import load_settings, warn_about_auto_create
 from orbitmq.cli.servers.serving import (
+    add_loss_option,
     add_server_options,
     allow_many_open_files,
     log_to_stderr,
+    loss_accepted,
     recovery_progress,
     serve,
 )
@@ -87,6 +89,7 @@ def add_commands(families: "Families") -> None:
         "--no-dashboard", action="store_true", help="ignored; there is no dashboard yet"
     )
     command.add_argument("--json", action="store_true", help="print the ready line as JSON")
+    add_loss_option(command)
     add_server_options(command)
     command.set_defaults(run=_run)
 
@@ -169,7 +172,7 @@ def _properties(arguments: argparse.Namespace, number: int, nameserver: Address)
     users = from_arguments(arguments.set)
     if several:
         users = [one for one in users if one.name not in ("brokerName", "storePathRootDir")]
-    return [*ours, *users]
+    return [*ours, *users, *loss_accepted(arguments)]
 
 
 def _command(properties: list[Property]) -> list[str]:

@@ -84,7 +84,7 @@ class Restart:
         self._clock = clock
         self._checked = Checked.BODY_AND_SEAL if settings.append_crc else Checked.BODY
         self.damages: list[Damage] = []
-        """Places that could not be read."""
+        """Places that could not be read; before the run, what is known to be lost."""
         self.index_mark: IndexMark | None = None
         """What is on the disk of the index file that grows; the full ones are, too."""
 
@@ -126,6 +126,7 @@ class Restart:
             reached=dispatched_end,
             progress=progress,
         )
+        walk.damages += self.damages
         self.damages = walk.damages
         log_start = self._chain.first_offset if first == 0 else 0
         queues = QueueRestore(
