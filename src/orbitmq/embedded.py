@@ -48,7 +48,7 @@ log = logging.getLogger("orbitmq.broker")
 
 _BROKERS_MAX: Final = 26  # broker-a to broker-z
 
-# Small files: with Java's sizes a test would allocate 1 GiB, and an index of 400 MB.
+# Small files: with Java's sizes each broker would reserve 64 MiB for its log.
 _SMALL_FILES: Final[Mapping[str, str]] = {
     "mappedFileSizeCommitLog": str(16 * 1024 * 1024),
     "mappedFileSizeConsumeQueue": str(20 * 10_000),

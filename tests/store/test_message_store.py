@@ -222,6 +222,16 @@ def test_a_file_that_cannot_be_opened_since_too_many_are_stops_nobody(place: str
     store.close()
 
 
+def test_a_store_of_javas_sizes_takes_little_of_the_disk(tmp_path: Path) -> None:
+    store = MessageStore(str(tmp_path), clock=HandClock(), workers=InlineWorkers())
+    store.open()
+    store.append([incoming(properties=b"KEYS\x01k\x02")])
+    store.close()
+    files = [path.stat() for path in tmp_path.rglob("*") if path.is_file()]
+    assert sum(file.st_size for file in files) > 1 << 30
+    assert sum(file.st_blocks * 512 for file in files) < 80 << 20
+
+
 def test_a_full_disk_refuses_and_serves_on() -> None:
     disk = SimulatedDisk(capacity=40_000)
     store = opened(disk, index_enabled=False)

@@ -462,18 +462,18 @@ class SimulatedFile:
             self._check("map")
             return self._contents.map()
 
-    def allocate(self, size: int) -> None:
-        """Make the file at least ``size`` bytes long, with space for all of them."""
+    def allocate(self, size: int, offset: int = 0) -> None:
+        """Have space for ``size`` bytes from ``offset`` on; a shorter file gets that long."""
         doing = f"allocate {size} bytes for"
-        with self._disk._calling(Call("allocate", self.path, 0, size), doing):
-            self._check(doing, writing=True)
+        with self._disk._calling(Call("allocate", self.path, offset, size), doing):
+            self._check(doing, writing=True, offset=offset)
             if size <= 0:
                 raise _failed(doing, self.path, errnos.EINVAL)
-            if self._disk._fitting(self._contents, 0, size) < size:
+            if self._disk._fitting(self._contents, offset, size) < size:
                 raise _failed(doing, self.path, errnos.ENOSPC)
-            if size > len(self._contents.data):
+            if offset + size > len(self._contents.data):
                 self._contents.modified_ms = self._disk._now_ms()
-            self._contents.reserve(size)
+            self._contents.reserve(size, offset)
 
     def extend(self, size: int) -> None:
         """Make the file at least ``size`` bytes long; the new ones read as zeros, use no space."""

@@ -57,8 +57,8 @@ class Contents:
         self._dirty: set[int] = set()  # page numbers
         self._durable: dict[int, bytes] = {}  # by page number; an absent page is all zeros
         self._durable_size = 0
-        self._reserved = 0  # so many pages from the beginning have space; others are holes
-        self._taken: set[int] = set()  # pages behind those that got space when they were written
+        self._reserved: set[int] = set()  # pages that were given space before they were written
+        self._taken: set[int] = set()  # other pages that have space; the rest are holes
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
@@ -78,30 +78,29 @@ class Contents:
                 self._write_back(pages)
             self._put(data[written:], offset + written)
             self._dirty.update(pages)
-            self._taken.update(page for page in pages if page >= self._reserved)
+            self._taken.update(page for page in pages if page not in self._reserved)
 
     def grow(self, size: int) -> None:
         """Make the file at least ``size`` bytes long; what is new is zero, and has no space."""
         with self._lock:
             self._grow(size)
 
-    def reserve(self, size: int) -> None:
-        """Make the file at least ``size`` bytes long, with space for all of them."""
+    def reserve(self, size: int, offset: int) -> None:
+        """Have space for ``size`` bytes from ``offset`` on; a shorter file gets that long."""
         with self._lock:
-            self._grow(size)
-            self._reserved = max(self._reserved, _pages(0, size).stop)
-            self._taken = {page for page in self._taken if page >= self._reserved}
+            self._grow(offset + size)
+            self._reserved.update(_pages(offset, size))
+            self._taken -= self._reserved
 
     @property
     def space(self) -> int:
         """How many bytes of the disk it uses."""
-        return (self._reserved + len(self._taken)) * PAGE
+        return (len(self._reserved) + len(self._taken)) * PAGE
 
     def without_space(self, offset: int, size: int) -> list[int]:
         """Return where the pages begin that a write would need space for, in order."""
         pages = _pages(offset, size)
-        lacking = range(max(pages.start, self._reserved), pages.stop)
-        return [page * PAGE for page in lacking if page not in self._taken]
+        return [p * PAGE for p in pages if p not in self._reserved and p not in self._taken]
 
     def map(self) -> memoryview:
         """Return a read-only view of the bytes as they are and as they change."""
@@ -130,8 +129,8 @@ class Contents:
             after.data[begin : begin + len(page)] = page
             after._durable[number] = page
         after._durable_size = size
-        after._reserved = min(self._reserved, _pages(0, size).stop)
-        after._taken = {page for page in after._durable if page >= after._reserved}
+        after._reserved = {page for page in self._reserved if page in _pages(0, size)}
+        after._taken = after._durable.keys() - after._reserved
         return after
 
     def _surviving_size(self, chance: Randomness | None) -> int:

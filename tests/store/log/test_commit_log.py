@@ -323,6 +323,27 @@ def test_a_disk_without_space_refuses_only_when_the_next_file_is_needed() -> Non
     assert log.append([incoming(bytes(100))], NOW)[0][0].status is PutStatus.PUT_OK
 
 
+def test_a_disk_that_fills_up_within_a_file_refuses_and_goes_on_when_there_is_space() -> None:
+    """Space is reserved before it is written to: no write fails half-way and has to be undone."""
+    disk = SimulatedDisk(capacity=4 * 4096)
+    settings = StoreSettings(segment_bytes=1 << 20)
+    chain = SegmentChain(disk, "/store/commitlog", 1 << 20, InlineWorkers(), step_bytes=4096)
+    chain.load()
+    log = CommitLog(chain, settings, lambda _topic, _queue: 0)
+    other = disk.open("/store/other", create=True)
+    other.write([bytes(4096)], 0)
+    results = [log.append([incoming(bytes(900))], NOW)[0][0] for _ in range(14)]
+    assert [result.status for result in results] == [
+        *[PutStatus.PUT_OK] * 12, *[PutStatus.CREATE_MAPPED_FILE_FAILED] * 2
+    ]  # fmt: skip
+    assert "No space left" in results[-1].remark
+    assert [call for call in disk.log if call.operation == "write" and call.errno] == []
+    disk.remove("/store/other")
+    assert log.append([incoming(bytes(900))], NOW)[0][0].status is PutStatus.PUT_OK
+    assert log.failure is None
+    assert [view.queue_offset for view in read_all(log, chain)] == list(range(13))
+
+
 def test_what_is_forwarded_keeps_its_order_and_stops_where_it_cannot_be_stored(
     log_and_chain: tuple[CommitLog, SegmentChain],
 ) -> None:

@@ -132,8 +132,7 @@ def prepared(disk: SimulatedDisk, workers: Workers | None = None) -> SegmentChai
     """Return a chain of one file whose next one is being made."""
     chain = SegmentChain(disk, "/commitlog", SIZE, workers or InlineWorkers())
     chain.load()
-    chain.add(0)
-    chain.prepare_next()
+    chain.prepare(chain.add(0), SIZE // 2)
     return chain
 
 
@@ -144,7 +143,7 @@ def allocations(disk: SimulatedDisk) -> list[str]:
 def test_the_next_file_is_made_ahead_and_counts_when_it_is_added() -> None:
     disk = SimulatedDisk()
     chain = prepared(disk)
-    chain.prepare_next()  # once is enough
+    chain.prepare(chain.segments[0], SIZE // 2)  # once is enough
     assert disk.size(f"/commitlog/{file_name(SIZE)}") == SIZE
     assert (len(chain.segments), chain.next_base()) == (1, SIZE)
     assert chain.add(SIZE).base == SIZE
@@ -156,8 +155,7 @@ def test_without_workers_nothing_is_made_ahead() -> None:
     disk = SimulatedDisk()
     chain = SegmentChain(disk, "/commitlog", SIZE)
     chain.load()
-    chain.add(0)
-    chain.prepare_next()
+    chain.prepare(chain.add(0), SIZE // 2)
     assert disk.list("/commitlog") == [file_name(0)]
 
 
@@ -222,6 +220,77 @@ def test_a_file_that_can_be_neither_made_nor_removed_is_dealt_with_later(ahead: 
     chain.remove_unused(100)
     assert disk.list("/commitlog") == [file_name(0)]
     assert chain.add(SIZE).file.size == SIZE
+
+
+def stepwise(disk: SimulatedDisk, workers: Workers | None = None) -> SegmentChain:
+    """Return a chain of files of four steps, which are a page each."""
+    chain = SegmentChain(disk, "/commitlog", 4 * SIZE, workers, step_bytes=SIZE)
+    chain.load()
+    return chain
+
+
+def space(disk: SimulatedDisk) -> int:
+    return disk.usage("/").used
+
+
+def test_a_new_file_has_its_length_and_space_for_one_step() -> None:
+    disk = SimulatedDisk()
+    segment = stepwise(disk).add(0)
+    assert (segment.file.size, segment.reserved, space(disk)) == (4 * SIZE, SIZE, SIZE)
+
+
+def test_space_is_reserved_when_half_a_step_is_left_and_then_the_next_file_is_made() -> None:
+    disk = SimulatedDisk()
+    chain = stepwise(disk, InlineWorkers())
+    segment = chain.add(0)
+    steps = []
+    for position in range(0, 4 * SIZE, SIZE // 4):
+        chain.reserve(segment, position, SIZE // 4)
+        chain.prepare(segment, position + SIZE // 4)
+        steps.append(space(disk) // SIZE)
+    assert steps == [1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 5, 5, 5]
+    assert disk.list("/commitlog") == [file_name(0), file_name(4 * SIZE)]
+
+
+def test_what_a_worker_has_not_reserved_yet_is_reserved_when_it_is_needed() -> None:
+    disk = SimulatedDisk()
+    chain = stepwise(disk, LateWorkers())
+    segment = chain.add(0)
+    chain.prepare(segment, SIZE - 10)
+    chain.reserve(segment, SIZE - 10, 100)
+    assert (segment.reserved, space(disk)) == (2 * SIZE, 2 * SIZE)
+
+
+def test_a_file_that_is_loaded_gets_space_from_where_the_log_goes_on() -> None:
+    disk = SimulatedDisk()
+    stepwise(disk).add(0)
+    chain = stepwise(disk)
+    chain.reserve(chain.segments[0], 3 * SIZE, 10)
+    assert (chain.segments[0].reserved, space(disk)) == (4 * SIZE, 2 * SIZE)
+
+
+def test_a_full_disk_refuses_space_and_gives_it_later(caplog: pytest.LogCaptureFixture) -> None:
+    disk = SimulatedDisk()
+    chain = stepwise(disk, InlineWorkers())
+    segment = chain.add(0)
+    disk.fail("allocate", "commitlog", errno.ENOSPC, times=2)
+    chain.prepare(segment, SIZE - 10)
+    with pytest.raises(DiskFailed, match="No space left"):
+        chain.reserve(segment, SIZE - 10, 100)
+    assert "could not be reserved ahead" in caplog.text
+    chain.reserve(segment, SIZE - 10, 10)  # there is space for that
+    chain.reserve(segment, SIZE - 10, 100)
+    assert segment.reserved > SIZE
+
+
+def test_a_file_without_records_takes_one_page() -> None:
+    disk = SimulatedDisk()
+    chain = stepwise(disk)
+    chain.add_blank(0)
+    chain.sync_names()
+    assert (chain.next_base(), space(disk)) == (4 * SIZE, SIZE)
+    disk.crash()
+    assert disk.size(f"/commitlog/{file_name(0)}") == 4 * SIZE
 
 
 def test_files_that_are_loaded_are_not_kept_open(tmp_path: Path) -> None:

@@ -76,8 +76,12 @@ class DiskFile(Protocol):
         """Return a read-only view of the whole file, which shows later writes too."""
         ...
 
-    def allocate(self, size: int) -> None:
-        """Make the file ``size`` bytes long, with space for all of them."""
+    def allocate(self, size: int, offset: int = 0) -> None:
+        """Have space for ``size`` bytes from ``offset`` on; a shorter file gets that long.
+
+        Nobody may write to these bytes meanwhile: where the file system can't do it, the system's
+        library does it by writing.
+        """
         ...
 
     def extend(self, size: int) -> None:
@@ -360,10 +364,10 @@ class RealFile:
         except OSError as error:
             raise _failed(self.path, "map", error) from error
 
-    def allocate(self, size: int) -> None:
-        """Make the file ``size`` bytes long, with space for all of them."""
+    def allocate(self, size: int, offset: int = 0) -> None:
+        """Have space for ``size`` bytes from ``offset`` on; a shorter file gets that long."""
         try:
-            os.posix_fallocate(self._descriptor, 0, size)
+            os.posix_fallocate(self._descriptor, offset, size)
         except OSError as error:
             raise _failed(self.path, f"allocate {size} bytes for", error) from error
 

@@ -25,7 +25,7 @@ class PutStatus(enum.Enum):
     SERVICE_NOT_AVAILABLE = "SERVICE_NOT_AVAILABLE"
     """Not stored: the store is stopping, its disk is full, or has failed."""
     CREATE_MAPPED_FILE_FAILED = "CREATE_MAPPED_FILE_FAILED"
-    """Not stored: the next file of the log could not be made."""
+    """Not stored: the log has no space, or its next file could not be made."""
     UNKNOWN_ERROR = "UNKNOWN_ERROR"
     """Not stored: the write failed."""
     NOT_TRIED = "NOT_TRIED"

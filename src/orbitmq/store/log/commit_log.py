@@ -234,7 +234,7 @@ class CommitLog:
         except (CorruptRecord, LocalProtocolError) as error:
             return PutResult(status=PutStatus.MESSAGE_ILLEGAL, remark=str(error))
         except StoreError as error:
-            log.error("the next file of the log can't be made: %s", error)
+            log.error("the log has no space for a message: %s", error)
             return PutResult(status=PutStatus.CREATE_MAPPED_FILE_FAILED, remark=str(error))
 
     def _write_down(self, message: Incoming, form: Form, turn: _Turn) -> PutResult:
@@ -283,24 +283,32 @@ class CommitLog:
         )
 
     def _make_room(self, size: int, turn: _Turn) -> None:
-        """Let the turn go on in a file that takes ``size`` bytes, the next one if need be."""
+        """Let the turn go on in a file that takes ``size`` bytes, the next one if need be.
+
+        Raises:
+            DiskFailed: there is no space; the turn is as it was.
+
+        """
         chain = self._chain
         segment = chain.segment_at(turn.position)
         if segment is None:
             segment = chain.add(turn.position - turn.position % chain.segment_bytes)
         left = segment.end - turn.position
         if size + BLANK_SIZE > left:
+            chain.reserve(segment, turn.position, BLANK_SIZE)
             following = chain.segment_at(segment.end) or chain.add(segment.end)
+            chain.reserve(following, following.base, size + BLANK_SIZE)
             if not turn.writes:
                 turn.writes.append((segment, turn.position, []))
             turn.writes[-1][2].append(record.blank(left))
             turn.position = segment.end
-            segment, left = following, following.size
-        elif left <= chain.segment_bytes // 2 and segment is chain.last:
-            chain.prepare_next()
+            segment = following
+        else:
+            chain.reserve(segment, turn.position, size + BLANK_SIZE)
+            chain.prepare(segment, turn.position)
         if not turn.writes or turn.writes[-1][0] is not segment:
             turn.writes.append((segment, turn.position, []))
-        turn.room = left - BLANK_SIZE
+        turn.room = segment.reserved - turn.position - BLANK_SIZE
 
     def _inner(self, message: Incoming) -> list[Incoming]:
         """Return the messages that become a record each, in the shape that they are stored in.

@@ -15,16 +15,20 @@ Laws:
 - A file is read through one read-only map, which lives as long as a view of it.
 - A file that is full and on the disk has no open descriptor, but for the one that a map of it
   keeps in Python: the log may have more files than a process may open.
-- The file after the last may be there before it is in use: a worker makes it when the last is half
-  full, so that no append waits for a gigabyte of space. It has its final name, as with Java's
-  AllocateMappedFileService, and no part in the chain until ``add`` takes it; a crash leaves a file
-  of zeros, which every start, Java's too, takes for what it is.
+- Space is reserved in steps, by a worker, before the log needs it; the rest of the file is a hole.
+  Nothing is written where no space is reserved: a full disk refuses a message, and breaks no write.
+- The file after the last may be there before it is in use: a worker makes it when the last is
+  nearly full. It has its final name, as with Java's AllocateMappedFileService, and no part in the
+  chain until ``add`` takes it; a crash leaves a file of zeros, which every start, Java's too, takes
+  for what it is.
 """
 
 import logging
+from typing import Final, NamedTuple
 
 from orbitmq.errors import DiskFailed, StoreDamaged, StoreError
 from orbitmq.message.buffer import Buffer
+from orbitmq.message.record import blank
 from orbitmq.store.disk.disk import Disk, DiskFile
 from orbitmq.store.disk.durable import make_durable_directory
 from orbitmq.store.disk.open_files import MakeRoom, with_room
@@ -35,11 +39,14 @@ __all__ = ["Segment", "SegmentChain"]
 
 log = logging.getLogger("orbitmq.store")
 
+SPACE_STEP: Final = 64 * 1024 * 1024
+"""How much space is reserved at a time; a worker begins when half of it is left."""
+
 
 class Segment:
     """One file of the log. It is opened when it is used, unless it comes open."""
 
-    __slots__ = ("_disk", "_file", "_make_room", "_view", "base", "path", "size")
+    __slots__ = ("_disk", "_file", "_make_room", "_view", "base", "path", "reserved", "size")
 
     def __init__(
         self,
@@ -57,6 +64,8 @@ class Segment:
         self._file = file
         self._make_room = make_room
         self._view: memoryview | None = None
+        self.reserved = base
+        """All that is written from now on has space before this offset of the log."""
 
     def __repr__(self) -> str:
         return f"<Segment {file_name(self.base)}>"
@@ -102,6 +111,14 @@ class Segment:
         self.rest()
 
 
+class _Reserving(NamedTuple):
+    """A worker reserves space in a file, up to an offset of the log."""
+
+    segment: Segment
+    end: int
+    work: Future[None]
+
+
 class SegmentChain:
     """All files of the log, the oldest first.
 
@@ -109,8 +126,9 @@ class SegmentChain:
         disk: where they are.
         directory: the ``commitlog`` of the store.
         segment_bytes: the size of each.
-        workers: who makes the next file ahead; without, each is made when it is needed.
+        workers: reserve space, and make the next file, ahead; without, both wait for the need.
         make_room: closes other idle files, if the process can't open more.
+        step_bytes: how much space is reserved at a time.
 
     """
 
@@ -121,14 +139,18 @@ class SegmentChain:
         segment_bytes: int,
         workers: Workers | None = None,
         make_room: MakeRoom = lambda: None,
+        *,
+        step_bytes: int = SPACE_STEP,
     ) -> None:
         self._disk = disk
         self.directory = directory
         self.segment_bytes = segment_bytes
+        self._step = min(step_bytes, segment_bytes)
         self.segments: list[Segment] = []
         self._workers = workers
         self._make_room = make_room
         self._ahead: Future[DiskFile] | None = None  # the file at next_base, in the making or made
+        self._reserving: _Reserving | None = None
 
     def __repr__(self) -> str:
         return f"<SegmentChain {self.directory}, {len(self.segments)} files>"
@@ -173,13 +195,57 @@ class SegmentChain:
         """Return where the next file will begin."""
         return self.segments[-1].end if self.segments else 0
 
-    def prepare_next(self) -> None:
-        """Have a worker make the next file, unless that was begun; ``add`` then finds it there.
+    def reserve(self, segment: Segment, position: int, size: int) -> None:
+        """Have space for ``size`` bytes of a file from an offset of the log on.
 
-        If it fails, ``add`` tries again and tells why.
+        Raises:
+            DiskFailed: there is no space.
+
         """
-        if self._ahead is None and self._workers is not None:
+        reserving = self._reserving
+        if reserving and (position + size > segment.reserved or reserving.segment is not segment):
+            self._take_reserved()
+        begin = max(position, segment.reserved)
+        if position + size > begin:
+            end = max(position + size, self._step_end(segment, begin))
+            segment.file.allocate(end - begin, begin - segment.base)
+            segment.reserved = end
+
+    def prepare(self, segment: Segment, position: int) -> None:
+        """Have a worker reserve what the log needs soon: space in its file, or the next file.
+
+        What fails is tried again when it is needed.
+        """
+        if self._workers is None:
+            return
+        if self._reserving and self._reserving.work.done():
+            self._take_reserved()
+        soon = position + self._step // 2
+        if segment.reserved < min(soon, segment.end):
+            if self._reserving is None:
+                begin = max(position, segment.reserved)
+                end = self._step_end(segment, begin)
+                size, at = end - begin, begin - segment.base
+                work = self._workers.submit(segment.file.allocate, size, at)
+                self._reserving = _Reserving(segment, end, work)
+        elif soon >= segment.end and segment is self.last and self._ahead is None:
             self._ahead = self._workers.submit(self._make, self.next_base())
+
+    def _step_end(self, segment: Segment, offset: int) -> int:
+        return min(offset + self._step, segment.end)
+
+    def _take_reserved(self) -> None:
+        """Note what a worker has reserved; wait for it, unless it has not begun."""
+        reserving, self._reserving = self._reserving, None
+        if reserving is None or reserving.work.cancel():
+            return
+        error = reserving.work.exception()
+        if error is None:
+            reserving.segment.reserved = reserving.end
+        elif isinstance(error, StoreError):
+            log.warning("space for the log could not be reserved ahead: %s", error)
+        else:
+            raise error
 
     def add(self, base: int) -> Segment:
         """Take the file that begins at ``base``, all zeros, into use, and return it.
@@ -192,8 +258,26 @@ class SegmentChain:
         """
         file = self._take_ahead() or with_room(lambda: self._make(base), self._make_room)
         segment = self._segment(file.path, base, file)
+        segment.reserved = base + self._step
         self.segments.append(segment)
         return segment
+
+    def add_blank(self, base: int) -> None:
+        """Add the file that begins at ``base``, without a record; return when it is on the disk.
+
+        Its name is not on the disk before its directory is synced.
+
+        Raises:
+            DiskFailed: it can't be made.
+
+        """
+        path = path_join(self.directory, file_name(base))
+        file = self._disk.open(path, create=True)
+        file.extend(self.segment_bytes)
+        file.write([blank(self.segment_bytes)], 0)
+        file.sync()
+        file.close()
+        self.segments.append(self._segment(path, base))
 
     def rest(self, end: int) -> None:
         """Close the files that end at an offset or before it: they are full and on the disk."""
@@ -223,6 +307,7 @@ class SegmentChain:
             DiskFailed: one can't be removed.
 
         """
+        self._take_reserved()
         if (file := self._take_ahead()) is not None:
             file.close()
         path = path_join(self.directory, file_name(self.next_base()))
@@ -241,6 +326,7 @@ class SegmentChain:
 
     def close(self) -> None:
         """Let go of all files; the workers are at rest by now."""
+        self._take_reserved()
         if (file := self._take_ahead()) is not None:
             file.close()
         for segment in self.segments:
@@ -251,11 +337,15 @@ class SegmentChain:
         return Segment(self._disk, path, base, self.segment_bytes, file, self._make_room)
 
     def _make(self, base: int) -> DiskFile:
-        """Return the file that begins at ``base``, with its full size. Runs on a worker, too."""
+        """Return the file that begins at ``base``, with its full size and space for a step.
+
+        Runs on a worker, too.
+        """
         path = path_join(self.directory, file_name(base))
         file = self._disk.open(path, create=True)
         try:
-            file.allocate(self.segment_bytes)
+            file.allocate(self._step)
+            file.extend(self.segment_bytes)
         except BaseException:
             file.close()
             self._remove_unfinished(path)

@@ -18,7 +18,6 @@ import logging
 from typing import Final, NamedTuple
 
 from orbitmq.errors import StoreDamaged
-from orbitmq.message import record
 from orbitmq.store.checkpoint.checkpoint import CheckpointValues
 from orbitmq.store.damage import Damage
 from orbitmq.store.log.segments import SegmentChain
@@ -67,9 +66,7 @@ class MissingLog(NamedTuple):
             *(chain.directory, begin, self.evidence, base),
         )
         for missing in range(begin, base, size) if chain.segments else ():
-            segment = chain.add(missing)
-            segment.write([record.blank(size)], missing)
-            segment.file.sync()
+            chain.add_blank(missing)
         chain.add(base).file.sync()
         chain.sync_names()
         return Damage(begin, "files of the log are missing; their loss was accepted", base - begin)
