@@ -17,7 +17,7 @@ from tests.store.logs import incoming
 TOPICS = f"/store/config/{TOPICS_FILE}"
 
 
-def opened(clock: VirtualClock, disk: SimulatedDisk, changes: list[str]) -> State:
+async def opened(clock: VirtualClock, disk: SimulatedDisk, changes: list[str]) -> State:
     settings = LiveSettings(BrokerSettings(store_path_root_dir="/store"), SMALL_STORE)
     machine = Machine(disk=disk, clock=clock, workers=lambda _name, _count: InlineWorkers())
 
@@ -25,7 +25,7 @@ def opened(clock: VirtualClock, disk: SimulatedDisk, changes: list[str]) -> Stat
         changes.append("topics")
 
     state = State(settings, machine, tell)
-    state.open(lambda _done, _total: None)
+    await state.open(lambda _done, _total: None)
     return state
 
 
@@ -35,7 +35,7 @@ def test_whoever_sends_to_a_new_topic_is_told_when_nameservers_and_the_disk_know
     told: list[tuple[Outcome, bool]] = []
 
     async def main(clock: VirtualClock) -> None:
-        state = opened(clock, disk, changes)
+        state = await opened(clock, disk, changes)
         assert state.topics.for_send("orders", "TBW102", 4, 0) is not None
 
         def note(outcome: Outcome) -> None:
@@ -57,7 +57,7 @@ def test_a_table_that_cannot_be_written_keeps_no_sender_waiting() -> None:
     told: list[Outcome] = []
 
     async def main(clock: VirtualClock) -> None:
-        state = opened(clock, disk, [])
+        state = await opened(clock, disk, [])
         disk.fail("write", "config", errno.ENOSPC)
         state.topics.for_send("orders", "TBW102", 4, 0)
         state.turn.put(incoming(), told.append)
@@ -75,7 +75,7 @@ def test_all_tables_survive_a_restart() -> None:
     disk = SimulatedDisk()
 
     async def first(clock: VirtualClock) -> None:
-        state = opened(clock, disk, [])
+        state = await opened(clock, disk, [])
         state.topics.for_send("orders", "TBW102", 4, 0)
         assert state.groups.get("pullers") is not None
         state.offsets.commit("pullers", "orders", 2, 17)
@@ -83,7 +83,7 @@ def test_all_tables_survive_a_restart() -> None:
         state.store.close()
 
     async def second(clock: VirtualClock) -> tuple[bool, bool, int]:
-        state = opened(clock, disk, [])
+        state = await opened(clock, disk, [])
         found = (
             "orders" in state.topics.table,
             "pullers" in state.groups,
@@ -98,7 +98,7 @@ def test_all_tables_survive_a_restart() -> None:
 
 def test_a_deleted_topic_begins_anew() -> None:
     async def main(clock: VirtualClock) -> list[int]:
-        state = opened(clock, SimulatedDisk(), [])
+        state = await opened(clock, SimulatedDisk(), [])
         offsets = [state.store.append([incoming()])[0].queue_offset for _ in range(2)]
         state.delete_topic("orders")
         offsets.append(state.store.append([incoming()])[0].queue_offset)
@@ -125,14 +125,14 @@ def test_the_store_has_the_threads_that_it_needs() -> None:
         State(settings, machine, tell)
 
     run_virtual(main)
-    assert made["store"] == STORE_WORKERS == 4
+    assert made["store"] == STORE_WORKERS == 5
 
 
 def test_what_was_admitted_before_its_topic_was_deleted_goes_with_it() -> None:
     told: list[Outcome] = []
 
     async def main(clock: VirtualClock) -> None:
-        state = opened(clock, SimulatedDisk(), [])
+        state = await opened(clock, SimulatedDisk(), [])
         state.turn.put(incoming(), told.append)
         state.delete_topic("orders")
         await clock.sleep(1)

@@ -52,7 +52,8 @@ class Broker:
         settings: the settings in force.
         machine: what it stands on.
         insecure: allow an address that other machines reach. Whoever reaches it can change it.
-        progress: told how far a recovery has come, and how far it has to go, in bytes.
+        progress: called with how far a recovery has come, and how far it has to go, in bytes, on
+            a thread of its own.
 
     Raises:
         InvalidInput: the address is not loopback, and ``insecure`` was not said.
@@ -118,7 +119,7 @@ class Broker:
             InvalidInput: the address can't be listened on.
 
         """
-        self.state.open(self._progress)
+        await self.state.open(self._progress)
         await self._listen()
         self._beat.start()
         await self._register()

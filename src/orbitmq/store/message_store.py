@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -26,6 +26,7 @@ from orbitmq.store.checkpoint.checkpoint import AbortMarker, Checkpoint, Checkpo
 from orbitmq.store.checkpoint.claims import Claims, Synced, without_lost_index
 from orbitmq.store.checkpoint.queue_ends import QueueEnds
 from orbitmq.store.checkpoint.queue_sync import QueueSync
+from orbitmq.store.cleaning.log_expiry import LogExpiry
 from orbitmq.store.cleaning.removal import Removal
 from orbitmq.store.damage import Damage
 from orbitmq.store.disk.disk import Disk, RealDisk
@@ -55,10 +56,10 @@ __all__ = ["STORE_WORKERS", "MessageStore"]
 
 log = logging.getLogger("orbitmq.store")
 
-STORE_WORKERS: Final = 4
-"""Threads of a store, one for each kind of work, of which one at a time is under way: the syncs of
-the log must not wait for those of the queues, whose files may be many, nor for the log's next file.
-"""
+STORE_WORKERS: Final = 5
+"""Threads of a store, one for each kind of work, of which one at a time is under way: a sync of the
+log must not wait for one of the queues, whose files may be many, for the checkpoint, for space, or
+for the removal of old files."""
 _Append: TypeAlias = Callable[[Sequence[Incoming], int], tuple[list[PutResult], list[Filed]]]
 _CHECKPOINT_MS = 1_000
 _CLEAN_MS = 10_000
@@ -130,15 +131,14 @@ class MessageStore:
         self.lookup = Lookup(self.log, self.queues, self.index, self._selector, self._extensions)
         """Answers what only asks: pulls, queries, offsets and times."""
         self._ends = QueueEnds(self._disk, self._path(QUEUE_ENDS))
+        self._expiry = LogExpiry(
+            *(self._disk, directory, self.settings, self._chain, self.queues, self.index),
+            *(self._workers, self._when_done),
+        )
+        self._expiry.sync_queues = self._begin_queue_sync
         self._removal = Removal(
-            self._disk,
-            directory,
-            self.settings,
-            self._chain,
-            self.log,
-            self.queues,
-            self.index,
-            self._ends,
+            *(self._disk, directory, self.log, self.queues, self._ends),
+            lambda: self._expiry.log_start,
         )
         # Up to where the log had grown when the last record of a turn was stored, oldest first.
         self._store_times: deque[tuple[int, int]] = deque()
@@ -149,7 +149,6 @@ class MessageStore:
         )
         self._queue_sync.on_failure = self._fail_to_sync
         self._queue_sync.make_room = self._make_room
-        self._removal.settle = self._queue_sync.settle
         self.damages: list[Damage] = []
         """Places that the last recovery could not read."""
         self.on_arrival: Callable[[list[Dispatched]], None] = lambda _entries: None
@@ -190,7 +189,7 @@ class MessageStore:
         self.log.apply(self.settings)
         self._flusher.settings = self.settings
         self._selector.apply(self.settings)
-        self._removal.apply(self.settings)
+        self._expiry.apply(self.settings)
 
     # Life
 
@@ -250,6 +249,7 @@ class MessageStore:
 
     def _stop(self) -> None:
         self._flusher.flush_all(self.log.end)
+        self._expiry.finish()
         self._queue_sync.finish()
         self._finish_checkpoint()
         self.queues.write()
@@ -329,28 +329,31 @@ class MessageStore:
         self._write_queues(_QUEUES_PER_TICK)
         if now_ms - self._queues_synced_at_ms >= self.settings.queue_flush_thorough_interval_ms:
             self._queues_synced_at_ms = now_ms
-            self._sync_queues()
-        # One file in a tick, as in Java: many at once would hold up those who send.
-        if now_ms - self._cleaned_at_ms >= _CLEAN_MS and not self._clean_by_the_clock():
+            self._begin_queue_sync()
+        self._expiry.step()
+        is_due = now_ms - self._cleaned_at_ms >= _CLEAN_MS or self._expiry.is_asked
+        if is_due and not self._expiry.is_under_way and not self._clean_by_the_clock():
             self._cleaned_at_ms = now_ms
         if now_ms - self._checkpoint_at_ms >= _CHECKPOINT_MS:
             self._checkpoint_at_ms = now_ms
             self._checkpoint_soon()
 
     def clean(self, *, asked: bool = False) -> list[int]:
-        """Remove the oldest files of the log that may go; return where they began.
+        """Begin to remove the oldest log files that may go; return where they begin.
 
-        Queues and index follow. Views that somebody still holds stay readable.
+        Workers and later ticks do it. Queues and index follow. Views that somebody still holds stay
+        readable.
 
         Args:
-            asked: whether an operator wants it done now, whatever the hour.
+            asked: whether an operator wants it done now, whatever the hour. If it can't begin now,
+                a later tick begins it.
 
         Raises:
             StoreError: the disk failed.
 
         """
         now_ms = self._clock.now_ms()
-        return self._removal.clean(flushed=self._flusher.flushed, now_ms=now_ms, asked=asked)
+        return self._expiry.begin(flushed=self._flusher.flushed, now_ms=now_ms, asked=asked)
 
     def delete_topic(self, topic: str) -> None:
         """Remove the queues of a topic; if it is used again, its offsets begin at 0.
@@ -424,7 +427,7 @@ class MessageStore:
             return f"the disk failed: {failure}"
         if self._dispatch_failure is not None:
             return f"queues or index can't be written: {self._dispatch_failure}"
-        return "the disk is full" if self._removal.is_disk_full else ""
+        return "the disk is full" if self._expiry.is_disk_full else ""
 
     def _make_room(self) -> None:
         """Close what is idle, for a file that could not be opened since too many are."""
@@ -541,13 +544,17 @@ class MessageStore:
         # A crash, soon, must neither make it all be read again nor cut the log at known damage.
         self._checkpoint.write(self._checkpoint_values())
 
-    def _sync_queues(self) -> None:
-        """Have the queues synced and listed; only then does the checkpoint speak for them."""
+    def _begin_queue_sync(self, done: Callable[[bool], None] = lambda _ok: None) -> bool:
+        """Begin to sync and list the queues, after which the checkpoint speaks for them.
+
+        Returns False if another sync is under way, or the store has failed.
+        """
         self._write_queues()
         if self._queue_sync.is_under_way or self.failure is not None:
-            return
+            return False
         mark = self._index_mark()
-        self._queue_sync.begin(Synced(self._dispatched_store_ms, *self.index.filled, mark))
+        self._queue_sync.begin(Synced(self._dispatched_store_ms, *self.index.filled, mark), done)
+        return True
 
     def _index_mark(self) -> IndexMark | None:
         """Write what the index has in memory; return how far it reaches, None if it is unknown."""
@@ -563,7 +570,7 @@ class MessageStore:
         log.critical("queues can't be synced, and the store takes no more writes: %s", error)
         self._dispatch_failure = error
 
-    def _when_done(self, work: Future[None], told: Callable[[BaseException | None], None]) -> None:
+    def _when_done(self, work: Future[Any], told: Callable[[BaseException | None], None]) -> None:
         """Have the owner told how a worker fared, unless a stop came before the work began."""
         work.add_done_callback(
             lambda done: self._post(lambda: None if done.cancelled() else told(done.exception()))
@@ -585,12 +592,13 @@ class MessageStore:
             self._claims.drop_index()
 
     def _clean_by_the_clock(self) -> bool:
-        """Remove the oldest file of the log if it may go; return whether it did."""
+        """Begin to remove the oldest log file if it may go; return whether that began."""
         now_ms, flushed = self._clock.now_ms(), self._flusher.flushed
         try:
-            return bool(self._removal.clean(flushed=flushed, now_ms=now_ms, asked=False, most=1))
+            # One file at a time, as in Java: many at once would hold up those who send.
+            return bool(self._expiry.begin(flushed=flushed, now_ms=now_ms, most=1))
         except StoreError as error:
-            log.error("old files could not be removed, and are tried again: %s", error)
+            log.error("old files could not be removed; this is tried again: %s", error)
             return False
 
     def _checkpoint_soon(self) -> None:

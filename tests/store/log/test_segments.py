@@ -57,7 +57,7 @@ def test_a_view_outlives_its_file(tmp_path: Path) -> None:
     segment = chain.add(0)
     segment.write([b"still here"], 0)
     view = segment.view[:10]
-    chain.remove_first()
+    chain.remove_last()
     assert list(tmp_path.iterdir()) == []
     assert bytes(view) == b"still here"
     assert chain.last is None
@@ -112,10 +112,23 @@ def test_a_file_that_cannot_be_removed_stays_in_use() -> None:
     chain.add(SIZE)
     disk.fail("remove", "commitlog", errno.EIO)
     with pytest.raises(DiskFailed):
-        chain.remove_first()
+        chain.remove_last()
     assert (chain.first_offset, len(chain.segments)) == (0, 2)
-    chain.segments[0].write([b"still open"], 0)
-    assert chain.remove_first().base == 0
+    chain.segments[1].write([b"still open"], SIZE)
+    chain.remove_last()
+    assert chain.next_base() == SIZE
+
+
+def test_a_file_that_is_taken_out_may_come_back() -> None:
+    disk = SimulatedDisk()
+    chain = SegmentChain(disk, "/commitlog", SIZE)
+    chain.load()
+    chain.add(0).write([b"still here"], 0)
+    chain.add(SIZE)
+    taken = chain.take_first()
+    assert (chain.first_offset, chain.segment_at(0)) == (SIZE, None)
+    chain.put_back([taken])
+    assert bytes(chain.segments[0].view[:10]) == b"still here"
 
 
 class LateWorkers:

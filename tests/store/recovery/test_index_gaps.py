@@ -57,7 +57,7 @@ def test_the_first_record_with_keys_is_found(
 
 def test_the_log_begins_where_its_first_file_does(tmp_path: Path) -> None:
     chain = chain_of(tmp_path, segment("kk"), segment("-k-", SEGMENT), segment("k", 2 * SEGMENT))
-    chain.remove_first()
+    chain.take_first()
     assert first_keyed(chain, 0, SEGMENT + SIZE) is None
     assert first_keyed(chain, -1, 2 * SEGMENT) == SEGMENT + SIZE
     assert first_keyed(chain, -1, 0) is None

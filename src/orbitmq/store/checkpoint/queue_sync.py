@@ -15,7 +15,7 @@ All methods are called by the owner. Workers sync and write the list.
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from orbitmq.errors import StoreError
 from orbitmq.store.checkpoint.claims import Synced
@@ -30,7 +30,7 @@ __all__ = ["QueueSync", "WhenDone"]
 
 log = logging.getLogger("orbitmq.store")
 
-WhenDone = Callable[["Future[None]", Callable[[BaseException | None], None]], None]
+WhenDone = Callable[["Future[Any]", Callable[[BaseException | None], None]], None]
 """Has the owner told how a worker fared."""
 
 
@@ -41,6 +41,7 @@ class _Syncing(NamedTuple):
     taken: tuple[Unsynced, Unsynced]
     """What queues and index had written when it began."""
     work: Future[None]
+    done: Callable[[bool], None]
 
 
 class QueueSync:
@@ -79,17 +80,18 @@ class QueueSync:
         """Whether a round has begun and not ended."""
         return self._syncing is not None or self._listing is not None
 
-    def begin(self, synced: Synced) -> None:
+    def begin(self, synced: Synced, done: Callable[[bool], None] = lambda _ok: None) -> None:
         """Begin a round that makes ``synced`` true, unless one is under way.
 
-        The queues have written what they had buffered.
+        The queues have written what they had buffered. ``done`` is called with whether they could
+        be synced, before that is listed.
         """
         if self.is_under_way or self._is_finished:
             return
         self._ends.note(self._queues.ends())
         taken = (self._queues.take_unsynced(), self._index.take_unsynced())
         work = self._workers.submit(_sync_all, taken, self._disk)
-        self._syncing = _Syncing(synced, taken, work)
+        self._syncing = _Syncing(synced, taken, work, done)
         self._when_done(work, lambda error: self._synced(work, error))
 
     def settle(self) -> None:
@@ -143,6 +145,7 @@ class QueueSync:
         elif not self._is_finished:
             listing = self._listing = self._workers.submit(self._ends.write_noted)
             self._when_done(listing, lambda error: self._listed(listing, syncing.synced, error))
+        syncing.done(error is None)
 
     def _listed(self, work: Future[None], synced: Synced, error: BaseException | None) -> None:
         if self._listing is not work:  # a stop has waited for it, and lists anew

@@ -289,13 +289,25 @@ class SegmentChain:
         """Return when the names of all files are on the disk."""
         self._disk.sync_directory(self.directory)
 
-    def remove_first(self) -> Segment:
-        """Remove the oldest file; views that others hold stay readable."""
-        return self._remove(0)
+    def take_first(self) -> Segment:
+        """Take the oldest file out of the log, to remove it; views that others hold stay readable.
 
-    def remove_last(self) -> Segment:
+        It is closed by then, and still there.
+        """
+        segment = self.segments.pop(0)
+        segment.drop()
+        return segment
+
+    def put_back(self, segments: list[Segment]) -> None:
+        """Let the log begin with files again that were taken out and could not be removed."""
+        self.segments[:0] = segments
+
+    def remove_last(self) -> None:
         """Remove the newest file; views that others hold stay readable."""
-        return self._remove(-1)
+        segment = self.segments[-1]
+        self._disk.remove(segment.path)  # first: one that can't be removed stays in use
+        del self.segments[-1]
+        segment.drop()
 
     def remove_unused(self, end: int) -> None:
         """Remove the files behind the end of the log, for a stop; the first stays in any case.
@@ -370,13 +382,6 @@ class SegmentChain:
             log.warning("the next file of the log could not be made ahead: %s", error)
             return None
         return work.result()
-
-    def _remove(self, index: int) -> Segment:
-        segment = self.segments[index]
-        self._disk.remove(segment.path)  # first: one that can't be removed stays in use
-        del self.segments[index]
-        segment.drop()
-        return segment
 
     def _is_ours(self, name: str) -> bool:
         path = path_join(self.directory, name)
