@@ -12,11 +12,13 @@ from orbitmq.errors import DiskFailed, StoreDamaged, StoreLocked
 from orbitmq.message import flags
 from orbitmq.randomness import SeededRandomness
 from orbitmq.store.checkpoint.checkpoint import read_checkpoint
-from orbitmq.store.disk.disk import RealDisk
+from orbitmq.store.disk.disk import RealDisk, Usage
 from orbitmq.store.dispatch import Dispatched
 from orbitmq.store.log.append import PutStatus
 from orbitmq.store.message_store import MessageStore
 from orbitmq.store.queues.consume_queue import Boundary
+from orbitmq.store.reader.inspect import inspect
+from orbitmq.store.reader.reader import StoreReader
 from orbitmq.store.settings import FlushMode, StoreSettings
 from orbitmq.testing.clocks import InlineWorkers, LateWorkers, VirtualClock, run_virtual
 from orbitmq.testing.disks import PowerLost, SimulatedDisk
@@ -219,6 +221,40 @@ def test_a_file_that_cannot_be_opened_since_too_many_are_stops_nobody(place: str
     store.close()
     store = opened(disk, clock=clock)
     assert bodies(store) == [b"%02d" % number * 40 for number in range(30)]
+    store.close()
+
+
+@pytest.mark.parametrize("crashed", [False, True])
+def test_a_log_may_have_a_disk_of_its_own(crashed: bool) -> None:
+    disk = SimulatedDisk()
+    names = [b"%02d" % number for number in range(30)]
+    store = opened(disk, commit_log_path="/fast/log/")
+    put(store, *names)
+    if crashed:
+        disk.kill()
+    else:
+        store.close()
+    assert disk.list("/fast/log")[0] == f"{0:020d}"
+    assert not disk.exists("/store/commitlog")
+    reader = StoreReader("/store", disk, commit_log="/fast/log")
+    assert len(list(reader.records())) == 30
+    assert inspect(reader).disk["commitlog"].files == len(disk.list("/fast/log"))
+    store = opened(disk, commit_log_path="/fast/log")
+    assert bodies(store) == [name * 40 for name in names]
+    store.close()
+    with pytest.raises(StoreDamaged, match="/store/commitlog has the log up to byte 0"):
+        opened(disk)
+
+
+def test_the_fuller_disk_counts() -> None:
+    class TwoDisks(SimulatedDisk):
+        def usage(self, path: str) -> Usage:
+            return Usage(100, 95 if path.startswith("/fast") else 10)
+
+    store = opened(TwoDisks(), commit_log_path="/fast/log")
+    store.clean()
+    assert store.disk_used_ratio == 0.95
+    assert put(store, b"a")[0].remark == "the disk is full"
     store.close()
 
 

@@ -158,7 +158,8 @@ class MessageStore:
         return f"<MessageStore {self.directory} {self.log.first_offset}..{self.log.end}>"
 
     def _new_chain(self) -> SegmentChain:
-        path, size = self._path("commitlog"), self.settings.segment_bytes
+        path = self.settings.log_directory(self.directory)
+        size = self.settings.segment_bytes
         return SegmentChain(self._disk, path, size, self._workers, self._make_room)
 
     def _new_queues(self) -> ConsumeQueues:
@@ -403,8 +404,8 @@ class MessageStore:
 
     @property
     def disk_used_ratio(self) -> float:
-        """How much of the disk is used, from 0 to 1."""
-        return self._disk.usage(self.directory).ratio
+        """How much of the disk is used, from 0 to 1; of the fuller one, if the log has its own."""
+        return self._expiry.disk_used_ratio
 
     @property
     def failure(self) -> StoreError | None:
@@ -489,7 +490,7 @@ class MessageStore:
     def _mend(self) -> None:
         settings = self.settings
         log_bytes = settings.segment_bytes
-        mend_stream(self._disk, self._path("commitlog"), log_bytes, keep_filled=True)
+        mend_stream(self._disk, self._chain.directory, log_bytes, keep_filled=True)
         queue_bytes = settings.queue_file_entries * ENTRY_SIZE
         mend_queues(self._disk, self._path("consumequeue"), queue_bytes)
 

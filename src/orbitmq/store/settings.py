@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from orbitmq.errors import InvalidInput
+from orbitmq.store.layout import COMMIT_LOG, path_join
 
 __all__ = ["CHANGEABLE", "FlushMode", "StoreSettings", "delay_levels"]
 
@@ -36,6 +37,8 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     """
 
+    commit_log_path: str = ""
+    """The directory of the commit log; empty: ``commitlog`` below the root (storePathCommitLog)."""
     segment_bytes: int = 1024 * 1024 * 1024
     """The size of a commit log file (mappedFileSizeCommitLog)."""
     queue_file_entries: int = 300_000
@@ -100,6 +103,12 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
                 "2 GiB less one, since Java counts in it with 31 bits",
                 field="segment_bytes",
             )
+        if "," in self.commit_log_path:
+            raise InvalidInput(
+                f"commit_log_path is {self.commit_log_path!r}; a log in several directories, as "
+                "Java has it, is not supported: give one, on a volume that is large enough",
+                field="commit_log_path",
+            )
         _check_hours(self.delete_when)
         delay_levels(self.message_delay_level)
 
@@ -107,6 +116,16 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     def record_bytes_max(self) -> int:
         """The largest record: Java allows 64 KiB for all that is not body (MessageExtEncoder)."""
         return min(self.max_message_bytes + 64 * 1024, self.segment_bytes - 8)
+
+    def log_directory(self, root: str) -> str:
+        """Return the directory of the commit log of a store.
+
+        Java derives all other paths from the root, whatever a ``broker.conf`` says of them.
+
+        >>> StoreSettings(commit_log_path="/fast/commitlog").log_directory("/data")
+        '/fast/commitlog'
+        """
+        return self.commit_log_path.rstrip("/") or path_join(root, COMMIT_LOG)
 
 
 CHANGEABLE: Final = frozenset(

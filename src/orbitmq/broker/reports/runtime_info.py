@@ -102,9 +102,10 @@ class RuntimeInfo:
         usage = self._disk_usage()
         ratio = str(ceil(usage.ratio * 100) / 100)  # in whole percents, rounded up, as in Java
         total, free = _readable(usage.total), _readable(usage.total - usage.used)
+        log_directory = self._store.settings.log_directory(self._store.directory)
         return {
             "commitLogDiskRatio": ratio,
-            f"commitLogDiskRatio_{self._store.directory}/commitlog": ratio,
+            f"commitLogDiskRatio_{log_directory}": ratio,
             "consumeQueueDiskRatio": ratio,
             "commitLogDirCapacity": f"Total : {total}, Free : {free}.",
         }

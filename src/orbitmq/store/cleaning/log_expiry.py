@@ -97,6 +97,12 @@ class LogExpiry:
         removing = self._removing
         return removing.segments[0].base if removing else self._chain.first_offset
 
+    @property
+    def disk_used_ratio(self) -> float:
+        """How much of the disk is used, from 0 to 1; of the fuller one, if the log has its own."""
+        directories = (self._directory, self._chain.directory)
+        return max(self._disk.usage(directory).ratio for directory in directories)
+
     def apply(self, settings: StoreSettings) -> None:
         """Keep files for as long as these settings say."""
         self._retention = Retention(settings)
@@ -121,7 +127,7 @@ class LogExpiry:
         self.is_asked = asked = asked or self.is_asked
         if self.is_under_way or self._is_finished:
             return []
-        used = self._disk.usage(self._directory).ratio
+        used = self.disk_used_ratio
         self._note_use(used)
         files = [
             AgedFile(segment.base, self._disk.modified_ms(segment.path))
