@@ -81,6 +81,11 @@ class EmbeddedCluster:
             raise InvalidInput(
                 f"brokers is {brokers}; it must be from 1 to {_BROKERS_MAX}", field="brokers"
             )
+        if brokers > 1 and settings and "storePathCommitLog" in settings:
+            raise InvalidInput(
+                "storePathCommitLog would be the log of all brokers; set it for one broker alone",
+                field="settings",
+            )
         self._directory = directory
         self._count = brokers
         self._settings = _as_said(settings or {})

@@ -72,6 +72,7 @@ def test_the_defaults_are_those_of_java_where_nobody_chose_another() -> None:
     ours = LiveSettings().as_properties()
     chosen_by_the_one_who_recorded = {
         *("listenPort", "namesrvAddr", "brokerIP1", "bindAddress", "storePathRootDir"),
+        "storePathCommitLog",  # which Java tells as it derives it
         *("mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue", "maxHashSlotNum"),
         *("maxIndexNum", "traceTopicEnable"),
     }
@@ -79,9 +80,16 @@ def test_the_defaults_are_those_of_java_where_nobody_chose_another() -> None:
     assert different <= chosen_by_the_one_who_recorded
 
 
+def test_the_log_may_have_a_directory_of_its_own() -> None:
+    live = LiveSettings.load(from_arguments(["storePathCommitLog=/fast/commitlog"]))
+    assert live.store.log_directory("/data") == "/fast/commitlog"
+    assert LiveSettings().store.log_directory("/data") == "/data/commitlog"
+
+
 @pytest.mark.parametrize(
     ("argument", "complaint"),
     [
+        ("storePathCommitLog=/a,/b", "a log in several directories"),
         ("listenPort=70000", "listen_port is 70000; it must be from 0 to 65535"),
         ("brokerRole=SLAVE", "replicas are not served yet"),
         ("brokerId=1", "a master has 0"),

@@ -256,6 +256,7 @@ JAVA_NAMES: Final[Mapping[str, str]] = {
 """
 
 STORE_NAMES: Final[Mapping[str, str]] = {
+    "storePathCommitLog": "commit_log_path",
     "mappedFileSizeCommitLog": "segment_bytes",
     "mappedFileSizeConsumeQueue": "queue_file_entries",
     "messageIndexEnable": "index_enabled",

@@ -161,6 +161,8 @@ def once_back(server: Serving, nameserver: str, before: str) -> str:
         (["--brokers", "0"], "--brokers is 0; it must be from 1 to 26"),
         (["--host", "0.0.0.0"], "say --insecure"),
         (["--set", "listenPort"], "write it as key=value"),
+        (["--brokers", "2", "--set", "storePathCommitLog=/x"], "would be the log of all brokers"),
+        (["--set", "storePathCommitLog=/x,/y"], "a log in several directories"),
     ],
 )
 def test_an_invalid_argument_takes_one_line(

@@ -172,6 +172,11 @@ def _properties(arguments: argparse.Namespace, number: int, nameserver: Address)
     users = from_arguments(arguments.set)
     if several:
         users = [one for one in users if one.name not in ("brokerName", "storePathRootDir")]
+        if any(one.name == "storePathCommitLog" for one in users):
+            raise InvalidInput(
+                "storePathCommitLog would be the log of all brokers; run each by orbitmq broker",
+                field="storePathCommitLog",
+            )
     return [*ours, *users, *loss_accepted(arguments)]
 
 
