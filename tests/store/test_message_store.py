@@ -176,7 +176,7 @@ def test_a_store_with_another_file_size_is_refused(tmp_path: Path) -> None:
     store = opened(RealDisk(), str(tmp_path))
     put(store, b"a")
     store.close()
-    with pytest.raises(StoreDamaged, match="files of this log have 8192"):
+    with pytest.raises(StoreDamaged, match="has 4096 bytes, not 8192"):
         opened(RealDisk(), str(tmp_path), segment_bytes=8192)
     opened(RealDisk(), str(tmp_path)).close()  # the lock was given back
 

@@ -20,9 +20,7 @@ __all__ = [
     "INDEX_ENTRY",
     "INDEX_HEADER",
     "INDEX_SLOT",
-    "NAME_DIGITS",
     "QUEUE_ENDS",
-    "file_name",
     "index_key",
     "is_directory_name",
     "key_hash",
@@ -98,19 +96,7 @@ def key_hash_utf8(raw: bytes) -> int:
     return bits if bits <= _SIGN_CLEARED else -bits & _SIGN_CLEARED
 
 
-NAME_DIGITS = 20
-
-
 _NAME_BYTES_MAX = 255  # of every file system that matters
-
-
-def file_name(offset: int) -> str:
-    """Return the name of the file that begins at an offset of its stream.
-
-    >>> file_name(1073741824)
-    '00000000001073741824'
-    """
-    return f"{offset:0{NAME_DIGITS}d}"
 
 
 def path_join(*parts: str) -> str:

@@ -7,7 +7,7 @@ import pytest
 
 from orbitmq.errors import DiskFailed, StoreDamaged
 from orbitmq.store.disk.disk import RealDisk
-from orbitmq.store.layout import file_name
+from orbitmq.store.disk.stream_files import file_name
 from orbitmq.store.log.segments import SegmentChain
 from orbitmq.testing.clocks import InlineWorkers
 from orbitmq.testing.disks import SimulatedDisk
@@ -72,9 +72,7 @@ def test_an_empty_last_file_is_removed_as_java_does(tmp_path: Path) -> None:
 
 def test_a_file_of_another_size_is_named(tmp_path: Path) -> None:
     (tmp_path / file_name(0)).write_bytes(bytes(100))
-    with pytest.raises(
-        StoreDamaged, match="has 100 bytes, and files of this log have 4096"
-    ) as caught:
+    with pytest.raises(StoreDamaged, match="has 100 bytes, not 4096; set the file size") as caught:
         chain_in(tmp_path)
     assert caught.value.path.endswith(file_name(0))
 

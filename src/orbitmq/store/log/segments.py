@@ -32,7 +32,7 @@ from orbitmq.message.record import blank
 from orbitmq.store.disk.disk import Disk, DiskFile
 from orbitmq.store.disk.durable import make_durable_directory
 from orbitmq.store.disk.open_files import MakeRoom, with_room
-from orbitmq.store.layout import NAME_DIGITS, file_name, path_join
+from orbitmq.store.disk.stream_files import file_name, file_path, load_stream
 from orbitmq.threads import Future, Workers
 
 __all__ = ["Segment", "SegmentChain"]
@@ -174,17 +174,19 @@ class SegmentChain:
 
         """
         make_durable_directory(self._disk, self.directory)
-        names = [name for name in self._disk.list(self.directory) if self._is_ours(name)]
-        for position, name in enumerate(names):
-            path = path_join(self.directory, name)
-            size = self._disk.size(path)
-            if size == 0 and position == len(names) - 1:
-                log.warning("%s is empty, as a crash while it was made leaves it: removed", path)
-                self._disk.remove(path)
-                break
-            self._check(path, int(name), size)
-            self._disk.open(path).close()  # one that can't be opened is told of now, not one day
-            self.segments.append(self._segment(path, int(name)))
+        files, others = load_stream(self._disk, self.directory, self.segment_bytes)
+        for path in others:
+            log.warning("%s does not belong there; Java's broker would not start with it", path)
+        for path, base, _ in files:
+            if self.segments and base != self.next_base():
+                raise StoreDamaged(
+                    f"{path} comes where {file_name(self.next_base())} should: a file is missing; "
+                    "put it back, or move the files before the gap away to go on without them",
+                    path=path,
+                    position=self.next_base(),
+                )
+            self._disk.open(path).close()  # fail now, not when it is read one day
+            self.segments.append(self._segment(path, base))
 
     def segment_at(self, offset: int) -> Segment | None:
         """Return the file that holds an offset of the log, None if it is gone or not there yet."""
@@ -271,7 +273,7 @@ class SegmentChain:
             DiskFailed: it can't be made.
 
         """
-        path = path_join(self.directory, file_name(base))
+        path = file_path(self.directory, base)
         file = self._disk.open(path, create=True)
         file.extend(self.segment_bytes)
         file.write([blank(self.segment_bytes)], 0)
@@ -322,7 +324,7 @@ class SegmentChain:
         self._take_reserved()
         if (file := self._take_ahead()) is not None:
             file.close()
-        path = path_join(self.directory, file_name(self.next_base()))
+        path = file_path(self.directory, self.next_base())
         removed = self._disk.exists(path)
         if removed:  # made ahead; or it could not be made whole, and not be removed either
             self._disk.remove(path)
@@ -353,7 +355,7 @@ class SegmentChain:
 
         Runs on a worker, too.
         """
-        path = path_join(self.directory, file_name(base))
+        path = file_path(self.directory, base)
         file = self._disk.open(path, create=True)
         try:
             file.allocate(self._step)
@@ -382,28 +384,3 @@ class SegmentChain:
             log.warning("the next file of the log could not be made ahead: %s", error)
             return None
         return work.result()
-
-    def _is_ours(self, name: str) -> bool:
-        path = path_join(self.directory, name)
-        if len(name) == NAME_DIGITS and name.isascii() and name.isdecimal():
-            return True
-        if not self._disk.is_directory(path):
-            log.warning("%s does not belong there; Java's broker would not start with it", path)
-        return False
-
-    def _check(self, path: str, base: int, size: int) -> None:
-        if size != self.segment_bytes:
-            raise StoreDamaged(
-                f"{path} has {size} bytes, and files of this log have {self.segment_bytes}: give "
-                "the size the store was made with, or move the file away",
-                path=path,
-                position=base,
-            )
-        expected = self.next_base() if self.segments else base
-        if base != expected or base % self.segment_bytes:
-            raise StoreDamaged(
-                f"{path} comes where {file_name(expected)} should: a file is missing; put it "
-                "back, or move the files before the gap away to go on without them",
-                path=path,
-                position=expected,
-            )
