@@ -100,7 +100,7 @@ def test_the_log_may_have_a_directory_of_its_own() -> None:
         ("brokerIP1=not an ip", "without a port"),
         ("brokerIP1=127.0.0.1:10911", "without a port"),
         ("brokerIP1=a;b", "without a port"),
-        ("deleteWhen=25", "is no hour from 00 to 23"),
+        ("deleteWhen=25", "is not an hour from 00 to 23"),
         ("aclEnable=true", "lets anybody in"),
         ("authenticationEnabled = True ", "lets anybody in"),
         ("sendThreadPoolQueueCapacity=0", "it must be from 1 to"),

@@ -64,7 +64,7 @@ def test_the_backup_stands_in_and_the_bad_file_is_kept(
     assert read_file(disk, f"{TOPICS}.damaged") == bad
     [line] = caplog.messages
     assert line.startswith(f"{TOPICS} can't be used (")
-    assert line.endswith(f"); {TOPICS}.bak is, an older version")
+    assert line.endswith(f"); its older version {TOPICS}.bak is used")
     # And the good backup is not pushed out by the next write.
     config.write("topics.json", "[2]")
     assert read_file(disk, f"{TOPICS}.bak") == b"[1]"

@@ -177,7 +177,7 @@ def test_files_that_cannot_be_removed_stay_in_use(caplog: pytest.LogCaptureFixtu
     scene.disk.fail("remove", "/commitlog/00000000000000004096", errno.EIO)
     assert scene.store.clean(asked=True)
     scene.workers.do_all()
-    assert "old files could not be removed" in caplog.text
+    assert "expired files could not be removed" in caplog.text
     assert scene.store.log.first_offset == 4096
     assert bodies(scene.store)[-1] == b"on" * 40
     assert scene.store.clean(asked=True) == [4096, 8192]

@@ -157,7 +157,7 @@ def test_limits_have_the_status_of_java(tmp_path: Path) -> None:
         PutStatus.PROPERTIES_SIZE_EXCEEDED,
         PutStatus.PUT_OK,
     ]
-    assert "1001 bytes is over the limit of 1000" in results[1].remark
+    assert "the body has 1001 bytes; the limit is 1000" in results[1].remark
 
 
 def test_a_bad_message_does_not_keep_the_others_of_its_turn_from_it(

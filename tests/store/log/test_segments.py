@@ -184,7 +184,7 @@ def test_what_could_not_be_made_ahead_is_tried_again(caplog: pytest.LogCaptureFi
     chain = prepared(disk)
     assert disk.list("/commitlog") == [file_name(0)]
     assert chain.add(SIZE).base == SIZE
-    assert "could not be made ahead" in caplog.text
+    assert "could not be created in advance" in caplog.text
 
 
 def test_a_disk_that_stays_full_is_told_of_when_the_file_is_needed() -> None:
@@ -288,7 +288,7 @@ def test_a_full_disk_refuses_space_and_gives_it_later(caplog: pytest.LogCaptureF
     chain.prepare(segment, SIZE - 10)
     with pytest.raises(DiskFailed, match="No space left"):
         chain.reserve(segment, SIZE - 10, 100)
-    assert "could not be reserved ahead" in caplog.text
+    assert "could not be reserved in advance" in caplog.text
     chain.reserve(segment, SIZE - 10, 10)  # there is space for that
     chain.reserve(segment, SIZE - 10, 100)
     assert segment.reserved > SIZE

@@ -1,18 +1,17 @@
-"""Removal of expired log files, in steps that don't hold up the owner of the store.
+"""Removal of expired log files, in steps that don't block the owner of the store.
 
 ::
 
-    IDLE ── files may go ──▶ SYNCING queues ──▶ REMOVING files ──▶ FOLLOWING ──▶ IDLE
-                              a worker           a worker           queues and index; the owner,
-                                                                    some queues in a tick
+    IDLE ── expired ──▶ SYNCING queues ──▶ REMOVING files ──▶ TRIMMING queues, index ──▶ IDLE
+                         a worker           a worker           the owner, some queues per tick
 
-Laws:
+Invariants:
 
-- Queues are on the disk before files of the log go: a power loss would take entries whose records
-  are gone, and offsets would be used again.
-- Files go from the oldest on, and their names are gone from the disk before queues and index
-  follow: no queue lacks an entry of a record that a power loss brings back.
-- A file leaves the log before a worker removes it, and comes back if it can't be removed.
+- Queues are synced before log files are removed: otherwise a power loss could take entries whose
+  records are gone, and their offsets would be used again.
+- Files are removed oldest first, and their names are gone from disk before queues and index are
+  trimmed: no queue lacks an entry of a record that a power loss brings back.
+- A file is taken out of the log before a worker removes it, and put back if that fails.
 """
 
 import logging
@@ -37,13 +36,13 @@ __all__ = ["LogExpiry", "SyncQueues"]
 log = logging.getLogger("orbitmq.store")
 
 SyncQueues = Callable[[Callable[[bool], None]], bool]
-"""Begins to sync all queues, and calls back whether it succeeded; False if it can't begin now."""
+"""Begins to sync all queues, and calls back with whether it succeeded; False if it can't begin."""
 
 _HOUR: Final = slice(8, 10)  # in yyyyMMddHHmmssSSS
 _QUEUES_PER_STEP: Final = 128
 
 _Removed = tuple[int, StoreError | None]
-"""How many files were removed, and why no more."""
+"""How many files were removed, and the error that ended it."""
 
 
 class _Removing(NamedTuple):
@@ -52,7 +51,7 @@ class _Removing(NamedTuple):
 
 
 class LogExpiry:
-    """Removes log files that have expired; queues and index follow. The owner calls it."""
+    """Removes expired log files, then trims queues and index. Called by the owner of the store."""
 
     def __init__(
         self,
@@ -73,59 +72,59 @@ class LogExpiry:
         self._index = index
         self._workers = workers
         self._when_done = when_done
-        self._count = 0  # files that go once the queues are synced
+        self._count = 0  # files to remove when the queues are synced
         self._removing: _Removing | None = None
-        self._following: Iterator[ConsumeQueue] | None = None
+        self._trimming: Iterator[ConsumeQueue] | None = None
         self._is_finished = False
         self.is_asked = False
-        """Whether an operator wants files removed, and the removal could not begin yet."""
+        """Whether an operator asked for a removal that could not begin yet."""
         self.is_disk_full = False
-        """Whether so much of the disk is used that nothing may be written."""
+        """Whether the disk is too full to accept writes."""
         self.sync_queues: SyncQueues = lambda _done: False
 
     def __repr__(self) -> str:
-        return f"<LogExpiry of {self._directory}{', under way' if self.is_under_way else ''}>"
+        return f"<LogExpiry of {self._directory}, {'in flight' if self.is_in_flight else 'idle'}>"
 
     @property
-    def is_under_way(self) -> bool:
+    def is_in_flight(self) -> bool:
         """Whether a removal has begun and not ended."""
-        return bool(self._count) or self._removing is not None or self._following is not None
+        return bool(self._count) or self._removing is not None or self._trimming is not None
 
     @property
     def log_start(self) -> int:
-        """Where the log begins; files before it are gone from the disk for good."""
+        """Where the log begins; older files are gone for good."""
         removing = self._removing
         return removing.segments[0].base if removing else self._chain.first_offset
 
     @property
     def disk_used_ratio(self) -> float:
-        """How much of the disk is used, from 0 to 1; of the fuller one, if the log has its own."""
+        """The used fraction of the disk, from 0 to 1; of the fuller one if the log has its own."""
         directories = (self._directory, self._chain.directory)
         return max(self._disk.usage(directory).ratio for directory in directories)
 
     def apply(self, settings: StoreSettings) -> None:
-        """Keep files for as long as these settings say."""
+        """Use the retention of these settings from now on."""
         self._retention = Retention(settings)
 
     def begin(
         self, *, flushed: int, now_ms: int, asked: bool = False, most: int | None = None
     ) -> list[int]:
-        """Begin to remove the oldest log files that may go; return where these begin.
+        """Begin to remove expired log files; return their offsets.
 
-        While a removal is under way, or queues can't be synced, nothing begins.
+        Nothing begins while a removal is in flight, or if the queues can't be synced now.
 
         Args:
-            flushed: how much of the log is on the disk; files with more than that stay.
+            flushed: how much of the log is on disk; files with more than that are kept.
             now_ms: the time of day.
-            asked: whether an operator wants it done now, whatever the hour.
-            most: how many files may go; None: as many as may go in a round.
+            asked: whether an operator asked for it, whatever the hour.
+            most: how many files may be removed; None: as many as fit into a round.
 
         Raises:
             StoreError: the disk failed.
 
         """
         self.is_asked = asked = asked or self.is_asked
-        if self.is_under_way or self._is_finished:
+        if self.is_in_flight or self._is_finished:
             return []
         used = self.disk_used_ratio
         self._note_use(used)
@@ -145,24 +144,24 @@ class LogExpiry:
         return [file.base for file in files[:count]]
 
     def step(self) -> None:
-        """Let some more queues follow the log, and the index in the end."""
-        if self._following is None:
+        """Trim some more queues, and finally the index."""
+        if self._trimming is None:
             return
         start = self._chain.first_offset
         try:
-            some = list(islice(self._following, _QUEUES_PER_STEP))
+            some = list(islice(self._trimming, _QUEUES_PER_STEP))
             for queue in some:
                 if self._queues.queue(queue.topic, queue.queue_id) is queue:
                     queue.clean(start)
             if len(some) < _QUEUES_PER_STEP:
-                self._following = None
+                self._trimming = None
                 self._index.clean(start)
         except StoreError as error:
-            self._following = None
+            self._trimming = None
             _log_failure(error)
 
     def finish(self) -> None:
-        """Wait for files that are being removed, and begin no more, for a stop."""
+        """Wait for a worker that is removing files, and begin no more, for a stop."""
         self._is_finished = True
         if self._removing is not None:
             work = self._removing.work
@@ -181,7 +180,7 @@ class LogExpiry:
     def _removed(self, work: Future[_Removed], error: BaseException | None) -> None:
         removing = self._removing
         if removing is None or removing.work is not work:
-            return  # a stop has waited for it
+            return  # ``finish`` has waited for it
         self._removing = None
         if error is not None:
             if not isinstance(error, StoreError):
@@ -194,18 +193,18 @@ class LogExpiry:
             _log_failure(failure)
         if count:
             log.info("%d log files removed, up to byte %d", count, self._chain.first_offset)
-            self._following = iter(list(self._queues))
+            self._trimming = iter(list(self._queues))
             self.step()
 
     def _note_use(self, used: float) -> None:
         if self._retention.is_full(used) is not self.is_disk_full:
             self.is_disk_full = not self.is_disk_full
-            goes = "stops" if self.is_disk_full else "goes on"
-            log.warning("the disk is %.0f %% full: writing %s", used * 100, goes)
+            effect = "refused" if self.is_disk_full else "accepted again"
+            log.warning("the disk is %.0f %% full: writes are %s", used * 100, effect)
 
 
 def _remove(disk: Disk, directory: str, paths: list[str]) -> _Removed:
-    """Remove log files, in order; return when their names are gone. Runs on a worker."""
+    """Remove log files in order, and return when their names are gone. Runs on a worker."""
     count, failure = 0, None
     try:
         for path in paths:
@@ -219,4 +218,4 @@ def _remove(disk: Disk, directory: str, paths: list[str]) -> _Removed:
 
 
 def _log_failure(error: StoreError) -> None:
-    log.error("old files could not be removed; this is tried again: %s", error)
+    log.error("expired files could not be removed; retrying: %s", error)

@@ -1,11 +1,12 @@
 """Deletion of topics, and of queues whose records are all gone.
 
-A deleted topic loses its queues and its offsets at once. Its records stay in the log until their
-files go, and a recovery that reads them again may bring queues of it back, as in Java; the broker
-then deletes what its topics don't name.
+A deleted topic loses its queues and offsets immediately. Its records stay in the log until their
+files expire. A recovery that reads them may restore queues of the topic, as in Java; the broker
+then deletes the queues of unknown topics.
 """
 
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 
 from orbitmq.message.names import is_lmq, is_system_topic
 from orbitmq.store.checkpoint.queue_ends import QueueEnds
@@ -23,37 +24,20 @@ from orbitmq.store.queues.consume_queues import ConsumeQueues
 __all__ = ["Removal"]
 
 
+@dataclass(slots=True)
 class Removal:
-    """Deletes topics and queues of a store. The owner of the store calls it.
+    """Deletes topics and queues of a store. Called by the owner of the store."""
 
-    Args:
-        disk: where the store is.
-        directory: its root.
-        commit_log: forgets the offsets of deleted queues.
-        queues: the queues.
-        ends: the list that a queue leaves before it is deleted.
-        log_start: returns where the log begins; files before it are gone for good.
-
-    """
-
-    def __init__(
-        self,
-        disk: Disk,
-        directory: str,
-        commit_log: CommitLog,
-        queues: ConsumeQueues,
-        ends: QueueEnds,
-        log_start: Callable[[], int],
-    ) -> None:
-        self._disk = disk
-        self._directory = directory
-        self._log = commit_log
-        self._queues = queues
-        self._ends = ends
-        self._log_start = log_start
+    _disk: Disk
+    _directory: str
+    _log: CommitLog
+    _queues: ConsumeQueues
+    _ends: QueueEnds
+    _log_start: Callable[[], int]
+    """Returns where the log begins; older files are gone for good."""
 
     def delete_topic(self, topic: str) -> None:
-        """Remove the queues of a topic, and those of Java's that only it can read."""
+        """Remove the queues of a topic, including those that only Java reads."""
         self._delete_topics([topic])
 
     def _delete_topics(self, topics: Collection[str]) -> None:
@@ -65,16 +49,16 @@ class Removal:
 
     def _delete_topic(self, topic: str) -> None:
         if not is_directory_name(topic):
-            return  # there is none, and the path would lead elsewhere
+            return  # there is no such topic, and the path could lead elsewhere
         try:
             self._queues.delete_topic(topic)
         finally:
-            self._log.forget_queues(topic)  # of queues that stay it finds the end again
+            self._log.forget_queues(topic)  # it looks up the ends of remaining queues again
         for part in (CONSUME_QUEUE_EXT, BATCH_CONSUME_QUEUE):
             remove_tree(self._disk, path_join(self._directory, part, topic))
 
     def delete_unused_topics(self, kept: Collection[str]) -> list[str]:
-        """Delete all topics but ``kept``, system topics and light queues; return their names."""
+        """Delete all topics except ``kept``, system topics and light queues; return their names."""
         unused = [
             topic
             for topic in self._queues.topics()
@@ -86,7 +70,7 @@ class Removal:
     def delete_expired_queues(self) -> list[tuple[str, int]]:
         """Delete the queues whose records are all gone; return their topics and ids.
 
-        Their offsets begin at 0 again, as in Java (``ConsumeQueueStore.cleanExpired``).
+        Their offsets start at 0 again, as in Java (``ConsumeQueueStore.cleanExpired``).
         """
         log_start = self._log_start()
         expired = [

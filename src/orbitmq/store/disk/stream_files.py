@@ -135,18 +135,10 @@ def _is_file_name(name: str) -> bool:
 
 
 def map_file(disk: Disk, file: StreamFile, *, with_last_hole: bool = True) -> memoryview | None:
-    """Return the bytes of a file, None if it was deleted before it could be opened.
+    """Return the bytes of a file; None if it was deleted before it could be opened.
 
-    A file deleted later stays readable for as long as the view lives.
-
-    Args:
-        disk: where it is.
-        file: the file.
-        with_last_hole: False: without the zeros at its end that nobody has ever written.
-
-    Raises:
-        DiskFailed: it can't be opened or mapped.
-
+    A file deleted later stays readable as long as the view lives. With ``with_last_hole`` False the
+    view ends before the hole at the end of the file, which was never written.
     """
     try:
         opened = disk.open(file.path, writable=False)
@@ -164,10 +156,10 @@ def map_file(disk: Disk, file: StreamFile, *, with_last_hole: bool = True) -> me
 class StreamMaps:
     """Bytes of a stream at any offset, through maps of the files used last."""
 
-    _MOST_MAPS = 8
+    _MAPS_MAX = 8
     # What was read through a map counts as memory of the process until the map is gone. The system
-    # maps up to 64 KiB around a place that is read, so this is 64 MiB.
-    _MOST_READS = 1024
+    # maps up to 64 KiB around each read, so this is 64 MiB.
+    _READS_MAX = 1024
 
     def __init__(self, disk: Disk, directory: str) -> None:
         self._disk = disk
@@ -178,22 +170,17 @@ class StreamMaps:
 
     @property
     def files(self) -> list[StreamFile]:
-        """The files there are now."""
+        """The files that exist now."""
         self._files = stream_files(self._disk, self._directory)
         return self._files
 
     def at(self, offset: int) -> tuple[StreamFile, memoryview] | None:
-        """Return the file that holds ``offset``, and its bytes; None if there is none (any more).
-
-        Raises:
-            DiskFailed: the file can't be opened or mapped.
-
-        """
+        """Return the file that contains ``offset``, and its bytes; None if there is none."""
         file = _holder(self._files, offset) or _holder(self.files, offset)
         if file is None:
             return None
         self._reads += 1
-        if self._reads > self._MOST_READS:
+        if self._reads > self._READS_MAX:
             self._maps.clear()
             self._reads = 0
         view = self._maps.pop(file, None)
@@ -201,14 +188,14 @@ class StreamMaps:
             view = map_file(self._disk, file)
             if view is None:
                 return None
-        self._maps[file] = view  # the last in the dict is the one used last
-        if len(self._maps) > self._MOST_MAPS:
+        self._maps[file] = view  # dicts are ordered: the last one is the most recently used
+        if len(self._maps) > self._MAPS_MAX:
             del self._maps[next(iter(self._maps))]
         return file, view
 
 
 def _holder(files: list[StreamFile], offset: int) -> StreamFile | None:
-    # From the end: what is asked for most is what was written last.
+    # From the end: recent data is read most often.
     return next((file for file in reversed(files) if file.base <= offset < file.end), None)
 
 

@@ -8,19 +8,19 @@
     +--------------------+ +--------------------+ +--------------------+
     first_offset                                            ^ end     (not stored anywhere)
 
-Laws:
+Invariants:
 
-- A file has its full size from the moment it has its name; Java refuses a directory with another.
-- Files follow each other without a gap. The first may go, and a new last may come.
+- A file in use has its full size; Java refuses a directory with any other file.
+- Files follow each other without a gap. Old ones are removed at the beginning, new ones are added
+  at the end.
 - A file is read through one read-only map, which lives as long as a view of it.
-- A file that is full and on the disk has no open descriptor, but for the one that a map of it
-  keeps in Python: the log may have more files than a process may open.
-- Space is reserved in steps, by a worker, before the log needs it; the rest of the file is a hole.
-  Nothing is written where no space is reserved: a full disk refuses a message, and breaks no write.
-- The file after the last may be there before it is in use: a worker makes it when the last is
-  nearly full. It has its final name, as with Java's AllocateMappedFileService, and no part in the
-  chain until ``add`` takes it; a crash leaves a file of zeros, which every start, Java's too, takes
-  for what it is.
+- A full file that is on disk is closed, except for the descriptor that Python keeps for a map: the
+  log may have more files than a process may open.
+- A worker reserves space in steps before the log needs it; the rest of a file is a hole. Nothing is
+  written without reserved space: on a full disk a message is refused, and no write fails half-way.
+- A worker creates the next file when the last one is nearly full. It has its final name, as with
+  Java's AllocateMappedFileService, but is not part of the log until ``add``. A crash leaves it full
+  of zeros, which every start, Java's too, recognizes.
 """
 
 import logging
@@ -44,7 +44,7 @@ SPACE_STEP: Final = 64 * 1024 * 1024
 
 
 class Segment:
-    """One file of the log. It is opened when it is used, unless it comes open."""
+    """One file of the log, opened when it is used."""
 
     __slots__ = ("_disk", "_file", "_make_room", "_view", "base", "path", "reserved", "size")
 
@@ -65,54 +65,54 @@ class Segment:
         self._make_room = make_room
         self._view: memoryview | None = None
         self.reserved = base
-        """All that is written from now on has space before this offset of the log."""
+        """From the end of the log up to this offset, space is reserved."""
 
     def __repr__(self) -> str:
         return f"<Segment {file_name(self.base)}>"
 
     @property
     def end(self) -> int:
-        """The offset of the log at which the next file begins."""
+        """The log offset at which the next file begins."""
         return self.base + self.size
 
     @property
     def file(self) -> DiskFile:
-        """The file, open."""
+        """The open file."""
         if self._file is None:
             self._file = self._disk.open(self.path)
         return self._file
 
     @property
     def view(self) -> memoryview:
-        """The bytes of the file, what is written later included."""
+        """The bytes of the file, including those written later."""
         if self._view is None:
-            is_at_rest = self._file is None
-            self._view = with_room(self._mapped, self._make_room)
-            if is_at_rest:
-                self.rest()
+            was_closed = self._file is None
+            self._view = with_room(self._map, self._make_room)
+            if was_closed:
+                self.close()
         return self._view
 
-    def _mapped(self) -> memoryview:
+    def _map(self) -> memoryview:
         return self.file.map()
 
     def write(self, buffers: list[Buffer], offset: int) -> None:
         """Write buffers at an offset of the log."""
         self.file.write(buffers, offset - self.base)
 
-    def rest(self) -> None:
-        """Close the file until it is used again; what is mapped stays so."""
+    def close(self) -> None:
+        """Close the file until it is used again; its map stays."""
         file, self._file = self._file, None
         if file is not None:
             file.close()
 
     def drop(self) -> None:
-        """Let go of the file and its map; views that others hold stay readable."""
+        """Close the file and release its map; views that others hold stay readable."""
         self._view = None
-        self.rest()
+        self.close()
 
 
 class _Reserving(NamedTuple):
-    """A worker reserves space in a file, up to an offset of the log."""
+    """Space that a worker reserves in a file, up to an offset of the log."""
 
     segment: Segment
     end: int
@@ -123,11 +123,11 @@ class SegmentChain:
     """All files of the log, the oldest first.
 
     Args:
-        disk: where they are.
-        directory: the ``commitlog`` of the store.
-        segment_bytes: the size of each.
-        workers: reserve space, and make the next file, ahead; without, both wait for the need.
-        make_room: closes other idle files, if the process can't open more.
+        disk: the disk.
+        directory: the directory of the commit log.
+        segment_bytes: the size of each file.
+        workers: reserve space and create the next file in advance; None: when they are needed.
+        make_room: closes idle files of others, if the process runs out of descriptors.
         step_bytes: how much space is reserved at a time.
 
     """
@@ -149,7 +149,7 @@ class SegmentChain:
         self.segments: list[Segment] = []
         self._workers = workers
         self._make_room = make_room
-        self._ahead: Future[DiskFile] | None = None  # the file at next_base, in the making or made
+        self._ahead: Future[DiskFile] | None = None  # the next file, created in advance
         self._reserving: _Reserving | None = None
 
     def __repr__(self) -> str:
@@ -157,7 +157,7 @@ class SegmentChain:
 
     @property
     def first_offset(self) -> int:
-        """The offset of the oldest byte that is kept; 0 without any."""
+        """The offset of the oldest byte that is left; 0 if there are no files."""
         return self.segments[0].base if self.segments else 0
 
     @property
@@ -166,11 +166,10 @@ class SegmentChain:
         return self.segments[-1] if self.segments else None
 
     def load(self) -> None:
-        """Find the files that are there.
+        """Find the files.
 
         Raises:
-            StoreDamaged: a file has another size or is missing in the middle; the message says
-                which, and what to do.
+            StoreDamaged: a file has another size, or is missing in the middle.
 
         """
         make_durable_directory(self._disk, self.directory)
@@ -189,19 +188,19 @@ class SegmentChain:
             self.segments.append(self._segment(path, base))
 
     def segment_at(self, offset: int) -> Segment | None:
-        """Return the file that holds an offset of the log, None if it is gone or not there yet."""
+        """Return the file that contains an offset of the log; None if there is none."""
         index = (offset - self.first_offset) // self.segment_bytes
         return self.segments[index] if 0 <= index < len(self.segments) else None
 
     def next_base(self) -> int:
-        """Return where the next file will begin."""
+        """Return the offset at which the next file will begin."""
         return self.segments[-1].end if self.segments else 0
 
     def reserve(self, segment: Segment, position: int, size: int) -> None:
-        """Have space for ``size`` bytes of a file from an offset of the log on.
+        """Reserve space for ``size`` bytes of a file from an offset of the log on.
 
         Raises:
-            DiskFailed: there is no space.
+            DiskFailed: the disk is full.
 
         """
         reserving = self._reserving
@@ -214,9 +213,9 @@ class SegmentChain:
             segment.reserved = end
 
     def prepare(self, segment: Segment, position: int) -> None:
-        """Have a worker reserve what the log needs soon: space in its file, or the next file.
+        """Let a worker prepare what is needed soon: space in the current file, or the next file.
 
-        What fails is tried again when it is needed.
+        If that fails, it is repeated when it is needed.
         """
         if self._workers is None:
             return
@@ -237,7 +236,7 @@ class SegmentChain:
         return min(offset + self._step, segment.end)
 
     def _take_reserved(self) -> None:
-        """Note what a worker has reserved; wait for it, unless it has not begun."""
+        """Wait for a worker that reserves space; cancel it if it has not begun."""
         reserving, self._reserving = self._reserving, None
         if reserving is None or reserving.work.cancel():
             return
@@ -245,17 +244,17 @@ class SegmentChain:
         if error is None:
             reserving.segment.reserved = reserving.end
         elif isinstance(error, StoreError):
-            log.warning("space for the log could not be reserved ahead: %s", error)
+            log.warning("space for the log could not be reserved in advance: %s", error)
         else:
             raise error
 
     def add(self, base: int) -> Segment:
-        """Take the file that begins at ``base``, all zeros, into use, and return it.
+        """Add the file that begins at ``base``, full of zeros, and return it.
 
-        Its name is not on the disk before its directory is synced.
+        Its name is on disk only after ``sync_names``.
 
         Raises:
-            DiskFailed: there is no space, or the directory can't be written to.
+            DiskFailed: the disk is full, or the directory can't be written.
 
         """
         file = self._take_ahead() or with_room(lambda: self._make(base), self._make_room)
@@ -265,13 +264,9 @@ class SegmentChain:
         return segment
 
     def add_blank(self, base: int) -> None:
-        """Add the file that begins at ``base``, without a record; return when it is on the disk.
+        """Add the file that begins at ``base``, without a record, and sync it.
 
-        Its name is not on the disk before its directory is synced.
-
-        Raises:
-            DiskFailed: it can't be made.
-
+        Its name is on disk only after ``sync_names``.
         """
         path = file_path(self.directory, base)
         file = self._disk.open(path, create=True)
@@ -281,65 +276,61 @@ class SegmentChain:
         file.close()
         self.segments.append(self._segment(path, base))
 
-    def rest(self, end: int) -> None:
-        """Close the files that end at an offset or before it: they are full and on the disk."""
+    def close_before(self, end: int) -> None:
+        """Close the files that end at an offset or before it: they are full and on disk."""
         for segment in self.segments:
             if segment.end <= end:
-                segment.rest()
+                segment.close()
 
     def sync_names(self) -> None:
-        """Return when the names of all files are on the disk."""
+        """Return when the names of all files are on disk."""
         self._disk.sync_directory(self.directory)
 
     def take_first(self) -> Segment:
-        """Take the oldest file out of the log, to remove it; views that others hold stay readable.
+        """Take the oldest file out of the log and return it; it still exists.
 
-        It is closed by then, and still there.
+        Views that others hold stay readable.
         """
         segment = self.segments.pop(0)
         segment.drop()
         return segment
 
     def put_back(self, segments: list[Segment]) -> None:
-        """Let the log begin with files again that were taken out and could not be removed."""
+        """Put files back at the beginning that were taken out but could not be removed."""
         self.segments[:0] = segments
 
     def remove_last(self) -> None:
         """Remove the newest file; views that others hold stay readable."""
         segment = self.segments[-1]
-        self._disk.remove(segment.path)  # first: one that can't be removed stays in use
+        self._disk.remove(segment.path)  # if that fails, it stays in use
         del self.segments[-1]
         segment.drop()
 
     def remove_unused(self, end: int) -> None:
-        """Remove the files behind the end of the log, for a stop; the first stays in any case.
+        """Remove the files after the end of the log, for a stop, except the first of all.
 
-        Returns when their names are gone from the disk: a power loss may bring one back without its
-        length, and a start behind an orderly stop would refuse it.
-
-        Raises:
-            DiskFailed: one can't be removed.
-
+        Their names are gone from disk when this returns: a power loss could bring a file back
+        without its length, and a start after a clean stop would refuse it.
         """
         self._take_reserved()
         if (file := self._take_ahead()) is not None:
             file.close()
         path = file_path(self.directory, self.next_base())
         removed = self._disk.exists(path)
-        if removed:  # made ahead; or it could not be made whole, and not be removed either
+        if removed:  # created in advance, or left unfinished because it could not be removed
             self._disk.remove(path)
         while len(self.segments) > 1 and self.segments[-1].base >= end:
             self.remove_last()
             removed = True
         if self.segments and self.segments[-1].base >= end:
-            # It was made and nothing was written to it: a power loss may take its length.
+            # Nothing was written to it: without a sync a power loss may take its length.
             self.segments[-1].file.sync()
             removed = True
         if removed:
             self.sync_names()
 
     def close(self) -> None:
-        """Let go of all files; the workers are at rest by now."""
+        """Close all files; no worker uses them any more."""
         self._take_reserved()
         if (file := self._take_ahead()) is not None:
             file.close()
@@ -351,9 +342,9 @@ class SegmentChain:
         return Segment(self._disk, path, base, self.segment_bytes, file, self._make_room)
 
     def _make(self, base: int) -> DiskFile:
-        """Return the file that begins at ``base``, with its full size and space for a step.
+        """Create the file that begins at ``base``, with its full size and space for one step.
 
-        Runs on a worker, too.
+        Also runs on a worker.
         """
         path = file_path(self.directory, base)
         file = self._disk.open(path, create=True)
@@ -370,17 +361,16 @@ class SegmentChain:
         try:
             self._disk.remove(path)
         except DiskFailed as error:
-            # The error that is on its way says what to do. Whoever needs the file next makes it
-            # whole, and a stop tries to remove it again, or leaves the start after it to mend it.
-            log.error("a file of the log was left without its full size: %s", error)
+            # The next ``add`` completes it, or a stop removes it, or the next start repairs it.
+            log.error("an unfinished log file can't be removed: %s", error)
 
     def _take_ahead(self) -> DiskFile | None:
-        """Return the file made ahead, None if there is none; wait for one in the making."""
+        """Return the file created in advance, if any; wait if a worker is creating it."""
         work, self._ahead = self._ahead, None
         if work is None or work.cancel():
             return None
         error = work.exception()
         if isinstance(error, StoreError):
-            log.warning("the next file of the log could not be made ahead: %s", error)
+            log.warning("the next log file could not be created in advance: %s", error)
             return None
         return work.result()

@@ -128,13 +128,12 @@ class Restart:
         )
         walk.damages += self.damages
         self.damages = walk.damages
-        log_start = self._chain.first_offset if first == 0 else 0
         queues = QueueRestore(
             self._queues,
             self._dispatcher,
             correct=crashed_at is not None,
             damages=self.damages,
-            log_start=log_start,
+            log_start=self._chain.first_offset if first == 0 else 0,
             listed=listed,
         )
         self._read(walk, queues, crashed_at, dispatched_end, lacking)
@@ -155,7 +154,7 @@ class Restart:
             if walk.unvouched is not None:
                 write_again(segment, walk.unvouched, walk.end)
             segment.file.sync()
-        self._chain.rest(walk.end)
+        self._chain.close_before(walk.end)
         self._chain.sync_names()
         self._queues.sync()
         self.index_mark = self._index.sync_mark(walk.end)
