@@ -1,1 +1,1 @@
-"""What is known to be on disk: checkpoint, abort and lock files, queue ends."""
+"""What is known to be on disk: checkpoint, abort and lock files, ends of queues."""
