@@ -111,8 +111,8 @@ class ConfigFiles:
 
 def _unusable(path: str, error: Exception) -> StoreDamaged:
     return StoreDamaged(
-        f"{path} can't be used ({_reason(error)}), and there is no good backup; replace it by a "
-        "good one, or remove it to start without",
+        f"{path} can't be used ({_reason(error)}), and there is no other version; replace it "
+        "by a good one, or remove it to start without",
         path=path,
     )
 

@@ -39,7 +39,7 @@ from orbitmq.store.layout import CONSUME_QUEUE_EXT, QUEUE_ENDS, path_join
 from orbitmq.store.log.append import Incoming, PutResult, PutStatus
 from orbitmq.store.log.commit_log import CommitLog
 from orbitmq.store.log.flush import Flusher, Post
-from orbitmq.store.log.segments import SegmentChain
+from orbitmq.store.log.segments import Segments
 from orbitmq.store.progress import LoggedProgress, Progress
 from orbitmq.store.queues.consume_queues import ConsumeQueues, Ends
 from orbitmq.store.queues.entry import ENTRY_SIZE
@@ -103,11 +103,11 @@ class MessageStore:
         self._clock = clock or SystemClock()
         self._workers = workers or ThreadWorkers(STORE_WORKERS, name="store")
         self._post = post
-        self._chain = self._new_chain()
+        self._segments = self._new_segments()
         self.queues = self._new_queues()
         self.index = self._new_index()
-        self.log = CommitLog(self._chain, self.settings, self._next_queue_offset)
-        self._flusher = Flusher(self._chain, self.settings, self._workers, post)
+        self.log = CommitLog(self._segments, self.settings, self._next_queue_offset)
+        self._flusher = Flusher(self._segments, self.settings, self._workers, post)
         self._flusher.on_flushed = self._dispatch_flushed
         self._flusher.make_room = self._make_room
         self._dispatcher = Dispatcher(delay_levels(self.settings.message_delay_level))
@@ -130,7 +130,7 @@ class MessageStore:
         """Read requests: pulls, queries, offsets and times."""
         self._ends = QueueEnds(self._disk, self._path(QUEUE_ENDS))
         self._expiry = LogExpiry(
-            *(self._disk, directory, self.settings, self._chain, self.queues, self.index),
+            *(self._disk, directory, self.settings, self._segments, self.queues, self.index),
             *(self._workers, self._when_done),
         )
         self._expiry.sync_queues = self._begin_queue_sync
@@ -155,10 +155,10 @@ class MessageStore:
     def __repr__(self) -> str:
         return f"<MessageStore {self.directory} {self.log.first_offset}..{self.log.end}>"
 
-    def _new_chain(self) -> SegmentChain:
+    def _new_segments(self) -> Segments:
         path = self.settings.log_directory(self.directory)
         size = self.settings.segment_bytes
-        return SegmentChain(self._disk, path, size, self._workers, self._make_room)
+        return Segments(self._disk, path, size, self._workers, self._make_room)
 
     def _new_queues(self) -> ConsumeQueues:
         return ConsumeQueues(
@@ -207,7 +207,7 @@ class MessageStore:
             self._checkpoint = Checkpoint(self._disk, self._path("checkpoint"))
             if crashed:
                 self._mend()
-            self._chain.load()
+            self._segments.load()
             self.queues.load()
             listed = self._listed_ends()
             lost = self._missing_log(crashed, listed)
@@ -217,7 +217,7 @@ class MessageStore:
                     clean_stop=not crashed,
                     checkpoint_ms=known.index_ms,
                     mark=known.own and known.own.index_mark,
-                    find_keyed=partial(first_keyed, self._chain),
+                    find_keyed=partial(first_keyed, self._segments),
                 )
             self._abort.create(str(self._pid))
             self._recover(crashed, listed, lost, progress)
@@ -262,7 +262,7 @@ class MessageStore:
         self._claims.add(Synced(self._dispatched_store_ms))
         if self._checkpoint is not None:
             self._checkpoint.write(self._checkpoint_values())
-        self._chain.remove_unused(self.log.end)
+        self._segments.remove_unused(self.log.end)
         self._abort.remove()
 
     def _release(self) -> None:
@@ -271,7 +271,7 @@ class MessageStore:
                 held.callback(self._lock.release)
             if self._checkpoint is not None:
                 held.callback(self._checkpoint.close)
-            held.callback(self._chain.close)
+            held.callback(self._segments.close)
             held.callback(self.index.close)
             held.callback(self.queues.close)
             held.callback(self._extensions.close)
@@ -485,7 +485,7 @@ class MessageStore:
     def _mend(self) -> None:
         settings = self.settings
         log_bytes = settings.segment_bytes
-        mend_stream(self._disk, self._chain.directory, log_bytes, keep_filled=True)
+        mend_stream(self._disk, self._segments.directory, log_bytes, keep_filled=True)
         queue_bytes = settings.queue_file_entries * ENTRY_SIZE
         mend_queues(self._disk, self._path("consumequeue"), queue_bytes)
 
@@ -505,12 +505,12 @@ class MessageStore:
         """
         assert self._checkpoint is not None
         known = self._checkpoint.values
-        missing = find_missing_log(self._chain, self.queues, known, listed, crashed=crashed)
+        missing = find_missing_log(self._segments, self.queues, known, listed, crashed=crashed)
         if missing is None:
             return []
         if not self.settings.accept_loss:
-            raise missing.refusal(self._chain)
-        return [missing.accept(self._chain)]
+            raise missing.refusal(self._segments)
+        return [missing.accept(self._segments)]
 
     def _recover(self, crashed: bool, listed: Ends, lost: list[Damage], progress: Progress) -> None:
         assert self._checkpoint is not None
@@ -519,7 +519,7 @@ class MessageStore:
             filled_ms, name = self.index.filled_timestamp_ms, self.index.last_name
             self._checkpoint.write(without_lost_index(known, filled_ms=filled_ms, last_name=name))
         restart = Restart(
-            *(self._chain, self.log, self.queues, self.index, self._dispatcher),
+            *(self._segments, self.log, self.queues, self.index, self._dispatcher),
             self.settings,
             self._clock,
         )

@@ -8,7 +8,7 @@ import pytest
 from orbitmq.errors import DiskFailed, StoreDamaged
 from orbitmq.store.disk.disk import RealDisk
 from orbitmq.store.disk.stream_files import file_name
-from orbitmq.store.log.segments import SegmentChain
+from orbitmq.store.log.segments import Segments
 from orbitmq.testing.clocks import InlineWorkers
 from orbitmq.testing.disks import SimulatedDisk
 from orbitmq.threads import Future, Workers
@@ -19,8 +19,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def chain_in(directory: Path) -> SegmentChain:
-    chain = SegmentChain(RealDisk(), str(directory), SIZE)
+def chain_in(directory: Path) -> Segments:
+    chain = Segments(RealDisk(), str(directory), SIZE)
     chain.load()
     return chain
 
@@ -48,8 +48,8 @@ def test_what_was_there_is_loaded(tmp_path: Path) -> None:
     first.add(0).write([b"hello ", b"world"], 10)
     first.close()
     again = chain_in(tmp_path)
-    assert bytes(again.segments[0].view[10:21]) == b"hello world"
-    assert again.last is again.segments[0]
+    assert bytes(again.files[0].view[10:21]) == b"hello world"
+    assert again.last is again.files[0]
 
 
 def test_a_view_outlives_its_file(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_a_view_outlives_its_file(tmp_path: Path) -> None:
 def test_an_empty_last_file_is_removed_as_java_does(tmp_path: Path) -> None:
     chain_in(tmp_path).add(0)
     (tmp_path / file_name(SIZE)).touch()
-    assert len(chain_in(tmp_path).segments) == 1
+    assert len(chain_in(tmp_path).files) == 1
     assert not (tmp_path / file_name(SIZE)).exists()
 
 
@@ -91,7 +91,7 @@ def test_strangers_are_left_alone_with_a_warning(
 ) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / "folder").mkdir()
-    assert chain_in(tmp_path).segments == []
+    assert chain_in(tmp_path).files == []
     assert "notes.txt does not belong there" in caplog.text
     assert "folder" not in caplog.text
 
@@ -104,29 +104,29 @@ def test_a_directory_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_removed_stays_in_use() -> None:
     disk = SimulatedDisk()
-    chain = SegmentChain(disk, "/commitlog", SIZE)
+    chain = Segments(disk, "/commitlog", SIZE)
     chain.load()
     chain.add(0)
     chain.add(SIZE)
     disk.fail("remove", "commitlog", errno.EIO)
     with pytest.raises(DiskFailed):
         chain.remove_last()
-    assert (chain.first_offset, len(chain.segments)) == (0, 2)
-    chain.segments[1].write([b"still open"], SIZE)
+    assert (chain.first_offset, len(chain.files)) == (0, 2)
+    chain.files[1].write([b"still open"], SIZE)
     chain.remove_last()
     assert chain.next_base() == SIZE
 
 
 def test_a_file_that_is_taken_out_may_come_back() -> None:
     disk = SimulatedDisk()
-    chain = SegmentChain(disk, "/commitlog", SIZE)
+    chain = Segments(disk, "/commitlog", SIZE)
     chain.load()
     chain.add(0).write([b"still here"], 0)
     chain.add(SIZE)
     taken = chain.take_first()
     assert (chain.first_offset, chain.segment_at(0)) == (SIZE, None)
     chain.put_back([taken])
-    assert bytes(chain.segments[0].view[:10]) == b"still here"
+    assert bytes(chain.files[0].view[:10]) == b"still here"
 
 
 class LateWorkers:
@@ -139,9 +139,9 @@ class LateWorkers:
         return
 
 
-def prepared(disk: SimulatedDisk, workers: Workers | None = None) -> SegmentChain:
+def prepared(disk: SimulatedDisk, workers: Workers | None = None) -> Segments:
     """Return a chain of one file whose next one is being made."""
-    chain = SegmentChain(disk, "/commitlog", SIZE, workers or InlineWorkers())
+    chain = Segments(disk, "/commitlog", SIZE, workers or InlineWorkers())
     chain.load()
     chain.prepare(chain.add(0), SIZE // 2)
     return chain
@@ -154,9 +154,9 @@ def allocations(disk: SimulatedDisk) -> list[str]:
 def test_the_next_file_is_made_ahead_and_counts_when_it_is_added() -> None:
     disk = SimulatedDisk()
     chain = prepared(disk)
-    chain.prepare(chain.segments[0], SIZE // 2)  # once is enough
+    chain.prepare(chain.files[0], SIZE // 2)  # once is enough
     assert disk.size(f"/commitlog/{file_name(SIZE)}") == SIZE
-    assert (len(chain.segments), chain.next_base()) == (1, SIZE)
+    assert (len(chain.files), chain.next_base()) == (1, SIZE)
     assert chain.add(SIZE).base == SIZE
     assert allocations(disk) == ["0000", "4096"]
     chain.close()
@@ -164,7 +164,7 @@ def test_the_next_file_is_made_ahead_and_counts_when_it_is_added() -> None:
 
 def test_without_workers_nothing_is_made_ahead() -> None:
     disk = SimulatedDisk()
-    chain = SegmentChain(disk, "/commitlog", SIZE)
+    chain = Segments(disk, "/commitlog", SIZE)
     chain.load()
     chain.prepare(chain.add(0), SIZE // 2)
     assert disk.list("/commitlog") == [file_name(0)]
@@ -193,7 +193,7 @@ def test_a_disk_that_stays_full_is_told_of_when_the_file_is_needed() -> None:
     chain = prepared(disk)
     with pytest.raises(DiskFailed, match="No space left"):
         chain.add(SIZE)
-    assert len(chain.segments) == 1
+    assert len(chain.files) == 1
     assert chain.add(SIZE).base == SIZE
 
 
@@ -212,7 +212,7 @@ def test_a_stop_removes_files_behind_the_end_and_keeps_the_first() -> None:
     chain.add(SIZE)
     chain.add(2 * SIZE)
     chain.remove_unused(SIZE + 1)
-    assert [segment.base for segment in chain.segments] == [0, SIZE]
+    assert [segment.base for segment in chain.files] == [0, SIZE]
     chain.remove_unused(0)
     assert disk.list("/commitlog") == [file_name(0)]
 
@@ -233,9 +233,9 @@ def test_a_file_that_can_be_neither_made_nor_removed_is_dealt_with_later(ahead: 
     assert chain.add(SIZE).file.size == SIZE
 
 
-def stepwise(disk: SimulatedDisk, workers: Workers | None = None) -> SegmentChain:
+def stepwise(disk: SimulatedDisk, workers: Workers | None = None) -> Segments:
     """Return a chain of files of four steps, which are a page each."""
-    chain = SegmentChain(disk, "/commitlog", 4 * SIZE, workers, step_bytes=SIZE)
+    chain = Segments(disk, "/commitlog", 4 * SIZE, workers, step_bytes=SIZE)
     chain.load()
     return chain
 
@@ -276,8 +276,8 @@ def test_a_file_that_is_loaded_gets_space_from_where_the_log_goes_on() -> None:
     disk = SimulatedDisk()
     stepwise(disk).add(0)
     chain = stepwise(disk)
-    chain.reserve(chain.segments[0], 3 * SIZE, 10)
-    assert (chain.segments[0].reserved, space(disk)) == (4 * SIZE, 2 * SIZE)
+    chain.reserve(chain.files[0], 3 * SIZE, 10)
+    assert (chain.files[0].reserved, space(disk)) == (4 * SIZE, 2 * SIZE)
 
 
 def test_a_full_disk_refuses_space_and_gives_it_later(caplog: pytest.LogCaptureFixture) -> None:
@@ -310,13 +310,13 @@ def test_files_that_are_loaded_are_not_kept_open(tmp_path: Path) -> None:
         first.add(base).write([b"record"], base)
     first.close()
     disk = CountingDisk()
-    chain = SegmentChain(disk, str(tmp_path), SIZE)
+    chain = Segments(disk, str(tmp_path), SIZE)
     chain.load()
     assert disk.open_now() == []
-    assert [bytes(segment.view[:6]) for segment in chain.segments] == [b"record"] * 5
+    assert [bytes(segment.view[:6]) for segment in chain.files] == [b"record"] * 5
     assert disk.open_now() == []
-    chain.segments[4].write([b"again!"], 4 * SIZE)
-    assert bytes(chain.segments[4].view[:6]) == b"again!"
+    chain.files[4].write([b"again!"], 4 * SIZE)
+    assert bytes(chain.files[4].view[:6]) == b"again!"
     assert disk.open_now() == [file_name(4 * SIZE)]
     chain.close()
     assert disk.open_now() == []
@@ -324,7 +324,7 @@ def test_files_that_are_loaded_are_not_kept_open(tmp_path: Path) -> None:
 
 def test_without_a_descriptor_room_is_made_for_the_next_file_and_for_a_map() -> None:
     disk, rooms = SimulatedDisk(), list[int]()
-    chain = SegmentChain(disk, "/commitlog", SIZE, make_room=lambda: rooms.append(1))
+    chain = Segments(disk, "/commitlog", SIZE, make_room=lambda: rooms.append(1))
     chain.load()
     disk.fail("open", "commitlog", errno.EMFILE)
     segment = chain.add(0)

@@ -6,7 +6,7 @@ import pytest
 
 from orbitmq.message.record import blank
 from orbitmq.store.disk.disk import RealDisk
-from orbitmq.store.log.segments import SegmentChain
+from orbitmq.store.log.segments import Segments
 from orbitmq.store.recovery import index_gaps
 from orbitmq.store.recovery.index_gaps import first_keyed
 from tests.store.small_logs import SEGMENT, record, write_log
@@ -25,8 +25,8 @@ def segment(keyed: str, base: int = 0, *, ended: bool = True) -> bytes:
     return (data + blank(SEGMENT - len(data)) if ended else data).ljust(SEGMENT, b"\0")
 
 
-def chain_of(directory: Path, *segments: bytes) -> SegmentChain:
-    chain = SegmentChain(RealDisk(), f"{write_log(directory, *segments)}/commitlog", SEGMENT)
+def chain_of(directory: Path, *segments: bytes) -> Segments:
+    chain = Segments(RealDisk(), f"{write_log(directory, *segments)}/commitlog", SEGMENT)
     chain.load()
     return chain
 

@@ -25,7 +25,7 @@ from orbitmq.store.checkpoint.queue_sync import WhenDone
 from orbitmq.store.cleaning.retention import AgedFile, Retention
 from orbitmq.store.disk.disk import Disk
 from orbitmq.store.index.key_index import KeyIndex
-from orbitmq.store.log.segments import Segment, SegmentChain
+from orbitmq.store.log.segments import Segment, Segments
 from orbitmq.store.queues.consume_queue import ConsumeQueue
 from orbitmq.store.queues.consume_queues import ConsumeQueues
 from orbitmq.store.settings import StoreSettings
@@ -46,7 +46,7 @@ _Removed = tuple[int, StoreError | None]
 
 
 class _Removing(NamedTuple):
-    segments: list[Segment]
+    taken: list[Segment]
     work: Future[_Removed]
 
 
@@ -58,7 +58,7 @@ class LogExpiry:
         disk: Disk,
         directory: str,
         settings: StoreSettings,
-        chain: SegmentChain,
+        segments: Segments,
         queues: ConsumeQueues,
         index: KeyIndex,
         workers: Workers,
@@ -67,7 +67,7 @@ class LogExpiry:
         self._disk = disk
         self._directory = directory
         self._retention = Retention(settings)
-        self._chain = chain
+        self._segments = segments
         self._queues = queues
         self._index = index
         self._workers = workers
@@ -94,12 +94,12 @@ class LogExpiry:
     def log_start(self) -> int:
         """Where the log begins; older files are gone for good."""
         removing = self._removing
-        return removing.segments[0].base if removing else self._chain.first_offset
+        return removing.taken[0].base if removing else self._segments.first_offset
 
     @property
     def disk_used_ratio(self) -> float:
         """The used fraction of the disk, from 0 to 1; of the fuller one if the log has its own."""
-        directories = (self._directory, self._chain.directory)
+        directories = (self._directory, self._segments.directory)
         return max(self._disk.usage(directory).ratio for directory in directories)
 
     def apply(self, settings: StoreSettings) -> None:
@@ -130,8 +130,8 @@ class LogExpiry:
         self._note_use(used)
         files = [
             AgedFile(segment.base, self._disk.modified_ms(segment.path))
-            for segment in self._chain.segments
-            if segment.end <= flushed or segment is self._chain.last
+            for segment in self._segments.files
+            if segment.end <= flushed or segment is self._segments.last
         ]
         hour = local_stamp(now_ms)[_HOUR]
         count = self._retention.expired(files, now_ms=now_ms, hour=hour, used=used, asked=asked)
@@ -147,7 +147,7 @@ class LogExpiry:
         """Trim some more queues, and finally the index."""
         if self._trimming is None:
             return
-        start = self._chain.first_offset
+        start = self._segments.first_offset
         try:
             some = list(islice(self._trimming, _QUEUES_PER_STEP))
             for queue in some:
@@ -171,10 +171,10 @@ class LogExpiry:
         count, self._count = self._count, 0
         if not ok or self._is_finished:
             return
-        segments = [self._chain.take_first() for _ in range(count)]
-        paths = [segment.path for segment in segments]
-        work = self._workers.submit(_remove, self._disk, self._chain.directory, paths)
-        self._removing = _Removing(segments, work)
+        taken = [self._segments.take_first() for _ in range(count)]
+        paths = [segment.path for segment in taken]
+        work = self._workers.submit(_remove, self._disk, self._segments.directory, paths)
+        self._removing = _Removing(taken, work)
         self._when_done(work, lambda error: self._removed(work, error))
 
     def _removed(self, work: Future[_Removed], error: BaseException | None) -> None:
@@ -188,11 +188,11 @@ class LogExpiry:
             _log_failure(error)
             return
         count, failure = work.result()
-        self._chain.put_back(removing.segments[count:])
+        self._segments.put_back(removing.taken[count:])
         if failure is not None:
             _log_failure(failure)
         if count:
-            log.info("%d log files removed, up to byte %d", count, self._chain.first_offset)
+            log.info("%d log files removed, up to byte %d", count, self._segments.first_offset)
             self._trimming = iter(list(self._queues))
             self.step()
 

@@ -34,7 +34,7 @@ from orbitmq.message.record_view import Filed, RecordView
 from orbitmq.store.layout import is_directory_name
 from orbitmq.store.log.append import NOT_TRIED, Incoming, PutResult, PutStatus
 from orbitmq.store.log.record_rows import sound_row
-from orbitmq.store.log.segments import Segment, SegmentChain
+from orbitmq.store.log.segments import Segment, Segments
 from orbitmq.store.settings import StoreSettings
 
 __all__ = ["CommitLog"]
@@ -74,11 +74,11 @@ class CommitLog:
 
     def __init__(
         self,
-        chain: SegmentChain,
+        segments: Segments,
         settings: StoreSettings,
         next_queue_offset: Callable[[str, int], int],
     ) -> None:
-        self._chain = chain
+        self._segments = segments
         self._batch_bytes_max = settings.segment_bytes - BLANK_SIZE
         self._append_crc = settings.append_crc
         self.apply(settings)
@@ -92,7 +92,7 @@ class CommitLog:
         """Why nothing can be appended any more."""
 
     def __repr__(self) -> str:
-        return f"<CommitLog {self._chain.first_offset} to {self.end}>"
+        return f"<CommitLog {self._segments.first_offset} to {self.end}>"
 
     def apply(self, settings: StoreSettings) -> None:
         """Use the size limits of these settings from now on."""
@@ -103,11 +103,11 @@ class CommitLog:
     @property
     def first_offset(self) -> int:
         """The offset of the oldest byte that is left."""
-        return self._chain.first_offset
+        return self._segments.first_offset
 
     def view(self, offset: int, size: int) -> memoryview | None:
         """Return ``size`` bytes of the log without copying; None unless all of them exist."""
-        segment = self._chain.segment_at(offset)
+        segment = self._segments.segment_at(offset)
         if segment is None:
             return None
         at = offset - segment.base
@@ -132,7 +132,7 @@ class CommitLog:
 
     def next_segment_offset(self, offset: int) -> int:
         """Return where the file after the one that contains ``offset`` begins."""
-        return offset - offset % self._chain.segment_bytes + self._chain.segment_bytes
+        return offset - offset % self._segments.segment_bytes + self._segments.segment_bytes
 
     def next_queue_offset(self, topic: str, queue_id: int) -> int:
         """Return the offset that the next message of a queue will get."""
@@ -283,23 +283,23 @@ class CommitLog:
             DiskFailed: there is no space; the turn is unchanged.
 
         """
-        chain = self._chain
-        segment = chain.segment_at(turn.position)
+        segments = self._segments
+        segment = segments.segment_at(turn.position)
         if segment is None:
-            segment = chain.add(turn.position - turn.position % chain.segment_bytes)
+            segment = segments.add(turn.position - turn.position % segments.segment_bytes)
         left = segment.end - turn.position
         if size + BLANK_SIZE > left:
-            chain.reserve(segment, turn.position, BLANK_SIZE)
-            following = chain.segment_at(segment.end) or chain.add(segment.end)
-            chain.reserve(following, following.base, size + BLANK_SIZE)
+            segments.reserve(segment, turn.position, BLANK_SIZE)
+            following = segments.segment_at(segment.end) or segments.add(segment.end)
+            segments.reserve(following, following.base, size + BLANK_SIZE)
             if not turn.writes:
                 turn.writes.append((segment, turn.position, []))
             turn.writes[-1][2].append(record.blank(left))
             turn.position = segment.end
             segment = following
         else:
-            chain.reserve(segment, turn.position, size + BLANK_SIZE)
-            chain.prepare(segment, turn.position)
+            segments.reserve(segment, turn.position, size + BLANK_SIZE)
+            segments.prepare(segment, turn.position)
         if not turn.writes or turn.writes[-1][0] is not segment:
             turn.writes.append((segment, turn.position, []))
         turn.room = segment.reserved - turn.position - BLANK_SIZE

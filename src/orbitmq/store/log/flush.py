@@ -28,7 +28,7 @@ import msgspec
 
 from orbitmq.errors import StoreError
 from orbitmq.store.disk.open_files import MakeRoom, is_shortage, with_room
-from orbitmq.store.log.segments import Segment, SegmentChain
+from orbitmq.store.log.segments import Segment, Segments
 from orbitmq.store.settings import FlushMode, StoreSettings
 from orbitmq.threads import Future, Workers
 
@@ -52,9 +52,9 @@ class Flusher:
     """Flushes the segments of a log, and notifies waiters."""
 
     def __init__(
-        self, chain: SegmentChain, settings: StoreSettings, workers: Workers, post: Post
+        self, segments: Segments, settings: StoreSettings, workers: Workers, post: Post
     ) -> None:
-        self._chain = chain
+        self._segments = segments
         self.settings = settings
         """The intervals; may be replaced at any time."""
         self._workers = workers
@@ -77,7 +77,7 @@ class Flusher:
     def start_at(self, end: int, now_ms: int) -> None:
         """Start with a log that ends at ``end``, all of it on disk."""
         self.flushed = end
-        self._names_end = self._chain.next_base()
+        self._names_end = self._segments.next_base()
         self._last_thorough_ms = self._last_look_ms = now_ms
 
     def wait_for(self, end: int, now_ms: int, notify: Callable[[bool], None]) -> None:
@@ -124,9 +124,9 @@ class Flusher:
             raise self.failure
         if end > self.flushed:
             try:
-                names_end = self._chain.next_base()
-                segments, names = self._segments_to_sync(end), self._names_end < end
-                with_room(lambda: _sync(self._chain, segments, names), self.make_room)
+                names_end = self._segments.next_base()
+                files, names = self._files_to_sync(end), self._names_end < end
+                with_room(lambda: _sync(self._segments, files, names), self.make_room)
             except StoreError as error:
                 self._break(error)
                 raise
@@ -142,22 +142,22 @@ class Flusher:
         if now_ms - self._last_look_ms < settings.flush_interval_ms:
             return False
         self._last_look_ms = now_ms
-        rolled = end // self._chain.segment_bytes > self.flushed // self._chain.segment_bytes
+        rolled = end // self._segments.segment_bytes > self.flushed // self._segments.segment_bytes
         return rolled or end // PAGE - self.flushed // PAGE >= settings.flush_least_pages
 
     def _begin(self, end: int) -> None:
-        names_end = self._chain.next_base()
+        names_end = self._segments.next_base()
         self._work = work = self._workers.submit(
-            _sync, self._chain, self._segments_to_sync(end), self._names_end < end
+            _sync, self._segments, self._files_to_sync(end), self._names_end < end
         )
         work.add_done_callback(
             lambda done: self._post(lambda: self._finished(end, names_end, done))
         )
 
-    def _segments_to_sync(self, end: int) -> list[Segment]:
+    def _files_to_sync(self, end: int) -> list[Segment]:
         return [
             segment
-            for segment in self._chain.segments
+            for segment in self._segments.files
             if segment.end > self.flushed and segment.base < end
         ]
 
@@ -179,9 +179,9 @@ class Flusher:
             raise error
 
     def _done(self, end: int, names_end: int) -> None:
-        size = self._chain.segment_bytes
+        size = self._segments.segment_bytes
         if end // size > self.flushed // size:
-            self._chain.close_before(end)
+            self._segments.close_before(end)
         self.flushed = end
         if self._names_end < end:  # then the names of all files were synced, too
             self._names_end = names_end
@@ -196,9 +196,9 @@ class Flusher:
             self._waiters.popleft().notify(False)
 
 
-def _sync(chain: SegmentChain, segments: list[Segment], names: bool) -> None:
+def _sync(segments: Segments, files: list[Segment], names: bool) -> None:
     """Sync files, and names if some are new. Runs on a worker."""
-    for segment in segments:
+    for segment in files:
         segment.file.sync()
     if names:
-        chain.sync_names()
+        segments.sync_names()

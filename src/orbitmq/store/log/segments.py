@@ -35,7 +35,7 @@ from orbitmq.store.disk.open_files import MakeRoom, with_room
 from orbitmq.store.disk.stream_files import file_name, file_path, load_stream
 from orbitmq.threads import Future, Workers
 
-__all__ = ["Segment", "SegmentChain"]
+__all__ = ["Segment", "Segments"]
 
 log = logging.getLogger("orbitmq.store")
 
@@ -119,7 +119,7 @@ class _Reserving(NamedTuple):
     work: Future[None]
 
 
-class SegmentChain:
+class Segments:
     """All files of the log, the oldest first.
 
     Args:
@@ -146,24 +146,24 @@ class SegmentChain:
         self.directory = directory
         self.segment_bytes = segment_bytes
         self._step = min(step_bytes, segment_bytes)
-        self.segments: list[Segment] = []
+        self.files: list[Segment] = []
         self._workers = workers
         self._make_room = make_room
         self._ahead: Future[DiskFile] | None = None  # the next file, created in advance
         self._reserving: _Reserving | None = None
 
     def __repr__(self) -> str:
-        return f"<SegmentChain {self.directory}, {len(self.segments)} files>"
+        return f"<Segments {self.directory}, {len(self.files)} files>"
 
     @property
     def first_offset(self) -> int:
         """The offset of the oldest byte that is left; 0 if there are no files."""
-        return self.segments[0].base if self.segments else 0
+        return self.files[0].base if self.files else 0
 
     @property
     def last(self) -> Segment | None:
         """The newest file."""
-        return self.segments[-1] if self.segments else None
+        return self.files[-1] if self.files else None
 
     def load(self) -> None:
         """Find the files.
@@ -177,7 +177,7 @@ class SegmentChain:
         for path in others:
             log.warning("%s does not belong there; Java's broker would not start with it", path)
         for path, base, _ in files:
-            if self.segments and base != self.next_base():
+            if self.files and base != self.next_base():
                 raise StoreDamaged(
                     f"{path} comes where {file_name(self.next_base())} should: a file is missing; "
                     "put it back, or move the files before the gap away to go on without them",
@@ -185,16 +185,16 @@ class SegmentChain:
                     position=self.next_base(),
                 )
             self._disk.open(path).close()  # fail now, not when it is read one day
-            self.segments.append(self._segment(path, base))
+            self.files.append(self._segment(path, base))
 
     def segment_at(self, offset: int) -> Segment | None:
         """Return the file that contains an offset of the log; None if there is none."""
         index = (offset - self.first_offset) // self.segment_bytes
-        return self.segments[index] if 0 <= index < len(self.segments) else None
+        return self.files[index] if 0 <= index < len(self.files) else None
 
     def next_base(self) -> int:
         """Return the offset at which the next file will begin."""
-        return self.segments[-1].end if self.segments else 0
+        return self.files[-1].end if self.files else 0
 
     def reserve(self, segment: Segment, position: int, size: int) -> None:
         """Reserve space for ``size`` bytes of a file from an offset of the log on.
@@ -260,7 +260,7 @@ class SegmentChain:
         file = self._take_ahead() or with_room(lambda: self._make(base), self._make_room)
         segment = self._segment(file.path, base, file)
         segment.reserved = base + self._step
-        self.segments.append(segment)
+        self.files.append(segment)
         return segment
 
     def add_blank(self, base: int) -> None:
@@ -274,11 +274,11 @@ class SegmentChain:
         file.write([blank(self.segment_bytes)], 0)
         file.sync()
         file.close()
-        self.segments.append(self._segment(path, base))
+        self.files.append(self._segment(path, base))
 
     def close_before(self, end: int) -> None:
         """Close the files that end at an offset or before it: they are full and on disk."""
-        for segment in self.segments:
+        for segment in self.files:
             if segment.end <= end:
                 segment.close()
 
@@ -291,19 +291,19 @@ class SegmentChain:
 
         Views that others hold stay readable.
         """
-        segment = self.segments.pop(0)
+        segment = self.files.pop(0)
         segment.drop()
         return segment
 
     def put_back(self, segments: list[Segment]) -> None:
         """Put files back at the beginning that were taken out but could not be removed."""
-        self.segments[:0] = segments
+        self.files[:0] = segments
 
     def remove_last(self) -> None:
         """Remove the newest file; views that others hold stay readable."""
-        segment = self.segments[-1]
+        segment = self.files[-1]
         self._disk.remove(segment.path)  # if that fails, it stays in use
-        del self.segments[-1]
+        del self.files[-1]
         segment.drop()
 
     def remove_unused(self, end: int) -> None:
@@ -319,12 +319,12 @@ class SegmentChain:
         removed = self._disk.exists(path)
         if removed:  # created in advance, or left unfinished because it could not be removed
             self._disk.remove(path)
-        while len(self.segments) > 1 and self.segments[-1].base >= end:
+        while len(self.files) > 1 and self.files[-1].base >= end:
             self.remove_last()
             removed = True
-        if self.segments and self.segments[-1].base >= end:
+        if self.files and self.files[-1].base >= end:
             # Nothing was written to it: without a sync a power loss may take its length.
-            self.segments[-1].file.sync()
+            self.files[-1].file.sync()
             removed = True
         if removed:
             self.sync_names()
@@ -334,9 +334,9 @@ class SegmentChain:
         self._take_reserved()
         if (file := self._take_ahead()) is not None:
             file.close()
-        for segment in self.segments:
+        for segment in self.files:
             segment.drop()
-        self.segments.clear()
+        self.files.clear()
 
     def _segment(self, path: str, base: int, file: DiskFile | None = None) -> Segment:
         return Segment(self._disk, path, base, self.segment_bytes, file, self._make_room)

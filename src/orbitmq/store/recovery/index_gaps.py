@@ -16,7 +16,7 @@ from typing import Final
 
 from orbitmq.store.index.record_keys import is_keyed
 from orbitmq.store.log.record_rows import is_blank, next_sound, sound_row, sound_rows, view_of
-from orbitmq.store.log.segments import Segment, SegmentChain
+from orbitmq.store.log.segments import Segment, Segments
 
 __all__ = ["first_keyed"]
 
@@ -25,7 +25,7 @@ _LOOKED_AT: Final = 1024
 read the log for the sake of a gap; ``verify`` looks at all."""
 
 
-def first_keyed(chain: SegmentChain, after: int, before: int) -> int | None:
+def first_keyed(chain: Segments, after: int, before: int) -> int | None:
     """Return where the first record with keys is, behind the record at one offset of the log.
 
     None if there is none before the other offset, as far as some records tell. What can't be read
@@ -56,7 +56,7 @@ def first_keyed(chain: SegmentChain, after: int, before: int) -> int | None:
     return None
 
 
-def _behind(chain: SegmentChain, offset: int) -> int:
+def _behind(chain: Segments, offset: int) -> int:
     """Return where the record behind the one at an offset begins."""
     segment = chain.segment_at(offset)
     row = segment and sound_row(_mapped(segment), segment.base, offset - segment.base)

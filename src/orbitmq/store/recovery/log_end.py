@@ -36,7 +36,7 @@ from orbitmq.store.log.record_rows import (
     sound_rows,
     view_of,
 )
-from orbitmq.store.log.segments import Segment, SegmentChain
+from orbitmq.store.log.segments import Segment, Segments
 from orbitmq.store.progress import Progress
 
 __all__ = ["ALL_VOUCHED", "RecoveryWalk", "first_store_ms", "zero_behind"]
@@ -75,7 +75,7 @@ class RecoveryWalk:
 
     def __init__(
         self,
-        chain: SegmentChain,
+        chain: Segments,
         first: int,
         *,
         vouched_ms: int,
@@ -86,7 +86,7 @@ class RecoveryWalk:
         progress: Progress = lambda _done, _total: None,
     ) -> None:
         self._chain = chain
-        self._segments = chain.segments[first:][:files]
+        self._segments = chain.files[first:][:files]
         self._vouched_ms = vouched_ms
         self._ours_end = vouched_end
         self._vouched_end = 0 if vouched_ms == ALL_VOUCHED else vouched_end
@@ -94,7 +94,7 @@ class RecoveryWalk:
         self._reached = reached
         self._progress = progress
         self._found_ahead = 0  # the offset of a record that the log goes on to behind damage
-        self._begin = chain.segments[first].base if chain.segments else chain.next_base()
+        self._begin = chain.files[first].base if chain.files else chain.next_base()
         self._total = chain.next_base() - self._begin
         self.end = self._begin
         self.last_store_ms = 0
@@ -200,7 +200,7 @@ class RecoveryWalk:
         """
         if max(self._found_ahead, self._vouched_end) >= segment.end:
             return True  # all files up to there are vouched for, or were looked through already
-        later = [other for other in self._chain.segments if other.base >= segment.end]
+        later = [other for other in self._chain.files if other.base >= segment.end]
         if self._is_made_ahead(later, segment, position):
             return False
         for other in later:

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 from orbitmq.errors import StoreDamaged
 from orbitmq.store.checkpoint.checkpoint import CheckpointValues
 from orbitmq.store.damage import Damage
-from orbitmq.store.log.segments import SegmentChain
+from orbitmq.store.log.segments import Segments
 from orbitmq.store.queues.consume_queues import ConsumeQueues, Ends
 from orbitmq.store.recovery.log_end import ALL_VOUCHED, RecoveryWalk
 
@@ -38,7 +38,7 @@ class MissingLog(NamedTuple):
     end: int
     evidence: str
 
-    def refusal(self, chain: SegmentChain) -> StoreDamaged:
+    def refusal(self, chain: Segments) -> StoreDamaged:
         """Return the error of a start that may not lose them."""
         return StoreDamaged(
             f"{chain.directory} has the log up to byte {chain.next_base()}, but {self.evidence}: "
@@ -48,7 +48,7 @@ class MissingLog(NamedTuple):
             position=chain.next_base(),
         )
 
-    def accept(self, chain: SegmentChain) -> Damage:
+    def accept(self, chain: Segments) -> Damage:
         """Let the log go on behind the missing files; return what is lost.
 
         Files between two that are there are replaced by files that hold nothing but the blank at
@@ -65,7 +65,7 @@ class MissingLog(NamedTuple):
             "%d, and queues keep their offsets",
             *(chain.directory, begin, self.evidence, base),
         )
-        for missing in range(begin, base, size) if chain.segments else ():
+        for missing in range(begin, base, size) if chain.files else ():
             chain.add_blank(missing)
         chain.add(base).file.sync()
         chain.sync_names()
@@ -73,7 +73,7 @@ class MissingLog(NamedTuple):
 
 
 def find_missing_log(
-    chain: SegmentChain,
+    chain: Segments,
     queues: ConsumeQueues,
     known: CheckpointValues,
     listed: Ends,
@@ -96,7 +96,7 @@ def find_missing_log(
             return None
         end = max(synced_end, _queues_end(chain, queues))
         return MissingLog(end, f"{synced_end} bytes were on the disk by the checkpoint")
-    if chain.segments:
+    if chain.files:
         return None if crashed else _missing_by_queues(chain, queues, known)
     if known.log_ms:
         evidence = f"it had messages at {known.log_ms} (ms since 1970) by the checkpoint"
@@ -108,26 +108,26 @@ def find_missing_log(
 
 
 def _missing_by_queues(
-    chain: SegmentChain, queues: ConsumeQueues, known: CheckpointValues
+    chain: Segments, queues: ConsumeQueues, known: CheckpointValues
 ) -> MissingLog | None:
     """Return what is missing after an orderly stop, as far as the queues tell."""
     end = _queues_end(chain, queues)
     if end <= chain.next_base() or (
-        chain.segments and known.is_of_another and _last_store_ms(chain) >= known.log_vouched_ms
+        chain.files and known.is_of_another and _last_store_ms(chain) >= known.log_vouched_ms
     ):
         return None
     return MissingLog(end, f"consume queues lead to messages up to byte {end}")
 
 
-def _queues_end(chain: SegmentChain, queues: ConsumeQueues) -> int:
+def _queues_end(chain: Segments, queues: ConsumeQueues) -> int:
     """Return where the last record ends that a queue leads to."""
     queues.recover()
     most = chain.next_base() + _PLAUSIBLE_BYTES
     return max((queue.record_end for queue in queues if queue.record_end <= most), default=0)
 
 
-def _last_store_ms(chain: SegmentChain) -> int:
-    walk = RecoveryWalk(chain, len(chain.segments) - 1, vouched_ms=ALL_VOUCHED)
+def _last_store_ms(chain: Segments) -> int:
+    walk = RecoveryWalk(chain, len(chain.files) - 1, vouched_ms=ALL_VOUCHED)
     for _ in walk:
         pass
     return walk.last_store_ms

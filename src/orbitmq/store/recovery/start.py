@@ -34,7 +34,7 @@ from orbitmq.store.index.key_index import IndexMark, KeyIndex
 from orbitmq.store.layout import COMMIT_LOG
 from orbitmq.store.log.commit_log import CommitLog
 from orbitmq.store.log.record_rows import Block, Checked, filed_of, sound_row, written_end
-from orbitmq.store.log.segments import Segment, SegmentChain
+from orbitmq.store.log.segments import Segment, Segments
 from orbitmq.store.progress import Progress
 from orbitmq.store.queues.consume_queue import ConsumeQueue
 from orbitmq.store.queues.consume_queues import ConsumeQueues, Ends
@@ -67,7 +67,7 @@ class Restart:
 
     def __init__(
         self,
-        chain: SegmentChain,
+        chain: Segments,
         commit_log: CommitLog,
         queues: ConsumeQueues,
         index: KeyIndex,
@@ -150,7 +150,7 @@ class Restart:
         self._queues.correct_min_offsets(self._chain.first_offset)
         self._log.last_store_ms = self._plausible_ms(walk)
         # What a killed process wrote may be in memory only: it counts as flushed after this.
-        for segment in self._chain.segments[first:]:
+        for segment in self._chain.files[first:]:
             if walk.unvouched is not None:
                 write_again(segment, walk.unvouched, walk.end)
             segment.file.sync()
@@ -244,7 +244,7 @@ class Restart:
         The walk has read the log from the segment ``first`` on. What is listed was true once: if
         its record says something else now, then the record is damaged.
         """
-        unread = {segment.base for segment in self._chain.segments[:first]}
+        unread = {segment.base for segment in self._chain.files[:first]}
         for queue in self._queues:
             listed_end = listed.get(queue.topic, {}).get(queue.queue_id, 0)
             while queue.max_offset > queue.min_offset:
@@ -311,7 +311,7 @@ class Restart:
         """Read a file all of whose records are vouched for, and report what is damaged."""
         walk = RecoveryWalk(
             self._chain,
-            self._chain.segments.index(segment),
+            self._chain.files.index(segment),
             vouched_ms=ALL_VOUCHED,
             checked=self._checked,
             files=1,
@@ -322,7 +322,7 @@ class Restart:
 
     def _first_to_read(self, limit_ms: int, known_end: int) -> int:
         """Return the segment from which on the log must be read."""
-        segments = self._chain.segments
+        segments = self._chain.files
         if self._settings.index_enabled:
             known_end = min(known_end, self._index.end_offset)
         for index in range(len(segments) - 1, 0, -1):
@@ -340,7 +340,7 @@ class Restart:
         both by moving their ends.
         """
         written = walk.end
-        for segment in reversed(self._chain.segments):
+        for segment in reversed(self._chain.files):
             if segment.end <= walk.end or written > walk.end:
                 break
             begin = max(walk.end - segment.base, 0)
