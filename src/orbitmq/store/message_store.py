@@ -338,15 +338,8 @@ class MessageStore:
         """Begin to remove expired log files; return their offsets.
 
         Workers and later ticks remove them, then trim queues and index. Views that others hold stay
-        readable.
-
-        Args:
-            asked: whether an operator asked for it, whatever the hour. If it can't begin now, a
-                later tick begins it.
-
-        Raises:
-            StoreError: the disk failed.
-
+        readable. ``asked`` means that an operator asked for it, whatever the hour; if it can't
+        begin now, a later tick begins it.
         """
         now_ms = self._clock.now_ms()
         return self._expiry.begin(flushed=self._flusher.flushed, now_ms=now_ms, asked=asked)
@@ -356,21 +349,12 @@ class MessageStore:
 
         Pending messages are flushed first, synchronously: a message of the topic that became
         visible later would restore a queue with the old offsets.
-
-        Raises:
-            StoreError: the disk failed.
-
         """
         self._dispatch_all()
         self._removal.delete_topic(topic)
 
     def delete_unused_topics(self, kept: Collection[str]) -> list[str]:
-        """Delete all topics except ``kept``, system topics and light queues; return their names.
-
-        Raises:
-            StoreError: the disk failed.
-
-        """
+        """Delete all topics except ``kept``, system topics and light queues; return their names."""
         self._dispatch_all()
         return self._removal.delete_unused_topics(kept)
 
@@ -378,10 +362,6 @@ class MessageStore:
         """Delete the queues whose records are all gone; return their topics and ids.
 
         Their offsets start at 0 again, as in Java (``ConsumeQueueStore.cleanExpired``).
-
-        Raises:
-            StoreError: the disk failed.
-
         """
         self._dispatch_all()
         return self._removal.delete_expired_queues()
@@ -497,12 +477,7 @@ class MessageStore:
         return {} if self._checkpoint.values.is_of_another else listed
 
     def _missing_log(self, crashed: bool, listed: Ends) -> list[Damage]:
-        """Look for missing files at the end of the log; return what is lost if that is accepted.
-
-        Raises:
-            StoreDamaged: files are missing, and their loss is not accepted.
-
-        """
+        """Look for missing files at the end of the log; return the loss if it is accepted."""
         assert self._checkpoint is not None
         known = self._checkpoint.values
         missing = find_missing_log(self._segments, self.queues, known, listed, crashed=crashed)

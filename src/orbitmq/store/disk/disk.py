@@ -16,7 +16,8 @@ import fcntl
 import mmap
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final, NamedTuple, Protocol
 
 from orbitmq.errors import DiskFailed, StoreLocked
@@ -211,56 +212,42 @@ class RealDisk:
 
     def size(self, path: str) -> int:
         """Return the length of a file."""
-        try:
+        with _failing(path, "look at"):
             return os.stat(path).st_size
-        except OSError as error:
-            raise _failed(path, "look at", error) from error
 
     def modified_ms(self, path: str) -> int:
         """Return when a file was last written, in milliseconds since 1970."""
-        try:
+        with _failing(path, "look at"):
             return os.stat(path).st_mtime_ns // 1_000_000
-        except OSError as error:
-            raise _failed(path, "look at", error) from error
 
     def make_directory(self, path: str) -> None:
         """Create a directory and its parents; one that exists is fine."""
-        try:
+        with _failing(path, "create"):
             os.makedirs(path, exist_ok=True)
-        except OSError as error:
-            raise _failed(path, "create", error) from error
 
     def remove(self, path: str) -> None:
         """Remove a file; maps of it stay."""
-        try:
+        with _failing(path, "remove"):
             os.remove(path)
-        except OSError as error:
-            raise _failed(path, "remove", error) from error
 
     def remove_directory(self, path: str) -> None:
         """Remove an empty directory."""
-        try:
+        with _failing(path, "remove"):
             os.rmdir(path)
-        except OSError as error:
-            raise _failed(path, "remove", error) from error
 
     def rename(self, path: str, new_path: str) -> None:
         """Rename a file or directory atomically; a file of the new name is replaced."""
-        try:
+        with _failing(path, f"rename to {new_path}"):
             os.replace(path, new_path)
-        except OSError as error:
-            raise _failed(path, f"rename to {new_path}", error) from error
 
     def sync_directory(self, path: str) -> None:
         """Return when the names in a directory are on disk."""
-        try:
+        with _failing(path, "sync"):
             descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
             try:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
-        except OSError as error:
-            raise _failed(path, "sync", error) from error
 
     def hasten(self) -> None:
         """Write back all dirty pages; a hint before many syncs that guarantees nothing."""
@@ -268,10 +255,8 @@ class RealDisk:
 
     def usage(self, path: str) -> Usage:
         """Return how full the file system of ``path`` is."""
-        try:
+        with _failing(path, "look at the file system of"):
             found = os.statvfs(path)
-        except OSError as error:
-            raise _failed(path, "look at the file system of", error) from error
         used = (found.f_blocks - found.f_bfree) * found.f_frsize
         # As df counts: blocks reserved for root are neither used nor free.
         return Usage(used + found.f_bavail * found.f_frsize, used)
@@ -314,18 +299,14 @@ class RealFile:
     @property
     def size(self) -> int:
         """Its length in bytes."""
-        try:
+        with _failing(self.path, "look at"):
             return os.fstat(self._descriptor).st_size
-        except OSError as error:
-            raise _failed(self.path, "look at", error) from error
 
     @property
     def data_end(self) -> int:
         """Where the hole at the end of the file begins; its size if there is none."""
-        try:
+        with _failing(self.path, "look at"):
             return _data_end(self._descriptor)
-        except OSError as error:
-            raise _failed(self.path, "look at", error) from error
 
     def write(self, buffers: Sequence[Buffer], offset: int) -> None:
         """Write all buffers, one after the other, from ``offset`` on."""
@@ -357,36 +338,28 @@ class RealFile:
 
     def map(self) -> memoryview:
         """Return a read-only view of the whole file, which shows later writes too."""
-        try:
+        with _failing(self.path, "map"):
             if not self.size:
                 return memoryview(b"")
             return memoryview(mmap.mmap(self._descriptor, 0, prot=mmap.PROT_READ))
-        except OSError as error:
-            raise _failed(self.path, "map", error) from error
 
     def allocate(self, size: int, offset: int = 0) -> None:
         """Reserve space for ``size`` bytes from ``offset`` on; a shorter file is extended."""
-        try:
+        with _failing(self.path, f"allocate {size} bytes for"):
             os.posix_fallocate(self._descriptor, offset, size)
-        except OSError as error:
-            raise _failed(self.path, f"allocate {size} bytes for", error) from error
 
     def extend(self, size: int) -> None:
         """Make the file at least ``size`` bytes long, with a hole at its end."""
-        try:
+        with _failing(self.path, f"extend to {size} bytes"):
             # Never shorter: the file may be mapped.
             os.ftruncate(self._descriptor, max(size, self.size))
-        except OSError as error:
-            raise _failed(self.path, f"extend to {size} bytes", error) from error
 
     def sync(self) -> None:
         """Return when what was written is on disk."""
-        try:
+        with _failing(self.path, "sync"):
             if self._descriptor < 0:  # os.fdatasync would raise ValueError
                 raise _system_error(errno.EBADF)
             os.fdatasync(self._descriptor)
-        except OSError as error:
-            raise _failed(self.path, "sync", error) from error
 
     def close(self) -> None:
         """Close the file; maps of it stay."""
@@ -467,6 +440,15 @@ def _holder_of(descriptor: int) -> int | None:
 
 def _system_error(reason: int) -> OSError:
     return OSError(reason, os.strerror(reason))
+
+
+@contextmanager
+def _failing(path: str, doing: str) -> Iterator[None]:
+    """Raise DiskFailed for an error of the system."""
+    try:
+        yield
+    except OSError as error:
+        raise _failed(path, doing, error) from error
 
 
 def _failed(path: str, doing: str, error: OSError) -> DiskFailed:
