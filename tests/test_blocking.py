@@ -120,9 +120,9 @@ def test_a_producer_is_made_of_the_same_arguments_and_sends_later_with_those_of_
 
 def test_a_producer_lives_from_its_start_to_its_end(cluster: RunningCluster) -> None:
     one = blocking.Producer("billing", client=settings(cluster.nameserver))
-    with pytest.raises(NotRunning, match="start it first, by 'with' or start"):
+    with pytest.raises(NotRunning, match="is not started; use 'with', or start"):
         one.send(MESSAGE)
-    with pytest.raises(NotRunning, match="start it first, by 'with' or start"):
+    with pytest.raises(NotRunning, match="is not started; use 'with', or start"):
         _ = one.statistics
     one.start()
     with pytest.raises(AlreadyStarted):
@@ -132,7 +132,7 @@ def test_a_producer_lives_from_its_start_to_its_end(cluster: RunningCluster) -> 
     one.close()
     one.close()
     assert repr(one) == "<blocking Producer billing closed>"
-    with pytest.raises(ProducerClosed, match="make a new one"):
+    with pytest.raises(ProducerClosed, match="create a new one"):
         one.send(MESSAGE)
     with pytest.raises(AlreadyStarted):
         one.start()
@@ -148,7 +148,7 @@ def test_a_close_during_the_start_waits_for_it() -> None:
             starting = threads.submit(one.start)
             asked, _ = silent.accept()  # so it is under way
             assert repr(one) == "<blocking Producer billing starting>"
-            with pytest.raises(NotRunning, match="is starting; wait for the end of its start"):
+            with pytest.raises(NotRunning, match="is starting; wait until it has started"):
                 one.send(MESSAGE)
             one.close()
             assert starting.done()
@@ -170,7 +170,7 @@ def test_a_start_that_fails_raises_and_leaves_nothing_behind(
     one = blocking.Producer("billing")
     with pytest.raises(NoNameserver):
         one.start()
-    with pytest.raises(NotRunning, match="start failed; make a new one"):
+    with pytest.raises(NotRunning, match="the start of producer billing failed; create a new one"):
         one.send(MESSAGE)
 
 
@@ -187,7 +187,9 @@ def test_a_warning_of_too_many_starts_names_the_place_of_the_call(
 def test_inside_a_running_loop_it_says_what_to_use_instead(sender: blocking.Producer) -> None:
     async def main() -> SendReceipt:
         for attempt in (sender.send, sender.send_later, sender.send_oneway):
-            with pytest.raises(WrongLoop, match=r"orbitmq\.client with 'await'"):
+            with pytest.raises(
+                WrongLoop, match=r"the async client \(orbitmq\.Producer\) with 'await'"
+            ):
                 attempt(MESSAGE)
         with pytest.raises(WrongLoop), sender:
             pass
@@ -196,7 +198,7 @@ def test_inside_a_running_loop_it_says_what_to_use_instead(sender: blocking.Prod
     assert asyncio.run(main()).status is SendStatus.SEND_OK
 
 
-def test_a_child_process_is_told_to_make_its_own_which_works(
+def test_a_child_process_must_create_its_own_producer(
     cluster: RunningCluster, sender: blocking.Producer
 ) -> None:
     def make_own() -> None:
@@ -338,14 +340,14 @@ def test_a_callback_that_comes_late_is_called_at_once_and_one_that_fails_is_logg
     future = sender.send_later(MESSAGE)
     future.result(timeout=10)
     future.add_done_callback(lambda _done: 1 // 0)
-    assert "a callback of send_later failed" in caplog.text
+    assert "a callback of send_later raised an error" in caplog.text
 
 
 def test_sends_under_way_are_bounded_and_a_cancelled_one_makes_room(
     stuck: blocking.Producer,
 ) -> None:
     futures = [stuck.send_later(MESSAGE) for _ in range(10)]
-    with pytest.raises(BackPressure, match="10 futures of send_later are under way") as caught:
+    with pytest.raises(BackPressure, match="10 sends of send_later are in flight") as caught:
         stuck.send_later(MESSAGE, timeout_ms=1)
     assert not caught.value.may_be_stored
     for future in futures:

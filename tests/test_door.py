@@ -15,7 +15,7 @@ def test_the_names_of_the_door_are_there() -> None:
         assert getattr(orbitmq, name).__name__ == name
 
 
-def test_a_name_that_is_not_there_is_told() -> None:
+def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'Prodcer'"):
         _ = orbitmq.Prodcer  # type: ignore[attr-defined]
 

@@ -142,10 +142,11 @@ def test_a_bad_setting_is_an_error_of_the_start() -> None:
         embedded.start(settings={"flushDiskType": "SOMETIMES"})
 
 
-def test_settings_are_texts_and_unknown_names_are_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_settings_are_texts_and_unknown_names_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(InvalidInput, match='write both as texts.*"listenPort": "0"'):
         embedded.start(settings={"listenPort": 0})  # type: ignore[dict-item]
-    embedded.EmbeddedCluster(settings={"listenPrt": "0"})
+    with embedded.start(settings={"listenPrt": "0"}):
+        pass
     assert "did you mean listenPort?" in caplog.text
 
 

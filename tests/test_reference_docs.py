@@ -17,6 +17,7 @@ from orbitmq.client.settings import ClientSettings, ProducerSettings
 from orbitmq.nameserver.server import Nameserver
 from orbitmq.nameserver.settings import NameserverSettings
 from orbitmq.net.settings import NetSettings
+from orbitmq.net.tls_settings import TlsSettings
 from orbitmq.store.settings import StoreSettings
 from orbitmq.testing.clocks import InlineWorkers, VirtualClock, run_virtual
 from orbitmq.testing.disks import SimulatedDisk
@@ -47,6 +48,7 @@ def table(document: str, heading: str) -> list[Row]:
         ("Client: `orbitmq.client.settings.ClientSettings`", ClientSettings),
         ("Producer: `orbitmq.client.settings.ProducerSettings`", ProducerSettings),
         ("Nameserver: `orbitmq.nameserver.settings.NameserverSettings`", NameserverSettings),
+        ("TLS of servers: `orbitmq.net.tls_settings.TlsSettings`", TlsSettings),
         ("Store: `orbitmq.store.settings.StoreSettings`", StoreSettings),
         ("Broker: `orbitmq.broker.settings.BrokerSettings`", BrokerSettings),
     ],

@@ -21,7 +21,7 @@ def test_as_many_run_at_once_as_there_are_workers() -> None:
         assert sorted(meeting.result(timeout=10) for meeting in meetings) == [0, 1]
 
 
-def test_a_failure_reaches_whoever_asks_for_the_result() -> None:
+def test_an_error_is_raised_by_the_result() -> None:
     with ThreadWorkers(1, name="parse") as workers:
         failed = workers.submit(int, "seven")
         with pytest.raises(ValueError, match="seven"):

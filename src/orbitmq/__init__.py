@@ -13,8 +13,8 @@ from orbitmq.message.model import Message, MessageQueue, SendReceipt, SendStatus
 
 if TYPE_CHECKING:
     from orbitmq.client.observe.hooks import SendContext, SendHook
-    from orbitmq.client.producer.delayed import delay_level
     from orbitmq.client.producer.producer import Producer
+    from orbitmq.client.producer.sending.delay_levels import delay_level
     from orbitmq.client.producer.sending.queue_choice import (
         ConsistentHash,
         by_hash,
@@ -36,7 +36,7 @@ else:
         "by_machine_room": "orbitmq.client.producer.sending.queue_choice",
         "by_random": "orbitmq.client.producer.sending.queue_choice",
         "by_sharding_key": "orbitmq.client.producer.sending.queue_choice",
-        "delay_level": "orbitmq.client.producer.delayed",
+        "delay_level": "orbitmq.client.producer.sending.delay_levels",
     }
 
     def __getattr__(name: str) -> object:

@@ -7,12 +7,11 @@
 ...         producer.send(Message("orders", b"paid", keys=["o-42"])).status
 <SendStatus.SEND_OK: 'SEND_OK'>
 
-Each object is a face of an async one, which lives on the one loop thread of the process
-(``client/core/loop_thread.py``): heartbeats go on while nobody calls. Threads may share a face.
+Each object wraps an async one, which runs on the loop thread of the process
+(``client/core/loop_thread.py``), so heartbeats continue between calls. Threads may share objects.
 
-Functions that are handed in (selectors, hooks) run on the loop thread, and must not wait. Those
-that may wait have threads of their own: the work and checks of transactions, and the callbacks of
-``send_later``.
+Selectors and hooks run on the loop thread and must not block. Functions that may block run on other
+threads: the work and checks of transactions, and the callbacks of ``send_later``.
 """
 
 import logging
@@ -20,7 +19,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from functools import partial, wraps
-from types import TracebackType
 from typing import Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack
 
 from orbitmq.client.admin import admin
@@ -30,7 +28,7 @@ from orbitmq.client.core.loop_thread import LoopThread, lease
 from orbitmq.client.core.machine import Machine
 from orbitmq.client.observe.hooks import SendHook
 from orbitmq.client.observe.statistics import SendStatistics
-from orbitmq.client.observe.trace_reports import Tracer
+from orbitmq.client.observe.trace_reports import TraceReporter
 from orbitmq.client.producer import producer
 from orbitmq.client.producer import transactions as transaction
 from orbitmq.client.producer.options import ProducerOptions
@@ -56,39 +54,39 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class _Face(ABC, Generic[A_co]):
-    """The blocking face of an async object that lives on the loop thread."""
+class _Wrapper(ABC, Generic[A_co]):
+    """A blocking wrapper of an async object on the loop thread."""
 
     @abstractmethod
     def _reach(self) -> tuple[LoopThread, A_co]:
-        """Return the thread and the object; raise if there are none to be called."""
+        """Return the thread and the async object; raise if it is not running."""
 
 
-def _twin(
+def _blocking(
     method: Callable[Concatenate[A, P], Coroutine[object, object, T]],
-) -> Callable[Concatenate[_Face[A], P], T]:
-    """Return the method of a face that runs the same method of the async object, and waits."""
+) -> Callable[Concatenate[_Wrapper[A], P], T]:
+    """Return a method that runs an async method of the wrapped object, and waits for it."""
 
     @wraps(method)
-    def call(face: _Face[A], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        thread, inner = face._reach()
-        thread.check(face)
+    def call(wrapper: _Wrapper[A], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        thread, inner = wrapper._reach()
+        thread.check(wrapper)
         return thread.call(method, inner, *args, **kwargs)
 
     return call
 
 
-def _on_loop(method: Callable[Concatenate[A, P], T]) -> Callable[Concatenate[_Face[A], P], T]:
-    """Do the same for a plain method, which may be called on the loop only."""
+def _on_loop(method: Callable[Concatenate[A, P], T]) -> Callable[Concatenate[_Wrapper[A], P], T]:
+    """Return a method that runs a plain method of the wrapped object on the loop, and waits."""
 
     async def call(inner: A, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return method(inner, *args, **kwargs)
 
-    return _twin(wraps(method)(call))
+    return _blocking(wraps(method)(call))
 
 
-class _Living(_Face[A_co]):
-    """A face that is started and closed: by ``with``, or by its methods."""
+class _Startable(_Wrapper[A_co]):
+    """A wrapper that is started and closed, by ``with`` or by its methods."""
 
     def __init__(self, linger_ms: int) -> None:
         self._linger_ms = linger_ms
@@ -102,7 +100,7 @@ class _Living(_Face[A_co]):
 
     @abstractmethod
     async def _shut(self) -> None:
-        """Close it, on the loop; twice is no error."""
+        """Close the async object, on the loop; a second call does nothing."""
 
     def _start(self) -> None:
         if self._thread is not None:
@@ -112,13 +110,13 @@ class _Living(_Face[A_co]):
             try:
                 thread.call(self._open)
             except BaseException:
-                if self._thread is None:  # else it was started before, and goes on
+                if self._thread is None:  # else an earlier start succeeded, and stays valid
                     thread.leave(self, linger_ms=self._linger_ms)
                 raise
             self._thread, self._is_closed = thread, False
 
     def close(self) -> None:
-        """Wait for what is on its way, at most ``stop_timeout_ms``, and stop; twice is no error.
+        """Wait up to ``stop_timeout_ms`` for sends in flight, and stop; a second call does nothing.
 
         Raises:
             WrongLoop, WrongProcess: it can't be closed here.
@@ -136,17 +134,12 @@ class _Living(_Face[A_co]):
                 self._thread, self._is_closed = None, True
                 thread.leave(self, linger_ms=self._linger_ms)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.close()
 
 
-class _Later(Future[T]):
-    """A future that calls back on threads of its own, so that a slow callback delays no send."""
+class _SendFuture(Future[T]):
+    """A future whose callbacks run on separate threads, so that slow ones don't delay sends."""
 
     def __init__(self, workers: Workers, release: Callable[[], None]) -> None:
         super().__init__()
@@ -154,26 +147,26 @@ class _Later(Future[T]):
         self._release = release
         self._guard = Lock()
         self._callbacks: list[Callable[[Future[T]], object]] | None = []
-        super().add_done_callback(self._tell)
+        super().add_done_callback(self._call_later)
 
     def add_done_callback(self, fn: Callable[[Future[T]], object]) -> None:
-        """Have ``fn`` called with this future when it is done; here and now if it is."""
+        """Call ``fn`` with this future when it is done; at once if it is done already."""
         with self._guard:
             if self._callbacks is not None:
                 self._callbacks.append(fn)
                 return
         self._call_back([fn])
 
-    def _tell(self, _done: Future[T]) -> None:
+    def _call_later(self, _done: Future[T]) -> None:
         with self._guard:
             callbacks, self._callbacks = self._callbacks, None
         if callbacks:
-            self._workers.submit(self._tell_all, callbacks)
+            self._workers.submit(self._release_and_call, callbacks)
         else:
             self._release()
 
-    def _tell_all(self, callbacks: list[Callable[[Future[T]], object]]) -> None:
-        self._release()  # only now: sends whose callbacks wait for a thread count as well
+    def _release_and_call(self, callbacks: list[Callable[[Future[T]], object]]) -> None:
+        self._release()  # not earlier: sends whose callbacks wait for a thread count as in flight
         self._call_back(callbacks)
 
     def _call_back(self, callbacks: list[Callable[[Future[T]], object]]) -> None:
@@ -181,15 +174,14 @@ class _Later(Future[T]):
             try:
                 callback(self)
             except Exception:
-                log.exception("a callback of send_later failed")
+                log.exception("a callback of send_later raised an error")
 
 
-class Producer(_Living[producer.Producer]):
+class Producer(_Startable[producer.Producer]):
     """Sends messages; a context manager, or ``start`` and ``close``. Threads may share it.
 
-    The arguments and errors are those of ``orbitmq.Producer``. One that is not
-    closed is closed when the program ends, with a ResourceWarning: then, too, sends on their way
-    get their time.
+    The arguments and errors are those of ``orbitmq.Producer``. A producer that is never closed is
+    closed when the program ends, with a ResourceWarning, after waiting for its sends in flight.
     """
 
     def __init__(
@@ -220,55 +212,55 @@ class Producer(_Living[producer.Producer]):
 
     @property
     def settings(self) -> ProducerSettings:
-        """How it sends."""
+        """Its settings."""
         return self._inner.settings
 
     @property
     def client_settings(self) -> ClientSettings:
-        """Whom it asks, and how it reaches them."""
+        """The settings of its client."""
         return self._inner.client_settings
 
     @property
     def state(self) -> ProducerState:
-        """Where it is in its life."""
+        """Its current state."""
         return self._inner.state
 
     @property
     def client_id(self) -> str:
-        """The id that brokers know its client by; empty before the start."""
+        """The id by which brokers know its client; empty before the start."""
         return self._inner.client_id
 
     @property
     def statistics(self) -> SendStatistics:
-        """What it has sent, and how long that took; NotRunning if it was never started."""
+        """Counters of its sends; NotRunning if it was never started."""
         try:
             return self._inner.statistics
         except NotRunning:
-            raise self._not_running() from None  # in the words of this face
+            raise self._not_running() from None  # without the word "async"
 
     @property
-    def tracer(self) -> Tracer | None:
-        """Counts the reports on its sends; None unless ``trace`` is set."""
+    def tracer(self) -> TraceReporter | None:
+        """Counters of its trace reports; None unless ``trace`` is set."""
         return self._inner.tracer
 
     @property
     def outbox(self) -> "Outbox | None":
-        """The messages that it could not send yet; None unless ``outbox_path`` is set."""
+        """Messages that it could not send yet; None unless ``outbox_path`` is set."""
         inner = self._inner.outbox
         return None if inner is None else Outbox(self._reach()[0], inner)
 
     def add_hook(self, hook: SendHook) -> None:
-        """Have a hook called around each send that begins from now on, on the loop thread."""
+        """Call a hook around each send that starts from now on; it runs on the loop thread."""
         with self._life:
             self._inner.add_hook(hook)
 
     def remove_hook(self, hook: SendHook) -> None:
-        """Call a hook no more; ValueError if it was not added."""
+        """Remove a hook; ValueError if it was not added."""
         with self._life:
             self._inner.remove_hook(hook)
 
     def start(self) -> None:
-        """Connect; return when it can send. The errors are those of the async one."""
+        """Connect, and return when it can send; raises as ``orbitmq.Producer.start`` does."""
         with called_from(call_site()):
             self._start()
 
@@ -291,20 +283,20 @@ class Producer(_Living[producer.Producer]):
         group, state = self.settings.group, self.state
         if state in (ProducerState.CLOSING, ProducerState.CLOSED):
             return ProducerClosed(
-                f"producer {group} is {state.value}; make a new one", state=state.value
+                f"producer {group} is {state.value}; create a new one", state=state.value
             )
-        hint = {
-            ProducerState.CREATED: "start it first, by 'with' or start()",
-            ProducerState.START_FAILED: "make a new one",
-        }.get(state, "wait for the end of its start")
-        return NotRunning(f"producer {group} is {state.value}; {hint}", state=state.value)
+        text = {
+            ProducerState.CREATED: f"producer {group} is not started; use 'with', or start()",
+            ProducerState.START_FAILED: f"the start of producer {group} failed; create a new one",
+        }.get(state, f"producer {group} is {state.value}; wait until it has started")
+        return NotRunning(text, state=state.value)
 
     # Sending
 
-    send = _twin(producer.Producer.send)
-    send_oneway = _twin(producer.Producer.send_oneway)
-    send_many = _twin(producer.Producer.send_many)
-    queues = _twin(producer.Producer.queues)
+    send = _blocking(producer.Producer.send)
+    send_oneway = _blocking(producer.Producer.send_oneway)
+    send_many = _blocking(producer.Producer.send_many)
+    queues = _blocking(producer.Producer.queues)
 
     def send_later(
         self,
@@ -316,16 +308,16 @@ class Producer(_Living[producer.Producer]):
         timeout_ms: int | None = None,
         require: Require | str | None = None,
     ) -> Future[SendReceipt]:
-        """Begin a send as ``send`` does, and return the future of its receipt, or of its error.
+        """Start a send as ``send`` does, and return a future of its receipt.
 
-        Callbacks of the future run on a few threads of their own. To cancel it is to cancel the
-        send. As many as ``in_flight_max`` may be under way, callbacks that wait for a thread among
-        them; one more waits for room here.
+        Callbacks of the future run on a few separate threads. Cancelling it cancels the send. At
+        most ``in_flight_max`` sends are in flight, including those whose callbacks wait for a
+        thread; this call waits until there is room for another.
 
         Raises:
-            BackPressure: there was no room within the time of the send.
-            InvalidInput: the message is none, or the time is no whole number.
-            NotRunning, WrongLoop, WrongProcess: the producer can't be used so.
+            BackPressure: there was no room within the timeout of the send.
+            InvalidInput: the message is not a Message, or the timeout is not a whole number.
+            NotRunning, WrongLoop, WrongProcess: the producer can't be used in this way.
 
         """
         thread, inner = self._reach()
@@ -335,7 +327,7 @@ class Producer(_Living[producer.Producer]):
         given_ms = self.settings.send_timeout_ms if timeout_ms is None else timeout_ms
         if not self._slots.acquire(timeout=max(given_ms, 0) / 1000):
             raise self._no_room(message, given_ms)
-        future: _Later[SendReceipt] = _Later(thread.callbacks, self._slots.release)
+        future: _SendFuture[SendReceipt] = _SendFuture(thread.callbacks, self._slots.release)
         work = partial(
             inner.send,
             message,
@@ -354,39 +346,39 @@ class Producer(_Living[producer.Producer]):
 
     def _no_room(self, message: Message, timeout_ms: int) -> BackPressure:
         return BackPressure(
-            f"send to {message.topic} was not begun within {timeout_ms} ms: "
-            f"{self.settings.in_flight_max} futures of send_later are under way. Wait for some "
-            "before you send more, have shorter callbacks, or raise in_flight_max",
+            f"send to {message.topic} timed out after {timeout_ms} ms before it started: "
+            f"{self.settings.in_flight_max} sends of send_later are in flight; wait for some of "
+            "them before you send more, make callbacks shorter, or raise in_flight_max",
             topic=message.topic,
             send_id=message.message_id or "",
             timeout_ms=timeout_ms,
             spent=TimeSpent(permit_ms=timeout_ms),
         )
 
-    # More than sending
+    # Transactions, requests, recalls
 
     def transaction(self, message: Message, *, timeout_ms: int | None = None) -> "Transaction":
-        """Return a transaction: a message that consumers get if the block ends without an error.
+        """Return a transaction: consumers get the message if the block ends without an error.
 
         ::
 
             with producer.transaction(Message("orders", b"paid")) as transaction:
                 database.execute("UPDATE …", transaction.message_id)
 
-        The rules and errors are those of the async one.
+        The rules and errors are those of ``orbitmq.Producer.transaction``.
         """
         thread, _ = self._reach()
         return Transaction(thread, self._begin_transaction(message, timeout_ms=timeout_ms))
 
     _begin_transaction = _on_loop(producer.Producer.transaction)
-    send_in_transaction = _twin(producer.Producer.send_in_transaction)
-    request = _twin(producer.Producer.request)
-    reply = _twin(producer.Producer.reply)
-    recall = _twin(producer.Producer.recall)
+    send_in_transaction = _blocking(producer.Producer.send_in_transaction)
+    request = _blocking(producer.Producer.request)
+    reply = _blocking(producer.Producer.reply)
+    recall = _blocking(producer.Producer.recall)
 
 
-class _Part(_Face[A]):
-    """A part of a face, which ends with it."""
+class _Part(_Wrapper[A]):
+    """A wrapper of a part of an async object."""
 
     def __init__(self, thread: LoopThread, inner: A) -> None:
         self._thread = thread
@@ -400,7 +392,7 @@ class _Part(_Face[A]):
 
 
 class Transaction(_Part[transaction.Transaction]):
-    """One transaction; leaving the block commits it, leaving by an exception rolls it back."""
+    """One transaction: the end of the block commits it, an exception rolls it back."""
 
     @property
     def receipt(self) -> SendReceipt:
@@ -409,31 +401,26 @@ class Transaction(_Part[transaction.Transaction]):
 
     @property
     def message_id(self) -> str:
-        """The unique id of the message, to store beside your own work: a check is asked by it."""
+        """The message's unique id; store it with your own work, since a check asks by it."""
         return self._inner.message_id
 
     @property
     def state(self) -> TransactionState | None:
-        """What was decided; None while the transaction is open."""
+        """The decision; None while the transaction is open."""
         return self._inner.state
 
-    commit = _twin(transaction.Transaction.commit)
-    rollback = _twin(transaction.Transaction.rollback)
-    leave_undecided = _twin(transaction.Transaction.leave_undecided)
-    _enter = _twin(transaction.Transaction.__aenter__)
-    _exit = _twin(transaction.Transaction.__aexit__)
+    commit = _blocking(transaction.Transaction.commit)
+    rollback = _blocking(transaction.Transaction.rollback)
+    leave_undecided = _blocking(transaction.Transaction.leave_undecided)
+    _enter = _blocking(transaction.Transaction.__aenter__)
+    _exit = _blocking(transaction.Transaction.__aexit__)
 
     def __enter__(self) -> Self:
         self._enter()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._exit(kind, error, traceback)
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        self._exit(kind, *error)
 
 
 def _entries_of(inner: outbox.Outbox) -> list[Entry]:
@@ -445,39 +432,39 @@ def _refused_of(inner: outbox.Outbox) -> list[Entry]:
 
 
 class Outbox(_Part[outbox.Outbox]):
-    """The messages that a producer could not send yet; ``Producer.outbox`` has it."""
+    """Messages that a producer could not send yet; see ``Producer.outbox``."""
 
     def __len__(self) -> int:
         return len(self._inner)
 
     @property
     def sent(self) -> int:
-        """Messages that were sent from here."""
+        """How many messages were sent from here."""
         return self._inner.sent
 
     @property
     def entries(self) -> list[Entry]:
-        """What waits to be sent, in the order of keeping."""
+        """The messages waiting to be sent, oldest first."""
         return self._entries()
 
     @property
     def refused(self) -> list[Entry]:
-        """What brokers will not take, with their reasons; see ``retry`` and ``discard``."""
+        """The messages that brokers refused, with the reasons; see ``retry`` and ``discard``."""
         return self._refused()
 
     retry = _on_loop(outbox.Outbox.retry)
     discard = _on_loop(outbox.Outbox.discard)
-    drained = _twin(outbox.Outbox.drained)
+    drained = _blocking(outbox.Outbox.drained)
     _entries = _on_loop(_entries_of)
     _refused = _on_loop(_refused_of)
 
 
-class Admin(_Living[admin.Admin]):
-    """Asks about topics, queues and single messages; a context manager, or ``start`` and ``close``.
+class Admin(_Startable[admin.Admin]):
+    """Topics, queues and single messages; a context manager, or ``start`` and ``close``.
 
     Args:
-        settings: whom it asks, and how it reaches them.
-        machine: what it stands on; the real one unless a test says otherwise.
+        settings: the settings of its client.
+        machine: the machine it runs on; only tests give another one.
 
     >>> from orbitmq import embedded
     >>> with embedded.start() as cluster:
@@ -513,7 +500,7 @@ class Admin(_Living[admin.Admin]):
 
     async def _open(self) -> None:
         if self._inner is not None:
-            raise AlreadyStarted("the admin was started before, and is running", state="running")
+            raise AlreadyStarted("the admin is already running", state="running")
         self._inner = await self._parts.enter_async_context(connect(self._settings, self._machine))
 
     async def _shut(self) -> None:
@@ -523,18 +510,19 @@ class Admin(_Living[admin.Admin]):
     def _reach(self) -> tuple[LoopThread, admin.Admin]:
         if self._thread is None or self._inner is None:
             raise NotRunning(
-                "the admin is not started, or closed; use 'with', or start()", state="not running"
+                "the admin is not started, or is closed; use 'with', or start()",
+                state="not running",
             )
         return self._thread, self._inner
 
-    topics = _twin(admin.Admin.topics)
-    route = _twin(admin.Admin.route)
-    queues = _twin(admin.Admin.queues)
-    create_topic = _twin(admin.Admin.create_topic)
-    search_offset = _twin(admin.Admin.search_offset)
-    max_offset = _twin(admin.Admin.max_offset)
-    min_offset = _twin(admin.Admin.min_offset)
-    earliest_store_time = _twin(admin.Admin.earliest_store_time)
-    view_message = _twin(admin.Admin.view_message)
-    query_message = _twin(admin.Admin.query_message)
-    message_by_unique_key = _twin(admin.Admin.message_by_unique_key)
+    topics = _blocking(admin.Admin.topics)
+    route = _blocking(admin.Admin.route)
+    queues = _blocking(admin.Admin.queues)
+    create_topic = _blocking(admin.Admin.create_topic)
+    search_offset = _blocking(admin.Admin.search_offset)
+    max_offset = _blocking(admin.Admin.max_offset)
+    min_offset = _blocking(admin.Admin.min_offset)
+    earliest_store_time = _blocking(admin.Admin.earliest_store_time)
+    view_message = _blocking(admin.Admin.view_message)
+    query_message = _blocking(admin.Admin.query_message)
+    message_by_unique_key = _blocking(admin.Admin.message_by_unique_key)

@@ -1,6 +1,6 @@
-"""The time of day, and time that only runs forward: the one home of ``time`` and ``datetime``.
+"""Wall-clock and monotonic time: the only module that imports ``time`` and ``datetime``.
 
-Whatever depends on time takes a :class:`Clock`, so that a test or a simulation can hand in its own.
+Code that depends on time takes a :class:`Clock`, so that tests and simulations can pass their own.
 
 >>> clock = SystemClock()
 >>> clock.now_ms() > 1_700_000_000_000
@@ -21,14 +21,14 @@ _DECEMBER = 12
 
 
 class Clock(Protocol):
-    """What a program may ask about time, in whole milliseconds."""
+    """A source of time, in whole milliseconds."""
 
     def now_ms(self) -> int:
-        """Return the time of day in milliseconds since 1970; it may jump, either way."""
+        """Return the wall-clock time in milliseconds since 1970; it may jump in both directions."""
         ...
 
     def monotonic_ms(self) -> int:
-        """Return milliseconds since some fixed moment; never less than before. For durations."""
+        """Return milliseconds since an arbitrary moment; never decreases. For durations."""
         ...
 
 
@@ -38,11 +38,11 @@ class SystemClock:
     __slots__ = ()
 
     def now_ms(self) -> int:
-        """Return the time of day in milliseconds since 1970."""
+        """Return the wall-clock time in milliseconds since 1970."""
         return time.time_ns() // _NS_PER_MS
 
     def monotonic_ms(self) -> int:
-        """Return milliseconds since some fixed moment; never less than before."""
+        """Return milliseconds since an arbitrary moment; never decreases."""
         return time.monotonic_ns() // _NS_PER_MS
 
     def __repr__(self) -> str:
@@ -50,7 +50,7 @@ class SystemClock:
 
 
 def pause(duration_ms: int) -> None:
-    """Let the calling thread wait; for code without an event loop, such as a Spark task.
+    """Block the calling thread; for code without an event loop, such as a Spark task.
 
     >>> pause(0)
     """
@@ -58,17 +58,17 @@ def pause(duration_ms: int) -> None:
 
 
 class LocalMonth(NamedTuple):
-    """One calendar month of the local time zone, as epoch milliseconds; the end is outside."""
+    """A calendar month in the local time zone, in milliseconds since 1970; the end is exclusive."""
 
     start_ms: int
     end_ms: int
 
 
 def local_month(at_ms: int) -> LocalMonth:
-    """Return the month, in the local time zone, that holds the moment ``at_ms``.
+    """Return the month of a time, in the local time zone.
 
     RocketMQ's unique message ids count from the local start of the month (Java's
-    MessageClientIDSetter), hence local time, which nothing else here should need.
+    MessageClientIDSetter); nothing else here should need local time.
 
     >>> month = local_month(1_700_000_000_000)
     >>> month.start_ms <= 1_700_000_000_000 < month.end_ms
@@ -82,7 +82,7 @@ def local_month(at_ms: int) -> LocalMonth:
 
 
 def local_stamp(at_ms: int) -> str:
-    """Return a moment as seventeen digits of local time, which is how index files are named.
+    """Return a time as seventeen digits of local time, the name of an index file.
 
     >>> len(local_stamp(1_700_000_000_123)), local_stamp(1_700_000_000_123)[-3:]
     (17, '123')
@@ -91,5 +91,5 @@ def local_stamp(at_ms: int) -> str:
 
 
 def _month_start_ms(year: int, month: int) -> int:
-    # -1: the C library knows whether summer time was in force on that day.
+    # -1: the C library decides whether daylight saving time applies on that day.
     return int(time.mktime((year, month, 1, 0, 0, 0, 0, 0, -1))) * 1000

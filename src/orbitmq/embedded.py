@@ -1,12 +1,12 @@
 """A nameserver and brokers inside your own process: for tests, demos and notebooks.
 
-In blocking code they run on a thread of their own:
+For blocking code they run on a separate thread:
 
 >>> with start() as cluster:
 ...     cluster.nameserver.startswith("127.0.0.1:")
 True
 
-In asynchronous code they can run on your loop:
+In async code they can run on your loop:
 
 >>> import asyncio
 >>> async def main() -> int:
@@ -15,9 +15,8 @@ In asynchronous code they can run on your loop:
 >>> asyncio.run(main())
 2
 
-Both take free ports, and a temporary store that is removed in the end, unless you name a directory.
-A forked child may use the cluster by its addresses; whatever the child closes or ends, it stays the
-parent's.
+Both use free ports, and a temporary store that is removed at the end unless you give a directory. A
+forked child can use the cluster by its addresses, but only the parent can stop it.
 """
 
 import asyncio
@@ -28,13 +27,12 @@ from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from shutil import rmtree
 from tempfile import mkdtemp
-from types import TracebackType
 from typing import Any, Final, Self
 from weakref import finalize
 
 from orbitmq.broker.machine import Machine
 from orbitmq.broker.server import Broker
-from orbitmq.broker.settings import LiveSettings, warnings_about
+from orbitmq.broker.settings import LiveSettings
 from orbitmq.errors import InvalidInput
 from orbitmq.nameserver.server import Nameserver
 from orbitmq.nameserver.settings import NameserverSettings
@@ -58,15 +56,15 @@ _SMALL_FILES: Final[Mapping[str, str]] = {
 
 
 class EmbeddedCluster:
-    """A nameserver and brokers on the loop that it is started on; an async context manager.
+    """A nameserver and brokers on the current loop; an async context manager.
 
     Args:
-        directory: where the stores go, one directory for each broker; a temporary one if None.
-        brokers: how many; they are named broker-a, broker-b and so on.
-        settings: properties of ``broker.conf`` for all of them, such as ``flushDiskType``.
+        directory: for the stores, one subdirectory per broker; a temporary one if None.
+        brokers: how many brokers; they are named broker-a, broker-b and so on.
+        settings: properties of ``broker.conf`` for all brokers, such as ``flushDiskType``.
 
     Raises:
-        InvalidInput: a number or a setting can't be used.
+        InvalidInput: the number of brokers or a setting is invalid.
 
     """
 
@@ -88,7 +86,7 @@ class EmbeddedCluster:
             )
         self._directory = directory
         self._count = brokers
-        self._settings = _as_said(settings or {})
+        self._settings = _checked(settings or {})
         self._process = os.getpid()
         self._running = AsyncExitStack()
         self._nameserver: Nameserver | None = None
@@ -104,7 +102,7 @@ class EmbeddedCluster:
 
     @property
     def brokers(self) -> tuple[str, ...]:
-        """Where the brokers listen."""
+        """The addresses of the brokers."""
         return tuple(str(broker.address) for broker in self._brokers)
 
     @property
@@ -113,10 +111,10 @@ class EmbeddedCluster:
         return tuple(broker.state.store.directory for broker in self._brokers)
 
     async def start(self) -> None:
-        """Start all of it; return when clients can use it.
+        """Start nameserver and brokers; return when clients can use them.
 
         Raises:
-            OrbitError: a setting can't be used, or a store can't.
+            OrbitError: a setting is invalid, or a store can't be used.
 
         """
         self._process = os.getpid()
@@ -138,7 +136,7 @@ class EmbeddedCluster:
             raise
 
     async def close(self) -> None:
-        """Stop all of it, and remove the temporary store; a forked child's call does nothing."""
+        """Stop everything, and remove the temporary store; does nothing in a forked child."""
         if os.getpid() != self._process:
             return
         await self._running.aclose()
@@ -149,25 +147,20 @@ class EmbeddedCluster:
         await self.start()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *exc_info: object) -> None:
         await self.close()
 
     def _temporary_directory(self) -> str:
-        """Make one that goes with the cluster, or at the latest with the process."""
+        """Create a directory that is removed with the cluster, at the latest with the process."""
         path = mkdtemp(prefix="orbitmq-")
-        # Not a TemporaryDirectory: the end of a forked child would remove the parent's.
+        # Not a TemporaryDirectory: a forked child would remove it when it ends.
         forgotten = finalize(self, _remove_forgotten, path, self._process)
         self._running.callback(rmtree, path)
         self._running.callback(forgotten.detach)
         return path
 
     def _broker_settings(self, name: str, directory: str) -> LiveSettings:
-        said = {
+        properties = {
             **_SMALL_FILES,
             "listenPort": "0",
             **self._settings,
@@ -175,30 +168,23 @@ class EmbeddedCluster:
             "namesrvAddr": self.nameserver,
             "storePathRootDir": directory,
         }
-        return LiveSettings.load(Property(key, value, "settings") for key, value in said.items())
+        return LiveSettings.load(Property(*one, "settings") for one in properties.items())
 
 
-def _as_said(settings: Mapping[Any, Any]) -> dict[str, str]:
-    """Return settings as a file says them; warn of names that no broker knows.
-
-    Raises:
-        InvalidInput: a name or a value is no text.
-
-    """
+def _checked(settings: Mapping[Any, Any]) -> dict[str, str]:
+    """Check that names and values are texts; raise InvalidInput if not."""
     for name, value in settings.items():
         if not isinstance(name, str) or not isinstance(value, str):
             raise InvalidInput(
-                f"settings has {name!r}: {value!r}; write both as texts, as in broker.conf: "
+                f"settings contains {name!r}: {value!r}; write both as texts, as in broker.conf: "
                 f'"{name}": "{value}"',
                 field="settings",
             )
-    for warning in warnings_about(Property(*one, "settings") for one in settings.items()):
-        log.warning("%s", warning)
     return dict(settings)
 
 
 class RunningCluster:
-    """An embedded cluster on a thread of its own; a context manager. See ``start``."""
+    """An embedded cluster on a separate thread; a context manager. See ``start``."""
 
     def __init__(self, make: Callable[[], EmbeddedCluster]) -> None:
         self._make = make
@@ -219,7 +205,7 @@ class RunningCluster:
 
     @property
     def brokers(self) -> tuple[str, ...]:
-        """Where the brokers listen."""
+        """The addresses of the brokers."""
         return self._cluster.brokers
 
     @property
@@ -228,10 +214,10 @@ class RunningCluster:
         return self._cluster.directories
 
     def close(self) -> None:
-        """Stop it, and return when it has stopped; twice is no error.
+        """Stop the cluster, and wait until it has stopped; a second call does nothing.
 
         Raises:
-            OrbitError: a broker could not put everything on the disk.
+            OrbitError: a broker could not write everything to disk.
 
         """
         if self._thread.is_alive() and self._loop is not None and self._stop is not None:
@@ -244,12 +230,7 @@ class RunningCluster:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.close()
 
     def _run(self) -> None:
@@ -286,7 +267,7 @@ def start(
     brokers: int = 1,
     settings: Mapping[str, str] | None = None,
 ) -> RunningCluster:
-    """Start a cluster on a thread of its own, and return it when clients can use it.
+    """Start a cluster on a separate thread, and return it when clients can use it.
 
     The arguments and errors are those of ``EmbeddedCluster``. Close it, or use it with ``with``.
     """

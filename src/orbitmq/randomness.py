@@ -1,7 +1,7 @@
-"""Chance, handed in as an argument: the one home of ``random``, ``secrets`` and ``uuid``.
+"""Random numbers: the only module that imports ``random``, ``secrets`` and ``uuid``.
 
-A program runs with :class:`SystemRandomness`; a test or a simulation with :class:`SeededRandomness`
-and repeats itself exactly.
+Code takes a :class:`Randomness`: programs pass :class:`SystemRandomness`, tests and simulations
+:class:`SeededRandomness`, which makes them repeatable.
 
 >>> dice = SeededRandomness(7)
 >>> again = SeededRandomness(7)
@@ -24,10 +24,10 @@ _UUID_BYTES = 16
 
 
 class Randomness(Protocol):
-    """What a program may leave to chance."""
+    """A source of random values."""
 
     def below(self, limit: int) -> int:
-        """Return a number from 0 up to and without ``limit``; ValueError if it is below 1."""
+        """Return an integer from 0 to ``limit - 1``; ValueError if the limit is below 1."""
         ...
 
     def choice(self, items: Sequence[T]) -> T:
@@ -35,7 +35,7 @@ class Randomness(Protocol):
         ...
 
     def uniform(self, low: float, high: float) -> float:
-        """Return a number between ``low`` and ``high``, such as a delay with jitter."""
+        """Return a float between ``low`` and ``high``."""
         ...
 
     def token(self, byte_count: int) -> bytes:
@@ -48,7 +48,7 @@ class Randomness(Protocol):
 
 
 class _RandomNumbers:
-    """The part of the face that any ``random.Random`` can give."""
+    """The methods of ``Randomness`` that any ``random.Random`` can implement."""
 
     __slots__ = ("_numbers",)
 
@@ -56,7 +56,7 @@ class _RandomNumbers:
         self._numbers = numbers
 
     def below(self, limit: int) -> int:
-        """Return a number from 0 up to and without ``limit``; ValueError if it is below 1."""
+        """Return an integer from 0 to ``limit - 1``; ValueError if the limit is below 1."""
         return self._numbers.randrange(limit)
 
     def choice(self, items: Sequence[T]) -> T:
@@ -64,12 +64,12 @@ class _RandomNumbers:
         return self._numbers.choice(items)
 
     def uniform(self, low: float, high: float) -> float:
-        """Return a number between ``low`` and ``high``."""
+        """Return a float between ``low`` and ``high``."""
         return self._numbers.uniform(low, high)
 
 
 class SystemRandomness(_RandomNumbers):
-    """Chance that nobody can foretell: tokens from the system, numbers from a generator it seeds.
+    """Unpredictable values: tokens from the system, numbers from a generator that it seeds.
 
     >>> len(SystemRandomness().token(8))
     8
@@ -82,7 +82,7 @@ class SystemRandomness(_RandomNumbers):
         super().__init__(random.Random(secrets.randbits(128)))
 
     def token(self, byte_count: int) -> bytes:
-        """Return that many bytes fit for a secret."""
+        """Return that many random bytes, good enough for a secret."""
         return secrets.token_bytes(byte_count)
 
     def uuid4(self) -> str:
@@ -91,7 +91,7 @@ class SystemRandomness(_RandomNumbers):
 
 
 class SeededRandomness(_RandomNumbers):
-    """The same chance every time for the same seed. Not for secrets.
+    """The same values every time for the same seed; not for secrets.
 
     >>> SeededRandomness(1).uuid4() == SeededRandomness(1).uuid4()
     True
@@ -105,11 +105,11 @@ class SeededRandomness(_RandomNumbers):
         self._seed = seed
 
     def token(self, byte_count: int) -> bytes:
-        """Return that many bytes, the same for the same seed and history."""
+        """Return that many bytes, the same for the same seed and earlier calls."""
         return self._numbers.randbytes(byte_count)
 
     def uuid4(self) -> str:
-        """Return a UUID of version 4 as text, the same for the same seed and history."""
+        """Return a UUID of version 4 as text, the same for the same seed and earlier calls."""
         return str(uuid.UUID(bytes=self.token(_UUID_BYTES), version=4))
 
     def __repr__(self) -> str:

@@ -1,19 +1,19 @@
-r"""How settings load, never which: property files, ``key=value`` arguments, typed values from both.
+r"""Loading of settings: property files and ``key=value`` arguments, converted to typed values.
 
-A file is what ``java.util.Properties.load`` reads, so that RocketMQ's own files work as they are: a
-key ends at the first ``=``, ``:`` or blank that has no backslash before it; a line whose first
-character is ``#`` or ``!`` is a comment; a backslash at the end of a line continues it on the next;
-``\n``, ``\t``, ``\r``, ``\f`` and ``\uXXXX`` stand for themselves, any other character for itself.
+Files have the format of ``java.util.Properties.load``, so that RocketMQ's files work unchanged: a
+key ends at the first ``=``, ``:`` or blank without a backslash before it; a line that begins with
+``#`` or ``!`` is a comment; a backslash at the end of a line continues it on the next; ``\n``,
+``\t``, ``\r``, ``\f`` and ``\uXXXX`` are escapes, and a backslash before any other character is
+dropped.
 
-Who has settings declares them as a struct, and says which property sets which field::
+A room with settings declares them as a struct, with a table of properties and fields::
 
     properties = [*read("broker.conf"), *from_arguments(["listenPort=0"])]
     settings = build(BrokerSettings, properties, JAVA_NAMES)
     for one in unknown(properties, JAVA_NAMES):
         log.warning("%s", about_unknown(one, JAVA_NAMES))
 
-Java takes a value it can't read for the default, without a word; here it is an error that names
-file, line and key.
+Java silently uses the default for an unreadable value; here it is an error with file, line and key.
 """
 
 import difflib
@@ -42,16 +42,16 @@ __all__ = [
 ]
 
 _FILE_BYTES_MAX: Final = 1024 * 1024
-"""RocketMQ's largest has some 20 KiB; what is larger is not a file of settings."""
+"""RocketMQ's largest file has about 20 KiB; a larger one is not a file of settings."""
 _SHOWN_MAX: Final = 60
 
 _ENTRY: Final = re.compile(
-    r"(?P<key>(?:[^\\=: \t\f]|\\.)*+)"  # up to the first separator that is not escaped
+    r"(?P<key>(?:[^\\=: \t\f]|\\.)*+)"  # up to the first unescaped separator
     r"[ \t\f]*+[=:]?+[ \t\f]*+"
     r"(?P<value>.*)",
     re.DOTALL,
 )
-# Characters beyond the basic plane are two escapes, so that a run of them is read as one.
+# Characters beyond the basic plane are two escapes, so consecutive ones are decoded together.
 _ESCAPE: Final = re.compile(r"((?:\\u[0-9A-Fa-f]{4})++)|\\(.)", re.DOTALL)
 _NAMED: Final = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
 _ARGUMENTS: Final = "--set"
@@ -60,7 +60,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 class Property(NamedTuple):
-    """One ``key=value``, and where it was said; ``line`` is 0 where there are no lines.
+    """One ``key=value`` with its file and line; the line is 0 for an argument.
 
     >>> print(Property("listenPort", "10911", "broker.conf", 3))
     broker.conf:3: listenPort
@@ -73,7 +73,7 @@ class Property(NamedTuple):
 
     @property
     def place(self) -> str:
-        """Where it was said: a file and a line, or an argument."""
+        """Where it comes from: file and line, or ``--set``."""
         return f"{self.file}:{self.line}" if self.line else self.file
 
     def __str__(self) -> str:
@@ -84,7 +84,7 @@ def read(path: str) -> list[Property]:
     """Return the properties of a file, in the order of its lines.
 
     Raises:
-        InvalidSetting: there is no such file, or it is not a file of properties in UTF-8.
+        InvalidSetting: the file is missing, or is not a property file in UTF-8.
 
     """
     try:
@@ -94,7 +94,7 @@ def read(path: str) -> list[Property]:
         raise InvalidSetting(f"{path} can't be read: {error.strerror}", file=path) from error
     if len(data) > _FILE_BYTES_MAX:
         raise InvalidSetting(
-            f"{path} has over {_FILE_BYTES_MAX} bytes; that is no file of settings", file=path
+            f"{path} has more than {_FILE_BYTES_MAX} bytes; it is not a file of settings", file=path
         )
     try:
         return parse(data.decode(), path)
@@ -106,7 +106,7 @@ def read(path: str) -> list[Property]:
 
 
 def environment(name: str) -> str:
-    """Return a variable of the environment without blanks around it; empty if it is not set.
+    """Return an environment variable without blanks around it; empty if it is not set.
 
     >>> environment("NO_SUCH_VARIABLE_HERE")
     ''
@@ -115,21 +115,21 @@ def environment(name: str) -> str:
 
 
 def parse(text: str, file: str) -> list[Property]:
-    r"""Return the properties in a text, in the order of its lines; ``file`` is where it came from.
+    r"""Return the properties of a text, in the order of its lines; ``file`` is only for errors.
 
-    A key that comes twice is there twice; the last one holds for ``build``.
+    A repeated key is returned each time; ``build`` uses the last one.
 
     >>> parse("# a comment\nnames : a,\\\n   b\n", "broker.conf")
     [Property(name='names', value='a,b', file='broker.conf', line=2)]
 
     Raises:
-        InvalidSetting: an escape is cut short.
+        InvalidSetting: an escape is incomplete.
 
     """
     found = []
     for number, line in _logical_lines(text):
         entry = _ENTRY.fullmatch(line)
-        assert entry is not None  # each part of the pattern may be empty, the last takes the rest
+        assert entry is not None  # each part may be empty, and the last matches anything
         try:
             key, value = _unescape(entry["key"]), _unescape(entry["value"])
         except ValueError as error:
@@ -139,7 +139,7 @@ def parse(text: str, file: str) -> list[Property]:
 
 
 def from_arguments(arguments: Iterable[str]) -> list[Property]:
-    """Return the properties said as ``--set key=value``; nothing is escaped in them.
+    """Return the properties of ``--set key=value`` arguments; these have no escapes.
 
     >>> from_arguments(["brokerName=broker-b"])
     [Property(name='brokerName', value='broker-b', file='--set', line=0)]
@@ -167,37 +167,37 @@ def build(
     *,
     base: S | None = None,
 ) -> S:
-    """Return settings of ``kind``, with the fields that ``properties`` name set to their values.
+    """Return a struct of settings, with the values of properties.
 
     Args:
-        kind: the struct of settings.
-        properties: what was said; the last one of a name holds, those not in ``names`` are passed
-            over, see ``unknown``.
-        names: the name of a property → the field it sets.
-        base: what holds where nothing was said; the defaults of ``kind`` if None.
+        kind: the struct.
+        properties: the properties; the last one of a name counts, and names that are not in
+            ``names`` are ignored, see ``unknown``.
+        names: property → the field it sets.
+        base: the values of all other fields; their defaults if None.
 
     Raises:
-        InvalidSetting: a value is not of its type or range, or contradicts another one.
+        InvalidSetting: a value has the wrong type, is out of range, or contradicts another one.
 
     """
     declared = {field.name: field.type for field in msgspec.structs.fields(kind)}
-    said = {names[one.name]: one for one in properties if one.name in names}
-    values = {field: _typed(one, declared[field]) for field, one in said.items()}
+    given = {names[one.name]: one for one in properties if one.name in names}
+    values = {field: _typed(one, declared[field]) for field, one in given.items()}
     before = {} if base is None else msgspec.structs.asdict(base)
     try:
         return kind(**{**before, **values})
     except InvalidInput as error:
-        guilty = said.get(error.field)
-        if guilty is None:  # a default that doesn't go with what was said
-            files = ", ".join(dict.fromkeys(one.file for one in said.values()))
+        cause = given.get(error.field)
+        if cause is None:  # a default that contradicts a given value
+            files = ", ".join(dict.fromkeys(one.file for one in given.values()))
             raise InvalidSetting(f"{files}: {error}", file=files, field=error.field) from error
-        raise _invalid(guilty, str(error)) from error
+        raise _invalid(cause, str(error)) from error
 
 
 def texts_of(settings: msgspec.Struct, names: Mapping[str, str]) -> dict[str, str]:
-    """Return the values of settings as ``build`` would read them, by the names of properties.
+    """Return settings as properties that ``build`` can read.
 
-    Of several names for one field the first is taken; nothing is said of an optional that is None.
+    A field with several properties is returned under the first; one that is None is left out.
     """
     found: dict[str, str] = {}
     taken: set[str] = set()
@@ -210,7 +210,7 @@ def texts_of(settings: msgspec.Struct, names: Mapping[str, str]) -> dict[str, st
 
 
 def unknown(properties: Iterable[Property], *names: Iterable[str]) -> list[Property]:
-    """Return the properties whose names are in none of ``names``: nobody reads them.
+    """Return the properties whose names are in none of ``names``, and so have no effect.
 
     >>> unknown(from_arguments(["listenPort=1", "listenPrt=2"]), ["listenPort"])
     [Property(name='listenPrt', value='2', file='--set', line=0)]
@@ -220,7 +220,7 @@ def unknown(properties: Iterable[Property], *names: Iterable[str]) -> list[Prope
 
 
 def about_unknown(one: Property, *names: Iterable[str]) -> str:
-    """Return the sentence that warns of a property that nobody reads.
+    """Return a warning about an unknown property, with a similar name if there is one.
 
     >>> about_unknown(Property("listenPrt", "1", "broker.conf", 7), ["listenPort", "brokerId"])
     'broker.conf:7: listenPrt is not known here and has no effect; did you mean listenPort?'
@@ -232,10 +232,10 @@ def about_unknown(one: Property, *names: Iterable[str]) -> str:
 
 
 def _typed(one: Property, declared: object) -> object:
-    """Return the value of a property as its field's type wants it; blanks around it are cut."""
+    """Return the value of a property, stripped and converted to the type of its field."""
     text = one.value.strip()
     kind = inspect.type_info(declared)
-    optional = isinstance(kind, inspect.UnionType)  # only ever: one type, or None
+    optional = isinstance(kind, inspect.UnionType)  # unions here are one type or None
     if isinstance(kind, inspect.UnionType):
         kind = kind.types[0]
     try:
@@ -289,10 +289,7 @@ def _shown(text: str) -> str:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield each line that has an entry, with the lines that continue it, blanks before it cut.
-
-    The number is that of its first line.
-    """
+    """Yield each entry with its first line number, continuation lines joined."""
     begun: list[str] = []
     first = 0
     for number, natural in enumerate(re.split(r"\r\n|\n|\r", text), start=1):
@@ -302,7 +299,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
                 continue
             first = number
         backslashes = len(line) - len(line.rstrip("\\"))
-        if backslashes % 2:  # the last one stands alone, and not for a backslash
+        if backslashes % 2:  # the last one is not escaped
             begun.append(line[:-1])
             continue
         yield first, "".join((*begun, line))
@@ -318,10 +315,10 @@ def _unescape(text: str) -> str:
 def _unescaped(match: re.Match[str]) -> str:
     units, char = match.groups()
     if char == "u":
-        raise ValueError("a property has \\u with fewer than four hexadecimal digits after it")
+        raise ValueError("\\u must be followed by four hexadecimal digits")
     if char:
         return _NAMED.get(char, char)
     try:
         return bytes.fromhex(units.replace("\\u", "")).decode("utf-16-be")
     except UnicodeDecodeError as error:
-        raise ValueError(f"a property has half a character in {units[:24]}") from error
+        raise ValueError(f"{units[:24]} contains half of a surrogate pair") from error

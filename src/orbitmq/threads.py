@@ -1,8 +1,8 @@
-"""Threads: the one home of ``threading`` and ``concurrent.futures``.
+"""Threads: the only module that imports ``threading`` and ``concurrent.futures``.
 
-State belongs to one event loop, so threads do only what blocks: a flush, a deletion, the
-compression of a large body. Code that needs one takes :class:`Workers`, and a simulation hands in
-workers that run everything at once.
+State belongs to one event loop, so threads do only blocking work: a flush, a deletion, the
+compression of a large body. Code takes :class:`Workers`, and a simulation passes workers that run
+everything immediately.
 
 >>> with ThreadWorkers(2, name="flush") as workers:
 ...     workers.submit(sum, [1, 2, 3]).result()
@@ -37,22 +37,17 @@ Thread = threading.Thread
 
 
 class Workers(Protocol):
-    """Somebody who runs blocking functions for an owner that may not block."""
+    """Runs blocking functions for an owner that may not block."""
 
     def submit(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Return the future of ``work(*args, **kwargs)``; RuntimeError once closed.
 
-        The caller bounds how much work waits; workers take all they are given.
+        The queue is unbounded: the caller limits how much work is waiting.
         """
         ...
 
     def close(self, *, wait: bool = True) -> None:
-        """Wait for what is running, give up what has not begun, take no more.
-
-        Args:
-            wait: False: what is running ends by itself; for work of others, which may take long.
-
-        """
+        """Drop waiting work, accept no more, and wait for running work unless ``wait`` is False."""
         ...
 
 
@@ -71,11 +66,11 @@ class ThreadWorkers:
         return self._executor.submit(work, *args, **kwargs)
 
     def close(self, *, wait: bool = True) -> None:
-        """Give up what has not begun, take no more, and wait for what is running if told to."""
+        """Drop waiting work, accept no more, and wait for running work unless ``wait`` is False."""
         self._executor.shutdown(wait=wait, cancel_futures=True)
 
     def finish(self) -> None:
-        """Wait for all that was given, and take no more; not to be called by a worker."""
+        """Wait for all submitted work, and accept no more; must not be called by a worker."""
         self._executor.shutdown(wait=True)
 
     def __enter__(self) -> "ThreadWorkers":
@@ -89,9 +84,9 @@ class ThreadWorkers:
 
 
 def start_thread(target: Callable[[], object], *, name: str, daemon: bool) -> Thread:
-    """Start a thread that runs ``target`` and return it; the caller joins it.
+    """Start a thread that runs ``target``, and return it; the caller joins it.
 
-    A daemon thread is given up when the program ends, so it may own nothing that must be closed.
+    A daemon thread is killed when the program ends, so it must not own anything to be closed.
 
     >>> heard: list[str] = []
     >>> start_thread(lambda: heard.append("hello"), name="greeter", daemon=False).join()
@@ -105,11 +100,10 @@ def start_thread(target: Callable[[], object], *, name: str, daemon: bool) -> Th
 
 
 def at_exit(work: Callable[[], object]) -> None:
-    """Have ``work`` done when the program ends, while threads can still be used.
+    """Call ``work`` when the program ends, while threads can still be used.
 
-    The functions of ``atexit`` come too late for that: by then every executor has been shut down.
-    ``threading`` keeps a list for the time before, which ``concurrent.futures`` itself is on; it is
-    not documented, hence the other way where it is missing.
+    ``atexit`` runs too late: by then every executor is shut down. ``threading`` has an undocumented
+    hook that runs earlier, which ``concurrent.futures`` uses itself; ``atexit`` is the fallback.
     """
     register: Callable[[Callable[[], object]], object]
     register = getattr(threading, "_register_atexit", atexit.register)

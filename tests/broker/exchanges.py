@@ -1,4 +1,4 @@
-"""What a client says to a broker in a test: sends and pulls, over any kind of connection."""
+"""Sends and pulls of a test client, over any kind of connection."""
 
 from collections.abc import Awaitable, Callable
 

@@ -19,12 +19,12 @@ from orbitmq.wire.session import Response
 
 
 class Client:
-    """The far end of a connection: what it is told is kept, and it answers as it was told to."""
+    """The far end of a connection: it keeps what it receives, and answers as set."""
 
     def __init__(self, client_id: str = "client-1") -> None:
         self.client_id = client_id
         self.peer = f"10.0.0.7:{client_id}"
-        self.told: list[tuple[Header, bytes]] = []
+        self.received: list[tuple[Header, bytes]] = []
         self.asked: list[tuple[Header, bytes, int | None, int | None]] = []
         self.answer: Frame | OrbitError = frame()
         self.answers: list[tuple[Frame, Response]] = []
@@ -58,7 +58,7 @@ class Client:
     def oneway(self, header: Header, body: bytes = b"") -> None:
         if self.closed_for:
             raise ConnectionClosed("it is gone", address=self.peer)
-        self.told.append((header, body))
+        self.received.append((header, body))
 
     async def request(
         self,
@@ -104,7 +104,7 @@ def tags(topic: str, expression: str = "*", *codes: int, version: int = 1) -> Su
 def consumer(
     group: str, *subscriptions: SubscriptionData, model: MessageModel = MessageModel.CLUSTERING
 ) -> ConsumerData:
-    """Return what a consumer says of one of its groups."""
+    """Return the heartbeat data of a consumer for one group."""
     return ConsumerData(
         group_name=group,
         consume_type=ConsumeType.CONSUME_PASSIVELY,

@@ -8,9 +8,9 @@ from orbitmq.broker.figures.stats import BrokerStats
 from orbitmq.broker.handlers.client.send import SendHandlers
 from orbitmq.broker.handlers.client.send_back import SendBackHandlers
 from orbitmq.broker.sending.delays import Delays
-from orbitmq.broker.sending.inbox import Outcome, SendTurn
+from orbitmq.broker.sending.inbox import Inbox, PutOutcome
 from orbitmq.broker.sending.retries import Retries
-from orbitmq.broker.sending.send_checks import SendAdmission
+from orbitmq.broker.sending.send_checks import SendChecks
 from orbitmq.broker.settings import BrokerSettings, LiveSettings
 from orbitmq.broker.tables.groups import Groups
 from orbitmq.broker.tables.topics import Topics
@@ -39,7 +39,7 @@ SMALL = StoreSettings(
 
 
 class SendWorld:
-    """A store and all that stands between it and a send, by a clock moved by hand."""
+    """A store and all parts between it and a send, with a clock that the test moves."""
 
     def __init__(
         self,
@@ -65,14 +65,14 @@ class SendWorld:
             workers=workers or InlineWorkers(),
         )
         self.store.open()
-        self.turn = SendTurn(
+        self.inbox = Inbox(
             store=self.store,
             settings=self.settings,
             stats=self.stats,
             clock=self.clock,
             call_soon=self._call_soon,
         )
-        self.delays = Delays(store=self.store, turn=self.turn, settings=self.settings)
+        self.delays = Delays(store=self.store, inbox=self.inbox, settings=self.settings)
         self.ordered_groups: set[str] = set()
         chance = SeededRandomness(7)
         self.retries = Retries(
@@ -81,7 +81,7 @@ class SendWorld:
             holds_locks=self.ordered_groups.__contains__,
             randomness=chance,
         )
-        self.admission = SendAdmission(
+        self.checks = SendChecks(
             settings=self.settings,
             topics=self.topics,
             clock=self.clock,
@@ -89,8 +89,8 @@ class SendWorld:
             own_host=lambda: "10.0.0.7",
         )
         self.handlers = SendHandlers(
-            turn=self.turn,
-            admission=self.admission,
+            inbox=self.inbox,
+            checks=self.checks,
             retries=self.retries,
             settings=self.settings,
             unique_ids=UniqueIds(HERE.ip, 1, 2, self.clock, local_month),
@@ -100,7 +100,7 @@ class SendWorld:
         )
         self.back_handlers = SendBackHandlers(
             store=self.store,
-            turn=self.turn,
+            inbox=self.inbox,
             retries=self.retries,
             stats=self.stats,
             settings=self.settings,
@@ -127,13 +127,13 @@ class SendWorld:
         while self.take_turn():
             pass
 
-    def put(self, *messages: Incoming) -> list[Outcome]:
-        """Put messages, and return what they were told after all turns."""
-        told: list[Outcome] = []
+    def put(self, *messages: Incoming) -> list[PutOutcome]:
+        """Put messages, and return their results after all turns."""
+        results: list[PutOutcome] = []
         for message in messages:
-            self.turn.put(message, told.append)
+            self.inbox.put(message, results.append)
         self.take_turns()
-        return told
+        return results
 
     def send(self, header: SendMessageV2, body: bytes = b"x", *, code: int | None = None) -> Frame:
         """Send over a network in memory; return the answer."""

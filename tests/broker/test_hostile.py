@@ -66,7 +66,7 @@ class Party:
 
 
 class Plug:
-    """A TCP connection that is nobody's client."""
+    """A raw TCP connection."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
@@ -115,7 +115,7 @@ async def party(**settings: str) -> AsyncIterator[Party]:
                 plug.close()
 
 
-def test_one_that_reads_no_answers_delays_nobody() -> None:
+def test_a_client_that_reads_no_answers_delays_no_other() -> None:
     async def story() -> None:
         async with party() as here:
             for _ in range(20):
@@ -148,7 +148,7 @@ def garbage() -> list[bytes]:
     ]
 
 
-def test_noise_on_the_port_harms_nobody() -> None:
+def test_noise_on_the_port_does_not_disturb_other_clients() -> None:
     async def story() -> None:
         async with party() as here:
             for noise in garbage():

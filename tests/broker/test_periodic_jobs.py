@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from orbitmq.broker.periodic_jobs import Beat
+from orbitmq.broker.periodic_jobs import PeriodicJobs
 from orbitmq.testing.clocks import VirtualClock, run_virtual
 
 
@@ -12,7 +12,7 @@ def test_each_job_is_called_at_its_own_pace() -> None:
     calls: list[str] = []
 
     async def main(clock: VirtualClock) -> None:
-        beat = Beat(clock)
+        beat = PeriodicJobs(clock)
         beat.add(lambda: calls.append("always"))
         beat.add(lambda: calls.append("each second"), 1_000)
         beat.add(lambda: calls.append("as set"), lambda: 500)
@@ -34,7 +34,7 @@ def test_a_job_that_fails_does_not_keep_the_others_from_their_turn(
         raise ValueError("no")
 
     async def main(clock: VirtualClock) -> None:
-        beat = Beat(clock)
+        beat = PeriodicJobs(clock)
         beat.add(fail)
         beat.add(lambda: calls.append(1))
         beat.start()

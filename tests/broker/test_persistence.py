@@ -33,7 +33,7 @@ class Table:
 
 
 class SlowWorkers:
-    """Workers that do nothing until they are told to; each piece is done at once, in order."""
+    """Workers that do nothing until ``work``; each piece is done at once, in order."""
 
     def __init__(self) -> None:
         self.waiting: list[Callable[[], None]] = []
@@ -170,7 +170,7 @@ def test_a_save_waits_for_a_write_that_has_what_is_there_now() -> None:
     run_virtual(main)
 
 
-def test_who_gives_up_waiting_does_not_stop_the_write() -> None:
+def test_a_cancelled_caller_does_not_stop_the_write() -> None:
     async def main(_clock: Clock) -> None:
         workers = SlowWorkers()
         kept = Kept(SimulatedDisk(), workers)
@@ -188,7 +188,7 @@ def test_who_gives_up_waiting_does_not_stop_the_write() -> None:
     run_virtual(main)
 
 
-def test_a_write_that_fails_is_told_logged_and_tried_again(
+def test_a_failed_write_is_raised_logged_and_retried(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def main(_clock: Clock) -> None:
@@ -200,7 +200,7 @@ def test_a_write_that_fails_is_told_logged_and_tried_again(
         with pytest.raises(DiskFailed):
             await kept.persistence.save("first.json")
         assert kept.on_disk() == 0
-        assert "first.json could not be written, and is tried again" in caplog.text
+        assert "first.json could not be written, a later save retries" in caplog.text
         kept.second.value = 8
         kept.persistence.save_changed()
         await turns()

@@ -54,7 +54,7 @@ OWN_FIELDS = {
     "GET_ALL_TOPIC_CONFIG": {"totalTopicNum"},
     "GET_ALL_SUBSCRIPTIONGROUP_CONFIG": {"totalGroupNum"},
 }
-"""What tells of a time or a place, or counts what is not served yet."""
+"""Values that depend on time or machine, or count what is not supported yet."""
 
 OWN_VALUES = {"clientAddr", "lastTimestamp", "lastUpdateTimestamp"}
 COMPARED_ELSEWHERE = {"GET_BROKER_RUNTIME_INFO", "GET_BROKER_CONFIG"}
@@ -65,7 +65,7 @@ TABLES = {
 JAVA_EXCEPTIONS = {
     "send with missing required field b (topic)": "a NullPointerException, and where it was thrown",
 }
-"""Probes that Java stumbles over; its remark tells of its own code, and ours of the request."""
+"""Probes that fail inside Java; its remark is about its code, ours about the request."""
 
 OWN_OF_A_MESSAGE = (
     "born_host",

@@ -34,12 +34,12 @@ WHO = BrokerIdentity(
 
 
 class Scene:
-    """Two nameservers that note what they are told, and a broker that tells them."""
+    """Two nameservers that record registrations, and a broker that registers."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self.clock = clock
         self.network = MemoryNetwork()
-        self.told: dict[Address, list[tuple[int, int]]] = {FIRST: [], SECOND: []}
+        self.received: dict[Address, list[tuple[int, int]]] = {FIRST: [], SECOND: []}
         """When, and which request."""
         self.frames: list[Frame] = []
         self.answer: Response | None = Response()
@@ -58,7 +58,7 @@ class Scene:
 
     def nameserver(self, address: Address) -> Listener:
         def serve(_connection: Connection, request: Frame) -> Response | None:
-            self.told[address].append((self.clock.monotonic_ms(), request.code))
+            self.received[address].append((self.clock.monotonic_ms(), request.code))
             self.frames.append(request)
             return self.answer
 
@@ -81,7 +81,7 @@ def play(story: Callable[[Scene], Awaitable[None]], *, second: bool = True) -> S
     return run_virtual(main)
 
 
-def test_every_nameserver_is_told_who_and_which_topics() -> None:
+def test_every_nameserver_gets_the_identity_and_the_topics() -> None:
     async def story(scene: Scene) -> None:
         assert await scene.registration.register() == 2
 
@@ -96,7 +96,7 @@ def test_every_nameserver_is_told_who_and_which_topics() -> None:
     assert len(scene.frames) == 2
 
 
-def test_it_is_told_again_every_period_and_soon_after_a_change() -> None:
+def test_it_registers_every_period_and_soon_after_a_change() -> None:
     async def story(scene: Scene) -> None:
         running = asyncio.create_task(scene.registration.run())
         await scene.clock.sleep(61)
@@ -108,12 +108,12 @@ def test_it_is_told_again_every_period_and_soon_after_a_change() -> None:
 
     scene = play(story)
     register = RequestCode.REGISTER_BROKER
-    assert scene.told[FIRST] == [(30_000, register), (60_000, register), (61_010, register)]
+    assert scene.received[FIRST] == [(30_000, register), (60_000, register), (61_010, register)]
     last = BrokerRegistration.from_json(scene.frames[-1].body)
     assert len(last.topics.topic_config_table) == 4
 
 
-def test_those_who_call_during_a_round_share_the_next_one() -> None:
+def test_calls_during_a_round_share_the_next_one() -> None:
     async def story(scene: Scene) -> None:
         scene.network.delay_s = 0.1
         first = asyncio.create_task(scene.registration.register())
@@ -123,7 +123,7 @@ def test_those_who_call_during_a_round_share_the_next_one() -> None:
         assert await asyncio.gather(first, *later) == [2] * 101
 
     scene = play(story)
-    assert len(scene.told[FIRST]) == 2
+    assert len(scene.received[FIRST]) == 2
     last = BrokerRegistration.from_json(scene.frames[-1].body)
     assert "payments" in last.topics.topic_config_table
 
@@ -146,7 +146,7 @@ def test_a_stop_takes_the_broker_out() -> None:
 
     scene = play(story)
     assert [frame.read(UnregisterBroker).broker_addr for frame in scene.frames] == [WHO.address] * 2
-    assert scene.told[SECOND] == [(0, RequestCode.UNREGISTER_BROKER)]
+    assert scene.received[SECOND] == [(0, RequestCode.UNREGISTER_BROKER)]
 
 
 def test_one_that_is_down_costs_the_other_nothing_and_is_said_once(
@@ -160,20 +160,20 @@ def test_one_that_is_down_costs_the_other_nothing_and_is_said_once(
 
     with caplog.at_level(logging.INFO, logger="orbitmq.broker"):
         scene = play(story, second=False)
-    assert len(scene.told[FIRST]) == 3
+    assert len(scene.received[FIRST]) == 3
     said = [message for message in caplog.messages if str(SECOND) in message]
     assert len(said) == 2
-    assert "does not know this broker" in said[0]
-    assert said[1] == f"nameserver {SECOND} is back"
+    assert f"registration with nameserver {SECOND} failed" in said[0]
+    assert said[1] == f"nameserver {SECOND} accepts registrations again"
 
 
-def test_one_that_refuses_has_not_taken_it(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_nameserver_that_refuses_does_not_count(caplog: pytest.LogCaptureFixture) -> None:
     async def story(scene: Scene) -> None:
         scene.answer = Response(ResponseCode.SYSTEM_ERROR, remark="crc32 not match")
         assert await scene.registration.register() == 0
 
     play(story)
-    assert "it answered 1: crc32 not match" in caplog.messages[0]
+    assert "it answered with code 1: crc32 not match" in caplog.messages[0]
 
 
 def test_a_stop_waits_for_no_nameserver_long() -> None:
@@ -218,6 +218,6 @@ def test_the_period_has_java_s_bounds(period_ms: int, first_ms: int) -> None:
         running = asyncio.create_task(registration.run())
         await scene.clock.sleep(61)
         running.cancel()
-        assert scene.told[FIRST][0][0] == first_ms
+        assert scene.received[FIRST][0][0] == first_ms
 
     play(story)

@@ -87,11 +87,11 @@ def test_a_topic_without_a_filter_type_is_shown_as_java_shows_it() -> None:
     assert "topicFilterType=null" in remarks.settings_of(TopicConfig(topic_filter_type=None))
 
 
-def test_what_the_store_lacks_is_told_behind_all_that_java_lists() -> None:
+def test_the_reason_of_the_store_follows_java_s_list() -> None:
     assert remarks.service_not_available("the disk is full", 0.934) == (
         "service not available now. It may be caused by one of the following reasons: the broker's "
         "disk is full [CL:  0.93 CQ:  0.93 INDEX:  0.93], messages are put to the slave, message "
-        "store has been shut down, etc. Here it is: the disk is full"
+        "store has been shut down, etc. The reason: the disk is full"
     )
 
 

@@ -1,4 +1,4 @@
-"""A whole broker: its life, its ports, what it tells nameservers, and what it keeps."""
+"""A whole broker: start and stop, ports, registration, and what survives a restart."""
 
 import asyncio
 import logging
@@ -14,12 +14,14 @@ import pytest
 from orbitmq.broker.machine import Machine
 from orbitmq.broker.server import Broker
 from orbitmq.broker.settings import LiveSettings
-from orbitmq.errors import InvalidInput, StoreError, StoreLocked
+from orbitmq.errors import ConnectionClosed, InvalidInput, StoreError, StoreLocked
 from orbitmq.nameserver.server import Nameserver
+from orbitmq.nameserver.settings import LiveSettings as LiveNameserverSettings
 from orbitmq.nameserver.settings import NameserverSettings
 from orbitmq.net.address import Address
 from orbitmq.net.dialer import Dialer
 from orbitmq.net.listener import Listener
+from orbitmq.net.transport.tls import client_context
 from orbitmq.settings import from_arguments
 from orbitmq.store.message_store import MessageStore
 from orbitmq.testing.clocks import InlineWorkers, VirtualClock, run_virtual
@@ -40,6 +42,7 @@ from orbitmq.wire.headers.route import GetRouteInfo
 from orbitmq.wire.headers.send import ConsumerSendMsgBack, SendMessageAnswer
 from tests.broker.exchanges import pull_header, send_header
 from tests.broker.fake_clients import consumer, tags
+from tests.net.conftest import Certificates
 
 SMALL = ("mappedFileSizeCommitLog=8388608", "maxHashSlotNum=100", "maxIndexNum=400")
 
@@ -135,7 +138,7 @@ def test_it_registers_with_every_nameserver_tells_them_changes_and_leaves(tmp_pa
     asyncio.run(asyncio.wait_for(main(), 30))
 
 
-def test_a_nameserver_that_is_down_keeps_nobody_from_starting(
+def test_a_nameserver_that_is_down_does_not_prevent_a_start(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def main() -> None:
@@ -148,7 +151,7 @@ def test_a_nameserver_that_is_down_keeps_nobody_from_starting(
 
     with caplog.at_level(logging.WARNING, "orbitmq.broker"):
         asyncio.run(main())
-    assert "does not know this broker" in caplog.text
+    assert "registration with nameserver" in caplog.text
 
 
 def test_topics_groups_offsets_and_messages_survive_a_restart(tmp_path: Path) -> None:
@@ -180,6 +183,43 @@ def test_topics_groups_offsets_and_messages_survive_a_restart(tmp_path: Path) ->
     assert asyncio.run(second()) == (1, 1)
 
 
+@pytest.mark.parametrize(("mode", "plain_is_served"), [("enforcing", False), ("permissive", True)])
+def test_it_serves_tls_and_registers_over_tls(
+    tmp_path: Path, mode: str, plain_is_served: bool
+) -> None:
+    certificates = Certificates(tmp_path)
+    keys = (
+        f"tls.server.mode={mode}",
+        f"tls.server.certPath={certificates.server}",
+        "tls.enable=true",
+        f"tls.client.trustCertPath={certificates.ca}",
+    )
+    trusting = client_context(certificates.of_client)
+
+    async def main() -> bool:
+        tls = LiveNameserverSettings.load(from_arguments(keys)).tls
+        nameserver = Nameserver(NameserverSettings(listen_port=0, kv_config_path=""), tls=tls)
+        async with nameserver:
+            with_nameserver = f"namesrvAddr={nameserver.address}"
+            async with Broker(settings(tmp_path / "store", with_nameserver, *keys)) as broker:
+                assert nameserver.routes.route("TBW102") is not None
+                async with Dialer(tls=trusting) as dialer:
+                    sent = await dialer.request(broker.address, send_header("orders"), b"body")
+                    assert sent.code == ResponseCode.SUCCESS
+                return await is_served_in_plain(broker.address)
+
+    assert asyncio.run(main()) is plain_is_served
+
+
+async def is_served_in_plain(address: Address) -> bool:
+    async with Dialer() as dialer:
+        try:
+            answer = await dialer.request(address, send_header("orders"), b"body")
+        except ConnectionClosed:
+            return False
+        return answer.code == ResponseCode.SUCCESS
+
+
 def test_the_port_two_below_serves_too(tmp_path: Path) -> None:
     async def main() -> int:
         async with Broker(settings(tmp_path)) as broker, Dialer() as dialer:
@@ -203,7 +243,7 @@ async def heartbeat(dialer: Dialer, address: Address) -> None:
 
 
 async def members(dialer: Dialer, address: Address) -> tuple[str, ...]:
-    """Return the clients of the group, as the broker tells others of it."""
+    """Return the clients of the group, as the broker lists them."""
     answer = await dialer.request(address, GROUP_LIST)
     if answer.code != ResponseCode.SUCCESS:
         return ()
@@ -296,13 +336,13 @@ def test_a_port_two_below_that_is_taken_is_a_warning(
     assert "vipChannelEnabled" in caplog.text
 
 
-def test_a_port_that_is_taken_is_an_error_and_the_store_is_given_back(tmp_path: Path) -> None:
+def test_a_port_in_use_is_an_error_and_the_store_is_unlocked(tmp_path: Path) -> None:
     async def main() -> None:
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
             taken.listen()
             port = taken.getsockname()[1]
-            with pytest.raises(InvalidInput, match=f"127.0.0.1:{port} can't be listened on"):
+            with pytest.raises(InvalidInput, match=f"can't listen on 127.0.0.1:{port}"):
                 async with Broker(settings(tmp_path, f"listenPort={port}")):
                     pass
         async with Broker(settings(tmp_path)):

@@ -1,3 +1,5 @@
+import logging
+
 import msgspec
 import pytest
 
@@ -9,7 +11,6 @@ from orbitmq.broker.settings import (
     BrokerRole,
     BrokerSettings,
     LiveSettings,
-    warnings_about,
 )
 from orbitmq.errors import InvalidInput, InvalidSetting
 from orbitmq.net.settings import NetSettings
@@ -27,13 +28,13 @@ OURS = {
 
 
 def java_properties() -> dict[str, str]:
-    """Return the settings that a Java broker told."""
-    (told,) = [
+    """Return the settings of a Java broker, as recorded."""
+    (results,) = [
         frame
         for frame in golden("session_json")["frames"]
         if (frame["request_name"], frame["kind"]) == ("GET_BROKER_CONFIG", "response")
     ]
-    (answer,) = FrameReader().feed(bytes.fromhex(told["hex"]))
+    (answer,) = FrameReader().feed(bytes.fromhex(results["hex"]))
     return properties_from_text(answer.body)
 
 
@@ -67,7 +68,7 @@ def test_the_properties_are_those_of_java_but_for_our_own() -> None:
     assert ALL_NAMES.keys() - java_properties().keys() == OURS
 
 
-def test_the_defaults_are_those_of_java_where_nobody_chose_another() -> None:
+def test_the_defaults_are_java_s_unless_the_recording_has_another() -> None:
     java = java_properties()
     ours = LiveSettings().as_properties()
     chosen_by_the_one_who_recorded = {
@@ -89,26 +90,30 @@ def test_the_log_may_have_a_directory_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("argument", "complaint"),
     [
-        ("storePathCommitLog=/a,/b", "a log in several directories"),
         ("listenPort=70000", "listen_port is 70000; it must be from 0 to 65535"),
-        ("brokerRole=SLAVE", "replicas are not served yet"),
+        ("brokerRole=SLAVE", "replicas are not supported yet"),
         ("brokerId=1", "a master has 0"),
-        ("brokerPermission=5", "it is 4 to read, 2 to write"),
+        ("brokerPermission=5", "it must be 4 to read, 2 to write"),
         ("brokerName=broker a", "holds ' ' at position 6"),
         ("namesrvAddr=127.0.0.1", "not of the form host:port"),
-        ("namesrvAddr=127.0.0.1:0", "a nameserver has a port from 1 on"),
+        ("namesrvAddr=127.0.0.1:0", "a nameserver has a port from 1 to 65535"),
         ("brokerIP1=not an ip", "without a port"),
         ("brokerIP1=127.0.0.1:10911", "without a port"),
         ("brokerIP1=a;b", "without a port"),
         ("deleteWhen=25", "is not an hour from 00 to 23"),
-        ("aclEnable=true", "lets anybody in"),
-        ("authenticationEnabled = True ", "lets anybody in"),
+        ("aclEnable=true", "there is no access control yet"),
+        ("authenticationEnabled = True ", "there is no access control yet"),
+        ("enableDLegerCommitLog=true", "replication by DLedger is not supported"),
+        ("minInSyncReplicas=2", "there are no replicas yet"),
+        ("storePathCommitLog=/a,/b", "the commit log is in one directory"),
+        ("readOnlyCommitLogStorePaths=/b", "the commit log is in one directory"),
+        ("tls.server.mode=enforcing", "needs tls.server.certPath"),
         ("sendThreadPoolQueueCapacity=0", "it must be from 1 to"),
         ("autoCreateTopicEnable=maybe", "'maybe' is not true or false"),
         ("serverChannelMaxIdleTimeSeconds=soon", "'soon' is not a whole number"),
     ],
 )
-def test_a_value_that_cannot_be_is_named_with_its_key(argument: str, complaint: str) -> None:
+def test_an_invalid_value_is_an_error_with_its_key(argument: str, complaint: str) -> None:
     with pytest.raises(InvalidSetting, match=complaint) as caught:
         LiveSettings.load(from_arguments([argument]))
     assert argument.partition("=")[0].strip() in str(caught.value)
@@ -120,11 +125,30 @@ def test_a_host_is_a_name_or_an_address(host: str) -> None:
     assert LiveSettings.load(said).broker.broker_ip1 == host
 
 
-def test_a_key_that_nobody_knows_is_told_with_the_nearest_one() -> None:
-    properties = from_arguments(["brokerNmae=a", "brokerName=a", "fileReservedTime=1"])
-    (warning,) = warnings_about(properties)
-    assert "brokerNmae" in warning
-    assert "did you mean brokerName?" in warning
+def loaded_with(caplog: pytest.LogCaptureFixture, *arguments: str) -> list[tuple[int, str]]:
+    caplog.set_level(logging.INFO, "orbitmq.broker")
+    LiveSettings.load(from_arguments(arguments))
+    return [(level, text) for _, level, text in caplog.record_tuples]
+
+
+def test_an_unknown_key_is_a_warning_with_the_nearest_name(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    logged = loaded_with(caplog, "brokerNmae=a", "brokerName=a", "fileReservedTime=1")
+    ((level, text),) = logged
+    assert level == logging.WARNING
+    assert "brokerNmae" in text
+    assert "did you mean brokerName?" in text
+
+
+def test_keys_without_effect_are_logged_once_for_each_reason(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    pools = ("sendMessageThreadPoolNums=64", "pullMessageThreadPoolNums=16")
+    logged = loaded_with(caplog, *pools, "transientStorePoolEnable=true", "aclEnable=false")
+    assert [level for level, _ in logged] == [logging.INFO] * 2
+    assert "sendMessageThreadPoolNums, pullMessageThreadPoolNums: one event loop" in logged[0][1]
+    assert "transientStorePoolEnable: messages are written to the file at once" in logged[1][1]
 
 
 def test_settings_written_out_are_read_back_the_same() -> None:
@@ -154,12 +178,33 @@ def test_what_is_not_on_the_list_cannot_be_updated(name: str) -> None:
     assert live.data_version.counter == 0
 
 
+def test_a_harmless_key_can_be_updated_and_changes_nothing() -> None:
+    live = LiveSettings()
+    said = from_arguments(["sendMessageThreadPoolNums=64", "aclEnable=false", "traceOn=false"])
+    assert live.update(said, now_ms=1) == {"traceOn"}
+
+
+@pytest.mark.parametrize(
+    ("argument", "complaint"),
+    [
+        ("aclEnable=true", "aclEnable=true: there is no access control yet"),
+        ("brokerConfigPath=/etc", "can't be changed while the broker runs"),  # Java's list
+        ("tls.server.mode=disabled", "can't be changed while the broker runs"),
+        ("traceOn=false", "can't be changed while the broker runs"),  # the list below
+    ],
+)
+def test_a_refused_or_listed_key_cannot_be_updated(argument: str, complaint: str) -> None:
+    live = LiveSettings.load(from_arguments(["configBlackList=brokerConfigPath;traceOn"]))
+    with pytest.raises(InvalidInput, match=complaint):
+        live.update(from_arguments([argument]), now_ms=1)
+
+
 def test_no_path_address_or_name_can_be_updated() -> None:
     dangerous = ("path", "addr", "port", "host", "ip1", "name", "bind", "dir")
     assert not [key for key in UPDATABLE if any(word in key.lower() for word in dangerous)]
 
 
-def test_an_update_that_cannot_be_changes_nothing() -> None:
+def test_an_invalid_update_changes_nothing() -> None:
     live = LiveSettings()
     with pytest.raises(InvalidSetting, match="maxMessageSize"):
         live.update(from_arguments(["traceOn=false", "maxMessageSize=-1"]), now_ms=1)

@@ -1,9 +1,10 @@
 """What a broker keeps: a topic is on the disk before a send to it is acknowledged."""
 
 import errno
+from functools import partial
 
 from orbitmq.broker.machine import Machine
-from orbitmq.broker.sending.inbox import Outcome
+from orbitmq.broker.sending.inbox import PutOutcome
 from orbitmq.broker.settings import BrokerSettings, LiveSettings
 from orbitmq.broker.state import State
 from orbitmq.broker.tables.topics import TOPICS_FILE
@@ -17,52 +18,112 @@ from tests.store.logs import incoming
 TOPICS = f"/store/config/{TOPICS_FILE}"
 
 
-async def opened(clock: VirtualClock, disk: SimulatedDisk, changes: list[str]) -> State:
+async def opened(
+    clock: VirtualClock, disk: SimulatedDisk, changes: list[str], registration_s: float = 0
+) -> State:
     settings = LiveSettings(BrokerSettings(store_path_root_dir="/store"), SMALL_STORE)
     machine = Machine(disk=disk, clock=clock, workers=lambda _name, _count: InlineWorkers())
 
     async def tell() -> None:
         changes.append("topics")
+        await clock.sleep(registration_s)
 
     state = State(settings, machine, tell)
     await state.open(lambda _done, _total: None)
     return state
 
 
-def test_whoever_sends_to_a_new_topic_is_told_when_nameservers_and_the_disk_know_it() -> None:
+def test_a_send_to_a_new_topic_is_acknowledged_after_registration_and_save() -> None:
     disk = SimulatedDisk()
     changes: list[str] = []
-    told: list[tuple[Outcome, bool]] = []
+    results: list[tuple[PutOutcome, bool]] = []
 
     async def main(clock: VirtualClock) -> None:
         state = await opened(clock, disk, changes)
         assert state.topics.for_send("orders", "TBW102", 4, 0) is not None
 
-        def note(outcome: Outcome) -> None:
-            told.append((outcome, disk.exists(TOPICS) and changes == ["topics"]))
+        def note(outcome: PutOutcome) -> None:
+            results.append((outcome, disk.exists(TOPICS) and changes == ["topics"]))
 
-        state.turn.put(incoming(), note)
+        state.inbox.put(incoming(), note)
         await clock.sleep(1)
         state.store.close()
 
     run_virtual(main)
     assert changes == ["topics"]
-    ((outcome, was_known),) = told
+    ((outcome, was_known),) = results
     assert isinstance(outcome, PutResult)
     assert (outcome.status, was_known) == (PutStatus.PUT_OK, True)
 
 
-def test_a_table_that_cannot_be_written_keeps_no_sender_waiting() -> None:
+def test_a_flood_of_new_topics_delays_no_other_send() -> None:
+    """One client sends to a new topic every 2 ms; nameservers take 50 ms for each registration."""
+    results: list[tuple[str, int]] = []
+
+    async def main(clock: VirtualClock) -> None:
+        state = await opened(clock, SimulatedDisk(), [], registration_s=0.05)
+        state.topics.for_send("known", "TBW102", 4, 0)
+        await clock.sleep(1)
+
+        def send(topic: str) -> None:
+            began_ms = clock.now_ms()
+            note = partial(_note, results, topic, clock, began_ms)
+            state.inbox.put(incoming(topic=topic), note)
+
+        for number in range(500):
+            state.topics.for_send(f"new-{number}", "TBW102", 4, 0)
+            send(f"new-{number}")
+            send("known")
+            await clock.sleep(0.002)
+        await clock.sleep(1)
+        state.store.close()
+
+    run_virtual(main)
+    waits = {
+        name: [ms for topic, ms in results if topic.startswith(name)] for name in ("known", "new")
+    }
+    assert len(waits["known"]) == len(waits["new"]) == 500
+    assert max(waits["known"]) == 0
+    assert max(waits["new"]) <= 100  # at most the round in progress and the next
+
+
+def _note(
+    results: list[tuple[str, int]], topic: str, clock: VirtualClock, began_ms: int, _: PutOutcome
+) -> None:
+    results.append((topic, clock.now_ms() - began_ms))
+
+
+def test_a_topic_deleted_and_created_again_during_a_save_is_held_for_the_next_one() -> None:
+    results: list[PutOutcome] = []
+    rounds: list[str] = []
+
+    async def main(clock: VirtualClock) -> None:
+        state = await opened(clock, SimulatedDisk(), rounds, registration_s=0.05)
+        state.topics.for_send("orders", "TBW102", 4, 0)
+        await clock.sleep(0.01)
+        state.topics.delete("orders")
+        state.topics.for_send("orders", "TBW102", 4, 0)
+        state.inbox.put(incoming(), results.append)
+        await clock.sleep(0.05)
+        assert (len(rounds), results) == (2, [])
+        await clock.sleep(0.05)
+        assert len(results) == 1
+        state.store.close()
+
+    run_virtual(main)
+
+
+def test_a_failed_save_of_topics_does_not_block_sends() -> None:
     disk = SimulatedDisk()
-    told: list[Outcome] = []
+    results: list[PutOutcome] = []
 
     async def main(clock: VirtualClock) -> None:
         state = await opened(clock, disk, [])
         disk.fail("write", "config", errno.ENOSPC)
         state.topics.for_send("orders", "TBW102", 4, 0)
-        state.turn.put(incoming(), told.append)
+        state.inbox.put(incoming(), results.append)
         await clock.sleep(1)
-        assert len(told) == 1
+        assert len(results) == 1
         state.persistence.save_changed()
         await clock.sleep(1)
         assert disk.exists(TOPICS)
@@ -96,7 +157,7 @@ def test_all_tables_survive_a_restart() -> None:
     assert run_virtual(second) == (True, True, 17)
 
 
-def test_a_deleted_topic_begins_anew() -> None:
+def test_a_deleted_topic_starts_again_at_0() -> None:
     async def main(clock: VirtualClock) -> list[int]:
         state = await opened(clock, SimulatedDisk(), [])
         offsets = [state.store.append([incoming()])[0].queue_offset for _ in range(2)]
@@ -129,15 +190,15 @@ def test_the_store_has_the_threads_that_it_needs() -> None:
 
 
 def test_what_was_admitted_before_its_topic_was_deleted_goes_with_it() -> None:
-    told: list[Outcome] = []
+    results: list[PutOutcome] = []
 
     async def main(clock: VirtualClock) -> None:
         state = await opened(clock, SimulatedDisk(), [])
-        state.turn.put(incoming(), told.append)
+        state.inbox.put(incoming(), results.append)
         state.delete_topic("orders")
         await clock.sleep(1)
         assert state.store.queues.queue("orders", 0) is None
         state.store.close()
 
     run_virtual(main)
-    assert len(told) == 1
+    assert len(results) == 1

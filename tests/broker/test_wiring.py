@@ -1,6 +1,6 @@
 """Which codes a broker answers, and that each has one handler."""
 
-from orbitmq.broker.wiring import Conversations, Place
+from orbitmq.broker.wiring import Endpoint, RequestHandlers
 from orbitmq.message.host import Host
 from orbitmq.net.address import Address
 from orbitmq.testing.clocks import VirtualClock, run_virtual
@@ -30,12 +30,12 @@ def test_what_every_client_does_on_every_day_is_served() -> None:
         async def announce() -> None:
             pass
 
-        place = Place(
+        endpoint = Endpoint(
             advertised=lambda: Address("127.0.0.1", 10911),
             store_host=lambda: Host.parse("127.0.0.1:10911"),
             announce=announce,
         )
-        codes = Conversations(state, place).handlers.codes
+        codes = RequestHandlers(state, endpoint).handlers.codes
         state.store.close()
         return codes
 

@@ -33,7 +33,7 @@ MEMORY_BYTES = 10_000
 
 
 class HandClock:
-    """A clock that moves when it is told to."""
+    """A clock that the test moves."""
 
     def __init__(self) -> None:
         self.now = NOW
@@ -56,12 +56,10 @@ class World:
             SMALL_STORE,
             now_ms=NOW,
         )
-        self.told: list[str] = []
-        """The topics of which nameservers would be told, one after another."""
+        self.changes: list[list[str]] = []
+        """The topics that were new with each change of the table."""
         self.topics = Topics(
-            self.settings,
-            self.clock,
-            lambda changed: self.told.extend(topic.topic_name for topic in changed),
+            self.settings, self.clock, lambda new: self.changes.append(sorted(new))
         )
         self.groups = Groups(self.settings, self.clock)
         self.offsets = ConsumerOffsets(self.settings, self.clock)

@@ -42,7 +42,7 @@ def test_a_time_is_a_whole_number_that_can_travel(given: object) -> None:
     assert "it must be a whole number of milliseconds up to 2147483647, or left out" in told
 
 
-def test_a_time_that_is_too_long_to_be_written_is_told_too() -> None:
+def test_a_timeout_with_too_many_digits_to_print_is_refused_too() -> None:
     assert "a number of 16610 bits" in refused(check_timeout_ms, 10**5_000, field="timeout_ms")
 
 
@@ -87,7 +87,7 @@ def test_a_time_of_another_type_is_kept_to(given: int) -> None:
 
 
 @pytest.mark.parametrize("given", [None, -1, 0, 1, 2**31 - 1])
-def test_a_time_that_is_over_is_no_fault_of_the_call(given: int | None) -> None:
+def test_a_timeout_of_zero_or_less_is_accepted(given: int | None) -> None:
     check_timeout_ms(given)
 
 
@@ -96,7 +96,7 @@ def test_a_selector_is_a_function() -> None:
     told = refused(check_selector, "random", field="selector")
     assert told.startswith("selector is 'random'; it must be a function")
     assert "by_hash, by_random, by_machine_room or orbitmq.ConsistentHash" in told
-    assert told.endswith("to go by a key, give sharding_key='random'")
+    assert told.endswith("to choose by key, give sharding_key='random'")
     assert "sharding_key" not in refused(check_selector, 3, field="selector")
 
 
@@ -107,7 +107,7 @@ def test_a_queue_is_one_of_the_topic() -> None:
         "queue is 3; it must be a MessageQueue"
     )
     told = refused(check_queue_topic, QUEUE, "bills", field="queue")
-    assert told == "queue is one of orders, and the message is for bills"
+    assert told == "queue belongs to topic orders, and the message to bills"
 
 
 def test_queues_say_where_each_message_goes() -> None:
@@ -115,7 +115,7 @@ def test_queues_say_where_each_message_goes() -> None:
     assert "3; it must be a list" in refused(check_queues, 3, 1, field="queues")
     assert "'ab'; it must be a list" in refused(check_queues, "ab", 2, field="queues")
     assert "queues is 3; it must be a MessageQueue" in refused(check_queues, [3], 1, field="queues")
-    assert "1 messages go, and there are 2" in refused(check_queues, [None], 2, field="queues")
+    assert "queues has 1 entries for 2 messages" in refused(check_queues, [None], 2, field="queues")
 
 
 def test_messages_are_several() -> None:
@@ -133,11 +133,11 @@ def test_an_object_has_the_methods_that_it_will_be_asked_for() -> None:
 
     told = refused(check_methods, Half(), "hook", ("check", "after"), "Whole", field="hook")
     assert told == (
-        "hook is of type Half, which lacks after; it must be an object with the methods check, "
+        "hook is of type Half, without after; it must be an object with the methods check, "
         "after: see Whole"
     )
     told = refused(check_methods, Half, "hook", ("check",), "Whole", field="hook")
-    assert told == "hook is the class Half; give an object of it"
+    assert told == "hook is the class Half; give an instance of it"
 
 
 def test_a_listener_is_a_function_or_does_both() -> None:
@@ -150,8 +150,10 @@ def test_a_listener_is_a_function_or_does_both() -> None:
     check_listener(None)
     check_listener(Listener())
     check_listener(lambda _message: TransactionState.COMMIT)
-    assert "lacks execute, check" in refused(check_listener, object(), field="transaction_listener")
-    assert "give an object" in refused(check_listener, Listener, field="transaction_listener")
+    assert "without execute, check" in refused(
+        check_listener, object(), field="transaction_listener"
+    )
+    assert "give an instance" in refused(check_listener, Listener, field="transaction_listener")
 
 
 # As callers meet them
@@ -223,11 +225,11 @@ def test_a_listener_that_is_none_is_refused_when_the_producer_is_made(
         face("billing", transaction_listener=object())
 
 
-def test_what_is_no_request_and_no_handle_is_told() -> None:
+def test_an_invalid_request_or_recall_handle_is_refused() -> None:
     async def story(scene: Scene) -> None:
         await open_post(scene)
         producer = await open_producer(scene, namespace="eu")
-        with pytest.raises(InvalidInput, match="a NoneType is no request"):
+        with pytest.raises(InvalidInput, match="request is a NoneType"):
             await producer.reply(None, b"yes")  # type: ignore[arg-type]
         with pytest.raises(InvalidInput, match="handle is None; it must be the recall_handle"):
             await producer.recall("orders", None)  # type: ignore[arg-type]

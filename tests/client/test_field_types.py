@@ -106,7 +106,7 @@ def test_a_path_is_taken_as_its_text() -> None:
     assert (settings.nameserver, settings.kind) == (str(Path("a/b")), 3)
 
 
-def test_a_text_stands_for_a_member() -> None:
+def test_a_text_is_converted_to_an_enum_member() -> None:
     settings = some(require="flushed", kind="LZ4")
     take_enum(settings, "require", Require)
     take_enum(settings, "kind", CompressionType)
@@ -130,7 +130,7 @@ def test_a_list_is_taken_as_a_tuple_and_a_text_is_none() -> None:
     )
 
 
-def test_a_value_of_another_type_is_told() -> None:
+def test_a_value_of_another_type_is_refused() -> None:
     check_is(some(kind=None), "kind", Some)
     check_is(some(kind=some()), "kind", Some)
     told = refusal(some(kind=3), check_is, "kind", Some)

@@ -45,7 +45,7 @@ LARGE = b"x" * 1_001
         (
             Message("orders", b"2", sharding_key="o-42"),
             {"queue": MessageQueue("bills", "broker-a", 0)},
-            "queue is one of bills",
+            "queue belongs to topic bills",
         ),
         (
             Message("orders", b"2", sharding_key="o-42", wait_stored=False),
@@ -101,7 +101,7 @@ def test_of_many_only_those_behind_others_are_kept(path: str) -> None:
             await producer.send(Message("orders", b"1", sharding_key="o-42"))
         post.always = {}
         del post.sent[:]
-        with pytest.raises(PartlySent, match="3 of 5 messages failed, of which 2 are kept") as told:
+        with pytest.raises(PartlySent, match="3 of 5 messages failed; 2 of them are kept") as told:
             await producer.send_many(
                 [
                     Message("orders", b"2", sharding_key="o-42"),
@@ -139,7 +139,7 @@ def test_of_many_each_may_have_a_queue_that_others_wait_for(path: str) -> None:
         with pytest.raises(PartlySent) as raised:
             await producer.send_many(orders, queues=[held, free, None])
         (kept,) = raised.value.errors.values()
-        assert "others of queue 0 of broker-a wait in the outbox" in str(kept)
+        assert "older messages of queue 0 of broker-a are in the outbox" in str(kept)
         assert raised.value.receipts[0] is None
         await drained(producer)
         assert [(sent.body, sent.queue) for sent in post.sent if sent.body in b"12"] == [
@@ -174,7 +174,7 @@ def test_of_many_those_behind_others_come_before_a_later_send(path: str) -> None
     play(story)
 
 
-def test_an_error_of_a_selector_tells_what_is_kept_all_the_same(path: str) -> None:
+def test_an_error_of_a_selector_notes_which_messages_were_kept(path: str) -> None:
     async def story(scene: Scene) -> None:
         post, producer = await opened(scene, path)
         break_down(post)
@@ -183,7 +183,7 @@ def test_an_error_of_a_selector_tells_what_is_kept_all_the_same(path: str) -> No
         pair = [Message("orders", b"2", sharding_key="o-42"), Message("orders", b"free")]
         with pytest.raises(ZeroDivisionError) as raised:
             await producer.send_many(pair, selector=lambda queues, _message: queues[1 // 0])
-        assert "1 messages of the call are kept" in raised.value.__notes__[0]
+        assert "1 messages of the call were kept" in raised.value.__notes__[0]
         await asyncio.sleep(0.1)
         assert len(read_contents(path).waiting) == 2
 

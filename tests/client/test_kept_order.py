@@ -196,7 +196,7 @@ def begin(producer: Producer, body: bytes, timeout_ms: int) -> "asyncio.Task[Sen
     return asyncio.create_task(producer.send(keyed(body), timeout_ms=timeout_ms))
 
 
-def test_one_whose_time_is_over_is_kept_behind_an_earlier_one(path: str) -> None:
+def test_a_send_that_timed_out_is_kept_behind_an_earlier_one(path: str) -> None:
     async def story(scene: Scene) -> None:
         post, producer = await hung(scene, path)
         sends = [begin(producer, b"%d" % n, (1_000, 300)[n % 2]) for n in range(6)]
@@ -225,7 +225,7 @@ def test_one_whose_earlier_one_is_stored_is_kept_before_a_later_one(path: str) -
     play(story)
 
 
-def test_who_goes_away_while_it_waits_to_be_kept_holds_up_nobody(path: str) -> None:
+def test_a_caller_cancelled_while_it_waits_to_be_kept_blocks_no_other(path: str) -> None:
     async def story(scene: Scene) -> None:
         post, producer = await hung(scene, path)
         sends = [begin(producer, b"%d" % n, ms) for n, ms in enumerate((1_000, 300, 300, 2_000))]
@@ -243,7 +243,7 @@ def test_who_goes_away_while_it_waits_to_be_kept_holds_up_nobody(path: str) -> N
     play(story)
 
 
-def test_what_has_no_key_waits_for_nobody(path: str) -> None:
+def test_a_message_without_key_waits_for_no_other(path: str) -> None:
     async def story(scene: Scene) -> None:
         _post, producer = await hung(scene, path)
         first = begin(producer, b"first", 1_000)
@@ -262,7 +262,7 @@ def test_what_has_no_key_waits_for_nobody(path: str) -> None:
     play(story)
 
 
-def test_what_fails_for_good_is_told_at_once(path: str) -> None:
+def test_an_error_that_no_retry_can_change_is_raised_at_once(path: str) -> None:
     async def story(scene: Scene) -> None:
         _post, producer = await hung(scene, path, max_message_bytes=10)
         first = begin(producer, b"first", 1_000)
@@ -275,7 +275,7 @@ def test_what_fails_for_good_is_told_at_once(path: str) -> None:
     play(story)
 
 
-def test_a_chosen_queue_lets_nobody_overtake_the_key(path: str) -> None:
+def test_a_chosen_queue_does_not_let_a_message_overtake_its_key(path: str) -> None:
     async def story(scene: Scene) -> None:
         post, producer = await hung(scene, path)
         queue = (await producer.queues("orders"))[0]

@@ -154,7 +154,7 @@ def test_topics_that_are_named_are_met_at_the_start(caplog: pytest.LogCaptureFix
     assert len(warned) == 1  # not once for each queue
 
 
-def test_a_close_waits_for_sends_on_their_way() -> None:
+def test_a_close_waits_for_sends_in_flight() -> None:
     async def story(scene: Scene) -> None:
         post = await open_post(scene, "a")
         post.always["a"] = later(1.0, post.store)

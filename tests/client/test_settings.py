@@ -183,7 +183,7 @@ def test_client_ids_are_put_together_as_in_java() -> None:
     assert named.client_id("10.0.0.9", "1#2") == "1.1.1.1@one@u"
 
 
-def test_tls_verifies_unless_told_not_to() -> None:
+def test_tls_verifies_certificates_unless_switched_off() -> None:
     assert client().tls_context() is None
     verifying, trusting = client(tls=True), client(tls=True, tls_verify=False)
     assert verifying.tls_context().verify_mode is ssl.CERT_REQUIRED  # type: ignore[union-attr]

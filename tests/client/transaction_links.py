@@ -1,4 +1,4 @@
-"""A broker's end for tests of transactions: takes half messages, and hears decisions."""
+"""A broker for tests of transactions: stores half messages, and notes the decisions."""
 
 from collections.abc import Mapping
 
@@ -8,26 +8,36 @@ from orbitmq.errors import ConnectFailed, ConnectionClosed
 from orbitmq.message.host import Host
 from orbitmq.message.ids import offset_id
 from orbitmq.message.model import MessageQueue, SendReceipt, SendStatus
+from orbitmq.net.connection import Connection, Side
 from orbitmq.testing.clocks import InlineWorkers
 from orbitmq.wire.fields import Header
+from orbitmq.wire.frame import Buffer
 from orbitmq.wire.headers.transaction import EndTransaction
 
 STORE_HOST = Host.parse("10.0.0.7:10911")
 QUEUE = MessageQueue("orders", "broker-a", 3)
 
 
-class FakeLink:
-    """A connection that keeps what it is given."""
-
-    peer = "10.0.0.7:10911"
+class FakeConnection(Connection):
+    """A connection that only keeps the decisions sent over it."""
 
     def __init__(self) -> None:
+        super().__init__(side=Side.CLIENT)
+        self.peer = "10.0.0.7:10911"
         self.ends: list[EndTransaction] = []
         self.remarks: list[str | None] = []
-        self.is_open = True
+        self.is_broken = False
 
-    def oneway(self, header: Header, *, remark: str | None = None) -> None:
-        if not self.is_open:
+    def oneway(
+        self,
+        header: Header,
+        body: Buffer = b"",
+        *,
+        code: int | None = None,
+        fields: Mapping[str, str] | None = None,
+        remark: str | None = None,
+    ) -> None:
+        if self.is_broken:
             raise ConnectionClosed("the peer closed it", address=self.peer)
         assert isinstance(header, EndTransaction)
         self.ends.append(header)
@@ -44,19 +54,19 @@ class FakeLink:
 
 
 class FakeBroker:
-    """Stores half messages, or less surely."""
+    """Stores half messages, perhaps less safely than asked."""
 
     def __init__(self, status: SendStatus = SendStatus.SEND_OK) -> None:
-        self.link = FakeLink()
+        self.connection = FakeConnection()
         self.status = status
         self.marks: list[Mapping[str, str]] = []
         self.is_reachable = True
 
-    async def connect(self, queue: MessageQueue) -> FakeLink:
+    async def connect(self, queue: MessageQueue) -> FakeConnection:
         assert queue == QUEUE
         if not self.is_reachable:
-            raise ConnectFailed("no connection", address=self.link.peer)
-        return self.link
+            raise ConnectFailed("no connection", address=self.connection.peer)
+        return self.connection
 
     def half(self, message_id: str = "7F01") -> SendHalf:
         async def send(marks: Mapping[str, str]) -> SendReceipt:

@@ -4,7 +4,7 @@ import pickle
 from orbitmq.errors import InvalidInput, OrbitError, SendFailed, TopicNotFound, UnknownOption
 
 
-def test_an_error_tells_where_it_is_documented() -> None:
+def test_an_error_has_the_address_of_its_documentation() -> None:
     assert OrbitError("x").docs == "docs/errors.md#orbiterror"
     assert TopicNotFound(17, None).docs == "docs/errors.md#topicnotfound"
 

@@ -15,7 +15,7 @@ def test_an_answer_becomes_the_error_of_its_code() -> None:
     assert (error.retriable, error.refresh_route) == (True, True)
 
 
-def test_the_access_control_of_4_x_is_told_by_its_remark() -> None:
+def test_the_access_control_of_4_x_is_recognised_by_its_remark() -> None:
     remark = "org.apache.rocketmq.acl.common.AclException: No accessKey is configured"
     error = BrokerError.of(1, remark)
     assert type(error) is errors.NoPermission

@@ -3,7 +3,7 @@ import pytest
 from orbitmq.errors import InvalidInput, InvalidSetting, NoNameserver
 
 
-def test_a_length_is_told_unless_the_text_has_it() -> None:
+def test_a_length_is_added_unless_the_text_has_it() -> None:
     assert str(InvalidInput("topic is too long", field="topic", length=200)) == (
         "topic is too long (length 200)"
     )
@@ -19,6 +19,6 @@ def test_bad_input_is_a_value_error() -> None:
     assert NoNameserver.code == 10004
 
 
-def test_a_setting_tells_where_it_was_said() -> None:
+def test_an_invalid_setting_has_its_file_and_line() -> None:
     error = InvalidSetting("x", file="broker.conf", line=7, field="listenPort")
     assert (error.file, error.line, error.field) == ("broker.conf", 7, "listenPort")

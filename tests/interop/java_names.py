@@ -46,3 +46,17 @@ def subscribe(expression: str) -> Subscription:
         tags=frozenset(str(tag) for tag in data.getTagsSet()),
         codes=frozenset(int(code) for code in data.getCodeSet()),
     )
+
+
+def config_keys(name: str) -> list[str]:
+    """Return the keys that a file can set in a class of settings, by its setters."""
+    methods = java_class(name).class_.getMethods()
+    names = [str(one.getName()) for one in methods if one.getParameterCount() == 1]
+    return sorted({one[3].lower() + one[4:] for one in names if one.startswith("set")})
+
+
+def tls_keys(_: None) -> list[str]:
+    """Return the system properties of TLS, which are constants."""
+    kind = java_class("TlsSystemConfig")
+    constants = [one for one in kind.class_.getFields() if str(one.getName()).startswith("TLS_")]
+    return sorted(str(one.get(None)) for one in constants)

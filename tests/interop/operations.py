@@ -378,6 +378,8 @@ WRAP_NAMESPACE = Operation("wrap_namespace", Namespaced, str)
 STRIP_NAMESPACE = Operation("strip_namespace", Namespaced, str)
 STRIP_ANY_NAMESPACE = Operation("strip_any_namespace", str, str)
 NAMESPACE_OF = Operation("namespace_of", str, str)
+CONFIG_KEYS = Operation("config_keys", str, list[str])
+TLS_KEYS = Operation("tls_keys", type(None), list[str])
 SUBSCRIBE = Operation("subscribe", str, Subscription)
 
 # the wire

@@ -46,7 +46,7 @@ async def _members(cluster: JavaCluster) -> None:
     core = await ClientCore.acquire(ClientSettings(nameserver=watching.settings.nameserver))
     assert core is not watching
     core.register_producer("core-billing", core)
-    await core.introduce("core-members")  # made after TBW102
+    await core.announce("core-members")  # made after TBW102
     assert core.routes.published["core-members"].is_default
     assert await _producers(watching, cluster.broker.address) == [core.client_id]
     await core.unregister_producer("core-billing", core)

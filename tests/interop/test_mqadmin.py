@@ -160,6 +160,13 @@ def test_what_nobody_needs_is_cleaned(team: Team, command: str) -> None:
     assert "success" in team.mqadmin(command, "-b", team.brokers[0])
 
 
+def test_a_harmless_key_is_accepted_and_a_refused_one_has_the_reason(team: Team) -> None:
+    update = ("updateBrokerConfig", "-b", team.brokers[0])
+    assert "success" in team.mqadmin(*update, "-k", "sendMessageThreadPoolNums", "-v", "8")
+    refused = team.mqadmin(*update, "-k", "aclEnable", "-v", "true")
+    assert "there is no access control yet" in refused
+
+
 def test_paths_are_not_set_from_the_network(team: Team) -> None:
     update = ("updateBrokerConfig", "-b", team.brokers[0], "-k", "storePathRootDir")
     assert "storePathRootDir" in team.mqadmin(*update, "-v", "/elsewhere").partition("Exception")[2]

@@ -43,7 +43,7 @@ def test_the_bound_counts_what_is_there_and_no_more(monkeypatch: pytest.MonkeyPa
     config = KVConfig()
     config.load_json(b'{"configTable":{"n":{"k":"12345"}}}')
     config.put("n", "k", "12345678")
-    with pytest.raises(Refusal, match="10 characters are kept"):
+    with pytest.raises(Refusal, match="2 characters in addition to 10 exceed the limit"):
         config.put("n", "l", "")
     config.put("n", "k", "")
     config.delete("n", "k")

@@ -60,7 +60,7 @@ def test_a_damaged_file_gives_way_to_its_backup_and_spares_it(
     path.write_bytes(damage)
     assert load(path).get("n", "k") == "old"
     if damage:
-        assert "an older version" in caplog.text
+        assert "loaded the older version" in caplog.text
         assert (tmp_path / "kvConfig.json.damaged").read_bytes() == damage
     put(path, "newest")
     assert load(path).get("n", "k") == "newest"
@@ -69,12 +69,12 @@ def test_a_damaged_file_gives_way_to_its_backup_and_spares_it(
 def test_a_file_that_cannot_be_used_at_all_says_what_to_do(tmp_path: Path) -> None:
     path = tmp_path / "kvConfig.json"
     path.write_text("[]")
-    with pytest.raises(InvalidSetting, match="kvConfig.json can't be used .* remove it"):
+    with pytest.raises(InvalidSetting, match="kvConfig.json is damaged .* remove it"):
         load(path)
     assert path.read_text() == "[]"
 
 
-def test_a_write_that_fails_is_told_and_made_up_for(tmp_path: Path) -> None:
+def test_a_failed_write_is_raised_and_the_next_one_includes_it(tmp_path: Path) -> None:
     directory = tmp_path / "place"
     directory.write_text("a file stands where the directory should")
 
@@ -90,7 +90,7 @@ def test_a_write_that_fails_is_told_and_made_up_for(tmp_path: Path) -> None:
     assert load(directory / "kvConfig.json").get("n", "k") == "1"
 
 
-def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "kvConfig.json"
     path.mkdir()
     with pytest.raises(DiskFailed, match="can't read .*kvConfig.json: Is a directory"):

@@ -84,7 +84,7 @@ def test_brokers_stand_in_the_order_of_their_names() -> None:
     assert [one.broker_name for one in route.queue_datas] == names
 
 
-def test_a_topic_that_nobody_has_is_nowhere() -> None:
+def test_a_topic_without_brokers_has_no_route() -> None:
     assert table_of((who(), topics("orders", "bills"))).route("absent") is None
 
 
@@ -111,7 +111,7 @@ def test_another_version_changes_all(later: BrokerRegistration) -> None:
     assert table.version_of(CLUSTER, ADDRESS) == later.topics.data_version
 
 
-def test_topics_that_are_told_no_more_stay_unless_they_are_to_go() -> None:
+def test_topics_missing_in_a_registration_stay_unless_they_are_to_be_deleted() -> None:
     table = table_of((who(), topics("orders", "bills")))
     register(table, who(), topics("orders", "new", counter=2))
     assert table.topics.names().topic_list == ("bills", "new", "orders")
@@ -150,7 +150,7 @@ def test_bounds_are_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(route_table, "BROKERS_MAX", 1)
     table = table_of((who(), topics("orders", "bills")))
     register(table, who(), topics("orders", "bills"))
-    with pytest.raises(Refusal, match="1 brokers are here"):
+    with pytest.raises(Refusal, match="1 brokers are registered"):
         register(table, who("broker-b", REPLICA), topics("orders", "bills"))
 
 
@@ -232,7 +232,7 @@ def test_a_master_that_goes_leaves_permissions_alone_where_none_may_act() -> Non
     assert permission(table, "orders") == 6
 
 
-def test_whoever_was_never_here_may_go() -> None:
+def test_an_unknown_broker_may_unregister() -> None:
     table = table_of((who(), topics("orders", "bills")))
     assert table.unregister(farewell(who("broker-b", REPLICA))) is None
     assert addresses(table, "orders") == {"broker-a": {0: ADDRESS}}
@@ -283,7 +283,7 @@ def test_an_address_whose_name_is_gone_is_forgotten_too() -> None:
 # Who has the least id.
 
 
-def test_a_newcomer_with_the_least_id_is_told_to_the_others() -> None:
+def test_a_new_broker_with_the_lowest_id_is_announced_to_the_others() -> None:
     table = table_of((SLAVE, topics("orders", "bills")))
     change = register(table, MASTER, topics("orders", "bills")).change
     assert change is not None
@@ -295,14 +295,14 @@ def test_a_newcomer_with_the_least_id_is_told_to_the_others() -> None:
     )
 
 
-def test_a_farewell_of_the_least_id_is_told_to_who_is_left() -> None:
+def test_a_removal_of_the_lowest_id_is_announced_to_those_left() -> None:
     table = table_of((MASTER, topics("orders", "bills")), (SLAVE, topics("orders", "bills")))
     (change,) = table.drop(ADDRESS)
     assert change.addresses == (REPLICA,)
     assert (change.notice.min_broker_id, change.notice.offline_broker_addr) == (1, ADDRESS)
 
 
-def test_a_farewell_of_another_is_told_to_nobody() -> None:
+def test_a_removal_of_another_id_is_not_announced() -> None:
     table = table_of((MASTER, topics("orders", "bills")), (SLAVE, topics("orders", "bills")))
     assert table.unregister(farewell(SLAVE)) is None
 

@@ -61,12 +61,12 @@ def test_a_code_that_is_not_served_is_answered_so() -> None:
     with_nameserver(scenario)
 
 
-def test_a_port_that_is_taken_is_told_and_nothing_is_left() -> None:
+def test_a_port_in_use_is_an_error_and_leaves_nothing_open() -> None:
     async def scenario() -> None:
         async with Nameserver(ANY_PORT) as first:
             port = first.address.port
             second = Nameserver(NameserverSettings(listen_port=port, kv_config_path=""))
-            with pytest.raises(InvalidInput, match=f"127.0.0.1:{port} can't be listened on: "):
+            with pytest.raises(InvalidInput, match=f"can't listen on 127.0.0.1:{port}: "):
                 async with second:
                     pass
 
@@ -81,7 +81,7 @@ def test_a_file_that_cannot_be_used_stops_the_start(tmp_path: Path) -> None:
         async with Nameserver(settings, network=MemoryNetwork(), workers=InlineWorkers()):
             pass
 
-    with pytest.raises(InvalidSetting, match="kv.json can't be used"):
+    with pytest.raises(InvalidSetting, match="kv.json is damaged"):
         run_virtual(scenario)
 
 

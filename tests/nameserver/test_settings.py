@@ -1,10 +1,12 @@
 """Which settings a nameserver has, and which of them may change while it runs."""
 
+import logging
+
 import pytest
 
 from orbitmq.errors import InvalidInput, InvalidSetting
 from orbitmq.nameserver.settings import JAVA_NAMES, LiveSettings, NameserverSettings
-from orbitmq.settings import Property, from_arguments, parse
+from orbitmq.settings import from_arguments, parse
 from tests.golden_files import golden
 
 JAVA_DEFAULTS = {
@@ -23,7 +25,11 @@ JAVA_DEFAULTS = {
 
 def test_names_and_defaults_are_those_of_java() -> None:
     texts = LiveSettings().texts()
-    own = {"listenHost": "127.0.0.1", "kvConfigPath": "~/namesrv/kvConfig.json"}
+    own = {
+        "listenHost": "127.0.0.1",
+        "kvConfigPath": "~/namesrv/kvConfig.json",
+        "configBlackList": "configBlackList;configStorePath;kvConfigPath",
+    }
     assert texts == {**JAVA_DEFAULTS, **own, "listenPort": "9876"}
 
 
@@ -58,10 +64,47 @@ def test_a_struct_made_by_hand_is_checked_too() -> None:
         NameserverSettings(wait_seconds_for_service=-1)
 
 
-def test_what_the_network_may_not_set() -> None:
-    names = ["listenPort", "listenHost", "bindAddress", "kvConfigPath", "rocketmqHome"]
-    wanted = [Property(name, "1", "f") for name in (*names, "orderMessageEnable")]
-    assert LiveSettings().fixed(wanted) == names
+@pytest.mark.parametrize(
+    ("argument", "reason"),
+    [
+        ("listenPort=1", "listenPort can't be changed"),
+        ("listenHost=::1", "listenHost can't be changed"),
+        ("bindAddress=::1", "bindAddress can't be changed"),
+        ("kvConfigPath=/x", "kvConfigPath can't be changed"),
+        ("configBlackList=x", "configBlackList can't be changed"),
+        ("noSuchThing=1", "noSuchThing can't be changed"),
+        ("enableTopicList=true", "enableTopicList can't be changed"),  # the list below
+        ("clusterTest=true", "clusterTest=true: routes are never looked up"),
+        ("clusterTest=false", None),
+        ("orderMessageEnable=true", None),
+        ("rocketmqHome=/x", None),
+    ],
+)
+def test_what_the_network_may_not_set(argument: str, reason: str | None) -> None:
+    live = LiveSettings(NameserverSettings(config_black_list="enableTopicList;x"))
+    found = live.why_fixed(from_arguments([argument]))
+    assert (found or "").startswith(reason or "")
+    assert (found is None) is (reason is None)
+
+
+@pytest.mark.parametrize(
+    ("argument", "complaint"),
+    [
+        ("enableControllerInNamesrv=true", "failover by a controller is not supported yet"),
+        ("tls.server.mode=enforcing", "needs tls.server.certPath"),
+    ],
+)
+def test_a_promise_that_is_not_kept_is_refused(argument: str, complaint: str) -> None:
+    with pytest.raises(InvalidSetting, match=complaint):
+        LiveSettings.load(from_arguments([argument]))
+
+
+def test_unknown_and_harmless_keys_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "orbitmq.nameserver")
+    LiveSettings.load(from_arguments(["listenPrt=1", "serverWorkerThreads=8", "useTLS=false"]))
+    assert [level for _, level, _ in caplog.record_tuples] == [logging.WARNING, logging.INFO]
+    assert "did you mean listenPort?" in caplog.text
+    assert "serverWorkerThreads: one event loop" in caplog.text
 
 
 def test_an_update_keeps_the_rest() -> None:

@@ -54,5 +54,5 @@ def test_topics_that_are_here_already_need_no_room(monkeypatch: pytest.MonkeyPat
     table = TopicTable()
     table.put("orders", queue("broker-a"))
     table.check_room(["orders", "bills"])
-    with pytest.raises(Refusal, match="2 topics beside the 1 here are over the bound of 2"):
+    with pytest.raises(Refusal, match="2 new topics in addition to 1 exceed the limit of 2"):
         table.check_room(["orders", "bills", "more"])

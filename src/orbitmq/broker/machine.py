@@ -1,4 +1,4 @@
-"""What a broker stands on, in one value: a simulation hands in another one."""
+"""The machine of a broker: network, disk, clock, threads, randomness; simulations replace it."""
 
 from collections.abc import Callable
 
@@ -12,9 +12,9 @@ __all__ = ["Machine"]
 
 
 class Machine:
-    """What a broker stands on: network, disk, clock, threads and chance; the real ones, if None.
+    """What a broker runs on; the real network, disk and so on where None is given.
 
-    ``workers`` makes some by their name and how many threads are needed.
+    ``workers`` creates a pool by its name and number of threads.
     """
 
     def __init__(

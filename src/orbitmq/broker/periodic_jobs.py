@@ -1,4 +1,4 @@
-"""What time moves in a broker: jobs, each at its own pace, on one timer of the loop."""
+"""Periodic jobs of a broker, on one timer of the event loop."""
 
 import asyncio
 import logging
@@ -9,12 +9,12 @@ import msgspec
 
 from orbitmq.clock import Clock
 
-__all__ = ["Beat"]
+__all__ = ["PeriodicJobs"]
 
 log = logging.getLogger("orbitmq.broker")
 
-_BEAT_S: Final = 0.1
-"""The pace of Java's delay levels, and short against every other period there is."""
+_TICK_S: Final = 0.1
+"""The period of Java's delay levels, and shorter than every other period."""
 
 
 class _Job(msgspec.Struct):
@@ -23,8 +23,8 @@ class _Job(msgspec.Struct):
     last_ms: int
 
 
-class Beat:
-    """Calls what is due ten times a second, from ``start`` to ``stop``."""
+class PeriodicJobs:
+    """Runs due jobs ten times a second, from ``start`` to ``stop``."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -32,28 +32,28 @@ class Beat:
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, run: Callable[[], None], every_ms: Callable[[], int] | int = 0) -> None:
-        """Have ``run`` called at every beat, or at the first beat after each such period."""
+        """Call ``run`` at every tick, or at the first tick after each period."""
         period = every_ms if callable(every_ms) else lambda: every_ms
         self._jobs.append(_Job(run, period, self._clock.monotonic_ms()))
 
     def start(self) -> None:
-        """Begin; call it on the loop."""
-        self._timer = asyncio.get_running_loop().call_later(_BEAT_S, self._beat)
+        """Start the timer; call it on the event loop."""
+        self._timer = asyncio.get_running_loop().call_later(_TICK_S, self._tick)
 
     def stop(self) -> None:
-        """Call nothing any more."""
+        """Stop the timer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _beat(self) -> None:
+    def _tick(self) -> None:
         now_ms = self._clock.monotonic_ms()
         for job in self._jobs:
             if now_ms - job.last_ms >= job.every_ms():
                 job.last_ms = now_ms
                 try:
                     job.run()
-                except Exception:  # the others are due all the same
-                    log.exception("a job of the broker failed")
+                except Exception:  # the other jobs are due all the same
+                    log.exception("a periodic job of the broker failed")
         if self._timer is not None:
             self.start()

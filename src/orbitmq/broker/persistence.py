@@ -1,21 +1,22 @@
-"""Tables that survive a restart: which changed, and when they are written.
+"""Saves tables to files: which changed, and when they are written.
 
 ::
 
-    changed ── save_changed(), save() ──▶ writing, by a worker ── done ──▶ as on the disk
+    changed ── save_changed(), save() ──▶ writing, in a worker ── done ──▶ saved
        ▲                                     │
-       └──────── failed: logged, tried again ┘
+       └───────── failed: logged, retried ───┘
 
 Laws:
 
-- The text of a table is made on the loop, from one state of it; only the file is a worker's.
-- A file is written by one worker at a time. What changes meanwhile is written after it.
-- A table counts as saved in the version that its text was made of.
+- The text of a table is created on the event loop, from one state; a worker only writes the file.
+- One worker at a time writes a file. What changes meanwhile is written afterwards.
+- A table counts as saved in the version that its text was created from.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from orbitmq.errors import StoreError
 from orbitmq.store.config_files import ConfigFiles
@@ -26,24 +27,16 @@ __all__ = ["Persistence"]
 log = logging.getLogger("orbitmq.broker")
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class _Table:
-    """A registered table, and how it stands to its file."""
+    """A registered table and the state of its file."""
 
-    __slots__ = ("load_json", "name", "saved", "to_json", "version", "writing")
-
-    def __init__(
-        self,
-        name: str,
-        to_json: Callable[[], str],
-        load_json: Callable[[str], None],
-        version: Callable[[], object],
-    ) -> None:
-        self.name = name
-        self.to_json = to_json
-        self.load_json = load_json
-        self.version = version
-        self.saved: object = None
-        self.writing: asyncio.Future[None] | None = None
+    name: str
+    to_json: Callable[[], str]
+    load_json: Callable[[str], None]
+    version: Callable[[], object]
+    saved: object = None
+    writing: asyncio.Future[None] | None = None
 
     @property
     def is_changed(self) -> bool:
@@ -51,13 +44,7 @@ class _Table:
 
 
 class Persistence:
-    """Keeps tables in files of a store's ``config`` directory.
-
-    Args:
-        files: the directory.
-        workers: who writes.
-
-    """
+    """Keeps tables in files of a store's ``config`` directory."""
 
     def __init__(self, files: ConfigFiles, workers: Workers) -> None:
         self._files = files
@@ -76,19 +63,19 @@ class Persistence:
         load_json: Callable[[str], None],
         version: Callable[[], object],
     ) -> None:
-        """Keep a table.
+        """Register a table.
 
         Args:
             name: its file, such as ``topics.json``.
-            to_json: gives its text.
-            load_json: takes a text in; an ``OrbitError`` or a ``ValueError`` says that it can't.
-            version: gives a value that is another one after each change, and never None.
+            to_json: returns its text.
+            load_json: loads a text; raises ``OrbitError`` or ``ValueError`` if it can't.
+            version: returns a value that changes with each change, and is never None.
 
         """
         self._tables[name] = _Table(name, to_json, load_json, version)
 
     def load(self) -> None:
-        """Read all tables from their files, before the loop does anything else.
+        """Load all tables from their files, before the event loop does anything else.
 
         Raises:
             StoreDamaged: a file can't be used, nor the version before it.
@@ -100,34 +87,34 @@ class Persistence:
                 table.saved = table.version()
 
     def save_changed(self) -> None:
-        """Have the tables written that changed, unless they are being written.
+        """Start writing the tables that changed, unless they are being written.
 
-        Call it on the loop, every few seconds and after a change that should not wait.
+        Call it on the event loop, every few seconds and after a change that should not wait.
         """
         for table in self._tables.values():
             if table.is_changed and table.writing is None:
                 self._write(table)
 
     def is_changed(self, name: str) -> bool:
-        """Return whether a table is another than the one on the disk."""
+        """Return whether a table differs from its file."""
         return self._tables[name].is_changed
 
     async def save(self, name: str) -> None:
-        """Return when a table, as it is now, is on the disk.
+        """Return when the present version of a table is on disk.
 
         Raises:
-            StoreError: it could not be written; it is tried again with the next ``save_changed``.
+            StoreError: it could not be written; the next ``save_changed`` retries.
 
         """
         table = self._tables[name]
-        if table.writing is not None:  # perhaps of a version before this one
+        if table.writing is not None:  # perhaps an older version
             await asyncio.wait([table.writing])
         if table.is_changed:
-            # Shielded: a caller that gives up must not stop the write that others wait for.
+            # Shielded: a cancelled caller must not stop the write that others wait for.
             await asyncio.shield(table.writing or self._write(table))
 
     async def save_all(self) -> None:
-        """Return when all tables are on the disk; for a stop.
+        """Return when all tables are on disk, for a stop.
 
         Raises:
             StoreError: one could not be written; the others were.
@@ -147,11 +134,11 @@ class Persistence:
 
 
 def _read_whole(table: _Table) -> Callable[[str], bool]:
-    def take_in(text: str) -> bool:
+    def load(text: str) -> bool:
         table.load_json(text)
         return True
 
-    return take_in
+    return load
 
 
 def _written(table: _Table, version: object, done: asyncio.Future[None]) -> None:
@@ -162,6 +149,6 @@ def _written(table: _Table, version: object, done: asyncio.Future[None]) -> None
     if error is None:
         table.saved = version
     else:
-        log.error("%s could not be written, and is tried again: %s", table.name, error)
+        log.error("%s could not be written, a later save retries: %s", table.name, error)
         if not isinstance(error, StoreError):
             raise error

@@ -1,4 +1,4 @@
-"""How a broker makes itself known: the same words to every nameserver, again and again.
+"""Registration of a broker with its nameservers, on every change and every 30 s.
 
 ::
 
@@ -6,8 +6,8 @@
     30 s ──────┴──▶ register with all at once ──▶ wait for the next reason
     close() ──────▶ unregister from all
 
-A nameserver that is down costs the others nothing: each is spoken to on its own, and the round ends
-when the slowest has answered or its time is over.
+A nameserver that is down does not delay the others: all are called at once, and the round ends when
+the slowest has answered or timed out.
 """
 
 import asyncio
@@ -35,37 +35,37 @@ __all__ = ["BrokerIdentity", "Registration"]
 log = logging.getLogger("orbitmq.broker")
 
 _GATHER_MS: Final = 10
-"""How long changes are gathered: a client that starts may make several topics in a row."""
-_FAREWELL_MS: Final = 3_000
-"""How long a stop waits for a nameserver, as Java's does."""
+"""How long changes are collected: a starting client may create several topics in a row."""
+_UNREGISTER_MS: Final = 3_000
+"""How long a stop waits for a nameserver, as in Java."""
 _PERIOD_MS_MIN: Final = 10_000
 _PERIOD_MS_MAX: Final = 60_000
-"""Java's bounds of ``registerNameServerPeriod``."""
+"""Java's limits of ``registerNameServerPeriod``."""
 
 
 class BrokerIdentity(msgspec.Struct, frozen=True, kw_only=True):
-    """Who registers."""
+    """The broker that registers."""
 
     cluster_name: str
     broker_name: str
     broker_id: int
     address: str
-    """Where clients reach it."""
+    """Its address for clients."""
     ha_address: str
-    """Where replicas would."""
+    """Its address for replicas."""
 
 
 class Registration:
-    """Keeps a broker registered. ``run`` it as a task; ``close`` it in the end.
+    """Keeps a broker registered. ``run`` it as a task, and ``close`` it at the end.
 
     Args:
-        identity: who registers.
-        nameservers: with whom.
-        topics: returns the topic table as it is now.
+        identity: the broker.
+        nameservers: their addresses.
+        topics: returns the present topic table.
         dialer: connections to the nameservers.
-        period_ms: how often, without a change.
+        period_ms: how often it registers without a change.
         timeout_ms: how long one answer may take.
-        on_ordered: called with the names of the topics that a nameserver says are ordered.
+        on_ordered: called with the topics that a nameserver has in its order configuration.
 
     """
 
@@ -90,16 +90,16 @@ class Registration:
         self._changed = asyncio.Event()
         self._failing: set[Address] = set()
         self._round = asyncio.Lock()
-        self._asked = 0  # calls of ``register``
-        self._covered = 0  # those of them that were made before a round that is over began
-        self._taken = 0  # by how many nameservers, in that round
+        self._calls = 0  # of ``register``
+        self._covered = 0  # those made before the last finished round began
+        self._accepted = 0  # nameservers that accepted that round
 
     def __repr__(self) -> str:
-        places = ", ".join(map(str, self._nameservers))
-        return f"<Registration of {self._identity.broker_name} with {places}>"
+        addresses = ", ".join(map(str, self._nameservers))
+        return f"<Registration of {self._identity.broker_name} with {addresses}>"
 
     def changed(self) -> None:
-        """Have the topic table told soon; it has changed."""
+        """Register soon, since the topic table changed."""
         self._changed.set()
 
     async def run(self) -> None:
@@ -114,99 +114,101 @@ class Registration:
             await self.register()
 
     async def register(self) -> int:
-        """Register with each nameserver; return how many took it.
+        """Register with each nameserver; return how many accepted.
 
-        One round goes on at a time. All who call meanwhile share the next one: of a thousand topics
-        made at once each would send the whole table otherwise.
+        One round runs at a time. Calls during a round share the next one: otherwise each of a
+        thousand new topics would send the whole table.
         """
-        self._asked = asked = self._asked + 1
+        self._calls = call = self._calls + 1
         async with self._round:
-            if self._covered < asked:
-                covered = self._asked
-                self._taken = await self._register_with_all()
+            if self._covered < call:
+                covered = self._calls
+                self._accepted = await self._register_with_all()
                 self._covered = covered
-            return self._taken
+            return self._accepted
 
     async def _register_with_all(self) -> int:
         self._changed.clear()
-        who = self._identity
+        broker = self._identity
         body = BrokerRegistration(topics=self._topics()).to_json()
         header = RegisterBroker(
-            broker_name=who.broker_name,
-            broker_addr=who.address,
-            cluster_name=who.cluster_name,
-            ha_server_addr=who.ha_address,
-            broker_id=who.broker_id,
+            broker_name=broker.broker_name,
+            broker_addr=broker.address,
+            cluster_name=broker.cluster_name,
+            ha_server_addr=broker.ha_address,
+            broker_id=broker.broker_id,
             enable_acting_master=False,
             compressed=False,
             body_crc32=body_crc32(body),
         )
-        told = [self._register(nameserver, header, body) for nameserver in self._nameservers]
-        return sum(await asyncio.gather(*told))
+        calls = [self._register(nameserver, header, body) for nameserver in self._nameservers]
+        return sum(await asyncio.gather(*calls))
 
     async def close(self) -> None:
-        """Take the broker out of all routes; a nameserver that is down finds out by itself."""
-        who = self._identity
+        """Unregister from all nameservers; one that is down notices by missing registrations."""
+        broker = self._identity
         header = UnregisterBroker(
-            broker_name=who.broker_name,
-            broker_addr=who.address,
-            cluster_name=who.cluster_name,
-            broker_id=who.broker_id,
+            broker_name=broker.broker_name,
+            broker_addr=broker.address,
+            cluster_name=broker.cluster_name,
+            broker_id=broker.broker_id,
         )
-        timeout_ms = min(self._timeout_ms, _FAREWELL_MS)
+        timeout_ms = min(self._timeout_ms, _UNREGISTER_MS)
         await asyncio.gather(
-            *(self._tell(one, header, b"", timeout_ms) for one in self._nameservers)
+            *(self._request(one, header, b"", timeout_ms) for one in self._nameservers)
         )
 
     async def _register(self, nameserver: Address, header: RegisterBroker, body: bytes) -> bool:
-        answer = await self._tell(nameserver, header, body, self._timeout_ms)
+        answer = await self._request(nameserver, header, body, self._timeout_ms)
         if answer is None:
             return False
         if nameserver in self._failing:
             self._failing.discard(nameserver)
-            log.info("nameserver %s is back", nameserver)
+            log.info("nameserver %s accepts registrations again", nameserver)
         self._read_order(nameserver, answer)
         return True
 
-    async def _tell(
+    async def _request(
         self,
         nameserver: Address,
         header: RegisterBroker | UnregisterBroker,
         body: bytes,
         timeout_ms: int,
     ) -> Frame | None:
-        """Return the answer of a nameserver; None if there is none, or it is no success."""
+        """Return the successful answer of a nameserver, or None; a failure is logged."""
         try:
             answer = await self._dialer.request(nameserver, header, body, timeout_ms=timeout_ms)
         except OrbitError as error:
             self._note_failure(nameserver, str(error))
             if isinstance(error, RequestTimeout):
-                self._give_up(nameserver)
+                self._disconnect(nameserver)
             return None
         if answer.code != ResponseCode.SUCCESS:
-            self._note_failure(nameserver, f"it answered {answer.code}: {answer.remark}")
+            self._note_failure(nameserver, f"it answered with code {answer.code}: {answer.remark}")
             return None
         return answer
 
-    def _give_up(self, nameserver: Address) -> None:
-        """Have the next round dial anew: a connection that went silent stays so till it is idle."""
+    def _disconnect(self, nameserver: Address) -> None:
+        """Close a silent connection, so that the next round dials again."""
         connection = self._dialer.connections.get(nameserver)
         if connection is not None:
-            connection.abort("the nameserver does not answer")
+            connection.abort("the nameserver did not answer")
 
     def _read_order(self, nameserver: Address, answer: Frame) -> None:
-        """Take in which topics are ordered; as in Java, one that is named no more stays so."""
+        """Read which topics are ordered; as in Java, a topic never stops being ordered."""
         if not answer.body:
             return
         try:
             ordered = KVTable.from_json(answer.body).table
         except InvalidBody as error:
-            log.warning("nameserver %s says nothing readable of order: %s", nameserver, error)
+            log.warning("nameserver %s sent an invalid order configuration: %s", nameserver, error)
             return
         self._on_ordered(sorted(ordered))
 
     def _note_failure(self, nameserver: Address, reason: str) -> None:
-        """Say once that a nameserver can't be told, not every period."""
+        """Log the first of several failures with a nameserver."""
         if nameserver not in self._failing:
             self._failing.add(nameserver)
-            log.warning("nameserver %s does not know this broker: %s", nameserver, reason)
+            log.warning(
+                "registration with nameserver %s failed, it is retried: %s", nameserver, reason
+            )

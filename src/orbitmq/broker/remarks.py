@@ -1,8 +1,7 @@
-"""What refusals of a broker say, where the words are long or several conversations need them.
+"""Remarks of refusals that are long, or that several handlers use.
 
-Every remark of a refusal, here and where else one is made, begins with what Java's broker says in
-that place, mistakes of language and all: clients print it, and people look for it in logs. That is
-kept for compatibility. What to do about it follows in our own words, where Java names its FAQ.
+Every remark of the broker begins with Java's text for that case, language mistakes included:
+clients print it, and people search logs for it. Our advice follows, where Java links its FAQ.
 """
 
 from typing import Final
@@ -31,21 +30,16 @@ __all__ = [
 ]
 
 _NAME_SHOWN_MAX: Final = 256
-"""Characters of a name in a remark. Java shows all, which may be megabytes of a hostile peer's."""
+"""Characters of a name in a remark. Java shows all, which may be megabytes from a hostile peer."""
 _LAST_STAMP_MS: Final = 253_402_128_000_000
-"""The end of 9999, a day early: no year of four digits follows in any zone."""
+"""The end of 9999, a day early: the last time with a year of four digits in all zones."""
 
 
 # Names (Java's TopicValidator)
 
 
 def check_topic_name(topic: str) -> None:
-    """Check the name of a topic that a peer asks for.
-
-    Raises:
-        Refusal: it can't be one; the remark tells why.
-
-    """
+    """Refuse an invalid name of a topic, with the reason."""
     try:
         check_stored_topic(topic)
     except InvalidTopic as error:
@@ -60,12 +54,7 @@ def check_topic_name(topic: str) -> None:
 
 
 def check_group_name(group: str) -> None:
-    """Check the name of a group that a peer asks for.
-
-    Raises:
-        Refusal: it can't be one; the remark tells why.
-
-    """
+    """Refuse an invalid name of a group, with the reason."""
     try:
         check_group(group)
     except InvalidGroup as error:
@@ -77,7 +66,7 @@ def check_group_name(group: str) -> None:
 
 
 def _bad_name(kind: str, name: str, too_long: str, error: InvalidInput) -> Refusal:
-    """Return what Java says of a name; it looks at the characters before the length."""
+    """Return Java's refusal of a name; it checks the characters before the length."""
     if not name.strip():
         remark = f"The specified {kind} is blank. Give it a name"
     elif has_foreign_character(name):
@@ -94,7 +83,7 @@ def _bad_name(kind: str, name: str, too_long: str, error: InvalidInput) -> Refus
 
 
 def settings_of(topic: TopicConfig) -> str:
-    """Return a topic as Java shows it.
+    """Return the settings of a topic in Java's format.
 
     >>> settings_of(TopicConfig(topic_name="orders", attributes={"message.type": "FIFO"}))
     'TopicConfig [topicName=orders, readQueueNums=16, writeQueueNums=16, perm=RW-, \
@@ -113,31 +102,28 @@ topicFilterType=SINGLE_TAG, topicSysFlag=0, order=false, attributes={message.typ
 
 
 def message_illegal(why: str, body_bytes_max: int) -> str:
-    """Return the remark on a message that no store could take; ``why`` is ours to tell."""
+    """Return the remark for an illegal message; ``why`` is the reason in our words."""
     return (
         "the message is illegal, maybe msg body or properties length not matched. msg body length "
-        f"limit {body_bytes_max}B, msg properties length limit 32KB. Here it is: {why}"
+        f"limit {body_bytes_max}B, msg properties length limit 32KB. The reason: {why}"
     )
 
 
 def service_not_available(why: str, disk_used: float) -> str:
-    """Return the remark on a message that the store can't take now.
+    """Return the remark for a message that can't be stored now.
 
-    Args:
-        why: which of the reasons that Java lists it is.
-        disk_used: how much of the disk is used, from 0 to 1; -1 if it can't be told, as in Java.
-
+    ``disk_used`` is the used part of the disk, from 0 to 1; -1 if it is unknown, as in Java.
     """
     return (
         "service not available now. It may be caused by one of the following reasons: the broker's "
         f"disk is full [CL: {disk_used:5.2f} CQ: {disk_used:5.2f} INDEX: {disk_used:5.2f}], "
         "messages are put to the slave, message store has been shut down, etc. "
-        f"Here it is: {why}"
+        f"The reason: {why}"
     )
 
 
 def local_time(at_ms: int) -> str:
-    """Return a moment as Java shows it to people.
+    """Return a time of day in Java's format.
 
     >>> len(local_time(1_700_000_000_123)), local_time(1_700_000_000_123)[-4:]
     (23, ',123')

@@ -1,11 +1,11 @@
-"""A broker that serves: everything of the room, wired together, started and stopped in order.
+"""The broker: all its parts, started and stopped in order.
 
 ::
 
-    start   store ─▶ tables ─▶ delays ─▶ listeners ─▶ registration ─▶ the beat
-    stop    registration ─▶ held pulls ─▶ listeners, drained ─▶ the beat ─▶ tables ─▶ store
+    start   store ─▶ tables ─▶ delays ─▶ listeners ─▶ periodic jobs ─▶ registration
+    stop    registration ─▶ held pulls ─▶ listeners, drained ─▶ jobs ─▶ tables ─▶ store
 
-The beat is what time moves: flushes, cleanings, delays, held pulls, expiry, statistics.
+Periodic jobs are flushes, cleaning, delays, held pulls, expiry and statistics.
 """
 
 import asyncio
@@ -17,11 +17,11 @@ from typing import Final, Self
 from msgspec.structs import replace
 
 from orbitmq.broker.machine import Machine
-from orbitmq.broker.periodic_jobs import Beat
+from orbitmq.broker.periodic_jobs import PeriodicJobs
 from orbitmq.broker.registration import BrokerIdentity, Registration
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.broker.state import State
-from orbitmq.broker.wiring import Conversations, Place
+from orbitmq.broker.wiring import Endpoint, RequestHandlers
 from orbitmq.errors import InvalidInput
 from orbitmq.message.host import Host
 from orbitmq.net.address import Address
@@ -40,23 +40,23 @@ _PASSED_OVER_MS: Final = 5_000
 _EXPIRE_MS: Final = 10_000
 _SAMPLE_MS: Final = 1_000
 _FIRST_ROUND_S: Final = 3
-"""How long a start waits for nameservers: clients that know the address can be served already."""
+"""How long a start waits for nameservers; clients that know the address are served meanwhile."""
 _VIP_BELOW: Final = 2
-"""Java's clients may send to the port two below, so that sends don't wait behind other requests."""
+"""The distance of the VIP port, where sends don't wait behind other requests in Java."""
 
 
 class Broker:
-    """A broker; an async context manager, or ``start`` and ``close``. Made on its loop.
+    """A broker; an async context manager, or ``start`` and ``close``. Created on its event loop.
 
     Args:
         settings: the settings in force.
-        machine: what it stands on.
-        insecure: allow an address that other machines reach. Whoever reaches it can change it.
-        progress: called with how far a recovery has come, and how far it has to go, in bytes, on
-            a thread of its own.
+        machine: network, disk, clock and so on.
+        insecure: allow an address that other machines reach; there is no access control.
+        progress: called during recovery, on a worker, with the bytes done and in total.
 
     Raises:
-        InvalidInput: the address is not loopback, and ``insecure`` was not said.
+        InvalidInput: the address is not loopback and ``insecure`` is False, or a TLS file can't be
+            used.
 
     """
 
@@ -73,58 +73,63 @@ class Broker:
         self._machine = machine or Machine()
         self._progress = progress
         self._listeners: list[Listener] = []
-        self._dialer = Dialer(settings=settings.net, network=self._machine.network)
+        self._server_tls = settings.tls.server_context()
+        self._dialer = Dialer(
+            settings=settings.net,
+            network=self._machine.network,
+            tls=settings.tls.client_context(),
+        )
         self._registration: Registration | None = None
-        self._tell_later_until = 0.0
+        self._register_later_until = 0.0
         self._registering: asyncio.Task[None] | None = None
-        self.state = State(settings, self._machine, self._tell_topics)
-        """What it knows and keeps; to be read, not changed."""
-        place = Place(
+        self.state = State(settings, self._machine, self._register_topics)
+        """Its state; read it, don't change it."""
+        endpoint = Endpoint(
             advertised=lambda: self.advertised,
             store_host=self._store_host,
             announce=self._announce,
         )
-        self._conversations = Conversations(self.state, place)
-        self.handlers = self._conversations.handlers
-        """What it answers."""
-        self.state.store.on_arrival = self._conversations.pulls.arrived
-        self._beat = Beat(self._machine.clock)
-        self._set_the_beat()
+        self._request_handlers = RequestHandlers(self.state, endpoint)
+        self.handlers = self._request_handlers.handlers
+        """Its handlers by request code."""
+        self.state.store.on_arrival = self._request_handlers.pulls.arrived
+        self._jobs = PeriodicJobs(self._machine.clock)
+        self._add_jobs()
 
     def __repr__(self) -> str:
         return f"<Broker {self.settings.broker.broker_name} {self.address}>"
 
     @property
     def address(self) -> Address:
-        """Where it listens; before the start, where it is meant to."""
+        """Where it listens; before the start, the address in its settings."""
         if self._listeners:
             return self._listeners[0].address
         return Address(self.settings.broker.listen_host, self.settings.broker.listen_port)
 
     @property
     def advertised(self) -> Address:
-        """Where routes send clients: ``brokerIP1``, or an address that fits where it listens."""
+        """The address in routes: ``brokerIP1``, or one that fits the address it listens on."""
         host = self.settings.broker.broker_ip1 or self.address.host
         if host in ("0.0.0.0", "::"):
             host = own_host()
         return Address(host, self.address.port)
 
-    # Life
+    # Start and stop
 
     async def start(self) -> None:
-        """Recover the store, listen, and register.
+        """Recover the store, listen, and register with the nameservers.
 
         Raises:
             StoreError: the store can't be used; the message says why.
-            InvalidInput: the address can't be listened on.
+            InvalidInput: it can't listen on the address.
 
         """
         await self.state.open(self._progress)
         await self._listen()
-        self._beat.start()
+        self._jobs.start()
         await self._register()
         log.info(
-            "broker %s of %s listens on %s, and is known as %s",
+            "broker %s of %s listens on %s and is registered as %s",
             self.settings.broker.broker_name,
             self.settings.broker.broker_cluster_name,
             self.address,
@@ -132,21 +137,21 @@ class Broker:
         )
 
     async def close(self) -> None:
-        """Leave the routes, answer what was asked, and put everything on the disk.
+        """Unregister, answer requests in flight, and save everything.
 
         Raises:
-            StoreError: the disk failed; what could be kept was.
+            StoreError: the disk failed; what could be saved was.
 
         """
         if self._registering is not None:
             self._registering.cancel()
         if self._registration is not None:
             await self._registration.close()
-        self._conversations.pulls.close()
+        self._request_handlers.pulls.close()
         await asyncio.gather(*(listener.close() for listener in self._listeners))
         if self._listeners:
             await self.state.flushed()
-        self._beat.stop()
+        self._jobs.stop()
         await self._dialer.close()
         try:
             if self._listeners:
@@ -183,7 +188,8 @@ class Broker:
             await listener.start()
         except OSError as error:
             raise InvalidInput(
-                f"{wanted} can't be listened on: {error.strerror or error}", field="listen_port"
+                f"can't listen on {wanted}: {error.strerror or error}; choose another port",
+                field="listen_port",
             ) from error
         self._listeners.append(listener)
         port = listener.address.port - _VIP_BELOW
@@ -194,21 +200,26 @@ class Broker:
                 self._listeners.append(second)
         except OSError as error:
             log.warning(
-                "port %d can't be listened on (%s); clients with vipChannelEnabled can't send here",
+                "can't listen on port %d (%s); clients with vipChannelEnabled can't send here",
                 port,
                 error.strerror or error,
             )
 
     def _listener(self, address: Address) -> Listener:
         return Listener(
-            address, self.handlers, settings=self.settings.net, network=self._machine.network
+            address,
+            self.handlers,
+            settings=self.settings.net,
+            tls=self._server_tls,
+            mode=self.settings.tls.mode,
+            network=self._machine.network,
         )
 
     async def _register(self) -> None:
         broker = self.settings.broker
         nameservers = broker.nameservers()
         if not nameservers:
-            log.warning("namesrvAddr is not set: clients find this broker only by its address")
+            log.warning("namesrvAddr is not set: clients can't find this broker by its topics")
             return
         advertised = self.advertised
         identity = BrokerIdentity(
@@ -232,14 +243,11 @@ class Broker:
             async with asyncio.timeout(_FIRST_ROUND_S):
                 await self._registration.register()
         except TimeoutError:
-            log.warning("a nameserver does not answer; it is told again and again")
+            log.warning("a nameserver does not answer; registration is retried in the background")
             self._registration.changed()
 
     def _topic_table(self) -> TopicConfigAndMappingTable:
-        """Return what nameservers are told: a broker that may not be written lends it to no topic.
-
-        Java cuts the permission of every topic in the same way.
-        """
+        """Return the topic table to register: no topic has more permission than the broker."""
         permission = self.settings.broker.broker_permission
         topics = dict(self.state.topics.table)
         if permission != READ | WRITE:
@@ -251,15 +259,15 @@ class Broker:
         )
 
     def _store_host(self) -> Host:
-        """Return the address that message ids carry; a name that routes may have is no address."""
+        """Return the address in message ids, which is an IP address even if routes have a name."""
         advertised = self.advertised
         try:
             return Host.parse(str(advertised))
         except InvalidInput:
             return Host.parse(str(Address(own_host(), advertised.port)))
 
-    def _set_the_beat(self) -> None:
-        add, state, pulls = self._beat.add, self.state, self._conversations.pulls
+    def _add_jobs(self) -> None:
+        add, state, pulls = self._jobs.add, self.state, self._request_handlers.pulls
         add(state.store.tick)
         add(pulls.tick)
         add(lambda: state.delays.tick(state.clock.now_ms()))
@@ -272,23 +280,23 @@ class Broker:
         add(self._expire_members, _EXPIRE_MS)
 
     def _expire_members(self) -> None:
-        self._conversations.members.expire(self.settings.broker.channel_expired_timeout)
+        self._request_handlers.members.expire(self.settings.broker.channel_expired_timeout)
 
-    # Changes
+    # Registration of changes
 
-    async def _tell_topics(self) -> None:
-        """Register what has changed; sends wait for it, so what takes long is left to ``run``."""
+    async def _register_topics(self) -> None:
+        """Register changed topics; sends wait, so after a timeout the background task does it."""
         if self._registration is None:
             return
         now = asyncio.get_running_loop().time()
-        if now < self._tell_later_until:
+        if now < self._register_later_until:
             self._registration.changed()
             return
         try:
-            async with asyncio.timeout(_TELL_S):
+            async with asyncio.timeout(_REGISTER_S):
                 await self._registration.register()
         except TimeoutError:
-            self._tell_later_until = now + _TELL_PAUSE_S
+            self._register_later_until = now + _REGISTER_PAUSE_S
             self._registration.changed()
 
     async def _announce(self) -> None:
@@ -296,7 +304,7 @@ class Broker:
             await self._registration.register()
 
 
-_TELL_S: Final = 0.1
-"""How long a send to a new topic waits for nameservers to hear of it."""
-_TELL_PAUSE_S: Final = 30.0
-"""For so long none does after one that was slow."""
+_REGISTER_S: Final = 0.1
+"""How long a send to a new topic waits for its registration."""
+_REGISTER_PAUSE_S: Final = 30.0
+"""How long sends don't wait after a registration that was too slow."""

@@ -1,11 +1,14 @@
-"""The settings of a broker, and the one place that holds the settings in force.
+"""The settings of a broker, and those in force while it runs.
 
-A field is the snake case of its name in RocketMQ's ``broker.conf``; ``docs/settings.md`` lists
-them. One file sets three structs: the broker's, its store's and its connections'::
+A field is the snake case of its key in RocketMQ's ``broker.conf``; ``docs/settings.md`` lists them.
+One file sets four structs::
 
     broker.conf ──┬── BrokerSettings   JAVA_NAMES        (BrokerConfig, MessageStoreConfig)
                   ├── StoreSettings    STORE_NAMES       (MessageStoreConfig)
-                  └── NetSettings      CONNECTION_NAMES  (NettyServerConfig, NettyClientConfig)
+                  ├── NetSettings      CONNECTION_NAMES  (NettyServerConfig, NettyClientConfig)
+                  └── TlsSettings      TLS_NAMES         (TlsSystemConfig)
+
+``orbitmq.java_keys`` says what happens with the other keys of Java.
 
 >>> from orbitmq.settings import from_arguments
 >>> live = LiveSettings.load(from_arguments(["brokerName=broker-b", "fileReservedTime=48"]))
@@ -14,6 +17,7 @@ them. One file sets three structs: the broker's, its store's and its connections
 """
 
 import enum
+import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import IPv6Address
@@ -22,10 +26,13 @@ from typing import Final
 import msgspec
 
 from orbitmq.errors import InvalidInput, InvalidSetting
+from orbitmq.java_keys import BROKER_CLASSES, ServerKeys
 from orbitmq.message.names import TRACE_TOPIC, check_topic
+from orbitmq.net import tls_settings
 from orbitmq.net.address import Address
 from orbitmq.net.settings import NetSettings
-from orbitmq.settings import Property, about_unknown, build, unknown
+from orbitmq.net.tls_settings import TLS_NAMES, TlsSettings
+from orbitmq.settings import Property, build
 from orbitmq.store.settings import CHANGEABLE, StoreSettings
 from orbitmq.wire.bodies.topic import DataVersion
 from orbitmq.wire.fields import INT32_MAX, INT64_MAX
@@ -38,15 +45,17 @@ __all__ = [
     "BrokerRole",
     "BrokerSettings",
     "LiveSettings",
-    "warnings_about",
 ]
 
+log = logging.getLogger("orbitmq.broker")
+
+_COMMIT_LOG_PATH: Final = "storePathCommitLog"
 _PORT_MAX: Final = 65_535
 _PERMISSIONS: Final = (0, 2, 4, 6)
 
 
 class BrokerRole(enum.Enum):
-    """What a broker is to the others of its name; Java's names."""
+    """The role of a broker among those with its name; Java's values."""
 
     ASYNC_MASTER = "ASYNC_MASTER"
     SYNC_MASTER = "SYNC_MASTER"
@@ -54,119 +63,124 @@ class BrokerRole(enum.Enum):
 
 
 class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Who a broker is and how it serves; times are in milliseconds.
+    """Settings of a broker itself; times are in milliseconds.
 
     >>> BrokerSettings(listen_port=0).broker_name
     'broker-a'
 
     Raises:
-        InvalidInput: a value is out of its range, or two of them contradict each other.
+        InvalidInput: a value is out of range, or two contradict each other.
 
     """
 
-    # Who it is, and where
+    # Identity and addresses
 
     broker_cluster_name: str = "DefaultCluster"
-    """The cluster it is part of."""
+    """The name of its cluster."""
     broker_name: str = "broker-a"
-    """Its name in the cluster; routes and message queues carry it."""
+    """Its name in the cluster, which routes and message queues have."""
     broker_id: int = 0
-    """0 for a master, which is all that is served now."""
+    """0, a master; replicas are not supported yet."""
     broker_role: BrokerRole = BrokerRole.ASYNC_MASTER
-    """ASYNC_MASTER or SYNC_MASTER; the same as long as there are no replicas."""
+    """ASYNC_MASTER or SYNC_MASTER, which are the same without replicas."""
     listen_host: str = "127.0.0.1"
     """The address it listens on."""
     listen_port: int = 10_911
-    """The port; 0 takes a free one. The second listener has this one less two."""
+    """The port; 0 takes a free one. It listens on the port two below as well."""
     broker_ip1: str = ""
-    """The host that routes name; empty chooses one that fits ``listen_host``."""
+    """The host in routes; empty chooses one that fits ``listen_host``."""
     namesrv_addr: str = ""
     """The nameservers, separated by ``;``."""
     store_path_root_dir: str = "orbitmq-data"
     """The store directory."""
     region_id: str = "DefaultRegion"
-    """The region that answers to sends name, for traces."""
+    """The region in answers to sends, for traces."""
 
     # Topics and groups
 
     broker_permission: int = 6
-    """What clients may do here: 4 to read, 2 to write, 6 both."""
+    """What clients may do: 4 read, 2 write, 6 both, 0 none."""
     default_topic_queue_nums: int = 8
-    """The most queues of a topic that a send creates; a client asks for 4 unless it is set."""
+    """The most queues of a topic that a send creates; clients ask for 4 by default."""
     auto_create_topic_enable: bool = True
     """Whether a send to an unknown topic creates it."""
     auto_create_subscription_group: bool = True
     """Whether a consumer of an unknown group creates it."""
     cluster_topic_enable: bool = True
-    """Whether the topic with the cluster's name can be used."""
+    """Whether the topic with the cluster's name can be read and written."""
     broker_topic_enable: bool = True
-    """Whether the topic with the broker's name can be used."""
+    """Whether the topic with the broker's name can be read and written."""
     trace_topic_enable: bool = False
-    """Whether there is a topic for traces from the start."""
+    """Whether the broker creates a topic for traces at its start."""
     msg_trace_topic_name: str = TRACE_TOPIC
-    """Its name."""
+    """The name of that topic."""
     trace_on: bool = True
-    """Whether answers to sends say that traces are wanted."""
+    """Whether answers to sends ask for traces."""
     validate_system_topic_when_update_topic: bool = True
-    """Whether operators are kept from changing RocketMQ's own topics."""
+    """Whether operators may not change system topics."""
     clear_retry_topic_when_delete_topic: bool = True
-    """Whether the retry topics of pop consumers go with their topic."""
+    """Whether deleting a topic deletes the retry topics of its pop consumers."""
     enable_mixed_message_type: bool = False
-    """Whether a topic may say that it holds messages of all kinds."""
+    """Whether a topic may have the message type MIXED."""
     enable_split_metadata: bool = True
-    """Whether tables go to tools and replicas a page at a time, if they ask so."""
+    """Whether tools and replicas can fetch tables in pages."""
     split_metadata_size: int = 2_000
     """The most topics or groups on a page."""
 
     # Sending
 
     send_thread_pool_queue_capacity: int = 10_000
-    """Sends that may wait; above it the answer is ``[OVERLOAD]``."""
+    """The most sends that may wait; more are refused with ``[OVERLOAD]``."""
     wait_time_mills_in_send_queue: int = 200
-    """How long a send may wait; then the answer is ``[TIMEOUT_CLEAN_QUEUE]``."""
+    """How long a send may wait; then it is refused with ``[TIMEOUT_CLEAN_QUEUE]``."""
     broker_fast_failure_enable: bool = True
     """Whether requests that waited too long are refused."""
     os_page_cache_busy_time_out_mills: int = 1_000
-    """A write that takes so long makes waiting sends be refused: ``[PCBUSY_CLEAN_QUEUE]``."""
+    """After a slower write, waiting sends are refused with ``[PCBUSY_CLEAN_QUEUE]``."""
     start_accept_send_request_time_stamp: int = 0
-    """Sends are refused before this moment, in ms since 1970."""
+    """Sends are refused before this time, in ms since 1970."""
 
     # Pulling
 
     pull_thread_pool_queue_capacity: int = 100_000
-    """Pulls that may be held at once; one more is refused at once: ``[OVERLOAD]``."""
+    """The most pulls held at once; more are refused with ``[OVERLOAD]``."""
     long_polling_enable: bool = True
-    """Whether a pull that finds nothing is held as long as the client says."""
+    """Whether a pull that finds nothing is held as long as the client asks for."""
     short_polling_time_mills: int = 1_000
-    """How long it is held otherwise."""
+    """How long a pull is held without long polling."""
     lite_pull_message_enable: bool = True
     """Whether lite pull consumers are served."""
     slave_read_enable: bool = False
-    """Whether consumers far behind are sent to a replica."""
+    """Whether consumers that are far behind are directed to a replica."""
     default_query_max_num: int = 32
-    """The most messages that a query by key returns, unless it says otherwise."""
+    """The most messages that a query by unique key returns."""
 
     # Groups and offsets
 
     notify_consumer_ids_changed_enable: bool = True
-    """Whether consumers are told that one of their group came or went."""
+    """Whether consumers are notified when members of their group change."""
     channel_expired_timeout: int = 120_000
-    """A client without a heartbeat for so long is forgotten."""
+    """A client without a heartbeat for this long is removed."""
     use_server_side_reset_offset: bool = True
-    """Whether a reset of offsets is kept here until the next pull, or told to consumers."""
+    """Whether the broker applies a reset of offsets to the next pull, or notifies consumers."""
     flush_consumer_offset_interval: int = 5_000
-    """How often offsets, and the progress of delay levels, are written to the disk."""
+    """How often consumer offsets and delay offsets are written to disk."""
     consumer_offset_update_version_step: int = 500
-    """After so many commits the table of offsets counts as changed, for replicas."""
+    """The version of consumer offsets changes after this many commits, for replicas."""
     delay_offset_update_version_step: int = 200
-    """After so many deliveries that table counts as changed."""
+    """The version of delay offsets changes after this many deliveries."""
 
     # Registration
 
     register_name_server_period: int = 30_000
-    """How often it registers with each nameserver; less than 10 s are 10, more than 60 are 60."""
+    """How often it registers with each nameserver; at least 10 s, at most 60 s."""
     register_broker_timeout_mills: int = 24_000
     """How long a nameserver may take to answer."""
+
+    # Operators
+
+    config_black_list: str = "configBlackList;brokerConfigPath"
+    """Further keys that can't be changed from the network, separated by ``;``."""
 
     def __post_init__(self) -> None:
         self._check_numbers()
@@ -180,7 +194,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         for address in self.nameservers():
             if not address.port:
                 raise InvalidInput(
-                    f"namesrv_addr names {address}; a nameserver has a port from 1 on",
+                    f"namesrv_addr has {address}; a nameserver has a port from 1 to {_PORT_MAX}",
                     field="namesrv_addr",
                 )
 
@@ -208,22 +222,25 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
                 )
         if self.broker_permission not in _PERMISSIONS:
             raise InvalidInput(
-                f"broker_permission is {self.broker_permission}; it is 4 to read, 2 to write, 6 "
-                "for both, 0 for none",
+                f"broker_permission is {self.broker_permission}; it must be 4 to read, 2 to write, "
+                "6 for both or 0 for none",
                 field="broker_permission",
             )
 
     def _check_role(self) -> None:
         if self.broker_role is BrokerRole.SLAVE:
             raise InvalidInput(
-                "broker_role is SLAVE; replicas are not served yet, use ASYNC_MASTER",
+                "broker_role is SLAVE; replicas are not supported yet, use ASYNC_MASTER",
                 field="broker_role",
             )
         if self.broker_id:
-            raise InvalidInput(f"broker_id is {self.broker_id}; a master has 0", field="broker_id")
+            raise InvalidInput(
+                f"broker_id is {self.broker_id}; replicas are not supported yet, a master has 0",
+                field="broker_id",
+            )
 
 
-# Numbers are from 1 to 2**31 - 1, since Java keeps them as int, but for these.
+# Numbers are from 1 to 2**31 - 1, since they are int in Java, except these.
 _RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "broker_id": (0, INT64_MAX),
     "broker_permission": (0, 7),
@@ -233,7 +250,7 @@ _RANGES: Final[Mapping[str, tuple[int, int]]] = {
 
 
 def _camel(field: str) -> str:
-    """Return a field as Java spells it.
+    """Return the key of a field.
 
     >>> _camel("default_topic_queue_nums"), _camel("broker_ip1")
     ('defaultTopicQueueNums', 'brokerIP1')
@@ -250,10 +267,7 @@ JAVA_NAMES: Final[Mapping[str, str]] = {
     **_camel_names(BrokerSettings),
     "bindAddress": "listen_host",
 }
-"""Properties of ``broker.conf`` → fields of `BrokerSettings`.
-
-``listenHost`` is ours; Java's ``bindAddress`` means the same.
-"""
+"""Keys → fields of `BrokerSettings`. ``listenHost`` is ours, for Java's ``bindAddress``."""
 
 STORE_NAMES: Final[Mapping[str, str]] = {
     "storePathCommitLog": "commit_log_path",
@@ -283,16 +297,16 @@ STORE_NAMES: Final[Mapping[str, str]] = {
     "messageDelayLevel": "message_delay_level",
     "acceptLoss": "accept_loss",
 }
-"""Properties of ``broker.conf`` → fields of `StoreSettings`; ``acceptLoss`` is ours."""
+"""Keys → fields of `StoreSettings`; ``acceptLoss`` is ours."""
 
 CONNECTION_NAMES: Final[Mapping[str, str]] = {
     "connectTimeoutMillis": "connect_timeout_ms",
     "serverChannelMaxIdleTimeSeconds": "idle_close_ms",
     **_camel_names(NetSettings, but=("connect_timeout_ms", "idle_close_ms")),
 }
-"""Properties of ``broker.conf`` → fields of `NetSettings`. Two are Java's, the others ours."""
+"""Keys → fields of `NetSettings`. Two are Java's, the others ours."""
 
-# Where Java counts in other units: how many of ours make how many of Java's.
+# Keys with other units in Java: how many of ours are how many of Java's.
 _UNITS: Final[Mapping[str, tuple[int, int]]] = {
     "mappedFileSizeConsumeQueue": (1, 20),  # entries, bytes
     "serverChannelMaxIdleTimeSeconds": (1_000, 1),  # milliseconds, seconds
@@ -313,19 +327,20 @@ UPDATABLE: Final[frozenset[str]] = frozenset(
     }
     | {name for name, field in STORE_NAMES.items() if field in CHANGEABLE}
 )
-"""What may be changed from the network, while the broker runs.
+"""Keys that can be changed from the network while the broker runs.
 
-Not here: paths, addresses, ports and names, which would let a peer redirect a broker; what keeps
-operators from RocketMQ's own topics; and what holds only from the start on, such as file sizes.
+Not among them: paths, addresses, ports and names, with which a peer could redirect a broker; the
+protection of system topics; and what is only read at the start, such as file sizes.
 """
 
 
-_GUARDS: Final = ("aclEnable", "authenticationEnabled", "authorizationEnabled")
-"""What makes a Java broker ask who its peers are: whoever relies on it must not be let down."""
+_KEYS: Final = ServerKeys(
+    [*JAVA_NAMES, *STORE_NAMES, *CONNECTION_NAMES, *TLS_NAMES], BROKER_CLASSES
+)
 
 
 class LiveSettings:
-    """The settings in force. Whoever needs one reads it here when it is needed, and keeps none."""
+    """The settings in force. Read a setting here when it is needed; don't keep a copy."""
 
     def __init__(
         self,
@@ -333,11 +348,13 @@ class LiveSettings:
         store: StoreSettings | None = None,
         net: NetSettings | None = None,
         *,
+        tls: TlsSettings | None = None,
         now_ms: int = 0,
     ) -> None:
         self.broker = broker or BrokerSettings()
         self.store = store or StoreSettings()
         self.net = net or NetSettings()
+        self.tls = tls or TlsSettings()
         self.data_version = DataVersion(timestamp=now_ms)
 
     def __repr__(self) -> str:
@@ -346,39 +363,47 @@ class LiveSettings:
 
     @classmethod
     def load(cls, properties: Iterable[Property], *, now_ms: int = 0) -> "LiveSettings":
-        """Return the settings that a file, and arguments after it, say.
+        """Return the settings of a file and the arguments after it; log the keys without effect.
 
         Raises:
             InvalidSetting: one can't be used; the error names file, line and key.
 
         """
-        said = list(properties)
-        _check_guards(said)
-        ours = [_in_our_units(one) for one in said]
+        given = tls_settings.with_tls_file(properties)
+        _KEYS.check(given)
+        _check_one_directory(given)
+        for warning in _KEYS.unknown(given):
+            log.warning("%s", warning)
+        for note in _KEYS.notes(given):
+            log.info("%s", note)
+        ours = [_in_our_units(one) for one in given]
         return cls(
             build(BrokerSettings, ours, JAVA_NAMES),
             build(StoreSettings, ours, STORE_NAMES),
             build(NetSettings, ours, CONNECTION_NAMES),
+            tls=tls_settings.load(ours),
             now_ms=now_ms,
         )
 
     def update(self, properties: Iterable[Property], now_ms: int) -> frozenset[str]:
-        """Change settings while the broker runs; return the properties whose values are others now.
+        """Change settings while the broker runs; return the properties with another value now.
 
-        All of them are taken, or none. They hold until the broker stops: unlike Java's it doesn't
-        write its own ``broker.conf``.
+        All are taken, or none. Keys that are harmless here are accepted without an effect. A change
+        lasts until the broker stops: unlike Java's it does not write its ``broker.conf``.
 
         Raises:
-            InvalidInput: one is unknown, or may not be changed; ``field`` is its name.
+            InvalidInput: one is unknown, or can't be changed; ``field`` is its name.
             InvalidSetting: a value can't be used.
 
         """
-        said = list(properties)
-        for one in said:
-            if one.name not in UPDATABLE:
+        given = list(properties)
+        fixed = self.broker.config_black_list.split(";")
+        for one in given:
+            changeable = one.name in UPDATABLE or _KEYS.is_harmless(one)
+            if not changeable or one.name in fixed:
                 raise InvalidInput(_why_not(one), field=one.name)
         before = self.as_properties()
-        ours = [_in_our_units(one) for one in said]
+        ours = [_in_our_units(one) for one in given]
         broker = build(BrokerSettings, ours, JAVA_NAMES, base=self.broker)
         store = build(StoreSettings, ours, STORE_NAMES, base=self.store)
         self.broker, self.store = broker, store
@@ -387,7 +412,7 @@ class LiveSettings:
         return frozenset(name for name, text in after.items() if text != before[name])
 
     def as_properties(self) -> dict[str, str]:
-        """Return all settings under their names in ``broker.conf``, as texts.
+        """Return all settings as texts, by their keys in ``broker.conf``; none of TLS.
 
         >>> LiveSettings().as_properties()["mappedFileSizeConsumeQueue"]
         '6000000'
@@ -404,11 +429,11 @@ class LiveSettings:
 
 
 def _check_host(name: str, host: str) -> None:
-    """Check what routes tell clients to dial: a name or an address, without a port; or nothing."""
+    """Check the host in routes: a name, an IP address, or empty; without a port."""
     is_name = re.fullmatch(r"[A-Za-z0-9_.-]{1,253}", host) is not None
     if host and not is_name and not _is_ipv6(host):
         raise InvalidInput(
-            f"{name} is {host!r}; write the name or the IP address of a host, without a port",
+            f"{name} is {host!r}; give the name or the IP address of a host, without a port",
             field=name,
         )
 
@@ -421,29 +446,23 @@ def _is_ipv6(host: str) -> bool:
     return True
 
 
-def _check_guards(properties: Iterable[Property]) -> None:
+def _check_one_directory(properties: Iterable[Property]) -> None:
     for one in properties:
-        if one.name in _GUARDS and one.value.strip().lower() == "true":
+        if one.name == _COMMIT_LOG_PATH and "," in one.value:
             raise InvalidSetting(
-                f"{one}=true: this broker has no access control yet, and lets anybody in. Take it "
-                "out to run it all the same, where nobody else can reach it",
+                f"{one}: the commit log is in one directory; move all its files there",
                 file=one.file,
                 line=one.line,
                 field=one.name,
             )
 
 
-def warnings_about(properties: Iterable[Property]) -> list[str]:
-    """Return a sentence for each property that no setting of a broker has the name of."""
-    names = (JAVA_NAMES, STORE_NAMES, CONNECTION_NAMES)
-    return [about_unknown(one, *names) for one in unknown(properties, *names)]
-
-
 def _why_not(one: Property) -> str:
-    names = (JAVA_NAMES, STORE_NAMES, CONNECTION_NAMES)
-    if unknown([one], *names):
-        return about_unknown(one, *names)
-    return f"{one} can't be changed from the network; set it in broker.conf and start anew"
+    for warning in _KEYS.unknown([one]):
+        return warning
+    if (why := _KEYS.reason_to_refuse(one)) is not None:
+        return f"{one}={one.value.strip()}: {why}"
+    return f"{one} can't be changed while the broker runs; set it in broker.conf and restart"
 
 
 def _in_our_units(one: Property) -> Property:

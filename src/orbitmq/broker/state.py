@@ -1,12 +1,12 @@
-"""What a broker knows and keeps: the store, the tables, who is connected, what is under way.
+"""The state of a broker: store, tables, connected clients, pending sends and held pulls.
 
-Everything here belongs to one loop. Handlers change it, ``server`` brings it to life, and what has
-to survive a restart is in the store or registered with ``persistence``.
+All of it belongs to one event loop. Handlers change it; what has to survive a restart is in the
+store or registered with ``persistence``.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Final, Protocol
 
 from orbitmq.broker.clients.members import Members
@@ -16,7 +16,7 @@ from orbitmq.broker.machine import Machine
 from orbitmq.broker.persistence import Persistence
 from orbitmq.broker.pulling.held_pulls import HeldPulls
 from orbitmq.broker.sending.delays import Delays
-from orbitmq.broker.sending.inbox import SendTurn
+from orbitmq.broker.sending.inbox import Inbox
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.broker.tables.groups import GROUPS_FILE, Groups
 from orbitmq.broker.tables.offsets import OFFSETS_FILE, ConsumerOffsets
@@ -24,7 +24,6 @@ from orbitmq.broker.tables.topics import TOPICS_FILE, Topics
 from orbitmq.errors import StoreError
 from orbitmq.store.config_files import ConfigFiles
 from orbitmq.store.message_store import STORE_WORKERS, MessageStore
-from orbitmq.wire.bodies.topic import TopicConfig
 
 __all__ = ["State"]
 
@@ -32,7 +31,7 @@ log = logging.getLogger("orbitmq.broker")
 
 _DELAYS_FILE: Final = "delayOffset.json"
 _WORKERS: Final = 2
-"""Threads for what blocks beside the store: the files of tables, and long bodies to be read."""
+"""Threads for blocking work outside the store: files of tables, and parsing long bodies."""
 
 
 class _Table(Protocol):
@@ -42,13 +41,9 @@ class _Table(Protocol):
 
 
 class State:
-    """The state of one broker; made on its loop.
+    """The state of one broker; created on its event loop.
 
-    Args:
-        settings: the settings in force.
-        machine: what the broker stands on.
-        on_topics: tells nameservers of the topics as they are now, in little time.
-
+    ``on_topics`` registers the topics with nameservers, within a short time.
     """
 
     def __init__(
@@ -60,7 +55,8 @@ class State:
         self.workers = machine.workers("broker", _WORKERS)
         self._on_topics = on_topics
         self._loop = asyncio.get_running_loop()
-        self._settling_topics: asyncio.Task[None] | None = None
+        self._saving_topics: asyncio.Task[None] | None = None
+        self._unsaved_topics: dict[str, None] = {}  # in the order they were created
         directory = settings.broker.store_path_root_dir
         self.store = MessageStore(
             directory,
@@ -78,14 +74,14 @@ class State:
         self.locks = QueueLocks()
         self.held_pulls = HeldPulls(settings.broker.pull_thread_pool_queue_capacity)
         self.stats = BrokerStats(settings.broker.broker_cluster_name, clock.now_ms())
-        self.turn = SendTurn(
+        self.inbox = Inbox(
             store=self.store,
             settings=settings,
             stats=self.stats,
             clock=clock,
             call_soon=self._loop.call_soon,
         )
-        self.delays = Delays(store=self.store, turn=self.turn, settings=settings)
+        self.delays = Delays(store=self.store, inbox=self.inbox, settings=settings)
         self.persistence = Persistence(
             ConfigFiles(machine.disk, f"{directory}/config"), self.workers
         )
@@ -95,7 +91,7 @@ class State:
         return f"<State of {self.settings.broker.broker_name}, {self.topics!r}>"
 
     async def open(self, progress: Callable[[int, int], None]) -> None:
-        """Recover the store, on a worker, and read the tables.
+        """Recover the store, on a worker, and load the tables.
 
         Raises:
             StoreError: a file can't be used; the message says why.
@@ -111,28 +107,28 @@ class State:
         self.delays.start(self.clock.now_ms())
 
     async def flushed(self) -> None:
-        """Return when the log is on the disk, or can't be: tables must not be ahead of it."""
+        """Return when the log is flushed, or the flush failed: a stop saves the tables after it."""
         self.delays.stop()
-        self.turn.flush()  # what delays had handed over
+        self.inbox.flush()  # what delays have put
         done: asyncio.Future[bool] = self._loop.create_future()
         self.store.when_durable(self.store.log.end, done.set_result)
         self.store.flush_soon()
         await done
 
     def delete_topic(self, topic: str) -> None:
-        """Forget what a topic had besides its place in the table."""
-        self.turn.flush()  # what was admitted before would else be stored behind it
+        """Delete the queues and statistics of a topic."""
+        self.inbox.flush()  # pending sends would otherwise be stored after it
         self.store.delete_topic(topic)
         self.stats.forget_topic(topic)
 
     def is_consumed_in_order(self, group: str) -> bool:
-        """Return whether a client of a group has locked a queue."""
+        """Return whether a client of a group holds a queue lock."""
         return self.locks.is_locking(group, self.clock.monotonic_ms())
 
     def _post(self, call: Callable[[], None]) -> None:
         self._loop.call_soon_threadsafe(call)
 
-    # What survives a restart
+    # Tables and their files
 
     def _register_tables(self) -> None:
         tables: Sequence[tuple[str, _Table, Callable[[], object]]] = (
@@ -146,26 +142,36 @@ class State:
                 name, to_json=table.to_json, load_json=table.load_json, version=version
             )
 
-    def _topics_changed(self, _topics: Sequence[TopicConfig]) -> None:
-        # Whoever sends to a new topic is not told "stored" before it is on the disk, and in routes
-        # unless nameservers are slow: Java's broker too registers it first.
-        self.turn.hold()
-        if self._settling_topics is None:
-            self._settling_topics = self._loop.create_task(self._settle_topics())
+    def _topics_changed(self, new: Collection[str]) -> None:
+        # As in Java, a new topic is registered before the send that created it is acknowledged.
+        self._unsaved_topics.update(dict.fromkeys(new))
+        self.inbox.hold(new)
+        if self._saving_topics is None:
+            self._saving_topics = self._loop.create_task(self._save_topics())
 
-    async def _settle_topics(self) -> None:
-        told = None
+    async def _save_topics(self) -> None:
+        """Register and save the topic table until it has no changes, in rounds.
+
+        Each round acknowledges the sends to the topics that it saved, however many newer ones wait.
+        """
+        registered, topics = None, self.topics
         try:
-            while told != self.topics.data_version or self.persistence.is_changed(TOPICS_FILE):
-                told = self.topics.data_version
-                await self._on_topics()
-                await self.persistence.save(TOPICS_FILE)
+            while registered != topics.data_version or self.persistence.is_changed(TOPICS_FILE):
+                registered = topics.data_version
+                saving, self._unsaved_topics = self._unsaved_topics, {}
+                try:
+                    await self._on_topics()
+                    await self.persistence.save(TOPICS_FILE)
+                finally:
+                    # One that was deleted and created again in between has to be saved again.
+                    self.inbox.release(name for name in saving if name not in self._unsaved_topics)
         except StoreError as error:
-            # It is tried again every few seconds; sends say for themselves what the disk is like.
-            log.error("topics are not on the disk: %s", error)
+            # The periodic save retries it; the store itself refuses sends if its disk is broken.
+            log.error("the topic table could not be saved, a later save retries: %s", error)
         finally:
-            self._settling_topics = None
-            self.turn.release()
+            self._saving_topics = None
+            self.inbox.release(self._unsaved_topics)
+            self._unsaved_topics.clear()
 
     def _save_soon(self) -> None:
         self._loop.call_soon(self.persistence.save_changed)

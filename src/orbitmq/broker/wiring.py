@@ -1,9 +1,7 @@
-"""The conversations of a broker: which handler has which parts of its state.
-
-A handler gets the few things it uses, by name. This is the one place that knows all of them.
-"""
+"""The request handlers of a broker, each with the parts of the state that it uses."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from orbitmq.broker.clients.client_calls import ClientCalls
 from orbitmq.broker.handlers.client.members import MemberHandlers
@@ -22,11 +20,11 @@ from orbitmq.broker.handlers.operator.resets import ResetHandlers
 from orbitmq.broker.handlers.operator.stats import StatsHandlers
 from orbitmq.broker.handlers.operator.subscriptions import SubscriptionHandlers
 from orbitmq.broker.handlers.operator.topics import TopicHandlers
-from orbitmq.broker.pulling.pull_checks import PullAdmission
-from orbitmq.broker.reports.lag import Progress
+from orbitmq.broker.pulling.pull_checks import PullChecks
+from orbitmq.broker.reports.lag import Lag
 from orbitmq.broker.reports.runtime_info import RuntimeInfo
 from orbitmq.broker.sending.retries import Retries
-from orbitmq.broker.sending.send_checks import SendAdmission
+from orbitmq.broker.sending.send_checks import SendChecks
 from orbitmq.broker.state import State
 from orbitmq.clock import local_month
 from orbitmq.message.host import Host
@@ -35,42 +33,29 @@ from orbitmq.net.address import Address
 from orbitmq.net.connection import Handler
 from orbitmq.net.handlers import Handlers
 
-__all__ = ["Conversations", "Place"]
+__all__ = ["Endpoint", "RequestHandlers"]
 
 
-class Place:
-    """Where a broker is, and who has to know: asked when it is needed, since ports come late."""
+@dataclass(kw_only=True, slots=True, eq=False, repr=False)
+class Endpoint:
+    """The addresses of a broker, as functions: ports are known only after the start."""
 
-    def __init__(
-        self,
-        *,
-        advertised: Callable[[], Address],
-        store_host: Callable[[], Host],
-        announce: Callable[[], Awaitable[object]],
-    ) -> None:
-        self.advertised = advertised
-        self.store_host = store_host
-        self.announce = announce
+    advertised: Callable[[], Address]
+    store_host: Callable[[], Host]
+    announce: Callable[[], Awaitable[object]]
 
     def host(self) -> str:
-        """Return the host that routes name, which Java's remarks call the broker by."""
+        """Return the host in routes, which Java's remarks name the broker by."""
         return self.advertised().host
 
 
-class Conversations:
-    """All handlers of a broker.
+class RequestHandlers:
+    """All handlers of a broker, by request code; ``pulls`` and ``members`` have periodic jobs."""
 
-    Attributes:
-        handlers: what it answers, by request code.
-        pulls: serves held pulls too, when messages arrive or time passes.
-        members: closes connections of clients that fell silent.
-
-    """
-
-    def __init__(self, state: State, place: Place) -> None:
+    def __init__(self, state: State, endpoint: Endpoint) -> None:
         self._state = state
         calls = ClientCalls(state.members)
-        self.pulls = _pull_handlers(state, place)
+        self.pulls = _pull_handlers(state, endpoint)
         self.members = MemberHandlers(
             members=state.members,
             locks=state.locks,
@@ -83,24 +68,24 @@ class Conversations:
         self.handlers = Handlers(
             self.pulls.table(),
             self.members.table(),
-            *_sending(state, place),
-            *_operating(state, place, calls, self.pulls),
-            *_telling(state, place),
+            *_send_handlers(state, endpoint),
+            *_table_handlers(state, endpoint, calls, self.pulls),
+            *_report_handlers(state, endpoint),
         )
 
     def __repr__(self) -> str:
-        return f"<Conversations of {self._state!r}>"
+        return f"<RequestHandlers of {self._state!r}>"
 
 
-def _pull_handlers(state: State, place: Place) -> PullHandlers:
+def _pull_handlers(state: State, endpoint: Endpoint) -> PullHandlers:
     return PullHandlers(
         settings=state.settings,
-        admission=PullAdmission(
+        checks=PullChecks(
             settings=state.settings,
             topics=state.topics,
             groups=state.groups,
             members=state.members,
-            own_host=place.host,
+            own_host=endpoint.host,
         ),
         offsets=state.offsets,
         store=state.store,
@@ -110,7 +95,7 @@ def _pull_handlers(state: State, place: Place) -> PullHandlers:
     )
 
 
-def _sending(state: State, place: Place) -> Sequence[Mapping[int, Handler]]:
+def _send_handlers(state: State, endpoint: Endpoint) -> Sequence[Mapping[int, Handler]]:
     settings, machine = state.settings, state.machine
     retries = Retries(
         topics=state.topics,
@@ -119,37 +104,37 @@ def _sending(state: State, place: Place) -> Sequence[Mapping[int, Handler]]:
         randomness=machine.randomness,
     )
     send = SendHandlers(
-        turn=state.turn,
-        admission=SendAdmission(
+        inbox=state.inbox,
+        checks=SendChecks(
             settings=settings,
             topics=state.topics,
             clock=state.clock,
             randomness=machine.randomness,
-            own_host=place.host,
+            own_host=endpoint.host,
         ),
         retries=retries,
         settings=settings,
-        unique_ids=_unique_ids(state, place),
-        store_host=place.store_host,
-        own_host=place.host,
+        unique_ids=_unique_ids(state, endpoint),
+        store_host=endpoint.store_host,
+        own_host=endpoint.host,
         disk_used=lambda: state.store.disk_used_ratio,
     )
     send_back = SendBackHandlers(
         store=state.store,
-        turn=state.turn,
+        inbox=state.inbox,
         retries=retries,
         stats=state.stats,
         settings=settings,
-        store_host=place.store_host,
-        own_host=place.host,
+        store_host=endpoint.store_host,
+        own_host=endpoint.host,
     )
     return send.table(), send_back.table()
 
 
-def _unique_ids(state: State, place: Place) -> UniqueIds:
+def _unique_ids(state: State, endpoint: Endpoint) -> UniqueIds:
     token = state.machine.randomness.token(4)
     return UniqueIds(
-        place.store_host().ip,
+        endpoint.store_host().ip,
         state.machine.pid,
         int.from_bytes(token),
         state.clock,
@@ -157,8 +142,8 @@ def _unique_ids(state: State, place: Place) -> UniqueIds:
     )
 
 
-def _operating(
-    state: State, place: Place, calls: ClientCalls, pulls: PullHandlers
+def _table_handlers(
+    state: State, endpoint: Endpoint, calls: ClientCalls, pulls: PullHandlers
 ) -> Sequence[Mapping[int, Handler]]:
     settings, topics, groups, offsets = state.settings, state.topics, state.groups, state.offsets
     tables = (
@@ -178,7 +163,7 @@ def _operating(
             groups=groups,
             settings=settings,
             store=state.store,
-            tell_consumers=calls.reset_offsets,
+            notify_consumers=calls.reset_offsets,
             on_reset=pulls.moved,
         ),
         TopicHandlers(
@@ -187,7 +172,7 @@ def _operating(
             settings=settings,
             persistence=state.persistence,
             workers=state.workers,
-            announce=place.announce,
+            announce=endpoint.announce,
             on_delete=state.delete_topic,
         ),
         GroupHandlers(
@@ -205,19 +190,19 @@ def _operating(
     return [handlers.table() for handlers in tables]
 
 
-def _telling(state: State, place: Place) -> Sequence[Mapping[int, Handler]]:
+def _report_handlers(state: State, endpoint: Endpoint) -> Sequence[Mapping[int, Handler]]:
     settings, store, disk = state.settings, state.store, state.machine.disk
     runtime = RuntimeInfo(
         settings=settings,
         store=store,
         stats=state.stats,
-        turn=state.turn,
+        inbox=state.inbox,
         held=state.held_pulls,
         delays=state.delays,
         disk_usage=lambda: disk.usage(store.directory),
         clock=state.clock,
     )
-    progress = Progress(
+    lag = Lag(
         store=store,
         offsets=state.offsets,
         members=state.members,
@@ -226,17 +211,17 @@ def _telling(state: State, place: Place) -> Sequence[Mapping[int, Handler]]:
     )
     tables = (
         QueryHandlers(store=store, members=state.members, settings=settings),
-        StatsHandlers(runtime=runtime, progress=progress, topics=state.topics, stats=state.stats),
+        StatsHandlers(runtime=runtime, lag=lag, topics=state.topics, stats=state.stats),
         ProgressHandlers(
-            progress=progress,
+            lag=lag,
             offsets=state.offsets,
             topics=state.topics,
             groups=state.groups,
             stats=state.stats,
-            address=lambda: str(place.advertised()),
+            address=lambda: str(endpoint.advertised()),
         ),
         SubscriptionHandlers(
-            members=state.members, offsets=state.offsets, address=lambda: str(place.advertised())
+            members=state.members, offsets=state.offsets, address=lambda: str(endpoint.advertised())
         ),
         CleaningHandlers(store=store, topics=state.topics, stats=state.stats),
     )

@@ -1,6 +1,6 @@
-"""Arguments of a call, checked before anything is done with them: what is wrong, and what to give.
+"""Checks of the arguments of calls; each raises InvalidInput with what is wrong and what to give.
 
-Only what was given is looked at, so that a plain send pays for none of it.
+Only arguments that were given are checked, so a plain send does not pay for it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,18 +25,15 @@ __all__ = [
 
 
 def check_timeout_ms(given: object) -> None:
-    """Check the time of a call. One that is over already, 0 or less, is left to end as a timeout.
+    """Check a timeout: an integer of any type, such as numpy's, but not a float.
 
-    Whole numbers of other types, such as numpy's, will do; a float won't, since times may travel.
+    One of 0 or less is accepted; such a call times out.
 
     >>> check_timeout_ms(3_000)
     >>> check_timeout_ms("3")
     Traceback (most recent call last):
     orbitmq.errors.InvalidInput: timeout_ms is '3'; it must be a whole number of milliseconds up \
 to 2147483647, or left out
-
-    Raises:
-        InvalidInput: it is no whole number, or larger than one that travels.
 
     """
     if given is None:
@@ -52,52 +49,32 @@ to 2147483647, or left out
 
 
 def check_text(given: object, field: str) -> None:
-    """Check that a name, key or id is a text that can travel.
-
-    Raises:
-        InvalidInput: it is something else, or has half a pair of surrogates.
-
-    """
+    """Check that a name, key or id is a text that can be encoded as UTF-8."""
     if not isinstance(given, str):
         raise InvalidInput(f"{field} is {shown(given)}; it must be a text", field=field)
     check_utf8(given, field, field=field, error=InvalidInput)
 
 
 def check_queue(given: object, field: str = "queue") -> None:
-    """Check that a queue is one.
-
-    Raises:
-        InvalidInput: it is something else.
-
-    """
+    """Check that an argument is a MessageQueue."""
     if not isinstance(given, MessageQueue):
         raise InvalidInput(
-            f"{field} is {shown(given)}; it must be a MessageQueue, such as producer.queues(topic) "
-            "returns",
+            f"{field} is {shown(given)}; it must be a MessageQueue, such as one of "
+            "producer.queues(topic)",
             field=field,
         )
 
 
 def check_queue_topic(queue: MessageQueue, topic: str) -> None:
-    """Check that a queue is one of the topic that a message is for.
-
-    Raises:
-        InvalidInput: it is one of another.
-
-    """
+    """Check that a queue belongs to the topic of the message."""
     if queue.topic != topic:
         raise InvalidInput(
-            f"queue is one of {queue.topic}, and the message is for {topic}", field="queue"
+            f"queue belongs to topic {queue.topic}, and the message to {topic}", field="queue"
         )
 
 
 def check_queues(given: object, count: int) -> None:
-    """Check a list that says where each of so many messages goes; None in it leaves that open.
-
-    Raises:
-        InvalidInput: it is no such list, or one of another length.
-
-    """
+    """Check a list with the queue of each message, or None; ``count`` is the number of messages."""
     if not isinstance(given, Sequence) or isinstance(given, str | bytes):
         raise InvalidInput(
             f"queues is {shown(given)}; it must be a list with a MessageQueue or None for each "
@@ -109,34 +86,25 @@ def check_queues(given: object, count: int) -> None:
             check_queue(queue, "queues")
     if len(given) != count:
         raise InvalidInput(
-            f"queues says where {len(given)} messages go, and there are {count}", field="queues"
+            f"queues has {len(given)} entries for {count} messages; give one for each message",
+            field="queues",
         )
 
 
 def check_selector(given: object) -> None:
-    """Check that a selector can be called; a text is none.
-
-    Raises:
-        InvalidInput: it can't be called.
-
-    """
+    """Check that a selector can be called."""
     if not callable(given):
-        key = f"; to go by a key, give sharding_key={shown(given)}" if type(given) is str else ""
+        key = f"; to choose by key, give sharding_key={shown(given)}" if type(given) is str else ""
         raise InvalidInput(
-            f"selector is {shown(given)}; it must be a function from queues and message to one of "
-            "the queues: your own, or one that by_hash, by_random, by_machine_room or "
-            f"orbitmq.ConsistentHash makes{key}",
+            f"selector is {shown(given)}; it must be a function that gets queues and a message and "
+            "returns one of the queues: your own, or one of by_hash, by_random, by_machine_room or "
+            f"orbitmq.ConsistentHash{key}",
             field="selector",
         )
 
 
 def listed(messages: Iterable[Message]) -> list[Message]:
-    """Return messages as a list; what each of them is, others check.
-
-    Raises:
-        InvalidInput: there is one alone, or none at all.
-
-    """
+    """Return an iterable of messages as a list, without checking its elements."""
     given: object = messages
     if not isinstance(given, Iterable):
         hint = "; send() takes a single message" if isinstance(given, Message) else ""
@@ -147,39 +115,23 @@ def listed(messages: Iterable[Message]) -> list[Message]:
 
 
 def check_methods(given: object, field: str, methods: Sequence[str], base: str) -> None:
-    """Check that an object has the methods that it will be asked for.
-
-    Args:
-        given: the object.
-        field: the name of the argument.
-        methods: their names.
-        base: the class to derive it from, or that shows how it is made.
-
-    Raises:
-        InvalidInput: it is a class, or lacks one of them.
-
-    """
+    """Check that an argument is an object with certain methods; the error refers to ``base``."""
     what = ", ".join(methods)
     if isinstance(given, type):
         raise InvalidInput(
-            f"{field} is the class {given.__name__[:60]}; give an object of it", field=field
+            f"{field} is the class {given.__name__[:60]}; give an instance of it", field=field
         )
     missing = [name for name in methods if not callable(getattr(given, name, None))]
     if missing:
         raise InvalidInput(
-            f"{field} is {shown(given)}, which lacks {', '.join(missing)}; it must be an object "
-            f"with the methods {what}: see {base}",
+            f"{field} is {shown(given)}, without {', '.join(missing)}; it must be an object with "
+            f"the methods {what}: see {base}",
             field=field,
         )
 
 
 def check_listener(given: object) -> None:
-    """Check what decides about transactions: a function, or an object that does both.
-
-    Raises:
-        InvalidInput: it is neither.
-
-    """
+    """Check a transaction listener: a check function, or an object for local work and checks."""
     if isinstance(given, type) or not (given is None or callable(given)):
-        base = "orbitmq.TransactionListener, or give a function that checks"
+        base = "orbitmq.TransactionListener, or give a check function"
         check_methods(given, "transaction_listener", ("execute", "check"), base)

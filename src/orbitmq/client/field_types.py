@@ -1,6 +1,6 @@
-"""Fields of settings: whether a value is of the type that its field declares, and in its range.
+"""Checks of settings: whether a value has the type that its field declares, and is in range.
 
-A struct doesn't look at what it is given, and a text where a list was meant would be a list of its
+A msgspec struct does not check its arguments: a text in place of a list would become a list of
 letters.
 """
 
@@ -34,7 +34,7 @@ _HINTS: Final[Mapping[str, str]] = {"nameserver": "; several are separated by ';
 
 
 def shown(value: object) -> str:
-    """Return a value as an error shows it: short, and of what is no plain value only the type.
+    """Return a value as an error shows it: shortened; of objects only the type.
 
     >>> shown("3"), shown(float("nan")), shown([1, 2]), shown(None)
     ("'3'", 'nan', 'of type list', 'None')
@@ -47,9 +47,9 @@ def shown(value: object) -> str:
 
 
 def whole_or_none(value: object) -> int | None:
-    """Return a whole number as a plain one, whichever package made it; None if it is none.
+    """Return an integer of any type, such as numpy's, as an int; None if the value is not one.
 
-    A float is none, even 3.0: it would travel as such. Neither is a bool.
+    A float is not one, even 3.0, and neither is a bool.
 
     >>> whole_or_none(3), whole_or_none(3.0), whole_or_none(True), whole_or_none("3")
     (3, None, None, None)
@@ -60,18 +60,14 @@ def whole_or_none(value: object) -> int | None:
         return None
     try:
         return operator.index(value)  # type: ignore[arg-type]
-    except TypeError:  # an array of several, or of one that is no whole number
+    except TypeError:  # an array with several values, or with one that is not an integer
         return None
 
 
 def check_types(settings: msgspec.Struct) -> None:
-    """Check that texts are texts, and switches are switches.
+    """Check fields of type str and bool; raise InvalidInput for values of other types.
 
-    Of a text only the type is told: it could be a secret.
-
-    Raises:
-        InvalidInput: one is not.
-
+    The error does not show the value of a text field: it could be a secret.
     """
     for field, kind in _plain_fields(type(settings)):
         value: object = getattr(settings, field)
@@ -93,12 +89,7 @@ def _plain_fields(kind: type[msgspec.Struct]) -> tuple[tuple[str, type], ...]:
 
 
 def check_is(settings: msgspec.Struct, field: str, kind: type) -> None:
-    """Check that a value is None, or of a type.
-
-    Raises:
-        InvalidInput: it is something else.
-
-    """
+    """Check that a field is None or of a type; raise InvalidInput if not."""
     value: object = getattr(settings, field)
     if value is not None and not isinstance(value, kind):
         raise InvalidInput(
@@ -112,13 +103,9 @@ def check_ranges(
     ranges: Mapping[str, tuple[int, int]],
     optional: frozenset[str] = frozenset(),
 ) -> None:
-    """Check that numbers are whole, and within their ranges; those of ``optional`` may be None.
+    """Check that fields are integers in their ranges; raise InvalidInput if not.
 
-    Those of other types, such as numpy's, are taken as plain ones.
-
-    Raises:
-        InvalidInput: one is not.
-
+    Fields in ``optional`` may be None. Integers of other types, such as numpy's, become ints.
     """
     for field, (low, high) in ranges.items():
         value: object = getattr(settings, field)
@@ -135,18 +122,16 @@ def check_ranges(
 
 
 def take_path(settings: msgspec.Struct, field: str) -> None:
-    """Take a path as the text that it stands for; anything else is left as it is."""
+    """Replace a path object by its text; leave any other value unchanged."""
     value: object = getattr(settings, field)
     if isinstance(value, os.PathLike):
         force_setattr(settings, field, os.fspath(value))
 
 
 def take_enum(settings: msgspec.Struct, field: str, kind: type[Enum]) -> None:
-    """Take a member of an enum where its text was given: its value, or its name if that is none.
+    """Replace a text by the enum member with that value, or that name if values aren't texts.
 
-    Raises:
-        InvalidInput: it has no such member.
-
+    Raises InvalidInput if there is no such member.
     """
     value: object = getattr(settings, field)
     if isinstance(value, kind):
@@ -160,12 +145,7 @@ def take_enum(settings: msgspec.Struct, field: str, kind: type[Enum]) -> None:
 
 
 def take_tuple(settings: msgspec.Struct, field: str, kind: type) -> None:
-    """Take a list, or whatever else has several values, as a tuple; a text is no list.
-
-    Raises:
-        InvalidInput: it has no values, or some of another type.
-
-    """
+    """Replace an iterable by a tuple; raise InvalidInput for a text, or values of another type."""
     given: object = getattr(settings, field)
     wanted = f"it must be a list of {kind.__name__}"
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
@@ -175,31 +155,26 @@ def take_tuple(settings: msgspec.Struct, field: str, kind: type) -> None:
     for value in given:
         taken: object = whole_or_none(value) if kind is int else value
         if not isinstance(taken, kind):
-            raise InvalidInput(f"{field} holds a value {shown(value)}; {wanted}", field=field)
+            raise InvalidInput(f"{field} contains {shown(value)}; {wanted}", field=field)
         values.append(taken)
     force_setattr(settings, field, tuple(values))
 
 
 def check_address_map(given: Mapping[str, str] | Callable[[str], str] | None) -> None:
-    """Check that addresses can be looked up in a map, or that it can be called with one.
-
-    Raises:
-        InvalidInput: neither; or something in it is no text.
-
-    """
+    """Check that an address map is a function, or a mapping of texts; raise InvalidInput if not."""
     value: object = given
     if value is None or callable(value):
         return
     if not isinstance(value, Mapping):
         raise InvalidInput(
-            f"address_map is {shown(value)}; it must be a dict from advertised addresses to those "
-            "that are reached, or a function from one to the other",
+            f"address_map is {shown(value)}; it must be a dict from advertised to reachable "
+            "addresses, or a function that returns one for the other",
             field="address_map",
         )
     for part in (*value.keys(), *value.values()):
         if not isinstance(part, str):
             raise InvalidInput(
-                f"address_map holds {shown(part)}; its keys and values are texts such as "
+                f"address_map contains {shown(part)}; its keys and values must be texts such as "
                 "'10.0.0.1:10911'",
                 field="address_map",
             )

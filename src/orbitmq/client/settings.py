@@ -1,13 +1,13 @@
-"""The settings of a client and of a producer; defaults are Java's, and docs/settings.md lists them.
+"""The settings of a client and of a producer, with Java's defaults; docs/settings.md lists them.
 
-Both load from RocketMQ's own property names too (``ClientConfig``, ``DefaultMQProducer``):
+Both can be loaded from properties with RocketMQ's names (``ClientConfig``, ``DefaultMQProducer``):
 
 >>> from orbitmq.settings import from_arguments
 >>> client, producer = load(from_arguments(["namesrvAddr=names:9876", "sendLatencyEnable=true"]))
 >>> client.nameserver, producer.fault_tolerance
 ('names:9876', <FaultTolerance.JAVA5: 'java5'>)
 
-A value is checked with the others when it is built, so that a settings object that exists is valid.
+All values are checked when a settings object is created, so every existing one is valid.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -57,11 +57,11 @@ __all__ = [
 ]
 
 DEFAULT_INSTANCE: Final = "DEFAULT"
-"""Stands for: no name of its own. Such clients get the process id and a number for a name."""
+"""The value for "no name given". Such a client gets the process id and a number as its name."""
 
 AddressMap = Mapping[str, str] | Callable[[str], str]
-"""From the address that a broker advertises to the one it is reached at. The keys of a mapping are
-``host:port``, or a host alone, whose port then stays as it is."""
+"""Maps the address that a broker advertises to a reachable one. The keys of a mapping are
+``host:port``, or a host alone, which keeps its port."""
 
 RETRY_CODES: Final = (1, 2, 14, 16, 17, 204, 205, 1500)
 """Java's: SYSTEM_ERROR, SYSTEM_BUSY, SERVICE_NOT_AVAILABLE, NO_PERMISSION, TOPIC_NOT_EXIST,
@@ -73,30 +73,30 @@ _SECRET: Final = frozenset({"secret_key", "security_token", "tls_key_password"})
 
 
 class AccessChannel(StrEnum):
-    """Where traces go: to the cluster's own topic, or to the one of a cloud's region."""
+    """Where traces go: to the trace topic of the cluster, or to that of a cloud's region."""
 
     LOCAL = "LOCAL"
     CLOUD = "CLOUD"
 
 
 class FaultTolerance(StrEnum):
-    """How a producer keeps away from brokers that are slow or failing."""
+    """How a producer avoids brokers that are slow or failing."""
 
     OFF = "off"
-    """It doesn't, but for the broker that just failed the same send."""
+    """A retry avoids the broker that just failed; nothing else."""
     JAVA5 = "java5"
     """Penalties by latency, and a detector, as in Java's 5.x clients."""
     JAVA4 = "java4"
     """Penalties by latency as in Java's 4.x clients, which are much longer."""
     ADAPTIVE = "adaptive"
-    """A bad broker's share shrinks to probes, and recovers in seconds."""
+    """A bad broker gets only probes, and its share recovers in seconds."""
 
 
 class Require(StrEnum):
-    """The least that a receipt must say, or else the send is an error that holds the receipt.
+    """How safe a stored message must be; otherwise the send raises ``NotDurable``.
 
-    It goes by what the broker says: one that flushes (ASYNC_FLUSH) or copies (ASYNC_MASTER) in the
-    background says SEND_OK before it has, and any of these is met.
+    The broker's answer decides: a broker that flushes (ASYNC_FLUSH) or copies (ASYNC_MASTER) in the
+    background answers SEND_OK before it has, which meets every requirement.
     """
 
     STORED = "stored"
@@ -105,76 +105,76 @@ class Require(StrEnum):
 
 
 class ClientSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Who a client is, whom it asks, and how it reaches them.
+    """The identity of a client, its nameservers, and how it connects.
 
     >>> ClientSettings(nameserver="127.0.0.1:9876", access_key="alice", secret_key="open sesame")
     ClientSettings(nameserver='127.0.0.1:9876', access_key='alice', secret_key=…)
 
     Raises:
-        InvalidInput: a value is out of its range, or two of them contradict each other.
+        InvalidInput: a value is out of range, or two of them contradict each other.
 
     """
 
-    # Whom it asks
+    # Nameservers
 
     nameserver: str = ""
     """Nameservers, separated by ``;``. Empty: ``nameserver_url``, or else ``NAMESRV_ADDR``."""
     nameserver_url: str = ""
-    """An HTTP address that answers with the list; asked every two minutes."""
+    """An HTTP address that returns the list of nameservers; requested every two minutes."""
     address_map: AddressMap | None = None
-    """Rewrites the addresses that brokers advertise, as containers and tunnels need it."""
+    """Rewrites the addresses that brokers advertise, for containers and tunnels."""
 
-    # Who it is
+    # Identity
 
     client_ip: str = ""
-    """Its part of the client id; empty: the address other machines see."""
+    """The first part of the client id; empty: the address that other machines see."""
     instance_name: str = DEFAULT_INSTANCE
-    """Clients of one name in one process are one to brokers."""
+    """Clients with the same name in one process are one client to brokers."""
     unit_name: str = ""
     """Part of the client id, and of the request to ``nameserver_url``."""
     unit_mode: bool = False
-    """Whether topics that it makes belong to a unit."""
+    """Whether topics that it creates belong to a unit."""
     namespace: str = ""
-    """Names of topics and groups begin with it on the wire (4.x clouds)."""
+    """A prefix of topic and group names on the wire (4.x clouds)."""
     namespace_v2: str = ""
-    """Travels in the header of every request instead (5.x)."""
+    """A namespace in the header of every request instead (5.x)."""
     access_channel: AccessChannel = AccessChannel.LOCAL
     """Where traces go."""
     access_key: str = ""
     """Signs every request, together with ``secret_key``."""
     secret_key: str = ""
-    """The other half of it."""
+    """The secret that belongs to ``access_key``."""
     security_token: str = ""
-    """For keys that were lent for a time."""
+    """The token of temporary keys."""
 
-    # How it reaches them
+    # Connections
 
     tls: bool = False
-    """Whether to speak TLS with nameservers and brokers."""
+    """Whether to use TLS with nameservers and brokers."""
     tls_verify: bool = True
-    """Whether certificates are checked. Off, anyone can pose as the broker."""
+    """Whether to check certificates. If off, anyone can pose as the broker."""
     tls_ca_file: str = ""
-    """Who is trusted, in PEM; empty: the system's authorities."""
+    """Trusted authorities, in PEM; empty: those of the system."""
     tls_cert_file: str = ""
-    """Our own certificate, where servers ask for one."""
+    """Our certificate, if servers ask for one."""
     tls_key_file: str = ""
-    """Its key; empty: in the same file."""
+    """The key of our certificate; empty: in the same file."""
     tls_key_password: str = ""
-    """What opens the key."""
+    """The password of the key."""
     ssl_context: TlsContext | None = None
-    """Instead of all of the above: a context made elsewhere."""
+    """Replaces all TLS settings above."""
     vip_channel: bool = False
-    """Whether sends go to the broker's second port, two below."""
+    """Whether to send to the broker's second port, which is two below the first."""
     poll_nameserver_interval_ms: int = 30_000
-    """How often routes are asked for again."""
+    """How often routes are refreshed."""
     heartbeat_interval_ms: int = 30_000
-    """How often brokers are told that it lives."""
+    """How often heartbeats are sent to brokers."""
     request_timeout_ms: int = 3_000
-    """How long an answer to anything but a send may take."""
+    """The timeout of all requests except sends."""
     linger_ms: int = 5_000
-    """How long connections stay after the last producer has stopped, for the next one."""
+    """How long connections stay open for a next producer after the last one was closed."""
     net: NetSettings | None = None
-    """The numbers of its connections; None: their defaults."""
+    """Timeouts and limits of connections; None: their defaults."""
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -186,40 +186,41 @@ class ClientSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         parse_addresses(self.nameserver)
         if self.nameserver and self.nameserver_url:
             raise InvalidInput(
-                "nameserver and nameserver_url are both set; one of them says where to ask",
+                "nameserver and nameserver_url are both set; give only one of them",
                 field="nameserver_url",
             )
         if self.nameserver_url and not self.nameserver_url.startswith(("http://", "https://")):
             raise InvalidInput(
-                f"nameserver_url is {self.nameserver_url[:80]!r}; it begins with http:// "
-                "or https://",
+                f"nameserver_url is {self.nameserver_url[:80]!r}; it must begin with http:// or "
+                "https://",
                 field="nameserver_url",
             )
         if bool(self.access_key) != bool(self.secret_key):
             missing = "secret_key" if self.access_key else "access_key"
             raise InvalidInput(
-                f"{missing} is empty; requests are signed with access_key and secret_key together",
+                f"{missing} is empty; give both access_key and secret_key",
                 field=missing,
             )
         if self.security_token and not self.access_key:
             raise InvalidInput(
-                "security_token is set without access_key and secret_key", field="access_key"
+                "security_token is set without access_key and secret_key; give all three",
+                field="access_key",
             )
-        self._check_words()
+        self._check_names()
 
     def __repr__(self) -> str:
         return _shown(self)
 
     @property
     def credentials(self) -> Credentials | None:
-        """What requests are signed with; None if they are not."""
+        """The credentials that sign requests; None if requests are not signed."""
         if not self.access_key:
             return None
         return Credentials(self.access_key, self.secret_key, self.security_token or None)
 
     @property
     def header_fields(self) -> Mapping[str, str]:
-        """What every request carries besides its own fields: the namespace of the second kind.
+        """Header fields of every request: the second namespace.
 
         >>> ClientSettings(namespace_v2="eu").header_fields
         {'nsd': 'true', 'ns': 'eu'}
@@ -227,10 +228,10 @@ class ClientSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         return {**_NAMESPACE_MARK, "ns": self.namespace_v2} if self.namespace_v2 else {}
 
     def tls_context(self) -> TlsContext | None:
-        """Return what connections are secured with; None if they are not.
+        """Return the TLS context; None if TLS is off.
 
         Raises:
-            InvalidInput: a file is missing, or is not what it should be.
+            InvalidInput: a file is missing or invalid.
 
         """
         if self.ssl_context is not None:
@@ -246,7 +247,7 @@ class ClientSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         return client_context(files, verify=self.tls_verify)
 
     def client_id(self, host: str, instance: str) -> str:
-        """Return the id that brokers know the client by, as Java puts it together.
+        """Return the id by which brokers know the client, in Java's format.
 
         >>> ClientSettings(unit_name="u1").client_id("10.0.0.7", "4711#1")
         '10.0.0.7@4711#1@u1'
@@ -255,13 +256,13 @@ class ClientSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         unit = f"@{self.unit_name}" if self.unit_name else ""
         return f"{self.client_ip or host}@{name}{unit}"
 
-    def _check_words(self) -> None:
-        """Check the parts of names: a blank or an @ in one would make it another one."""
+    def _check_names(self) -> None:
+        """Check the parts of the client id, which may not contain blanks or @, and namespaces."""
         for field in ("instance_name", "unit_name", "client_ip"):
             text: str = getattr(self, field)
             if text.split() not in ([], [text]) or "@" in text:
                 raise InvalidInput(
-                    f"{field} is {text[:80]!r}; blanks and @ may not be in it", field=field
+                    f"{field} is {text[:80]!r}; it may not contain blanks or @", field=field
                 )
         if not self.instance_name:
             raise InvalidInput("instance_name is empty; leave it out", field="instance_name")
@@ -272,104 +273,104 @@ class ClientSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class ProducerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How a producer sends; the group may be given by position.
+    """How a producer sends; the group may be a positional argument.
 
     >>> ProducerSettings("billing", fault_tolerance="adaptive").fault_tolerance
     <FaultTolerance.ADAPTIVE: 'adaptive'>
 
     Raises:
-        InvalidInput: a value is out of its range, or two of them contradict each other.
+        InvalidInput: a value is out of range, or two of them contradict each other.
 
     """
 
     group: str = "DEFAULT_PRODUCER"
     """The producer group; brokers ask its members about transactions."""
 
-    # Time and tries
+    # Timeouts and retries
 
     send_timeout_ms: int = 3_000
-    """How long a send may take, all tries and all waiting together."""
+    """The timeout of a send, including all retries and waiting."""
     per_try_timeout_ms: int | None = None
-    """The most that one try may take while others are left."""
+    """The timeout of one attempt while retries are left."""
     retries: int = 2
-    """Further tries after the first, sync and async alike."""
+    """How many retries follow the first attempt."""
     retry_codes: tuple[int, ...] = RETRY_CODES
-    """Answers of brokers after which another try is made."""
+    """The response codes of brokers that are retried."""
     retry_another_broker_when_not_stored: bool = False
-    """Whether a status other than SEND_OK leads to another try, which may store it twice."""
+    """Whether a status other than SEND_OK is retried, which may store the message twice."""
     retry_same_queue: bool = False
-    """Whether sends to a chosen queue, or by selector, are tried again, on the same queue."""
+    """Whether sends to a chosen queue, or by selector, are retried on the same queue."""
     require: Require | None = None
-    """The least that a receipt must say."""
+    """How safe a stored message must be."""
     stop_timeout_ms: int = 5_000
-    """How long a stop waits for sends on their way."""
+    """How long a close waits for sends in flight."""
 
     # Topics and messages
 
     topics: tuple[str, ...] = ()
-    """Topics whose routes and connections are made at the start."""
+    """Topics whose routes and connections are set up by the start."""
     create_topic_key: str = AUTO_CREATE_TOPIC
-    """The topic after which brokers make unknown ones."""
+    """The topic that brokers use as a template for unknown topics."""
     default_topic_queues: int = 4
-    """The most queues of a topic that a send makes."""
+    """The most queues of a topic that a send creates."""
     max_message_bytes: int = BODY_SIZE_LIMIT
     """The largest body, before compression."""
     compress_over_bytes: int = 4_096
-    """Bodies from this size on are compressed."""
+    """Bodies of this size and more are compressed."""
     compression_type: CompressionType = CompressionType.ZLIB
-    """How: ZLIB, LZ4 or ZSTD, which may be said by name."""
+    """ZLIB, LZ4 or ZSTD; may be given by name."""
     compression_level: int = 5
-    """How hard; LZ4 has no levels."""
+    """The level of compression; LZ4 has none."""
 
     short_header: bool = True
-    """Whether fields of a send travel under one letter each; brokers before 3.1 need full names."""
+    """Whether fields of a send have one-letter names; brokers before 3.1 need full names."""
 
     # Brokers
 
     fault_tolerance: FaultTolerance = FaultTolerance.OFF
-    """How it keeps away from brokers that are slow or failing."""
+    """How it avoids brokers that are slow or failing."""
     detector: bool = False
-    """Whether ``java5`` probes brokers that failed, so that they come back without a send."""
+    """Whether ``java5`` probes failed brokers, so that they come back without a send."""
     detect_interval_ms: int = 2_000
-    """How often each of them is probed."""
+    """How often a failed broker is probed."""
     detect_timeout_ms: int = 200
-    """How long a probe may take."""
+    """The timeout of a probe."""
 
-    # Bounds
+    # Limits
 
     in_flight_max: int = 1_024
-    """Sends that may be on their way at once; one more waits."""
+    """The most sends in flight; further ones wait."""
     in_flight_bytes_max: int = 100 * _MIB
-    """The bytes of their bodies."""
+    """The most bytes of bodies in flight."""
 
     # Automatic batching
 
     auto_batch: bool = False
-    """Whether single sends of one topic and tag are gathered and travel together."""
+    """Whether single sends of one topic and tag are collected into batches."""
     linger_ms: int = 10
-    """How long the first of them waits for others."""
+    """How long the first message of a batch waits for others."""
     batch_bytes: int = 32 * 1024
-    """How many bytes make a batch leave at once."""
+    """A batch of this size is sent at once."""
     total_bytes: int = 32 * _MIB
-    """How many bytes may wait in all batches together; beyond it sends travel alone."""
+    """The most bytes waiting in all batches; further messages are sent alone."""
 
     # Traces
 
     trace: bool = False
     """Whether each send is reported to the trace topic."""
     trace_topic: str = TRACE_TOPIC
-    """Where to."""
+    """The trace topic."""
     trace_batch_max: int = 10
-    """Reports in one message; at most 20."""
+    """The most reports in one trace message; at most 20."""
     trace_queue_max: int = 2_048
-    """Reports that may wait; one more is dropped, and counted."""
+    """The most waiting reports; further ones are dropped and counted."""
 
     # Outbox
 
     outbox_path: str = ""
-    """The file that keeps sends which failed; empty: they are errors only."""
+    """The file that keeps messages whose send failed; empty: no outbox."""
     outbox_bytes_max: int = 256 * _MIB
-    """How large it may grow; then a send that fails is an error again."""
+    """The largest size of the file; when it is full, a failed message is not kept."""
 
     def __post_init__(self) -> None:
         _check_name("group", self.group, check_group)
@@ -390,12 +391,12 @@ class ProducerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             _check_name(field, getattr(self, field), check_topic)
         if self.detector and self.fault_tolerance is not FaultTolerance.JAVA5:
             raise InvalidInput(
-                "detector is a part of fault_tolerance='java5'; set that too", field="detector"
+                "detector works only with fault_tolerance='java5'; set that too", field="detector"
             )
         if self.batch_bytes > self.total_bytes:
             raise InvalidInput(
-                f"batch_bytes is {self.batch_bytes} and total_bytes, which holds all batches, "
-                f"is {self.total_bytes}",
+                f"batch_bytes is {self.batch_bytes}, more than the total_bytes of all batches, "
+                f"{self.total_bytes}; raise total_bytes",
                 field="total_bytes",
             )
 
@@ -419,12 +420,12 @@ _PRODUCER_RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "retries": (0, 100),
     "stop_timeout_ms": (0, INT32_MAX),
     "default_topic_queues": (1, 65_536),
-    "max_message_bytes": (1, 15 * _MIB),  # a frame has 16 MiB, properties and header included
+    "max_message_bytes": (1, 15 * _MIB),  # a frame has 16 MiB, with properties and header
     "compress_over_bytes": (1, INT32_MAX),
     "compression_level": (0, 22),
     "detect_interval_ms": (1, INT32_MAX),
     "detect_timeout_ms": (1, INT32_MAX),
-    "in_flight_max": (10, 65_535),  # Java's least; the most that one connection carries
+    "in_flight_max": (10, 65_535),  # Java's minimum; the in-flight limit of one connection
     "in_flight_bytes_max": (_MIB, INT32_MAX),
     "linger_ms": (1, 30_000),
     "batch_bytes": (1, 2 * _MIB),
@@ -502,19 +503,19 @@ PRODUCER_NAMES: Final[Mapping[str, str]] = {
 
 
 def load(properties: Iterable[Property]) -> tuple[ClientSettings, ProducerSettings]:
-    """Return the settings that properties say; see `orbitmq.settings.read`, and ``unknown``.
+    """Return the settings from properties; see `orbitmq.settings.read`, and ``unknown``.
 
     Raises:
-        InvalidSetting: a value can't be used; the error names its place.
+        InvalidSetting: a value is invalid; the error names its file and line.
 
     """
-    said = [_fault_tolerance(one) for one in properties]
-    client = build(ClientSettings, said, CLIENT_NAMES)
-    return client, build(ProducerSettings, said, PRODUCER_NAMES)
+    given = [_fault_tolerance(one) for one in properties]
+    client = build(ClientSettings, given, CLIENT_NAMES)
+    return client, build(ProducerSettings, given, PRODUCER_NAMES)
 
 
 def _fault_tolerance(one: Property) -> Property:
-    """Return Java's switch for fault tolerance as the setting that it is here."""
+    """Return Java's switch for fault tolerance as the setting ``fault_tolerance``."""
     if one.name not in _LATENCY_SWITCHES:
         return one
     kinds = {"true": FaultTolerance.JAVA5, "false": FaultTolerance.OFF}
@@ -537,7 +538,7 @@ def _check_name(field: str, name: str, check: Callable[[str], None]) -> None:
 
 
 def _shown(settings: msgspec.Struct) -> str:
-    """Return a repr of what differs from the defaults, without any secret."""
+    """Return a repr of the fields that differ from their defaults, without secrets."""
     fields = msgspec.structs.fields(settings)
     given = [one for one in fields if getattr(settings, one.name) != one.default]
     return f"{type(settings).__name__}({', '.join(_parts(settings, given))})"

@@ -1,63 +1,63 @@
 """Every error orbitmq raises, in one tree.
 
-The class says whose fault it is and what to do next: ``retriable`` (the same call may succeed
-later, or on another broker) and ``refresh_route`` (ask the nameserver again first). Numbers that
-matter are attributes, so that no program has to read them out of a sentence::
+The class says what went wrong and what to do next: ``retriable`` (the same call may succeed later,
+or on another broker) and ``refresh_route`` (ask the nameserver again first). Values that programs
+may need are attributes, so that none has to parse a message::
 
     OrbitError
-    ├─ InvalidInput                what the caller gave can't be used: field, limit, length
+    ├─ InvalidInput                an argument or message is invalid: field, limit, length
     │  ├─ InvalidTopic, InvalidGroup
     │  ├─ InvalidTags, InvalidKeys, InvalidProperty
     │  ├─ MessageTooLarge
-    │  ├─ NoNameserver             nobody to ask for routes: the ways to set one
-    │  ├─ InvalidSetting           a setting can't be used: file, line, field
-    │  ├─ InvalidColumn            a column of a data frame can't be read or written: field
-    │  └─ InvalidOption            an option of a read or write can't be used: field
-    │     ├─ UnknownOption         there is none of that name: nearest
-    │     └─ InvalidOffsets        offsets that can't be read, or of no queue: position
-    ├─ LocalProtocolError          we were asked to write what the format can't hold
-    ├─ RemoteProtocolError         the peer's bytes break the protocol: where, and why
-    │  ├─ InvalidHeader            a header field is missing or unreadable: its name
-    │  └─ InvalidBody              a body is not what its request or answer promises
-    ├─ CorruptRecord               bytes that should be a stored message and are not
-    │  └─ CompressionFailed        a body that can't be opened, or would open too far
-    ├─ StoreError                  a store directory can't be used, or not any more
-    │  ├─ StoreLocked              another process has it: pid
+    │  ├─ NoNameserver             no nameserver is configured: the ways to set one
+    │  ├─ InvalidSetting           a setting is invalid: file, line, field
+    │  ├─ InvalidColumn            a column of a data frame is invalid: field
+    │  └─ InvalidOption            an option of a read or write is invalid: field
+    │     ├─ UnknownOption         there is no option of that name: nearest
+    │     └─ InvalidOffsets        offsets are unreadable, or of unknown queues: position
+    ├─ LocalProtocolError          a value does not fit the format it has to be written in
+    ├─ RemoteProtocolError         the peer's bytes violate the protocol: position
+    │  ├─ InvalidHeader            a header field is missing or unreadable: field
+    │  └─ InvalidBody              a body does not have the format of its request or answer
+    ├─ CorruptRecord               bytes that should be a stored message are not one: position
+    │  └─ CompressionFailed        a body can't be decompressed, or would be too large
+    ├─ StoreError                  a store directory can't be used: path
+    │  ├─ StoreLocked              another process uses it: pid
     │  ├─ StoreDamaged             its files contradict each other: path, position
-    │  └─ DiskFailed               the system refused a file call: path, errno
+    │  └─ DiskFailed               a file call failed: path, errno
     ├─ NetworkError                retriable
-    │  ├─ ConnectFailed            nobody listens there, or the handshake failed
-    │  ├─ ConnectionClosed         closed while (or before) the request was on its way
-    │  ├─ RequestTimeout           no answer in time; it may still have been carried out
-    │  └─ NameserversFailed        no nameserver answered: what became of each request
-    ├─ NoRoute                     retriable: no queue of the topic: what each nameserver answered
-    ├─ TooManyRequests             retriable: our own bound on requests in flight is met
-    ├─ SendFailed                  a send gave up: topic, attempts, whether it may be stored
-    │  ├─ SendTimeout              its time was over: where the time went
-    │  │  └─ BackPressure          it was over before our own bound let the message go
+    │  ├─ ConnectFailed            the connection was refused, or the handshake failed
+    │  ├─ ConnectionClosed         the connection was closed before the answer came
+    │  ├─ RequestTimeout           no answer in time; the request may have been carried out
+    │  └─ NameserversFailed        no nameserver answered: the result of each request
+    ├─ NoRoute                     retriable: no queue of the topic: the nameservers' answers
+    ├─ TooManyRequests             retriable: the limit of requests in flight is reached
+    ├─ SendFailed                  a send failed: topic, attempts, whether it may be stored
+    │  ├─ SendTimeout              it timed out: where the time went
+    │  │  └─ BackPressure          it timed out while the in-flight limit was reached
     │  ├─ SendUnreachable          no broker could be reached
     │  ├─ SendRefused              the brokers answered with error codes: code, remark
-    │  │  ├─ SendRefusedBusy       they were busy: their remark says with what
-    │  │  ├─ SendUnauthorised      topic, group or user may not do this there
-    │  │  └─ SendIllegal           they hold the message to be illegal, such as for its size
+    │  │  ├─ SendRefusedBusy       they were too busy: see the remark
+    │  │  ├─ SendUnauthorised      topic, group or user lacks the permission
+    │  │  └─ SendIllegal           the message is illegal for them, such as too large
     │  ├─ SendForbidden            a hook of the application forbade it
-    │  ├─ NotDurable               stored, but less safely than was required: the receipt
-    │  ├─ PartlySent               of several frames some failed: receipts and errors
-    │  ├─ SendHeldBack             others of its key wait in the outbox before it
+    │  ├─ NotDurable               stored, but less safely than required: the receipt
+    │  ├─ PartlySent               some of several frames failed: receipts and errors
+    │  ├─ SendHeldBack             older messages of its key are in the outbox
     │  ├─ SendKept                 it is safe in the outbox, and will be sent later
-    │  ├─ TransactionNotBegun      its half message was stored too unsurely, and dropped
-    │  └─ NoReply                  a request was sent, and nobody replied in time
+    │  ├─ TransactionNotBegun      its half message was stored less safely than asked, and dropped
+    │  └─ NoReply                  a request was sent, and no reply came in time
     ├─ RowsRejected                rows of a write can't be messages: partition, rows
     ├─ DataLost                    messages to be read are gone: queue, wanted, available
-    ├─ OutboxFull                  retriable: the file of unsent messages has met its bound
-    ├─ NotRunning                  a producer that is not started, or whose start failed: state
-    │  └─ ProducerClosed           it was closed
-    ├─ AlreadyStarted              a start of what has been started before: state
-    ├─ WrongLoop                   an object of one event loop, used on another
-    ├─ WrongProcess                a connection of the parent process, used after a fork
-    ├─ MissingExtra                an optional package is needed: which one to install
-    ├─ JavaNotFound                a session needs one of a release that is new enough: least
-    ├─ SparkTooOld                 it lacks what a stream needs: least
+    ├─ OutboxFull                  retriable: the file of unsent messages reached its limit
+    ├─ NotRunning                  a producer is not started, or its start failed: state
+    │  └─ ProducerClosed           it is closed
+    ├─ AlreadyStarted              an object was started twice: state
+    ├─ WrongLoop                   an object of one event loop was used on another
+    ├─ WrongProcess                an object of the parent process was used after a fork
+    ├─ MissingExtra                an optional package is missing: which one to install
+    ├─ JavaNotFound                a session needs a newer JVM: least
+    ├─ SparkTooOld                 this release can't read streams: least
     └─ BrokerError                 a server answered with an error code: code, remark, address
        ├─ BrokerFailed 1, BrokerBusy 2, RequestNotSupported 3, MessageRefused 13
        ├─ ServiceNotAvailable 14, NoPermission 16, TopicNotFound 17, NotFound 22

@@ -8,14 +8,14 @@ _DOOR: Final = "orbitmq.errors"
 
 
 class OrbitError(Exception):
-    """The root of the tree: catch it to catch all that orbitmq raises on purpose.
+    """The root of the tree: catch it to catch every error that orbitmq raises on purpose.
 
     Attributes:
-        send_id: of an error that ended a send, the id that its log lines and its span have too.
+        send_id: for a failed send, its id, which is also in its log lines and its span.
 
     """
 
-    # Tracebacks name an error as programs import it, wherever below the door it is written.
+    # Tracebacks show the name by which programs import an error, whichever module defines it.
     __module__ = _DOOR
     retriable: ClassVar[bool] = False
     refresh_route: ClassVar[bool] = False
@@ -27,7 +27,7 @@ class OrbitError(Exception):
 
     @property
     def docs(self) -> str:
-        """Where the documentation tells what it means and what to do.
+        """The place in the documentation with its meaning and what to do.
 
         >>> OrbitError("…").docs
         'docs/errors.md#orbiterror'
@@ -35,7 +35,7 @@ class OrbitError(Exception):
         return f"docs/errors.md#{type(self).__name__.lower()}"
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Errors cross processes, and their constructors take more than the one text of ``args``.
+        # Errors are pickled between processes, and their constructors take more than ``args``.
         return _restored, (type(self), self.args, self.__dict__)
 
 

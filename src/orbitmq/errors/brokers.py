@@ -1,4 +1,4 @@
-"""Errors that a server answered with: one class for each response code that a caller may handle."""
+"""Error answers of servers: one class for each response code that a caller may handle."""
 
 from typing import ClassVar, Final
 
@@ -26,9 +26,9 @@ class BrokerError(OrbitError):
     r"""A server answered with an error code.
 
     Attributes:
-        code: the response code, RocketMQ's number.
-        remark: the server's own words.
-        address: who answered, as ``host:port``.
+        code: RocketMQ's response code.
+        remark: the text of the answer.
+        address: the server, as ``host:port``.
 
     >>> BrokerError.of(17, "No topic route info\nsee below", address="127.0.0.1:9876")
     TopicNotFound('127.0.0.1:9876 answered 17: No topic route info see below')
@@ -44,18 +44,18 @@ class BrokerError(OrbitError):
             BrokerError.by_code[cls.default_code] = cls
 
     def __init__(self, code: int, remark: str | None, *, address: str = "") -> None:
-        words = " ".join((remark or "(no remark)").splitlines())  # Java's have an address below
-        super().__init__(f"{address or 'the server'} answered {code}: {words}")
+        text = " ".join((remark or "(no remark)").splitlines())  # Java's have several lines
+        super().__init__(f"{address or 'the server'} answered {code}: {text}")
         self.code = code
         self.remark = remark
         self.address = address
 
     @classmethod
     def of(cls, code: int, remark: str | None, *, address: str = "") -> "BrokerError":
-        """Return the error of the class that stands for ``code``, this class if none does.
+        """Return an error of the class for ``code``; of this class if there is none.
 
-        The access control of 4.x refuses with code 1 and the name of Java's exception: that is a
-        ``NoPermission``, too, and keeps its code.
+        The access control of 4.x answers with code 1 and the name of Java's exception; that is a
+        ``NoPermission`` too, and keeps its code.
         """
         kind = BrokerError.by_code.get(code, BrokerError)
         if kind is BrokerFailed and remark is not None and remark.startswith(_ACL_EXCEPTION):
@@ -64,14 +64,14 @@ class BrokerError(OrbitError):
 
 
 class BrokerFailed(BrokerError):
-    """The server failed while it carried out the request; its remark says how."""
+    """The server failed while it processed the request; see the remark."""
 
     default_code = 1
     retriable = True
 
 
 class BrokerBusy(BrokerError):
-    """The server refused for now: a queue is full, waited too long, or the disk is behind."""
+    """The server is too busy: a queue is full, the request waited too long, or the disk is slow."""
 
     default_code = 2
     retriable = True
@@ -84,13 +84,13 @@ class RequestNotSupported(BrokerError):
 
 
 class MessageRefused(BrokerError):
-    """The broker holds the message to be illegal: too large, or too many properties."""
+    """The message is illegal for the broker: too large, or too many properties."""
 
     default_code = 13
 
 
 class ServiceNotAvailable(BrokerError):
-    """The broker can't write now: a slave, shutting down, or its disk is full."""
+    """The broker can't write now: it is a slave, is shutting down, or its disk is full."""
 
     default_code = 14
     retriable = True
@@ -98,7 +98,7 @@ class ServiceNotAvailable(BrokerError):
 
 
 class NoPermission(BrokerError):
-    """The topic, the group or the user may not do this here."""
+    """The topic, group or user lacks the permission."""
 
     default_code = 16
     retriable = True
@@ -106,7 +106,7 @@ class NoPermission(BrokerError):
 
 
 class TopicNotFound(BrokerError):
-    """The server has no such topic, and may not create it."""
+    """The server does not have the topic, and may not create it."""
 
     default_code = 17
     retriable = True
@@ -114,18 +114,18 @@ class TopicNotFound(BrokerError):
 
 
 class NotFound(BrokerError):
-    """The query was understood and found nothing."""
+    """The query found nothing."""
 
     default_code = 22
 
 
 class GroupNotFound(BrokerError):
-    """The broker has no such subscription group."""
+    """The broker does not have the subscription group."""
 
     default_code = 26
 
 
 class InvalidParameter(BrokerError):
-    """The broker refused a parameter of the request; its remark names it."""
+    """The broker refused a parameter of the request; the remark names it."""
 
     default_code = 29

@@ -1,4 +1,4 @@
-"""Errors of input: what the caller gave can't be used, and nothing was done with it."""
+"""Errors of input: an argument, message or setting is invalid, and nothing was done with it."""
 
 import re
 
@@ -18,13 +18,13 @@ __all__ = [
 
 
 class InvalidInput(OrbitError, ValueError):
-    """What the caller gave can't be used; nothing was sent.
+    """An argument or message is invalid; nothing was sent.
 
     Attributes:
         field: the name of the argument or message field.
-        length: the length of the value given, in the unit the message states, if it has one.
-        limit: the largest length allowed, if a length is what is wrong.
-        code: Java's number for a message that is illegal.
+        length: the length of the value, in the unit of the message; None if it is not the problem.
+        limit: the largest allowed length; None if there is none.
+        code: Java's code for an illegal message.
 
     """
 
@@ -33,19 +33,19 @@ class InvalidInput(OrbitError, ValueError):
     def __init__(
         self, message: str, *, field: str, length: int | None = None, limit: int | None = None
     ) -> None:
-        told = length is None or re.search(rf"(?<!\d){length}(?!\d)", message)
-        super().__init__(message if told else f"{message} (length {length})")
+        shown = length is None or re.search(rf"(?<!\d){length}(?!\d)", message)
+        super().__init__(message if shown else f"{message} (length {length})")
         self.field = field
         self.length = length
         self.limit = limit
 
 
 class InvalidTopic(InvalidInput):
-    """A topic name RocketMQ would refuse."""
+    """A topic name that RocketMQ refuses."""
 
 
 class InvalidGroup(InvalidInput):
-    """A producer or consumer group name RocketMQ would refuse."""
+    """A producer or consumer group name that RocketMQ refuses."""
 
 
 class InvalidTags(InvalidInput):
@@ -53,29 +53,29 @@ class InvalidTags(InvalidInput):
 
 
 class InvalidKeys(InvalidInput):
-    """Keys that could not be told apart again, since a blank separates them."""
+    """A key with a blank, which is the separator of keys."""
 
 
 class InvalidProperty(InvalidInput):
-    """A property whose name is reserved, or whose text the property format can't hold."""
+    """A property has a reserved name, or characters that the property format can't contain."""
 
 
 class MessageTooLarge(InvalidInput):
-    """A body, or all properties together, over the limit; see ``length`` and ``limit``."""
+    """The body, or all properties together, exceed the limit; see ``length`` and ``limit``."""
 
 
 class NoNameserver(InvalidInput):
-    """Nothing says whom to ask for routes; the message names the ways to set it."""
+    """No nameserver is configured; the message names the ways to set one."""
 
     code = 10004
 
 
 class InvalidSetting(InvalidInput):
-    """A setting, or a whole file of them, can't be used.
+    """A setting, or a whole file of settings, is invalid.
 
     Attributes:
-        file: where it was said; an argument of a command is ``--set``.
-        line: the line of the file, 0 if it has none.
+        file: the file; ``--set`` for an argument of a command.
+        line: the line in the file; 0 if there is none.
 
     """
 

@@ -1,4 +1,4 @@
-"""Errors of use: an object in the wrong state, loop or process, or without its package."""
+"""Errors of use: an object in the wrong state, loop or process, or a missing package."""
 
 from orbitmq.errors.base import OrbitError
 
@@ -14,7 +14,7 @@ __all__ = [
 
 
 class OutboxFull(OrbitError):
-    """The file of unsent messages has met its bound; the message at hand is not in it.
+    """The file of unsent messages has reached its limit; the message was not kept.
 
     Attributes:
         path: the file.
@@ -29,10 +29,10 @@ class OutboxFull(OrbitError):
 
 
 class AlreadyStarted(OrbitError):
-    """Something was started that has been started before; make a new one.
+    """An object was started twice; create a new one.
 
     Attributes:
-        state: what it is now.
+        state: its current state.
 
     """
 
@@ -42,10 +42,10 @@ class AlreadyStarted(OrbitError):
 
 
 class NotRunning(OrbitError):
-    """Something was asked of a producer that is not running.
+    """A producer was used that is not running.
 
     Attributes:
-        state: what it is instead.
+        state: its current state.
 
     """
 
@@ -55,19 +55,19 @@ class NotRunning(OrbitError):
 
 
 class ProducerClosed(NotRunning):
-    """The producer was closed; make a new one."""
+    """The producer is closed; create a new one."""
 
 
 class WrongLoop(OrbitError):
-    """An object that belongs to one event loop was used on another; make one there."""
+    """An object of one event loop was used on another; create one per loop."""
 
 
 class WrongProcess(OrbitError):
-    """A connection opened before a fork was used in the child; open a new one there."""
+    """An object from before a fork was used in the child; create a new one there."""
 
 
 class MissingExtra(OrbitError, ImportError):
-    """An optional package is needed; the message names the command that installs it."""
+    """An optional package is missing; the message has the command that installs it."""
 
     def __init__(self, purpose: str, *, extra: str) -> None:
         super().__init__(f"{purpose} needs an extra package: pip install 'orbitmq[{extra}]'")

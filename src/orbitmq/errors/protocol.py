@@ -1,4 +1,4 @@
-"""Errors of bytes: a frame, a header, a body or a record that breaks its format."""
+"""Errors of the protocol: an invalid frame, header, body or record."""
 
 from orbitmq.errors.base import OrbitError
 
@@ -13,14 +13,14 @@ __all__ = [
 
 
 class LocalProtocolError(OrbitError):
-    """We were asked to write something that the format can't hold, such as too long a frame."""
+    """A value does not fit the format that it has to be written in, such as a frame too long."""
 
 
 class RemoteProtocolError(OrbitError):
-    """The peer's bytes break the protocol; the connection can't go on.
+    """The peer's bytes violate the protocol; the connection is closed.
 
     Attributes:
-        position: the byte of the stream (or of the buffer given) at which it went wrong.
+        position: the offset of the violation in the stream or buffer, in bytes.
 
     """
 
@@ -30,10 +30,10 @@ class RemoteProtocolError(OrbitError):
 
 
 class InvalidHeader(RemoteProtocolError):
-    """A header field is missing or unreadable; frames after it are fine.
+    """A header field is missing or unreadable; the connection stays open.
 
     Attributes:
-        field: the name on the wire of the first field at fault, or None if all of them are.
+        field: the wire name of the first invalid field; None if the whole header is invalid.
 
     """
 
@@ -43,14 +43,14 @@ class InvalidHeader(RemoteProtocolError):
 
 
 class InvalidBody(RemoteProtocolError):
-    """A body is not what its request or answer promises; frames after it are fine."""
+    """A body does not have the format of its request or answer; the connection stays open."""
 
 
 class CorruptRecord(OrbitError):
-    """Bytes that should be a stored message and are not.
+    """Bytes that should be a stored message are not one.
 
     Attributes:
-        position: where in the buffer the record, or the fault in it, begins.
+        position: the offset of the record, or of the fault in it, in the buffer.
 
     """
 
@@ -60,4 +60,4 @@ class CorruptRecord(OrbitError):
 
 
 class CompressionFailed(CorruptRecord):
-    """A body that can't be opened, or that would grow past the bound."""
+    """A body can't be decompressed, or would be larger than the limit."""

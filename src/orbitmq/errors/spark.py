@@ -1,4 +1,4 @@
-"""Errors of the Spark source: raised on the driver before a task starts, but for lost data."""
+"""Errors of the Spark source; all but lost data are raised on the driver before tasks start."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from orbitmq.errors.base import OrbitError
 from orbitmq.errors.inputs import InvalidInput
 
-if TYPE_CHECKING:  # what some errors carry; at run time this module stands on nothing
+if TYPE_CHECKING:  # at run time this module imports nothing else of the package
     from orbitmq.message.model import MessageQueue
 
 __all__ = [
@@ -23,14 +23,14 @@ __all__ = [
 
 
 class InvalidOption(InvalidInput):
-    """An option of a read or a write can't be used, or contradicts another one: ``field``."""
+    """An option of a read or a write is invalid, or contradicts another one: ``field``."""
 
 
 class UnknownOption(InvalidOption):
     """There is no such option.
 
     Attributes:
-        nearest: the known option that looks most like it, None if none does.
+        nearest: the most similar known option; None if there is none.
 
     >>> UnknownOption("subscrbe", nearest="subscribe")
     UnknownOption("there is no option 'subscrbe'; did you mean subscribe?")
@@ -44,10 +44,10 @@ class UnknownOption(InvalidOption):
 
 
 class InvalidOffsets(InvalidOption):
-    """Offsets that can't be read, or that are not those of the queues there are.
+    """Offsets are unreadable, or don't match the queues of the topics.
 
     Attributes:
-        position: the character of the text at which it shows, None if no one place is at fault.
+        position: the position of the fault in the text; None if it has no single one.
 
     """
 
@@ -57,16 +57,16 @@ class InvalidOffsets(InvalidOption):
 
 
 class InvalidColumn(InvalidInput):
-    """A column of a data frame that there isn't, or whose type can't be written: ``field``."""
+    """A column of a data frame is missing, unknown, or of the wrong type: ``field``."""
 
 
 class DataLost(OrbitError):
-    """Messages that were to be read are gone: retention passed them, or the queue was made anew.
+    """Messages to be read are gone: they expired, or the queue was deleted and recreated.
 
     Attributes:
         queue: the queue.
         wanted: the offset to be read.
-        available: the first offset the queue has, and the one after its last.
+        available: the first offset of the queue, and the one after its last.
 
     """
 
@@ -85,10 +85,10 @@ class DataLost(OrbitError):
 
 
 class JavaNotFound(OrbitError):
-    """A local Spark session needs a Java, and none was found that is new enough.
+    """A local Spark session needs Java, and none was found that is new enough.
 
     Attributes:
-        least: the oldest release that would do.
+        least: the oldest release that works.
 
     """
 
@@ -98,10 +98,10 @@ class JavaNotFound(OrbitError):
 
 
 class SparkTooOld(OrbitError):
-    """The Spark in use lacks what is needed; the message says what for.
+    """The Spark in use lacks a needed feature; the message says which.
 
     Attributes:
-        least: the oldest release that would do.
+        least: the oldest release that works.
 
     """
 
@@ -110,18 +110,18 @@ class SparkTooOld(OrbitError):
         self.least = least
 
 
-_ROWS_TOLD: Final = 5
+_ROWS_SHOWN: Final = 5
 
 
 class RejectedRow(NamedTuple):
     """A row of a write that can't be a message.
 
     Attributes:
-        number: the row's number in its task, from 0, in the order it came.
-        column: the column at fault; empty if a broker refuses the row, which names none.
-        reason: what is wrong with it; never a body.
-        row_id: the id of the row, empty if it has none.
-        key: its key, empty if it has none.
+        number: the row's number in its task, from 0.
+        column: the invalid column; empty if a broker refused the row.
+        reason: what is wrong; never contains a body.
+        row_id: the id of the row; empty if it has none.
+        key: its key; empty if it has none.
 
     """
 
@@ -139,22 +139,22 @@ class RejectedRow(NamedTuple):
 
 
 class RowsRejected(OrbitError, ValueError):
-    """Rows of a write can't be messages, or a broker refuses them for what they are.
+    """Rows of a write can't be messages, or a broker refuses them as illegal.
 
-    Rows before them may be stored; where a broker refuses some, others of their batch too.
+    Earlier rows may be stored; if a broker refused a row, so may others of its batch.
 
     Attributes:
-        partition: the task, as Spark numbers them.
-        rows: the rows, in their order.
+        partition: Spark's number of the task.
+        rows: the rows, in order.
 
     """
 
     def __init__(self, partition: int, rows: Sequence[RejectedRow]) -> None:
-        told = "; ".join(str(row) for row in rows[:_ROWS_TOLD])
-        more = f"; and {len(rows) - _ROWS_TOLD} more" if len(rows) > _ROWS_TOLD else ""
+        shown = "; ".join(str(row) for row in rows[:_ROWS_SHOWN])
+        more = f"; and {len(rows) - _ROWS_SHOWN} more" if len(rows) > _ROWS_SHOWN else ""
         super().__init__(
-            f"partition {partition}: {len(rows)} rows can't be messages: {told}{more}. Mend or "
-            "drop them, or name a topic that gets them by the option onReject"
+            f"partition {partition}: {len(rows)} rows can't be messages: {shown}{more}. Fix or "
+            "drop them, or name a topic for them with the option onReject"
         )
         self.partition = partition
         self.rows = tuple(rows)

@@ -6,10 +6,10 @@ __all__ = ["DiskFailed", "StoreDamaged", "StoreError", "StoreLocked"]
 
 
 class StoreError(OrbitError):
-    """A store directory can't be used, or not any more.
+    """A store directory can't be used.
 
     Attributes:
-        path: the file or directory at fault.
+        path: the file or directory.
 
     """
 
@@ -22,23 +22,23 @@ class StoreLocked(StoreError):
     """Another process uses the store directory.
 
     Attributes:
-        pid: that process, None if the system doesn't tell.
+        pid: that process; None if it is unknown.
 
     """
 
     def __init__(self, path: str, pid: int | None) -> None:
         holder = "another process" if pid is None else f"process {pid}"
         super().__init__(
-            f"{path} is locked by {holder}; stop it first, or use another place", path=path
+            f"{path} is locked by {holder}; stop that process, or use another path", path=path
         )
         self.pid = pid
 
 
 class StoreDamaged(StoreError):
-    """Files of the store contradict each other, or are not what their names say.
+    """Files of the store contradict each other, or have the wrong contents.
 
     Attributes:
-        position: the byte of the stream or file at which it shows.
+        position: the offset of the damage in the log or file, in bytes.
 
     """
 
@@ -48,10 +48,10 @@ class StoreDamaged(StoreError):
 
 
 class DiskFailed(StoreError):
-    """The system refused a file call: no space, no permission, an error of the device.
+    """A file call failed: no space, no permission, a device error.
 
     Attributes:
-        errno: the system's number of the reason.
+        errno: the system's error number.
 
     """
 

@@ -1,7 +1,7 @@
-"""The file of a nameserver: every file call it makes, and when one is made.
+"""The file of a nameserver: all its file calls, and when they are made.
 
-A new version is written under another name and put in the place of the old one, which stays as
-``.bak``: no crash leaves half a file.
+A new version is written to another file, which then replaces the old one; the old one is kept as
+``.bak``. So a crash never leaves half a file.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ _UNFINISHED: Final = ".tmp"
 
 
 class KVFile:
-    """One text on the disk; ``~`` at the beginning of the path is the user's home."""
+    """One text file and its backup; ``~`` at the beginning of the path is the user's home."""
 
     def __init__(self, path: str) -> None:
         self.path = os.path.abspath(os.path.expanduser(path))
@@ -36,10 +36,10 @@ class KVFile:
         return f"<KVFile {self.path}>"
 
     def versions(self) -> list[tuple[str, bytes]]:
-        """Return the versions that are there and not empty, the newest first, with their paths.
+        """Return path and contents of file and backup, as far as they exist and aren't empty.
 
         Raises:
-            DiskFailed: one is there and can't be read.
+            DiskFailed: one of them can't be read.
 
         """
         found = []
@@ -56,17 +56,17 @@ class KVFile:
         return found
 
     def set_aside(self) -> None:
-        """Keep the newest version as ``.damaged``, so that the next write spares the backup."""
+        """Rename the file to ``.damaged``, so that the next write keeps the backup."""
         try:
             os.replace(self.path, self.path + _DAMAGED)
         except OSError as error:
             raise _failed("rename", self.path, error) from error
 
     def write(self, text: str) -> None:
-        """Put a new version in the place of the last one; return when it is on the disk.
+        """Replace the file by a new version; return when it is synced.
 
         Raises:
-            DiskFailed: the last version is still there, under its name or as the backup.
+            DiskFailed: a file call failed; the last version is still there, or is the backup.
 
         """
         unfinished = self.path + _UNFINISHED
@@ -92,14 +92,7 @@ class KVFile:
 
 
 class SavedKVConfig:
-    """A KV config and its file. One write at a time; changes made meanwhile share the next one.
-
-    Args:
-        config: the table.
-        file: where it is kept; None keeps it in memory alone.
-        workers: who writes.
-
-    """
+    """A KV config and its file, if it has one. Changes during a write share the next write."""
 
     def __init__(self, config: KVConfig, file: KVFile | None, workers: Workers) -> None:
         self.config = config
@@ -109,11 +102,11 @@ class SavedKVConfig:
         self._writing: asyncio.Task[None] | None = None
 
     async def load(self) -> None:
-        """Take what the file holds, or, where it is damaged, its backup.
+        """Load the file, or its backup if the file is damaged.
 
         Raises:
-            InvalidSetting: there is a file, and no version of it can be used.
-            DiskFailed: it can't be read.
+            InvalidSetting: file and backup are damaged.
+            DiskFailed: the file can't be read.
 
         """
         if self._file is None:
@@ -123,31 +116,31 @@ class SavedKVConfig:
             try:
                 self.config.load_json(data)
             except InvalidBody as error:
-                faults.append(f"{path} can't be used ({error})")
+                faults.append(f"{path} is damaged ({error})")
                 continue
             if faults:
-                log.warning("%s; %s is, an older version", faults[0], path)
+                log.warning("%s; loaded the older version %s instead", faults[0], path)
                 await self._run(self._file.set_aside)
             return
         if faults:
             raise InvalidSetting(
-                f"{faults[0]}, and there is no other version; put a good one in its place, or "
-                "remove it to begin without",
+                f"{faults[0]}, and there is no usable backup; replace it by a good version, or "
+                "remove it to start without one",
                 file=self._file.path,
             )
 
     async def save(self) -> None:
-        """Return when every change made before the call is on the disk.
+        """Wait until all changes before the call are on disk.
 
         Raises:
-            DiskFailed: it is in memory alone; the next change is written with it.
+            DiskFailed: they are only in memory; the next save writes them too.
 
         """
         wanted = self.config.version
         while self._file is not None and self._saved_version < wanted:
             if self._writing is None:
                 self._writing = asyncio.create_task(self._write(self._file))
-            # Not to be cancelled by one of those who wait for it.
+            # Cancelling one waiter must not cancel the write.
             await asyncio.shield(self._writing)
 
     async def _write(self, file: KVFile) -> None:

@@ -1,47 +1,51 @@
-"""Notices to brokers: the nameserver dials them, says one thing, and waits for no answer."""
+"""One-way notices to brokers when the lowest broker id of their name changes."""
 
 import asyncio
 import logging
 from typing import Final
 
 from orbitmq.errors import OrbitError
-from orbitmq.nameserver.route_table import LeastIdChange
+from orbitmq.nameserver.route_table import MinBrokerIdChange
 from orbitmq.net.address import Address
 from orbitmq.net.dialer import Dialer
 from orbitmq.wire.headers.route import NotifyMinBrokerIdChange
 
-__all__ = ["Notices"]
+__all__ = ["MinBrokerIdNotices"]
 
 log = logging.getLogger("orbitmq.nameserver")
 
-_ON_THE_WAY_MAX: Final = 1_000
-"""A notice takes as long as a dial may; more than these at once means that nobody answers."""
+_IN_FLIGHT_MAX: Final = 1_000
+"""A notice takes at most as long as connecting; more than these means that brokers don't answer."""
 
 
-class Notices:
-    """Tells the brokers of a name who has the least id among them now.
+class MinBrokerIdNotices:
+    """Notifies the brokers of a name which of them has the lowest id.
 
-    A broker that can't be reached is logged, and not told: it asks by itself every second where
-    its settings make it need to know (``syncBrokerMemberGroupPeriod`` in Java).
+    A failed notice is only logged: brokers that need to know also ask every second
+    (``syncBrokerMemberGroupPeriod`` in Java).
     """
 
     def __init__(self, dialer: Dialer) -> None:
         self._dialer = dialer
-        self._on_the_way: set[asyncio.Task[None]] = set()
+        self._in_flight: set[asyncio.Task[None]] = set()
 
-    def tell(self, change: LeastIdChange) -> None:
-        """Send a notice to each of its addresses."""
+    def notify(self, change: MinBrokerIdChange) -> None:
+        """Send a notice to each address of the change."""
         for address in change.addresses:
-            if len(self._on_the_way) >= _ON_THE_WAY_MAX:
-                log.warning("%s is not told of the least broker id: too many wait", address)
+            if len(self._in_flight) >= _IN_FLIGHT_MAX:
+                log.warning(
+                    "%s is not notified of the lowest broker id: %d notices are in flight, the "
+                    "limit",
+                    *(address, len(self._in_flight)),
+                )
                 continue
             task = asyncio.create_task(self._send(address, change.notice))
-            self._on_the_way.add(task)
-            task.add_done_callback(self._on_the_way.discard)
+            self._in_flight.add(task)
+            task.add_done_callback(self._in_flight.discard)
 
     async def close(self) -> None:
-        """Give up what is on its way, and hang up."""
-        tasks = list(self._on_the_way)
+        """Cancel notices in flight, and close connections."""
+        tasks = list(self._in_flight)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -52,4 +56,4 @@ class Notices:
             connection = await self._dialer.connection(Address.parse(address))
             connection.oneway(notice)
         except OrbitError as error:
-            log.warning("%s is not told of the least broker id: %s", address, error)
+            log.warning("%s is not notified of the lowest broker id: %s", address, error)

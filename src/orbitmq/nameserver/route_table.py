@@ -1,22 +1,22 @@
-"""The route table: which brokers live, and which topics they have. Pure; time is an argument.
+"""The route table: live brokers and their topics. Pure; time is an argument.
 
 ::
 
     clusters   cluster ──▶ broker names
     brokers    broker name ──▶ addresses by broker id; 0 is the master
     topics     topic ──▶ broker name ──▶ numbers of queues, permission (``topic_table``)
-    live       (cluster, address) ──▶ last heard, version of its topics, connection
+    live       (cluster, address) ──▶ last heartbeat, version of its topics, connection
 
-Laws (``RouteInfoManager`` in Java):
+Rules (``RouteInfoManager`` in Java):
 
 - A broker is in the table from its first registration until it unregisters, its connection closes,
-  or nothing was heard of it for its timeout. Its name and topics go with its last address.
-- Topics come from the master. Where a replica may act as master, the one with the least id brings
-  them too, without the permission to write.
-- A registration whose data version is known only adds what is missing, so that a permission taken
-  away here lasts until the broker itself changes.
-- A first registration with one topic alone is refused: brokers tell a new topic by such a one, and
-  who restarted must send all of them first.
+  or its heartbeats time out. Its name and topics are removed with its last address.
+- The master registers topics. If replicas may act as master, so does the one with the lowest id,
+  without the write permission.
+- A registration with a known data version only adds what is missing, so that a permission removed
+  here stays removed until the broker's topics change.
+- A first registration with a single topic is refused: brokers announce a new topic that way, and
+  one that restarted must first register all of its topics.
 """
 
 from collections.abc import Iterator
@@ -33,39 +33,46 @@ from orbitmq.wire.bodies.topic import DataVersion, TopicList
 from orbitmq.wire.codes import WRITE, ResponseCode
 from orbitmq.wire.headers.route import NotifyMinBrokerIdChange, RegisterBroker, UnregisterBroker
 
-__all__ = ["BROKER_TIMEOUT_MS", "MASTER_ID", "Expired", "LeastIdChange", "Registered", "RouteTable"]
+__all__ = [
+    "BROKER_TIMEOUT_MS",
+    "MASTER_ID",
+    "Expired",
+    "MinBrokerIdChange",
+    "Registered",
+    "RouteTable",
+]
 
 BROKER_TIMEOUT_MS: Final = 120_000
-"""A broker that is silent for so long is gone, unless it named another time."""
+"""A broker without heartbeats for that long is removed, unless it set another timeout."""
 BROKERS_MAX: Final = 10_000
-"""Far over what clusters have, far below what memory would bear; one client could fill it else."""
+"""More than any cluster has; keeps a single client from filling the memory."""
 
 MASTER_ID: Final = 0
-_NO_STAND_IN: Final = "rmq_sys_SYNC_BROKER_MEMBER_"
-"""Topics by which brokers of one name talk to each other: never served by a replica."""
+_NEVER_ACTING_MASTER: Final = "rmq_sys_SYNC_BROKER_MEMBER_"
+"""The prefix of topics for messages between brokers of one name; replicas never serve them."""
 
 
 class Registered(NamedTuple):
-    """What a broker that registered is told: its master, if it is a replica and that lives."""
+    """The result of a registration: for a replica, the addresses of its master if that lives."""
 
     master_addr: str | None = None
     ha_server_addr: str | None = None
-    change: "LeastIdChange | None" = None
+    change: "MinBrokerIdChange | None" = None
 
 
-class LeastIdChange(NamedTuple):
-    """The least broker id of a name is another one now: what to say, and to which addresses."""
+class MinBrokerIdChange(NamedTuple):
+    """A change of the lowest broker id of a name: the notice, and the addresses to notify."""
 
     notice: NotifyMinBrokerIdChange
     addresses: tuple[str, ...]
 
 
 class Expired(NamedTuple):
-    """A broker that fell silent: its connection, still to be closed, and what others must know."""
+    """A broker whose heartbeats timed out; the caller closes its connection."""
 
     address: str
     channel: object
-    change: LeastIdChange | None
+    change: MinBrokerIdChange | None
 
 
 class _Key(NamedTuple):
@@ -73,7 +80,7 @@ class _Key(NamedTuple):
     address: str
 
 
-class _Broker(msgspec.Struct, kw_only=True):
+class _BrokerGroup(msgspec.Struct, kw_only=True):
     """All brokers of one name."""
 
     name: str
@@ -83,7 +90,7 @@ class _Broker(msgspec.Struct, kw_only=True):
     zone: str | None = None
 
     def leave_other_ids(self, address: str, broker_id: int) -> None:
-        """Take an address out that has another id now: it changed its role."""
+        """Remove other ids of an address, which changed its role."""
         for one, at in list(self.addresses.items()):
             if at == address and one != broker_id:
                 del self.addresses[one]
@@ -98,8 +105,8 @@ class _Broker(msgspec.Struct, kw_only=True):
         )
 
 
-class _Live(msgspec.Struct, kw_only=True):
-    """What is known of one address."""
+class _LiveBroker(msgspec.Struct, kw_only=True):
+    """The state of one broker address."""
 
     heard_ms: int
     timeout_ms: int
@@ -110,17 +117,17 @@ class _Live(msgspec.Struct, kw_only=True):
 
 
 class RouteTable:
-    """Brokers and topics, as they registered.
+    """The registered brokers and topics.
 
-    ``channel`` is whatever stands for a broker's connection: it is kept and compared, never used.
+    ``channel`` identifies a broker's connection: it is only stored and compared.
     """
 
     def __init__(self) -> None:
         self._clusters: dict[str, dict[str, None]] = {}  # a set that keeps its order
-        self._brokers: dict[str, _Broker] = {}
-        self._live: dict[_Key, _Live] = {}
+        self._brokers: dict[str, _BrokerGroup] = {}
+        self._live: dict[_Key, _LiveBroker] = {}
         self.topics = TopicTable()
-        """What they serve."""
+        """The topics of all brokers."""
 
     def __repr__(self) -> str:
         return f"<RouteTable {len(self._live)} brokers, {self.topics!r}>"
@@ -136,27 +143,27 @@ class RouteTable:
         now_ms: int,
         delete_missing: bool = False,
     ) -> Registered:
-        """Take a broker and its topics in, or note that it lives.
+        """Register a broker and its topics, or record its heartbeat.
 
-        An address that lost its broker id to another one with a later state is passed over.
+        An address whose broker id belongs to another address with a later state is ignored.
 
         Args:
             who: the header of its request.
             body: its topics.
-            channel: its connection; when that closes, call ``drop``.
-            now_ms: the time, of any clock that only runs forward.
-            delete_missing: take topics away that the broker has no more.
+            channel: its connection; call ``drop`` when that closes.
+            now_ms: the time of a monotonic clock.
+            delete_missing: remove topics that the broker no longer has.
 
         Raises:
-            Refusal: it told of one topic before it told of all, or a bound of the table is met.
+            Refusal: it registered a single topic before all of them, or the table is full.
 
         """
         key = _Key(who.cluster_name, who.broker_addr)
         broker = self._brokers.get(who.broker_name)
         if broker is None:
-            broker = _Broker(name=who.broker_name, cluster=who.cluster_name)
+            broker = _BrokerGroup(name=who.broker_name, cluster=who.cluster_name)
         self._check(who, broker, body.topics)
-        least_id_before = min(broker.addresses, default=MASTER_ID)
+        min_id_before = min(broker.addresses, default=MASTER_ID)
         broker.leave_other_ids(who.broker_addr, who.broker_id)
         if self._is_overtaken(who, broker, body.topics.data_version):
             self._live.pop(key, None)
@@ -172,7 +179,7 @@ class RouteTable:
                 self._delete_missing(who.broker_name, body.topics)
             self._take_topics(who, body.topics, is_first=is_first)
         own_timeout_ms = who.heartbeat_timeout_millis
-        self._live[key] = _Live(
+        self._live[key] = _LiveBroker(
             heard_ms=now_ms,
             timeout_ms=BROKER_TIMEOUT_MS if own_timeout_ms is None else own_timeout_ms,
             version=body.topics.data_version,
@@ -181,35 +188,35 @@ class RouteTable:
             filter_servers=body.filter_server_list,
         )
         change = None
-        if who.broker_id < least_id_before:
-            change = _least_id_change(broker, ha_address=who.ha_server_addr)
+        if who.broker_id < min_id_before:
+            change = _min_id_change(broker, ha_address=who.ha_server_addr)
         return self._registered(who, broker, change)
 
     def heard(self, cluster: str, address: str, now_ms: int) -> None:
-        """Note that a broker lives; one that is not registered is none of ours."""
+        """Record a heartbeat of a broker; ignored if it is not registered."""
         live = self._live.get(_Key(cluster, address))
         if live is not None:
             live.heard_ms = now_ms
 
     def version_of(self, cluster: str, address: str) -> DataVersion | None:
-        """Return the version of the topics that a broker registered last; None if it did not."""
+        """Return the version of a broker's topics; None if it is not registered."""
         live = self._live.get(_Key(cluster, address))
         return None if live is None else live.version
 
-    def unregister(self, who: UnregisterBroker) -> LeastIdChange | None:
-        """Forget a broker, and return what the others of its name should know."""
+    def unregister(self, who: UnregisterBroker) -> MinBrokerIdChange | None:
+        """Remove a broker; return the change of its name's lowest id, if any."""
         return self._forget(_Key(who.cluster_name, who.broker_addr), who.broker_name, who.broker_id)
 
-    def drop(self, channel: object) -> list[LeastIdChange]:
-        """Forget every broker behind a connection that closed.
+    def drop(self, channel: object) -> list[MinBrokerIdChange]:
+        """Remove all brokers of a closed connection.
 
-        Several brokers of one process may share it; Java would find the first alone.
+        Several brokers of one process may share it; Java removes only the first.
         """
         gone = [key for key, live in self._live.items() if live.channel is channel]
         return [change for key in gone if (change := self._forget_address(key)) is not None]
 
     def expire(self, now_ms: int) -> list[Expired]:
-        """Forget the brokers that fell silent; the caller closes their connections."""
+        """Remove brokers whose heartbeats timed out; the caller closes their connections."""
         gone = [
             (key, live)
             for key, live in self._live.items()
@@ -220,7 +227,7 @@ class RouteTable:
     # Topics
 
     def register_topic(self, topic: str, queues: tuple[QueueData, ...]) -> bool:
-        """Set the queues of a topic on some brokers; False, and nothing, if one isn't known."""
+        """Set the queues of a topic; return False and change nothing if a broker is unknown."""
         if not queues or any(one.broker_name not in self._brokers for one in queues):
             return False
         self.topics.check_room([topic])
@@ -229,27 +236,27 @@ class RouteTable:
         return True
 
     def delete_topic(self, topic: str, cluster: str = "") -> None:
-        """Forget the route of a topic, in one cluster or in all."""
+        """Delete the route of a topic, in one cluster or in all."""
         names = self._clusters.get(cluster, {}) if cluster else self.topics.queues(topic)
         for name in list(names):
             self.topics.remove(topic, name)
 
-    # What is asked
+    # Queries
 
     def route(self, topic: str, *, acting_master: bool = False) -> TopicRouteData | None:
-        """Return where the queues of a topic are; None if nowhere.
+        """Return the route of a topic; None if no broker has it.
 
-        With ``acting_master`` a replica that may, and whose master is gone, has the master's id.
+        With ``acting_master``, a replica that may act for its missing master gets the master's id.
         """
         queues = self.topics.queues(topic)
-        names = sorted(queues)  # the same answer from every nameserver
+        names = sorted(queues)  # so that all nameservers give the same answer
         brokers = [self._brokers[name] for name in names if name in self._brokers]
         if not brokers:
             return None
-        stands_in = acting_master and not topic.startswith(_NO_STAND_IN)
+        acting = acting_master and not topic.startswith(_NEVER_ACTING_MASTER)
         return TopicRouteData(
             broker_datas=tuple(
-                _with_acting_master(one.data(), queues[one.name]) if stands_in else one.data()
+                _with_acting_master(one.data(), queues[one.name]) if acting else one.data()
                 for one in brokers
             ),
             filter_server_table=dict(self._filter_servers(brokers)),
@@ -265,13 +272,13 @@ class RouteTable:
         )
 
     def members(self, cluster: str, broker_name: str) -> BrokerMemberGroup:
-        """Return the addresses of all brokers of one name; none if it isn't known."""
+        """Return the addresses of all brokers of one name; none if the name is unknown."""
         broker = self._brokers.get(broker_name)
         addresses = {} if broker is None else dict(sorted(broker.addresses.items()))
         return BrokerMemberGroup(broker_addrs=addresses, broker_name=broker_name, cluster=cluster)
 
     def topics_of(self, cluster: str) -> TopicList:
-        """Return the names of the topics of a cluster; none if it isn't known."""
+        """Return the names of a cluster's topics; none if the cluster is unknown."""
         found = {
             topic
             for name in self._clusters.get(cluster, {})
@@ -280,42 +287,44 @@ class RouteTable:
         return TopicList(topic_list=tuple(sorted(found)))
 
     def system_topics(self) -> TopicList:
-        """Return the topics named after clusters and brokers, and the address of some broker."""
+        """Return the topics that are named after clusters and brokers, and a broker's address."""
         names = {name for cluster, of in self._clusters.items() for name in (cluster, *of)}
         addresses = (at for broker in self._brokers.values() for at in broker.addresses.values())
         return TopicList(broker_addr=next(addresses, None), topic_list=tuple(sorted(names)))
 
-    # The parts of a registration
+    # Registration
 
     def _check(
-        self, who: RegisterBroker, broker: _Broker, topics: TopicConfigAndMappingTable
+        self, who: RegisterBroker, broker: _BrokerGroup, topics: TopicConfigAndMappingTable
     ) -> None:
         if who.broker_id not in broker.addresses and len(topics.topic_config_table) == 1:
             raise Refusal(
                 ResponseCode.SYSTEM_ERROR,
-                f"register broker failed: {who.broker_name} {who.broker_addr} tells of one topic, "
-                "and has not registered all of its topics before",
+                f"register broker failed: {who.broker_name} {who.broker_addr} sent a single topic "
+                "before it registered all of its topics",
             )
         is_new = _Key(who.cluster_name, who.broker_addr) not in self._live
         if is_new and len(self._live) >= BROKERS_MAX:
             raise Refusal(
                 ResponseCode.SYSTEM_ERROR,
-                f"register broker failed: {len(self._live)} brokers are here, the most allowed",
+                f"register broker failed: {len(self._live)} brokers are registered, the limit",
             )
         self.topics.check_room(topics.topic_config_table)
 
-    def _is_overtaken(self, who: RegisterBroker, broker: _Broker, version: DataVersion) -> bool:
-        """Tell whether another address has this broker id, and a later state."""
+    def _is_overtaken(
+        self, who: RegisterBroker, broker: _BrokerGroup, version: DataVersion
+    ) -> bool:
+        """Return whether another address has this broker id and a later state."""
         holder = broker.addresses.get(who.broker_id)
         if holder is None or holder == who.broker_addr:
             return False
         held = self.version_of(who.cluster_name, holder)
         return held is not None and held.state_version > version.state_version
 
-    def _brings_topics(self, who: RegisterBroker, broker: _Broker) -> bool:
+    def _brings_topics(self, who: RegisterBroker, broker: _BrokerGroup) -> bool:
         if who.broker_id == MASTER_ID:
             return True
-        # Brokers of 4.x don't say whether they may act as master: they may not.
+        # Brokers of 4.x don't set the field, and can't act as master.
         return who.enable_acting_master is not None and who.broker_id == min(broker.addresses)
 
     def _take_topics(
@@ -323,13 +332,13 @@ class RouteTable:
     ) -> None:
         known = self.version_of(who.cluster_name, who.broker_addr)
         is_changed = is_first or known != topics.data_version
-        stands_in = who.broker_id != MASTER_ID and bool(who.enable_acting_master)
+        acting = who.broker_id != MASTER_ID and bool(who.enable_acting_master)
         name = who.broker_name
         for topic in topics.topic_config_table.values():
             if is_changed or name not in self.topics.queues(topic.topic_name):
                 queue = QueueData(
                     broker_name=name,
-                    perm=topic.perm & ~WRITE if stands_in else topic.perm,
+                    perm=topic.perm & ~WRITE if acting else topic.perm,
                     read_queue_nums=topic.read_queue_nums,
                     topic_sys_flag=topic.topic_sys_flag,
                     write_queue_nums=topic.write_queue_nums,
@@ -340,14 +349,14 @@ class RouteTable:
                 self.topics.put_mapping(topic_name, mapping)
 
     def _delete_missing(self, broker_name: str, topics: TopicConfigAndMappingTable) -> None:
-        if topics.topic_queue_mapping_info_map:  # as in Java, not where there are static topics
+        if topics.topic_queue_mapping_info_map:  # as in Java, not for brokers with static topics
             return
         for topic in self.topics.of_broker(broker_name):
             if topic not in topics.topic_config_table:
                 self.topics.remove(topic, broker_name)
 
     def _registered(
-        self, who: RegisterBroker, broker: _Broker, change: LeastIdChange | None
+        self, who: RegisterBroker, broker: _BrokerGroup, change: MinBrokerIdChange | None
     ) -> Registered:
         master = broker.addresses.get(MASTER_ID)
         if who.broker_id != MASTER_ID and master is not None:
@@ -356,9 +365,9 @@ class RouteTable:
                 return Registered(master, live.ha_address, change)
         return Registered(change=change)
 
-    # The parts of a farewell
+    # Removal
 
-    def _forget_address(self, key: _Key) -> LeastIdChange | None:
+    def _forget_address(self, key: _Key) -> MinBrokerIdChange | None:
         for broker in self._brokers.values():
             for broker_id, address in broker.addresses.items():
                 if broker.cluster == key.cluster and address == key.address:
@@ -366,12 +375,12 @@ class RouteTable:
         del self._live[key]
         return None
 
-    def _forget(self, key: _Key, broker_name: str, broker_id: int) -> LeastIdChange | None:
+    def _forget(self, key: _Key, broker_name: str, broker_id: int) -> MinBrokerIdChange | None:
         self._live.pop(key, None)
         broker = self._brokers.get(broker_name)
         if broker is None:
             return None
-        was_least = bool(broker.addresses) and broker_id == min(broker.addresses)
+        had_min_id = bool(broker.addresses) and broker_id == min(broker.addresses)
         broker.addresses = {
             one: address for one, address in broker.addresses.items() if address != key.address
         }
@@ -382,7 +391,7 @@ class RouteTable:
             return None
         if MASTER_ID not in broker.addresses:
             self.topics.set_writable(broker_name, writable=False)
-        return _least_id_change(broker, offline=key.address) if was_least else None
+        return _min_id_change(broker, offline=key.address) if had_min_id else None
 
     def _forget_name(self, cluster: str, broker_name: str) -> None:
         del self._brokers[broker_name]
@@ -393,7 +402,7 @@ class RouteTable:
         for topic in self.topics.of_broker(broker_name):
             self.topics.remove(topic, broker_name)
 
-    def _filter_servers(self, brokers: list[_Broker]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    def _filter_servers(self, brokers: list[_BrokerGroup]) -> Iterator[tuple[str, tuple[str, ...]]]:
         for broker in brokers:
             for address in broker.addresses.values():
                 live = self._live.get(_Key(broker.cluster, address))
@@ -401,27 +410,27 @@ class RouteTable:
                     yield address, live.filter_servers
 
 
-def _least_id_change(
-    broker: _Broker, *, ha_address: str | None = None, offline: str | None = None
-) -> LeastIdChange:
-    """Return the notice; of a newcomer the others are told, of a farewell all that are left."""
-    least = min(broker.addresses)
-    told = broker.addresses
-    if offline is None and len(told) > 1:
-        told = {one: address for one, address in told.items() if one != least}
+def _min_id_change(
+    broker: _BrokerGroup, *, ha_address: str | None = None, offline: str | None = None
+) -> MinBrokerIdChange:
+    """Return the change: a new broker is announced to the others, a removal to all left."""
+    min_id = min(broker.addresses)
+    notified = broker.addresses
+    if offline is None and len(notified) > 1:
+        notified = {one: address for one, address in notified.items() if one != min_id}
     notice = NotifyMinBrokerIdChange(
-        min_broker_id=least,
-        min_broker_addr=broker.addresses[least],
+        min_broker_id=min_id,
+        min_broker_addr=broker.addresses[min_id],
         offline_broker_addr=offline,
         ha_broker_addr=ha_address,
     )
-    return LeastIdChange(notice, tuple(told.values()))
+    return MinBrokerIdChange(notice, tuple(notified.values()))
 
 
 def _with_acting_master(broker: BrokerData, queue: QueueData) -> BrokerData:
     addresses = broker.broker_addrs
     if MASTER_ID in addresses or not broker.enable_acting_master or queue.perm & WRITE:
         return broker
-    least = min(addresses)
-    others = {one: address for one, address in addresses.items() if one != least}
-    return msgspec.structs.replace(broker, broker_addrs={MASTER_ID: addresses[least], **others})
+    min_id = min(addresses)
+    others = {one: address for one, address in addresses.items() if one != min_id}
+    return msgspec.structs.replace(broker, broker_addrs={MASTER_ID: addresses[min_id], **others})

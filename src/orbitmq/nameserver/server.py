@@ -1,8 +1,7 @@
-"""A nameserver that listens: everything of the room, wired together."""
+"""The nameserver as a whole: route table, handlers, file and listener."""
 
 import asyncio
 import logging
-from types import TracebackType
 from typing import Self
 
 from orbitmq.clock import Clock, SystemClock
@@ -12,7 +11,7 @@ from orbitmq.nameserver.handlers.config import ConfigHandlers
 from orbitmq.nameserver.handlers.routes import RouteHandlers
 from orbitmq.nameserver.kv_config import KVConfig
 from orbitmq.nameserver.kv_file import KVFile, SavedKVConfig
-from orbitmq.nameserver.notices import Notices
+from orbitmq.nameserver.notices import MinBrokerIdNotices
 from orbitmq.nameserver.route_table import RouteTable
 from orbitmq.nameserver.settings import LiveSettings, NameserverSettings
 from orbitmq.net.address import Address
@@ -21,6 +20,7 @@ from orbitmq.net.exposure import check_exposure
 from orbitmq.net.handlers import Handlers
 from orbitmq.net.listener import Listener
 from orbitmq.net.settings import NetSettings
+from orbitmq.net.tls_settings import TlsSettings
 from orbitmq.net.transport.network import Network
 from orbitmq.threads import ThreadWorkers, Workers
 
@@ -41,14 +41,16 @@ class Nameserver:
 
     Args:
         settings: its settings at the start.
-        net: timeouts and bounds of its connections.
-        network: what to listen on and dial through; TCP unless a test says otherwise.
-        clock: when brokers were heard.
-        workers: who writes its file; a thread of its own if None.
-        insecure: allow an address that other machines reach. Whoever reaches it can change it.
+        net: timeouts and limits of its connections.
+        network: for connections; TCP unless a test gives another one.
+        clock: for the heartbeats of brokers.
+        workers: write its file; a separate thread if None.
+        tls: certificates of its port and of the connections that it makes; plain text if None.
+        insecure: allow an address that other machines can reach. Every such machine can change it.
 
     Raises:
-        InvalidInput: the address is not loopback, and ``insecure`` was not said.
+        InvalidInput: the address is not loopback and ``insecure`` is False, or a TLS file can't be
+            used.
 
     """
 
@@ -60,40 +62,45 @@ class Nameserver:
         network: Network | None = None,
         clock: Clock | None = None,
         workers: Workers | None = None,
+        tls: TlsSettings | None = None,
         insecure: bool = False,
     ) -> None:
-        self.settings = LiveSettings(settings)
-        """Those in force."""
-        now = self.settings.now
+        self.settings = LiveSettings(settings, tls)
+        """The current settings."""
+        now, tls = self.settings.now, self.settings.tls
         check_exposure(now.listen_host, insecure=insecure)
         clock = clock or SystemClock()
         self._own_workers = None if workers else ThreadWorkers(1, name="orbitmq-nameserver")
         workers = workers or self._own_workers
         assert workers is not None
         self.routes = RouteTable()
-        """What is registered; to be read, not changed."""
+        """The registered brokers and topics; read-only for callers."""
         config = KVConfig()
         file = KVFile(now.kv_config_path) if now.kv_config_path else None
         self._saved = SavedKVConfig(config, file, workers)
-        self._notices = Notices(Dialer(settings=net, network=network))
+        self._notices = MinBrokerIdNotices(
+            Dialer(settings=net, network=network, tls=tls.client_context())
+        )
         self._brokers = BrokerHandlers(
             routes=self.routes,
             config=config,
             settings=self.settings,
             clock=clock,
             workers=workers,
-            tell=self._notices.tell,
+            notify=self._notices.notify,
         )
         routes = RouteHandlers(
             routes=self.routes, config=config, settings=self.settings, clock=clock
         )
         operators = ConfigHandlers(saved=self._saved, settings=self.settings)
         self.handlers = Handlers(self._brokers.table(), routes.table(), operators.table())
-        """What it answers."""
+        """The requests that it serves."""
         self._listener = Listener(
             Address(now.listen_host, now.listen_port),
             self.handlers,
             settings=net,
+            tls=tls.server_context(),
+            mode=tls.mode,
             network=network,
         )
         self._scan_timer: asyncio.TimerHandle | None = None
@@ -103,14 +110,14 @@ class Nameserver:
 
     @property
     def address(self) -> Address:
-        """Where it listens; before the start, where it is meant to."""
+        """Its address; before the start, the configured one."""
         return self._listener.address
 
     async def start(self) -> None:
-        """Read its file, and listen.
+        """Read the file, and start to listen.
 
         Raises:
-            InvalidInput: the address can't be listened on, or the file can't be used.
+            InvalidInput: it can't listen on the address, or the file is damaged.
             DiskFailed: the file can't be read.
 
         """
@@ -119,14 +126,14 @@ class Nameserver:
             await self._listener.start()
         except OSError as error:
             raise InvalidInput(
-                f"{self.address} can't be listened on: {error.strerror or error}",
+                f"can't listen on {self.address}: {error.strerror or error}; choose another port",
                 field="listen_port",
             ) from error
         self._wait_for_scan()
-        log.info("nameserver %s listens", self.address)
+        log.info("nameserver listens on %s", self.address)
 
     async def close(self) -> None:
-        """Answer what was asked, within a bound, then close every connection."""
+        """Answer pending requests, up to a timeout, then close all connections."""
         if self._scan_timer is not None:
             self._scan_timer.cancel()
         await self._listener.close()
@@ -142,12 +149,7 @@ class Nameserver:
             raise
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *exc_info: object) -> None:
         await self.close()
 
     def _wait_for_scan(self) -> None:

@@ -1,6 +1,6 @@
-"""The settings of a nameserver, and the one place that holds those in force.
+"""The settings of a nameserver, and those in force while it runs.
 
-A field is the snake case of its name in RocketMQ's ``namesrv.conf`` (``NamesrvConfig`` in Java);
+A field is the snake case of its key in RocketMQ's ``namesrv.conf`` (``NamesrvConfig`` in Java);
 ``docs/settings.md`` lists them.
 
 >>> from orbitmq.settings import from_arguments
@@ -9,6 +9,7 @@ A field is the snake case of its name in RocketMQ's ``namesrv.conf`` (``NamesrvC
 (True, 0)
 """
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, Self
@@ -16,9 +17,14 @@ from typing import Final, Self
 import msgspec
 
 from orbitmq.errors import InvalidInput
+from orbitmq.java_keys import NAMESERVER_CLASSES, ServerKeys
+from orbitmq.net import tls_settings
+from orbitmq.net.tls_settings import TLS_NAMES, TlsSettings
 from orbitmq.settings import Property, build, texts_of
 
 __all__ = ["JAVA_NAMES", "LiveSettings", "NameserverSettings"]
+
+log = logging.getLogger("orbitmq.nameserver")
 
 _PORT_MAX: Final = 65_535
 _DAY_MS: Final = 86_400_000
@@ -28,39 +34,41 @@ _DAY_S: Final = 86_400
 class NameserverSettings(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"
 ):
-    """How a nameserver listens, forgets and answers.
+    """Settings of a nameserver.
 
     Raises:
-        InvalidInput: a number is out of its range.
+        InvalidInput: a number is out of range.
 
     """
 
     listen_host: str = "127.0.0.1"
-    """Where to listen; Java binds all addresses (bindAddress)."""
+    """The address it listens on; in Java all addresses (bindAddress)."""
     listen_port: int = 9876
-    """The port; 0 picks a free one."""
+    """The port; 0 takes a free one."""
     kv_config_path: str = "~/namesrv/kvConfig.json"
-    """The file that keeps what operators put; empty: it is gone when the nameserver stops."""
+    """The file of the KV config; empty: it is lost when the nameserver stops."""
     scan_not_active_broker_interval: int = 5_000
-    """How often brokers that fell silent are looked for, in milliseconds."""
+    """How often it checks for brokers without registrations, in milliseconds."""
     order_message_enable: bool = False
-    """Whether routes tell the order of ordered topics."""
+    """Whether routes have the order configuration of topics."""
     return_order_topic_config_to_broker: bool = True
-    """Whether a broker that registers is told the order of all ordered topics."""
+    """Whether the answer to a registration has the order configuration of all topics."""
     enable_all_topic_list: bool = True
-    """Whether the list of all topics is given out."""
+    """Whether clients can list all topics."""
     enable_topic_list: bool = True
-    """Whether topics are listed by cluster and by unit."""
+    """Whether clients can list topics by cluster and by unit."""
     delete_topic_with_broker_registration: bool = False
-    """Whether a topic that a broker registers no more loses its route there."""
+    """Whether a topic that a broker stops registering loses its route there."""
     support_acting_master: bool = False
-    """Whether a replica stands in routes as the master that is gone, for reading."""
+    """Whether routes show a replica as master, for reading, while the master is down."""
     notify_min_broker_id_changed: bool = False
-    """Whether the brokers of a name are told when the least id among them changes."""
+    """Whether the brokers of a name are notified when the least id among them changes."""
     need_wait_for_service: bool = False
-    """Whether no routes are given out at first, until all brokers have had time to register."""
+    """Whether routes are refused at first, until all brokers have had time to register."""
     wait_seconds_for_service: int = 45
-    """How long that takes."""
+    """How long, in seconds."""
+    config_black_list: str = "configBlackList;configStorePath;kvConfigPath"
+    """Further keys that can't be changed from the network, separated by ``;``."""
 
     def __post_init__(self) -> None:
         for name, least, most in (
@@ -82,37 +90,63 @@ JAVA_NAMES: Final[Mapping[str, str]] = MappingProxyType(
         "bindAddress": "listen_host",
     }
 )
-"""The name of a property → the field it sets."""
+"""Keys → fields."""
 
-_UPDATABLE: Final = frozenset(_FIELDS) - {"listen_host", "listen_port", "kv_config_path"}
-"""What may be set from the network: neither where to listen, nor which file to write."""
+_UPDATABLE: Final = frozenset(_FIELDS) - {
+    *("listen_host", "listen_port", "kv_config_path", "config_black_list")
+}
+"""Fields that can be changed from the network: no addresses, no files."""
+_KEYS: Final = ServerKeys([*JAVA_NAMES, *TLS_NAMES], NAMESERVER_CLASSES)
 
 
 class LiveSettings:
-    """The settings in force: those of the start, and what operators have changed since.
+    """The settings in force: those of the start, and the changes of operators since.
 
-    A change lasts until the nameserver stops; what should last longer belongs in its file.
+    A change lasts until the nameserver stops; it is not written to its file.
     """
 
-    def __init__(self, settings: NameserverSettings | None = None) -> None:
+    def __init__(
+        self, settings: NameserverSettings | None = None, tls: TlsSettings | None = None
+    ) -> None:
         self.now = settings or NameserverSettings()
+        self.tls = tls or TlsSettings()
 
     @classmethod
     def load(cls, properties: Iterable[Property]) -> Self:
-        """Return the settings that ``properties`` say; InvalidSetting names what is wrong."""
-        return cls(build(NameserverSettings, properties, JAVA_NAMES))
+        """Return the settings of a file and the arguments after it; log the keys without effect.
 
-    def fixed(self, properties: Iterable[Property]) -> list[str]:
-        """Return the names among ``properties`` that may not be set while it runs."""
-        return [one.name for one in properties if JAVA_NAMES.get(one.name) not in _UPDATABLE]
+        Raises:
+            InvalidSetting: one can't be used; the error names file, line and key.
+
+        """
+        given = tls_settings.with_tls_file(properties)
+        _KEYS.check(given)
+        for warning in _KEYS.unknown(given):
+            log.warning("%s", warning)
+        for note in _KEYS.notes(given):
+            log.info("%s", note)
+        return cls(build(NameserverSettings, given, JAVA_NAMES), tls_settings.load(given))
+
+    def why_fixed(self, properties: Iterable[Property]) -> str | None:
+        """Return why one of ``properties`` can't be set while it runs; None if all can."""
+        black_list = self.now.config_black_list.split(";")
+        for one in properties:
+            if (why := _KEYS.reason_to_refuse(one)) is not None:
+                return f"{one.name}={one.value.strip()}: {why}"
+            changeable = JAVA_NAMES.get(one.name) in _UPDATABLE or _KEYS.is_harmless(one)
+            if not changeable or one.name in black_list:
+                return f"{one.name[:200]} can't be changed while the nameserver runs"
+        return None
 
     def update(self, properties: Sequence[Property]) -> None:
-        """Put what ``properties`` say in force, all of it or nothing.
+        """Put ``properties`` in force, all or none; the caller has asked ``why_fixed`` first.
 
-        The caller has asked ``fixed`` first. Raises `InvalidSetting` for a value that can't be.
+        Raises:
+            InvalidSetting: a value can't be used.
+
         """
         self.now = build(NameserverSettings, properties, JAVA_NAMES, base=self.now)
 
     def texts(self) -> dict[str, str]:
-        """Return what is in force, by Java's names."""
+        """Return the settings in force, by Java's names."""
         return texts_of(self.now, JAVA_NAMES)

@@ -1,4 +1,4 @@
-"""Topics as brokers registered them: topic → broker name → numbers of queues, permission. Pure."""
+"""The registered topics: topic → broker name → numbers of queues and permission. Pure."""
 
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
@@ -17,14 +17,14 @@ __all__ = ["TOPICS_MAX", "UNIT", "UNIT_SUBSCRIBED", "TopicTable"]
 UNIT, UNIT_SUBSCRIBED = 1, 2
 """Bits of a topic's system flag (``TopicSysFlag`` in Java)."""
 TOPICS_MAX: Final = 1_000_000
-"""Far over what clusters have (a broker slows down at some 50,000 topics), some 500 MB of memory;
-without a bound one client could fill all there is."""
+"""More than any cluster has (a broker slows down at about 50,000 topics); about 500 MB of memory.
+Keeps a single client from filling the memory."""
 
 _NONE: Final[Mapping[str, QueueData]] = MappingProxyType({})
 
 
 class TopicTable:
-    """The topics of all brokers. A topic without a broker is not in it."""
+    """The topics of all brokers; a topic without brokers is removed."""
 
     def __init__(self) -> None:
         self._queues: dict[str, dict[str, QueueData]] = {}
@@ -34,46 +34,46 @@ class TopicTable:
         return f"<TopicTable {len(self._queues)} topics>"
 
     def queues(self, topic: str) -> Mapping[str, QueueData]:
-        """Return the queues of a topic by broker name; none if it isn't known."""
+        """Return the queues of a topic by broker name; none if the topic is unknown."""
         return self._queues.get(topic, _NONE)
 
     def mappings(self, topic: str) -> dict[str, TopicQueueMappingInfo] | None:
-        """Return how a static topic is laid over brokers; None if it is none."""
+        """Return the queue mappings of a static topic by broker; None if it is not static."""
         return self._mappings.get(topic)
 
     def of_broker(self, broker_name: str) -> list[str]:
-        """Return the topics that a broker has."""
+        """Return the topics of a broker."""
         return [topic for topic, queues in self._queues.items() if broker_name in queues]
 
     def check_room(self, topics: Collection[str]) -> None:
-        """Raise Refusal if the table would pass its bound with these topics."""
+        """Raise Refusal if the table would exceed its limit with these topics."""
         if len(self._queues) + len(topics) <= TOPICS_MAX:
             return
         new = sum(topic not in self._queues for topic in topics)
         if len(self._queues) + new > TOPICS_MAX:
             raise Refusal(
                 ResponseCode.SYSTEM_ERROR,
-                f"{new} topics beside the {len(self._queues)} here are over the bound of "
+                f"{new} new topics in addition to {len(self._queues)} exceed the limit of "
                 f"{TOPICS_MAX}; delete some first",
             )
 
     def put(self, topic: str, queue: QueueData) -> None:
-        """Set the queues of a topic on the broker they name; ``check_room`` was asked before."""
+        """Set the queues of a topic on one broker; call ``check_room`` first."""
         self._queues.setdefault(topic, {})[queue.broker_name] = queue
 
     def put_mapping(self, topic: str, mapping: TopicQueueMappingInfo) -> None:
-        """Set a broker's share of a static topic."""
+        """Set a broker's queue mapping of a static topic."""
         self._mappings.setdefault(topic, {})[mapping.bname] = mapping
 
     def remove(self, topic: str, broker_name: str) -> None:
-        """Take a topic away from a broker; with its last one it is gone."""
+        """Remove a topic from a broker; a topic is deleted with its last broker."""
         _remove(self._queues, topic, broker_name)
         _remove(self._mappings, topic, broker_name)
 
     def set_writable(self, broker_name: str, *, writable: bool) -> int:
-        """Give or take the permission to write to all topics of a broker; return how many.
+        """Set or remove the write permission of all topics of a broker; return how many.
 
-        To give it sets the permission to read as well, whatever it was before, as Java does.
+        As in Java, setting it also sets the read permission.
         """
         topics = self.of_broker(broker_name)
         for topic in topics:
@@ -87,7 +87,7 @@ class TopicTable:
         return TopicList(topic_list=tuple(sorted(self._queues)))
 
     def with_flags(self, flags: int, *, without: int = 0) -> TopicList:
-        """Return the topics whose system flag, as their first broker has it, has these bits."""
+        """Return the topics whose system flag on their first broker has these bits."""
         found = []
         for topic, queues in self._queues.items():
             flag = next(iter(queues.values())).topic_sys_flag

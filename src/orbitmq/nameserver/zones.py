@@ -1,4 +1,4 @@
-"""Zones: clients that ask for it are shown the brokers of their own zone (``ZoneRouteRPCHook``)."""
+"""Zones: clients can ask for the brokers of their own zone only (Java's ``ZoneRouteRPCHook``)."""
 
 import msgspec
 
@@ -10,9 +10,9 @@ _MASTER_ID = 0
 
 
 def within_zone(route: TopicRouteData, zone: str) -> TopicRouteData:
-    """Return the part of a route that lies in a zone.
+    """Return the part of a route that is in a zone.
 
-    A broker without a master stays, wherever it is: what is left of it may be all there is to read.
+    A broker without a master always stays: its replicas may be the only ones to read from.
 
     >>> near, far = (
     ...     BrokerData(broker_name=name, broker_addrs={0: f"{name}:10911"}, zone_name=zone)

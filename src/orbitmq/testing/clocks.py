@@ -162,7 +162,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         coro: Coroutine[Any, Any, Any] | Generator[Any, None, Any],
         **options: Any,
     ) -> asyncio.Task[Any]:
-        assert inspect.iscoroutine(coro)
+        assert isinstance(coro, Coroutine)  # also an async generator that is closed
         return _NumberedTask(coro, number=next(self._task_numbers), loop=loop, **options)
 
 

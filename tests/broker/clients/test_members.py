@@ -52,7 +52,7 @@ def test_a_heartbeat_without_subscriptions_leaves_them_as_they_are() -> None:
     assert members.subscription("billing", "orders") == tags("orders")
 
 
-def test_who_leaves_is_gone_and_the_last_takes_the_group_along() -> None:
+def test_the_last_member_that_leaves_removes_the_group() -> None:
     members = Members()
     first = joined(members, "billing", "orders")
     second = joined(members, "billing", "orders", client=Client("client-2"))
@@ -96,7 +96,7 @@ def test_groups_are_found_by_what_they_subscribe_to() -> None:
     assert members.subscription("nobody", "orders") is None
 
 
-def test_who_is_silent_is_told_once() -> None:
+def test_a_silent_client_is_returned_once() -> None:
     members, silent, lively = Members(), Client("silent"), Client("lively")
     data = consumer("billing", tags("orders"))
     members.join_consumers(data, silent.member(seen_ms=10))

@@ -39,7 +39,7 @@ def test_a_group_with_a_lock_consumes_in_order() -> None:
     assert not locks.is_locking("billing", now_ms=LOCK_MS + 1)
 
 
-def test_what_nobody_renews_is_forgotten() -> None:
+def test_a_lock_that_is_not_renewed_is_removed() -> None:
     locks = QueueLocks()
     locks.lock("billing", [FIRST], "a", now_ms=0)
     locks.lock("billing", [SECOND], "a", now_ms=LOCK_MS)

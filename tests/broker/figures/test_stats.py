@@ -74,10 +74,10 @@ def test_a_pull_counts_for_the_group() -> None:
     assert stats.group_get_tps("others", "orders") == 0.0
 
 
-def test_what_was_given_back() -> None:
+def test_send_backs_are_counted() -> None:
     stats = BrokerStats(CLUSTER, now_ms=0)
     stats.sent_back("billing", "orders")
-    stats.died("billing", "orders")
+    stats.dead_lettered("billing", "orders")
     assert stats.item("SNDBCK_PUT_NUMS", "orders@billing") is not None
     assert stats.item("SNDBCK2DLQ_TIMES", "null@orders@billing@SEND_BACK_TO_DLQ") is not None
 
@@ -100,7 +100,7 @@ def test_a_topic_that_is_deleted_leaves_no_counter() -> None:
 def test_a_group_that_is_deleted_leaves_no_counter() -> None:
     stats = BrokerStats(CLUSTER, now_ms=0)
     stats.fetched("billing", "orders", 1, 1)
-    stats.died("billing", "orders")
+    stats.dead_lettered("billing", "orders")
     stats.forget_group("billing")
     assert stats.item("GROUP_GET_SIZE", "orders@billing") is None
     assert stats.item("SNDBCK2DLQ_TIMES", "null@orders@billing@SEND_BACK_TO_DLQ") is None
@@ -119,7 +119,7 @@ def test_totals_of_the_mornings() -> None:
     assert info["msgPutTotalTodayNow"] == "7"
 
 
-def test_names_and_keys_that_nobody_counted() -> None:
+def test_unknown_names_and_keys_have_no_counter() -> None:
     stats = BrokerStats(CLUSTER, now_ms=0)
     assert stats.item("TOPIC_PUT_NUMS", "orders") is None
     assert stats.item("NO_SUCH_NAME", "orders") is None

@@ -28,13 +28,21 @@ def test_a_bucket_begins_where_the_one_before_it_ends() -> None:
     assert "[0~10ms]:0 [10~50ms]:1 " in passed.distribution()
 
 
-def test_the_distribution_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_distribution_is_logged_after_each_minute_with_puts(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     passed = Throughput(now_ms=0)
     passed.put(3, 300, 0, times=3)
     with caplog.at_level(logging.INFO, logger="orbitmq.broker"):
         sampled(passed, 1, 119)
     (line,) = caplog.messages
-    assert line.startswith("[PAGECACHERT] TotalPut 3, PutMessageDistributeTime [<=0ms]:3 [0~10ms]")
+    assert line == "[PAGECACHERT] TotalPut 3, PutMessageDistributeTime [<=0ms]:3"
+
+
+def test_an_idle_broker_logs_no_distribution(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, logger="orbitmq.broker"):
+        sampled(Throughput(now_ms=0), 1, 600)
+    assert caplog.messages == []
 
 
 def test_a_minute_without_puts_shows_none_of_the_one_before() -> None:
@@ -65,7 +73,7 @@ def test_samples_are_bounded() -> None:
     assert passed.rates("put")[2] == 0.0  # what came before the last ten minutes is forgotten
 
 
-def test_a_clock_set_back_begins_anew() -> None:
+def test_after_the_clock_is_set_back_sampling_starts_again() -> None:
     passed = Throughput(now_ms=1_000_000)
     sampled(passed, 1_001, 1_020)
     passed.put(10, 1, 0)

@@ -38,7 +38,7 @@ def test_what_is_not_by_tags_is_refused() -> None:
     assert refusal.value.code == ResponseCode.SYSTEM_ERROR
 
 
-def test_messages_are_told_apart_by_the_hash_of_their_tags() -> None:
+def test_messages_are_filtered_by_the_hash_of_their_tags() -> None:
     wants = filters.wants(filters.subscription_of("orders", "paid||late", None))
     assert wants is not None
     assert [wants(tags_code(one)) for one in ("paid", "late", "new")] == [True, True, False]

@@ -1,16 +1,25 @@
-from typing import NamedTuple
-
 from hypothesis import given
 from hypothesis import strategies as st
 
 from orbitmq.broker.pulling.held_pulls import HeldPull, HeldPulls, Wants
+from orbitmq.store.dispatch import Dispatched
 from tests.broker.fake_clients import Client, frame
 
 
-class Arrived(NamedTuple):
-    topic: str = "orders"
-    queue_id: int = 0
-    tags_code: int = 0
+def arrived(topic: str = "orders", queue_id: int = 0, tags_code: int = 0) -> Dispatched:
+    return Dispatched(
+        topic=topic,
+        queue_id=queue_id,
+        tags_code=tags_code,
+        queue_offset=0,
+        commit_log_offset=0,
+        size=1,
+        store_timestamp_ms=0,
+        sys_flag=0,
+        unique_key=None,
+        keys=b"",
+        tags=None,
+    )
 
 
 def a_pull(
@@ -32,32 +41,32 @@ def holding(*pulls: HeldPull) -> HeldPulls:
     return held
 
 
-def test_a_message_wakes_those_who_wait_for_its_queue_in_their_order() -> None:
+def test_a_message_releases_the_pulls_of_its_queue_in_order() -> None:
     first, second = a_pull(), a_pull()
     held = holding(first, a_pull(queue_id=1), second, a_pull(topic="bills"))
-    assert held.arrived([Arrived()]) == [first, second]
+    assert held.arrived([arrived()]) == [first, second]
     assert len(held) == 2
-    assert held.arrived([Arrived()]) == []
+    assert held.arrived([arrived()]) == []
 
 
 def test_of_many_messages_one_is_enough() -> None:
     pull = a_pull()
-    assert holding(pull).arrived([Arrived(), Arrived(), Arrived("bills")]) == [pull]
+    assert holding(pull).arrived([arrived(), arrived(), arrived("bills")]) == [pull]
 
 
-def test_a_message_that_is_not_wanted_wakes_nobody() -> None:
+def test_a_message_that_does_not_match_releases_no_pull() -> None:
     pull = a_pull(wants={7}.__contains__)
     held = holding(pull)
-    assert held.arrived([Arrived(tags_code=8)]) == []
-    assert held.arrived([Arrived(tags_code=7)]) == [pull]
+    assert held.arrived([arrived(tags_code=8)]) == []
+    assert held.arrived([arrived(tags_code=7)]) == [pull]
 
 
-def test_who_was_passed_over_is_served_now_and_then() -> None:
+def test_pulls_with_only_other_messages_are_released_now_and_then() -> None:
     passed, woken, waiting = (a_pull(wants={code}.__contains__) for code in (1, 2, 3))
     held = holding(passed, woken)
-    held.arrived([Arrived(tags_code=9), Arrived(tags_code=9)])
+    held.arrived([arrived(tags_code=9), arrived(tags_code=9)])
     assert held.hold(waiting)
-    held.arrived([Arrived(tags_code=2)])
+    held.arrived([arrived(tags_code=2)])
     assert held.passed_over() == [passed, waiting]  # and not the one that got its message
     assert held.passed_over() == []
     assert len(held) == 0
@@ -81,7 +90,7 @@ def test_what_is_due_comes_back_the_earliest_first() -> None:
 def test_what_was_woken_is_not_due_any_more() -> None:
     pull = a_pull(until_ms=5)
     held = holding(pull)
-    held.arrived([Arrived()])
+    held.arrived([arrived()])
     assert held.due(10) == []
 
 
@@ -90,16 +99,16 @@ def test_a_client_that_is_gone_waits_for_nothing() -> None:
     held = holding(a_pull(gone), a_pull(gone, queue_id=1), a_pull(there))
     gone.abort("the peer closed it")
     assert len(held) == 1
-    assert [pull.connection for pull in held.arrived([Arrived(), Arrived(queue_id=1)])] == [
+    assert [pull.connection for pull in held.arrived([arrived(), arrived(queue_id=1)])] == [
         there.connection
     ]
 
 
-def test_there_are_only_so_many() -> None:
+def test_the_number_of_held_pulls_is_limited() -> None:
     held = HeldPulls(1)
     assert held.hold(a_pull())
     assert not held.hold(a_pull())
-    held.arrived([Arrived()])
+    held.arrived([arrived()])
     assert held.hold(a_pull())
 
 
@@ -113,7 +122,7 @@ def test_memory_does_not_grow_with_what_has_passed() -> None:
     held, client = HeldPulls(10), Client()
     for _ in range(5_000):
         held.hold(a_pull(client, until_ms=10**9))
-        held.arrived([Arrived()])
+        held.arrived([arrived()])
     assert len(held._by_time) <= 2_000
     assert held._by_queue == {}
 
@@ -132,7 +141,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_each_pull_is_given_back_once_or_dropped_with_its_client(
+def test_each_pull_is_released_once_or_dropped_with_its_client(
     steps: list[tuple[str, int, int]],
 ) -> None:
     held = HeldPulls(8)
@@ -144,7 +153,7 @@ def test_each_pull_is_given_back_once_or_dropped_with_its_client(
             pull = a_pull(clients[one], queue_id=one, until_ms=other, wants=bool)
             waiting += [pull] if held.hold(pull) else []
         elif kind == "arrive":
-            back = held.arrived([Arrived(queue_id=one, tags_code=other)])
+            back = held.arrived([arrived(queue_id=one, tags_code=other)])
         elif kind == "time":
             back = held.due(one)
         elif kind == "passed":

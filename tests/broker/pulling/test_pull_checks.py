@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from orbitmq.broker.clients.members import Members
-from orbitmq.broker.pulling.pull_checks import PullAdmission
+from orbitmq.broker.pulling.pull_checks import PullChecks
 from orbitmq.net.refusal import Refusal
 from orbitmq.wire.bodies.group import SubscriptionGroupConfig
 from orbitmq.wire.bodies.heartbeat import MessageModel, SubscriptionData
@@ -32,8 +32,8 @@ class Scene(World):
             consumer("billing", *subscriptions, model=model), Client().member()
         )
 
-    def admission(self) -> PullAdmission:
-        return PullAdmission(
+    def checks(self) -> PullChecks:
+        return PullChecks(
             settings=self.settings,
             topics=self.topics,
             groups=self.groups,
@@ -43,7 +43,7 @@ class Scene(World):
 
     def refusal(self, code: int = RequestCode.PULL_MESSAGE, **fields: Any) -> Refusal:
         with pytest.raises(Refusal) as refusal:
-            self.admission().admit(pull(**fields), code, "10.0.0.7:50000")
+            self.checks().check(pull(**fields), code, "10.0.0.7:50000")
         return refusal.value
 
     def set_group(self, **fields: Any) -> None:
@@ -61,16 +61,16 @@ def pull(**fields: Any) -> PullMessage:
 
 def test_a_pull_of_a_group_gets_what_its_heartbeats_subscribe_to() -> None:
     scene = Scene()
-    admitted = scene.admission().admit(pull(), RequestCode.PULL_MESSAGE, "peer")
-    assert admitted.topic.topic_name == "orders"
-    assert admitted.group.group_name == "billing"
-    assert admitted.subscription.code_set == (7,)
+    checked = scene.checks().check(pull(), RequestCode.PULL_MESSAGE, "peer")
+    assert checked.topic.topic_name == "orders"
+    assert checked.group.group_name == "billing"
+    assert checked.subscription.code_set == (7,)
 
 
 def test_a_pull_that_brings_its_subscription_needs_no_heartbeat() -> None:
     asked = pull(consumer_group="new", sys_flag=SUBSCRIPTION, subscription="late")
-    admitted = Scene().admission().admit(asked, RequestCode.LITE_PULL_MESSAGE, "peer")
-    assert admitted.subscription.tags_set == ("late",)
+    checked = Scene().checks().check(asked, RequestCode.LITE_PULL_MESSAGE, "peer")
+    assert checked.subscription.tags_set == ("late",)
 
 
 def test_a_broker_that_may_not_be_read_refuses_first_of_all() -> None:
@@ -84,12 +84,12 @@ def test_lite_pulls_can_be_switched_off() -> None:
     scene = Scene(lite_pull_message_enable=False)
     refusal = scene.refusal(RequestCode.LITE_PULL_MESSAGE)
     assert refusal.remark == "the broker[10.0.0.9] for lite pull consumer is forbidden"
-    scene.admission().admit(pull(), RequestCode.PULL_MESSAGE, "peer")
+    scene.checks().check(pull(), RequestCode.PULL_MESSAGE, "peer")
 
 
 def test_an_unknown_group_is_created_unless_that_is_off() -> None:
     brought: dict[str, Any] = {"consumer_group": "new", "sys_flag": SUBSCRIPTION}
-    Scene().admission().admit(pull(**brought), RequestCode.PULL_MESSAGE, "peer")
+    Scene().checks().check(pull(**brought), RequestCode.PULL_MESSAGE, "peer")
     refusal = Scene(auto_create_subscription_group=False).refusal(**brought)
     assert refusal.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
     assert "subscription group [new] does not exist" in refusal.remark
@@ -125,7 +125,7 @@ def test_a_queue_has_to_be_one_of_the_topic_s(queue_id: int) -> None:
     )
 
 
-def test_without_a_heartbeat_nobody_knows_what_is_wanted() -> None:
+def test_without_a_heartbeat_the_subscription_is_unknown() -> None:
     refusal = Scene().refusal(consumer_group="audit")
     assert refusal.code == ResponseCode.SUBSCRIPTION_NOT_EXIST
     assert refusal.remark.startswith("the consumer's group info not exist")
@@ -134,7 +134,7 @@ def test_without_a_heartbeat_nobody_knows_what_is_wanted() -> None:
 def test_a_group_can_be_kept_from_broadcasting() -> None:
     scene = Scene()
     scene.set_group(consume_broadcast_enable=False)
-    scene.admission().admit(pull(), RequestCode.PULL_MESSAGE, "peer")
+    scene.checks().check(pull(), RequestCode.PULL_MESSAGE, "peer")
     scene.join(tags("orders"), model=MessageModel.BROADCASTING)
     refusal = scene.refusal()
     assert refusal.remark == "the consumer group[billing] can not consume by broadcast way"

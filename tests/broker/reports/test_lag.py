@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from orbitmq.broker.clients.members import Members
-from orbitmq.broker.reports.lag import Progress
+from orbitmq.broker.reports.lag import Lag
 from orbitmq.broker.reports.long_walk import LongWalk
 from orbitmq.message.model import MessageQueue
 from orbitmq.wire.bodies.stats import OffsetWrapper, QueueTimeSpan, TopicOffset
@@ -26,7 +26,7 @@ class Scene(World):
         self.clock.now += 1_000
         self.put("orders", 0, 2)
         self.clock.now += 1_000
-        self.progress = Progress(
+        self.lag = Lag(
             store=self.store,
             offsets=self.offsets,
             members=self.members,
@@ -35,10 +35,10 @@ class Scene(World):
         )
 
     def of_group(self) -> dict[MessageQueue, OffsetWrapper]:
-        return asyncio.run(self.progress.of_group("billing", ORDERS, LongWalk()))
+        return asyncio.run(self.lag.of_group("billing", ORDERS, LongWalk()))
 
     def time_span(self) -> QueueTimeSpan:
-        return asyncio.run(self.progress.time_spans("billing", ORDERS))[0]
+        return asyncio.run(self.lag.time_spans("billing", ORDERS))[0]
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def scene() -> Scene:
 
 
 def test_a_topic_extends_over_all_its_queues_read_or_written(scene: Scene) -> None:
-    extents = asyncio.run(scene.progress.extents(ORDERS))
+    extents = asyncio.run(scene.lag.extents(ORDERS))
     full = TopicOffset(min_offset=0, max_offset=5, last_update_timestamp=NOW + 1_000)
     assert dict(extents) == {FULL: full, EMPTY: TopicOffset(), UNREAD: TopicOffset()}
 
@@ -109,15 +109,15 @@ def test_a_group_behind_what_is_kept_has_the_first_of_it_before_it(scene: Scene)
 
 
 def test_an_empty_queue_has_java_s_word_for_no_time(scene: Scene) -> None:
-    spans = asyncio.run(scene.progress.time_spans("billing", ORDERS))
+    spans = asyncio.run(scene.lag.time_spans("billing", ORDERS))
     assert [span.message_queue for span in spans] == [FULL, EMPTY, UNREAD]
     assert (spans[1].min_time_stamp, spans[1].max_time_stamp, spans[1].delay_time) == (-1, -1, 0)
 
 
 def test_what_a_connected_group_does_not_subscribe_to_it_does_not_read(scene: Scene) -> None:
     topics = {"orders", "bills"}
-    assert scene.progress.still_read("billing", topics) == ["bills", "orders"]
+    assert scene.lag.still_read("billing", topics) == ["bills", "orders"]
     joined(scene.members, "billing", "orders", "other")
-    assert scene.progress.still_read("billing", topics) == ["orders"]
+    assert scene.lag.still_read("billing", topics) == ["orders"]
     joined(scene.members, "audit")
-    assert scene.progress.still_read("audit", topics) == ["bills", "orders"]
+    assert scene.lag.still_read("audit", topics) == ["bills", "orders"]

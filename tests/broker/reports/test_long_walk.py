@@ -3,7 +3,7 @@ import asyncio
 from orbitmq.broker.reports.long_walk import LongWalk
 
 
-def test_others_get_their_turn_every_so_many_steps() -> None:
+def test_other_requests_are_served_every_64_steps() -> None:
     async def main() -> list[int]:
         turns: list[int] = []
         walk, steps = LongWalk(), 0

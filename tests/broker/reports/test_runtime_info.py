@@ -27,7 +27,7 @@ class Scene(SendWorld):
             settings=self.settings,
             store=self.store,
             stats=self.stats,
-            turn=self.turn,
+            inbox=self.inbox,
             held=self.held,
             delays=self.delays,
             disk_usage=lambda: self.usage,
@@ -36,7 +36,7 @@ class Scene(SendWorld):
 
 
 def recorded() -> dict[str, str]:
-    """Return what a Java broker told of itself."""
+    """Return the runtime info of a Java broker."""
     (answer,) = (
         one
         for one in golden("session_json")["frames"]
@@ -62,7 +62,7 @@ def test_numbers_are_written_as_java_s_tools_read_them() -> None:
             assert ours[key].lstrip("-").isdecimal(), key
 
 
-def test_the_store_is_told_of() -> None:
+def test_the_store_is_reported() -> None:
     scene = Scene()
     assert scene.figures()["earliestMessageTimeStamp"] == "-1"
     scene.put(incoming(), incoming())
@@ -75,16 +75,16 @@ def test_the_store_is_told_of() -> None:
     assert figures["brokerVersionDesc"] == "V5_4_0"
 
 
-def test_the_disk_is_told_of_in_whole_percents_rounded_up() -> None:
+def test_disk_use_is_reported_in_whole_percent_rounded_up() -> None:
     figures = Scene().figures()
     assert figures["commitLogDiskRatio"] == "0.21"
     assert figures["commitLogDiskRatio_/store/commitlog"] == "0.21"
     assert figures["commitLogDirCapacity"] == "Total : 250.0 GiB, Free : 198.0 GiB."
 
 
-def test_what_waits_is_told_of() -> None:
+def test_queues_are_reported() -> None:
     scene = Scene(send_thread_pool_queue_capacity=77)
-    scene.turn.put(incoming(), lambda _outcome: None)
+    scene.inbox.put(incoming(), lambda _outcome: None)
     scene.clock.now += 30
     scene.held.hold(HeldPull(Client().connection, frame(), "orders", 0, NOW))
     figures = scene.figures()

@@ -124,7 +124,7 @@ def test_large_ones_are_handed_over_a_few_at_a_time(monkeypatch: pytest.MonkeyPa
     world.put(*(delayed(f"U{number}") for number in range(7)))
     world.clock.now += 1_000
     world.delays.tick(world.clock.now)
-    assert world.turn.waiting == 2  # records of some 170 bytes
+    assert world.inbox.waiting == 2  # records of some 170 bytes
     world.take_turns()
     assert len(bodies(world)) == 7
 
@@ -171,7 +171,7 @@ def a_world_without_room_for_large_messages() -> SendWorld:
     return world
 
 
-def test_a_level_waits_at_a_message_that_cannot_be_stored_and_the_others_go_on() -> None:
+def test_a_level_waits_for_a_message_that_cannot_be_stored_while_others_go_on() -> None:
     world = a_world_without_room_for_large_messages()
     pass_time(world, 5_000)
     pass_time(world, 100)
@@ -188,7 +188,7 @@ def test_a_restart_while_a_level_waits_loses_nothing_and_repeats_nothing() -> No
     world = a_world_without_room_for_large_messages()
     pass_time(world, 5_000)
     world.delays.stop()
-    world.turn.flush()
+    world.inbox.flush()
     flush(world)
     saved = world.delays.to_json()
     world.store.close()
@@ -217,7 +217,7 @@ def test_a_failure_in_one_turn_stops_what_would_come_in_the_next() -> None:
     world.store.forward = but_the_first  # type: ignore[method-assign, assignment]
     world.clock.now += 1_000
     for _ in range(200):  # before the delayed ones in the inbox, so that they take two turns
-        world.turn.put(incoming(topic="others"), lambda _: None)
+        world.inbox.put(incoming(topic="others"), lambda _: None)
     world.delays.tick(world.clock.now)
     world.take_turns()
     assert sizes == [56]
@@ -226,7 +226,7 @@ def test_a_failure_in_one_turn_stops_what_would_come_in_the_next() -> None:
     assert bodies(world) == [name.encode() for name in names]
 
 
-def test_one_that_is_left_out_behind_one_that_waits_is_told_once(
+def test_a_skipped_message_behind_a_waiting_one_is_logged_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     world = a_world_without_room_for_large_messages()
@@ -234,7 +234,7 @@ def test_one_that_is_left_out_behind_one_that_waits_is_told_once(
     with caplog.at_level(logging.ERROR, logger="orbitmq.broker"):
         for _ in range(3):
             pass_time(world, 5_000)
-    assert sum("offset 3 can't be read" in line for line in caplog.messages) == 1
+    assert sum("offset 3: it can't be read" in line for line in caplog.messages) == 1
 
 
 def test_a_limit_that_was_lowered_keeps_no_delayed_message_back() -> None:
@@ -254,7 +254,7 @@ def test_a_full_inbox_makes_a_level_wait() -> None:
     assert bodies(world) == [b"U1", b"U2", b"U3"]
 
 
-def test_a_message_that_can_never_be_stored_is_left_out(
+def test_a_message_that_can_never_be_stored_is_skipped(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     world = SendWorld()
@@ -262,7 +262,7 @@ def test_a_message_that_can_never_be_stored_is_left_out(
     with caplog.at_level(logging.ERROR, logger="orbitmq.broker"):
         pass_time(world, 1_000)
     assert bodies(world) == [b"U1", b"U3"]
-    assert "offset 1 can't be delivered" in caplog.text
+    assert "offset 1, which can't be delivered" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -273,7 +273,7 @@ def test_a_message_that_can_never_be_stored_is_left_out(
         b"REAL_TOPIC\x01RMQ_SYS_TRANS_HALF_TOPIC\x02REAL_QID\x010\x02",
     ],
 )
-def test_a_message_that_says_not_where_it_goes_is_left_out(text: bytes) -> None:
+def test_a_message_without_a_destination_is_skipped(text: bytes) -> None:
     world = SendWorld()
     lost = incoming(topic=SCHEDULE, properties=text + b"DELAY\x011\x02")
     world.put(lost, delayed("U1"))
@@ -294,7 +294,7 @@ def test_a_clean_restart_goes_on_where_it_was() -> None:
     world.put(delayed("U1"), delayed("U2", level=2))
     pass_time(world, 1_000)
     world.delays.stop()
-    world.turn.flush()
+    world.inbox.flush()
     flush(world)
     saved = world.delays.to_json()
     world.store.close()
@@ -400,8 +400,8 @@ def test_offsets_of_levels_that_are_gone_are_kept_and_bad_files_are_errors(
     world.delays.load_json('{"offsetTable":{1:0,3:1,18:7}}')
     assert world.delays.levels == 2
     world.delays.start(world.clock.now)
-    (told,) = caplog.messages
-    assert told.startswith("1 messages of delay level 3 wait until there is such a level again")
+    (results,) = caplog.messages
+    assert results.startswith("1 messages wait in delay level 3, which does not exist any more")
     saved = world.delays.to_json()
     later = SendWorld()
     later.delays.load_json(saved)
@@ -432,7 +432,7 @@ def test_the_version_of_the_table_moves_by_steps() -> None:
     assert version.counter == 1
 
 
-def test_an_entry_whose_time_is_kept_elsewhere_is_due_by_its_record(
+def test_an_entry_with_an_extension_is_due_by_its_record(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = SendWorld()
@@ -444,10 +444,10 @@ def test_an_entry_whose_time_is_kept_elsewhere_is_due_by_its_record(
     address = ENTRY.pack(entry.commit_log_offset, entry.size, -(2**63))
     monkeypatch.setattr(ConsumeQueue, "entries", lambda *_: address)
     pass_time(world, 999)
-    assert world.turn.waiting == 0
+    assert world.inbox.waiting == 0
     world.clock.now += 1
     world.delays.tick(world.clock.now)
-    assert world.turn.waiting > 0
+    assert world.inbox.waiting > 0
 
 
 def test_java_s_store_goes_on_without_a_repeat(tmp_path: Path) -> None:

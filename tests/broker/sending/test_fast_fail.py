@@ -8,14 +8,14 @@ from orbitmq.wire.codes import ResponseCode
 @pytest.mark.parametrize(
     ("refusal", "begins"),
     [
-        (fast_fail.at_the_door(3, 9, capacity=3, oldest_ms=5), "[OVERLOAD]system busy"),
+        (fast_fail.queue_full(3, 9, capacity=3, oldest_ms=5), "[OVERLOAD]system busy"),
         (
-            fast_fail.at_the_door(2, fast_fail.WAITING_BYTES_MAX, capacity=3, oldest_ms=5),
+            fast_fail.queue_full(2, fast_fail.WAITING_BYTES_MAX, capacity=3, oldest_ms=5),
             "[REJECTREQUEST]system busy",
         ),
-        (fast_fail.in_the_inbox(5, 3, limit_ms=5), "[TIMEOUT_CLEAN_QUEUE]broker busy"),
+        (fast_fail.waited_too_long(5, 3, limit_ms=5), "[TIMEOUT_CLEAN_QUEUE]broker busy"),
         (
-            fast_fail.while_disk_is_busy(5, 3, write_ms=11, limit_ms=10),
+            fast_fail.disk_busy(5, 3, write_ms=11, limit_ms=10),
             "[PCBUSY_CLEAN_QUEUE]broker busy",
         ),
     ],
@@ -27,7 +27,7 @@ def test_the_remark_tells_cause_wait_and_size(refusal: Refusal | None, begins: s
     assert "period in queue: 5ms, size of queue: " in refusal.remark
 
 
-def test_up_to_the_limits_nobody_is_turned_away() -> None:
-    assert fast_fail.at_the_door(2, 9, capacity=3, oldest_ms=0) is None
-    assert fast_fail.in_the_inbox(4, 3, limit_ms=5) is None
-    assert fast_fail.while_disk_is_busy(5, 3, write_ms=10, limit_ms=10) is None
+def test_up_to_the_limits_no_send_is_refused() -> None:
+    assert fast_fail.queue_full(2, 9, capacity=3, oldest_ms=0) is None
+    assert fast_fail.waited_too_long(4, 3, limit_ms=5) is None
+    assert fast_fail.disk_busy(5, 3, write_ms=10, limit_ms=10) is None

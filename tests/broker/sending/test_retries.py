@@ -32,7 +32,7 @@ def test_units_mark_their_retry_topic() -> None:
     assert world.retries.retry(BILLING, unit_mode=True).topic.topic_sys_flag == 2
 
 
-def test_a_retry_topic_that_nobody_may_write_to_is_refused() -> None:
+def test_a_retry_topic_without_write_permission_is_refused() -> None:
     world = SendWorld()
     world.create("%RETRY%billing", perm=4)
     with pytest.raises(Refusal, match=r"the topic\[%RETRY%billing\]") as refused:

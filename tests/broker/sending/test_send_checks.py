@@ -12,16 +12,16 @@ PEER = "10.0.0.7:50000"
 
 def refused(world: SendWorld, topic: str, code: ResponseCode, **fields: object) -> str:
     with pytest.raises(Refusal) as refusal:
-        world.admission.topic(header(topic, **fields), PEER)
+        world.checks.topic(header(topic, **fields), PEER)
     assert refusal.value.code == code
     return refusal.value.remark
 
 
 def test_an_unknown_topic_is_created_with_as_many_queues_as_both_ends_like() -> None:
     world = SendWorld()
-    assert world.admission.topic(header("orders"), PEER).write_queue_nums == 4
+    assert world.checks.topic(header("orders"), PEER).write_queue_nums == 4
     many = header("bills", default_topic_queue_nums=99)
-    assert world.admission.topic(many, PEER).write_queue_nums == 8
+    assert world.checks.topic(many, PEER).write_queue_nums == 8
     assert world.topics.get("orders") is not None
 
 
@@ -34,13 +34,13 @@ def test_where_none_is_created_the_remark_tells_what_to_do() -> None:
 
 def test_a_retry_topic_is_created_whatever_the_settings() -> None:
     world = SendWorld(auto_create_topic_enable=False)
-    assert world.admission.topic(header("%RETRY%billing"), PEER).write_queue_nums == 1
+    assert world.checks.topic(header("%RETRY%billing"), PEER).write_queue_nums == 1
 
 
 @pytest.mark.parametrize(("topic", "flag"), [("orders", 1), ("%RETRY%billing", 2)])
 def test_units_mark_the_topics_they_create(topic: str, flag: int) -> None:
     world = SendWorld()
-    assert world.admission.topic(header(topic, unit_mode=True), PEER).topic_sys_flag == flag
+    assert world.checks.topic(header(topic, unit_mode=True), PEER).topic_sys_flag == flag
 
 
 @pytest.mark.parametrize("topic", ["", " ", "bad.topic", "t" * 128, "%DLQ%" + "g" * 251])
@@ -62,13 +62,13 @@ def test_a_broker_that_takes_no_writes_refuses_ordered_topics_only() -> None:
     world.create("orders")
     remark = refused(world, "ordered", ResponseCode.NO_PERMISSION)
     assert remark == "the broker[10.0.0.7] sending message is forbidden"
-    assert world.admission.topic(header("orders"), PEER).topic_name == "orders"
+    assert world.checks.topic(header("orders"), PEER).topic_name == "orders"
 
 
-def test_new_settings_are_looked_at_anew() -> None:
+def test_new_settings_are_checked_again() -> None:
     world = SendWorld()
     world.create("ordered", order=True)
-    world.admission.topic(header("ordered"), PEER)
+    world.checks.topic(header("ordered"), PEER)
     world.settings.broker = replace(world.settings.broker, broker_permission=4)
     refused(world, "ordered", ResponseCode.NO_PERMISSION)
 
@@ -83,23 +83,23 @@ def test_before_its_time_a_broker_takes_nothing() -> None:
     assert remark.startswith(f"broker unable to service, until {local_time(starts)} (")
     assert str(starts) in remark
     world.clock.now = starts
-    assert world.admission.topic(header("orders"), PEER).topic_name == "orders"
+    assert world.checks.topic(header("orders"), PEER).topic_name == "orders"
 
 
 def test_a_deleted_topic_is_created_again_and_a_changed_one_is_seen() -> None:
     world = SendWorld()
-    world.admission.topic(header("orders"), PEER)
+    world.checks.topic(header("orders"), PEER)
     world.topics.delete("orders")
     world.create("orders", queues=2)
-    assert world.admission.topic(header("orders"), PEER).write_queue_nums == 2
+    assert world.checks.topic(header("orders"), PEER).write_queue_nums == 2
 
 
 def test_a_queue_beyond_the_last_is_refused() -> None:
     world = SendWorld()
     topic = TopicConfig(topic_name="orders", write_queue_nums=2, read_queue_nums=4)
-    assert world.admission.queue_id(3, topic, PEER) == 3  # more to read than to write: as Java
+    assert world.checks.queue_id(3, topic, PEER) == 3  # more to read than to write: as Java
     with pytest.raises(Refusal) as refusal:
-        world.admission.queue_id(4, topic, PEER)
+        world.checks.queue_id(4, topic, PEER)
     assert refusal.value.code == ResponseCode.INVALID_PARAMETER
     assert refusal.value.remark == (
         "request queueId[4] is illegal, TopicConfig [topicName=orders, readQueueNums=4, "
@@ -111,6 +111,6 @@ def test_a_queue_beyond_the_last_is_refused() -> None:
 def test_a_negative_queue_is_the_broker_s_choice() -> None:
     world = SendWorld()
     topic = TopicConfig(topic_name="orders", write_queue_nums=3)
-    assert {world.admission.queue_id(-1, topic, PEER) for _ in range(60)} == {0, 1, 2}
+    assert {world.checks.queue_id(-1, topic, PEER) for _ in range(60)} == {0, 1, 2}
     with pytest.raises(Refusal):
-        world.admission.queue_id(-1, replace(topic, write_queue_nums=0), PEER)
+        world.checks.queue_id(-1, replace(topic, write_queue_nums=0), PEER)

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orbitmq.broker.sending import stored_properties as sent_properties
+from orbitmq.broker.sending import stored_properties
 from orbitmq.message import properties
 from orbitmq.net.refusal import Refusal
 
@@ -25,7 +25,7 @@ TELLING = {
 @given(st.lists(st.tuples(NAMES, VALUES), max_size=5), st.booleans())
 def test_a_plain_text_hides_nothing(pairs: list[tuple[str, str]], ended: bool) -> None:
     text = "\x02".join(f"{name}\x01{value}" for name, value in pairs) + "\x02" * ended
-    key = sent_properties.plain_key(text) if text else None
+    key = stored_properties.plain_key(text) if text else None
     if key is not None:
         found = properties.decode(text.encode())
         assert found["UNIQ_KEY"] == key
@@ -43,7 +43,7 @@ def test_a_plain_text_hides_nothing(pairs: list[tuple[str, str]], ended: bool) -
     ],
 )
 def test_most_texts_are_plain(text: str) -> None:
-    assert sent_properties.plain_key(text) == "U1"
+    assert stored_properties.plain_key(text) == "U1"
 
 
 @pytest.mark.parametrize(
@@ -58,32 +58,32 @@ def test_most_texts_are_plain(text: str) -> None:
     ],
 )
 def test_others_have_to_be_read(text: str) -> None:
-    assert sent_properties.plain_key(text) is None
+    assert stored_properties.plain_key(text) is None
 
 
 def test_reading_drops_what_a_producer_can_t_give() -> None:
     text = (
         "POP_CK\x011 2\x02__CRC32#\x010123456789\x02INNER_MULTI_QUEUE_OFFSET\x013\x02TAGS\x01a\x02"
     )
-    assert sent_properties.read(text) == {"TAGS": "a"}
+    assert stored_properties.read(text) == {"TAGS": "a"}
 
 
 def test_writing_takes_whatever_reading_gave() -> None:
     odd = {"a": "b\x01c", "TAGS": "grün"}
-    assert properties.decode(sent_properties.write(odd)) == odd
+    assert properties.decode(stored_properties.write(odd)) == odd
 
 
 @pytest.mark.parametrize("text", ["", "x", "1.5", "٣", "12345678901"])
 def test_a_delay_that_is_no_number_is_refused(text: str) -> None:
     with pytest.raises(Refusal, match="DELAY"):
-        sent_properties.delay_level({"DELAY": text}, 18)
+        stored_properties.delay_level({"DELAY": text}, 18)
 
 
 def test_a_negative_delay_is_none() -> None:
-    assert sent_properties.delay_level({"DELAY": "-1"}, 18) == 0
+    assert stored_properties.delay_level({"DELAY": "-1"}, 18) == 0
 
 
 def test_a_timer_that_the_broker_set_itself_asks_for_nothing() -> None:
-    assert sent_properties.asks_for_timer({"TIMER_DELAY_MS": "5"})
-    assert not sent_properties.asks_for_timer({"TIMER_DELAY_MS": "5", "TIMER_OUT_MS": "9"})
-    assert not sent_properties.asks_for_timer({})
+    assert stored_properties.asks_for_timer({"TIMER_DELAY_MS": "5"})
+    assert not stored_properties.asks_for_timer({"TIMER_DELAY_MS": "5", "TIMER_OUT_MS": "9"})
+    assert not stored_properties.asks_for_timer({})

@@ -37,17 +37,17 @@ def test_attributes_are_set_changed_and_taken_away() -> None:
 @pytest.mark.parametrize(
     ("current", "change", "complaint"),
     [
-        (None, {"+no.such": "x"}, "known are cleanup.policy, message.type, queue.type"),
+        (None, {"+no.such": "x"}, "the known ones are cleanup.policy, message.type, queue.type"),
         (None, {"+message.type": "LOUD"}, "'LOUD' is not one of DELAY"),
         (None, {"+queue.type": "BatchCQ"}, "not one of SimpleCQ"),
-        (None, {"-message.type": ""}, "only what is there"),
+        (None, {"-message.type": ""}, "only an existing attribute"),
         (None, {"message.type": "FIFO"}, "write [+]name=value to set it"),
         ({}, {"+queue.type": "SimpleCQ"}, "can't be changed"),
-        ({}, {"-message.type": ""}, "only what is there"),
+        ({}, {"-message.type": ""}, "only an existing attribute"),
         ({"message.type": "FIFO"}, {"+message.type": "DELAY", "-message.type": ""}, "twice"),
     ],
 )
-def test_a_change_that_cannot_be_is_told(
+def test_an_invalid_change_is_refused_with_the_reason(
     current: dict[str, str] | None, change: dict[str, str], complaint: str
 ) -> None:
     with pytest.raises(InvalidInput, match=complaint):
@@ -97,7 +97,7 @@ def test_a_complaint_begins_with_java_s_words(
         ("n" * 10_000, f"delete attribute format is wrong: {'n' * 220}"),
     ],
 )
-def test_a_text_that_cannot_be_read_is_told_in_java_s_words(text: str, begins: str) -> None:
+def test_a_malformed_text_is_refused_in_java_s_words(text: str, begins: str) -> None:
     with pytest.raises(InvalidInput) as error:
         change_of(text)
     assert str(error.value).startswith(begins)

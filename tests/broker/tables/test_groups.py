@@ -16,7 +16,7 @@ def test_a_broker_starts_with_the_groups_of_java() -> None:
     assert World().groups.table == java.subscription_group_table
 
 
-def test_who_asks_for_an_unknown_group_creates_it() -> None:
+def test_a_request_for_an_unknown_group_creates_it() -> None:
     world = World()
     assert "billing" not in world.groups
     assert world.groups.get("billing") == SubscriptionGroupConfig(group_name="billing")
@@ -27,7 +27,7 @@ def test_who_asks_for_an_unknown_group_creates_it() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a.b", "g" * 121])
-def test_a_name_that_cannot_be_is_not_created(name: str) -> None:
+def test_a_group_with_an_invalid_name_is_not_created(name: str) -> None:
     assert World().groups.get(name) is None
 
 
@@ -43,7 +43,7 @@ def test_no_more_groups_are_made_than_a_frame_can_carry(monkeypatch: pytest.Monk
     monkeypatch.setattr(module, "GROUPS_MAX", len(groups.table) + 1)
     assert groups.get("first") is not None
     assert groups.get("second") is None
-    with pytest.raises(InvalidInput, match="groups, and may be"):
+    with pytest.raises(InvalidInput, match="groups, and the limit is"):
         groups.update([BILLING])
 
 
@@ -70,7 +70,7 @@ def test_a_group_that_is_deleted_takes_along_what_was_forbidden() -> None:
     assert not groups.delete("billing")
 
 
-def test_what_is_forbidden_is_told_bit_by_bit_and_topic_by_topic() -> None:
+def test_forbidden_bits_are_kept_by_topic() -> None:
     groups = World().groups
     groups.forbid("billing", "orders", on=True)
     groups.forbid("billing", "orders", on=True, bit=1)

@@ -53,10 +53,10 @@ def test_a_step_back_is_taken_with_a_warning(caplog: pytest.LogCaptureFixture) -
     assert table.query("billing", "orders", 0) == 3
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
-    assert "from 7 to 3 in queue 0 of topic orders, as 10.0.0.7:4711" in record.getMessage()
+    assert "from offset 7 to 3 in queue 0 of topic orders by 10.0.0.7:4711" in record.getMessage()
 
 
-def test_who_reads_what_is_told_both_ways() -> None:
+def test_groups_by_topic_and_topics_by_group() -> None:
     table = offsets()
     for group, topic in (("billing", "orders"), ("billing", "refunds"), ("audit", "orders")):
         table.commit(group, topic, 0, 1)
@@ -94,7 +94,7 @@ def test_a_clone_has_offsets_of_its_own() -> None:
     assert table.query("c", "orders", 0) == -1
 
 
-def test_what_was_pulled_is_told_before_what_was_committed() -> None:
+def test_the_pulled_offset_precedes_the_committed_one() -> None:
     table = offsets()
     assert table.query_pull("a", "orders", 0) == -1
     table.commit("a", "orders", 0, 9)
@@ -161,7 +161,7 @@ def test_a_group_is_forgotten_whole_and_alone() -> None:
     assert table.query("b", "orders", 0) == 9
 
 
-def test_what_nobody_reads_and_nobody_could_is_forgotten() -> None:
+def test_offsets_without_subscription_and_messages_are_removed() -> None:
     table = offsets()
     table.commit("reads", "orders", 0, 1)
     table.commit("left", "orders", 0, 5)

@@ -15,7 +15,7 @@ def test_pages_together_are_the_table_in_the_order_of_names() -> None:
 
 
 @pytest.mark.parametrize("known", [None, "", "null", "no json", '{"counter":2,"timestamp":7}'])
-def test_after_a_change_the_pages_begin_anew(known: str | None) -> None:
+def test_after_a_change_the_first_page_is_returned_again(known: str | None) -> None:
     assert list(page(TABLE, VERSION, first=2, count=2, known=known)) == ["a", "b"]
 
 

@@ -74,7 +74,7 @@ def test_a_send_creates_a_topic_with_the_lesser_number_of_queues() -> None:
     created = world.topics.for_send("orders", "TBW102", 4, sys_flag=1)
     assert created == replace(ORDERS, topic_sys_flag=1)
     assert world.topics.get("orders") is created
-    assert world.told == ["orders"]
+    assert world.changes == [["orders"]]
     assert world.topics.data_version.counter == 1
     wide = world.topics.for_send("wide", "TBW102", 64, 0)
     assert wide is not None
@@ -129,7 +129,7 @@ def test_sends_create_no_more_topics_than_a_registration_can_carry(
     monkeypatch.setattr(module, "TOPICS_MAX", len(world.topics.table) + 1)
     assert world.topics.for_send("first", "TBW102", 4, 0) is not None
     assert world.topics.for_send("second", "TBW102", 4, 0) is None
-    with pytest.raises(InvalidInput, match="topics, and may be"):
+    with pytest.raises(InvalidInput, match="topics, and the limit is"):
         world.topics.update([ORDERS])
     changed = TopicConfig(topic_name="first", perm=READ)
     assert world.topics.update([changed]) == [changed]
@@ -147,19 +147,19 @@ def test_a_topic_for_retries_is_made_once_and_its_order_follows() -> None:
     ordered = world.topics.for_send_back("%RETRY%billing", 2, 6, 0, order=True)
     assert ordered.order
     assert world.topics.get("%RETRY%billing") is ordered
-    assert world.told == ["%RETRY%billing", "%RETRY%billing"]
+    assert world.changes == [["%RETRY%billing"], []]
 
 
 # Changed by operators
 
 
-def test_an_update_tells_only_of_what_is_different() -> None:
+def test_an_update_returns_only_what_is_different() -> None:
     world = World()
     other = TopicConfig(topic_name="other")
     assert world.topics.update([ORDERS, other]) == [ORDERS, other]
     assert world.topics.update([ORDERS, replace(other, perm=READ)]) == [replace(other, perm=READ)]
     assert world.topics.update([ORDERS]) == []
-    assert world.told == ["orders", "other", "other"]
+    assert world.changes == [["orders", "other"], []]
     assert world.topics.data_version.counter == 2
 
 
@@ -173,12 +173,12 @@ def test_attributes_are_a_change_to_those_before() -> None:
 
 
 @pytest.mark.parametrize("queues", [-1, QUEUES_MAX + 1])
-def test_one_topic_that_cannot_be_keeps_all_from_being_changed(queues: int) -> None:
+def test_one_invalid_topic_prevents_all_changes(queues: int) -> None:
     world = World()
     with pytest.raises(InvalidInput, match=f"read_queue_nums of topic bad is {queues}"):
         world.topics.update([ORDERS, TopicConfig(topic_name="bad", read_queue_nums=queues)])
     assert world.topics.get("orders") is None
-    assert world.told == []
+    assert world.changes == []
 
 
 def test_a_topic_that_is_deleted_is_gone_and_the_table_has_a_new_version() -> None:
@@ -198,7 +198,7 @@ def test_topics_of_an_order_configuration_are_marked_once() -> None:
     world.topics.mark_ordered(["orders", "unknown"])
     world.topics.mark_ordered(["orders"])
     assert world.topics.get("orders") == replace(ORDERS, order=True)
-    assert world.told == ["orders", "orders"]
+    assert world.changes == [["orders"], []]
 
 
 # topics.json
@@ -225,7 +225,7 @@ def test_the_table_is_written_in_the_order_of_names_and_read_back() -> None:
     again.topics.load_json(text)
     assert again.topics.table == world.topics.table
     assert again.topics.data_version == world.topics.data_version
-    assert again.told == []
+    assert again.changes == []
 
 
 def test_a_text_that_is_no_table_changes_nothing() -> None:

@@ -66,7 +66,7 @@ def test_a_route_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     ("arguments", "words"),
     [
         (["route", "no-such-topic"], "topic no-such-topic is missing"),
-        (["create", "TBW102"], "RocketMQ's own"),
+        (["create", "TBW102"], "a system topic of RocketMQ"),
         (["create", "x", "--queues", "0"], "--queues is 0; it must be from 1 to 1024"),
         (["create", "x", "--attribute", "FIFO"], "--attribute 'FIFO' is not KEY=VALUE"),
         (["create", "x", "--on", "nowhere"], "no cluster, broker or topic is named nowhere"),

@@ -179,7 +179,7 @@ def test_a_broker_that_other_machines_reach_logs_the_warning_when_it_starts(tmp_
     ("arguments", "words"),
     [
         (["--set=listenHost=0.0.0.0"], "say --insecure if the network keeps others out"),
-        (["--set=brokerRole=SLAVE"], "replicas are not served yet"),
+        (["--set=brokerRole=SLAVE"], "replicas are not supported yet"),
         (["--set=listenPort=many"], "--set: listenPort: 'many' is not a whole number"),
         (["-c", "/no/such/file"], "/no/such/file can't be read: No such file"),
     ],

@@ -47,7 +47,7 @@ def test_the_error_for_a_port_in_use_takes_one_line(capfd: pytest.CaptureFixture
         assert main(["nameserver", "--port", port, NOWHERE]) == 2
     printed = capfd.readouterr()
     assert printed.out == ""
-    assert f"orbitmq: 127.0.0.1:{port} can't be listened on: " in printed.err
+    assert f"orbitmq: can't listen on 127.0.0.1:{port}: " in printed.err
 
 
 @pytest.mark.parametrize(

@@ -135,10 +135,10 @@ def test_a_broker_that_refuses_a_topic_is_named_beside_those_that_took_it() -> N
     ("after", "words"),
     [
         ("nowhere", "no cluster, broker or topic is named nowhere"),
-        ("TBW102", "no broker makes topics on demand here"),
+        ("TBW102", "no broker of this cluster creates topics automatically"),
     ],
 )
-def test_a_place_for_a_topic_that_nobody_knows_is_named_as_such(after: str, words: str) -> None:
+def test_an_unknown_cluster_broker_or_topic_is_named_in_the_error(after: str, words: str) -> None:
     async def story(scene: Scene, admin: Admin) -> None:
         del scene.routes["TBW102"]
         with pytest.raises(NoRoute, match=words) as caught:
@@ -149,7 +149,7 @@ def test_a_place_for_a_topic_that_nobody_knows_is_named_as_such(after: str, word
 
 
 @pytest.mark.parametrize("topic", ["a.b", "", "TBW102", "rmq_sys_x"])
-def test_a_topic_that_cannot_be_is_asked_of_nobody(topic: str) -> None:
+def test_an_invalid_topic_is_refused_without_a_request(topic: str) -> None:
     async def story(_scene: Scene, admin: Admin) -> None:
         with pytest.raises(InvalidTopic):
             await admin.create_topic(topic)
@@ -172,7 +172,7 @@ def test_the_master_of_a_queue_is_looked_for_once_more() -> None:
     assert with_admin(story).heard[0][2].read(GetMaxOffset).topic == "orders"
 
 
-def test_an_answer_that_is_an_error_is_raised_with_who_gave_it() -> None:
+def test_an_error_answer_is_raised_with_the_address_of_the_server() -> None:
     async def story(scene: Scene, admin: Admin) -> None:
         scene.answer = lambda _request: Response(1, remark="the queue is on fire")
         with pytest.raises(BrokerFailed, match="10.0.0.1:10911 answered 1: the queue"):
@@ -220,7 +220,7 @@ def test_a_query_is_bounded(max_count: int) -> None:
     with_admin(story)
 
 
-def test_what_is_no_queue_no_name_and_no_key_is_told_and_nobody_asked() -> None:
+def test_invalid_queues_names_and_keys_are_refused_without_a_request() -> None:
     async def story(scene: Scene, admin: Admin) -> None:
         given: Any = None
         for call, field in [

@@ -1,6 +1,6 @@
 import pytest
 
-from orbitmq.client.core.broker_requests import Callbacks
+from orbitmq.client.core.broker_requests import BrokerRequests
 from orbitmq.message import record
 from orbitmq.message.host import Host
 from orbitmq.net.connection import Connection
@@ -44,21 +44,25 @@ def half_message(properties: bytes) -> bytes:
 
 
 async def served(
-    scene: Scene, callbacks: Callbacks, header: Header, body: bytes = b"", code: int | None = None
+    scene: Scene,
+    requests: BrokerRequests,
+    header: Header,
+    body: bytes = b"",
+    code: int | None = None,
 ) -> Frame:
     """Return what a client answers to a broker, asked over a connection that it has dialled."""
     got: list[Connection] = []
     await scene.broker(BROKER_A)
-    async with Dialer(network=scene.network, handler=callbacks) as dialer:
+    async with Dialer(network=scene.network, handler=requests) as dialer:
         await (await dialer.connection(BROKER_A)).request(CHECK)
         got = scene.callers[BROKER_A]
         return await got[0].request(header, body, timeout_ms=1_000, code=code)
 
 
 def answer_of(
-    callbacks: Callbacks, header: Header, body: bytes = b"", code: int | None = None
+    requests: BrokerRequests, header: Header, body: bytes = b"", code: int | None = None
 ) -> Frame:
-    return play(lambda scene: served(scene, callbacks, header, body, code))
+    return play(lambda scene: served(scene, requests, header, body, code))
 
 
 @pytest.mark.parametrize(
@@ -83,13 +87,13 @@ def answer_of(
 def test_without_a_listener_the_answer_is_javas(
     header: Header, code: int, remark: str | None
 ) -> None:
-    answer = answer_of(Callbacks(), header)
+    answer = answer_of(BrokerRequests(), header)
     assert (answer.code, answer.remark) == (code, remark)
 
 
 def test_a_client_without_the_group_has_no_offsets() -> None:
     answer = answer_of(
-        Callbacks(),
+        BrokerRequests(),
         GetConsumerStatus(topic="t", group="g"),
         code=RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT,
     )
@@ -97,10 +101,10 @@ def test_a_client_without_the_group_has_no_offsets() -> None:
 
 
 def test_other_codes_are_not_supported() -> None:
-    answer = answer_of(Callbacks(), CHECK, code=10_001)
+    answer = answer_of(BrokerRequests(), CHECK, code=10_001)
     assert answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
-    with pytest.raises(ValueError, match="SEND_MESSAGE is not asked of clients"):
-        Callbacks().listen(RequestCode.SEND_MESSAGE, lambda _, __: None)
+    with pytest.raises(ValueError, match="brokers don't send SEND_MESSAGE to clients"):
+        BrokerRequests().listen(RequestCode.SEND_MESSAGE, lambda _, __: None)
 
 
 @pytest.mark.parametrize(
@@ -120,41 +124,41 @@ def test_other_codes_are_not_supported() -> None:
     ],
 )
 def test_the_listener_of_the_group_serves_it(code: RequestCode, header: Header) -> None:
-    callbacks = Callbacks()
-    callbacks.listen(code, lambda _, __: Response(remark="mine"), group="g")
-    callbacks.listen(code, lambda _, __: Response(remark="another's"), group="h")
-    assert answer_of(callbacks, header, code=code).remark == "mine"
+    requests = BrokerRequests()
+    requests.listen(code, lambda _, __: Response(remark="mine"), group="g")
+    requests.listen(code, lambda _, __: Response(remark="another's"), group="h")
+    assert answer_of(requests, header, code=code).remark == "mine"
 
 
 def test_a_transaction_is_asked_of_the_group_in_its_message() -> None:
-    callbacks = Callbacks()
+    requests = BrokerRequests()
     code = RequestCode.CHECK_TRANSACTION_STATE
-    callbacks.listen(code, lambda _, __: Response(remark="mine"), group="billing")
+    requests.listen(code, lambda _, __: Response(remark="mine"), group="billing")
     mine = half_message(b"PGROUP\x01billing\x02")
-    assert answer_of(callbacks, CHECK, mine).remark == "mine"
-    assert answer_of(callbacks, CHECK, half_message(b"PGROUP\x01other\x02")).remark is None
-    assert answer_of(callbacks, CHECK, half_message(b"")).remark is None
-    assert answer_of(callbacks, CHECK, b"no record").remark is None
+    assert answer_of(requests, CHECK, mine).remark == "mine"
+    assert answer_of(requests, CHECK, half_message(b"PGROUP\x01other\x02")).remark is None
+    assert answer_of(requests, CHECK, half_message(b"")).remark is None
+    assert answer_of(requests, CHECK, b"no record").remark is None
 
 
 def test_listeners_of_one_group_take_turns() -> None:
-    callbacks = Callbacks()
+    requests = BrokerRequests()
     code = RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT
     listeners = [lambda _, __, name=name: Response(remark=name) for name in ("one", "two")]
     for listener in listeners:
-        callbacks.listen(code, listener)
-    assert [answer_of(callbacks, REPLY).remark for _ in range(3)] == ["one", "two", "one"]
-    callbacks.unlisten(code, listeners[0])
-    assert [answer_of(callbacks, REPLY).remark for _ in range(2)] == ["two", "two"]
-    callbacks.unlisten(code, listeners[1])
-    assert answer_of(callbacks, REPLY).remark is None
+        requests.listen(code, listener)
+    assert [answer_of(requests, REPLY).remark for _ in range(3)] == ["one", "two", "one"]
+    requests.unlisten(code, listeners[0])
+    assert [answer_of(requests, REPLY).remark for _ in range(2)] == ["two", "two"]
+    requests.unlisten(code, listeners[1])
+    assert answer_of(requests, REPLY).remark is None
     with pytest.raises(ValueError, match="does not listen to PUSH_REPLY"):
-        callbacks.unlisten(code, listeners[1])
-    assert repr(callbacks) == "<Callbacks nobody listens>"
+        requests.unlisten(code, listeners[1])
+    assert repr(requests) == "<BrokerRequests without listeners>"
 
 
 def test_a_header_that_cannot_be_read_is_refused_and_the_connection_lives() -> None:
-    answer = answer_of(Callbacks(), NotifyConsumerIdsChanged(consumer_group="g"), code=307)
+    answer = answer_of(BrokerRequests(), NotifyConsumerIdsChanged(consumer_group="g"), code=307)
     assert answer.code == ResponseCode.SYSTEM_ERROR
     assert answer.remark is not None
     assert "clientId" in answer.remark

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from orbitmq.client.core import client_core
 from orbitmq.client.core.client_core import ClientCore
 from orbitmq.client.settings import ClientSettings
 from orbitmq.errors import (
@@ -71,7 +72,7 @@ def test_an_instance_has_one_kind_of_settings() -> None:
         core = await acquired(scene, instance_name="one")
         assert core.client_id == "10.0.0.9@one"
         assert await acquired(scene, instance_name="one") is core
-        with pytest.raises(InvalidInput, match="instance one runs with another vip_channel"):
+        with pytest.raises(InvalidInput, match="one is running with a different vip_channel"):
             await acquired(scene, instance_name="one", vip_channel=True)
         elsewhere = await acquired(scene, instance_name="one", namespace="ns")
         assert elsewhere is not core
@@ -132,8 +133,22 @@ def test_a_loop_that_ends_closes_what_lingers() -> None:
     assert closed_by == ["the client stops"]
 
 
+def test_a_core_that_was_never_released_is_dropped_after_its_loop() -> None:
+    loops = []
+
+    async def story(scene: Scene) -> None:
+        loops.append(asyncio.get_running_loop())
+        await scene.nameserver()
+        await ClientCore.acquire(scene.settings(), scene.machine)
+
+    play(story)
+    assert loops[0] in client_core._cores
+    play(story)
+    assert loops[0] not in client_core._cores
+
+
 @pytest.mark.parametrize("linger_ms", [1_000, 600_000], ids=["is being closed", "lingers"])
-def test_who_ends_a_loop_can_have_all_closed_that_nobody_uses(linger_ms: int) -> None:
+def test_unused_cores_can_be_closed_before_the_loop_ends(linger_ms: int) -> None:
     async def story(scene: Scene) -> None:
         await whole(scene)
         unused, used = await acquired(scene, linger_ms=linger_ms), await acquired(scene)
@@ -206,7 +221,7 @@ def test_a_group_comes_once_in_an_instance_with_a_name() -> None:
     async def story(scene: Scene) -> None:
         core = await acquired(scene, instance_name="one")
         core.register_producer("billing", self := object())
-        with pytest.raises(InvalidGroup, match="billing is in use in instance one"):
+        with pytest.raises(InvalidGroup, match="one already has a producer of group billing"):
             core.register_producer("billing", object())
         await core.unregister_producer("billing", self)
         core.register_producer("billing", object())
@@ -238,12 +253,12 @@ def test_heartbeats_go_on_and_follow_the_routes() -> None:
     play(story)
 
 
-def test_a_connection_made_anew_is_greeted() -> None:
+def test_a_new_connection_starts_with_a_heartbeat() -> None:
     async def story(scene: Scene) -> None:
         await whole(scene)
         core = await acquired(scene)
         core.register_producer("billing", core)
-        await core.introduce("orders")
+        await core.announce("orders")
         scene.network.cut()
         await scene.clock.sleep(1)
         assert core.open_connection(BROKER_A) is None
@@ -282,7 +297,7 @@ def test_brokers_can_ask_back() -> None:
         await whole(scene)
         core = await acquired(scene)
         core.register_producer("billing", core)
-        await core.introduce("orders")
+        await core.announce("orders")
         (caller,) = scene.callers[BROKER_A]
         answer = await caller.request(GetConsumerRunningInfo(consumer_group="g", client_id="c"))
         assert answer.code == ResponseCode.SYSTEM_ERROR
@@ -327,13 +342,13 @@ def test_nothing_waits_for_the_code_of_users() -> None:
         await whole(scene)
         core = await acquired(scene)
         core.register_producer("billing", core)
-        await core.introduce("orders")
+        await core.announce("orders")
 
         async def slow() -> Response:
             await asyncio.sleep(3_600)
             return Response()
 
-        core.callbacks.listen(
+        core.broker_requests.listen(
             RequestCode.GET_CONSUMER_RUNNING_INFO, lambda _, __: slow(), group="g"
         )
         (caller,) = scene.callers[BROKER_A]
@@ -354,7 +369,7 @@ def test_a_nameserver_that_is_gone_for_an_hour_and_back() -> None:
         await scene.broker(BROKER_A)
         core = await acquired(scene)
         core.register_producer("billing", core)
-        await core.introduce("orders")
+        await core.announce("orders")
         await listener.close()
         await scene.clock.sleep(3_601)
         assert (await core.routes.publish_route("orders")).queues
@@ -378,7 +393,7 @@ def test_a_hundred_clients_in_one_process() -> None:
         )
         for core in cores:
             core.register_producer("billing", core)
-            await core.introduce("orders")
+            await core.announce("orders")
         assert len({core.client_id for core in cores}) == 100
         assert len(scene.callers[BROKER_A]) == 100
         for core in cores:
@@ -397,9 +412,9 @@ def test_a_fault_of_ours_stops_neither_polls_nor_heartbeats(
         await whole(scene)
         core = await acquired(scene)
         core.register_producer("billing", core)
-        await core.introduce("orders")
+        await core.announce("orders")
         with monkeypatch.context() as patch:
-            for part, name in ((core.membership, "beat_all"), (core.routes, "refresh")):
+            for part, name in ((core.heartbeats, "beat_all"), (core.routes, "refresh")):
                 patch.setattr(part, name, broken)
             await scene.clock.sleep(31)
         heard, asked = len(scene.heard), len(scene.asked)

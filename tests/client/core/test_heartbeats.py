@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from orbitmq.client.core.heartbeats import INNER_GROUP, Membership
+from orbitmq.client.core.heartbeats import INNER_GROUP, Heartbeats
 from orbitmq.net.address import Address
 from orbitmq.net.dialer import Dialer
 from orbitmq.wire.bodies.heartbeat import HeartbeatData
@@ -15,7 +15,7 @@ from orbitmq.wire.session import Response
 from tests.client.scene import BROKER_A, BROKER_B, Scene, play
 
 HEARTBEAT, UNREGISTER = RequestCode.HEART_BEAT, RequestCode.UNREGISTER_CLIENT
-Story = Callable[[Scene, Membership, Dialer], Awaitable[None]]
+Story = Callable[[Scene, Heartbeats, Dialer], Awaitable[None]]
 
 
 def with_membership(story: Story, *masters: Address) -> Scene:
@@ -23,15 +23,15 @@ def with_membership(story: Story, *masters: Address) -> Scene:
 
     async def whole(scene: Scene) -> Scene:
         async with Dialer(network=scene.network) as dialer:
-            membership = Membership(
-                "10.0.0.9@1",
+            heartbeats = Heartbeats(
+                client_id="10.0.0.9@1",
                 dialer=dialer,
                 masters=lambda: masters,
                 timeout_ms=3_000,
                 fields={"ns": "eu", "nsd": "true"},
             )
-            await story(scene, membership, dialer)
-            await membership.close()
+            await story(scene, heartbeats, dialer)
+            await heartbeats.close()
         return scene
 
     return play(whole)
@@ -44,12 +44,12 @@ def groups(request: Frame) -> set[str]:
 
 
 def test_masters_hear_of_a_group_at_once_and_then_all_the_time() -> None:
-    async def story(scene: Scene, membership: Membership, _dialer: Dialer) -> None:
+    async def story(scene: Scene, heartbeats: Heartbeats, _dialer: Dialer) -> None:
         await scene.broker(BROKER_A)
         await scene.broker(BROKER_B)
-        running = asyncio.create_task(membership.run(30_000))
+        running = asyncio.create_task(heartbeats.run(30_000))
         await scene.clock.sleep(5)
-        membership.join("billing")
+        heartbeats.join("billing")
         await scene.clock.sleep(60)
         running.cancel()
 
@@ -61,27 +61,27 @@ def test_masters_hear_of_a_group_at_once_and_then_all_the_time() -> None:
     assert scene.heard[0][2].read(Heartbeat).namespace == "eu"
 
 
-def test_nobody_hears_of_a_client_without_groups() -> None:
-    async def story(scene: Scene, membership: Membership, dialer: Dialer) -> None:
+def test_a_client_without_groups_sends_no_heartbeat() -> None:
+    async def story(scene: Scene, heartbeats: Heartbeats, dialer: Dialer) -> None:
         await scene.broker(BROKER_A)
-        membership.greet(BROKER_A)
-        membership.met(BROKER_A, await dialer.connection(BROKER_A))
-        await membership.beat_all()
+        heartbeats.announce(BROKER_A)
+        heartbeats.announce_on(BROKER_A, await dialer.connection(BROKER_A))
+        await heartbeats.beat_all()
 
     assert with_membership(story, BROKER_A).heard == []
 
 
 def test_a_group_is_left_when_the_last_of_it_goes() -> None:
-    async def story(scene: Scene, membership: Membership, _dialer: Dialer) -> None:
+    async def story(scene: Scene, heartbeats: Heartbeats, _dialer: Dialer) -> None:
         await scene.broker(BROKER_A)
         for group in ("billing", "billing", "audit"):
-            membership.join(group)
-        await membership.introduce([BROKER_A])
+            heartbeats.join(group)
+        await heartbeats.announce_all([BROKER_A])
         scene.heard.clear()
-        await membership.leave("billing")
+        await heartbeats.leave("billing")
         assert scene.heard == []
-        await membership.leave("billing")
-        await membership.leave("audit")
+        await heartbeats.leave("billing")
+        await heartbeats.leave("audit")
 
     scene = with_membership(story, BROKER_A)
     left = [request.read(UnregisterClient) for _, _, request in scene.heard]
@@ -91,13 +91,13 @@ def test_a_group_is_left_when_the_last_of_it_goes() -> None:
 
 
 def test_a_farewell_waits_for_no_broker_that_is_silent_or_gone() -> None:
-    async def story(scene: Scene, membership: Membership, _dialer: Dialer) -> None:
+    async def story(scene: Scene, heartbeats: Heartbeats, _dialer: Dialer) -> None:
         await scene.broker(BROKER_A)
-        membership.join("billing")
-        await membership.introduce([BROKER_A])
+        heartbeats.join("billing")
+        await heartbeats.announce_all([BROKER_A])
         scene.answer = lambda _request: None
         began = scene.clock.monotonic_ms()
-        await membership.leave("billing")
+        await heartbeats.leave("billing")
         assert scene.clock.monotonic_ms() - began == 1_000  # both groups at once
 
     scene = with_membership(story, BROKER_A, BROKER_B)
@@ -106,15 +106,15 @@ def test_a_farewell_waits_for_no_broker_that_is_silent_or_gone() -> None:
 
 @pytest.mark.parametrize("timeout_ms", [0, 300])
 def test_a_farewell_to_all_takes_no_longer_than_it_may(timeout_ms: int) -> None:
-    async def story(scene: Scene, membership: Membership, _dialer: Dialer) -> None:
+    async def story(scene: Scene, heartbeats: Heartbeats, _dialer: Dialer) -> None:
         for address in (BROKER_A, BROKER_B):
             await scene.broker(address)
-        membership.join("billing")
-        await membership.introduce([BROKER_A, BROKER_B])
+        heartbeats.join("billing")
+        await heartbeats.announce_all([BROKER_A, BROKER_B])
         scene.heard.clear()
         scene.answer = lambda _request: None
         began = scene.clock.monotonic_ms()
-        await membership.leave("billing", timeout_ms)
+        await heartbeats.leave("billing", timeout_ms)
         assert scene.clock.monotonic_ms() - began == timeout_ms
         await scene.clock.sleep(1)
 
@@ -123,18 +123,18 @@ def test_a_farewell_to_all_takes_no_longer_than_it_may(timeout_ms: int) -> None:
         assert scene.codes(address) == [UNREGISTER] * 2
 
 
-def test_who_has_heard_is_not_told_again() -> None:
-    async def story(scene: Scene, membership: Membership, dialer: Dialer) -> None:
+def test_a_broker_that_knows_the_groups_gets_no_second_heartbeat() -> None:
+    async def story(scene: Scene, heartbeats: Heartbeats, dialer: Dialer) -> None:
         await scene.broker(BROKER_A)
-        membership.join("billing")
+        heartbeats.join("billing")
         for _ in range(3):
-            await membership.introduce([BROKER_A])
-        membership.greet(BROKER_A)
-        membership.met(BROKER_A, await dialer.connection(BROKER_A))
+            await heartbeats.announce_all([BROKER_A])
+        heartbeats.announce(BROKER_A)
+        heartbeats.announce_on(BROKER_A, await dialer.connection(BROKER_A))
         await scene.clock.sleep(1)
         assert len(scene.heard) == 1
-        membership.join("audit")
-        await membership.introduce([BROKER_A])
+        heartbeats.join("audit")
+        await heartbeats.announce_all([BROKER_A])
         assert groups(scene.heard[1][2]) == {INNER_GROUP, "billing", "audit"}
         assert len(scene.heard) == 2
 
@@ -142,28 +142,28 @@ def test_who_has_heard_is_not_told_again() -> None:
 
 
 def test_the_release_of_a_broker_is_known_from_its_answer() -> None:
-    async def story(scene: Scene, membership: Membership, dialer: Dialer) -> None:
+    async def story(scene: Scene, heartbeats: Heartbeats, dialer: Dialer) -> None:
         await scene.broker(BROKER_A)
-        membership.join("billing")
-        assert membership.release_of(BROKER_A) == membership.release_of(None) == 0
-        await membership.introduce([BROKER_A])
-        assert membership.release_of(BROKER_A) == VERSION_5_4_0
+        heartbeats.join("billing")
+        assert heartbeats.release_of(BROKER_A) == heartbeats.release_of(None) == 0
+        await heartbeats.announce_all([BROKER_A])
+        assert heartbeats.release_of(BROKER_A) == VERSION_5_4_0
 
     with_membership(story, BROKER_A)
 
 
-def test_a_new_connection_is_greeted_once() -> None:
-    async def story(scene: Scene, membership: Membership, dialer: Dialer) -> None:
+def test_a_new_connection_is_acknowledged_once() -> None:
+    async def story(scene: Scene, heartbeats: Heartbeats, dialer: Dialer) -> None:
         await scene.broker(BROKER_A)
-        membership.join("billing")
-        await membership.introduce([BROKER_A])
+        heartbeats.join("billing")
+        await heartbeats.announce_all([BROKER_A])
         scene.network.cut()
         await scene.clock.sleep(1)
         connection = await dialer.connection(BROKER_A)
         for _ in range(10):
-            membership.met(BROKER_A, connection)
+            heartbeats.announce_on(BROKER_A, connection)
         await scene.clock.sleep(1)
-        membership.met(BROKER_A, connection)
+        heartbeats.announce_on(BROKER_A, connection)
         await scene.clock.sleep(1)
         assert len(scene.heard) == 2
 
@@ -171,27 +171,27 @@ def test_a_new_connection_is_greeted_once() -> None:
 
 
 @pytest.mark.parametrize("answer", [None, Response(1, remark="no")])
-def test_a_broker_that_does_not_hear_costs_the_others_nothing(
+def test_a_failing_broker_does_not_delay_the_others(
     answer: Response | None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story(scene: Scene, membership: Membership, _dialer: Dialer) -> None:
+    async def story(scene: Scene, heartbeats: Heartbeats, _dialer: Dialer) -> None:
         await scene.listen(BROKER_A, lambda _connection, _request: answer)
         await scene.broker(BROKER_B)
-        running = asyncio.create_task(membership.run(30_000))
-        membership.join("billing")
+        running = asyncio.create_task(heartbeats.run(30_000))
+        heartbeats.join("billing")
         await scene.clock.sleep(91)
         running.cancel()
         assert len([at for at, at_b, _ in scene.heard if at_b == BROKER_B]) >= 3
 
     with caplog.at_level(logging.INFO):
         with_membership(story, BROKER_A, BROKER_B)
-    assert sum("hears no heartbeat" in line for line in caplog.messages) == 1
+    assert sum("does not answer heartbeats" in line for line in caplog.messages) == 1
 
 
 def test_a_broker_that_is_back_hears_again(caplog: pytest.LogCaptureFixture) -> None:
-    async def story(scene: Scene, membership: Membership, _dialer: Dialer) -> None:
-        running = asyncio.create_task(membership.run(30_000))
-        membership.join("billing")
+    async def story(scene: Scene, heartbeats: Heartbeats, _dialer: Dialer) -> None:
+        running = asyncio.create_task(heartbeats.run(30_000))
+        heartbeats.join("billing")
         await scene.clock.sleep(100)
         await scene.broker(BROKER_A)
         await scene.clock.sleep(30)
@@ -200,4 +200,4 @@ def test_a_broker_that_is_back_hears_again(caplog: pytest.LogCaptureFixture) -> 
 
     with caplog.at_level(logging.INFO):
         with_membership(story, BROKER_A)
-    assert caplog.messages[-1].endswith("hears heartbeats again")
+    assert caplog.messages[-1].endswith("answers heartbeats again")

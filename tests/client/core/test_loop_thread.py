@@ -14,7 +14,7 @@ from tests.net.test_fork import said_in_a_fork
 
 
 async def nothing() -> None:
-    """What a guest does to close that has nothing to close."""
+    """Close a user that has nothing to close."""
 
 
 async def doubled(number: int) -> int:
@@ -39,7 +39,7 @@ def test_a_call_returns_what_the_coroutine_returns_or_raises(thread: LoopThread)
         thread.call(doubled, None)  # type: ignore[arg-type]
 
 
-def test_guests_share_one_thread_and_it_ends_after_the_last() -> None:
+def test_users_share_one_thread_and_it_ends_after_the_last() -> None:
     first, second = lease("one", nothing), lease("two", nothing)
     assert first is second
     first.leave("one", linger_ms=0)
@@ -49,10 +49,10 @@ def test_guests_share_one_thread_and_it_ends_after_the_last() -> None:
     first.join()
     with pytest.raises(NotRunning, match="has ended"):
         first.call(doubled, 1)
-    assert repr(first) == "<LoopThread ended, 0 guests>"
+    assert repr(first) == "<LoopThread ended, 0 users>"
 
 
-def test_a_guest_who_comes_while_it_lingers_gets_the_same_thread() -> None:
+def test_a_user_that_comes_while_it_lingers_gets_the_same_thread() -> None:
     first = lease("one", nothing)
     first.leave("one", linger_ms=60_000)
     second = lease("two", nothing)
@@ -61,7 +61,7 @@ def test_a_guest_who_comes_while_it_lingers_gets_the_same_thread() -> None:
     first.join()
 
 
-def test_work_on_its_way_when_the_thread_ends_is_told_so() -> None:
+def test_work_in_flight_when_the_thread_ends_fails_with_not_running() -> None:
     thread = lease("one", nothing)
     future: Future[None] = Future()
     thread.begin(future, forever)
@@ -150,7 +150,7 @@ def test_an_interrupt_before_the_work_has_begun_prevents_it(
     assert not begun.is_set()
 
 
-def test_a_call_on_its_way_when_the_thread_ends_is_told_so() -> None:
+def test_a_call_in_flight_when_the_thread_ends_fails_with_not_running() -> None:
     thread = lease("one", nothing)
 
     async def leave_and_wait() -> None:
@@ -184,7 +184,7 @@ def test_a_child_process_has_a_thread_of_its_own(thread: LoopThread) -> None:
     assert thread.call(doubled, 21) == 42
 
 
-def test_the_end_of_the_program_closes_guests_and_warns_of_each() -> None:
+def test_the_end_of_the_program_closes_users_and_warns_of_each() -> None:
     closed: list[str] = []
 
     async def close_one() -> None:

@@ -1,11 +1,11 @@
-"""Work again and again, on virtual time."""
+"""Periodic work, on virtual time."""
 
 import asyncio
 import logging
 
 import pytest
 
-from orbitmq.client.core.periodic import again_and_again, give_up
+from orbitmq.client.core.periodic import cancel_all, run_periodically
 from orbitmq.testing.clocks import VirtualClock, run_virtual
 
 
@@ -18,9 +18,9 @@ def test_a_fault_is_logged_and_the_work_goes_on(caplog: pytest.LogCaptureFixture
             raise ValueError("no")
 
     async def main(clock: VirtualClock) -> None:
-        task = asyncio.create_task(again_and_again(1_000, work, "routes can't be refreshed"))
+        task = asyncio.create_task(run_periodically(1_000, work, "routes can't be refreshed"))
         await clock.sleep(3.5)
-        await give_up([task])
+        await cancel_all([task])
         assert task.cancelled()
         await clock.sleep(10)
 
@@ -28,7 +28,7 @@ def test_a_fault_is_logged_and_the_work_goes_on(caplog: pytest.LogCaptureFixture
         run_virtual(main)
     assert done == [0, 1, 2]
     (record,) = caplog.records
-    assert record.getMessage() == "routes can't be refreshed; the next time may go better"
+    assert record.getMessage() == "routes can't be refreshed; trying again after the next interval"
 
 
 def test_what_is_given_up_may_end_as_it_likes() -> None:
@@ -41,7 +41,7 @@ def test_what_is_given_up_may_end_as_it_likes() -> None:
     async def main(clock: VirtualClock) -> bool:
         task = asyncio.create_task(fail_at_the_end())
         await clock.sleep(0)
-        await give_up([task])
+        await cancel_all([task])
         return task.done()
 
     assert run_virtual(main)

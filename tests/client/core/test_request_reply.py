@@ -78,7 +78,7 @@ class Party:
             client_id=CLIENT,
             clock=clock,
             randomness=SeededRandomness(1),
-            introduce=self.introduce,
+            announce=self.introduce,
             **options,
         )
         self.introduction_s = 0.0
@@ -236,12 +236,12 @@ def test_a_request_that_is_cancelled_ends_its_send() -> None:
     run_virtual(main)
 
 
-def test_so_many_wait_and_no_more() -> None:
+def test_waiting_requests_are_limited() -> None:
     async def main(clock: VirtualClock) -> None:
         party = Party(clock, waiting_max=2)
         asking = [asyncio.create_task(party.request()) for _ in range(2)]
         await clock.sleep(0.2)
-        with pytest.raises(TooManyRequests, match="2 requests wait"):
+        with pytest.raises(TooManyRequests, match="2 requests are waiting"):
             await party.request()
         await asyncio.gather(*asking)
 

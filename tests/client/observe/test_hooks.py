@@ -44,7 +44,7 @@ class Forbidding(SendHook):
         raise PermissionError("not on Sundays")
 
 
-def test_hooks_are_told_of_a_send_and_how_it_ended() -> None:
+def test_hooks_see_a_send_and_its_outcome() -> None:
     async def story(scene: Scene) -> Noting:
         await open_post(scene, "a")
         producer = await open_producer(scene)
@@ -67,7 +67,7 @@ def test_hooks_are_told_of_a_send_and_how_it_ended() -> None:
     assert (told.broker_address, told.error) == (str(BROKER_A), None)
 
 
-def test_hooks_are_told_the_namespace() -> None:
+def test_hooks_see_the_namespace() -> None:
     async def story(scene: Scene) -> Noting:
         await open_post(scene, "a", topic="shop%orders")
         producer = await open_producer(scene, namespace="shop")
@@ -80,7 +80,7 @@ def test_hooks_are_told_the_namespace() -> None:
     assert (told.namespace, told.message.topic) == ("shop", "orders")
 
 
-def test_hooks_are_told_of_a_failure_and_of_a_cancellation() -> None:
+def test_hooks_see_failures_and_cancellations() -> None:
     async def story(scene: Scene) -> Noting:
         post = await open_post(scene, "a")
         post.scripts["a"] = [refuse(13), say_nothing]
@@ -115,7 +115,7 @@ def test_a_hook_that_raises_is_logged_and_the_send_goes_on(
 
     with caplog.at_level(logging.ERROR, logger="orbitmq.client"):
         play(story)
-    assert [("Faulty failed in" in line, "paid" in line) for line in caplog.messages] == [
+    assert [("Faulty raised an error in" in line, "paid" in line) for line in caplog.messages] == [
         (True, False),
         (True, False),
     ]
@@ -160,7 +160,7 @@ def test_a_hook_that_was_not_added_can_t_be_removed() -> None:
         hooks.remove(SendHook())
 
 
-def test_the_kind_is_told_from_message_and_marks() -> None:
+def test_the_kind_of_a_message_follows_from_its_fields_and_marks() -> None:
     assert kind_of(MESSAGE, {}) is MessageKind.NORMAL
     assert kind_of(MESSAGE, {TRANSACTION_PREPARED: "true"}) is MessageKind.HALF
     assert kind_of(Message("orders", b"x", delay_level=2), {}) is MessageKind.DELAYED
@@ -176,7 +176,7 @@ def test_what_is_no_hook_is_refused_and_not_each_send_after_it(hook: object) -> 
 
 
 @pytest.mark.parametrize("method", ["check", "before", "after"])
-def test_a_coroutine_function_is_no_hook_since_nobody_would_await_it(method: str) -> None:
+def test_a_hook_with_a_coroutine_function_is_refused(method: str) -> None:
     async def forbid(_self: SendHook, _context: SendContext) -> None:
         raise PermissionError("secrets are not sent")
 

@@ -6,7 +6,7 @@ import pytest
 
 from orbitmq.client.observe import trace_reports as trace
 from orbitmq.client.observe.hooks import SendContext, SendMode
-from orbitmq.client.observe.trace_reports import TraceHook, Tracer
+from orbitmq.client.observe.trace_reports import TraceHook, TraceReporter
 from orbitmq.client.producer.tracing import transaction_record
 from orbitmq.client.producer.transactions import TransactionEnd, TransactionState
 from orbitmq.client.settings import AccessChannel
@@ -66,15 +66,15 @@ def a_record(number: int, topic: str = "orders", keys: str | None = None) -> Pub
     )
 
 
-def add(tracer: Tracer, *records: Publish) -> None:
+def add(tracer: TraceReporter, *records: Publish) -> None:
     for record in records:
         tracer.add(record.topic, record.region, record)
 
 
-def test_so_many_reports_travel_together_at_once() -> None:
+def test_a_full_batch_of_reports_is_sent_at_once() -> None:
     async def main(clock: VirtualClock) -> None:
         topic = TraceTopic()
-        tracer = Tracer(topic.send)
+        tracer = TraceReporter(topic.send)
         add(tracer, *(a_record(number) for number in range(10)))
         await clock.sleep(0.02)
         (message,) = topic.messages
@@ -89,7 +89,7 @@ def test_so_many_reports_travel_together_at_once() -> None:
 def test_a_few_reports_wait_for_others_and_not_longer() -> None:
     async def main(clock: VirtualClock) -> None:
         topic = TraceTopic()
-        tracer = Tracer(topic.send)
+        tracer = TraceReporter(topic.send)
         add(tracer, a_record(1), a_record(2))
         await clock.sleep(4.9)
         assert topic.messages == []
@@ -105,7 +105,7 @@ def test_a_few_reports_wait_for_others_and_not_longer() -> None:
 def test_reports_of_different_topics_do_not_travel_together() -> None:
     async def main(clock: VirtualClock) -> None:
         topic = TraceTopic()
-        tracer = Tracer(topic.send, topic="my-traces")
+        tracer = TraceReporter(topic.send, topic="my-traces")
         add(tracer, *(a_record(number, "ab"[number % 2]) for number in range(10)))
         await clock.sleep(1)
         assert [message.topic for message in topic.messages] == ["my-traces"] * 2
@@ -118,7 +118,7 @@ def test_reports_of_different_topics_do_not_travel_together() -> None:
 def test_on_the_cloud_channel_the_region_names_the_topic() -> None:
     async def main(clock: VirtualClock) -> None:
         topic = TraceTopic()
-        tracer = Tracer(topic.send, channel=AccessChannel.CLOUD, batch_max=2)
+        tracer = TraceReporter(topic.send, channel=AccessChannel.CLOUD, batch_max=2)
         tracer.add("orders", "eu", a_record(1))
         tracer.add("orders", None, a_record(2))
         await clock.sleep(1)
@@ -136,7 +136,7 @@ def test_a_trace_message_has_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
 
     async def main(clock: VirtualClock) -> None:
         topic = TraceTopic()
-        tracer = Tracer(topic.send)
+        tracer = TraceReporter(topic.send)
         add(tracer, *(a_record(number, keys="k" * 30) for number in range(10)))
         await clock.sleep(1)
         assert len(topic.messages) > 1
@@ -149,10 +149,12 @@ def test_a_trace_message_has_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     run_virtual(main)
 
 
-def test_a_flood_is_dropped_counted_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_reports_over_the_limit_are_dropped_counted_and_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def main(clock: VirtualClock) -> None:
         topic = TraceTopic(takes_s=1)
-        tracer = Tracer(topic.send, queue_max=100)
+        tracer = TraceReporter(topic.send, queue_max=100)
         add(tracer, *(a_record(number) for number in range(1_000)))
         assert tracer.dropped == 1_000 - 100 - trace.SENDS_MAX * 10
         await clock.sleep(60)
@@ -164,13 +166,13 @@ def test_a_flood_is_dropped_counted_and_told_once(caplog: pytest.LogCaptureFixtu
 
 
 @pytest.mark.parametrize("error", [NetworkError("nobody is there"), ZeroDivisionError("our fault")])
-def test_what_can_not_be_sent_is_counted_and_told_once(
+def test_reports_that_can_not_be_sent_are_counted_and_logged_once(
     error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def main(clock: VirtualClock) -> None:
         topic = TraceTopic()
         topic.error = error
-        tracer = Tracer(topic.send)
+        tracer = TraceReporter(topic.send)
         add(tracer, *(a_record(number) for number in range(30)))
         await clock.sleep(60)
         assert (tracer.failed, tracer.sent) == (30, 0)
@@ -180,12 +182,12 @@ def test_what_can_not_be_sent_is_counted_and_told_once(
         assert (tracer.failed, tracer.sent) == (30, 10)
 
     run_virtual(main)
-    assert caplog.text.count("traces are lost, sends are not affected") == 1
+    assert caplog.text.count("trace reports are lost (sends are not affected)") == 1
 
 
 def test_a_region_that_is_no_part_of_a_name_is_counted_too() -> None:
     async def main(clock: VirtualClock) -> None:
-        tracer = Tracer(TraceTopic().send, channel=AccessChannel.CLOUD, batch_max=1)
+        tracer = TraceReporter(TraceTopic().send, channel=AccessChannel.CLOUD, batch_max=1)
         tracer.add("orders", "no such.region", a_record(1))
         await clock.sleep(1)
         assert tracer.failed == 1
@@ -197,7 +199,7 @@ def test_a_region_that_is_no_part_of_a_name_is_counted_too() -> None:
 def test_a_close_sends_what_waits_as_long_as_it_may(takes_s: float, sent: int) -> None:
     async def main(clock: VirtualClock) -> None:
         topic = TraceTopic(takes_s)
-        tracer = Tracer(topic.send)
+        tracer = TraceReporter(topic.send)
         add(tracer, *(a_record(number) for number in range(205)))
         await tracer.close(5_000)
         assert clock.monotonic_ms() <= 5_000
@@ -244,7 +246,7 @@ def a_receipt(offset_ids: str = "o-0", **changes: object) -> SendReceipt:
 def reported(context: SendContext) -> list[TraceRecord]:
     async def main(clock: VirtualClock) -> list[TraceRecord]:
         topic = TraceTopic()
-        tracer = Tracer(topic.send)
+        tracer = TraceReporter(topic.send)
         TraceHook(tracer).after(context)
         await tracer.close(1_000)
         return topic.records

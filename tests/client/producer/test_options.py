@@ -25,7 +25,7 @@ def test_options_go_to_the_settings_that_have_them_and_are_checked() -> None:
         build_settings("bad group", {})
 
 
-def test_an_unknown_option_is_told_with_the_nearest_one() -> None:
+def test_an_unknown_option_is_refused_with_the_most_similar_name() -> None:
     with pytest.raises(InvalidInput, match="no option retrys; did you mean retries?"):
         build_settings("billing", {"retrys": 1})
 

@@ -182,7 +182,7 @@ def test_two_choices_at_once_are_refused() -> None:
         queue = MessageQueue("orders", "broker-a", 0)
         with pytest.raises(InvalidInput, match="give one of them"):
             await producer.send(MESSAGE, queue=queue, sharding_key="k")
-        with pytest.raises(InvalidInput, match="queue is one of bills"):
+        with pytest.raises(InvalidInput, match="queue belongs to topic bills"):
             await producer.send(MESSAGE, queue=MessageQueue("bills", "broker-a", 0))
         with pytest.raises(InvalidInput, match="one of stored, flushed, replicated"):
             await producer.send(MESSAGE, require="safe")

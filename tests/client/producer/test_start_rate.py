@@ -26,7 +26,7 @@ def test_a_start_now_and_then_is_fine(caplog: pytest.LogCaptureFixture) -> None:
     assert caplog.messages == []
 
 
-def test_the_place_can_be_told_by_who_calls_from_another_thread(
+def test_the_call_site_can_be_set_for_another_thread(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     rate = StartRate()

@@ -30,10 +30,10 @@ def test_a_block_that_ends_well_commits() -> None:
         async with broker.transactions().transaction(MESSAGE, broker.half()) as begun:
             assert begun.message_id == "7F01"
             assert begun.state is None
-            assert broker.link.ends == []
+            assert broker.connection.ends == []
         assert begun.state is COMMIT
         assert broker.marks == [{"TRAN_MSG": "true", "PGROUP": "billing"}]
-        assert broker.link.ends == [
+        assert broker.connection.ends == [
             EndTransaction(
                 topic="orders",
                 producer_group="billing",
@@ -56,7 +56,7 @@ def test_a_block_left_by_an_exception_rolls_back(error: type[BaseException]) -> 
         with pytest.raises(error):
             async with broker.transactions().transaction(MESSAGE, broker.half()):
                 raise error
-        assert broker.link.decisions == [ROLLBACK]
+        assert broker.connection.decisions == [ROLLBACK]
 
     run_virtual(main)
 
@@ -65,25 +65,25 @@ def test_a_block_left_by_an_exception_rolls_back(error: type[BaseException]) -> 
     ("decide", "state"),
     [("commit", COMMIT), ("rollback", ROLLBACK), ("leave_undecided", UNKNOWN)],
 )
-def test_a_decision_inside_the_block_stands(decide: str, state: TransactionState) -> None:
+def test_a_decision_inside_the_block_is_final(decide: str, state: TransactionState) -> None:
     async def main(_clock: VirtualClock) -> None:
         broker = FakeBroker()
         async with broker.transactions().transaction(MESSAGE, broker.half()) as begun:
             await getattr(begun, decide)()
-            with pytest.raises(InvalidInput, match="was ended with"):
+            with pytest.raises(InvalidInput, match="has already ended with"):
                 await begun.commit()
-        assert broker.link.decisions == [state]
+        assert broker.connection.decisions == [state]
 
     run_virtual(main)
 
 
-def test_a_half_message_that_is_not_sure_is_rolled_back_and_no_work_is_done() -> None:
+def test_a_half_message_stored_less_safely_is_rolled_back_without_work() -> None:
     async def main(_clock: VirtualClock) -> None:
         broker = FakeBroker(SendStatus.FLUSH_DISK_TIMEOUT)
         with pytest.raises(TransactionNotBegun, match="FLUSH_DISK_TIMEOUT"):
             async with broker.transactions().transaction(MESSAGE, broker.half()):
                 pytest.fail("the block ran")
-        assert broker.link.decisions == [ROLLBACK]
+        assert broker.connection.decisions == [ROLLBACK]
 
     run_virtual(main)
 
@@ -96,7 +96,7 @@ def test_a_transaction_is_for_one_message() -> None:
             _ = once.receipt
         async with once:
             pass
-        with pytest.raises(InvalidInput, match="was entered before"):
+        with pytest.raises(InvalidInput, match="was used before"):
             async with once:
                 pass
 
@@ -141,7 +141,7 @@ def test_a_listener_decides(state: TransactionState) -> None:
         assert ended.state is state
         assert ended.receipt.message_id == "7F01"
         assert listener.executed == [MESSAGE]
-        assert broker.link.decisions == [state]
+        assert broker.connection.decisions == [state]
 
     run_virtual(main)
 
@@ -163,11 +163,11 @@ def test_work_that_raises_leaves_it_to_the_broker_to_ask(caplog: pytest.LogCaptu
         broker = FakeBroker()
         transactions = broker.transactions()
         assert (await transactions.send(MESSAGE, broker.half(), fail)).state is UNKNOWN
-        assert broker.link.decisions == [UNKNOWN]
-        assert broker.link.remarks == [
+        assert broker.connection.decisions == [UNKNOWN]
+        assert broker.connection.remarks == [
             "executeLocalTransactionBranch exception: OSError: the database is gone"
         ]
-        assert transactions.recall("7F01") is None
+        assert transactions.known_state("7F01") is None
 
     run_virtual(main)
     assert "the local work of 7F01 failed" in caplog.text
@@ -184,7 +184,7 @@ def test_work_that_returns_no_state_decides_nothing() -> None:
     run_virtual(main)
 
 
-def test_no_work_is_done_for_a_half_message_that_is_not_sure() -> None:
+def test_no_work_is_done_for_a_half_message_stored_less_safely() -> None:
     async def main(_clock: VirtualClock) -> None:
         broker = FakeBroker(SendStatus.SLAVE_NOT_AVAILABLE)
         listener = Listener(COMMIT)
@@ -194,10 +194,10 @@ def test_no_work_is_done_for_a_half_message_that_is_not_sure() -> None:
     run_virtual(main)
 
 
-def test_without_anything_to_do_the_work_nothing_is_sent() -> None:
+def test_without_local_work_nothing_is_sent() -> None:
     async def main(_clock: VirtualClock) -> None:
         broker = FakeBroker()
-        with pytest.raises(InvalidInput, match="needs local work"):
+        with pytest.raises(InvalidInput, match="has no local work"):
             await broker.transactions().send(MESSAGE, broker.half())
         assert broker.marks == []
 
@@ -212,13 +212,15 @@ def test_a_decision_that_does_not_arrive_is_remembered(caplog: pytest.LogCapture
         broker = FakeBroker()
         transactions = broker.transactions()
         async with transactions.transaction(MESSAGE, broker.half()):
-            assert transactions.recall("7F01") is UNKNOWN  # it is open: nobody may decide for it
+            assert (
+                transactions.known_state("7F01") is UNKNOWN
+            )  # it is open: nobody may decide for it
             broker.is_reachable = False
-        assert transactions.recall("7F01") is COMMIT
-        assert broker.link.ends == []
+        assert transactions.known_state("7F01") is COMMIT
+        assert broker.connection.ends == []
 
     run_virtual(main)
-    assert "can't be told of the COMMIT of 7F01" in caplog.text
+    assert "the COMMIT of 7F01 can't be sent to broker-a" in caplog.text
 
 
 def test_memory_of_decisions_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,7 +231,7 @@ def test_memory_of_decisions_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None
         transactions = broker.transactions()
         for number in range(3):
             await transactions.send(MESSAGE, broker.half(f"id-{number}"), commit)
-        assert [transactions.recall(f"id-{number}") for number in range(3)] == [
+        assert [transactions.known_state(f"id-{number}") for number in range(3)] == [
             None,
             COMMIT,
             COMMIT,
@@ -238,7 +240,7 @@ def test_memory_of_decisions_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None
     run_virtual(main)
 
 
-def test_whoever_wants_to_know_is_told() -> None:
+def test_each_decision_is_reported_to_on_end() -> None:
     async def main(_clock: VirtualClock) -> None:
         broker = FakeBroker()
         ends: list[TransactionEnd] = []
@@ -265,7 +267,7 @@ def test_namespaces_travel_in_name_and_header() -> None:
         broker = FakeBroker()
         transactions = broker.transactions(namespace="ns", namespace_v2="eu")
         await transactions.send(MESSAGE, broker.half(), commit)
-        texts = broker.link.ends[0].to_texts()
+        texts = broker.connection.ends[0].to_texts()
         assert (texts["topic"], texts["ns"], texts["nsd"]) == ("ns%orders", "eu", "true")
 
     run_virtual(main)

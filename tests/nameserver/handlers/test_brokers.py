@@ -2,7 +2,7 @@
 
 import pytest
 
-from orbitmq.nameserver.route_table import LeastIdChange, RouteTable
+from orbitmq.nameserver.route_table import MinBrokerIdChange, RouteTable
 from orbitmq.nameserver.settings import NameserverSettings
 from orbitmq.net.address import Address
 from orbitmq.net.connection import Connection
@@ -80,7 +80,7 @@ def test_a_compressed_body_is_known_where_the_header_denies_it() -> None:
     with_nameserver(scenario)
 
 
-def test_a_body_that_changed_on_its_way_is_refused() -> None:
+def test_a_body_with_a_wrong_checksum_is_refused() -> None:
     async def scenario(party: Party) -> None:
         body = TWO.to_compressed()
         header = signed(who(), body, compressed=True)
@@ -100,7 +100,7 @@ def test_a_registration_without_a_body_has_no_topics() -> None:
     with_nameserver(scenario)
 
 
-def test_a_replica_is_told_its_master_and_all_the_order_of_topics() -> None:
+def test_a_replica_gets_its_master_and_all_brokers_get_the_order_of_topics() -> None:
     async def scenario(party: Party) -> None:
         await party.ask(PutKVConfig(namespace="ORDER_TOPIC_CONFIG", key="orders", value="a:4"))
         async with party.dialer() as first, party.dialer() as second:
@@ -115,7 +115,7 @@ def test_a_replica_is_told_its_master_and_all_the_order_of_topics() -> None:
     with_nameserver(scenario)
 
 
-def test_the_order_of_topics_is_told_only_if_it_should() -> None:
+def test_the_order_of_topics_is_returned_only_if_set() -> None:
     async def scenario(party: Party) -> None:
         await party.ask(PutKVConfig(namespace="ORDER_TOPIC_CONFIG", key="orders", value="a:4"))
         async with party.dialer() as broker:
@@ -131,7 +131,7 @@ def test_a_broker_whose_connection_closes_is_gone_at_once(
     closed: list[object] = []
     drop = RouteTable.drop
 
-    def counted(table: RouteTable, channel: object) -> list[LeastIdChange]:
+    def counted(table: RouteTable, channel: object) -> list[MinBrokerIdChange]:
         closed.append(channel)
         return drop(table, channel)
 
@@ -171,7 +171,7 @@ def test_a_silent_broker_is_gone_after_its_time_and_cut_off(
             assert not connection.is_open
 
     with_nameserver(scenario)
-    assert f"broker {ADDRESS} fell silent" in caplog.text
+    assert f"broker {ADDRESS} sent no heartbeat" in caplog.text
 
 
 def test_heartbeats_and_questions_keep_a_broker_alive() -> None:
@@ -194,7 +194,9 @@ def test_heartbeats_and_questions_keep_a_broker_alive() -> None:
     ("asked", "changed"),
     [(TWO.topics.data_version, False), (DataVersion(counter=2, timestamp=1), True)],
 )
-def test_whether_topics_changed_is_told_by_their_version(asked: DataVersion, changed: bool) -> None:
+def test_whether_topics_changed_follows_from_their_version(
+    asked: DataVersion, changed: bool
+) -> None:
     async def scenario(party: Party) -> None:
         question = QueryDataVersion(
             broker_name="broker-a", broker_addr=ADDRESS, cluster_name=CLUSTER, broker_id=0
@@ -211,7 +213,7 @@ def test_whether_topics_changed_is_told_by_their_version(asked: DataVersion, cha
     with_nameserver(scenario)
 
 
-def test_members_are_told() -> None:
+def test_members_are_returned() -> None:
     async def scenario(party: Party) -> None:
         async with party.dialer() as broker:
             await register(party, broker)
@@ -225,7 +227,7 @@ def test_members_are_told() -> None:
 
 @pytest.mark.parametrize("unregisters", [True, False])
 @pytest.mark.parametrize("wanted", [True, False])
-def test_brokers_are_told_of_the_least_id_if_they_should(wanted: bool, unregisters: bool) -> None:
+def test_brokers_are_notified_of_the_lowest_id_if_set(wanted: bool, unregisters: bool) -> None:
     heard: list[NotifyMinBrokerIdChange] = []
 
     def listen(_: Connection, request: Frame) -> None:
@@ -248,7 +250,7 @@ def test_brokers_are_told_of_the_least_id_if_they_should(wanted: bool, unregiste
     assert heard == ([told] if wanted else [])
 
 
-def test_who_hangs_up_while_its_topics_are_read_is_not_taken_in() -> None:
+def test_a_broker_that_disconnects_during_its_registration_is_not_registered() -> None:
     async def scenario(party: Party) -> None:
         body = TWO.to_compressed()  # read by a worker
         async with party.dialer() as broker:

@@ -60,7 +60,7 @@ def test_keys_outlive_the_nameserver(tmp_path: Path) -> None:
     assert with_nameserver(get, settings) == "v"
 
 
-def test_a_key_that_could_not_be_written_is_told(tmp_path: Path) -> None:
+def test_a_key_that_could_not_be_saved_is_an_error(tmp_path: Path) -> None:
     settings = NameserverSettings(kv_config_path=str(tmp_path / "place/kvConfig.json"))
 
     async def scenario(party: Party) -> Frame:
@@ -72,7 +72,7 @@ def test_a_key_that_could_not_be_written_is_told(tmp_path: Path) -> None:
     assert "can't write" in (answer.remark or "")
 
 
-def test_settings_are_told_by_javas_names() -> None:
+def test_settings_are_returned_under_java_names() -> None:
     async def scenario(party: Party) -> None:
         answer = await party.ask(NoFields(), code=RequestCode.GET_NAMESRV_CONFIG)
         told = properties_from_text(answer.body)
@@ -92,6 +92,15 @@ def test_a_setting_is_in_force_at_once() -> None:
     with_nameserver(scenario)
 
 
+def test_a_key_that_is_harmless_here_is_accepted() -> None:
+    async def scenario(party: Party) -> None:
+        answer = await update(party, b"defaultThreadPoolNums=32\nenableTopicList=false\n")
+        assert answer.code == ResponseCode.SUCCESS
+        assert not party.nameserver.settings.now.enable_topic_list
+
+    with_nameserver(scenario)
+
+
 JAVA_S_WORDS = {
     ResponseCode.NO_PERMISSION: "Can not update config in black list.",
     ResponseCode.SYSTEM_ERROR: "string2Properties error",
@@ -104,7 +113,8 @@ JAVA_S_WORDS = {
     [
         (b"kvConfigPath=/x", ResponseCode.NO_PERMISSION, "kvConfigPath"),
         (b"enableTopicList=false\nlistenPort=1", ResponseCode.NO_PERMISSION, "listenPort"),
-        (b"rocketmqHome=/x", ResponseCode.NO_PERMISSION, "rocketmqHome"),
+        (b"configStorePath=/x", ResponseCode.NO_PERMISSION, "configStorePath"),
+        (b"enableControllerInNamesrv=true", ResponseCode.NO_PERMISSION, "failover by a controller"),
         (b"enableTopicList=maybe", ResponseCode.INVALID_PARAMETER, "properties:1: enableTopicList"),
         (b"scanNotActiveBrokerInterval=0", ResponseCode.INVALID_PARAMETER, "must be from 1"),
         (b"a=\\u12", ResponseCode.SYSTEM_ERROR, "four hexadecimal digits"),

@@ -184,7 +184,7 @@ def test_topics_are_registered_and_deleted_by_hand(caplog: pytest.LogCaptureFixt
         assert names_of(listed) == ("bills", "orders", "shared")
 
     with_broker(scenario)
-    assert "topic lost names unknown brokers" in caplog.text
+    assert "topic lost has unknown brokers" in caplog.text
 
 
 LISTS = [

@@ -44,7 +44,7 @@ def test_text_is_read_as_java_reads_it(text: str, expected: dict[str, str]) -> N
         (b"a=\xff", "not UTF-8 at byte 2"),
         (rb"a=\u12", "four hexadecimal digits"),
         (rb"a=\uzzzz", "four hexadecimal digits"),
-        (rb"a=\ud83d!", "half a character"),
+        (rb"a=\ud83d!", "half of a surrogate pair"),
     ],
 )
 def test_broken_text_is_refused(text: bytes, words: str) -> None:

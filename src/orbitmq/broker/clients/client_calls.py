@@ -1,12 +1,13 @@
-"""What a broker asks of its clients: to rebalance, to move, to tell how they are doing.
+"""Requests of a broker to its clients: to rebalance, to reset offsets, to report their status.
 
-What nobody waits for goes one-way. A client that can't be reached is a line in the log: its closed
-connection takes it out of its group, which tells the others.
+Notifications are one-way. A client that can't be reached is only logged: its connection is closed,
+which removes it from its group and notifies the others.
 """
 
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from orbitmq.broker.clients.members import Member, Members
@@ -30,31 +31,31 @@ _RELAY_TIMEOUT_MS: Final = 10_000
 """Both are Java's (Broker2Client, AdminBrokerProcessor.callConsumer)."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class ClientCalls:
-    """Speaks to the clients of groups."""
+    """Sends requests to the clients of groups."""
 
-    def __init__(self, members: Members) -> None:
-        self._members = members
+    members: Members
 
     def notify_ids_changed(self, groups: Iterable[str]) -> None:
-        """Tell the consumers of groups that a member came or went, so that they rebalance."""
+        """Notify the consumers of groups that a member joined or left, so that they rebalance."""
         for name in groups:
-            group = self._members.consumers(name)
+            group = self.members.consumers(name)
             if group is None or group.is_broadcasting:
                 continue
             for member in list(group.members.values()):
-                self._tell(member, NotifyConsumerIdsChanged(consumer_group=name))
+                self._notify(member, NotifyConsumerIdsChanged(consumer_group=name))
 
     def reset_offsets(
         self, group: str, topic: str, timestamp_ms: int, offsets: Mapping[MessageQueue, int]
     ) -> None:
-        """Have all consumers of a group go on from other offsets.
+        """Ask all consumers of a group to continue from other offsets.
 
         Raises:
             Refusal: none is connected.
 
         """
-        found = self._members.consumers(group)
+        found = self.members.consumers(group)
         if found is None:
             raise Refusal(
                 ResponseCode.CONSUMER_NOT_ONLINE,
@@ -64,18 +65,18 @@ class ClientCalls:
         header = ResetOffset(group=group, topic=topic, timestamp=timestamp_ms)
         body = OffsetReset(offset_table=QueueMap(offsets)).to_json()
         for member in list(found.members.values()):
-            # The C++ client reads a list where Java's reads a map with objects for keys.
+            # The C++ client reads a list; Java's reads a map with objects as keys.
             is_cpp = member.language == Language.CPP.name
-            self._tell(member, header, _listed(offsets) if is_cpp else body)
+            self._notify(member, header, _listed(offsets) if is_cpp else body)
 
     async def statuses(self, group: str, topic: str, client_id: str | None) -> ConsumerStatus:
-        """Return how far the clients of a group have come, by client id.
+        """Return the consumer offsets of the clients of a group, by client id.
 
         Raises:
             Refusal: none is connected.
 
         """
-        found = self._members.consumers(group)
+        found = self.members.consumers(group)
         if found is None:
             raise Refusal(
                 ResponseCode.SYSTEM_ERROR,
@@ -87,13 +88,13 @@ class ClientCalls:
             if not client_id or member.client_id == client_id
         ]
         header = GetConsumerStatus(topic=topic, group=group)
-        # All at once, where Java asks one after another: a silent client delays no other.
+        # All at once; Java asks one after another, so that a silent client delays the others.
         statuses = await asyncio.gather(*(self._status(member, header) for member in asked))
-        told = zip(asked, statuses, strict=True)
+        answered = zip(asked, statuses, strict=True)
         return ConsumerStatus(
             consumer_table={
                 member.client_id: status.message_queue_table
-                for member, status in told
+                for member, status in answered
                 if status is not None
             }
         )
@@ -101,13 +102,13 @@ class ClientCalls:
     async def relay(
         self, group: str, client_id: str, header: Header, body: bytes = b""
     ) -> Response:
-        """Hand a request to one client of a group, and its answer back.
+        """Forward a request to one client of a group and return its answer.
 
         Raises:
             Refusal: the client isn't connected, or does not answer.
 
         """
-        member = self._members.consumer(group, client_id)
+        member = self.members.consumer(group, client_id)
         if member is None:
             raise Refusal(
                 ResponseCode.SYSTEM_ERROR, f"The Consumer <{group}> <{client_id}> not online"
@@ -127,7 +128,7 @@ class ClientCalls:
         return Response(answer.code, body=bytes(answer.body), remark=answer.remark)
 
     async def _status(self, member: Member, header: GetConsumerStatus) -> ConsumerStatus | None:
-        """Return how far one client has come; None if it doesn't tell."""
+        """Return the offsets of one client; None if it does not answer."""
         try:
             answer = await member.connection.request(
                 header,
@@ -136,16 +137,18 @@ class ClientCalls:
             )
             if answer.code == ResponseCode.SUCCESS and answer.body:
                 return ConsumerStatus.from_json(answer.body)
-            log.warning("consumer %s tells no status: %s", member.client_id, answer.remark)
+            log.warning(
+                "consumer %s did not report its status: %s", member.client_id, answer.remark
+            )
         except OrbitError as error:
-            log.warning("consumer %s tells no status: %s", member.client_id, error)
+            log.warning("consumer %s did not report its status: %s", member.client_id, error)
         return None
 
-    def _tell(self, member: Member, header: Header, body: bytes = b"") -> None:
+    def _notify(self, member: Member, header: Header, body: bytes = b"") -> None:
         try:
             member.connection.oneway(header, body)
         except OrbitError as error:
-            log.warning("consumer %s can't be told: %s", member.client_id, error)
+            log.warning("consumer %s could not be notified: %s", member.client_id, error)
 
 
 def _listed(offsets: Mapping[MessageQueue, int]) -> bytes:

@@ -1,12 +1,11 @@
-"""Who is connected: the consumers and producers of each group, as their heartbeats say.
+"""The connected consumers and producers of each group, known by their heartbeats.
 
-A client is known by its connection. It is forgotten when it says so, when the connection closes, or
-when no heartbeat came for two minutes. Laws:
+A client is identified by its connection. It is removed when it unregisters, when the connection
+closes, or when no heartbeat came for two minutes. Laws:
 
-- The last heartbeat speaks for its whole group: how it consumes, and which topics it subscribes to.
-  Members of one group that disagree take the subscription from each other (ConsumerGroupInfo in
-  Java; its documents ask for equal subscriptions, and so do ours).
-- Of two subscriptions to one topic the one with the higher version holds.
+- The last heartbeat sets consume type and subscriptions of its whole group, so members must have
+  equal subscriptions; if they differ, they overwrite each other (ConsumerGroupInfo in Java).
+- Of two subscriptions to one topic the one with the higher version wins.
 """
 
 import logging
@@ -35,11 +34,11 @@ class Member(msgspec.Struct, eq=False):
     language: str
     version: int
     seen_ms: int
-    """When its last heartbeat came, by the clock that never goes back."""
+    """When its last heartbeat came, by the monotonic clock."""
 
 
 class ConsumerGroup:
-    """The consumers of one group that are connected now."""
+    """The connected consumers of one group."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -55,15 +54,15 @@ class ConsumerGroup:
 
     @property
     def is_broadcasting(self) -> bool:
-        """Whether each member consumes all queues, so that nobody needs to know of the others."""
+        """Whether each member consumes all queues, so that there is nothing to rebalance."""
         return self.message_model is MessageModel.BROADCASTING
 
     def client_ids(self) -> list[str]:
-        """Return the ids of the clients, in the order in which they came."""
+        """Return the ids of the clients, in the order in which they joined."""
         return [member.client_id for member in self.members.values()]
 
     def update(self, data: ConsumerData, member: Member) -> bool:
-        """Take a heartbeat in; return whether the client is new to the group."""
+        """Process a heartbeat; return whether the client is new to the group."""
         self.consume_type = data.consume_type
         self.message_model = data.message_model
         self.consume_from_where = data.consume_from_where
@@ -72,7 +71,7 @@ class ConsumerGroup:
         return is_new
 
     def subscribe(self, subscriptions: tuple[SubscriptionData, ...]) -> bool:
-        """Take subscriptions in; return whether topics came or went."""
+        """Replace the subscriptions; return whether the set of topics changed."""
         wanted = {one.topic: one for one in subscriptions}
         changed = wanted.keys() != self.subscriptions.keys()
         for topic, new in wanted.items():
@@ -84,7 +83,7 @@ class ConsumerGroup:
 
 
 class Members:
-    """All clients of a broker by group."""
+    """All clients of a broker, by group."""
 
     def __init__(self) -> None:
         self._consumers: dict[str, ConsumerGroup] = {}
@@ -109,7 +108,7 @@ class Members:
         return sorted(self._producers)
 
     def subscription(self, group: str, topic: str) -> SubscriptionData | None:
-        """Return what a group wants of a topic; None if it isn't subscribed."""
+        """Return a group's subscription to a topic; None if it isn't subscribed."""
         found = self._consumers.get(group)
         return None if found is None else found.subscriptions.get(topic)
 
@@ -126,18 +125,18 @@ class Members:
             group.name for group in self._consumers.values() if topic in group.subscriptions
         )
 
-    # Coming and going
+    # Joining and leaving
 
     def join_consumers(
         self, data: ConsumerData, member: Member, *, with_subscriptions: bool = True
     ) -> bool:
-        """Take a consumer's heartbeat in; return whether its group should rebalance."""
+        """Process a consumer's heartbeat; return whether its group should rebalance."""
         group = self._consumers.get(data.group_name)
         if group is None:
             group = self._consumers[data.group_name] = ConsumerGroup(data.group_name)
         is_new = group.update(data, member)
         if is_new:
-            log.info("consumer %s of group %s is connected", member.client_id, group.name)
+            log.info("consumer %s joined group %s", member.client_id, group.name)
         changed = with_subscriptions and group.subscribe(data.subscription_data_set)
         return is_new or changed
 
@@ -146,9 +145,9 @@ class Members:
     ) -> bool:
         """Note the fingerprint of a group's subscriptions; return whether it should send them.
 
-        It should if they differ from what another member said. It also should if it left them out
-        and this broker has none: it was restarted. Java's broker doesn't ask then, and pulls fail
-        for want of subscriptions.
+        It should if they differ from those of another member, and if it omitted them and this
+        broker, restarted, has none. Java's broker does not ask then, and pulls fail because the
+        subscriptions are missing.
         """
         known = self._fingerprints.get(group)
         self._fingerprints[group] = fingerprint
@@ -157,28 +156,28 @@ class Members:
         return not has_any or (known is not None and known != fingerprint)
 
     def join_producers(self, group: str, member: Member) -> None:
-        """Take a producer's heartbeat in."""
+        """Process a producer's heartbeat."""
         self._producers.setdefault(group, {})[member.connection] = member
 
     def leave_consumers(self, group: str, connection: Connection) -> bool:
-        """Forget a consumer; return whether it was there."""
+        """Remove a consumer; return whether it was there."""
         found = self._consumers.get(group)
         if found is None or found.members.pop(connection, None) is None:
             return False
         if not found.members:
             del self._consumers[group]
             self._fingerprints.pop(group, None)
-            log.info("consumer group %s has no member any more", group)
+            log.info("the last consumer of group %s left", group)
         return True
 
     def leave_producers(self, group: str, connection: Connection) -> None:
-        """Forget a producer."""
+        """Remove a producer."""
         found = self._producers.get(group)
         if found is not None and found.pop(connection, None) is not None and not found:
             del self._producers[group]
 
     def drop(self, connection: Connection) -> list[str]:
-        """Forget a client whose connection is gone; return the consumer groups it was in."""
+        """Remove a client whose connection closed; return the consumer groups it was in."""
         for group in [name for name, found in self._producers.items() if connection in found]:
             self.leave_producers(group, connection)
         left = [group.name for group in self._consumers.values() if connection in group.members]
@@ -187,9 +186,9 @@ class Members:
         return left
 
     def silent(self, seen_before_ms: int) -> list[Connection]:
-        """Return the connections of clients without a heartbeat since a moment, each once.
+        """Return the connections of clients without a heartbeat since a time, each once.
 
-        The caller closes them, which drops them.
+        The caller closes them, which removes the clients.
         """
         tables = [group.members for group in self._consumers.values()]
         tables += self._producers.values()

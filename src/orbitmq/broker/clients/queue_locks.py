@@ -1,4 +1,4 @@
-"""Which client may consume a queue in order: a lock per group and queue, renewed or lost."""
+"""Locks for ordered consumption: one per group and queue, which the client renews."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -10,7 +10,7 @@ from orbitmq.message.model import MessageQueue
 __all__ = ["LOCK_MS", "QueueLocks"]
 
 LOCK_MS: Final = 60_000
-"""A lock that is not renewed for so long is free. Clients renew every 20 s."""
+"""A lock expires if it is not renewed for this long. Clients renew every 20 s."""
 
 
 class _Lock(msgspec.Struct, gc=False):
@@ -19,7 +19,7 @@ class _Lock(msgspec.Struct, gc=False):
 
 
 class QueueLocks:
-    """The locks of all groups. Time comes in as an argument.
+    """The locks of all groups. The time is an argument.
 
     >>> locks = QueueLocks()
     >>> queue = MessageQueue("orders", "broker-a", 0)
@@ -40,7 +40,7 @@ class QueueLocks:
     def lock(
         self, group: str, queues: Iterable[MessageQueue], client_id: str, now_ms: int
     ) -> list[MessageQueue]:
-        """Lock queues, or renew the locks; return those that the client has now."""
+        """Lock queues or renew the locks; return the queues that the client holds now."""
         locks = self._groups.setdefault(group, {})
         mine = []
         for queue in queues:
@@ -51,7 +51,7 @@ class QueueLocks:
         return mine
 
     def unlock(self, group: str, queues: Iterable[MessageQueue], client_id: str) -> None:
-        """Give queues back; a lock that another client has stays."""
+        """Unlock queues; locks of other clients stay."""
         locks = self._groups.get(group)
         if locks is None:
             return
@@ -63,12 +63,12 @@ class QueueLocks:
             del self._groups[group]
 
     def is_locking(self, group: str, now_ms: int) -> bool:
-        """Return whether a client of a group has a lock: the group consumes in order."""
+        """Return whether a client of a group holds a lock, so that the group consumes in order."""
         locks = self._groups.get(group, {})
         return any(now_ms - lock.renewed_ms <= LOCK_MS for lock in locks.values())
 
     def expire(self, now_ms: int) -> None:
-        """Forget the locks that nobody renewed; call it now and then."""
+        """Remove the expired locks; call it now and then."""
         for group, locks in list(self._groups.items()):
             held = {
                 queue: lock for queue, lock in locks.items() if now_ms - lock.renewed_ms <= LOCK_MS

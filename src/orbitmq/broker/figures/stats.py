@@ -1,11 +1,11 @@
-"""What passed through a broker, counted by topic, group and queue: Java's ``BrokerStatsManager``.
+"""Counters by topic, group and queue: Java's ``BrokerStatsManager``.
 
-Each counter has a name, such as TOPIC_PUT_NUMS, and a key, such as a topic. Its value is noted
-every ten seconds, ten minutes and hour, and differences between notes are what operators see::
+Each counter has a name, such as TOPIC_PUT_NUMS, and a key, such as a topic. It is sampled every ten
+seconds, ten minutes and hour; operators see differences between samples::
 
-    minute   7 notes, 10 s apart
-    hour     7 notes, 10 min apart
-    day     25 notes, 1 h apart
+    minute   7 samples, 10 s apart
+    hour     7 samples, 10 min apart
+    day     25 samples, 1 h apart
 """
 
 from array import array
@@ -35,7 +35,7 @@ BROKER_GET_NUMS: Final = "BROKER_GET_NUMS"
 USER_PUT_NUMS: Final = "BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC"
 USER_GET_NUMS: Final = "BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC"
 
-# A key is made of parts with an @ between. Which of them is the topic, and which the group?
+# A key is parts separated by @. The index of the topic and of the group in them:
 _TOPIC_AT: Final = {
     TOPIC_PUT_NUMS: 0,
     TOPIC_PUT_SIZE: 0,
@@ -50,23 +50,23 @@ _TOPIC_AT: Final = {
 _GROUP_AT: Final = {GROUP_GET_NUMS: 1, GROUP_GET_SIZE: 1, SEND_BACKS: 1, DEAD_LETTERS: 2}
 _OF_BROKER: Final = (BROKER_PUT_NUMS, BROKER_GET_NUMS, USER_PUT_NUMS, USER_GET_NUMS)
 
-_NOTE: Final = 3  # a time, a value and a number of times
-_MINUTE_NOTES, _HOUR_NOTES, _DAY_NOTES = 7, 7, 25
+_SAMPLE: Final = 3  # a time, a value and a number of times
+_MINUTE_SAMPLES, _HOUR_SAMPLES, _DAY_SAMPLES = 7, 7, 25
 _MINUTE_PACE_MS, _HOUR_PACE_MS, _DAY_PACE_MS = 10_000, 600_000, 3_600_000
 _KEYS_MAX: Final = 100_000
-"""Keys of one name. Topics and groups are fewer; pairs of them could be without end."""
+"""Keys of one name. Topics and groups are limited, pairs of them are not."""
 _DAY: Final = slice(0, 8)  # in yyyyMMddHHmmssSSS
 
 
 class _Counter:
-    """A value that only grows, how often it did, and what they were before."""
+    """A value that only grows, how often it grew, and samples of both."""
 
     __slots__ = ("day", "hour", "minute", "times", "value")
 
     def __init__(self) -> None:
         self.value = 0
         self.times = 0
-        # Flat, eight bytes a number: there is a counter for each queue of each topic.
+        # Flat, eight bytes per number: each queue of each topic has a counter.
         self.minute = array("q")
         self.hour = array("q")
         self.day = array("q")
@@ -75,23 +75,23 @@ class _Counter:
         self.value += value
         self.times += times
 
-    def note(self, notes: "array[int]", now_ms: int, pace_ms: int, limit: int) -> None:
-        """Note the value; the first note has one of nothing before it, as Java's StatsItem."""
-        if not notes:
-            notes.extend((now_ms - pace_ms, 0, 0))
-        notes.extend((now_ms, self.value, self.times))
-        del notes[: -limit * _NOTE]
+    def sample(self, samples: "array[int]", now_ms: int, pace_ms: int, limit: int) -> None:
+        """Sample the value; the first sample gets one of zero before it, as in Java's StatsItem."""
+        if not samples:
+            samples.extend((now_ms - pace_ms, 0, 0))
+        samples.extend((now_ms, self.value, self.times))
+        del samples[: -limit * _SAMPLE]
 
 
 class _Totals(NamedTuple):
-    """What users had put and got at some moment."""
+    """Messages of users, put and got until some moment."""
 
     put: int = 0
     got: int = 0
 
 
 class _PutCounters(msgspec.Struct, gc=False):
-    """The counters of one queue of a topic, found once."""
+    """The counters of one queue of a topic, cached."""
 
     count: _Counter
     size: _Counter
@@ -104,9 +104,7 @@ class _PutCounters(msgspec.Struct, gc=False):
 class BrokerStats:
     """All counters of a broker. Call ``sample`` once a second or so.
 
-    Args:
-        cluster: the key of what is counted for the whole broker, as in Java.
-        now_ms: the time of day.
+    ``cluster`` is the key of counters for the whole broker, as in Java.
 
     >>> stats = BrokerStats("DefaultCluster", now_ms=0)
     >>> stats.stored("orders", 3, count=30, size=30_000, elapsed_ms=1)
@@ -121,7 +119,7 @@ class BrokerStats:
             name: {} for name in (*_TOPIC_AT, *_OF_BROKER)
         }
         self._puts: dict[tuple[str, int], _PutCounters] = {}
-        self._noted_ms = dict.fromkeys((_MINUTE_PACE_MS, _HOUR_PACE_MS, _DAY_PACE_MS), now_ms)
+        self._sampled_ms = dict.fromkeys((_MINUTE_PACE_MS, _HOUR_PACE_MS, _DAY_PACE_MS), now_ms)
         self._today = local_stamp(now_ms)[_DAY]
         self._yesterday_morning = self._today_morning = _Totals()
         self.throughput = Throughput(now_ms)
@@ -139,7 +137,7 @@ class BrokerStats:
     def stored(
         self, topic: str, queue_id: int, count: int, size: int, elapsed_ms: int, times: int = 1
     ) -> None:
-        """Count messages that were stored in a queue, by so many sends that took as long each."""
+        """Count messages stored in a queue by ``times`` sends of ``elapsed_ms`` each."""
         puts = self._puts.get((topic, queue_id)) or self._new_puts(topic, queue_id)
         puts.count.add(count, times)
         puts.size.add(size, times)
@@ -153,11 +151,11 @@ class BrokerStats:
         self.throughput.put(count, size, elapsed_ms, times)
 
     def not_stored(self, times: int = 1) -> None:
-        """Count sends whose message the store did not take."""
+        """Count sends whose message was not stored."""
         self.throughput.put_failed(times)
 
     def fetched(self, group: str, topic: str, count: int, size: int, elapsed_ms: int = 0) -> None:
-        """Count a pull that found messages, and how long it took to find them."""
+        """Count a pull that found messages, and the time it took."""
         key = f"{topic}@{group}"
         self._counter(GROUP_GET_NUMS, key).add(count)
         self._counter(GROUP_GET_SIZE, key).add(size)
@@ -171,20 +169,20 @@ class BrokerStats:
         self.throughput.missed()
 
     def sent_back(self, group: str, topic: str) -> None:
-        """Count a message that a consumer gave back."""
+        """Count a message that a consumer sent back."""
         self._counter(SEND_BACKS, f"{topic}@{group}").add(1)
 
-    def died(self, group: str, topic: str) -> None:
-        """Count a message that went to the dead letters of a group."""
+    def dead_lettered(self, group: str, topic: str) -> None:
+        """Count a dead letter of a group."""
         # Java's key begins with the owner of an account; without accounts it writes null.
         self._counter(DEAD_LETTERS, f"null@{topic}@{group}@SEND_BACK_TO_DLQ").add(1)
 
     def sample(self, now_ms: int) -> None:
         """Note every value whose time has come."""
         self.throughput.sample(now_ms)
-        self._note_if_due(now_ms, _MINUTE_PACE_MS, _MINUTE_NOTES, lambda one: one.minute)
-        self._note_if_due(now_ms, _HOUR_PACE_MS, _HOUR_NOTES, lambda one: one.hour)
-        self._note_if_due(now_ms, _DAY_PACE_MS, _DAY_NOTES, lambda one: one.day)
+        self._sample_if_due(now_ms, _MINUTE_PACE_MS, _MINUTE_SAMPLES, lambda one: one.minute)
+        self._sample_if_due(now_ms, _HOUR_PACE_MS, _HOUR_SAMPLES, lambda one: one.hour)
+        self._sample_if_due(now_ms, _DAY_PACE_MS, _DAY_SAMPLES, lambda one: one.day)
         today = local_stamp(now_ms)[_DAY]
         if today != self._today:
             self._today = today
@@ -200,7 +198,7 @@ class BrokerStats:
         """Drop the counters of a group that was deleted."""
         self._drop(group, _GROUP_AT)
 
-    # Telling
+    # Reports
 
     def item(self, name: str, key: str) -> BrokerStatsData | None:
         """Return one counter over the last minute, hour and day; None if there is none."""
@@ -214,15 +212,15 @@ class BrokerStats:
         )
 
     def topic_put_tps(self, topic: str) -> float:
-        """Return messages a second that the topic got in the last minute."""
+        """Return the messages per second put to a topic in the last minute."""
         return self._tps(TOPIC_PUT_NUMS, topic)
 
     def group_get_tps(self, group: str, topic: str) -> float:
-        """Return messages a second that the group got of the topic in the last minute."""
+        """Return the messages per second that a group got from a topic in the last minute."""
         return self._tps(GROUP_GET_NUMS, f"{topic}@{group}")
 
     def info(self, now_ms: int) -> dict[str, str]:
-        """Return the part of Java's runtime information that is about puts and gets."""
+        """Return the entries of Java's runtime info about puts and gets."""
         yesterday, today = self._yesterday_morning, self._today_morning
         return {
             **self.throughput.info(now_ms),
@@ -246,7 +244,7 @@ class BrokerStats:
         return counter
 
     def _new_puts(self, topic: str, queue_id: int) -> _PutCounters:
-        # Java counts by queue only what waits for its time: the queue tells the delay level.
+        # Java counts by queue only delayed messages, where a queue is a delay level.
         by_queue = topic == SCHEDULE_TOPIC
         key = f"{topic}@{queue_id}"
         puts = _PutCounters(
@@ -261,15 +259,15 @@ class BrokerStats:
             self._puts[topic, queue_id] = puts
         return puts
 
-    def _note_if_due(
-        self, now_ms: int, pace_ms: int, limit: int, notes_of: Callable[[_Counter], "array[int]"]
+    def _sample_if_due(
+        self, now_ms: int, pace_ms: int, limit: int, samples_of: Callable[[_Counter], "array[int]"]
     ) -> None:
-        if 0 <= now_ms - self._noted_ms[pace_ms] < pace_ms:
-            return  # a clock that was set back begins anew
-        self._noted_ms[pace_ms] = now_ms
+        if 0 <= now_ms - self._sampled_ms[pace_ms] < pace_ms:
+            return  # after the clock was set back, sampling starts again
+        self._sampled_ms[pace_ms] = now_ms
         for table in self._tables.values():
             for counter in table.values():
-                counter.note(notes_of(counter), now_ms, pace_ms, limit)
+                counter.sample(samples_of(counter), now_ms, pace_ms, limit)
 
     def _drop(self, part: str, places: Mapping[str, int]) -> None:
         for name, place in places.items():
@@ -282,12 +280,12 @@ class BrokerStats:
         return 0.0 if counter is None else _difference(counter.minute).tps
 
 
-def _difference(notes: "array[int]") -> BrokerStatsItem:
-    """Return what came to a counter between its first and its last note."""
-    if not notes:
+def _difference(samples: "array[int]") -> BrokerStatsItem:
+    """Return the growth of a counter between its first and its last sample."""
+    if not samples:
         return BrokerStatsItem()
-    passed_ms = notes[-3] - notes[0]
-    value, times = notes[-2] - notes[1], notes[-1] - notes[2]
+    passed_ms = samples[-3] - samples[0]
+    value, times = samples[-2] - samples[1], samples[-1] - samples[2]
     return BrokerStatsItem(
         sum=value,
         tps=value * 1_000 / passed_ms if passed_ms > 0 else 0.0,

@@ -1,8 +1,7 @@
-"""How much goes in and out of a broker, and how long its puts take: Java's ``StoreStatsService``.
+"""Throughput of a broker and latency of its puts: Java's ``StoreStatsService``.
 
-Totals are sampled every second, and kept for ten minutes: rates are differences between samples.
-The times of puts are counted in buckets, a minute at a time; what is served is the last whole
-minute.
+Totals are sampled every second and kept for ten minutes; rates are differences between samples. Put
+times are counted in buckets per minute; reports show the last whole minute.
 """
 
 import logging
@@ -19,7 +18,7 @@ _MINUTE_MS: Final = 60_000
 _SAMPLES_MAX: Final = 601
 _RATES_S: Final = (10, 60, 600)
 
-# A put of 10 ms is in the third bucket: the first two hold what took nothing, and less than 10 ms.
+# A put of 10 ms is in the third bucket; the first two hold 0 ms and less than 10 ms.
 _BUCKET_ENDS_MS: Final = (10, 50, 100, 200, 500, 1_000, 2_000, 3_000, 4_000, 5_000, 10_000)
 _BUCKET_NAMES: Final = (
     *("[<=0ms]", "[0~10ms]", "[10~50ms]", "[50~100ms]", "[100~200ms]", "[200~500ms]"),
@@ -27,7 +26,7 @@ _BUCKET_NAMES: Final = (
 )
 assert len(_BUCKET_NAMES) == len(_BUCKET_ENDS_MS) + 2
 
-# Finer ones, for percentiles: the upper end of each, which belongs to it.
+# Finer buckets for percentiles, by their upper ends, inclusive.
 _FINE_ENDS_MS: Final = (
     *range(1, 21),
     *range(22, 51, 2),
@@ -83,10 +82,10 @@ class Throughput:
     def __repr__(self) -> str:
         return f"<Throughput {self._put} put, {self._transferred} got>"
 
-    # Counting
+    # Counters
 
     def put(self, count: int, size: int, elapsed_ms: int, times: int = 1) -> None:
-        """Count messages that were stored, in so many puts that took as long each."""
+        """Count messages stored by ``times`` puts of ``elapsed_ms`` each."""
         self._put += count
         self._put_bytes += size
         bucket = 1 + bisect_right(_BUCKET_ENDS_MS, elapsed_ms) if elapsed_ms > 0 else 0
@@ -96,11 +95,11 @@ class Throughput:
             self._put_longest_ms = elapsed_ms
 
     def put_failed(self, times: int = 1) -> None:
-        """Count puts that came to nothing."""
+        """Count puts that failed."""
         self._put_failed += times
 
     def got(self, count: int, elapsed_ms: int = 0) -> None:
-        """Count a pull that found so many messages, and took so long to look for them."""
+        """Count a pull that found messages, and the time it took."""
         self._found += 1
         self._transferred += count
         if elapsed_ms > self._get_longest_ms:
@@ -111,11 +110,11 @@ class Throughput:
         self._missed += 1
 
     def sample(self, now_ms: int) -> None:
-        """Note the totals if a second has passed; once a minute, log the times of puts."""
+        """Sample the totals if a second has passed; once a minute, log the put times."""
         since = now_ms - self._samples[-1].at_ms
         if 0 <= since < _SAMPLE_MS:
             return
-        if since < 0:  # the clock was set back, and rates over that are no rates
+        if since < 0:  # the clock was set back; rates over that would be wrong
             self._samples.clear()
             self._minute_began_ms = now_ms
         self._samples.append(
@@ -128,23 +127,22 @@ class Throughput:
     def _end_minute(self) -> None:
         self._last_buckets, self._buckets = self._buckets, [0] * len(_BUCKET_NAMES)
         self._last_fine, self._fine = self._fine, [0] * len(_FINE_ENDS_MS)
-        log.info(
-            "[PAGECACHERT] TotalPut %d, PutMessageDistributeTime %s",
-            sum(self._last_buckets),
-            self.distribution(),
-        )
+        if total := sum(self._last_buckets):
+            times = zip(_BUCKET_NAMES, self._last_buckets, strict=True)
+            shown = " ".join(f"{name}:{count}" for name, count in times if count)
+            log.info("[PAGECACHERT] TotalPut %d, PutMessageDistributeTime %s", total, shown)
 
-    # Telling
+    # Reports
 
     def distribution(self) -> str:
-        """Return how many puts of the last whole minute took how long, as Java writes it."""
+        """Return the put times of the last whole minute, in Java's format."""
         return "".join(
             f"{name}:{count} "
             for name, count in zip(_BUCKET_NAMES, self._last_buckets, strict=True)
         )
 
     def latency_ms(self, part: float) -> float:
-        """Return the time that such a part of the last minute's puts did not exceed.
+        """Return a percentile of the put times of the last minute; ``part`` is from 0 to 1.
 
         >>> Throughput(now_ms=0).latency_ms(0.99)
         0.0
@@ -157,13 +155,10 @@ class Throughput:
         return float(below)
 
     def rates(self, field: str) -> tuple[float | None, ...]:
-        """Return messages or pulls a second over ten seconds, a minute and ten minutes.
+        """Return a rate per second over ten seconds, a minute and ten minutes.
 
-        A rate is None until there are samples for it.
-
-        Args:
-            field: put, found, missed or transferred.
-
+        ``field`` is put, found, missed or transferred. A rate is None until there are samples for
+        it.
         """
         last = self._samples[-1]
         rates: list[float | None] = []
@@ -177,10 +172,10 @@ class Throughput:
         return tuple(rates)
 
     def info(self, now_ms: int) -> dict[str, str]:
-        """Return what Java's broker tells of this in its runtime information, in its words."""
+        """Return the entries of Java's runtime info about throughput."""
         found, missed = self.rates("found"), self.rates("missed")
         total = [(one or 0.0) + (other or 0.0) for one, other in zip(found, missed, strict=True)]
-        put = self._put or 1  # Java says 1 for none, so that it can divide by it
+        put = self._put or 1  # Java returns 1 for none, so that it can divide by it
         return {
             "bootTimestamp": str(self._started_ms),
             "runtime": _span(now_ms - self._started_ms),
@@ -196,7 +191,7 @@ class Throughput:
             "getMissTps": _texts(missed),
             "getTotalTps": _texts(total),
             "getTransferredTps": _texts(self.rates("transferred")),
-            # As 4.9 spells it, whose clusterList stumbles over its absence.
+            # The spelling of 4.9, whose clusterList fails without it.
             "getTransferedTps": _texts(self.rates("transferred")),
             "putLatency99": f"{self.latency_ms(0.99):.2f}",
             "putLatency999": f"{self.latency_ms(0.999):.2f}",
@@ -208,7 +203,7 @@ def _texts(rates: tuple[float | None, ...] | list[float]) -> str:
 
 
 def _span(span_ms: int) -> str:
-    """Return a span of time as Java's broker writes it.
+    """Return a duration in Java's format.
 
     >>> _span(93_784_000)
     '[ 1 days, 2 hours, 3 minutes, 4 seconds ]'

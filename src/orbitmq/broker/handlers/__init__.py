@@ -1,1 +1,1 @@
-"""Request handlers, one conversation per file."""
+"""Request handlers, one subject per file."""

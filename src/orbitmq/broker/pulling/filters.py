@@ -1,6 +1,6 @@
-"""Which messages of a topic a consumer wants, as far as a broker can tell.
+"""Filters by tags, as a broker applies them.
 
-A broker compares hashes of tags, which stand in the consume queue; the consumer compares the texts.
+A broker compares the hashes of tags in the consume queue; the consumer compares the texts.
 """
 
 from collections.abc import Callable
@@ -17,15 +17,15 @@ TAG = "TAG"
 
 
 def is_by_tags(expression_type: str | None) -> bool:
-    """Return whether an expression names tags; no type, or an empty one, means so too."""
+    """Return whether an expression filters by tags; so does one without a type."""
     return not expression_type or expression_type == TAG
 
 
 def subscription_of(topic: str, expression: str | None, kind: str | None) -> SubscriptionData:
-    """Return the subscription that a pull brings along.
+    """Return the subscription that is part of a pull.
 
     Raises:
-        Refusal: it can't be read, or filters by something else than tags.
+        Refusal: it can't be parsed, or does not filter by tags.
 
     >>> subscription_of("orders", "paid || late", None).tags_set
     ('late', 'paid')
@@ -63,7 +63,7 @@ def check_kind(kind: str | None) -> None:
 
 
 def wants(subscription: SubscriptionData) -> Callable[[int], bool] | None:
-    """Return what tells from a tags code whether a message may be wanted; None for all of them.
+    """Return the function that accepts or rejects a tags code; None if all are accepted.
 
     >>> wants(SubscriptionData(sub_string="*")) is None
     True

@@ -1,87 +1,56 @@
-"""Pulls that found nothing and wait for a message: Java's long polling.
+"""Long polling: pulls that found nothing are held until a message arrives.
 
 ::
 
-    hold ──▶ held ──┬── a message arrives that it may want  ──▶ given back by ``arrived``
-                    ├── its time is over                    ──▶ given back by ``due``
-                    ├── only unwanted ones came, for a while ──▶ given back by ``passed_over``
-                    ├── an operator moved a group in its queue ─▶ given back by ``of_queue``
-                    └── its connection is gone              ──▶ dropped
+    hold ──▶ held ──┬── a message arrives that matches     ──▶ released by ``arrived``
+                    ├── its timeout expires                ──▶ released by ``due``
+                    ├── only other messages arrive for 5 s ──▶ released by ``passed_over``
+                    ├── offsets in its queue are reset     ──▶ released by ``of_queue``
+                    └── its connection closes              ──▶ dropped
 
 Laws:
 
-- A pull is given back or dropped exactly once.
-- What is given back is served again and then answered, whatever it finds. So a filter that lets too
-  much through costs an empty answer, and nothing is missed.
-- Pulls of one queue are given back in the order in which they came.
+- A pull is released or dropped exactly once.
+- A released pull is served again and then answered, whatever it finds. So a filter that accepts too
+  much costs an empty answer, and no message is missed.
+- Pulls of one queue are released in the order in which they came.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from heapq import heappop, heappush
 from itertools import count
-from typing import Protocol
 
 import msgspec
 
 from orbitmq.net.connection import Connection
 from orbitmq.net.refusal import Refusal
+from orbitmq.store.dispatch import Dispatched
 from orbitmq.wire.codes import ResponseCode
 from orbitmq.wire.frame import Frame
 
-__all__ = ["Arrival", "HeldPull", "HeldPulls"]
+__all__ = ["HeldPull", "HeldPulls"]
 
 Wants = Callable[[int], bool]
 
 
-class Arrival(Protocol):
-    """A message that consumers can see from now on, as far as a held pull has to know it."""
-
-    @property
-    def topic(self) -> str:
-        """Its topic."""
-        ...
-
-    @property
-    def queue_id(self) -> int:
-        """Its queue."""
-        ...
-
-    @property
-    def tags_code(self) -> int:
-        """The hash of its tags."""
-        ...
-
-
 class HeldPull(msgspec.Struct, eq=False):
-    """A pull that waits.
-
-    Attributes:
-        connection: who gets the answer.
-        request: the pull as it came, to be served again.
-        topic: the topic, and
-        queue_id: the queue that it waits for.
-        until_ms: when it is answered in any case, by the clock that never goes back.
-        wants: tells from a tags code whether the consumer may want a message; None wants all.
-
-    """
+    """A pull that waits."""
 
     connection: Connection
     request: Frame
+    """The pull as it came, to be served again."""
     topic: str
     queue_id: int
     until_ms: int
+    """When it is answered in any case, by the monotonic clock."""
     wants: Wants | None = None
+    """Accepts or rejects a tags code; None accepts all."""
     is_held: bool = True
     is_passed_over: bool = False
 
 
 class HeldPulls:
-    """All pulls that a broker holds.
-
-    Args:
-        capacity: how many there may be; each keeps a request and its header in memory.
-
-    """
+    """All pulls that a broker holds, at most ``capacity``: each keeps a request in memory."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
@@ -100,7 +69,7 @@ class HeldPulls:
         return f"<HeldPulls {self._count} of {len(self._by_queue)} queues>"
 
     def hold(self, pull: HeldPull) -> bool:
-        """Keep a pull; return False if it may not be: see ``refusal``."""
+        """Hold a pull; return False if none can be held, see ``refusal``."""
         if self._count >= self._capacity:
             return False
         self._count += 1
@@ -115,17 +84,19 @@ class HeldPulls:
         return True
 
     def refusal(self) -> Refusal:
-        """Return why no pull is held any more, in words that have a client wait before the next."""
+        """Return the refusal of a pull that can't be held; clients wait before they pull again."""
         if self._is_closed:
-            return Refusal(ResponseCode.SERVICE_NOT_AVAILABLE, "the broker stops; try another one")
+            return Refusal(
+                ResponseCode.SERVICE_NOT_AVAILABLE, "the broker is stopping; pull from another one"
+            )
         return Refusal(
             ResponseCode.SYSTEM_BUSY,
-            f"[OVERLOAD]system busy, start flow control for a while: {self._count} pulls wait, as "
-            "many as pullThreadPoolQueueCapacity allows",
+            f"[OVERLOAD]system busy, start flow control for a while: {self._count} pulls are held, "
+            "the limit of pullThreadPoolQueueCapacity",
         )
 
-    def arrived(self, arrivals: Iterable[Arrival]) -> list[HeldPull]:
-        """Give back the pulls that may want one of these messages."""
+    def arrived(self, arrivals: Iterable[Dispatched]) -> list[HeldPull]:
+        """Release the pulls that match one of these messages."""
         woken: list[HeldPull] = []
         by_queue = self._by_queue
         for arrival in arrivals:
@@ -142,10 +113,10 @@ class HeldPulls:
         return woken
 
     def passed_over(self) -> list[HeldPull]:
-        """Give back the pulls past which messages went that they didn't want.
+        """Release the pulls in whose queues only other messages arrived.
 
-        Called every few seconds it lets a group's progress follow its queue, as Java's check of
-        held pulls each 5 s does.
+        Called every few seconds, it keeps a group's offset close to the end of its queue, as Java's
+        check of held pulls every 5 s does.
         """
         passed, self._passed_over = self._passed_over, []
         held = [pull for pull in passed if pull.is_held]
@@ -154,18 +125,18 @@ class HeldPulls:
         return held
 
     def of_queue(self, topic: str, queue_id: int) -> list[HeldPull]:
-        """Give back all pulls of a queue, whatever they want."""
+        """Release all pulls of a queue."""
         pulls = list(self._by_queue.get((topic, queue_id), ()))
         for pull in pulls:
             self._release(pull)
         return pulls
 
     def due(self, now_ms: int) -> list[HeldPull]:
-        """Give back the pulls whose time is over."""
+        """Release the pulls whose timeout expired."""
         return list(self._take_due(now_ms))
 
     def close(self) -> list[HeldPull]:
-        """Give back all pulls, and hold no more: the broker stops, and waits for answers."""
+        """Release all pulls and hold no more: a stop waits for their answers."""
         self._capacity = 0
         self._is_closed = True
         return list(self._take_due(None))
@@ -183,7 +154,7 @@ class HeldPulls:
         self._by_connection.pop(connection, None)
 
     def _release(self, pull: HeldPull) -> None:
-        """Forget a pull. Its connection stays known, so that it is listened to only once."""
+        """Remove a pull; its connection stays known, so that it is watched only once."""
         pull.is_held = False
         self._count -= 1
         key = (pull.topic, pull.queue_id)
@@ -192,7 +163,7 @@ class HeldPulls:
         if not waiting:
             del self._by_queue[key]
         del self._by_connection[pull.connection][pull]
-        # Those given back early stay in the heap till their time; a heap of those alone is rebuilt.
+        # Released pulls stay in the heap until their timeout; a heap mostly of those is rebuilt.
         if len(self._by_time) > 2 * self._count + 1024:
             self._by_time = [entry for entry in self._by_time if entry[2].is_held]
             self._by_time.sort()

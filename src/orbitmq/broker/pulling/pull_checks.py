@@ -1,6 +1,7 @@
-"""Who may pull what: the checks before a pull is served, in the order of Java's broker."""
+"""The checks before a pull is served, in the order of Java's broker."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -17,9 +18,9 @@ from orbitmq.wire.bodies.topic import TopicConfig
 from orbitmq.wire.codes import READ, RequestCode, ResponseCode
 from orbitmq.wire.headers.pull import SUBSCRIPTION, PullMessage
 
-__all__ = ["Admitted", "PullAdmission"]
+__all__ = ["CheckedPull", "PullChecks"]
 
-# What a refusal is about (ForbiddenType in Java); proxies read it.
+# The kind of a refusal (ForbiddenType in Java), for proxies.
 _BROKER_FORBIDDEN: Final = "1"
 _GROUP_FORBIDDEN: Final = "2"
 _TOPIC_FORBIDDEN: Final = "3"
@@ -27,40 +28,29 @@ _BROADCASTING_FORBIDDEN: Final = "4"
 _SUBSCRIPTION_FORBIDDEN: Final = "5"
 
 
-class Admitted(msgspec.Struct, frozen=True, gc=False):
-    """A pull that may be served, and what was found out on the way."""
+class CheckedPull(msgspec.Struct, frozen=True, gc=False):
+    """A pull that passed the checks, with its topic, group and subscription."""
 
     topic: TopicConfig
     group: SubscriptionGroupConfig
     subscription: SubscriptionData
 
 
-class PullAdmission:
-    """Checks pulls against the settings, the topic, the group and its subscriptions.
+@dataclass(kw_only=True, slots=True, eq=False, repr=False)
+class PullChecks:
+    """Checks pulls against the settings, the topic, the group and its subscriptions."""
 
-    ``own_host`` tells the host that routes name, for remarks.
-    """
+    settings: LiveSettings
+    topics: Topics
+    groups: Groups
+    members: Members
+    own_host: Callable[[], str]
 
-    def __init__(
-        self,
-        *,
-        settings: LiveSettings,
-        topics: Topics,
-        groups: Groups,
-        members: Members,
-        own_host: Callable[[], str],
-    ) -> None:
-        self._settings = settings
-        self._topics = topics
-        self._groups = groups
-        self._members = members
-        self._own_host = own_host
-
-    def admit(self, pull: PullMessage, code: int, peer: str) -> Admitted:
-        """Return what a pull may read.
+    def check(self, pull: PullMessage, code: int, peer: str) -> CheckedPull:
+        """Check a pull.
 
         Raises:
-            Refusal: it may not; the remark tells why.
+            Refusal: it is not allowed; the remark says why.
 
         """
         self._check_broker(code)
@@ -72,23 +62,23 @@ class PullAdmission:
             )
         else:
             subscription = self._subscription(pull, group)
-        return Admitted(topic, group, subscription)
+        return CheckedPull(topic, group, subscription)
 
     def _check_broker(self, code: int) -> None:
-        settings = self._settings.broker
+        settings = self.settings.broker
         if not settings.broker_permission & READ:
             raise _forbidden(
-                f"the broker[{self._own_host()}] pulling message is forbidden",
+                f"the broker[{self.own_host()}] pulling message is forbidden",
                 _BROKER_FORBIDDEN,
             )
         if code == RequestCode.LITE_PULL_MESSAGE and not settings.lite_pull_message_enable:
             raise _forbidden(
-                f"the broker[{self._own_host()}] for lite pull consumer is forbidden",
+                f"the broker[{self.own_host()}] for lite pull consumer is forbidden",
                 _BROKER_FORBIDDEN,
             )
 
     def _group(self, name: str) -> SubscriptionGroupConfig:
-        group = self._groups.get(name)
+        group = self.groups.get(name)
         if group is None:
             raise Refusal(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
@@ -100,7 +90,7 @@ class PullAdmission:
         return group
 
     def _topic(self, pull: PullMessage, peer: str) -> TopicConfig:
-        topic = self._topics.get(pull.topic)
+        topic = self.topics.get(pull.topic)
         if topic is None:
             raise Refusal(
                 ResponseCode.TOPIC_NOT_EXIST,
@@ -121,7 +111,7 @@ class PullAdmission:
 
     def _subscription(self, pull: PullMessage, group: SubscriptionGroupConfig) -> SubscriptionData:
         name = pull.consumer_group
-        consumers = self._members.consumers(name)
+        consumers = self.members.consumers(name)
         if consumers is None:
             raise Refusal(
                 ResponseCode.SUBSCRIPTION_NOT_EXIST,
@@ -135,7 +125,7 @@ class PullAdmission:
                 f"the consumer group[{name}] can not consume by broadcast way",
                 _BROADCASTING_FORBIDDEN,
             )
-        if self._groups.is_forbidden(name, pull.topic):
+        if self.groups.is_forbidden(name, pull.topic):
             raise _forbidden(
                 f"the consumer group[{name}] is forbidden for topic[{pull.topic}]",
                 _SUBSCRIPTION_FORBIDDEN,

@@ -1,4 +1,4 @@
-"""Walks over many queues that let others be served on the way."""
+"""Loops over many queues that let other requests be served meanwhile."""
 
 import asyncio
 from typing import Final
@@ -6,23 +6,22 @@ from typing import Final
 __all__ = ["LongWalk"]
 
 _STEPS_AT_ONCE: Final = 64
-"""Each may read a record from the disk. At some ten microseconds others wait about a
-millisecond."""
+"""Each may read a record from disk, some ten microseconds: other requests wait a millisecond."""
 
 
 class LongWalk:
-    """Await ``step`` for each queue: the loop gets its turn now and then.
+    """Await ``step`` for each queue; now and then it yields to the event loop.
 
-    What was looked up before a step may have changed after it.
+    State that was read before a step may have changed after it.
 
     >>> async def main() -> list[str]:
     ...     walk, seen = LongWalk(), []
-    ...     asyncio.get_running_loop().call_soon(seen.append, "somebody else")
+    ...     asyncio.get_running_loop().call_soon(seen.append, "another request")
     ...     for _ in range(64):
     ...         await walk.step()
     ...     return seen
     >>> asyncio.run(main())
-    ['somebody else']
+    ['another request']
     """
 
     __slots__ = ("_steps",)
@@ -31,7 +30,7 @@ class LongWalk:
         self._steps = 0
 
     async def step(self) -> None:
-        """Count a step; let others be served if it is time."""
+        """Count a step; yield to the event loop after every 64."""
         self._steps += 1
         if self._steps % _STEPS_AT_ONCE == 0:
             await asyncio.sleep(0)

@@ -1,18 +1,19 @@
-"""What a broker tells of itself at run time, in Java's words: GET_BROKER_RUNTIME_INFO.
+"""The runtime info of a broker, by Java's keys: GET_BROKER_RUNTIME_INFO.
 
-Tools and exporters of Java's read every one of these keys as a number, and fail on one that is
-missing. So all are told, also those of what there is not here: thread pools, a lock around the log,
-a pool of buffers, and timers, which come later.
+Java's tools and exporters read each of these keys as a number, and fail if one is missing. So all
+are there, also those of features that don't exist here: thread pools, a lock around the log, a pool
+of buffers, and timers.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from math import ceil
 from typing import Final
 
 from orbitmq.broker.figures.stats import BrokerStats
 from orbitmq.broker.pulling.held_pulls import HeldPulls
 from orbitmq.broker.sending.delays import Delays
-from orbitmq.broker.sending.inbox import SendTurn
+from orbitmq.broker.sending.inbox import Inbox
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.clock import Clock
 from orbitmq.store.disk.disk import Usage
@@ -25,10 +26,10 @@ _NO_TIME: Final = -1
 _UNIT: Final = 1024
 
 _WITHOUT_MEANING: Final[Mapping[str, str]] = {
-    "brokerActive": "true",  # what a master alone does is never handed to another broker
+    "brokerActive": "true",  # a broker never hands its duties to another one
     "dispatchMaxBuffer": "0",  # 0 in Java too, since 4.0
-    "pageCacheLockTimeMills": "0",  # one thread writes, and whoever asks finds it not writing
-    "remainTransientStoreBufferNumbs": str(2**31 - 1),  # Java's word for "no such pool"
+    "pageCacheLockTimeMills": "0",  # the thread that answers is the one that writes
+    "remainTransientStoreBufferNumbs": str(2**31 - 1),  # Java's value without a pool
     "timerReadBehind": "0",
     "timerOffsetBehind": "0",
     "timerCongestNum": "0",
@@ -37,48 +38,25 @@ _WITHOUT_MEANING: Final[Mapping[str, str]] = {
 }
 
 
+@dataclass(kw_only=True, slots=True, eq=False, repr=False)
 class RuntimeInfo:
-    """Gathers the figures of a broker.
+    """Collects the runtime info."""
 
-    Args:
-        settings: the settings in force.
-        store: how much is kept, and how much waits for the disk.
-        stats: what was put and got.
-        turn: the sends that wait.
-        held: the pulls that wait.
-        delays: how far the delay levels have come.
-        disk_usage: returns how full the disk is.
-        clock: the time of day.
-
-    """
-
-    def __init__(
-        self,
-        *,
-        settings: LiveSettings,
-        store: MessageStore,
-        stats: BrokerStats,
-        turn: SendTurn,
-        held: HeldPulls,
-        delays: Delays,
-        disk_usage: Callable[[], Usage],
-        clock: Clock,
-    ) -> None:
-        self._settings = settings
-        self._store = store
-        self._stats = stats
-        self._turn = turn
-        self._held = held
-        self._delays = delays
-        self._disk_usage = disk_usage
-        self._clock = clock
+    settings: LiveSettings
+    store: MessageStore
+    stats: BrokerStats
+    inbox: Inbox
+    held: HeldPulls
+    delays: Delays
+    disk_usage: Callable[[], Usage]
+    clock: Clock
 
     def figures(self) -> dict[str, str]:
-        """Return all figures by Java's names."""
-        settings = self._settings.broker
+        """Return all entries by Java's keys."""
+        settings = self.settings.broker
         return {
-            **self._stats.info(self._clock.now_ms()),
-            **self._delays.running_info(),
+            **self.stats.info(self.clock.now_ms()),
+            **self.delays.running_info(),
             **self._of_store(),
             **self._of_disk(),
             **self._of_queues(),
@@ -88,7 +66,7 @@ class RuntimeInfo:
         }
 
     def _of_store(self) -> dict[str, str]:
-        store = self._store
+        store = self.store
         began_ms = store.lookup.log_start_time_ms()
         return {
             "commitLogMinOffset": str(store.log.first_offset),
@@ -99,10 +77,10 @@ class RuntimeInfo:
         }
 
     def _of_disk(self) -> dict[str, str]:
-        usage = self._disk_usage()
-        ratio = str(ceil(usage.ratio * 100) / 100)  # in whole percents, rounded up, as in Java
+        usage = self.disk_usage()
+        ratio = str(ceil(usage.ratio * 100) / 100)  # in whole percent, rounded up, as in Java
         total, free = _readable(usage.total), _readable(usage.total - usage.used)
-        log_directory = self._store.settings.log_directory(self._store.directory)
+        log_directory = self.store.settings.log_directory(self.store.directory)
         return {
             "commitLogDiskRatio": ratio,
             f"commitLogDiskRatio_{log_directory}": ratio,
@@ -111,19 +89,18 @@ class RuntimeInfo:
         }
 
     def _of_queues(self) -> dict[str, str]:
-        settings = self._settings.broker
+        settings = self.settings.broker
         pulls = str(settings.pull_thread_pool_queue_capacity)
-        unanswered = str(self._settings.net.serving_max)
+        unanswered = str(self.settings.net.serving_max)
         figures = {
-            "sendThreadPoolQueueSize": str(self._turn.waiting),
-            "sendThreadPoolQueueHeadWaitTimeMills": str(self._turn.head_wait_ms),
+            "sendThreadPoolQueueSize": str(self.inbox.waiting),
+            "sendThreadPoolQueueHeadWaitTimeMills": str(self.inbox.head_wait_ms),
             "sendThreadPoolQueueCapacity": str(settings.send_thread_pool_queue_capacity),
             "EndTransactionQueueSize": "0",
             "EndTransactionThreadPoolQueueCapacity": unanswered,
-            "heldPulls": str(len(self._held)),  # a key of our own
+            "heldPulls": str(len(self.held)),  # our own key
         }
-        # These never wait for their turn. A pull that waits for messages is no load, and what an
-        # operator reads here in Java is load.
+        # These requests are never queued. A held pull is not load, and these keys are about load.
         capacities = {"pull": pulls, "litePull": pulls, "query": unanswered, "ack": unanswered}
         for kind, capacity in capacities.items():
             figures[f"{kind}ThreadPoolQueueSize"] = "0"
@@ -133,7 +110,7 @@ class RuntimeInfo:
 
 
 def _readable(size: int) -> str:
-    """Return a number of bytes as Java's broker writes it (``MixAll.humanReadableByteCount``).
+    """Return a number of bytes in Java's format (``MixAll.humanReadableByteCount``).
 
     >>> _readable(944), _readable(1536), _readable(252 * 1024**3)
     ('944 B', '1.5 KiB', '252.0 GiB')

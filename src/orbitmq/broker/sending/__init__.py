@@ -1,1 +1,1 @@
-"""A send's way to the store: checks, inbox, delays, retries."""
+"""From a send to the store: checks, inbox, delays, retries."""

@@ -1,4 +1,4 @@
-"""Delayed messages: they wait in SCHEDULE_TOPIC_XXXX, a queue for each level, until they are due.
+"""Delayed messages wait in SCHEDULE_TOPIC_XXXX, one queue per delay level, until they are due.
 
 ::
 
@@ -6,16 +6,15 @@
                                   │
                                   └─ the entry's tags code is when it is due
 
-A level's delay is the same for all its messages, so its queue is in the order they are due, and an
-offset says how far it has come (``delayOffset.json``). Laws:
+All messages of a level have the same delay, so its queue is in the order of delivery and one
+offset is its progress (``delayOffset.json``). Laws:
 
-- A level delivers in its order. It waits at a message that can't be stored now, and nothing behind
-  that one is stored; other levels go on. The next messages are handed over when those before are
-  stored.
-- No loss: an offset on the disk is never ahead of the copies on the disk.
-- No repeat: that offset may therefore be behind, and after a crash the log may hold copies that it
-  knows nothing of. A start looks for them, by their unique keys, before it delivers.
-  What has no unique key, or is not in the key index, comes twice then, as with Java's broker.
+- A level delivers in order. If a message can't be stored now, the level waits for it; other levels
+  go on. The next messages are put when those before are stored.
+- No loss: the offset on disk is never ahead of the delivered copies on disk.
+- No duplicates: the offset may therefore be behind after a crash, so a start looks for delivered
+  copies by their unique keys. A message without one, or not in the key index, is delivered twice
+  then, as by Java's broker.
 """
 
 import logging
@@ -25,7 +24,7 @@ from typing import Final
 
 import msgspec
 
-from orbitmq.broker.sending.inbox import Outcome, Row, SendTurn
+from orbitmq.broker.sending.inbox import Inbox, OrderedRun, PutOutcome
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.message import properties
 from orbitmq.message.names import HALF_TOPIC, SCHEDULE_TOPIC
@@ -44,50 +43,43 @@ __all__ = ["Delays"]
 log = logging.getLogger("orbitmq.broker")
 
 _AT_ONCE: Final = 256
-"""Messages of a level that are on their way into the log at a time."""
+"""Messages of a level that are in flight to the log at a time."""
 _BYTES_AT_ONCE: Final = 4 * 1024 * 1024
-"""As many bytes, so that large ones leave room in the inbox for what clients send."""
+"""Their bytes at most, which leaves room in the inbox for sends of clients."""
 _COPIES_MAX: Final = 64
-"""Records with one unique key that a start looks at; with more of them it would rather repeat."""
+"""Records with one unique key that a start reads; with more it delivers the message again."""
 _END_OF_TIME: Final = 2**63 - 1
-# The store will not take these later either; a level must not stand still for ever because of one.
+# The store will not take these later either, and a level must not wait for one forever.
 _NEVER_STORED: Final = (PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED)
 
 
 class _Level(msgspec.Struct, kw_only=True):
-    """How far one level has come: ``saved`` ≤ ``delivered`` ≤ what is on its way."""
+    """Progress of one level: ``saved`` ≤ ``delivered`` ≤ what is in flight."""
 
     number: int
     delay_ms: int
     delivered: int = 0
-    """Every entry before this one is in the log again."""
+    """Every entry before this one is delivered."""
     saved: int = 0
-    """As far as the disk is sure to know."""
-    on_their_way: int = 0
+    """Every entry before this one is delivered and flushed."""
+    in_flight: int = 0
     stored: dict[int, int] = msgspec.field(default_factory=dict)
-    """Entries from ``delivered`` on that are in the log again, and where in it they end; some may
-    be left out, and end nowhere."""
+    """Entries from ``delivered`` on that are delivered → where the copy ends in the log; 0 if the
+    message was skipped."""
     waits: bool = False
-    """Whether one of those handed over last could not be stored: the next tick tries it again."""
+    """Whether one of the last messages could not be stored; the next tick retries."""
     unflushed: deque[tuple[int, int]] = msgspec.field(default_factory=deque)
-    """What ``saved`` becomes once the log is flushed up to there."""
+    """The next values of ``saved``, each with the log offset that has to be flushed first."""
     in_trouble: bool = False
-    """Whether the store takes nothing, which is logged once."""
+    """Whether the store refuses messages, which is logged once."""
 
 
 class Delays:
-    """Delivers what is due. ``load_json`` and ``start`` it, then ``tick`` every 100 ms.
+    """Delivers due messages. Call ``load_json`` and ``start``, then ``tick`` every 100 ms."""
 
-    Args:
-        store: where delayed messages wait, and are looked for at a start.
-        turn: stores what is due, among the sends.
-        settings: the levels, and how often the table counts as changed.
-
-    """
-
-    def __init__(self, *, store: MessageStore, turn: SendTurn, settings: LiveSettings) -> None:
+    def __init__(self, *, store: MessageStore, inbox: Inbox, settings: LiveSettings) -> None:
         self._store = store
-        self._turn = turn
+        self._inbox = inbox
         self._settings = settings
         delays_ms = delay_levels(settings.store.message_delay_level)
         self._levels = {
@@ -98,7 +90,7 @@ class Delays:
         self._now_ms = 0
         self._stopped = False
         self._data_version = DataVersion()
-        self._of_former_levels: dict[int, int] = {}  # for the day that they are there again
+        self._of_former_levels: dict[int, int] = {}  # kept in case the levels come back
 
     def __repr__(self) -> str:
         return f"<Delays {len(self._levels)} levels>"
@@ -111,7 +103,7 @@ class Delays:
     # Life
 
     def start(self, now_ms: int) -> None:
-        """Bring the offsets into their queues, and over what the log shows to be delivered."""
+        """Correct the offsets by their queues, and skip what the log shows to be delivered."""
         self._now_ms = now_ms
         for level in self._levels.values():
             queue = self._queue(level)
@@ -123,51 +115,46 @@ class Delays:
                 level.delivered += 1
             if level.delivered > before:
                 log.info(
-                    "delay level %d: %d messages were delivered before the last stop",
+                    "delay level %d: %d messages were already delivered before the last stop",
                     level.number,
                     level.delivered - before,
                 )
             level.saved = level.delivered
-        self._tell_of_former_levels()
+        self._warn_of_former_levels()
 
-    def _tell_of_former_levels(self) -> None:
+    def _warn_of_former_levels(self) -> None:
         for queue in self._store.queues.queues_of(SCHEDULE_TOPIC):
             number = queue.queue_id + 1
             waiting = queue.max_offset - self._of_former_levels.get(number, queue.min_offset)
             if number not in self._levels and waiting > 0:
                 log.warning(
-                    "%d messages of delay level %d wait until there is such a level again; "
-                    "messageDelayLevel has %d",
+                    "%d messages wait in delay level %d, which does not exist any more; "
+                    "messageDelayLevel has %d levels",
                     *(waiting, number, len(self._levels)),
                 )
 
     def tick(self, now_ms: int) -> None:
-        """Deliver what is due; call it every 100 ms or so.
-
-        Args:
-            now_ms: the time of day, as messages are stamped with.
-
-        """
+        """Deliver due messages; ``now_ms`` is the time of day. Call it every 100 ms or so."""
         self._now_ms = now_ms
         for level in self._levels.values():
-            if not level.on_their_way:
+            if not level.in_flight:
                 self._deliver(level)
 
     def stop(self) -> None:
-        """Deliver no more. What is on its way is stored by the turn."""
+        """Deliver no more; the inbox stores what is in flight."""
         self._stopped = True
 
-    # Telling, and the file
+    # Reports, and the file
 
     def table(self) -> DelayOffsetTable:
-        """Return how far each level has come that was ever used: for replicas and tools."""
+        """Return the offsets of all levels that were ever used, for replicas and tools."""
         offsets = {
             level.number: level.delivered for level in self._levels.values() if level.delivered
         }
         return DelayOffsetTable(data_version=self._data_version, offset_table=offsets)
 
     def running_info(self) -> dict[str, str]:
-        """Return offset and end of each level, as Java's broker tells it at run time."""
+        """Return offset and end of each level, as in Java's runtime info."""
         return {
             f"scheduleMessageOffset_{level.number}": f"{level.delivered},{queue.max_offset}"
             for level in self._levels.values()
@@ -176,14 +163,14 @@ class Delays:
 
     @property
     def version(self) -> int:
-        """Another number whenever ``to_json`` would say something new."""
+        """A number that changes whenever ``to_json`` does."""
         self._note_flushed()
         return self._updates
 
     def to_json(self) -> str:
-        """Return the text of ``delayOffset.json``: as far as the disk has the delivered messages.
+        """Return the text of ``delayOffset.json``: offsets of delivered and flushed messages.
 
-        For a clean stop call it once more when the log is flushed.
+        For a clean stop call it once more after the log is flushed.
         """
         self._note_flushed()
         offsets = {level.number: level.saved for level in self._levels.values() if level.saved}
@@ -192,7 +179,7 @@ class Delays:
         return table.to_json().decode()
 
     def load_json(self, text: str) -> None:
-        """Take the offsets of an earlier run; those of levels that there are no more are kept.
+        """Take the offsets of an earlier run; those of levels that no longer exist are kept.
 
         Raises:
             InvalidBody: it is not a table of offsets. Nothing was changed.
@@ -211,48 +198,48 @@ class Delays:
     # Delivering
 
     def _deliver(self, level: _Level) -> None:
-        """Hand the next messages of a level over, as many as are due and may be at a time."""
+        """Put the next due messages of a level, up to the limits."""
         queue = self._queue(level)
         if queue is None or self._stopped:
             return
         self._correct(level, queue)
-        offset, size, row = level.delivered, 0, Row()
+        offset, size, run = level.delivered, 0, OrderedRun()
         level.waits = False
         for entry in unpack(queue.entries(offset, _AT_ONCE)):
             if size >= _BYTES_AT_ONCE or not self._is_due(level, entry):
                 break
             size += entry.size
-            is_left_out = offset in level.stored  # found so by an earlier try, and logged then
-            if not is_left_out and not self._hand_over(level, offset, entry, row):
+            is_skipped = offset in level.stored  # an earlier try skipped and logged it
+            if not is_skipped and not self._hand_over(level, offset, entry, run):
                 break
             offset += 1
-        if not level.on_their_way:
+        if not level.in_flight:
             self._advance(level)
 
-    def _hand_over(self, level: _Level, offset: int, entry: QueueEntry, row: Row) -> bool:
-        """Put one message on its way; return False if it has to wait for another time."""
+    def _hand_over(self, level: _Level, offset: int, entry: QueueEntry, run: OrderedRun) -> bool:
+        """Put one message; return False if the inbox is full."""
         record = self._store.record(entry.commit_log_offset)
         message = None if record is None else _due_message(record)
         if message is None:
             log.error(
-                "delay level %d: the message at offset %d can't be read, or says not where it "
-                "goes; it is left out",
+                "delay level %d: skipping the message at offset %d: it can't be read, or has no "
+                "REAL_TOPIC and REAL_QID",
                 level.number,
                 offset,
             )
             level.stored[offset] = 0
             return True
         try:
-            self._turn.put(message, partial(self._told, level, offset), row)
+            self._inbox.put(message, partial(self._on_stored, level, offset), run)
         except Refusal as refusal:
             level.waits = True
             log.debug("delay level %d waits: %s", level.number, refusal)
             return False
-        level.on_their_way += 1
+        level.in_flight += 1
         return True
 
-    def _told(self, level: _Level, offset: int, outcome: Outcome) -> None:
-        level.on_their_way -= 1
+    def _on_stored(self, level: _Level, offset: int, outcome: PutOutcome) -> None:
+        level.in_flight -= 1
         if isinstance(outcome, Refusal):
             level.waits = True
             log.debug("delay level %d waits: %s", level.number, outcome)
@@ -261,7 +248,7 @@ class Delays:
             level.in_trouble = False
         elif outcome.status in _NEVER_STORED:
             log.error(
-                "delay level %d: the message at offset %d can't be delivered, and is left out: %s",
+                "delay level %d: skipping the message at offset %d, which can't be delivered: %s",
                 level.number,
                 offset,
                 outcome.remark,
@@ -272,11 +259,11 @@ class Delays:
             if not level.in_trouble:
                 level.in_trouble = True
                 log.warning("delay level %d waits: %s", level.number, outcome.remark)
-        if not level.on_their_way and self._advance(level) and not level.waits:
-            self._deliver(level)  # there may be more; after a failure the next tick is soon enough
+        if not level.in_flight and self._advance(level) and not level.waits:
+            self._deliver(level)  # there may be more; after a failure the next tick retries
 
     def _advance(self, level: _Level) -> bool:
-        """Move past what is stored, up to the first that is not; return whether it did."""
+        """Move past stored messages, up to the first that is not; return whether it moved."""
         end, before = 0, level.delivered
         while (ends_at := level.stored.pop(level.delivered, None)) is not None:
             level.delivered += 1
@@ -287,13 +274,13 @@ class Delays:
         return True
 
     def _is_due(self, level: _Level, entry: QueueEntry) -> bool:
-        # Later than the level allows means that the clock was set back: it has waited enough.
+        # Due later than the delay of the level means that the clock was set back: deliver it.
         return not 0 < self._due_ms(level, entry) - self._now_ms <= level.delay_ms
 
     def _due_ms(self, level: _Level, entry: QueueEntry) -> int:
         if entry.tags_code >= 0:
             return entry.tags_code
-        # Java's broker can be set to keep tags codes elsewhere; then this is an address.
+        # A negative tags code is an address in a queue extension, which Java's broker can write.
         record = self._store.record(entry.commit_log_offset)
         return 0 if record is None else record.store_timestamp_ms + level.delay_ms
 
@@ -301,11 +288,11 @@ class Delays:
         return self._store.queues.queue(SCHEDULE_TOPIC, level.number - 1)
 
     def _correct(self, level: _Level, queue: ConsumeQueue) -> None:
-        """Bring a level into its queue: old files go, and a log may have lost its end."""
+        """Bring a level's offset into its queue: files expire, and a log may have lost its end."""
         inside = min(max(level.delivered, queue.min_offset), queue.max_offset)
         if inside != level.delivered:
             log.error(
-                "delay level %d was at offset %d, and its queue is from %d to %d",
+                "delay level %d was at offset %d, its queue is from %d to %d; it is moved there",
                 level.number,
                 level.delivered,
                 queue.min_offset,
@@ -316,7 +303,7 @@ class Delays:
             level.delivered = level.saved = inside
 
     def _note_flushed(self) -> None:
-        """Let the offsets that are saved follow the log to the disk."""
+        """Advance the saved offsets to what is flushed."""
         flushed = self._store.flushed
         for level in self._levels.values():
             while level.unflushed and level.unflushed[0][1] <= flushed:
@@ -328,7 +315,7 @@ class Delays:
     # What an earlier run delivered
 
     def _is_delivered(self, level: _Level, queue: ConsumeQueue, now_ms: int) -> bool:
-        """Return whether the log holds the copy that delivery makes of a level's next message."""
+        """Return whether the log has the delivered copy of a level's next message."""
         entry = queue.entry(level.delivered)
         if entry is None or self._due_ms(level, entry) > now_ms:
             return False
@@ -336,14 +323,14 @@ class Delays:
         copy = None if waiting is None else _due_message(waiting)
         if waiting is None or copy is None:
             return False
-        # The same message may have been sent twice: the second counts as delivered if there are
+        # The same message may have been sent twice; the second counts as delivered if there are
         # two copies.
         delivered = self._alike(waiting, copy.topic, copy.queue_id)
         sent = self._alike(waiting, SCHEDULE_TOPIC, waiting.queue_id)
         return len(delivered) >= sum(offset <= entry.commit_log_offset for offset in sent) > 0
 
     def _alike(self, record: RecordView, topic: str, queue_id: int) -> list[int]:
-        """Return where in the log a queue's records are that hold the same message."""
+        """Return the log offsets of the records in a queue that hold the same message."""
         key = properties.get(record.properties, properties.UNIQUE_KEY.encode())
         if key is None or not self._store.settings.index_enabled:
             return []
@@ -365,9 +352,9 @@ class Delays:
 
 
 def _identity(record: RecordView) -> tuple[object, ...]:
-    """Return what a delayed message and its copy have in common, and no other message has."""
+    """Return the fields that identify a delayed message and its copy among other messages."""
     found = properties.decode(record.properties)
-    found.pop(properties.CRC32, None)  # over all of the record, its place included
+    found.pop(properties.CRC32, None)  # it covers the whole record, its offset included
     return (
         record.born_timestamp_ms,
         record.born_host,
@@ -378,9 +365,9 @@ def _identity(record: RecordView) -> tuple[object, ...]:
 
 
 def _due_message(record: RecordView) -> Incoming | None:
-    """Return the message that a record of the schedule topic becomes; None if it doesn't say where.
+    """Return the message to deliver for a record; None if it has no valid destination.
 
-    DELAY, REAL_TOPIC and REAL_QID stay in its properties, as Java's broker leaves them.
+    DELAY, REAL_TOPIC and REAL_QID stay in its properties, as in Java.
     """
     text = record.properties
     topic = properties.get(text, properties.REAL_TOPIC.encode())
@@ -388,7 +375,7 @@ def _due_message(record: RecordView) -> Incoming | None:
     if topic is None or queue_id is None or not (queue_id.isdigit() and len(queue_id) < 10):
         return None
     if topic == HALF_TOPIC.encode():
-        return None  # half messages don't wait for a time; Java's broker drops such a one too
+        return None  # half messages are never delayed; Java's broker drops it too
     return Incoming(
         topic=topic.decode(errors="replace"),
         queue_id=int(queue_id),

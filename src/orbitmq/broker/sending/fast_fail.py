@@ -1,17 +1,17 @@
-"""When sends are turned away rather than left to wait, and in which words. Pure decisions.
+"""When a waiting send is refused, and with which remark. Pure decisions.
 
 ::
 
     a send comes ──▶ waits in the inbox ──▶ is stored
         │                  │
-        │                  ├─ waited longer than it may           [TIMEOUT_CLEAN_QUEUE]
-        │                  └─ a write took longer than it may     [PCBUSY_CLEAN_QUEUE]
-        ├─ as many wait as may                                    [OVERLOAD]
-        └─ what waits is as large as it may be                    [REJECTREQUEST]
+        │                  ├─ waited too long                     [TIMEOUT_CLEAN_QUEUE]
+        │                  └─ the last write was too slow         [PCBUSY_CLEAN_QUEUE]
+        ├─ too many sends wait                                    [OVERLOAD]
+        └─ too many bytes wait                                    [REJECTREQUEST]
 
-Every one of them is SYSTEM_BUSY, which clients take for a reason to try another broker. The words
-in brackets are Java's (``NettyRemotingAbstract``, ``BrokerFastFailure``); people and their tools
-look for them, and for the wait and the size behind them.
+All are SYSTEM_BUSY, on which clients try another broker. The words in brackets are Java's
+(``NettyRemotingAbstract``, ``BrokerFastFailure``): tools search logs for them, and for the wait and
+the queue size after them.
 """
 
 from typing import Final
@@ -19,24 +19,18 @@ from typing import Final
 from orbitmq.net.refusal import Refusal
 from orbitmq.wire.codes import ResponseCode
 
-__all__ = ["WAITING_BYTES_MAX", "at_the_door", "in_the_inbox", "while_disk_is_busy"]
+__all__ = ["WAITING_BYTES_MAX", "disk_busy", "queue_full", "waited_too_long"]
 
 WAITING_BYTES_MAX: Final = 256 * 1024 * 1024
-"""Bodies that may wait. Ten thousand of the largest would be forty gigabytes."""
+"""Bytes of bodies that may wait. Ten thousand of the largest bodies would be forty gigabytes."""
 
 
-def at_the_door(
+def queue_full(
     waiting: int, waiting_bytes: int, *, capacity: int, oldest_ms: int
 ) -> Refusal | None:
-    """Return why one more send may not wait; None if it may.
+    """Return the refusal of one more send if the queue is full; None otherwise.
 
-    Args:
-        waiting: the sends that wait already.
-        waiting_bytes: the bytes of their bodies.
-        capacity: how many sends may wait.
-        oldest_ms: how long the first of them has.
-
-    >>> at_the_door(10_000, 9_000, capacity=10_000, oldest_ms=12).remark
+    >>> queue_full(10_000, 9_000, capacity=10_000, oldest_ms=12).remark
     '[OVERLOAD]system busy, start flow control for a while, period in queue: 12ms, \
 size of queue: 10000'
 
@@ -48,10 +42,10 @@ size of queue: 10000'
     return None
 
 
-def in_the_inbox(waited_ms: int, waiting: int, *, limit_ms: int) -> Refusal | None:
-    """Return why a send must not wait any longer; None if it may.
+def waited_too_long(waited_ms: int, waiting: int, *, limit_ms: int) -> Refusal | None:
+    """Return the refusal of a send that waited too long; None if it may go on waiting.
 
-    >>> in_the_inbox(200, 17, limit_ms=200).remark
+    >>> waited_too_long(200, 17, limit_ms=200).remark
     '[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, period in queue: 200ms, \
 size of queue: 17'
     """
@@ -60,15 +54,13 @@ size of queue: 17'
     return _busy("[TIMEOUT_CLEAN_QUEUE]broker", waited_ms, waiting)
 
 
-def while_disk_is_busy(
-    waited_ms: int, waiting: int, *, write_ms: int, limit_ms: int
-) -> Refusal | None:
-    """Return why a send must not wait behind a write that took ``write_ms``; None if it may.
+def disk_busy(waited_ms: int, waiting: int, *, write_ms: int, limit_ms: int) -> Refusal | None:
+    """Return the refusal of a send that waited behind a slow write; None if the write was fast.
 
-    Java asks while the write goes on (``isOSPageCacheBusy``). Here nobody can ask before it has
-    ended, since the loop itself writes; what came meanwhile is turned away then.
+    Java checks during the write (``isOSPageCacheBusy``). Here the loop itself writes, so sends that
+    came meanwhile are refused after it.
 
-    >>> while_disk_is_busy(1_500, 17, write_ms=1_500, limit_ms=1_000).remark
+    >>> disk_busy(1_500, 17, write_ms=1_500, limit_ms=1_000).remark
     '[PCBUSY_CLEAN_QUEUE]broker busy, start flow control for a while, period in queue: 1500ms, \
 size of queue: 17, the last write took 1500ms'
     """

@@ -1,24 +1,24 @@
-"""The inbox of a broker: what the sends of one turn of the loop bring is stored by one append.
+"""The inbox of a broker: the sends that arrive in one turn of the loop are stored by one append.
 
 ::
 
-    put ──▶ waiting ──── next turn, a bounded part of it ────▶ append ──▶ told, if nobody waits
-               │                                                  │        for the disk
-               └── too long, or behind a write that was:          └──▶ flushed, or too late ──▶ told
-                   told a refusal
+    put ──▶ pending ──── next turn, a limited part ────▶ append ──▶ acknowledged (async flush)
+               │                                            │
+               └── waited too long, or the last             └──▶ flushed or timed out (sync flush)
+                   write was too slow: refused                     ──▶ acknowledged
 
 Laws:
 
-- Messages are stored in the order they were put. In a row, none is stored behind one that was not.
-- Whoever put one is told exactly once, and never inside ``put``.
-- While held, nobody is told that a message is stored: the topic of one is not on the disk yet, and
-  a message without its topic could not be read after a crash.
-- A turn stores so much and no more; pulls and heartbeats are served before the next one.
+- Messages are stored in the order they were put. In a run, none is stored behind one that failed.
+- The callback of a message is called exactly once, and never inside ``put``.
+- A send to a held topic is not acknowledged until the topic is released: it is not on disk yet, and
+  after a crash a message could not be read without its topic. Other sends do not wait.
+- A turn stores a limited part; pulls and heartbeats are served before the next one.
 """
 
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import groupby
 from typing import Final, TypeAlias
@@ -29,30 +29,29 @@ from orbitmq.broker.figures.stats import BrokerStats
 from orbitmq.broker.sending import fast_fail
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.clock import Clock
+from orbitmq.message import properties
+from orbitmq.message.names import SCHEDULE_TOPIC
 from orbitmq.net.refusal import Refusal
 from orbitmq.store.log.append import NOT_TRIED, Incoming, PutResult, PutStatus
 from orbitmq.store.message_store import MessageStore
 from orbitmq.store.settings import FlushMode
 
-__all__ = ["Outcome", "Row", "SendTurn", "Told"]
+__all__ = ["Inbox", "OnStored", "OrderedRun", "PutOutcome"]
 
 log = logging.getLogger("orbitmq.broker")
 
-Outcome: TypeAlias = PutResult | Refusal
-"""What became of a message: what the store says, or why it never got there."""
-Told: TypeAlias = Callable[[Outcome], None]
+PutOutcome: TypeAlias = PutResult | Refusal
+"""The result of the store, or why a message never got there."""
+OnStored: TypeAlias = Callable[[PutOutcome], None]
 
 _TURN_MESSAGES: Final = 256
-"""At ten microseconds each, others wait for no more than a few milliseconds."""
+"""At ten microseconds each, other requests wait a few milliseconds at most."""
 _TURN_BYTES: Final = 1024 * 1024
-"""As long a wait, at a gigabyte a second. A larger message goes alone."""
+"""About as long, at a gigabyte per second. A larger message is appended alone."""
 
 
-class Row:
-    """Messages of the log that are stored again, put one behind the other, and so stored.
-
-    Once one of them is not stored, no later one is: they are told ``NOT_TRIED``.
-    """
+class OrderedRun:
+    """Messages that must be stored in order: after one that fails, the rest get ``NOT_TRIED``."""
 
     __slots__ = ("is_broken",)
 
@@ -60,23 +59,17 @@ class Row:
         self.is_broken = False
 
 
-class _Waiting(msgspec.Struct, gc=False):
+class _Pending(msgspec.Struct, gc=False):
     message: Incoming
-    told: Told
+    on_stored: OnStored
     since_ms: int
-    row: Row | None = None
+    run: OrderedRun | None = None
 
 
-class SendTurn:
-    """Stores what is put into it, soon, and tells what became of it.
+class Inbox:
+    """Stores messages in the next turn of the loop and reports the results to callbacks.
 
-    Args:
-        store: where messages go.
-        settings: how many may wait, and how long.
-        stats: counts what is stored.
-        clock: times the wait and the writes.
-        call_soon: has a function called in the next turn of the loop: ``loop.call_soon``.
-
+    ``call_soon`` is ``loop.call_soon``.
     """
 
     def __init__(
@@ -93,43 +86,43 @@ class SendTurn:
         self._stats = stats
         self._clock = clock
         self._call_soon = call_soon
-        self._inbox: deque[_Waiting] = deque()
-        self._for_disk = 0  # messages that are stored, and wait for the disk
-        self._waiting_bytes = 0  # the bodies of both
+        self._pending: deque[_Pending] = deque()
+        self._for_disk = 0  # messages that are stored and not acknowledged yet
+        self._waiting_bytes = 0  # bodies of pending messages and of these
         self._scheduled = False
-        self._held: list[tuple[Sequence[_Waiting], Sequence[PutResult], int]] | None = None
-        self._in_rows = 0  # messages of the inbox that are in one
-        # The time, as of the last turn, or of the first message after an empty one.
+        self._held: dict[str, list[tuple[_Pending, PutResult, int]]] = {}  # by topic
+        self._in_runs = 0  # pending messages that are in a run
+        # The time of the last turn, or of the first message after an empty one.
         self._now_ms = 0
 
     def __repr__(self) -> str:
-        return f"<SendTurn {len(self._inbox)} waiting, {self._for_disk} for the disk>"
+        return f"<Inbox {len(self._pending)} waiting, {self._for_disk} for the disk>"
 
     @property
     def waiting(self) -> int:
-        """Messages of which nobody was told yet."""
-        return len(self._inbox) + self._for_disk
+        """Messages without a result yet."""
+        return len(self._pending) + self._for_disk
 
     @property
     def head_wait_ms(self) -> int:
-        """How long the first in the inbox has waited to be stored; 0 if none does."""
-        return self._clock.monotonic_ms() - self._inbox[0].since_ms if self._inbox else 0
+        """How long the oldest pending message has waited; 0 if there is none."""
+        return self._clock.monotonic_ms() - self._pending[0].since_ms if self._pending else 0
 
-    def put(self, message: Incoming, told: Told, row: Row | None = None) -> None:
-        """Have a message stored; ``told`` is called once, in a later turn, with what became of it.
+    def put(self, message: Incoming, on_stored: OnStored, run: OrderedRun | None = None) -> None:
+        """Store a message in a later turn; ``on_stored`` is called once with the result.
 
         Args:
             message: its body may be a view; it is copied when it is stored.
-            told: called when the message is stored, and flushed if the store and the message say
-                so; or when it was turned away.
-            row: the row that it is in. All of a row is put without a pause.
+            on_stored: called when the message is stored, flushed too if settings and message ask
+                for that, or refused.
+            run: the run that the message is in. All of a run is put without a pause.
 
         Raises:
-            Refusal: as much waits as may. ``told`` will not be called.
+            Refusal: the inbox is full. ``on_stored`` will not be called.
 
         """
-        inbox = self._inbox
-        waiting = len(inbox) + self._for_disk
+        pending = self._pending
+        waiting = len(pending) + self._for_disk
         if (
             waiting >= self._settings.broker.send_thread_pool_queue_capacity
             or self._waiting_bytes >= fast_fail.WAITING_BYTES_MAX
@@ -139,33 +132,33 @@ class SendTurn:
             self._scheduled = True
             self._now_ms = self._clock.monotonic_ms()
             self._call_soon(self._run)
-        inbox.append(_Waiting(message, told, self._now_ms, row))
-        if row is not None:
-            self._in_rows += 1
+        pending.append(_Pending(message, on_stored, self._now_ms, run))
+        if run is not None:
+            self._in_runs += 1
         self._waiting_bytes += len(message.body)
 
     def flush(self) -> None:
-        """Store all that waits, here and now: for a stop, or before a topic is deleted."""
-        while self._inbox:
+        """Store all pending messages now: for a stop, or before a topic is deleted."""
+        while self._pending:
             self._store_some(self._clock.monotonic_ms())
 
-    def hold(self) -> None:
-        """Tell nobody that a message is stored, until ``release``."""
-        if self._held is None:
-            self._held = []
+    def hold(self, topics: Iterable[str]) -> None:
+        """Acknowledge no send to these topics until they are released."""
+        for topic in topics:
+            self._held.setdefault(topic, [])
 
-    def release(self) -> None:
-        """Tell those who were kept waiting by ``hold``."""
-        held, self._held = self._held or [], None
-        for taken, results, elapsed_ms in held:
-            self._for_disk -= len(taken)
-            self._settle(taken, results, elapsed_ms)
+    def release(self, topics: Iterable[str]) -> None:
+        """Acknowledge the held sends to these topics."""
+        for topic in topics:
+            for one, result, elapsed_ms in self._held.pop(topic, ()):
+                self._for_disk -= 1
+                self._settle([one], [result], elapsed_ms)
 
     # Inside
 
     def _refuse(self, waiting: int) -> None:
         settings = self._settings.broker
-        refusal = fast_fail.at_the_door(
+        refusal = fast_fail.queue_full(
             waiting,
             self._waiting_bytes,
             capacity=settings.send_thread_pool_queue_capacity,
@@ -175,54 +168,54 @@ class SendTurn:
             raise refusal
 
     def _run(self) -> None:
-        """Do one turn, and ask for another if there is more."""
+        """Do one turn, and schedule another if messages are left."""
         self._scheduled = False
         now_ms = self._clock.monotonic_ms()
         try:
             if self._settings.broker.broker_fast_failure_enable:
-                self._turn_away_the_late(now_ms)
+                self._refuse_late(now_ms)
             self._store_some(now_ms)
         finally:
-            if self._inbox and not self._scheduled:  # one who was told may have put the next
+            if self._pending and not self._scheduled:  # a callback may have put another
                 self._scheduled = True
                 self._call_soon(self._run)
 
-    def _turn_away_the_late(self, now_ms: int) -> None:
+    def _refuse_late(self, now_ms: int) -> None:
         limit_ms = self._settings.broker.wait_time_mills_in_send_queue
-        while self._inbox:
-            waited_ms = now_ms - self._inbox[0].since_ms
-            refusal = fast_fail.in_the_inbox(waited_ms, len(self._inbox), limit_ms=limit_ms)
+        while self._pending:
+            waited_ms = now_ms - self._pending[0].since_ms
+            refusal = fast_fail.waited_too_long(waited_ms, len(self._pending), limit_ms=limit_ms)
             if refusal is None:
-                return  # those behind it came later
-            self._turn_away(refusal)
+                return  # the rest came later
+            self._refuse_first(refusal)
 
-    def _turn_away_behind(self, write_ms: int, now_ms: int) -> None:
-        """Turn those away who waited behind a write, if it took too long."""
+    def _refuse_behind(self, write_ms: int, now_ms: int) -> None:
+        """Refuse what waited behind a write that took too long."""
         limit_ms = self._settings.broker.os_page_cache_busy_time_out_mills
-        while self._inbox:
-            refusal = fast_fail.while_disk_is_busy(
-                now_ms - self._inbox[0].since_ms,
-                len(self._inbox),
+        while self._pending:
+            refusal = fast_fail.disk_busy(
+                now_ms - self._pending[0].since_ms,
+                len(self._pending),
                 write_ms=write_ms,
                 limit_ms=limit_ms,
             )
             if refusal is None:
                 return
-            self._turn_away(refusal)
+            self._refuse_first(refusal)
 
-    def _turn_away(self, refusal: Refusal) -> None:
-        one = self._inbox.popleft()
+    def _refuse_first(self, refusal: Refusal) -> None:
+        one = self._pending.popleft()
         self._waiting_bytes -= len(one.message.body)
-        if one.row is not None:
-            self._in_rows -= 1
-            one.row.is_broken = True
-        _tell(one, refusal)
+        if one.run is not None:
+            self._in_runs -= 1
+            one.run.is_broken = True
+        _report(one, refusal)
 
-    def _take_some(self) -> list[_Waiting]:
-        inbox, size = self._inbox, 0
-        taken: list[_Waiting] = []
-        while inbox and len(taken) < _TURN_MESSAGES and size < _TURN_BYTES:
-            one = inbox.popleft()
+    def _take_some(self) -> list[_Pending]:
+        pending, size = self._pending, 0
+        taken: list[_Pending] = []
+        while pending and len(taken) < _TURN_MESSAGES and size < _TURN_BYTES:
+            one = pending.popleft()
             size += len(one.message.body)
             taken.append(one)
         return taken
@@ -238,45 +231,45 @@ class SendTurn:
         else:
             self._settle(taken, results, after_ms - now_ms)
         if self._settings.broker.broker_fast_failure_enable:
-            self._turn_away_behind(after_ms - now_ms, after_ms)
+            self._refuse_behind(after_ms - now_ms, after_ms)
 
-    def _append(self, taken: Sequence[_Waiting]) -> list[PutResult]:
-        if not self._in_rows:
+    def _append(self, taken: Sequence[_Pending]) -> list[PutResult]:
+        if not self._in_runs:
             return self._stored(taken, self._store.append)
         results: list[PutResult] = []
-        for row, found in groupby(taken, key=lambda one: one.row):
+        for run, found in groupby(taken, key=lambda one: one.run):
             together = list(found)
-            if row is None:
+            if run is None:
                 results += self._stored(together, self._store.append)
             else:
-                self._in_rows -= len(together)
-                results += self._next_of(row, together)
+                self._in_runs -= len(together)
+                results += self._next_of(run, together)
         return results
 
-    def _next_of(self, row: Row, taken: Sequence[_Waiting]) -> list[PutResult]:
-        """Store the next messages of a row, which may have begun in an earlier turn."""
-        if row.is_broken:
+    def _next_of(self, run: OrderedRun, taken: Sequence[_Pending]) -> list[PutResult]:
+        """Store the next messages of a run that may have begun in an earlier turn."""
+        if run.is_broken:
             return [NOT_TRIED] * len(taken)
         results = self._stored(taken, self._store.forward)
-        row.is_broken = not results[-1].status.is_stored
+        run.is_broken = not results[-1].status.is_stored
         return results
 
     def _stored(
         self,
-        taken: Sequence[_Waiting],
+        taken: Sequence[_Pending],
         append: Callable[[Sequence[Incoming]], list[PutResult]],
     ) -> list[PutResult]:
         try:
             return append([one.message for one in taken])
-        except Exception as error:  # a fault of ours: those who wait are told all the same
+        except Exception as error:  # our own fault: the callbacks are due all the same
             log.exception("%d messages could not be stored", len(taken))
             fault = PutResult(status=PutStatus.UNKNOWN_ERROR, remark=str(error))
             return [fault] * len(taken)
 
     def _wait_for_disk(
-        self, taken: Sequence[_Waiting], results: Sequence[PutResult], began_ms: int
+        self, taken: Sequence[_Pending], results: Sequence[PutResult], began_ms: int
     ) -> None:
-        """Tell those who don't wait for the disk, and the others together, once it has them."""
+        """Acknowledge what need not be flushed now, and the rest when it is flushed."""
         held, held_results = [], []
         others, other_results = [], []
         for one, result in zip(taken, results, strict=True):
@@ -294,7 +287,7 @@ class SendTurn:
             self._store.flush_soon()
 
     def _on_disk(
-        self, held: list[_Waiting], results: list[PutResult], began_ms: int, durable: bool
+        self, held: list[_Pending], results: list[PutResult], began_ms: int, durable: bool
     ) -> None:
         self._for_disk -= len(held)
         if not durable:
@@ -302,14 +295,27 @@ class SendTurn:
             results = [msgspec.structs.replace(result, status=late) for result in results]
         self._settle(held, results, self._clock.monotonic_ms() - began_ms)
 
+    def _keep_held(
+        self, taken: Sequence[_Pending], results: Sequence[PutResult], elapsed_ms: int
+    ) -> tuple[list[_Pending], list[PutResult]]:
+        """Keep the sends to held topics; return the others with their results."""
+        others, other_results = [], []
+        for one, result in zip(taken, results, strict=True):
+            held = self._held.get(_final_topic(one.message))
+            if held is None:
+                others.append(one)
+                other_results.append(result)
+            else:
+                self._for_disk += 1
+                held.append((one, result, elapsed_ms))
+        return others, other_results
+
     def _settle(
-        self, taken: Sequence[_Waiting], results: Sequence[PutResult], elapsed_ms: int
+        self, taken: Sequence[_Pending], results: Sequence[PutResult], elapsed_ms: int
     ) -> None:
-        """Tell everybody, and count: once for each queue, not for each message."""
-        if self._held is not None:
-            self._for_disk += len(taken)
-            self._held.append((taken, results, elapsed_ms))
-            return
+        """Call the callbacks, and count once per queue, not per message."""
+        if self._held:
+            taken, results = self._keep_held(taken, results, elapsed_ms)
         # By queue: messages, bytes and sends.
         sums: dict[tuple[str, int], list[int]] = {}
         failed = 0
@@ -327,15 +333,23 @@ class SendTurn:
                     total[2] += 1
             elif result is not NOT_TRIED:
                 failed += 1
-            _tell(one, result)
+            _report(one, result)
         for (topic, queue_id), (count, size, times) in sums.items():
             self._stats.stored(topic, queue_id, count, size, elapsed_ms, times)
         if failed:
             self._stats.not_stored(failed)
 
 
-def _tell(one: _Waiting, outcome: Outcome) -> None:
+def _report(one: _Pending, outcome: PutOutcome) -> None:
     try:
-        one.told(outcome)
-    except Exception:  # one that fails keeps nobody else from being told
-        log.exception("what became of a message of %s could not be told", one.message.topic)
+        one.on_stored(outcome)
+    except Exception:  # the other callbacks are due all the same
+        log.exception("the callback of a message of %s failed", one.message.topic)
+
+
+def _final_topic(message: Incoming) -> str:
+    """Return the topic that consumers read a message from: a delayed one is stored elsewhere."""
+    if message.topic != SCHEDULE_TOPIC:
+        return message.topic
+    real = properties.get(message.properties, properties.REAL_TOPIC.encode())
+    return message.topic if real is None else real.decode(errors="replace")

@@ -1,12 +1,13 @@
-"""Which topic and queue a send may go to: the checks of Java's ``SendMessageProcessor``, in order.
+"""The topic and queue of a send: the checks of Java's ``SendMessageProcessor``, in its order.
 
 ::
 
-    not before its time ─▶ broker writable ─▶ topic well named ─▶ not the broker's own ─▶ known, or
-    created ─▶ queue there
+    broker accepts sends by now ─▶ broker writable ─▶ topic name valid ─▶ not a system topic ─▶
+    topic known or created ─▶ queue exists
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Final
 
 from orbitmq.broker import remarks
@@ -20,67 +21,46 @@ from orbitmq.wire.bodies.topic import TopicConfig
 from orbitmq.wire.codes import READ, WRITE, ResponseCode
 from orbitmq.wire.headers.send import SendMessage, SendMessageV2
 
-__all__ = ["SendAdmission", "SendHeader"]
+__all__ = ["SendChecks", "SendHeader"]
 
 SendHeader = SendMessage | SendMessageV2
 
-# Topics that producers, or subscribers, in units made (``TopicSysFlag`` in Java).
+# Topics that producers, or subscribers, in units created (``TopicSysFlag`` in Java).
 _UNIT_FLAG: Final = 1
 _UNIT_RETRY_FLAG: Final = 2
 
 
-class SendAdmission:
-    """Finds the topic and the queue of a send, and creates the topic where that is allowed.
+@dataclass(kw_only=True, slots=True, eq=False, repr=False)
+class SendChecks:
+    """Finds the topic and the queue of a send, and creates the topic if that is allowed."""
 
-    Args:
-        settings: the settings in force.
-        topics: the broker's topics.
-        clock: tells the time of day.
-        randomness: chooses a queue where the client leaves it to the broker.
-        own_host: tells the host that routes name, for remarks.
-
-    """
-
-    def __init__(
-        self,
-        *,
-        settings: LiveSettings,
-        topics: Topics,
-        clock: Clock,
-        randomness: Randomness,
-        own_host: Callable[[], str],
-    ) -> None:
-        self._settings = settings
-        self._topics = topics
-        self._clock = clock
-        self._randomness = randomness
-        self._own_host = own_host
-        # Topics that were looked at, as they were set then, under the settings of then.
-        self._admitted: dict[str, TopicConfig] = {}
-        self._admitted_under: BrokerSettings | None = None
+    settings: LiveSettings
+    topics: Topics
+    clock: Clock
+    randomness: Randomness
+    own_host: Callable[[], str]
+    # Topics that passed all checks, with the settings of that moment.
+    _passed: dict[str, TopicConfig] = field(default_factory=dict, init=False)
+    _passed_under: BrokerSettings | None = field(default=None, init=False)
 
     def topic(self, header: SendHeader, peer: str) -> TopicConfig:
-        """Return the topic of a send.
-
-        Args:
-            header: the send's.
-            peer: who sends, for remarks.
+        """Return the topic of a send from ``peer``.
 
         Raises:
-            Refusal: nobody may send there; the remark tells why.
+            Refusal: sends to it are not allowed; the remark says why.
 
         """
-        found = self._topics.get(header.topic)
+        found = self.topics.get(header.topic)
         if (
             found is None
-            or self._admitted.get(header.topic) is not found
-            or self._settings.broker is not self._admitted_under
+            or self._passed.get(header.topic) is not found
+            or self.settings.broker is not self._passed_under
         ):
-            found = self._look(header, peer)
+            found = self._check(header, peer)
         return found
 
     def queue_id(self, asked: int, topic: TopicConfig, peer: str) -> int:
-        """Return the queue of a send; a negative number leaves it to the broker.
+        """Return the queue of a send; for a negative number the broker chooses one.
 
         Raises:
             Refusal: there is no such queue.
@@ -95,22 +75,22 @@ class SendAdmission:
                 f"request queueId[{asked}] is illegal, {remarks.settings_of(topic)} "
                 f"Producer: {peer}. The topic has {write} queues to write and {read} to read",
             )
-        return asked if asked >= 0 else self._randomness.below(write)
+        return asked if asked >= 0 else self.randomness.below(write)
 
-    def _look(self, header: SendHeader, peer: str) -> TopicConfig:
-        settings = self._settings.broker
-        if self._clock.now_ms() < (opens_ms := settings.start_accept_send_request_time_stamp):
+    def _check(self, header: SendHeader, peer: str) -> TopicConfig:
+        settings = self.settings.broker
+        if self.clock.now_ms() < (opens_ms := settings.start_accept_send_request_time_stamp):
             raise Refusal(
                 ResponseCode.SYSTEM_ERROR,
                 f"broker unable to service, until {remarks.local_time(opens_ms)} "
                 f"(startAcceptSendRequestTimeStamp={opens_ms}); send to another broker",
             )
         name = header.topic
-        found = self._topics.get(name)
+        found = self.topics.get(name)
         if not settings.broker_permission & WRITE and found is not None and found.order:
             raise Refusal(
                 ResponseCode.NO_PERMISSION,
-                f"the broker[{self._own_host()}] sending message is forbidden",
+                f"the broker[{self.own_host()}] sending message is forbidden",
             )
         remarks.check_topic_name(name)
         if name in FORBIDDEN_TO_SEND:
@@ -126,11 +106,11 @@ class SendAdmission:
         flag = 0
         if header.unit_mode:
             flag = _UNIT_RETRY_FLAG if retry else _UNIT_FLAG
-        created = self._topics.for_send(
+        created = self.topics.for_send(
             name, header.default_topic, header.default_topic_queue_nums, flag
         )
         if created is None and retry:
-            created = self._topics.for_send_back(name, 1, READ | WRITE, flag)
+            created = self.topics.for_send_back(name, 1, READ | WRITE, flag)
         if created is None:
             raise Refusal(
                 ResponseCode.TOPIC_NOT_EXIST,
@@ -141,7 +121,7 @@ class SendAdmission:
         return created
 
     def _keep(self, topic: TopicConfig, settings: BrokerSettings) -> None:
-        if settings is not self._admitted_under or len(self._admitted) >= TOPICS_MAX:
-            self._admitted = {}
-            self._admitted_under = settings
-        self._admitted[topic.topic_name] = topic
+        if settings is not self._passed_under or len(self._passed) >= TOPICS_MAX:
+            self._passed = {}
+            self._passed_under = settings
+        self._passed[topic.topic_name] = topic

@@ -1,8 +1,7 @@
-"""The properties of a message between a producer and the log: what a broker reads, adds and drops.
+"""The properties that are stored with a message: those of the producer and those of the broker.
 
-Most texts need no more than the broker's own properties behind them, and a look at a hundred
-characters tells which do: :func:`plain_key` is on the way of every send. The others are read,
-changed by Java's rules, and written again.
+Most texts only need the broker's properties appended; :func:`plain_key` recognizes them for every
+send. The others are decoded, changed by Java's rules, and encoded again.
 """
 
 from collections.abc import Mapping
@@ -28,7 +27,7 @@ _KEY_OPENING: Final = f"{properties.UNIQUE_KEY}{properties.NAME_END}"
 _KEY_SIZE: Final = len(_KEY_OPENING)
 
 _NEVER_STORED: Final = (properties.POP_CHECKPOINT, properties.CRC32)
-# Offsets in light queues are the broker's to give; whoever named his own could write anywhere.
+# Only the broker assigns offsets in light queues; a client could write anywhere with its own.
 _NOT_FOR_CLIENTS: Final = (properties.INNER_MULTI_QUEUE_OFFSET,)
 _TIMERS: Final = (
     properties.TIMER_DELAY_SEC,
@@ -38,7 +37,7 @@ _TIMERS: Final = (
 
 
 def own_properties(settings: BrokerSettings) -> dict[str, str]:
-    """Return what a broker adds to every message that is not part of a batch.
+    """Return the properties that a broker adds to every message outside a batch.
 
     >>> own_properties(BrokerSettings())
     {'MSG_REGION': 'DefaultRegion', 'TRACE_ON': 'true', 'CLUSTER': 'DefaultCluster'}
@@ -51,12 +50,12 @@ def own_properties(settings: BrokerSettings) -> dict[str, str]:
 
 
 def plain_key(text: str) -> str | None:
-    r"""Return the unique key of properties that the broker's own may simply be put behind.
+    r"""Return the unique key of properties to which the broker's can simply be appended.
 
-    None means that the text has to be read: it may lack a key, ask for a delay, a timer or a
-    transaction, not wait for the disk, or bring properties that are the broker's to give. A word
-    such as DELAY in a value costs time, and changes nothing. A region or cluster of the sender's
-    own stays in the text: of two values the later counts, which is the broker's.
+    None means that the text has to be decoded: it may lack a key, ask for a delay, a timer or a
+    transaction, not wait for the disk, or have properties that only the broker may set. A word such
+    as DELAY in a value only costs time. The sender's own region or cluster stays in the text: the
+    later of two values counts, which is the broker's.
 
     >>> plain_key("UNIQ_KEY\x017F0000010001\x02WAIT\x01true\x02TAGS\x01paid\x02")
     '7F0000010001'
@@ -65,7 +64,7 @@ def plain_key(text: str) -> str | None:
     """
     if (
         "DEL" in text  # DELAY, TIMER_DELAY_MS, TIMER_DELIVER_MS
-        or "TRA" in text  # TRAN_MSG, and TRACE_ON, which says that a broker had it before
+        or "TRA" in text  # TRAN_MSG, and TRACE_ON, which a broker has added before
         or "\x01false" in text  # WAIT
         or "INNER_" in text
         or "POP_CK" in text
@@ -79,7 +78,7 @@ def plain_key(text: str) -> str | None:
 
 
 def read(text: str) -> dict[str, str]:
-    """Return the properties that a producer sent, without those that it can't give."""
+    """Return the properties that a producer sent, without those that only brokers set."""
     found = properties.decode(text.encode())
     for name in (*_NEVER_STORED, *_NOT_FOR_CLIENTS):
         found.pop(name, None)
@@ -87,10 +86,9 @@ def read(text: str) -> dict[str, str]:
 
 
 def write(found: Mapping[str, str]) -> bytes:
-    r"""Return properties that came from a peer as the text that is stored.
+    r"""Return properties of a peer as the text to store.
 
-    Unlike ``properties.encode`` it takes what ``properties.decode`` gave, whatever that is; the
-    store looks at the size.
+    Unlike ``properties.encode`` it checks nothing; the store checks the size.
 
     >>> write({"TAGS": "paid"})
     b'TAGS\x01paid\x02'
@@ -99,7 +97,7 @@ def write(found: Mapping[str, str]) -> bytes:
 
 
 def delay_level(found: Mapping[str, str], levels: int) -> int:
-    """Return the delay level that a message asks for, at most the highest; 0 for none.
+    """Return the delay level of a message, at most ``levels``; 0 for none.
 
     Raises:
         Refusal: it is not a number.
@@ -121,7 +119,7 @@ def delay_level(found: Mapping[str, str], levels: int) -> int:
 
 
 def schedule(found: dict[str, str], level: int, topic: str, queue_id: int) -> tuple[str, int]:
-    """Note in the properties where a delayed message goes in the end; return where it waits.
+    """Note the destination of a delayed message in its properties; return the queue it waits in.
 
     >>> found = {"DELAY": "99", "TIMER_DELAY_MS": "5"}
     >>> schedule(found, 18, "orders", 2)
@@ -129,7 +127,7 @@ def schedule(found: dict[str, str], level: int, topic: str, queue_id: int) -> tu
     >>> found
     {'DELAY': '18', 'REAL_TOPIC': 'orders', 'REAL_QID': '2'}
     """
-    for name in _TIMERS:  # a level counts for more (Java's HookUtils.checkIfTimerMessage)
+    for name in _TIMERS:  # a level takes precedence (Java's HookUtils.checkIfTimerMessage)
         found.pop(name, None)
     found[properties.DELAY] = str(level)
     found[properties.REAL_TOPIC] = topic
@@ -138,5 +136,5 @@ def schedule(found: dict[str, str], level: int, topic: str, queue_id: int) -> tu
 
 
 def asks_for_timer(found: Mapping[str, str]) -> bool:
-    """Return whether a message without a delay level wants to be delivered at its own time."""
+    """Return whether a message without a delay level asks for a delivery time."""
     return properties.TIMER_OUT_MS not in found and any(name in found for name in _TIMERS)

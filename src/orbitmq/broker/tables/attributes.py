@@ -1,7 +1,7 @@
-"""Attributes of topics and groups: which there are, and how operators change them.
+"""Attributes of topics and groups, and how operators change them.
 
-A change travels as a text of ``+name=value`` to set and ``-name`` to take away, separated by
-commas (``AttributeParser`` and ``AttributeUtil`` in Java)::
+A change is a text of ``+name=value`` to set and ``-name`` to remove, separated by commas
+(``AttributeParser`` and ``AttributeUtil`` in Java)::
 
     +message.type=FIFO,-cleanup.policy
 """
@@ -17,21 +17,21 @@ from orbitmq.errors import InvalidInput
 __all__ = ["GROUP_ATTRIBUTES", "TOPIC_ATTRIBUTES", "Attribute", "change_of", "changed"]
 
 _SET, _REMOVE = "+", "-"
-_HOW_TO_WRITE: Final = "write +name=value to set it, -name to take it away"
+_HOW_TO_WRITE: Final = "write +name=value to set it, -name to remove it"
 _SHOWN_MAX: Final = 256
-"""Characters of Java's words; it shows names of any length."""
+"""Characters shown of Java's remark, which has names of any length."""
 
 
 class Attribute(msgspec.Struct, frozen=True):
-    """What an attribute may be."""
+    """The allowed values of an attribute."""
 
     values: frozenset[str]
     changeable: bool
-    """Whether it may be set, or taken away, after the topic was created."""
+    """Whether it may be set or removed after the topic was created."""
 
 
 TOPIC_ATTRIBUTES: Final[Mapping[str, Attribute]] = {
-    # Our store has no batch queues and compacts nothing: what it can't keep can't be asked for.
+    # Our store has no batch queues and no compaction.
     "queue.type": Attribute(frozenset({"SimpleCQ"}), changeable=False),
     "cleanup.policy": Attribute(frozenset({"DELETE"}), changeable=False),
     "message.type": Attribute(
@@ -39,14 +39,14 @@ TOPIC_ATTRIBUTES: Final[Mapping[str, Attribute]] = {
         changeable=True,
     ),
 }
-"""Java has ``reserve.time`` too, and refuses it unless its store is tiered."""
+"""Java also has ``reserve.time``, and refuses it unless its store is tiered."""
 
 GROUP_ATTRIBUTES: Final[Mapping[str, Attribute]] = {}
 """Java has none either."""
 
 
 def change_of(text: str | None) -> dict[str, str]:
-    """Return the change that a text says, each name with its sign.
+    """Parse a change; each name keeps its sign.
 
     >>> change_of("+message.type=FIFO,-queue.type")
     {'+message.type': 'FIFO', '-queue.type': ''}
@@ -70,16 +70,11 @@ def change_of(text: str | None) -> dict[str, str]:
 def changed(
     current: Mapping[str, str] | None, change: Mapping[str, str], known: Mapping[str, Attribute]
 ) -> dict[str, str]:
-    """Return the attributes after a change.
-
-    Args:
-        current: those before it; None while a topic is being created.
-        change: as `change_of` gives it.
-        known: the attributes there are.
+    """Return the attributes after a change; ``current`` is None while a topic is created.
 
     Raises:
-        InvalidInput: an attribute is unknown, fixed, not there to be taken away, changed twice, or
-            its value is not one of those allowed.
+        InvalidInput: an attribute is unknown, fixed, missing, changed twice, or has another value
+            than those allowed.
 
     """
     _check_words(current, change)
@@ -88,11 +83,11 @@ def changed(
         sign, name = signed[:1], signed[1:]
         attribute = known.get(name)
         if attribute is None:
-            what = f"known are {', '.join(sorted(known)) or 'none'}"
+            what = f"the known ones are {', '.join(sorted(known)) or 'none'}"
             raise _fault(f"unsupported key: {name}", name, what)
         if current is not None and not attribute.changeable:
             java = f"attempt to update an unchangeable attribute. key: {name}"
-            raise _fault(java, name, "it can't be changed once the topic is there")
+            raise _fault(java, name, "it can't be changed after the topic was created")
         if sign == _REMOVE:
             del after[name]
         elif value in attribute.values:
@@ -105,7 +100,7 @@ def changed(
 
 
 def _check_words(current: Mapping[str, str] | None, change: Mapping[str, str]) -> None:
-    """Check what can be told without knowing the attributes, which Java does first."""
+    """Check the form of a change, which Java does before it looks at the names."""
     seen = set()
     for signed in change:
         sign, name = signed[:1], signed[1:]
@@ -116,7 +111,7 @@ def _check_words(current: Mapping[str, str] | None, change: Mapping[str, str]) -
         seen.add(name)
         if sign == _SET:
             continue
-        what = "only what is there can be taken away" if sign == _REMOVE else _HOW_TO_WRITE
+        what = "only an existing attribute can be removed" if sign == _REMOVE else _HOW_TO_WRITE
         if current is None:
             java = f"only add attribute is supported while creating topic. key: {name}"
             raise _fault(java, name, what)
@@ -127,6 +122,6 @@ def _check_words(current: Mapping[str, str] | None, change: Mapping[str, str]) -
 
 
 def _fault(java: str, name: str, what: str) -> InvalidInput:
-    """Return an error that begins with Java's words, which its admin tools show."""
+    """Return an error that begins with Java's remark, which its admin tools show."""
     shown = java if len(java) <= _SHOWN_MAX else f"{java[:_SHOWN_MAX]}..."
     return InvalidInput(f"{shown}; attribute {elided(name)}: {what}", field="attributes")

@@ -1,6 +1,6 @@
-"""The consumer groups of a broker: what each is set to, and what it may not read.
+"""The consumer groups of a broker: their settings, and topics that they are forbidden to read.
 
-The table is ``subscriptionGroup.json``, as Java writes it (``SubscriptionGroupManager``).
+The table is kept in ``subscriptionGroup.json``, in Java's form (``SubscriptionGroupManager``).
 """
 
 import logging
@@ -26,9 +26,9 @@ log = logging.getLogger("orbitmq.broker")
 
 GROUPS_FILE: Final = "subscriptionGroup.json"
 GROUPS_MAX: Final = 30_000
-"""Tools before 5.4 fetch all groups at once: more would not fit the 16 MiB of a frame."""
+"""Tools before 5.4 fetch all groups at once, and more would not fit a frame of 16 MiB."""
 READ_BIT: Final = 2
-"""The bit, counted from 0, that keeps a group from reading (``PermName.INDEX_PERM_READ``)."""
+"""The bit, counted from 0, that forbids reading (``PermName.INDEX_PERM_READ``)."""
 
 _OWN_GROUPS: Final = (
     "TOOLS_CONSUMER",
@@ -43,14 +43,7 @@ _OWN_GROUPS: Final = (
 
 
 class Groups:
-    """The table of groups, with those that every broker has.
-
-    Args:
-        settings: the settings in force.
-        clock: dates the versions of the table.
-        on_change: called after every change, so that the disk gets to know.
-
-    """
+    """The table of groups, system groups included. ``on_change`` is called after every change."""
 
     def __init__(
         self, settings: LiveSettings, clock: Clock, on_change: Callable[[], None] = lambda: None
@@ -68,7 +61,7 @@ class Groups:
     def __contains__(self, name: object) -> bool:
         return name in self._table
 
-    # Asking
+    # Queries
 
     @property
     def table(self) -> Mapping[str, SubscriptionGroupConfig]:
@@ -76,17 +69,15 @@ class Groups:
         return MappingProxyType(self._table)
 
     def get(self, name: str) -> SubscriptionGroupConfig | None:
-        """Return a group, which is created if the settings let it be.
+        """Return a group, created if it is new and the settings allow it; None otherwise.
 
-        Returns:
-            None: it is unknown, and may not be created; ``in`` asks without creating.
-
+        ``in`` checks without creating.
         """
         found = self._table.get(name)
         if found is not None or not self._may_create(name):
             return found
         created = SubscriptionGroupConfig(group_name=name)
-        log.info("group %s is created", name)
+        log.info("group %s created", name)
         self._table[name] = created
         self._changed()
         return created
@@ -96,7 +87,7 @@ class Groups:
         return page(self._table, self.data_version, first=first, count=count, known=known)
 
     def forbidden(self, names: Mapping[str, object] | None = None) -> dict[str, dict[str, int]]:
-        """Return the bits of what groups may not do, by group and topic; of all if None."""
+        """Return the forbidden bits by group and topic, of the named groups or of all."""
         return {
             name: dict(topics)
             for name, topics in self._forbidden.items()
@@ -104,41 +95,42 @@ class Groups:
         }
 
     def is_forbidden(self, name: str, topic: str, bit: int = READ_BIT) -> bool:
-        """Return whether a group is kept from something that a bit stands for."""
+        """Return whether a forbidden bit of a group and topic is set."""
         return bool(self._forbidden.get(name, {}).get(topic, 0) >> bit & 1)
 
-    # Changing
+    # Changes
 
     def update(self, groups: Sequence[SubscriptionGroupConfig]) -> None:
-        """Create or change groups, all of them or none; their attributes are a change.
+        """Create or change groups, all or none; their attributes are a change.
 
         Raises:
-            InvalidInput: an attribute or the number of retry queues can't be, or there would be
+            InvalidInput: an attribute or the number of retry queues is invalid, or there would be
                 too many groups.
 
         """
         after = {group.group_name: self._merged(group) for group in groups}
         if len(self._table.keys() | after.keys()) > GROUPS_MAX:
             raise InvalidInput(
-                f"there are {len(self._table)} groups, and may be {GROUPS_MAX}", field="group"
+                f"there are {len(self._table)} groups, and the limit is {GROUPS_MAX}; delete some",
+                field="group",
             )
         self._table.update(after)
         self._changed()
 
     def delete(self, name: str) -> bool:
-        """Forget a group; return whether it was there."""
+        """Delete a group; return whether it existed."""
         self._forbidden.pop(name, None)
         if self._table.pop(name, None) is None:
             return False
-        log.info("group %s is deleted", name)
+        log.info("group %s deleted", name)
         self._changed()
         return True
 
     def forbid(self, name: str, topic: str, *, on: bool, bit: int = READ_BIT) -> None:
-        """Keep a group from something in a topic, or allow it again.
+        """Set or clear a forbidden bit of a group and topic.
 
-        Java forgets all topics of the group when it allows one, and keeps the old file
-        (``SubscriptionGroupManager.updateForbiddenValue``). Here the others stay as they are.
+        Java clears all topics of the group when it allows one, and keeps the old file
+        (``SubscriptionGroupManager.updateForbiddenValue``). Here the others stay.
         """
         topics = self._forbidden.setdefault(name, {})
         bits = topics.pop(topic, 0)
@@ -155,20 +147,22 @@ class Groups:
         if not (self._settings.broker.auto_create_subscription_group or is_system):
             return False
         if len(self._table) >= GROUPS_MAX:
-            log.error("group %s is not created: there are %d already", name, GROUPS_MAX)
+            log.error(
+                "group %s is not created: the limit of %d groups is reached", name, GROUPS_MAX
+            )
             return False
         try:
             check_group(name)
         except InvalidGroup as error:
-            log.warning("a group is not created: %s", error)
+            log.warning("a group is not created, its name is invalid: %s", error)
             return False
         return True
 
     def _merged(self, group: SubscriptionGroupConfig) -> SubscriptionGroupConfig:
         if not 0 <= group.retry_queue_nums <= QUEUES_MAX:
             raise InvalidInput(
-                f"retry_queue_nums of group {group.group_name} is {group.retry_queue_nums}; it may "
-                f"be 0 to {QUEUES_MAX}",
+                f"retry_queue_nums of group {group.group_name} is {group.retry_queue_nums}; it "
+                f"must be 0 to {QUEUES_MAX}",
                 field="retry_queue_nums",
             )
         before = self._table.get(group.group_name)
@@ -191,7 +185,7 @@ class Groups:
         return wrapper.to_json().decode()
 
     def load_json(self, text: str) -> None:
-        """Take a table in.
+        """Load a table.
 
         Raises:
             InvalidBody: it is not a table of groups. Nothing was changed.

@@ -1,12 +1,12 @@
-"""How far the groups have come: the offsets that consumers commit.
+"""The offsets of consumer groups.
 
 Three tables, each by ``topic@group`` and queue id::
 
-    offsets   what was committed; the table of consumerOffset.json (ConsumerOffsetManager in Java)
-    resets    where the next pull of a queue begins, whatever it asks for; each holds once
-    pulled    how far a group has pulled, ahead of what it committed; for statistics alone
+    offsets   committed offsets; the table of consumerOffset.json (ConsumerOffsetManager in Java)
+    resets    where the next pull of a queue begins, whatever it asks for; used once
+    pulled    how far a group has pulled, ahead of its commits; for statistics only
 
-``@`` can't be part of a name, so that a key can be told apart again.
+Names can't contain ``@``, so that a key can be split again.
 """
 
 import logging
@@ -24,13 +24,13 @@ log = logging.getLogger("orbitmq.broker")
 
 OFFSETS_FILE: Final = "consumerOffset.json"
 NO_OFFSET: Final = -1
-"""What stands for an offset where none was committed."""
+"""The offset of a queue without a commit."""
 
 Table = dict[str, dict[int, int]]
 
 
 class ConsumerOffsets:
-    """The tables. They take any name: who asks checks that group and topic exist."""
+    """The tables. Callers check that group and topic exist."""
 
     def __init__(self, settings: LiveSettings, clock: Clock) -> None:
         self._settings = settings
@@ -39,17 +39,17 @@ class ConsumerOffsets:
         self._resets: Table = {}
         self._pulled: Table = {}
         self.data_version = DataVersion(timestamp=clock.now_ms())
-        """What replicas compare; it moves once in many commits."""
+        """The version that replicas compare; it changes once in many commits."""
         self.changes = 0
-        """Grows with every change of what ``to_json`` gives."""
+        """Grows with every change of ``to_json``."""
 
     def __repr__(self) -> str:
         return f"<ConsumerOffsets {len(self._offsets)} pairs of group and topic>"
 
-    # Asking
+    # Queries
 
     def query(self, group: str, topic: str, queue_id: int) -> int:
-        """Return the offset a group goes on from, a reset before a commit; -1 if there is none."""
+        """Return the offset that a group continues from: a reset, its commit, or else -1."""
         key = _key(topic, group)
         if self._resets and self._settings.broker.use_server_side_reset_offset:
             reset = self._resets.get(key, {}).get(queue_id)
@@ -71,7 +71,7 @@ class ConsumerOffsets:
         return {group for name, group in _names(self._offsets) if name == topic}
 
     def topics_by_group(self) -> dict[str, set[str]]:
-        """Return the topics in which each group has committed: one look for all groups."""
+        """Return the topics in which each group has committed."""
         topics: dict[str, set[str]] = {}
         for topic, group in _names(self._offsets):
             topics.setdefault(group, set()).add(topic)
@@ -80,16 +80,10 @@ class ConsumerOffsets:
     def least(
         self, topic: str, without: Container[str], min_offset: Callable[[str, int], int]
     ) -> dict[int, int]:
-        """Return the least offset that groups have in each queue of a topic.
+        """Return the least offset of all groups but some in each queue of a topic.
 
-        Java deletes the offsets of the groups it should leave out
-        (``ConsumerOffsetManager.queryMinOffsetInAllGroup``); here they are left out, and stay.
-
-        Args:
-            topic: the topic.
-            without: groups to leave out.
-            min_offset: where a queue begins; offsets before it don't count.
-
+        Offsets before the beginning of a queue don't count. Java deletes those of the excluded
+        groups (``ConsumerOffsetManager.queryMinOffsetInAllGroup``); here they stay.
         """
         least: dict[int, int] = {}
         for name, group in _names(self._offsets):
@@ -100,18 +94,12 @@ class ConsumerOffsets:
                     least[queue_id] = min(offset, least.get(queue_id, offset))
         return least
 
-    # Committing
+    # Commits
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int, client: str = "") -> None:
-        """Record how far a group has come; an offset lower than before is taken, with a warning.
+        """Commit the offset of the first message that a group has not consumed.
 
-        Args:
-            group: the group.
-            topic: the topic.
-            queue_id: the queue.
-            offset: the first message that the group has not consumed.
-            client: who says so, for the log.
-
+        A lower offset than before is accepted with a warning that names ``client``.
         """
         key = _key(topic, group)
         offsets = self._offsets.get(key)
@@ -121,15 +109,15 @@ class ConsumerOffsets:
         offsets[queue_id] = offset
         if offset < before:
             log.warning(
-                "group %s goes back from %d to %d in queue %d of topic %s, as %s says",
-                *(group, before, offset, queue_id, topic, client or "nobody"),
+                "group %s moved back from offset %d to %d in queue %d of topic %s by %s",
+                *(group, before, offset, queue_id, topic, client or "the broker"),
             )
         self.changes += 1
         if self.changes % self._settings.broker.consumer_offset_update_version_step == 0:
             self.data_version = self.data_version.next(self._clock.now_ms())
 
     def clone(self, source: str, target: str, topic: str) -> None:
-        """Give one group the offsets of another in a topic, if there are any."""
+        """Copy the offsets of one group in a topic to another group, if there are any."""
         offsets = self._offsets.get(_key(topic, source))
         if offsets is not None:
             self._offsets[_key(topic, target)] = dict(offsets)
@@ -140,16 +128,16 @@ class ConsumerOffsets:
         self._pulled.setdefault(_key(topic, group), {})[queue_id] = offset
 
     def query_pull(self, group: str, topic: str, queue_id: int) -> int:
-        """Return how far a group has pulled, or else how far it has come; -1 if it has neither."""
+        """Return how far a group has pulled, or else its commit, or else -1."""
         pulled = self._pulled.get(_key(topic, group), {}).get(queue_id)
         return self.query(group, topic, queue_id) if pulled is None else pulled
 
-    # Resetting
+    # Resets
 
     def assign_reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Have the next pull of a queue begin elsewhere, and commits before it be ignored.
+        """Make the next pull of a queue begin at ``offset``, and ignore commits until then.
 
-        The offset is committed too, for a group of which nobody is connected.
+        The offset is committed too, for a group without connected consumers.
         """
         key = _key(topic, group)
         self._resets.setdefault(key, {})[queue_id] = offset
@@ -158,12 +146,12 @@ class ConsumerOffsets:
         self.changes += 1
 
     def has_reset(self, group: str, topic: str, queue_id: int) -> bool:
-        """Return whether a reset waits for the next pull of a queue."""
+        """Return whether a reset is pending for a queue."""
         return queue_id in self._resets.get(_key(topic, group), ())
 
     def query_then_erase_reset(self, group: str, topic: str, queue_id: int) -> int | None:
-        """Return where a pull has to begin, and forget it; None if where it likes."""
-        if not self._resets:  # on the way of every pull
+        """Return the pending reset of a queue and remove it; None if there is none."""
+        if not self._resets:  # the common case, for every pull
             return None
         key = _key(topic, group)
         resets = self._resets.get(key)
@@ -174,14 +162,14 @@ class ConsumerOffsets:
             del self._resets[key]
         return offset
 
-    # Forgetting
+    # Removal
 
     def remove_topic(self, topic: str) -> None:
-        """Forget a topic, with what was reset and pulled in it."""
+        """Remove all entries of a topic."""
         self._remove(lambda name, _group: name == topic)
 
     def remove_group(self, group: str) -> None:
-        """Forget a group, with what was reset and pulled by it."""
+        """Remove all entries of a group."""
         self._remove(lambda _topic, name: name == group)
 
     def scan_unsubscribed(
@@ -189,17 +177,9 @@ class ConsumerOffsets:
         is_subscribed: Callable[[str, str], bool],
         min_offset: Callable[[str, int], int],
     ) -> list[str]:
-        """Forget what a group left behind in topics it doesn't read any more.
+        """Remove the offsets of groups in topics that they don't read any more; return the keys.
 
-        That is if it isn't subscribed, and every message before its offsets is gone from the disk.
-
-        Args:
-            is_subscribed: tells of a group and a topic.
-            min_offset: where a queue of a topic begins.
-
-        Returns:
-            The keys that were forgotten, ``topic@group``.
-
+        That is if a group isn't subscribed and all messages before its offsets are deleted.
         """
         stale = {
             (topic, group)
@@ -227,7 +207,7 @@ class ConsumerOffsets:
         return table.to_json().decode()
 
     def load_json(self, text: str) -> None:
-        """Take offsets in, in place of those there are.
+        """Load offsets in place of the present ones.
 
         Raises:
             InvalidBody: it is not a table of offsets. Nothing was changed.

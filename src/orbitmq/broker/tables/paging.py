@@ -1,4 +1,4 @@
-"""A table a page at a time, for tools and replicas that ask so."""
+"""Pages of a table, for tools and replicas that ask for them."""
 
 from collections.abc import Mapping
 from itertools import islice
@@ -15,15 +15,15 @@ V = TypeVar("V")
 def page(
     table: Mapping[str, V], version: DataVersion, *, first: int, count: int, known: str | None
 ) -> dict[str, V]:
-    """Return a stretch of a table, sorted by name.
+    """Return a page of a table, sorted by name.
 
     Args:
-        table: all of it.
+        table: the whole table.
         version: its version.
-        first: how many entries the pages before have held.
+        first: the number of entries on earlier pages.
         count: the most entries to return.
-        known: the version, as JSON, that the pages before had. If it is missing or another one,
-            the pages begin anew: entries may have moved (TopicConfigManager in Java).
+        known: the version, as JSON, of the earlier pages. If it is missing or different, the first
+            page is returned: entries may have moved (TopicConfigManager in Java).
 
     >>> page({"b": 1, "a": 2}, DataVersion(), first=1, count=5, known='{"counter":0}')
     {'b': 1}

@@ -1,8 +1,8 @@
-"""The topics of a broker: what each is set to, and how one comes to be.
+"""The topics of a broker: their settings, and how they are created.
 
-Three ways: an operator creates it, a send to an unknown name does (if the default topic it names
-lets others inherit from it), or the broker needs it, for retries and dead letters. The table is
-``topics.json``, as Java writes it (``TopicConfigManager``).
+An operator creates a topic, or a send to an unknown name does (if the default topic it names lets
+others inherit from it), or the broker itself, for retries and dead letters. The table is kept in
+``topics.json``, in Java's form (``TopicConfigManager``).
 """
 
 import logging
@@ -40,9 +40,9 @@ _ALL: Final = READ | WRITE | INHERIT
 
 TOPICS_FILE: Final = "topics.json"
 TOPICS_MAX: Final = 100_000
-"""A registration with more would not fit the 16 MiB of a frame, at some 160 bytes for a topic."""
+"""A registration with more would not fit a frame of 16 MiB, at some 160 bytes per topic."""
 QUEUES_MAX: Final = 65_536
-"""Queues of one topic: statistics and resets walk over all of them. Java has no bound."""
+"""Queues of one topic: statistics and resets visit all of them. Java has no limit."""
 
 _SCHEDULE_QUEUES: Final = 18
 _BENCHMARK_QUEUES: Final = 1_024
@@ -52,21 +52,16 @@ _TIMER_TOPIC: Final = f"{SYSTEM_TOPIC_PREFIX}wheel_timer"
 
 
 class Topics:
-    """The table of topics, with those that every broker has.
+    """The table of topics, system topics included.
 
-    Args:
-        settings: the settings in force.
-        clock: dates the versions of the table.
-        on_change: told which topics are new or changed, so that nameservers and the disk get to
-            know; nothing is told about a topic that was deleted but that there was a change.
-
+    ``on_change`` is called after each change with the names of new topics.
     """
 
     def __init__(
         self,
         settings: LiveSettings,
         clock: Clock,
-        on_change: Callable[[Sequence[TopicConfig]], None] = lambda _changed: None,
+        on_change: Callable[[Collection[str]], None] = lambda _new: None,
     ) -> None:
         self._settings = settings
         self._clock = clock
@@ -74,13 +69,13 @@ class Topics:
         own = {topic.topic_name: topic for topic in _own_topics(settings.broker)}
         self._table = dict(own)
         self.system_topics: frozenset[str] = SYSTEM_TOPICS | own.keys()
-        """Names that RocketMQ keeps for itself, those with its prefix left aside."""
+        """Names that RocketMQ reserves, besides those with its prefix."""
         self.data_version = DataVersion(timestamp=clock.now_ms())
 
     def __repr__(self) -> str:
         return f"<Topics {len(self._table)}, version {self.data_version.counter}>"
 
-    # Asking
+    # Queries
 
     @property
     def table(self) -> Mapping[str, TopicConfig]:
@@ -92,46 +87,42 @@ class Topics:
         return self._table.get(name)
 
     def is_system(self, name: str) -> bool:
-        """Return whether RocketMQ keeps the name for itself."""
+        """Return whether RocketMQ reserves the name."""
         return name in self.system_topics or name.startswith(SYSTEM_TOPIC_PREFIX)
 
     def page(self, first: int, count: int, known: str | None) -> dict[str, TopicConfig]:
         """Return a page of the table; see `orbitmq.broker.tables.paging.page`."""
         return page(self._table, self.data_version, first=first, count=count, known=known)
 
-    # Coming to be
+    # Creation
 
     def for_send(
         self, topic: str, default_topic: str, queue_nums: int, sys_flag: int
     ) -> TopicConfig | None:
-        """Return the topic of a send, which is created if the default topic lets it be.
+        """Return the topic of a send, created like ``default_topic`` if it is new.
 
-        Args:
-            topic: where the send goes, a name already checked.
-            default_topic: what the new topic is modelled on, TBW102 unless the client is set so.
-            queue_nums: how many queues the client would like.
-            sys_flag: the flag of the new topic.
-
-        Returns:
-            None: it is unknown, and may not be created.
-
+        None means that it is unknown and may not be created. The caller has checked the name.
         """
         found = self._table.get(topic)
         if found is not None:
             return found
         model = self._table.get(default_topic)
         if model is None:
-            log.warning("topic %s is unknown, and so is its default %s", topic, default_topic)
+            log.warning(
+                "unknown topic %s: its default topic %s is unknown too", topic, default_topic
+            )
             return None
         switched_off = (
             default_topic == AUTO_CREATE_TOPIC
             and not self._settings.broker.auto_create_topic_enable
         )
         if switched_off or not model.perm & INHERIT:
-            log.warning("topic %s is unknown, and %s doesn't create any", topic, default_topic)
+            log.warning("unknown topic %s: the default topic %s creates none", topic, default_topic)
             return None
         if len(self._table) >= TOPICS_MAX:
-            log.error("topic %s is not created: there are %d already", topic, TOPICS_MAX)
+            log.error(
+                "topic %s is not created: the limit of %d topics is reached", topic, TOPICS_MAX
+            )
             return None
         queues = max(0, min(queue_nums, model.write_queue_nums))
         return self._create(
@@ -150,8 +141,8 @@ class Topics:
     ) -> TopicConfig:
         """Return a topic that the broker itself needs, for retries and dead letters.
 
-        It is created if it is unknown, however many there are: its group is one of a bounded
-        number. If it is known, its order is set as said.
+        It is created if it is unknown, even over the limit, since groups are limited. If it is
+        known, its order is set to ``order``.
         """
         found = self._table.get(topic)
         if found is None:
@@ -167,24 +158,29 @@ class Topics:
                 )
             )
         if found.order is not order:
-            found = self._create(replace(found, order=order))
+            found = self._change([replace(found, order=order)])[0]
         return found
 
     def _create(self, topic: TopicConfig) -> TopicConfig:
-        log.info("topic %s has %d queues", topic.topic_name, topic.write_queue_nums)
-        self._table[topic.topic_name] = topic
-        self.touch([topic])
-        return topic
+        log.info("topic %s created with %d queues", topic.topic_name, topic.write_queue_nums)
+        return self._change([topic])[0]
 
-    # Changing
+    def _change(self, topics: Sequence[TopicConfig]) -> Sequence[TopicConfig]:
+        changed = {topic.topic_name: topic for topic in topics}
+        new = [name for name in changed if name not in self._table]
+        self._table.update(changed)
+        self.touch(new)
+        return topics
+
+    # Changes
 
     def update(self, topics: Sequence[TopicConfig]) -> list[TopicConfig]:
-        """Create or change topics, all of them or none; return those that are others now.
+        """Create or change topics, all or none; return those that changed.
 
         The attributes of each are a change, as `attributes.change_of` returns it.
 
         Raises:
-            InvalidInput: an attribute or the number of queues can't be, or there would be too
+            InvalidInput: an attribute or the number of queues is invalid, or there would be too
                 many topics.
 
         """
@@ -192,34 +188,33 @@ class Topics:
         new = {topic.topic_name for topic in after} - self._table.keys()
         if len(self._table) + len(new) > TOPICS_MAX:
             raise InvalidInput(
-                f"there are {len(self._table)} topics, and may be {TOPICS_MAX}", field="topic"
+                f"there are {len(self._table)} topics, and the limit is {TOPICS_MAX}; delete some",
+                field="topic",
             )
         different = [one for one in after if self._table.get(one.topic_name) != one]
         if different:
-            self._table.update({one.topic_name: one for one in different})
-            self.touch(different)
+            self._change(different)
         return different
 
     def delete(self, name: str) -> bool:
-        """Forget a topic; return whether it was there."""
+        """Delete a topic; return whether it existed."""
         if self._table.pop(name, None) is None:
             return False
-        log.info("topic %s is deleted", name)
-        self.touch([])
+        log.info("topic %s deleted", name)
+        self.touch()
         return True
 
     def mark_ordered(self, names: Iterable[str]) -> None:
-        """Mark topics as ordered, which a nameserver's order configuration names."""
+        """Mark topics as ordered that a nameserver's order configuration names."""
         found = [topic for name in names if (topic := self._table.get(name)) and not topic.order]
         ordered = [replace(topic, order=True) for topic in found]
         if ordered:
-            self._table.update({topic.topic_name: topic for topic in ordered})
-            self.touch(ordered)
+            self._change(ordered)
 
     def settings_changed(self, properties: Collection[str]) -> None:
-        """Bring the topic that sends model new ones on in line with properties that were changed.
+        """Update the default topic TBW102 after its settings were changed.
 
-        Java makes that topic at its start alone, and what is changed later has no effect.
+        Java creates it at the start only, so that later changes have no effect.
         """
         settings = self._settings.broker
         found, wanted = self._table.get(AUTO_CREATE_TOPIC), _default_topic(settings)
@@ -230,16 +225,16 @@ class Topics:
             queues = wanted.write_queue_nums
             self._create(replace(found, read_queue_nums=queues, write_queue_nums=queues))
 
-    def touch(self, different: Sequence[TopicConfig] = ()) -> None:
-        """Give the table a new version, and have everybody told."""
+    def touch(self, new: Collection[str] = ()) -> None:
+        """Give the table a new version, which is then registered and saved."""
         self.data_version = self.data_version.next(self._clock.now_ms())
-        self._on_change(different)
+        self._on_change(new)
 
     def _merged(self, topic: TopicConfig) -> TopicConfig:
         for field in ("read_queue_nums", "write_queue_nums"):
             if not 0 <= (queues := getattr(topic, field)) <= QUEUES_MAX:
                 raise InvalidInput(
-                    f"{field} of topic {topic.topic_name} is {queues}; it may be 0 to {QUEUES_MAX}",
+                    f"{field} of topic {topic.topic_name} is {queues}, not 0 to {QUEUES_MAX}",
                     field=field,
                 )
         before = self._table.get(topic.topic_name)
@@ -255,7 +250,7 @@ class Topics:
         return wrapper.to_json().decode()
 
     def load_json(self, text: str) -> None:
-        """Take a table in; what it says of a topic that every broker has holds too.
+        """Load a table; it may change system topics too.
 
         Raises:
             InvalidBody: it is not a table of topics. Nothing was changed.
@@ -274,7 +269,7 @@ def _default_topic(settings: BrokerSettings) -> TopicConfig:
 
 
 def _own_topics(settings: BrokerSettings) -> Iterable[TopicConfig]:
-    """Yield the topics that Java's broker makes at its start, but those of its RocksDB."""
+    """Yield the topics that Java's broker creates at its start, except those of its RocksDB."""
 
     def own(name: str, queues: int, perm: int = READ | WRITE) -> TopicConfig:
         return TopicConfig(

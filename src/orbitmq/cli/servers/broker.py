@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from orbitmq.broker.machine import Machine
 from orbitmq.broker.server import Broker
-from orbitmq.broker.settings import LiveSettings, warnings_about
+from orbitmq.broker.settings import LiveSettings
 from orbitmq.cli.servers.serving import (
     add_loss_option,
     add_server_options,
@@ -21,9 +21,9 @@ from orbitmq.cli.servers.serving import (
     serve,
 )
 from orbitmq.net.exposure import is_loopback
-from orbitmq.settings import Property, from_arguments, read
+from orbitmq.settings import from_arguments, read
 
-__all__ = ["add_commands", "load_settings", "warn_about_auto_create"]
+__all__ = ["add_commands", "warn_about_auto_create"]
 
 if TYPE_CHECKING:
     Families: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -54,7 +54,7 @@ def _run(arguments: argparse.Namespace) -> int:
     log_to_stderr()
     allow_many_open_files()
     properties = read(arguments.file) if arguments.file else []
-    settings = load_settings(
+    settings = LiveSettings.load(
         [*properties, *from_arguments(arguments.set), *loss_accepted(arguments)]
     )
     warn_about_auto_create(settings)
@@ -68,18 +68,6 @@ def _run(arguments: argparse.Namespace) -> int:
         lambda broker: f"ready broker={broker.address}",
         stop_at_eof=arguments.stop_at_eof,
     )
-
-
-def load_settings(properties: list[Property]) -> LiveSettings:
-    """Load the settings of a broker; log a warning for each unknown property.
-
-    Raises:
-        InvalidSetting: a value is invalid; the error names file, line and key.
-
-    """
-    for warning in warnings_about(properties):
-        log.warning("%s", warning)
-    return LiveSettings.load(properties)
 
 
 def warn_about_auto_create(settings: LiveSettings) -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from orbitmq.cli.servers.serving import add_server_options, log_to_stderr, serve
 from orbitmq.nameserver.server import Nameserver
-from orbitmq.nameserver.settings import JAVA_NAMES, LiveSettings
-from orbitmq.settings import Property, about_unknown, from_arguments, read, unknown
+from orbitmq.nameserver.settings import LiveSettings
+from orbitmq.settings import Property, from_arguments, read
 
 __all__ = ["add_commands"]
 
@@ -38,11 +38,9 @@ def add_commands(families: "Families") -> None:
 def _run(arguments: argparse.Namespace) -> int:
     log_to_stderr()
     properties = _properties(arguments)
-    settings = LiveSettings.load(properties).now
-    for one in unknown(properties, JAVA_NAMES):
-        log.warning("%s", about_unknown(one, JAVA_NAMES))
+    settings = LiveSettings.load(properties)
     return serve(
-        lambda: Nameserver(settings, insecure=arguments.insecure),
+        lambda: Nameserver(settings.now, tls=settings.tls, insecure=arguments.insecure),
         lambda nameserver: f"ready nameserver={nameserver.address}",
     )
 

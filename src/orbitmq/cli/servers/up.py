@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from orbitmq.broker.machine import Machine
 from orbitmq.broker.server import Broker
-from orbitmq.cli.servers.broker import load_settings, warn_about_auto_create
+from orbitmq.broker.settings import LiveSettings
+from orbitmq.cli.servers.broker import warn_about_auto_create
 from orbitmq.cli.servers.serving import (
     add_loss_option,
     add_server_options,
@@ -28,6 +29,7 @@ from orbitmq.cli.servers.serving import (
 from orbitmq.cli.servers.supervisor import Supervisor
 from orbitmq.errors import InvalidInput
 from orbitmq.nameserver.server import Nameserver
+from orbitmq.nameserver.settings import LiveSettings as NameserverLiveSettings
 from orbitmq.nameserver.settings import NameserverSettings
 from orbitmq.net.address import Address
 from orbitmq.settings import Property, from_arguments
@@ -115,7 +117,7 @@ def _line(ready: _Ready, *, as_json: bool) -> str:
 @asynccontextmanager
 async def _in_one_process(arguments: argparse.Namespace) -> AsyncIterator[_Ready]:
     async with _nameserver(arguments) as nameserver:
-        settings = load_settings(_properties(arguments, 0, nameserver.address))
+        settings = LiveSettings.load(_properties(arguments, 0, nameserver.address))
         warn_about_auto_create(settings)
         broker = Broker(
             settings,
@@ -145,7 +147,9 @@ def _nameserver(arguments: argparse.Namespace) -> Nameserver:
         listen_port=arguments.nameserver_port,
         kv_config_path=f"{arguments.store}/namesrv/kvConfig.json",
     )
-    return Nameserver(settings, insecure=arguments.insecure)
+    tls = [one for one in from_arguments(arguments.set) if one.name.startswith("tls.")]
+    loaded = NameserverLiveSettings.load(tls)  # the brokers take the same keys
+    return Nameserver(settings, tls=loaded.tls, insecure=arguments.insecure)
 
 
 def _name(number: int) -> str:

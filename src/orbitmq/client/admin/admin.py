@@ -1,4 +1,4 @@
-"""What a client may ask about topics, queues and single messages: ``MQAdmin`` in Java.
+"""Topics, queues and single messages for operators: ``MQAdmin`` in Java.
 
 >>> import asyncio
 >>> from orbitmq.embedded import EmbeddedCluster
@@ -11,8 +11,8 @@
 >>> asyncio.run(main())
 0
 
-Names are the user's: the namespace of the first kind is put before them on the way out, and taken
-off on the way in.
+Names are given and returned without namespace: the first namespace is added to requests, and
+removed from answers.
 """
 
 import asyncio
@@ -71,13 +71,7 @@ H = TypeVar("H", bound=Header)
 
 
 class Admin:
-    """The questions; over a core that the caller holds. See ``connect``.
-
-    Args:
-        core: routes and connections.
-        timeout_ms: how long one answer may take.
-
-    """
+    """Administrative requests of a client; see ``connect``. The caller owns the core."""
 
     def __init__(self, core: ClientCore, *, timeout_ms: int = _TIMEOUT_MS) -> None:
         self._core = core
@@ -96,8 +90,8 @@ class Admin:
         names, and topics named after clusters and brokers.
 
         Raises:
-            NameserversFailed: no nameserver answers.
-            BrokerError: a nameserver refuses to list topics.
+            NameserversFailed: no nameserver answered.
+            BrokerError: a nameserver refused the request.
 
         """
         found = await self._topic_list(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
@@ -115,21 +109,21 @@ class Admin:
         return (await read_body(TopicList, answer.body, self._core.workers)).topic_list
 
     async def route(self, topic: str) -> TopicRouteData:
-        """Return which brokers have the queues of a topic.
+        """Return the route of a topic: its brokers and queues.
 
         Raises:
-            NoRoute: no nameserver knows it.
-            NameserversFailed: no nameserver answers.
+            NoRoute: no nameserver knows the topic.
+            NameserversFailed: no nameserver answered.
 
         """
         return await self._core.routes.route(self._wrapped(topic))
 
     async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
-        """Return the queues of a topic that can be written to.
+        """Return the writable queues of a topic.
 
         Raises:
             NoRoute: there are none.
-            NameserversFailed: no nameserver answers.
+            NameserversFailed: no nameserver answered.
 
         """
         wrapped = self._wrapped(topic)
@@ -147,26 +141,28 @@ class Admin:
         attributes: Mapping[str, str] | None = None,
         after: str = AUTO_CREATE_TOPIC,
     ) -> tuple[str, ...]:
-        """Make a topic on all masters that another one is on, or change it; return their names.
+        """Create or change a topic on all masters of another topic; return the broker names.
 
         Args:
             topic: its name.
-            queues: how many queues it gets on each broker.
+            queues: the number of queues on each broker.
             perm: 4 to read, 2 to write, 6 both.
-            is_ordered: whether it is marked as one whose order matters.
-            attributes: what else it is, such as ``{"message.type": "FIFO"}``.
-            after: the topic whose brokers are meant; a cluster's or a broker's name works too.
+            is_ordered: whether it is marked as an ordered topic.
+            attributes: attributes such as ``{"message.type": "FIFO"}``.
+            after: the topic whose brokers get the new one; or the name of a cluster or a broker.
 
         Raises:
-            InvalidTopic: the name can't be used.
-            NoRoute: ``after`` is on no broker with a master.
-            OrbitError: a broker refused or failed; the notes of the error tell of all of them.
+            InvalidTopic: the name is invalid, or that of a system topic.
+            NoRoute: ``after`` has no master.
+            OrbitError: a broker refused or failed; the notes of the error list all brokers.
 
         """
         wrapped = self._wrapped(topic)
         names.check_topic(wrapped)
         if names.is_system_topic(wrapped):
-            raise InvalidTopic(f"topic {wrapped} is RocketMQ's own", field="topic")
+            raise InvalidTopic(
+                f"topic {wrapped} is a system topic of RocketMQ; give another name", field="topic"
+            )
         header = CreateTopic(
             topic=wrapped,
             default_topic=after,
@@ -189,18 +185,18 @@ class Admin:
             if not error.is_missing:
                 raise
             text = (
-                f"no cluster, broker or topic is named {after}, so nobody can be asked to make a "
-                "topic there; orbitmq topic list --all shows the names that there are"
+                f"no cluster, broker or topic is named {after}; orbitmq topic list --all shows the "
+                "names that exist"
             )
             if after == AUTO_CREATE_TOPIC:
                 text = (
-                    "no broker makes topics on demand here, so say which brokers are meant: "
-                    "after=, with the name of a cluster or a broker"
+                    "no broker of this cluster creates topics automatically; name the brokers to "
+                    "use: after=, with the name of a cluster or a broker"
                 )
             raise NoRoute(text, topic=after, is_missing=True, answers=error.answers) from error
 
     async def _create(self, address: Address, header: CreateTopic) -> None:
-        """Ask one broker, and again where that may help; asking twice makes one topic."""
+        """Create the topic on one broker, with retries; the request is idempotent."""
         for left in reversed(range(_CREATE_TRIES)):
             try:
                 _check(await self._request(address, header), address)
@@ -218,16 +214,16 @@ class Admin:
         *,
         boundary: Literal["LOWER", "UPPER"] = "LOWER",
     ) -> int:
-        """Return the offset of the first message stored at a time or later.
+        """Return the offset of the first message stored at or after a time.
 
         Args:
             queue: the queue.
             timestamp_ms: the time, in milliseconds since 1970.
-            boundary: of several messages of that very time, the first or the last.
+            boundary: the first or the last of several messages stored at exactly that time.
 
         Raises:
-            OrbitError: the queue's broker is not known, not reached, or refuses.
-            InvalidInput: what is given is no queue.
+            OrbitError: the queue's broker is unknown, can't be reached, or refuses.
+            InvalidInput: the argument is not a queue.
 
         """
         header = SearchOffset(
@@ -239,7 +235,7 @@ class Admin:
         return (await self._ask(queue, header, SearchOffsetAnswer)).offset
 
     async def max_offset(self, queue: MessageQueue) -> int:
-        """Return the offset that the next message of a queue gets; errors as ``search_offset``."""
+        """Return the offset of the next message of a queue; errors as ``search_offset``."""
         header = GetMaxOffset(topic=self._topic_of(queue), queue_id=queue.queue_id)
         return (await self._ask(queue, header, GetMaxOffsetAnswer)).offset
 
@@ -259,13 +255,13 @@ class Admin:
     # Messages
 
     async def view_message(self, topic: str, message_id: str) -> StoredMessage:
-        """Return a message by either of its ids: that of its place, or that of its producer.
+        """Return a message by its offset id or its unique id.
 
-        Both kinds look alike. One that names a broker of the topic is taken for a place.
+        Both look alike: an id that contains the address of a broker of the topic is an offset id.
 
         Raises:
             NotFound: there is no such message.
-            NoRoute: nobody knows the topic.
+            NoRoute: no nameserver knows the topic.
             OrbitError: the brokers can't be reached, or their answers can't be read.
 
         """
@@ -295,13 +291,13 @@ class Admin:
         Args:
             topic: the topic.
             key: one of their keys.
-            max_count: the most that each broker returns, from 1 to 64.
-            begin_ms: stored then or later, in milliseconds since 1970.
-            end_ms: stored then or before.
+            max_count: the most messages from each broker, 1 to 64.
+            begin_ms: the earliest store time, in milliseconds since 1970.
+            end_ms: the latest store time.
 
         Raises:
-            NoRoute: nobody knows the topic.
-            OrbitError: no broker gave an answer; if some did not, that is logged.
+            NoRoute: no nameserver knows the topic.
+            OrbitError: no broker answered; if only some did, that is logged.
 
         """
         check_text(key, "key")
@@ -317,23 +313,23 @@ class Admin:
             end_timestamp=end_ms,
             unique_key=False,
         )
-        # An index holds hashes: what has another key of the same hash is not meant.
+        # The index has only hashes of keys, so other keys with the same hash are found too.
         return [one for one in await self._query(header) if key in one.keys]
 
     async def message_by_unique_key(
         self, topic: str, message_id: str, *, begin_ms: int | None = None, end_ms: int = INT64_MAX
     ) -> StoredMessage | None:
-        """Return the message that a producer gave an id to; None if there is none.
+        """Return the message with a unique id, which its producer gave it; None if there is none.
 
         Args:
             topic: the topic.
             message_id: the unique id.
-            begin_ms: stored then or later; three days ago if None, as in Java.
-            end_ms: stored then or before.
+            begin_ms: the earliest store time; three days ago if None, as in Java.
+            end_ms: the latest store time.
 
         Raises:
-            NoRoute: nobody knows the topic.
-            OrbitError: no broker gave an answer; if some did not, that is logged.
+            NoRoute: no nameserver knows the topic.
+            OrbitError: no broker answered; if only some did, that is logged.
 
         """
         check_text(message_id, "message_id")
@@ -351,14 +347,14 @@ class Admin:
         return found[0] if found else None
 
     async def _query(self, header: QueryMessage) -> list[StoredMessage]:
-        """Ask all brokers of the topic at once; a replica where there is no master."""
+        """Query all brokers of the topic in parallel; a replica if there is no master."""
         route = await self._core.routes.route(header.topic)
         asked = {
             broker.broker_name: at for broker in route.broker_datas if (at := self._any(broker))
         }
         if not asked:
             raise NoRoute(
-                f"no broker of topic {header.topic} has an address",
+                f"no broker of topic {header.topic} has an address; check that its brokers run",
                 topic=header.topic,
                 is_missing=False,
                 answers={},
@@ -371,7 +367,7 @@ class Admin:
         for failure in failures:
             if len(failures) == len(results) or not isinstance(failure, OrbitError):
                 raise failure
-            log.warning("a query in topic %s is incomplete: %s", header.topic, failure)
+            log.warning("the result of a query in %s is incomplete: %s", header.topic, failure)
         messages = [
             one
             for found in results
@@ -394,11 +390,11 @@ class Admin:
     async def _at(self, host: Host, offset: int, topic: str) -> StoredMessage:
         address = self._core.routes.where.address(str(host))
         if address is None:
-            raise NotFound(ResponseCode.NO_MESSAGE, f"{host} is no address of a broker")
+            raise NotFound(ResponseCode.NO_MESSAGE, f"{host} is not the address of a broker")
         header = ViewMessage(topic=self._wrapped(topic), offset=offset)
         answer = await self._request(address, header)
         if answer.code == ResponseCode.SYSTEM_ERROR:
-            # So a broker answers for an offset at which no record begins.
+            # The answer of a broker for an offset where no record begins.
             raise NotFound(ResponseCode.NO_MESSAGE, answer.remark, address=str(address))
         _check(answer, address)
         messages = decode_all(answer.body)
@@ -406,7 +402,7 @@ class Admin:
             raise NotFound(ResponseCode.NO_MESSAGE, "the answer is empty", address=str(address))
         return self._unwrapped_message(messages[0])
 
-    # Who is asked
+    # Requests
 
     async def _ask(self, queue: MessageQueue, header: Header, kind: type[H]) -> H:
         address = await self._master_of(queue)
@@ -422,7 +418,7 @@ class Admin:
         )
 
     async def _master_of(self, queue: MessageQueue) -> Address:
-        """Return where the master of a queue is; routes are asked again if it is not known."""
+        """Return the address of a queue's master; refresh the route if it is unknown."""
         topic = self._wrapped(queue.topic)
         address = self._known_master(topic, queue)
         if address is None:
@@ -431,7 +427,7 @@ class Admin:
         if address is None:
             raise NoRoute(
                 f"broker {queue.broker_name} is not in the route of topic {topic}, or has no "
-                "master now; ask for the queues of the topic again",
+                "master; get the queues of the topic again",
                 topic=topic,
                 is_missing=False,
                 answers={},
@@ -449,7 +445,7 @@ class Admin:
         found = self._masters_in(await self._core.routes.route(topic))
         if not found:
             raise NoRoute(
-                f"topic {topic} is on no broker that has a master",
+                f"no broker of topic {topic} has a master; check that its brokers run",
                 topic=topic,
                 is_missing=False,
                 answers={},
@@ -493,7 +489,7 @@ def _check(answer: Frame, asked: Address) -> None:
 
 
 def _place(message_id: str) -> tuple[Host, int] | None:
-    """Return the broker and the offset in an id, if it may be of that kind."""
+    """Return broker and offset of an offset id; None if the id can't be one."""
     try:
         host, offset = parse_offset_id(message_id)
     except InvalidInput:
@@ -506,7 +502,7 @@ def _advertised(brokers: Iterable[BrokerData]) -> set[str]:
 
 
 async def _all_of(work: Mapping[str, Awaitable[None]]) -> None:
-    """Do all of the work at once, and raise the first failure with notes on each part."""
+    """Do all of the work in parallel, and raise the first error with notes on each part."""
     results = dict(
         zip(work, await asyncio.gather(*work.values(), return_exceptions=True), strict=True)
     )
@@ -519,7 +515,7 @@ async def _all_of(work: Mapping[str, Awaitable[None]]) -> None:
 
 @asynccontextmanager
 async def connect(settings: ClientSettings, machine: Machine | None = None) -> AsyncIterator[Admin]:
-    """Have an `Admin` over a client of its own, or over one that the loop has with the settings.
+    """Open an `Admin` for some settings; it shares the client of producers with the same ones.
 
     Raises:
         NoNameserver, InvalidInput: as ``ClientCore.acquire`` does.

@@ -1,8 +1,7 @@
-"""What a broker asks of a client, and who in the client answers.
+"""Requests that brokers send to a client, passed to the listener of their group.
 
-A request names a group; whoever listens for that group gets it. If several do, they take turns:
-to a broker they are one member. If nobody does, the answer is Java's (``ClientRemotingProcessor``)
-to a group that it doesn't have::
+Several listeners of one group are called round-robin: for a broker they are one member. Without a
+listener, the answer is that of Java's client to an unknown group (``ClientRemotingProcessor``)::
 
     code                                   one-way   without a listener
     39  CHECK_TRANSACTION_STATE            yes       nothing; the broker asks again
@@ -34,18 +33,18 @@ from orbitmq.wire.headers.heartbeat import (
 from orbitmq.wire.headers.offset import GetConsumerStatus, ResetOffset
 from orbitmq.wire.session import Response
 
-__all__ = ["Callbacks"]
+__all__ = ["BrokerRequests"]
 
 log = logging.getLogger("orbitmq.client")
 
 
-class Callbacks:
-    """The handler of what brokers ask; those who can answer listen here.
+class BrokerRequests:
+    """The handler of requests from brokers.
 
-    >>> callbacks = Callbacks()
-    >>> callbacks.listen(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, lambda _, __: Response())
-    >>> callbacks
-    <Callbacks PUSH_REPLY_MESSAGE_TO_CLIENT>
+    >>> requests = BrokerRequests()
+    >>> requests.listen(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, lambda _, __: Response())
+    >>> requests
+    <BrokerRequests PUSH_REPLY_MESSAGE_TO_CLIENT>
     """
 
     def __init__(self) -> None:
@@ -53,28 +52,19 @@ class Callbacks:
 
     def __repr__(self) -> str:
         heard = sorted(f"{name_of_request(code)} {group}" for code, group in self._listeners)
-        return f"<Callbacks {', '.join(one.strip() for one in heard) or 'nobody listens'}>"
+        return f"<BrokerRequests {', '.join(one.strip() for one in heard) or 'without listeners'}>"
 
     def listen(self, code: RequestCode, listener: Handler, *, group: str = "") -> None:
-        """Have ``listener`` serve the requests of a code that name a group.
+        """Call ``listener`` for requests with a code and group; replies have no group.
 
-        It must not take long; what does is awaited elsewhere. Replies name no group.
-
-        Raises:
-            ValueError: brokers don't ask that of clients.
-
+        It runs on the loop and must not take long. ValueError if brokers don't send the code.
         """
         if code not in _GROUP_OF:
-            raise ValueError(f"{name_of_request(code)} is not asked of clients")
+            raise ValueError(f"brokers don't send {name_of_request(code)} to clients")
         self._listeners.setdefault((code, group), deque()).append(listener)
 
     def unlisten(self, code: RequestCode, listener: Handler, *, group: str = "") -> None:
-        """Stop what ``listen`` began with the same arguments.
-
-        Raises:
-            ValueError: there is no such listener.
-
-        """
+        """Remove a listener; ValueError if it was not added with the same arguments."""
         listeners = self._listeners.get((code, group), deque())
         if listener not in listeners:
             raise ValueError(f"{listener!r} does not listen to {name_of_request(code)} {group}")
@@ -83,21 +73,21 @@ class Callbacks:
             del self._listeners[code, group]
 
     def __call__(self, connection: Connection, request: Frame) -> Outcome:
-        """Serve one request of a broker; an unknown code is answered so."""
+        """Serve one request of a broker; an unknown code gets a "not supported" answer."""
         group_of = _GROUP_OF.get(request.code)
         if group_of is None:
             return not_supported(request)
         group = group_of(request)
         listeners = self._listeners.get((request.code, group))
         if not listeners:
-            log.debug("%s: nobody listens to %r for %r", connection.peer, request, group)
-            return _absent(request.code, group)
+            log.debug("%s: no listener for %r of group %r", connection.peer, request, group)
+            return _without_listener(request.code, group)
         listeners.rotate(-1)
         return listeners[-1](connection, request)
 
 
 def _producer_group(request: Frame) -> str:
-    """Return the group that a half message was sent in; empty if it says none."""
+    """Return the producer group of a half message; empty if it has none."""
     for view in Scan(request.body):
         return properties.decode(view.properties).get(properties.PRODUCER_GROUP, "")
     return ""
@@ -122,8 +112,8 @@ _GROUP_OF: Final[Mapping[int, Callable[[Frame], str]]] = {
 }
 
 
-def _absent(code: int, group: str) -> Response:
-    """Return the answer of a client without the group; to a one-way request it is not sent."""
+def _without_listener(code: int, group: str) -> Response:
+    """Return the answer for an unknown group; for a one-way request it is not sent."""
     if code == RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT:
         return Response(body=ConsumerStatus().to_json())
     if code in (RequestCode.GET_CONSUMER_RUNNING_INFO, RequestCode.CONSUME_MESSAGE_DIRECTLY):

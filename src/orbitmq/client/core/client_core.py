@@ -1,12 +1,12 @@
-"""What all producers of one client share: connections, routes, heartbeats, and what brokers ask.
+"""What all producers of one client share: connections, routes, heartbeats, requests of brokers.
 
-A core is shared by whoever has the same settings on the same loop; it is started with the first
-and stays for a while after the last, so that one made and closed for each message costs little::
+Producers with the same settings on the same loop share a core. It is started for the first one and
+lingers after the last, so that a producer per message does not cost too much::
 
     acquire() ──▶ running ──▶ release() of the last ──▶ lingering ── acquire() ──▶ running
-                                                             └── its time over ──▶ closed
+                                                             └── after linger_ms ──▶ closed
 
-Nothing here waits for the code of users: heartbeats and look-ups are tasks of their own.
+No user code runs in the tasks of the core: heartbeats and route look-ups can't be delayed by it.
 """
 
 import asyncio
@@ -14,8 +14,8 @@ import logging
 from typing import Final, Self
 from weakref import WeakKeyDictionary
 
-from orbitmq.client.core.broker_requests import Callbacks
-from orbitmq.client.core.heartbeats import FAREWELL_MS, Membership
+from orbitmq.client.core.broker_requests import BrokerRequests
+from orbitmq.client.core.heartbeats import UNREGISTER_MS, Heartbeats
 from orbitmq.client.core.machine import Machine
 from orbitmq.client.core.nameservers import Nameservers
 from orbitmq.client.core.publish_route import PublishRoute, Whereabouts
@@ -37,7 +37,7 @@ __all__ = ["ClientCore"]
 log = logging.getLogger("orbitmq.client")
 
 _INSTANCES: Final = 2**53
-"""Two clients of one process get different numbers, by chance; a JSON reader keeps all digits."""
+"""Random numbers tell the clients of a process apart; JSON readers keep all digits up to this."""
 
 _cores: "WeakKeyDictionary[asyncio.AbstractEventLoop, list[ClientCore]]" = WeakKeyDictionary()
 _lingerings: WeakKeyDictionary[asyncio.AbstractEventLoop, set[asyncio.Task[None]]]
@@ -45,16 +45,15 @@ _lingerings = WeakKeyDictionary()
 
 
 class ClientCore:
-    """The shared part of clients; get one by ``acquire``, and ``release`` it in the end.
+    """The shared part of clients; ``acquire`` one, and ``release`` it when done.
 
     Attributes:
-        settings: what it was made with.
-        machine: what it stands on.
-        client_id: the id that brokers know it by.
-        nameservers, routes, membership, callbacks, requests: its parts.
-        workers: threads for what would hold up the loop.
-        user_workers: threads for the functions of users, which may take long: nothing of ours
-            waits behind them.
+        settings: its settings.
+        machine: the machine it runs on.
+        client_id: the id by which brokers know it.
+        nameservers, routes, heartbeats, broker_requests, requests: its parts.
+        workers: threads for work that would block the loop.
+        user_workers: threads for functions of users, which may take long.
 
     """
 
@@ -73,12 +72,12 @@ class ClientCore:
         self._is_closed = False
         self.workers = machine.workers("orbitmq-client")
         self.user_workers = machine.workers("orbitmq-user-code")
-        self.callbacks = Callbacks()
+        self.broker_requests = BrokerRequests()
         self._dialer = Dialer(
             identity=Identity(credentials=settings.credentials),
             settings=settings.net,
             tls=settings.tls_context(),
-            handler=self.callbacks,
+            handler=self.broker_requests,
             network=machine.network,
         )
         self.nameservers = Nameservers(settings, self._dialer, machine)
@@ -90,21 +89,21 @@ class ClientCore:
             timeout_ms=settings.request_timeout_ms,
         )
         self._fields = dict(settings.header_fields)
-        self.membership = Membership(
-            self.client_id,
+        self.heartbeats = Heartbeats(
+            client_id=self.client_id,
             dialer=self._dialer,
             masters=lambda: self.routes.table.masters,
             timeout_ms=settings.request_timeout_ms,
             fields=self._fields,
         )
-        self.routes.when_changed(self._greet)
+        self.routes.when_changed(self._announce_route)
         self.requests = Requests(
             client_id=self.client_id,
             clock=machine.clock,
             randomness=machine.randomness,
-            introduce=self.introduce,
+            announce=self.announce,
         )
-        self.callbacks.listen(
+        self.broker_requests.listen(
             RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT,
             lambda _connection, request: self.requests.take_reply(request),
         )
@@ -116,16 +115,17 @@ class ClientCore:
 
     @classmethod
     async def acquire(cls, settings: ClientSettings, machine: Machine | None = None) -> Self:
-        """Return the core for these settings on this loop, started; ``release`` it in the end.
+        """Return the started core for these settings on this loop; ``release`` it when done.
 
-        Without an instance name of their own, those with the same settings share one.
+        Callers with equal settings get the same core.
 
         Raises:
-            NoNameserver: nothing says whom to ask for routes, or the list can't be fetched.
-            InvalidInput: a client of this instance name runs with other settings, or TLS files
+            NoNameserver: no nameserver is configured, or the list can't be fetched.
+            InvalidInput: a client with this instance name runs with other settings, or TLS files
                 can't be used.
 
         """
+        _forget_closed_loops()
         cores = _cores.setdefault(asyncio.get_running_loop(), [])
         core = _shared(cores, settings, machine)
         if core is None:
@@ -144,7 +144,7 @@ class ClientCore:
         return core
 
     async def release(self) -> None:
-        """Give it back; the last one to do so leaves it lingering, then it closes."""
+        """Release the core; after the last release it lingers, then closes."""
         check_process(self._process, self)
         self._users -= 1
         if self._users:
@@ -159,9 +159,9 @@ class ClientCore:
 
     @classmethod
     async def close_unused(cls) -> None:
-        """Close the cores of this loop that linger; return when those being closed are, too.
+        """Close the lingering cores of this loop, and wait for those that are closing.
 
-        For who ends a loop: a core whose closing is cancelled leaves its connections open.
+        Call it before the loop ends: a core whose closing is cancelled leaves connections open.
         """
         loop = asyncio.get_running_loop()
         for core in [one for one in _cores.get(loop, ()) if one._lingering is not None]:
@@ -173,7 +173,7 @@ class ClientCore:
     async def _started(self) -> None:
         if self._starting is None:
             self._starting = asyncio.create_task(self._start(), name=f"start {self.client_id}")
-        # One caller's cancellation must not take the start away from the others.
+        # Cancelling one caller must not cancel the start for the others.
         await asyncio.shield(self._starting)
 
     async def _start(self) -> None:
@@ -182,16 +182,16 @@ class ClientCore:
         for name, work in (
             ("nameservers", self.nameservers.run()),
             ("routes", self.routes.run(settings.poll_nameserver_interval_ms)),
-            ("heartbeats", self.membership.run(settings.heartbeat_interval_ms)),
+            ("heartbeats", self.heartbeats.run(settings.heartbeat_interval_ms)),
         ):
             self._tasks.append(asyncio.create_task(work, name=f"{name} of {self.client_id}"))
-        log.debug("client %s asks %r", self.client_id, self.nameservers)
+        log.debug("client %s is started with %r", self.client_id, self.nameservers)
 
     async def _linger(self) -> None:
         try:
             await asyncio.sleep(self.settings.linger_ms / 1000)
         finally:
-            # Its time is over, or the loop ends; unless somebody has it again.
+            # The time has passed, or the loop ends; unless the core was acquired again.
             if self._lingering is asyncio.current_task():
                 await self._close()
 
@@ -212,7 +212,7 @@ class ClientCore:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self.requests.close(ConnectionClosed("the client was closed"))
-        await self.membership.close()
+        await self.heartbeats.close()
         await self.routes.close()
         await self._dialer.close()
         self.workers.close()
@@ -222,64 +222,62 @@ class ClientCore:
     # Groups
 
     def register_producer(self, group: str, owner: object) -> None:
-        """Be in a producer group; ``unregister_producer`` with the same owner in the end.
+        """Add a producer group; call ``unregister_producer`` with the same owner when done.
 
         Raises:
-            InvalidGroup: the client has an instance name of its own, and a producer of this group.
+            InvalidGroup: another producer of this group uses the same instance name.
 
         """
         owners = self._owners.setdefault(group, [])
         if owners and self.settings.instance_name != DEFAULT_INSTANCE:
             raise InvalidGroup(
-                f"producer group {group} is in use in instance {self.settings.instance_name}; "
+                f"instance {self.settings.instance_name} already has a producer of group {group}; "
                 "share that producer, or give another group or instance_name",
                 field="group",
             )
         owners.append(owner)
-        self.membership.join(group)
+        self.heartbeats.join(group)
 
     async def unregister_producer(
-        self, group: str, owner: object, timeout_ms: int = FAREWELL_MS
+        self, group: str, owner: object, timeout_ms: int = UNREGISTER_MS
     ) -> None:
-        """Leave a group, once for each owner; after the last, brokers are told in that time."""
+        """Remove a group for one owner; after the last one, brokers unregister it."""
         owners = self._owners.get(group, [])
         if owner in owners:
             owners.remove(owner)
             if not owners:
                 del self._owners[group]
-            await self.membership.leave(group, timeout_ms)
+            await self.heartbeats.leave(group, timeout_ms)
 
-    async def introduce(self, topic: str) -> None:
-        """Return when the brokers of a topic know this client, as far as they can be reached.
+    async def announce(self, topic: str) -> None:
+        """Wait until the reachable brokers of a topic know this client.
 
         Raises:
             NoRoute, NameserversFailed: as ``Routes.publish_route`` does.
 
         """
         route = await self.routes.publish_route(topic)
-        await self.membership.introduce(set(route.addresses.values()))
+        await self.heartbeats.announce_all(set(route.addresses.values()))
 
     # Connections
 
     def open_connection(self, address: Address) -> Connection | None:
-        """Return the connection to an address if it is open now: no waiting, no dial."""
+        """Return the connection to an address if it is open now; never dials."""
         connection = self._dialer.connections.get(address)
         return connection if connection is not None and connection.is_open else None
 
     async def connection(self, address: Address) -> Connection:
-        """Return the open connection to an address, dialled if there is none.
-
-        A broker that is dialled hears from us at once.
+        """Return an open connection to an address; a new one starts with a heartbeat.
 
         Raises:
-            ConnectFailed: nobody answers there, or the TLS handshake failed.
+            ConnectFailed: the peer does not accept connections, or the TLS handshake failed.
             ConnectionClosed: the client is closed.
-            WrongProcess: the process has been forked since the client was made.
+            WrongProcess: the process was forked after the client was created.
 
         """
         connection = await self._dialer.connection(address)
         if self.routes.table.has_master(address):
-            self.membership.met(address, connection)
+            self.heartbeats.announce_on(address, connection)
         return connection
 
     async def request(
@@ -291,13 +289,13 @@ class ClientCore:
         timeout_ms: int | None = None,
         code: int | None = None,
     ) -> Frame:
-        """Send a request to a broker, in the client's namespace, and return the answer.
+        """Send a request in the client's namespace to a broker, and return the answer.
 
         Raises:
-            OrbitError: whatever ``connection`` and ``Connection.request`` raise.
+            OrbitError: the errors of ``connection`` and ``Connection.request``.
 
         """
-        await self.connection(address)  # a broker that has to be dialled hears from us, too
+        await self.connection(address)  # sends a heartbeat if it has to dial
         return await self._dialer.request(
             address,
             header,
@@ -307,18 +305,25 @@ class ClientCore:
             fields=self._fields,
         )
 
-    def _greet(self, _topic: str, route: PublishRoute) -> None:
+    def _announce_route(self, _topic: str, route: PublishRoute) -> None:
         for address in route.addresses.values():
-            self.membership.greet(address)
+            self.heartbeats.announce(address)
+
+
+def _forget_closed_loops() -> None:
+    """Drop cores that were never released: they refer to their loop, so it would stay in memory."""
+    for ref in _cores.keyrefs():  # a copy: other threads may add loops
+        if (loop := ref()) is not None and loop.is_closed():
+            _cores.pop(loop, None)
 
 
 def _shared(
     cores: "list[ClientCore]", settings: ClientSettings, machine: Machine | None
 ) -> "ClientCore | None":
-    """Return the core that these settings mean, among those of a loop.
+    """Return the core with these settings, among those of a loop.
 
     Raises:
-        InvalidInput: the instance name is that of one with other settings.
+        InvalidInput: a core with the same instance name has other settings.
 
     """
     here = process_token()
@@ -331,8 +336,8 @@ def _shared(
             fields = settings.__struct_fields__
             other = [one for one in fields if getattr(settings, one) != getattr(core.settings, one)]
             raise InvalidInput(
-                f"instance {settings.instance_name} runs with another {', '.join(other)}; close "
-                "it first, or give another instance_name",
+                f"instance {settings.instance_name} is running with a different "
+                f"{', '.join(other)}; close it first, or give another instance_name",
                 field=other[0],
             )
     return None
@@ -343,4 +348,4 @@ def _same_client(one: ClientSettings, other: ClientSettings) -> bool:
 
 
 _CLIENT_FIELDS: Final = ("client_ip", "instance_name", "unit_name", "namespace", "namespace_v2")
-"""What tells one client from another."""
+"""Settings with equal values in these fields belong to the same client."""

@@ -3,11 +3,11 @@
 ::
 
     first lease() ──▶ running ──▶ the last leave() ──▶ lingering ── lease() ──▶ running
-                        │                                  └── its time over ──▶ ended
-                        └── the program ends: guests are closed, with a ResourceWarning ──▶ ended
+                        │                                  └── linger_ms passed ──▶ ended
+                        └── the program ends: users are closed, with a ResourceWarning ──▶ ended
 
-All guests of a process share the thread. A child process has none of it: its first lease starts a
-thread of its own, and what was leased before the fork says that it belongs to the parent.
+All blocking objects ("users") of a process share the thread. A forked child starts a thread of its
+own with its first lease; objects from before the fork raise WrongProcess.
 """
 
 import asyncio
@@ -39,17 +39,17 @@ Close = Callable[[], Coroutine[object, object, None]]
 
 
 class LoopThread:
-    """The thread; get it by ``lease``, and ``leave`` it in the end.
+    """The loop thread; get it by ``lease``, and call ``leave`` when done.
 
     Attributes:
-        callbacks: threads for functions of users that are told of results.
+        callbacks: threads for the callbacks of futures.
 
     """
 
     def __init__(self) -> None:
         self._process = process_token()
-        self._guard = Lock()  # over the guests, and over whether calls are taken
-        self._guests: dict[object, Close] = {}
+        self._guard = Lock()  # for _users, _calls, _is_called and _has_ended
+        self._users: dict[object, Close] = {}
         self._calls: list[Callable[[], None]] = []
         self._is_called = False
         self._has_ended = False
@@ -63,61 +63,53 @@ class LoopThread:
 
     def __repr__(self) -> str:
         state = "ended" if self._has_ended else "running"
-        return f"<LoopThread {state}, {len(self._guests)} guests>"
+        return f"<LoopThread {state}, {len(self._users)} users>"
 
     # Calls
 
     def check(self, caller: object) -> None:
-        """Refuse to be waited for where that can't be.
+        """Check that the caller may wait for the loop thread.
 
         Raises:
-            WrongProcess: the process has been forked since the lease.
-            WrongLoop: the calling thread runs an event loop, which waiting would hold up.
+            WrongProcess: the process was forked after the lease.
+            WrongLoop: the calling thread runs an event loop, which waiting would block.
 
         """
         check_process(self._process, caller)
         check_no_loop(caller)
 
     def call(self, work: Work[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a coroutine function on the loop, wait, and return what it returns.
+        """Run a coroutine function on the loop, and return its result or raise its error.
 
-        If waiting is interrupted, such as by Ctrl-C, the work is cancelled.
-
-        Raises:
-            NotRunning: the thread has ended.
-            BaseException: what the work raises.
-
+        If waiting is interrupted, such as by Ctrl-C, the work is cancelled. NotRunning if the
+        thread has ended.
         """
         call = _Call(self._loop, partial(work, *args, **kwargs))
         self._hand_over(call.begin)
         try:
             call.wait()
         except BaseException:
-            self._on_loop(call.give_up)
+            self._on_loop(call.cancel)
             raise
         try:
-            return call.outcome()
+            return call.result()
         finally:
             del call  # it holds the error, whose traceback holds this frame
 
     def begin(self, future: Future[T], work: Work[[], T]) -> None:
-        """Run a coroutine function on the loop, and give the future what becomes of it.
+        """Run a coroutine function on the loop, and set its result or error on the future.
 
-        To cancel the future is to cancel the work.
-
-        Raises:
-            NotRunning: the thread has ended.
-
+        Cancelling the future cancels the work. NotRunning if the thread has ended.
         """
         self._hand_over(partial(self._begin, future, work, copy_context()))
 
     def _hand_over(self, call: Callable[[], None]) -> None:
-        """Have a function called on the loop, together with others that are handed over now."""
+        """Call a function on the loop, in one wake-up with others that are handed over now."""
         with self._guard:
             if self._has_ended:
                 raise _ended()
             self._calls.append(call)
-            if not self._is_called:  # one wake-up for all that come before it is awake
+            if not self._is_called:  # else the loop is about to wake up
                 self._is_called = True
                 self._loop.call_soon_threadsafe(self._take_calls)
 
@@ -129,18 +121,18 @@ class LoopThread:
             call()
 
     def _on_loop(self, call: Callable[[], object]) -> None:
-        """Have a function called on the loop; if that has ended, all tasks are being cancelled."""
+        """Call a function on the loop, unless that has ended and is cancelling all its tasks."""
         with self._guard:
             if not self._has_ended:
                 self._loop.call_soon_threadsafe(call)
 
     def _begin(self, future: Future[T], work: Work[[], T], context: Context) -> None:
         if future.cancelled():
-            future.set_running_or_notify_cancel()  # tells those who wait for one of several
+            future.set_running_or_notify_cancel()  # notifies as_completed() and wait()
             return
         # The caller's context: a span of the calling thread is the parent of ours.
-        task = self._loop.create_task(_carry(future, work), context=context)
-        # Of the base class: what users add to a future of theirs runs elsewhere.
+        task = self._loop.create_task(_run_into(future, work), context=context)
+        # The method of the base class: callbacks added to a subclass run on other threads.
         Future.add_done_callback(future, partial(self._cancel, task))
 
     def _cancel(self, task: asyncio.Task[None], future: Future[T]) -> None:
@@ -149,42 +141,42 @@ class LoopThread:
 
     # Life
 
-    def take(self, guest: object, close: Close) -> bool:
-        """Have a guest, whom ``close`` closes if the program ends before; False once ended."""
+    def take(self, user: object, close: Close) -> bool:
+        """Add a user, with what closes it if the program ends; False if the thread has ended."""
         with self._guard:
             if not self._has_ended:
-                self._guests[guest] = close
+                self._users[user] = close
             return not self._has_ended
 
-    def leave(self, guest: object, *, linger_ms: int) -> None:
-        """Have one guest less; so long after the last, the thread ends. Twice is no error."""
+    def leave(self, user: object, *, linger_ms: int) -> None:
+        """Remove a user; the thread ends ``linger_ms`` after the last. A repeat does nothing."""
         with self._guard:
-            if self._guests.pop(guest, None) is not None and not self._guests:
+            if self._users.pop(user, None) is not None and not self._users:
                 self._loop.call_soon_threadsafe(self._linger, linger_ms / 1000)
 
     def join(self) -> None:
-        """Return when the thread has ended."""
+        """Wait until the thread has ended."""
         self._thread.join()
 
     def end_with_program(self) -> None:
-        """Close the guests that nobody closed, warn of each, and end the thread."""
+        """Close the users that were not closed, warn about each, and end the thread."""
         with self._guard:
-            guests = dict(self._guests)
-        closing: list[Future[None]] = [Future() for _ in guests]
-        for future, close in zip(closing, guests.values(), strict=True):
+            users = dict(self._users)
+        closing: list[Future[None]] = [Future() for _ in users]
+        for future, close in zip(closing, users.values(), strict=True):
             self.begin(future, close)
-        for guest, future in zip(guests, closing, strict=True):
+        for user, future in zip(users, closing, strict=True):
             if (error := future.exception()) is not None:
-                log.error("%r could not be closed: %s", guest, error)
-            self.leave(guest, linger_ms=0)
+                log.error("%r could not be closed: %s", user, error)
+            self.leave(user, linger_ms=0)
         self._linger_no_more()
         self.join()
-        for guest in guests:
+        for user in users:
             warnings.warn(
-                f"{guest!r} was closed by the end of the program; close it, or use 'with'",
+                f"{user!r} was closed by the end of the program; close it, or use 'with'",
                 ResourceWarning,
                 stacklevel=1,
-                source=guest,
+                source=user,
             )
 
     def _linger_no_more(self) -> None:
@@ -199,8 +191,8 @@ class LoopThread:
 
     def _end_if_empty(self) -> None:
         with self._guard:
-            if not self._guests:
-                # Calls that were taken before have begun by the time that the loop sees this.
+            if not self._users:
+                # Calls that were handed over before have started by the time the loop ends.
                 self._has_ended = True
                 self._loop.call_soon_threadsafe(self._end.set)
 
@@ -227,44 +219,38 @@ class LoopThread:
 
 
 class _Call(Generic[T]):
-    """Work that one thread waits for: a future with one reader, which costs a seventh of one.
+    """Work that one thread waits for; costs a seventh of a concurrent Future."""
 
-    Args:
-        loop: where the work is done.
-        work: what to do.
-
-    """
-
-    __slots__ = ("_context", "_ended", "_error", "_given_up", "_loop", "_result", "_task", "_work")
+    __slots__ = ("_cancelled", "_context", "_ended", "_error", "_loop", "_result", "_task", "_work")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, work: Work[[], T]) -> None:
         self._loop = loop
         self._work = work
         self._context = copy_context()
         self._task: asyncio.Task[None] | None = None
-        self._given_up = False
+        self._cancelled = False
         self._result: T
         self._error: BaseException | None = None
-        self._ended = Lock()  # taken until the work has ended
+        self._ended = Lock()  # held until the work has ended
         self._ended.acquire()
 
     def begin(self) -> None:
-        """Begin the work, in the caller's context: a span of its thread is the parent of ours."""
-        if not self._given_up:
+        """Start the work, in the caller's context: a span of its thread is the parent of ours."""
+        if not self._cancelled:
             self._task = self._loop.create_task(self._do(), context=self._context)
 
     def wait(self) -> None:
-        """Wait, on the calling thread, until the work has ended."""
+        """Block the calling thread until the work has ended."""
         self._ended.acquire()
 
-    def give_up(self) -> None:
-        """Cancel the work: nobody waits for it any more."""
-        self._given_up = True
+    def cancel(self) -> None:
+        """Cancel the work."""
+        self._cancelled = True
         if self._task is not None:
             self._task.cancel()
 
-    def outcome(self) -> T:
-        """Return what the work has returned, or raise what it has raised."""
+    def result(self) -> T:
+        """Return the result of the work, or raise its error."""
         if self._error is not None:
             raise self._error
         return self._result
@@ -284,15 +270,15 @@ class _Call(Generic[T]):
             self._ended.release()
 
 
-async def _carry(future: Future[T], work: Work[[], T]) -> None:
-    """Do the work, and give the future what becomes of it.
+async def _run_into(future: Future[T], work: Work[[], T]) -> None:
+    """Do the work, and set its result or error on the future.
 
-    Not a callback of the task: that would wait for another turn of the loop.
+    Not in a callback of the task: that would wait for another turn of the loop.
     """
     try:
         result = await work()
     except asyncio.CancelledError:
-        if future.set_running_or_notify_cancel():  # else it was the caller who cancelled
+        if future.set_running_or_notify_cancel():  # else the caller cancelled it
             future.set_exception(_ended())
         raise
     except Exception as error:
@@ -305,23 +291,19 @@ async def _carry(future: Future[T], work: Work[[], T]) -> None:
 
 def _ended() -> NotRunning:
     return NotRunning(
-        "the thread of orbitmq.blocking has ended, since all that used it is closed, or the "
-        "program is ending; have threads end before the producer that they use, or make a new one",
+        "the loop thread of orbitmq.blocking has ended, since all its producers are closed or the "
+        "program is ending; end threads before closing the producer that they use, or create a new "
+        "producer",
         state="closed",
     )
 
 
 def check_no_loop(caller: object) -> None:
-    """Refuse to wait on a thread that runs an event loop.
-
-    Raises:
-        WrongLoop: it does.
-
-    """
+    """Raise WrongLoop if the calling thread runs an event loop, which waiting would block."""
     if asyncio._get_running_loop() is not None:
         raise WrongLoop(
-            f"{caller} would hold up the event loop that runs on this thread; use the classes of "
-            "orbitmq.client with 'await' here, or call this by asyncio.to_thread"
+            f"{caller} would block the event loop that runs on this thread; use the async client "
+            "(orbitmq.Producer) with 'await' here, or call this through asyncio.to_thread"
         )
 
 
@@ -330,26 +312,21 @@ _current: LoopThread | None = None
 _is_watching_exit = False
 
 
-def lease(guest: object, close: Close) -> LoopThread:
-    """Return the thread of this process, started if there is none; ``leave`` it in the end.
+def lease(user: object, close: Close) -> LoopThread:
+    """Return the loop thread of this process, started if there is none; call ``leave`` when done.
 
-    Args:
-        guest: who uses it.
-        close: closes the guest, on the loop, should the program end without a ``leave``.
-
-    Raises:
-        WrongLoop: the calling thread runs an event loop of its own.
-
+    ``close`` closes the user, on the loop, if the program ends without a ``leave``. WrongLoop if
+    the calling thread runs an event loop.
     """
     global _current, _is_watching_exit  # noqa: PLW0603 - one thread, and one exit, per process
-    check_no_loop(guest)
+    check_no_loop(user)
     with _lease_guard:
         if not _is_watching_exit:
             at_exit(_end_with_program)
             _is_watching_exit = True
-        if _current is None or not _current.take(guest, close):
+        if _current is None or not _current.take(user, close):
             _current = LoopThread()
-            _current.take(guest, close)
+            _current.take(user, close)
         return _current
 
 
@@ -359,7 +336,7 @@ def _end_with_program() -> None:
 
 
 def _forget() -> None:
-    # They are the parent's: its threads are not here, and one of them may have held the lock.
+    # In a forked child: the thread exists only in the parent, and the lock may be held forever.
     global _lease_guard, _current
     _lease_guard, _current = Lock(), None
 

@@ -1,4 +1,4 @@
-"""What a client stands on: network, clock, threads, chance and environment, as arguments."""
+"""What a client needs from its machine, as arguments: network, clock, threads, randomness."""
 
 import os
 from collections.abc import Callable
@@ -17,16 +17,16 @@ _WORKERS = 2
 
 
 class Machine:
-    """The machine that a client runs on; the real one where nothing else is said.
+    """The machine that a client runs on; the real one by default.
 
     Args:
-        network: what it dials on.
-        clock: its time.
-        workers: makes the threads for what would hold up the loop, by name.
-        randomness: its chance.
-        environment: reads a variable of the environment; empty if it is not set.
-        host: the address that others see.
-        pid: the number of the process.
+        network: opens connections.
+        clock: the clock.
+        workers: creates threads for work that would block the loop, given their name.
+        randomness: the source of random numbers.
+        environment: returns an environment variable; empty if it is not set.
+        host: the address of this machine, as others see it.
+        pid: the process id.
 
     """
 

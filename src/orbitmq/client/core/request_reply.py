@@ -1,4 +1,4 @@
-"""Request and reply: a message that whoever consumes it answers, to the very client that sent it.
+"""Request and reply: the consumer of a message replies to the client that sent it.
 
 ::
 
@@ -6,16 +6,17 @@
         ▲                                                                           │ reply
         └── PUSH_REPLY_MESSAGE_TO_CLIENT ── broker ◀── SEND_REPLY_MESSAGE ──────────┘
 
-A reply is pushed to the client by its id, so the broker must know the client: it hears from it
-before the first request about a topic. Replies are not stored unless the broker is set to: one that
-finds nobody waiting is gone.
+The broker pushes a reply to the client with the given id, so it must know the client: it gets a
+heartbeat before the first request to a topic. Replies are not stored unless the broker is set to
+store them: one without a waiting requester is dropped.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
 from reprlib import repr as elided
-from typing import Final, Protocol
+from typing import Final
 
 from orbitmq.clock import Clock
 from orbitmq.errors import InvalidInput, NoReply, OrbitError, SendTimeout, TooManyRequests
@@ -29,98 +30,84 @@ from orbitmq.wire.frame import Frame
 from orbitmq.wire.headers.send import ReplyMessage
 from orbitmq.wire.session import Response
 
-__all__ = ["Requests", "Sender", "reply_marks", "reply_to"]
+__all__ = ["Requests", "SendRequest", "reply_marks", "reply_to"]
 
 log = logging.getLogger("orbitmq.client")
 
 WAITING_MAX: Final = 65_535
-"""Requests that may wait for a reply; as many as Java's client may have in flight."""
+"""The most requests waiting for a reply: the in-flight limit of Java's client."""
 
 _REPLY: Final = "reply"  # the value of MSG_TYPE (MixAll.REPLY_MESSAGE_FLAG)
 _NOWHERE: Final = Host(bytes(4), 0)
 
 
-class Sender(Protocol):
-    """Sends the message at hand, by plan, to a queue, or by a selector: the caller has chosen."""
-
-    def __call__(self, marks: Mapping[str, str], timeout_ms: int) -> Awaitable[SendReceipt]:
-        """Send it with properties that only RocketMQ itself may set, within the time given."""
-        ...
+SendRequest = Callable[[Mapping[str, str], int], Coroutine[object, object, SendReceipt]]
+"""Sends the request, given properties that only RocketMQ itself may set, and the timeout in ms."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Requests:
-    """The requests of one client that wait for their replies.
-
-    Args:
-        client_id: the id by which brokers find this client.
-        clock: tells when a reply came.
-        randomness: makes correlation ids.
-        introduce: has the brokers of a topic hear from this client; called before each request, so
-            it does nothing when they have.
-        waiting_max: how many requests may wait.
+    """The requests of one client that wait for replies.
 
     Attributes:
-        late: replies that nobody waited for any more.
+        client_id: the id by which brokers know this client.
+        randomness: for correlation ids.
+        announce: sends heartbeats to the brokers of a topic that don't know this client yet; called
+            before each request.
+        waiting_max: the most waiting requests.
+        late: how many replies came too late.
 
     """
 
-    def __init__(
-        self,
-        *,
-        client_id: str,
-        clock: Clock,
-        randomness: Randomness,
-        introduce: Callable[[str], Awaitable[None]],
-        waiting_max: int = WAITING_MAX,
-    ) -> None:
-        self._client_id = client_id
-        self._clock = clock
-        self._randomness = randomness
-        self._introduce = introduce
-        self._waiting_max = waiting_max
-        self._waiting: dict[str, asyncio.Future[StoredMessage]] = {}
-        self.late = 0
+    client_id: str
+    clock: Clock
+    randomness: Randomness
+    announce: Callable[[str], Awaitable[None]]
+    waiting_max: int = WAITING_MAX
+    late: int = field(default=0, init=False)
+    _waiting: dict[str, asyncio.Future[StoredMessage]] = field(default_factory=dict, init=False)
 
     def __repr__(self) -> str:
-        return f"<Requests of {self._client_id}, {len(self._waiting)} waiting, {self.late} late>"
+        return f"<Requests of {self.client_id}, {len(self._waiting)} waiting, {self.late} late>"
 
     @property
     def waiting(self) -> int:
-        """How many requests wait for a reply."""
+        """How many requests are waiting for a reply."""
         return len(self._waiting)
 
-    async def request(self, topic: str, send: Sender, *, timeout_ms: int) -> StoredMessage:
-        """Send a request and return the reply; the time is for both together.
+    async def request(self, topic: str, send: SendRequest, *, timeout_ms: int) -> StoredMessage:
+        """Send a request and return the reply; the timeout covers both.
 
         A reply that comes before the broker's receipt is returned at once.
 
         Raises:
             NoReply: the request was sent, and no reply came in time.
-            TooManyRequests: as many requests as allowed wait for replies.
+            TooManyRequests: too many requests are waiting for replies.
             OrbitError: the request could not be sent; see ``Producer.send``.
 
         """
-        if len(self._waiting) >= self._waiting_max:
+        if len(self._waiting) >= self.waiting_max:
             raise TooManyRequests(
-                f"{len(self._waiting)} requests wait for replies, as many as allowed"
+                f"{len(self._waiting)} requests are waiting for replies, the limit; wait for some "
+                "before you send more"
             )
-        began_ms = self._clock.monotonic_ms()
+        began_ms = self.clock.monotonic_ms()
         try:
-            # One broker that doesn't answer must not take the time of a request to the others.
+            # A broker that doesn't answer must not use up the time of a request to another one.
             async with asyncio.timeout(timeout_ms / 1000 / 2):
-                await self._introduce(topic)
+                await self.announce(topic)
         except TimeoutError:
-            log.info("a request to %s leaves although not all its brokers know us", topic)
-        correlation_id = self._randomness.uuid4()
+            log.info("a request to %s is sent before all its brokers know this client", topic)
+        correlation_id = self.randomness.uuid4()
         marks = {
             properties.CORRELATION_ID: correlation_id,
-            properties.REPLY_TO_CLIENT: self._client_id,
+            properties.REPLY_TO_CLIENT: self.client_id,
             properties.TIME_TO_LIVE: str(timeout_ms),
         }
         reply: asyncio.Future[StoredMessage] = asyncio.get_running_loop().create_future()
         self._waiting[correlation_id] = reply
-        left_ms = max(1, timeout_ms - (self._clock.monotonic_ms() - began_ms))
-        sending = asyncio.ensure_future(send(marks, left_ms))
+        left_ms = max(1, timeout_ms - (self.clock.monotonic_ms() - began_ms))
+        sending = asyncio.create_task(send(marks, left_ms))
         try:
             async with asyncio.timeout(left_ms / 1000):
                 await asyncio.wait((sending, reply), return_when=asyncio.FIRST_COMPLETED)
@@ -128,17 +115,17 @@ class Requests:
                     sending.result()  # raises, if the request was not sent
                 return await reply
         except SendTimeout:
-            raise  # the send's own, which says whether it may be stored
+            raise  # the send's error says whether the request may be stored
         except TimeoutError:
             raise self._no_reply(topic, correlation_id, sending, timeout_ms) from None
         finally:
             self._waiting.pop(correlation_id, None)
-            await _give_up(sending)
+            await _cancel(sending)
 
     def take_reply(self, request: Frame) -> Response:
-        """Serve PUSH_REPLY_MESSAGE_TO_CLIENT: hand the reply to whoever waits for it."""
+        """Serve PUSH_REPLY_MESSAGE_TO_CLIENT: pass the reply to the request that waits for it."""
         try:
-            message = read_reply(request, self._clock.now_ms())
+            message = read_reply(request, self.clock.now_ms())
         except OrbitError as error:
             log.warning("a reply can't be read: %s", error)
             return Response(ResponseCode.SYSTEM_ERROR, remark="process reply message fail")
@@ -146,13 +133,13 @@ class Requests:
         waiter = self._waiting.pop(correlation_id, None)
         if waiter is None or waiter.done():
             self.late += 1
-            log.info("a reply to %s came too late, from %s", correlation_id, message.born_host)
+            log.info("dropped a late reply to %s from %s", correlation_id, message.born_host)
         else:
             waiter.set_result(message)
         return Response(ResponseCode.SUCCESS)
 
     def close(self, reason: Exception) -> None:
-        """Fail all that wait."""
+        """Fail all waiting requests."""
         for waiter in self._waiting.values():
             if not waiter.done():
                 waiter.set_exception(reason)
@@ -168,29 +155,29 @@ class Requests:
         sent = sending.done() and not sending.cancelled() and sending.exception() is None
         what = "was stored" if sent else "may have been stored"
         return NoReply(
-            f"request {correlation_id} to {topic} {what}, and no reply came within {timeout_ms} "
-            "ms; is a consumer running that replies?",
+            f"request {correlation_id} to {topic} {what}, but no reply came within {timeout_ms} "
+            "ms; check that a consumer is running that replies",
             topic=topic,
             send_id=sending.result().message_id if sent else correlation_id,
             timeout_ms=timeout_ms,
         )
 
 
-async def _give_up(sending: asyncio.Future[SendReceipt]) -> None:
-    """End a send that nobody needs any more: its reply is here, or its time is over."""
+async def _cancel(sending: asyncio.Future[SendReceipt]) -> None:
+    """End a send that is no longer needed: its reply is here, or its timeout has passed."""
     if not sending.done():
         sending.cancel()
     await asyncio.wait((sending,))
     if not sending.cancelled():
-        sending.exception()  # raised before, or of no interest beside a reply
+        sending.exception()  # raised already, or irrelevant since there is a reply
 
 
 def read_reply(request: Frame, arrived_ms: int) -> StoredMessage:
-    """Return the reply that a broker pushes, its body opened.
+    """Return the reply that a broker pushes, decompressed.
 
     Raises:
         InvalidHeader: the header can't be read.
-        CompressionFailed, MissingExtra: the body can't be opened.
+        CompressionFailed, MissingExtra: the body can't be decompressed.
 
     """
     header = request.read(ReplyMessage)
@@ -199,12 +186,12 @@ def read_reply(request: Frame, arrived_ms: int) -> StoredMessage:
     if sys_flag & flags.COMPRESSED and body:
         body = decompress(body, CompressionType.of(sys_flag))
         sys_flag &= ~flags.COMPRESSED
-    told = properties.decode((header.properties or "").encode())
-    told[properties.ARRIVE_TIME] = str(arrived_ms)
+    decoded = properties.decode((header.properties or "").encode())
+    decoded[properties.ARRIVE_TIME] = str(arrived_ms)
     return StoredMessage(
         topic=header.topic,
         body=body,
-        properties=told,
+        properties=decoded,
         queue_id=header.queue_id,
         queue_offset=0,
         commit_log_offset=0,
@@ -224,39 +211,38 @@ def read_reply(request: Frame, arrived_ms: int) -> StoredMessage:
 def _host(text: str) -> Host:
     try:
         return Host.parse(text)
-    except InvalidInput:  # a name, say; who replied is of no consequence
+    except InvalidInput:  # such as a host name; the address of a replier is not needed
         return _NOWHERE
 
 
 def reply_to(request: StoredMessage, body: bytes) -> Message:
-    """Return the message that answers a request; send it with ``reply_marks(request)``.
+    """Return the reply to a request; send it with ``reply_marks(request)``.
 
     Raises:
-        InvalidInput: the message was not sent as a request, or came from a broker that does not
-            name its cluster.
+        InvalidInput: the message is not a request, or its broker did not name its cluster.
 
     """
     reply_marks(request)
     cluster = request.properties.get(properties.CLUSTER)
     if not cluster:
         raise InvalidInput(
-            f"message {elided(request.message_id)} can't be replied to: the broker did not set "
-            f"its property {properties.CLUSTER}, which names the topic of replies",
+            f"message {elided(request.message_id)} can't be answered: the broker did not set its "
+            f"property {properties.CLUSTER}, which the name of the reply topic is made of",
             field="request",
         )
     return Message(names.reply_topic(cluster), body)
 
 
 def reply_marks(request: StoredMessage) -> Mapping[str, str]:
-    """Return the properties of a reply to ``request``, which only RocketMQ itself may set.
+    """Return the properties of a reply that only RocketMQ itself may set.
 
     Raises:
-        InvalidInput: the message was not sent as a request.
+        InvalidInput: the message is not a request.
 
     """
     if not isinstance(request, Message | StoredMessage):
         raise InvalidInput(
-            f"a {type(request).__name__} is no request; give the message that was received",
+            f"request is a {type(request).__name__}; it must be the consumed message",
             field="request",
         )
     given = request.properties
@@ -267,7 +253,8 @@ def reply_marks(request: StoredMessage) -> Mapping[str, str]:
     ]
     if missing:
         raise InvalidInput(
-            f"message {elided(request.message_id)} is no request: it lacks {' and '.join(missing)}",
+            f"message {elided(request.message_id)} is not a request: it has no property "
+            f"{' and '.join(missing)}",
             field="request",
         )
     marks = {

@@ -21,7 +21,7 @@ import msgspec
 from msgspec.structs import replace
 
 from orbitmq.client.core.nameservers import Nameservers
-from orbitmq.client.core.periodic import again_and_again, give_up
+from orbitmq.client.core.periodic import cancel_all, run_periodically
 from orbitmq.client.core.publish_route import (
     MASTER_ID,
     DefaultTopic,
@@ -275,11 +275,11 @@ class Routes:
     async def run(self, interval_ms: int) -> None:
         """Refresh again and again, until cancelled."""
         work = lambda: self.refresh()  # noqa: E731, PLW0108 - found anew each time, as it is now
-        await again_and_again(interval_ms, work, "routes can't be refreshed")
+        await run_periodically(interval_ms, work, "routes can't be refreshed")
 
     async def close(self) -> None:
         """Give up what is being looked up."""
-        await give_up(self._looking.values())
+        await cancel_all(self._looking.values())
 
     # Looking up
 

@@ -1,13 +1,13 @@
-"""Hooks: what an application may do around each send, as Java's ``SendMessageHook`` allows.
+"""Hooks: code of an application around each send, like Java's ``SendMessageHook``.
 
 ::
 
     check ──raises──▶ the send is forbidden       (Java: CheckForbiddenHook)
       │
-    before ─▶ one attempt after another ─▶ after  (also when the send failed)
+    before ─▶ all attempts ─▶ after               (also if the send failed)
 
-A hook that raises in ``before`` or ``after`` is logged, and the send goes on. Hooks run on the
-loop: they must not block.
+An error that a hook raises in ``before`` or ``after`` is logged, and the send goes on. Hooks run on
+the loop and must not block.
 """
 
 import enum
@@ -32,30 +32,30 @@ _METHODS: Final = ("check", "before", "after")
 
 
 class SendMode(enum.Enum):
-    """How a message is sent: whether somebody waits for the receipt."""
+    """Whether a send waits for a receipt."""
 
     ANSWERED = "answered"
     ONEWAY = "oneway"
 
 
 class SendContext(msgspec.Struct, kw_only=True):
-    """What hooks are told of a send; one object from ``check`` to ``after``.
+    """A send, as hooks see it; ``check``, ``before`` and ``after`` get the same object.
 
     Attributes:
         group: the producer group.
-        mode: whether a receipt is waited for.
-        namespace: the namespace that wraps names (version 1), empty if none.
-        message: what is sent; of a batch, its first message.
-        messages: all that is sent: one message, or those of a batch.
-        message_ids: the unique ids of the messages; of a single one it is the send id.
+        mode: whether the send waits for a receipt.
+        namespace: the namespace (version 1) that names are prefixed with; empty if none.
+        message: the message; for a batch, its first message.
+        messages: all messages of the send.
+        message_ids: the unique ids of the messages; for a single message, the send id.
         kind: normal, delayed or half.
         send_id: the unique id of the send.
         began_ms: when it began, in milliseconds since 1970.
-        queue: where it goes; before the first attempt None, unless the caller chose it.
-        broker_address: where the broker of the queue is.
-        took_ms: how long all of it took; known to ``after`` alone.
-        receipt, error: how it ended; one of them is known to ``after``, neither for a oneway send.
-        notes: a place for hooks to keep things from ``before`` to ``after``.
+        queue: the queue; None before the first attempt unless the caller chose it.
+        broker_address: the address of the queue's broker.
+        took_ms: how long the send took; set for ``after``.
+        receipt, error: the outcome; one of them is set for ``after``, neither for a one-way send.
+        notes: for hooks to keep values from ``before`` to ``after``.
 
     """
 
@@ -77,7 +77,7 @@ class SendContext(msgspec.Struct, kw_only=True):
 
 
 class SendHook:
-    """What to do around each send; override what you need.
+    """The base class of hooks; override the methods that you need.
 
     >>> class NoSecrets(SendHook):
     ...     def check(self, context: SendContext) -> None:
@@ -87,13 +87,13 @@ class SendHook:
     """
 
     def check(self, context: SendContext) -> None:
-        """Raise to forbid the send; the caller gets ``SendForbidden``, with this as its cause."""
+        """Raise to forbid the send; the caller gets ``SendForbidden`` with your error as cause."""
 
     def before(self, context: SendContext) -> None:
-        """Be told that a message is about to be sent."""
+        """Run before the first attempt of a send."""
 
     def after(self, context: SendContext) -> None:
-        """Be told how a send ended; also of one that failed or was cancelled."""
+        """Run after a send has ended, also if it failed or was cancelled."""
 
 
 class Hooks:
@@ -102,17 +102,16 @@ class Hooks:
     def __init__(self) -> None:
         self._hooks: tuple[SendHook, ...] = ()
         self.are_set = False
-        """Whether there is any."""
+        """Whether there are any hooks."""
 
     def __repr__(self) -> str:
         return f"<Hooks {[type(hook).__name__ for hook in self._hooks]}>"
 
     def add(self, hook: SendHook) -> None:
-        """Have a hook called for each send that begins from now on.
+        """Call a hook for each send that starts from now on.
 
         Raises:
-            InvalidInput: it lacks a method of ``SendHook``, each send would fail by that; or one
-                is a coroutine function, which nobody would await.
+            InvalidInput: a method of ``SendHook`` is missing, or is a coroutine function.
 
         """
         check_methods(hook, "hook", _METHODS, "orbitmq.SendHook")
@@ -127,32 +126,26 @@ class Hooks:
         self.are_set = True
 
     def remove(self, hook: SendHook) -> None:
-        """Call a hook no more; ValueError if it was not added."""
+        """Remove a hook; ValueError if it was not added."""
         hooks = list(self._hooks)
         hooks.remove(hook)
         self._hooks = tuple(hooks)
         self.are_set = bool(hooks)
 
     def check(self, context: SendContext) -> None:
-        """Ask every hook; what one of them raises forbids the send."""
+        """Call ``check`` of every hook; an error that one raises forbids the send."""
         for hook in self._hooks:
             hook.check(context)
 
     def before(self, context: SendContext) -> None:
-        """Tell every hook that a send begins."""
+        """Call ``before`` of every hook, and log the errors that they raise."""
         for hook in self._hooks:
-            try:
-                hook.before(context)
-            except Exception as fault:
-                _log_fault(hook, "before", context, fault)
+            _call(hook, "before", context)
 
     def after(self, context: SendContext) -> None:
-        """Tell every hook how a send ended."""
+        """Call ``after`` of every hook, and log the errors that they raise."""
         for hook in self._hooks:
-            try:
-                hook.after(context)
-            except Exception as fault:
-                _log_fault(hook, "after", context, fault)
+            _call(hook, "after", context)
 
 
 def kind_of(message: Message, marks: Mapping[str, str]) -> MessageKind:
@@ -168,12 +161,11 @@ def kind_of(message: Message, marks: Mapping[str, str]) -> MessageKind:
     return MessageKind.NORMAL
 
 
-def _log_fault(hook: SendHook, when: str, context: SendContext, fault: Exception) -> None:
-    log.error(
-        "send %s to %s: hook %s failed in %s; the send goes on",
-        context.send_id,
-        context.message.topic,
-        type(hook).__name__,
-        when,
-        exc_info=fault,
-    )
+def _call(hook: SendHook, method: str, context: SendContext) -> None:
+    try:
+        getattr(hook, method)(context)
+    except Exception:
+        log.exception(
+            "send %s to %s: hook %s raised an error in %s; the send continues",
+            *(context.send_id, context.message.topic, type(hook).__name__, method),
+        )

@@ -1,19 +1,18 @@
-"""One OpenTelemetry span for each send, where OpenTelemetry is installed and set up.
+"""One OpenTelemetry span per send, if OpenTelemetry is installed and set up.
 
-The names are those of its conventions for messaging. What a span holds is ids, names and lengths,
-never a body.
+Names follow its conventions for messaging. A span contains ids, names and lengths, never a body.
 """
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Final, Protocol, cast
+from typing import Any, Final
 
 from orbitmq.client.observe.hooks import SendContext, SendHook
 from orbitmq.errors import SendFailed
 from orbitmq.message.model import Message
 from orbitmq.message.trace import MessageKind
 
-__all__ = ["SpanHook", "Telemetry", "telemetry"]
+__all__ = ["SpanHook", "telemetry"]
 
 _NOTE: Final = "orbitmq.span"
 _TYPES: Final[Mapping[MessageKind, str]] = {
@@ -26,66 +25,10 @@ _TYPES: Final[Mapping[MessageKind, str]] = {
 Value = str | int | bool | list[str]
 
 
-class Span(Protocol):
-    """The part of an OpenTelemetry span that a send needs."""
+def telemetry() -> Any:
+    """Return the module ``opentelemetry.trace``; None if it is not installed, or has no provider.
 
-    def set_attribute(self, key: str, value: Value) -> None:
-        """Say one thing more."""
-        ...
-
-    def record_exception(self, exception: BaseException) -> None:
-        """Add an error as an event."""
-        ...
-
-    def set_status(self, status: object, description: str | None = None) -> None:
-        """Say how it ended."""
-        ...
-
-    def end(self) -> None:
-        """Close the span."""
-        ...
-
-
-class Tracer(Protocol):
-    """What makes spans."""
-
-    def start_span(self, name: str, *, kind: object, attributes: Mapping[str, Value]) -> Span:
-        """Begin a span below the current one."""
-        ...
-
-
-class Telemetry(Protocol):
-    """The part of the module ``opentelemetry.trace`` that sends need."""
-
-    def get_tracer(self, name: str) -> Tracer:
-        """Return a maker of spans under a library's name."""
-        ...
-
-    @property
-    def SpanKind(self) -> "_Kinds":  # noqa: N802 - OpenTelemetry's name
-        """The kinds of spans."""
-        ...
-
-    @property
-    def StatusCode(self) -> "_Codes":  # noqa: N802 - OpenTelemetry's name
-        """How spans end."""
-        ...
-
-
-class _Kinds(Protocol):
-    @property
-    def PRODUCER(self) -> object: ...  # noqa: N802
-
-
-class _Codes(Protocol):
-    @property
-    def ERROR(self) -> object: ...  # noqa: N802
-
-
-def telemetry() -> Telemetry | None:
-    """Return OpenTelemetry; None where it is not installed, or nobody has set it up.
-
-    Many packages bring it along, and without a provider its spans go nowhere.
+    Many packages install it; without a provider its spans are dropped.
     """
     try:
         found = import_module("opentelemetry.trace")
@@ -93,31 +36,26 @@ def telemetry() -> Telemetry | None:
         return None
     if isinstance(found.get_tracer_provider(), found.ProxyTracerProvider):
         return None
-    return cast("Telemetry", found)
+    return found
 
 
 class SpanHook(SendHook):
-    """Makes a span for each send, around all its attempts.
+    """Creates one span per send, around all its attempts."""
 
-    Args:
-        opentelemetry: the module ``opentelemetry.trace``; see ``telemetry``.
-
-    """
-
-    def __init__(self, opentelemetry: Telemetry) -> None:
+    def __init__(self, opentelemetry: Any) -> None:
         self._tracer = opentelemetry.get_tracer("orbitmq")
         self._kind = opentelemetry.SpanKind.PRODUCER
         self._error = opentelemetry.StatusCode.ERROR
 
     def before(self, context: SendContext) -> None:
-        """Begin the span."""
+        """Start the span."""
         context.notes[_NOTE] = self._tracer.start_span(
             f"send {context.message.topic}", kind=self._kind, attributes=_begun(context)
         )
 
     def after(self, context: SendContext) -> None:
-        """End the span with what became of the send."""
-        span: Span | None = context.notes.pop(_NOTE, None)  # type: ignore[assignment]
+        """End the span with the outcome of the send."""
+        span: Any = context.notes.pop(_NOTE, None)
         if span is None:
             return
         for key, value in _ended(context).items():
@@ -144,10 +82,10 @@ def _begun(context: SendContext) -> Mapping[str, Value]:
         attributes["messaging.batch.message_count"] = len(context.messages)
     if context.namespace:
         attributes["messaging.rocketmq.namespace"] = context.namespace
-    return attributes | _words(context.message)
+    return attributes | _message_attributes(context.message)
 
 
-def _words(message: Message) -> dict[str, Value]:
+def _message_attributes(message: Message) -> dict[str, Value]:
     attributes: dict[str, Value] = {}
     if message.tags is not None:
         attributes["messaging.rocketmq.message.tag"] = message.tags

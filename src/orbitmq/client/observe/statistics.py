@@ -1,7 +1,7 @@
-"""What a producer sent, how long it took and what failed: counted, never kept.
+"""Counters of a producer: sends by status, errors by type, and how long sends took.
 
-Times are counted in the thirteen buckets that brokers use for their puts, a minute at a time; what
-is served is the last whole minute, and totals since the start for Prometheus.
+Durations are counted in the thirteen buckets that brokers use for their puts: for the last whole
+minute, and since the start for Prometheus.
 """
 
 from bisect import bisect_right
@@ -15,8 +15,8 @@ __all__ = ["BUCKET_NAMES", "Sample", "SendStatistics"]
 
 _MINUTE_MS: Final = 60_000
 
-# As a broker has it (Java's StoreStatsService): 10 ms is in the third bucket, since the first two
-# hold what took nothing, and less than 10 ms.
+# As in a broker (Java's StoreStatsService): 10 ms is in the third bucket; the first two are for
+# 0 ms, and less than 10 ms.
 _BUCKET_ENDS_MS: Final = (10, 50, 100, 200, 500, 1_000, 2_000, 3_000, 4_000, 5_000, 10_000)
 BUCKET_NAMES: Final = (
     *("<=0ms", "0~10ms", "10~50ms", "50~100ms", "100~200ms", "200~500ms", "500ms~1s"),
@@ -26,12 +26,12 @@ assert len(BUCKET_NAMES) == len(_BUCKET_ENDS_MS) + 2
 
 _OK: Final = SendStatus.SEND_OK
 _ERRORS_MAX: Final = 100
-"""Kinds of errors that are told apart; there are fewer, unless somebody makes them up."""
+"""The most types of errors that are counted separately; hooks and selectors can raise any type."""
 _OTHER: Final = "other"
 
 
 class Sample(NamedTuple):
-    """One figure, as Prometheus names it.
+    """One Prometheus sample.
 
     >>> print(Sample("orbitmq_producer_errors_total", (("error", "SendTimeout"),), 3))
     orbitmq_producer_errors_total{error="SendTimeout"} 3
@@ -47,11 +47,7 @@ class Sample(NamedTuple):
 
 
 class SendStatistics:
-    """The figures of one producer.
-
-    Args:
-        group: its group, a label of every figure.
-        now_ms: the time, of a clock that only runs forward.
+    """The statistics of one producer; times come from a monotonic clock.
 
     >>> statistics = SendStatistics("billing", now_ms=0)
     >>> statistics.stored(SendStatus.SEND_OK, took_ms=3, now_ms=1_000)
@@ -62,7 +58,7 @@ class SendStatistics:
 
     def __init__(self, group: str, now_ms: int) -> None:
         self._group = group
-        self._ok = 0  # apart from the others, since an enum's hash costs as much as all the rest
+        self._ok = 0  # separate, since hashing an enum costs as much as all the rest
         self._by_status = dict.fromkeys(SendStatus, 0)
         self._by_error: dict[str, int] = {}
         self._oneway = 0
@@ -71,25 +67,25 @@ class SendStatistics:
         self._minute_ends_ms = now_ms + _MINUTE_MS
         self._minute = [0] * len(BUCKET_NAMES)
         self._last_minute = self._minute.copy()
-        self._before = self._minute.copy()  # totals of the minutes that are over
+        self._before = self._minute.copy()  # totals of past minutes
 
     def __repr__(self) -> str:
         return f"<SendStatistics of {self._group}: {self.sent} sent, {self.failed} failed>"
 
     @property
     def sent(self) -> int:
-        """Messages that a broker has stored."""
+        """How many messages brokers stored."""
         return self._ok + sum(self._by_status.values())
 
     @property
     def failed(self) -> int:
-        """Messages whose send ended with an error."""
+        """How many messages failed."""
         return sum(self._by_error.values())
 
     # Counting
 
     def stored(self, status: SendStatus, took_ms: int, now_ms: int, count: int = 1) -> None:
-        """Count messages that a broker has stored in one frame, which took so long."""
+        """Count messages that a broker stored from one frame, and how long that took."""
         if now_ms >= self._minute_ends_ms:
             self._turn(now_ms)
         if status is _OK:
@@ -100,29 +96,29 @@ class SendStatistics:
         self._minute[bisect_right(_BUCKET_ENDS_MS, took_ms) + 1 if took_ms > 0 else 0] += 1
 
     def failed_with(self, error: BaseException, count: int = 1) -> None:
-        """Count messages whose send ended with an error, a cancellation among them."""
+        """Count messages whose send failed or was cancelled."""
         kind = type(error).__name__
         if kind not in self._by_error and len(self._by_error) >= _ERRORS_MAX:
             kind = _OTHER
         self._by_error[kind] = self._by_error.get(kind, 0) + count
 
     def retried(self) -> None:
-        """Count an attempt that follows another one."""
+        """Count a retry."""
         self._retries += 1
 
     def left(self, count: int = 1) -> None:
-        """Count messages that nobody answers for: oneway ones."""
+        """Count one-way messages."""
         self._oneway += count
 
-    # What is served
+    # Reading
 
     def last_minute(self, now_ms: int) -> dict[str, int]:
-        """Return how many frames of the last whole minute took how long, by bucket."""
+        """Return the number of frames in each bucket of durations, for the last whole minute."""
         self._turn(now_ms)
         return dict(zip(BUCKET_NAMES, self._last_minute, strict=True))
 
     def samples(self) -> Iterator[Sample]:
-        """Yield all figures since the start."""
+        """Yield all counters since the start."""
         group = (("group", self._group),)
         for status, count in {**self._by_status, _OK: self._ok}.items():
             labels = (*group, ("status", status.value))
@@ -140,11 +136,11 @@ class SendStatistics:
         yield Sample("orbitmq_producer_send_seconds_count", group, sum(counts))
 
     def prometheus(self) -> str:
-        """Return all figures as Prometheus reads them, a line each."""
+        """Return all counters in the text format of Prometheus."""
         return "".join(f"{sample}\n" for sample in self.samples())
 
     def _turn(self, now_ms: int) -> None:
-        """Begin a new minute, if the old one is over; after a silence the last one was empty."""
+        """Start a new minute if the old one has ended; after a pause, the last one was empty."""
         if now_ms < self._minute_ends_ms:
             return
         late_ms = now_ms - self._minute_ends_ms

@@ -1,14 +1,14 @@
-"""Traces: what became of each message, reported to a topic that Java's tools read too.
+"""Message traces: the outcome of each send, reported to a topic that Java's tools read too.
 
 ::
 
     send ─ after it ─▶ add(record) ─▶ queue (bounded) ── ten wait, or 5 s passed ──▶ trace message
 
-``add`` is a plain call on an object in memory: reports are grouped, encoded and sent by tasks of
-their own. Whatever goes wrong there is counted and logged once, and no send ever hears of it.
+``add`` only appends to a queue in memory; background tasks group, encode and send the reports. An
+error there is counted and logged once, and never affects a send.
 
-Reports go out through the connections of their own client, so that TLS, signatures, namespaces and
-the address map hold for them as well; Java's ``AsyncTraceDispatcher`` makes a second client.
+Reports use the connections of the client, with its TLS, signatures, namespaces and address map;
+Java's ``AsyncTraceDispatcher`` creates a second client.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from orbitmq.message import names, properties, trace
 from orbitmq.message.model import Message, SendReceipt, SendStatus
 from orbitmq.message.trace import TraceRecord
 
-__all__ = ["DEFAULT_REGION", "TraceHook", "Tracer", "bare_name", "joined_keys"]
+__all__ = ["DEFAULT_REGION", "TraceHook", "TraceReporter", "bare_name", "joined_keys"]
 
 log = logging.getLogger("orbitmq.client")
 
@@ -35,37 +35,37 @@ FLUSH_MS: Final = 5_000
 BODY_BYTES_MAX: Final = 128_000
 """All four are Java's (``ClientConfig.traceMsgBatchNum``, ``AsyncTraceDispatcher``)."""
 SENDS_MAX: Final = 4
-"""Trace messages on their way at once; Java has up to four threads for them."""
+"""Trace messages in flight; Java has up to four threads for them."""
 KEYS_BYTES_MAX: Final = 16 * 1024
-"""How much of the properties, which end at 32 KiB, the keys of a trace message may take."""
+"""The most bytes of keys in a trace message; all its properties may take 32 KiB."""
 DEFAULT_REGION: Final = "DefaultRegion"
 
 SendTrace = Callable[[Message], Awaitable[object]]
-"""Sends a trace message, itself not traced; may raise whatever a send raises."""
+"""Sends a trace message without tracing it; may raise any error of a send."""
 
 
 class _Report(NamedTuple):
     topic: str
-    """The topic of the message that is reported on; reports of one topic travel together."""
+    """The topic of the traced message; reports of one topic share trace messages."""
     region: str
     record: TraceRecord
 
 
-class Tracer:
-    """Takes reports, and sends them on in the background. Belongs to one loop.
+class TraceReporter:
+    """Collects reports, and sends them in the background. Belongs to one loop.
 
     Args:
         send: sends one trace message.
-        topic: where to, on the LOCAL channel.
-        channel: on CLOUD the region of the reporting broker names the topic.
-        batch_max: reports in one trace message.
-        queue_max: reports that may wait; one more is dropped.
+        topic: the trace topic of the LOCAL channel.
+        channel: on CLOUD, the region of the broker is part of the trace topic's name.
+        batch_max: the most reports in one trace message.
+        queue_max: the most waiting reports; further ones are dropped.
         flush_ms: how long a report waits for others.
 
     Attributes:
-        sent: reports that a broker has stored.
-        dropped: reports that found the queue full.
-        failed: reports that could not be sent.
+        sent: how many reports a broker stored.
+        dropped: how many reports were dropped because the queue was full.
+        failed: how many reports could not be sent.
 
     """
 
@@ -97,21 +97,21 @@ class Tracer:
 
     def __repr__(self) -> str:
         return (
-            f"<Tracer {len(self._queue)} waiting, {self.sent} sent, {self.dropped} dropped, "
+            f"<TraceReporter {len(self._queue)} waiting, {self.sent} sent, {self.dropped} dropped, "
             f"{self.failed} failed>"
         )
 
     def traces(self, topic: str) -> bool:
-        """Return whether messages of a topic are to be reported: all but the reports themselves."""
+        """Return whether messages of a topic are traced: all except trace messages."""
         return not topic.startswith((self._topic, names.CLOUD_TRACE_TOPIC_PREFIX))
 
     def add(self, topic: str, region: str | None, record: TraceRecord) -> None:
-        """Take a report on a message of ``topic``; one that finds no room is counted, and gone."""
+        """Add a report on a message of ``topic``; it is dropped if the queue is full."""
         if self._closed or len(self._queue) >= self._queue_max:
             self.dropped += 1
             self._warn_once(
                 "full",
-                "%d trace reports wait, as many as allowed; more are dropped",
+                "%d trace reports are waiting, the limit (trace_queue_max); more are dropped",
                 self._queue_max,
             )
             return
@@ -122,7 +122,7 @@ class Tracer:
             self._timer = self._loop.call_later(self._flush_s, self._flush)
 
     async def close(self, timeout_ms: int) -> None:
-        """Send what waits, at most so long, and take no more; what is left is counted as failed."""
+        """Send waiting reports, up to the timeout; those left are counted as failed."""
         self._closed = True
         self._flush()
         try:
@@ -135,11 +135,11 @@ class Tracer:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._queue:
-            self._fail(len(self._queue), "the producer stopped first")
+            self._fail(len(self._queue), "the producer was closed before they could be sent")
             self._queue.clear()
 
     def _flush(self) -> None:
-        """Send what waits although it is few; a timer and the end call this."""
+        """Send waiting reports even if they don't fill a batch."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -154,11 +154,11 @@ class Tracer:
             task.add_done_callback(self._tasks.discard)
 
     async def _run(self, batch: list[_Report]) -> None:
-        """Send batch after batch, as long as the queue has a whole one."""
+        """Send a batch, then further ones while the queue has a full batch."""
         while batch:
             try:
                 made = list(_messages(batch, self._trace_topic))
-            except OrbitError as error:  # such as a region that can't be part of a topic's name
+            except OrbitError as error:  # such as a region that is invalid in a topic name
                 self._fail(len(batch), str(error))
                 made = []
             for message, count in made:
@@ -176,7 +176,7 @@ class Tracer:
             raise
         except OrbitError as error:
             self._fail(count, str(error))
-        except Exception as error:  # a fault of ours must not end the reports of a whole process
+        except Exception as error:  # a bug of ours must not stop the traces of a whole process
             log.exception("a trace message can't be sent")
             self._fail(count, repr(error))
         else:
@@ -189,7 +189,7 @@ class Tracer:
 
     def _fail(self, count: int, why: str) -> None:
         self.failed += count
-        self._warn_once("failed", "traces are lost, sends are not affected: %s", why)
+        self._warn_once("failed", "trace reports are lost (sends are not affected): %s", why)
 
     def _warn_once(self, about: str, text: str, *values: object) -> None:
         if about not in self._warned:
@@ -200,7 +200,7 @@ class Tracer:
 def _messages(
     reports: Iterable[_Report], trace_topic: Callable[[_Report], str]
 ) -> Iterator[tuple[Message, int]]:
-    """Yield trace messages, each with the number of its reports: one topic's, as in Java."""
+    """Yield trace messages with their number of reports; each is about one topic, as in Java."""
 
     def together(report: _Report) -> tuple[str, str]:
         return trace_topic(report), report.topic
@@ -213,7 +213,7 @@ def _messages(
 
 
 def _split(records: Iterable[TraceRecord]) -> Iterator[list[tuple[TraceRecord, bytes]]]:
-    """Yield the records, encoded, in runs that fit a trace message."""
+    """Yield the records, encoded, in lists that fit a trace message."""
     run: list[tuple[TraceRecord, bytes]] = []
     size = 0
     for record in records:
@@ -228,7 +228,7 @@ def _split(records: Iterable[TraceRecord]) -> Iterator[list[tuple[TraceRecord, b
 
 
 def _keys(records: list[TraceRecord]) -> list[str]:
-    """Return what a trace message is found by, ids first, as far as properties have room."""
+    """Return the keys of a trace message, ids first, as many as fit."""
     ids = dict.fromkeys(record.message_id for record in records)
     room = KEYS_BYTES_MAX
     keys = []
@@ -243,26 +243,26 @@ def _keys(records: list[TraceRecord]) -> list[str]:
 class TraceHook(SendHook):
     """Reports each send that a broker answered.
 
-    A send without an answer is not reported, as in Java's ``SendMessageTraceHookImpl``: nobody
-    could say in which region. Neither is one whose broker wants no traces.
+    A send without an answer is not reported, as in Java's ``SendMessageTraceHookImpl``, since its
+    region is unknown. Neither is one to a broker that has traces switched off.
     """
 
-    def __init__(self, tracer: Tracer) -> None:
-        self._tracer = tracer
+    def __init__(self, reporter: TraceReporter) -> None:
+        self._reporter = reporter
 
     def after(self, context: SendContext) -> None:
-        """Report a send, each message of a batch on its own so that it is found by its id."""
+        """Report a send; each message of a batch separately, so that it is found by its id."""
         receipt = context.receipt
         topic = context.message.topic
-        if receipt is None or not receipt.trace_on or not self._tracer.traces(topic):
+        if receipt is None or not receipt.trace_on or not self._reporter.traces(topic):
             return
         ids = context.message_ids or (receipt.message_id,)
         offset_ids = receipt.offset_message_id.split(",")
-        if len(offset_ids) != len(ids):  # a broker that keeps a batch as one record gives one id
+        if len(offset_ids) != len(ids):  # a broker that stores a batch as one record returns one
             offset_ids = offset_ids[:1] * len(ids)
         for message, *both in zip(context.messages, ids, offset_ids, strict=True):
             record = _publish_record(context, receipt, message, *both)
-            self._tracer.add(topic, receipt.region, record)
+            self._reporter.add(topic, receipt.region, record)
 
 
 def _publish_record(
@@ -290,10 +290,10 @@ def _publish_record(
 
 
 def bare_name(name: str) -> str:
-    """Return a name without its namespace, which Java leaves out of reports."""
+    """Return a name without its namespace; Java leaves namespaces out of reports."""
     return names.strip_any_namespace(name) if "%" in name else name
 
 
 def joined_keys(keys: Iterable[str]) -> str | None:
-    """Return keys as a report has them; None if there are none."""
+    """Return keys as one text; None if there are none."""
     return properties.KEY_SEPARATOR.join(keys) or None

@@ -1,6 +1,6 @@
-"""What a producer and brokers say to each other beyond a send: transactions, requests, recalls.
+"""Transactions, requests with replies, and recalls of a running producer.
 
-The rules of each are in a module of its own; here they are joined to a running producer.
+Each has a module with its rules; this one connects them to the producer.
 """
 
 import asyncio
@@ -13,11 +13,11 @@ from typing import Final
 from orbitmq.client.arguments import check_timeout_ms
 from orbitmq.client.core.client_core import ClientCore
 from orbitmq.client.core.request_reply import reply_marks, reply_to
-from orbitmq.client.producer import delayed
+from orbitmq.client.producer.recall import recall
 from orbitmq.client.producer.sending.queue_choice import QueueSelector
 from orbitmq.client.producer.sending.sender import Dispatch, Wish
 from orbitmq.client.producer.sending.targets import Target, target_of
-from orbitmq.client.producer.transaction_checks import TransactionChecks, read_question
+from orbitmq.client.producer.transaction_checks import TransactionChecks, read_check_request
 from orbitmq.client.producer.transactions import (
     Check,
     LocalWork,
@@ -55,10 +55,10 @@ class Exchanges:
 
     Args:
         core: the client, acquired for the producer.
-        dispatch: its sends.
-        listener: decides about transactions: an object for local work and checks, or a function
-            for checks alone.
-        on_end: told of each decision about a transaction; must not raise.
+        dispatch: sends its messages.
+        listener: decides transactions: an object for local work and checks, or a function for
+            checks alone.
+        on_end: called with each decision about a transaction; must not raise.
 
     """
 
@@ -91,31 +91,31 @@ class Exchanges:
         )
         self._checks = TransactionChecks(
             group=self._group,
-            known=self._transactions.recall,
+            known=self._transactions.known_state,
             check=check,
             user_code=user_code,
             on_end=on_end,
         )
-        core.callbacks.listen(_CHECK, self._take_check, group=self._group)
+        core.broker_requests.listen(_CHECK, self._take_check, group=self._group)
 
     def __repr__(self) -> str:
         return f"<Exchanges {self._transactions!r}, {self._checks!r}>"
 
     async def close(self, timeout_ms: int) -> None:
-        """Answer no more questions, and wait so long for answers that are being made."""
-        self._core.callbacks.unlisten(_CHECK, self._take_check, group=self._group)
+        """Stop answering checks, and wait up to the timeout for running ones."""
+        self._core.broker_requests.unlisten(_CHECK, self._take_check, group=self._group)
         await self._checks.close(timeout_ms)
 
     # Transactions
 
     def transaction(self, message: Message, timeout_ms: int | None) -> Transaction:
-        """Return a transaction to be entered; see ``Producer.transaction``."""
+        """Return a transaction; see ``Producer.transaction``."""
         return self._transactions.transaction(message, self._half(message, timeout_ms))
 
     async def send_in_transaction(
         self, message: Message, local_work: LocalWork | None, timeout_ms: int | None
     ) -> TransactionReceipt:
-        """Return what became of a transaction; see ``Producer.send_in_transaction``."""
+        """Return the outcome of a transaction; see ``Producer.send_in_transaction``."""
         half = self._half(message, timeout_ms)
         return await self._transactions.send(message, half, local_work)
 
@@ -125,7 +125,7 @@ class Exchanges:
         async def send(marks: Mapping[str, str]) -> SendReceipt:
             try:
                 return await self._dispatch.send(message, Wish(timeout_ms=timeout_ms, marks=marks))
-            except NotDurable as weak:  # its status tells, and the half is rolled back
+            except NotDurable as weak:  # the half is rolled back because of its status
                 return weak.receipt
 
         return send
@@ -136,11 +136,11 @@ class Exchanges:
 
     def _take_check(self, connection: Connection, request: Frame) -> None:
         try:
-            question = read_question(request, self._namespace)
+            check = read_check_request(request, self._namespace)
         except OrbitError as error:
             log.warning("%s: a transaction check can't be read: %s", connection.peer, error)
         else:
-            self._checks.take(connection, question)
+            self._checks.take(connection, check)
 
     # Requests and replies
 
@@ -169,12 +169,12 @@ class Exchanges:
     # Recalls
 
     async def recall(self, topic: str, handle: str, timeout_ms: int | None) -> str:
-        """Return the id of a message that was called back; see ``Producer.recall``."""
+        """Return the id of a recalled message; see ``Producer.recall``."""
         check_topic(topic)
         timeout_ms = self._dispatch.settings.send_timeout_ms if timeout_ms is None else timeout_ms
         try:
             async with asyncio.timeout(timeout_ms / 1_000):
-                return await delayed.recall(
+                return await recall(
                     wrap_namespace(self._namespace, topic),
                     handle,
                     group=self._group,
@@ -184,41 +184,41 @@ class Exchanges:
                 )
         except TimeoutError:
             raise RequestTimeout(
-                f"the broker of a message to {topic} was not found, reached and heard within "
-                f"{timeout_ms} ms; the message may be recalled all the same",
+                f"recall of a message to {topic} timed out after {timeout_ms} ms; the broker may "
+                "have recalled it",
                 timeout_ms=timeout_ms,
             ) from None
 
     async def _connect_holder(self, topic: str, handle: RecallHandle) -> Connection:
-        """Return a connection to the broker that a handle names, or, as Java does, to any other."""
+        """Return a connection to the broker of a handle; as in Java, to any other without it."""
         lane = await self._dispatch.lanes.lane(topic)
         named = [queue for queue in lane.queues if queue.broker_name == handle.broker_name]
         return await self._dispatch.lanes.connect(lane.slot((named or lane.queues)[0]))
 
 
 class ExchangeMethods(ABC):
-    """The methods of a producer for what is more than a send."""
+    """The methods of a producer for transactions, requests and recalls."""
 
     @abstractmethod
     def _exchanging(self) -> Exchanges:
         """Return the exchanges of the running producer; raise if it is not running."""
 
     def transaction(self, message: Message, *, timeout_ms: int | None = None) -> Transaction:
-        """Return a transaction: a message that consumers get if the block ends without an error.
+        """Return a transaction: consumers get the message if the block ends without an error.
 
         ::
 
             async with producer.transaction(Message("orders", b"paid")) as transaction:
                 await database.execute("UPDATE …", transaction.message_id)
 
-        The half message is sent when the block is entered. Its end commits, an exception rolls
-        back. Should this process die in between, the broker asks the other members of the group,
-        that is, the ``transaction_listener`` of their producers.
+        The half message is sent when the block is entered. The end of the block commits, an
+        exception rolls back. If this process dies in between, the broker asks the
+        ``transaction_listener`` of other producers in the group.
 
         Raises:
-            InvalidInput: the message is a delayed one.
+            InvalidInput: the message is delayed.
             TransactionNotBegun: on entering: it was stored less safely than asked, and dropped.
-            OrbitError: on entering: as ``send`` does.
+            OrbitError: on entering: the errors of ``send``.
 
         """
         check_timeout_ms(timeout_ms)
@@ -234,14 +234,14 @@ class ExchangeMethods(ABC):
         """Send a half message, do the local work, and have the broker deliver or drop it.
 
         Args:
-            message: what to send.
-            local_work: says what becomes of the message; the ``transaction_listener`` if left out.
+            message: the message.
+            local_work: decides whether to deliver it; the ``transaction_listener`` if left out.
                 A plain function runs on a thread. If it raises, the broker will ask the listener.
-            timeout_ms: how long the send may take.
+            timeout_ms: the timeout of the send.
 
         Raises:
-            InvalidInput: the message is a delayed one, or nothing does the local work.
-            OrbitError: the half message could not be sent, as ``send`` raises.
+            InvalidInput: the message is delayed, or there is no function for the local work.
+            OrbitError: the half message could not be sent: the errors of ``send``.
 
         """
         check_timeout_ms(timeout_ms)
@@ -255,19 +255,18 @@ class ExchangeMethods(ABC):
         selector: QueueSelector | None = None,
         timeout_ms: int | None = None,
     ) -> StoredMessage:
-        """Send a request, and return the reply of whoever consumes it.
+        """Send a request, and return the reply of its consumer.
 
         Args:
             message: the request.
-            queue: send it there.
-            selector: send it where this says.
-            timeout_ms: how long sending and waiting may take together; ``send_timeout_ms`` if left
-                out.
+            queue: the queue to send it to.
+            selector: chooses the queue.
+            timeout_ms: for sending and waiting together; ``send_timeout_ms`` if left out.
 
         Raises:
             NoReply: it was sent, and no reply came in time.
-            TooManyRequests: as many requests as allowed wait for replies.
-            OrbitError: it could not be sent, as ``send`` raises.
+            TooManyRequests: too many requests are waiting for replies.
+            OrbitError: it could not be sent: the errors of ``send``.
 
         """
         check_timeout_ms(timeout_ms)
@@ -277,23 +276,23 @@ class ExchangeMethods(ABC):
     async def reply(
         self, request: StoredMessage, body: bytes, *, timeout_ms: int | None = None
     ) -> SendReceipt:
-        """Answer a request that was consumed; the broker hands the reply to whoever waits for it.
+        """Answer a consumed request; the broker pushes the reply to the client that sent it.
 
         Raises:
-            InvalidInput: the message is no request.
-            SendRefused: nobody waits any more, among other reasons; the remark tells.
-            OrbitError: as ``send`` does.
+            InvalidInput: the message is not a request.
+            SendRefused: the broker refused, such as because the requester is gone; see the remark.
+            OrbitError: the errors of ``send``.
 
         """
         check_timeout_ms(timeout_ms)
         return await self._exchanging().reply(request, body, timeout_ms)
 
     async def recall(self, topic: str, handle: str, *, timeout_ms: int | None = None) -> str:
-        """Call a delayed message back, by the ``recall_handle`` of its receipt; return its id.
+        """Recall a delayed message by the ``recall_handle`` of its receipt; return its id.
 
         Raises:
-            InvalidInput: the handle can't be read, or the topic is none that is recalled from.
-            BrokerError: the broker refuses: recalls are switched off there, or it is too late.
+            InvalidInput: the handle can't be read, or messages of the topic can't be recalled.
+            BrokerError: the broker refuses: recalls are switched off, or it is too late.
             NoRoute, NetworkError: the broker can't be found, can't be reached, or doesn't answer.
 
         """

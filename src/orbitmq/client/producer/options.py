@@ -1,4 +1,4 @@
-"""What may be said to a producer by keyword: the fields of both its settings, typed for editors."""
+"""The keyword arguments of a producer: the fields of both settings, typed for editors."""
 
 import os
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ __all__ = ["ClientOptions", "ProducerOptions", "build_settings"]
 
 
 class ClientOptions(TypedDict, total=False):
-    """Fields of ``ClientSettings``, which says what they mean."""
+    """The fields of ``ClientSettings``, which documents them."""
 
     nameserver: str
     nameserver_url: str
@@ -53,7 +53,7 @@ class ClientOptions(TypedDict, total=False):
 
 
 class ProducerOptions(ClientOptions, total=False):
-    """Fields of ``ProducerSettings`` too; ``linger_ms`` is that of automatic batching."""
+    """The fields of ``ProducerSettings`` as well; ``linger_ms`` is that of automatic batching."""
 
     send_timeout_ms: int
     per_try_timeout_ms: int | None
@@ -95,14 +95,14 @@ def build_settings(
     producer: ProducerSettings | None = None,
     client: ClientSettings | None = None,
 ) -> tuple[ProducerSettings, ClientSettings]:
-    """Return both settings, with what was said by keyword over what was given whole.
+    """Return both settings; options override the fields of given settings objects.
 
     >>> producer, client = build_settings("billing", {"retries": 0, "nameserver": "ns-1:9876"})
     >>> producer.retries, client.nameserver
     (0, 'ns-1:9876')
 
     Raises:
-        InvalidInput: a value can't be used, or a name is not known; the nearest one is named.
+        InvalidInput: a value is invalid, or a name is unknown; the error suggests a similar one.
 
     """
     _check_whole("settings", producer, ProducerSettings)
@@ -113,26 +113,26 @@ def build_settings(
             nearest = get_close_matches(name, (*of_producer, *of_client), n=1)
             hint = f"; did you mean {nearest[0]}?" if nearest else ""
             raise InvalidInput(f"a producer has no option {name[:60]}{hint}", field=name[:60])
-    said = {name: value for name, value in options.items() if name in of_producer}
+    for_producer = {name: value for name, value in options.items() if name in of_producer}
     if group is not None:
-        said["group"] = group
-    about_client = {name: value for name, value in options.items() if name not in of_producer}
+        for_producer["group"] = group
+    for_client = {name: value for name, value in options.items() if name not in of_producer}
     return (
-        _with(producer or ProducerSettings(), said),
-        _with(client or ClientSettings(), about_client),
+        _with(producer or ProducerSettings(), for_producer),
+        _with(client or ClientSettings(), for_client),
     )
 
 
 def _check_whole(field: str, given: object, kind: type) -> None:
     if given is not None and not isinstance(given, kind):
         raise InvalidInput(
-            f"{field} is {shown(given)}; it must be {kind.__name__}(…), or give its fields by "
-            "keyword",
+            f"{field} is {shown(given)}; it must be {kind.__name__}(…); or give its fields as "
+            "keyword arguments",
             field=field,
         )
 
 
 def _with(settings: Any, changes: Mapping[str, Any]) -> Any:
-    # Not msgspec.structs.replace: it copies, and nothing would be checked.
+    # Not msgspec.structs.replace, which copies without checking.
     before = {name: getattr(settings, name) for name in settings.__struct_fields__}
     return type(settings)(**{**before, **changes}) if changes else settings

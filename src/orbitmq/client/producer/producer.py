@@ -27,12 +27,12 @@ from orbitmq.client.core.machine import Machine
 from orbitmq.client.observe.hooks import Hooks, SendHook, SendMode
 from orbitmq.client.observe.otel_spans import SpanHook, telemetry
 from orbitmq.client.observe.statistics import SendStatistics
-from orbitmq.client.observe.trace_reports import Tracer
+from orbitmq.client.observe.trace_reports import TraceReporter
 from orbitmq.client.producer.exchanges import ExchangeMethods, Exchanges
 from orbitmq.client.producer.health.detector import Detector
 from orbitmq.client.producer.options import ProducerOptions, build_settings
 from orbitmq.client.producer.outbox.outbox import Outbox
-from orbitmq.client.producer.outbox.send_or_keep import Keeping
+from orbitmq.client.producer.outbox.send_or_keep import SendOrKeep
 from orbitmq.client.producer.sending.accumulator import Accumulator
 from orbitmq.client.producer.sending.queue_choice import QueueSelector
 from orbitmq.client.producer.sending.send_many import send_gathered, send_many
@@ -41,6 +41,7 @@ from orbitmq.client.producer.sending.targets import Slot, target_of
 from orbitmq.client.producer.start_rate import StartRate
 from orbitmq.client.producer.tracing import Tracing
 from orbitmq.client.producer.transactions import Check, TransactionListener
+from orbitmq.client.producer.unclosed import warn_unless_closed
 from orbitmq.client.settings import ClientSettings, ProducerSettings, Require
 from orbitmq.errors import (
     AlreadyStarted,
@@ -121,7 +122,7 @@ class Producer(ExchangeMethods):
         self._running_dispatch: Dispatch | None = None  # the same, while sends may begin
         self._accumulator: Accumulator | None = None
         self._exchanges: Exchanges | None = None
-        self._keeping: Keeping | None = None
+        self._keeping: SendOrKeep | None = None
         self._tracing: Tracing | None = None
         self._core: ClientCore | None = None
         self._parts = AsyncExitStack()
@@ -157,7 +158,7 @@ class Producer(ExchangeMethods):
         return self._dispatch.statistics
 
     @property
-    def tracer(self) -> Tracer | None:
+    def tracer(self) -> TraceReporter | None:
         """Counts the reports on its sends; None unless ``trace`` is set."""
         return None if self._tracing is None else self._tracing.tracer
 
@@ -209,12 +210,14 @@ class Producer(ExchangeMethods):
 
     async def _start(self, parts: AsyncExitStack) -> None:
         settings = self.settings
+        await parts.enter_async_context(warn_unless_closed(self, settings.group))
         core = self._core = await ClientCore.acquire(self.client_settings, self._machine)
         parts.push_async_callback(core.release)
         _starts.note(core.machine.clock.monotonic_ms())
         group = wrap_namespace(core.settings.namespace, settings.group)
-        core.register_producer(group, self)
-        leave = partial(core.unregister_producer, group, self)
+        owner = object()  # not this producer: the core must not keep it from being collected
+        core.register_producer(group, owner)
+        leave = partial(core.unregister_producer, group, owner)
         parts.push_async_callback(self._in_time, leave)
         if settings.trace:
             self._tracing = Tracing(core, settings)
@@ -224,7 +227,7 @@ class Producer(ExchangeMethods):
             self._add_own_hook(SpanHook(opentelemetry), parts)
         dispatch = self._dispatch = Dispatch(core, settings, self._hooks)
         if settings.outbox_path:
-            self._keeping = Keeping(core, dispatch, settings)
+            self._keeping = SendOrKeep(core, dispatch, settings)
             parts.push_async_callback(self._keeping.close)
         parts.push_async_callback(self._in_time, dispatch.close)
         if self._keeping is not None:
@@ -459,7 +462,7 @@ class Producer(ExchangeMethods):
         lane = await self._running().lane(topic, must_exist=must_exist)
         return tuple(lane.queues)
 
-    async def _send_or_keep(self, keeping: Keeping, message: Message, wish: Wish) -> SendReceipt:
+    async def _send_or_keep(self, keeping: SendOrKeep, message: Message, wish: Wish) -> SendReceipt:
         dispatch = self._running()
 
         async def send(named: Message) -> SendReceipt:

@@ -1,4 +1,4 @@
-"""How often producers are started: one for each message is a mistake, and worth one warning."""
+"""The rate of producer starts: one producer per message is a mistake, and logged once."""
 
 import logging
 import sys
@@ -17,32 +17,32 @@ _STARTS_MAX: Final = 10
 _MINUTE_MS: Final = 60_000
 _OWN: Final = __name__.partition(".")[0]
 
-_told_site: ContextVar[str | None] = ContextVar("orbitmq_call_site", default=None)
+_given_site: ContextVar[str | None] = ContextVar("orbitmq_call_site", default=None)
 
 
 class StartRate:
-    """Counts starts, and warns once of too many in a minute."""
+    """Counts starts, and warns once about too many in a minute."""
 
     def __init__(self) -> None:
         self._starts: deque[int] = deque(maxlen=_STARTS_MAX + 1)
         self._has_warned = False
 
     def note(self, now_ms: int) -> None:
-        """Take note of a start, at a time of a clock that only runs forward."""
+        """Count a start, at a time of a monotonic clock."""
         self._starts.append(now_ms)
         many = len(self._starts) > _STARTS_MAX and now_ms - self._starts[0] < _MINUTE_MS
         if many and not self._has_warned:
             self._has_warned = True
             log.warning(
-                "more than %d producers were started within a minute, the last one at %s; a "
-                "producer is made once and shared: each start asks nameservers and dials brokers",
+                "more than %d producers were started within a minute, the last one at %s; create "
+                "one producer and share it: each start asks nameservers and connects to brokers",
                 _STARTS_MAX,
-                _told_site.get() or call_site(),
+                _given_site.get() or call_site(),
             )
 
 
 def call_site() -> str:
-    """Return the innermost place outside of this package, as ``file:line``."""
+    """Return the caller outside of this package, as ``file:line``."""
     frame: FrameType | None = sys._getframe()
     while frame is not None:
         if frame.f_globals.get("__name__", "").partition(".")[0] not in (_OWN, "asyncio"):
@@ -53,9 +53,9 @@ def call_site() -> str:
 
 @contextmanager
 def called_from(site: str) -> Iterator[None]:
-    """Have starts within name this place, since they run on a thread that was not called there."""
-    token = _told_site.set(site)
+    """Use this call site for starts in the block, which run on another thread."""
+    token = _given_site.set(site)
     try:
         yield
     finally:
-        _told_site.reset(token)
+        _given_site.reset(token)

@@ -1,6 +1,6 @@
-"""The traces of a running producer: reports leave through its client, apart from its own sends.
+"""The traces of a running producer, sent through its client but separately from its messages.
 
-They have permits, timeouts and statistics of their own, and call no hooks.
+Trace messages have their own in-flight limit, timeouts and statistics, and call no hooks.
 """
 
 from typing import Final
@@ -10,7 +10,7 @@ from orbitmq.client.observe.hooks import Hooks
 from orbitmq.client.observe.trace_reports import (
     DEFAULT_REGION,
     TraceHook,
-    Tracer,
+    TraceReporter,
     bare_name,
     joined_keys,
 )
@@ -29,11 +29,11 @@ _SEND_TIMEOUT_MS: Final = 5_000  # Java's (AsyncTraceDispatcher)
 
 
 class Tracing:
-    """Reports what one producer does; belongs to its loop.
+    """Traces one producer; belongs to its loop.
 
     Attributes:
-        tracer: takes the reports, and counts them.
-        hook: to be added to the producer's hooks.
+        tracer: collects and counts the reports.
+        hook: a hook to add to the producer.
 
     """
 
@@ -47,7 +47,7 @@ class Tracing:
             compression_type=settings.compression_type,
         )
         self._dispatch = Dispatch(core, own, Hooks())
-        self.tracer = Tracer(
+        self.tracer = TraceReporter(
             self._send,
             topic=settings.trace_topic,
             channel=core.settings.access_channel,
@@ -65,7 +65,7 @@ class Tracing:
         self.tracer.add(end.topic, end.region, record)
 
     async def close(self, timeout_ms: int) -> None:
-        """Send what waits, at most so long."""
+        """Send waiting reports, up to the timeout."""
         await self.tracer.close(timeout_ms)
         await self._dispatch.close(0)
 
@@ -74,7 +74,7 @@ class Tracing:
 
 
 def transaction_record(end: TransactionEnd, *, group: str, now_ms: int) -> trace.EndTransaction:
-    """Return the report on a decision, by the sender or on a broker's question."""
+    """Return the report on a decision of the sender, or of a check."""
     return trace.EndTransaction(
         timestamp_ms=now_ms,
         region=end.region or DEFAULT_REGION,

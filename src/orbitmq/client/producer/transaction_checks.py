@@ -1,4 +1,4 @@
-"""What became of a half message: the broker's question, asked and answered one-way.
+"""Transaction checks: a broker asks for the outcome of a half message; both ways are one-way.
 
 ::
 
@@ -7,21 +7,21 @@
                                       ▼
                                 waiting (bounded) ──▶ the user's check function ──▶ END_TRANSACTION
 
-A question that can't be taken in, or whose answer is lost, does no harm: the broker asks again
-after half a minute, some fifteen times, and any member of the group.
+A check that is dropped, or whose answer is lost, does no harm: the broker asks any member of the
+group again after half a minute, about fifteen times.
 """
 
 import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
 from orbitmq.client.producer.transactions import (
     Check,
-    Link,
     OnEnd,
     TransactionEnd,
     TransactionState,
@@ -32,10 +32,11 @@ from orbitmq.errors import CorruptRecord, OrbitError
 from orbitmq.message import names, properties
 from orbitmq.message.model import StoredMessage
 from orbitmq.message.scan import decode_all
+from orbitmq.net.connection import Connection
 from orbitmq.wire.frame import Frame
 from orbitmq.wire.headers.transaction import CheckTransactionState, EndTransaction
 
-__all__ = ["Question", "TransactionChecks", "read_question"]
+__all__ = ["CheckRequest", "TransactionChecks", "read_check_request"]
 
 log = logging.getLogger("orbitmq.client")
 
@@ -44,20 +45,20 @@ WAITING_MAX: Final = 2_000
 """Both are Java's (``TransactionMQProducer``: check threads, checkRequestHoldMax)."""
 
 
-class Question(NamedTuple):
-    """One question of a broker: about which half message, and the numbers it goes by."""
+class CheckRequest(NamedTuple):
+    """A broker's question about a half message."""
 
     header: CheckTransactionState
     message: StoredMessage
 
     @property
     def group(self) -> str:
-        """The producer group that is asked, as it travels; empty if the broker named none."""
+        """The producer group that is asked, with any namespace; empty if the broker named none."""
         return self.message.properties.get(properties.PRODUCER_GROUP, "")
 
 
-def read_question(request: Frame, namespace: str | None = None) -> Question:
-    """Return the question of a CHECK_TRANSACTION_STATE request; the topic is the user's name of it.
+def read_check_request(request: Frame, namespace: str | None = None) -> CheckRequest:
+    """Decode a CHECK_TRANSACTION_STATE request; its topic loses the namespace.
 
     Raises:
         InvalidHeader, CorruptRecord, MissingExtra: header or half message can't be read.
@@ -66,90 +67,81 @@ def read_question(request: Frame, namespace: str | None = None) -> Question:
     header = request.read(CheckTransactionState)
     messages = decode_all(request.body)
     if len(messages) != 1:
-        raise CorruptRecord(f"a transaction check with {len(messages)} messages, not one")
+        raise CorruptRecord(f"a transaction check has {len(messages)} messages instead of one")
     (message,) = messages
     topic = names.strip_namespace(message.topic, namespace)
-    return Question(header, replace(message, topic=topic) if topic != message.topic else message)
+    return CheckRequest(
+        header, replace(message, topic=topic) if topic != message.topic else message
+    )
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class TransactionChecks:
-    """Answers the questions that brokers ask one producer.
-
-    Args:
-        group: the producer group as it travels.
-        known: what this process has decided itself; None if it knows nothing.
-        check: the user's function; without one, what is not known stays undecided.
-        user_code: runs the function.
-        on_end: told of each answer; must not raise.
-        at_once: how many checks run side by side.
-        waiting_max: how many may wait; one more is dropped, for the broker to ask again.
+    """Answers the transaction checks of one producer.
 
     Attributes:
-        dropped: questions that were dropped since the bound was met.
+        group: the producer group, with any namespace.
+        known: returns what this process itself decided; None if it knows nothing.
+        check: the user's function; without one, unknown transactions stay undecided.
+        user_code: runs the function.
+        on_end: called with each answer; must not raise.
+        at_once: how many checks run in parallel.
+        waiting_max: how many may wait; further ones are dropped, and the broker asks again.
+        dropped: how many checks were dropped because too many were waiting.
 
     """
 
-    def __init__(
-        self,
-        *,
-        group: str,
-        known: Callable[[str], TransactionState | None],
-        check: Check | None,
-        user_code: UserCode,
-        on_end: OnEnd = lambda _end: None,
-        at_once: int = AT_ONCE,
-        waiting_max: int = WAITING_MAX,
-    ) -> None:
-        self._group = group
-        self._known = known
-        self._check = check
-        self._user_code = user_code
-        self._on_end = on_end
-        self._at_once = at_once
-        self._waiting_max = waiting_max
-        self._waiting: deque[tuple[Link, Question]] = deque()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._closed = False
-        self._warned: set[str] = set()
-        self.dropped = 0
+    group: str
+    known: Callable[[str], TransactionState | None]
+    check: Check | None
+    user_code: UserCode
+    on_end: OnEnd = lambda _end: None
+    at_once: int = AT_ONCE
+    waiting_max: int = WAITING_MAX
+    dropped: int = field(default=0, init=False)
+    _waiting: deque[tuple[Connection, CheckRequest]] = field(default_factory=deque, init=False)
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set, init=False)
+    _warned: set[str] = field(default_factory=set, init=False)
+    _closed: bool = field(default=False, init=False)
 
     def __repr__(self) -> str:
         return (
-            f"<TransactionChecks of {self._group}, {len(self._tasks)} running, "
+            f"<TransactionChecks of {self.group}, {len(self._tasks)} running, "
             f"{len(self._waiting)} waiting>"
         )
 
-    def take(self, link: Link, question: Question) -> None:
-        """Take in a question; it is answered now if this process knows, else in its turn."""
+    def take(self, connection: Connection, request: CheckRequest) -> None:
+        """Answer a check now if this process knows the outcome, else when its turn comes."""
         if self._closed:
             return
-        state = self._known(question.message.message_id)
+        state = self.known(request.message.message_id)
         if state is not None:
-            self._answer(link, question, state)
-        elif self._check is None:
+            self._answer(connection, request, state)
+        elif self.check is None:
             self._warn_once(
                 "no check",
-                "%s: the broker at %s asks what became of %s, and there is no check function; give "
-                "the producer one, or what other processes left undecided is dropped in the end",
-                self._group,
-                link.peer,
-                question.message.message_id,
+                "%s: the broker at %s asks for the outcome of %s, and there is no check function; "
+                "give the producer one, or brokers drop what other processes left undecided",
+                self.group,
+                connection.peer,
+                request.message.message_id,
             )
-        elif len(self._waiting) >= self._waiting_max:
+        elif len(self._waiting) >= self.waiting_max:
             self.dropped += 1
             self._warn_once(
                 "full",
-                "%s: %d transaction checks wait, as many as allowed; the broker will ask again",
-                self._group,
+                "%s: dropped a transaction check, since %d are waiting, the limit; the broker will "
+                "ask again",
+                self.group,
                 len(self._waiting),
             )
         else:
-            self._waiting.append((link, question))
-            if len(self._tasks) < self._at_once:
+            self._waiting.append((connection, request))
+            if len(self._tasks) < self.at_once:
                 self._start()
 
     async def close(self, timeout_ms: int) -> None:
-        """Take no more, and return when the checks that run have ended; cut them off in the end."""
+        """Drop waiting checks, and wait for running ones; cancel them after the timeout."""
         self._closed = True
         self._waiting.clear()
         if self._tasks:
@@ -165,28 +157,37 @@ class TransactionChecks:
         task.add_done_callback(self._tasks.discard)
 
     async def _work(self) -> None:
-        assert self._check is not None  # nothing waits without one
+        assert self.check is not None  # nothing waits without one
         while self._waiting:
-            link, question = self._waiting.popleft()
-            state, remark = await self._ask(self._check, question)
-            self._answer(link, question, state, remark)
+            connection, request = self._waiting.popleft()
+            state, remark = await self._ask(self.check, request)
+            self._answer(connection, request, state, remark)
 
-    async def _ask(self, check: Check, question: Question) -> tuple[TransactionState, str | None]:
+    async def _ask(
+        self, check: Check, request: CheckRequest
+    ) -> tuple[TransactionState, str | None]:
         try:
-            return decided(await self._user_code.call(check, question.message)), None
+            return decided(await self.user_code.call(check, request.message)), None
         except Exception as error:
-            log.exception("%s: the check of %s failed", self._group, question.message.message_id)
+            log.exception("%s: the check of %s failed", self.group, request.message.message_id)
             text = f"checkLocalTransactionState Exception: {type(error).__name__}: {error}"
             return TransactionState.UNKNOWN, text[:1024]
 
     def _answer(
-        self, link: Link, question: Question, state: TransactionState, remark: str | None = None
+        self,
+        connection: Connection,
+        request: CheckRequest,
+        state: TransactionState,
+        remark: str | None = None,
     ) -> None:
-        self._on_end(_end(question, state, link.peer))
+        self.on_end(_end(request, state, connection.peer))
         try:
-            link.oneway(_header(question, self._group, state), remark=remark)
+            connection.oneway(_header(request, self.group, state), remark=remark)
         except OrbitError as error:
-            log.info("%s: %s will ask again: %s", self._group, link.peer, error)
+            log.info(
+                "%s: the answer to a check of %s is lost, and it will ask again: %s",
+                *(self.group, connection.peer, error),
+            )
 
     def _warn_once(self, about: str, text: str, *values: object) -> None:
         if about not in self._warned:
@@ -194,8 +195,8 @@ class TransactionChecks:
             log.warning(text, *values)
 
 
-def _header(question: Question, group: str, state: TransactionState) -> EndTransaction:
-    asked = question.header
+def _header(request: CheckRequest, group: str, state: TransactionState) -> EndTransaction:
+    asked = request.header
     return EndTransaction(
         topic=asked.topic,
         producer_group=group,
@@ -203,7 +204,7 @@ def _header(question: Question, group: str, state: TransactionState) -> EndTrans
         commit_log_offset=asked.commit_log_offset,
         commit_or_rollback=state.wire,
         from_transaction_check=True,
-        msg_id=question.message.message_id,
+        msg_id=request.message.message_id,
         transaction_id=asked.transaction_id,
         target_broker=asked.target_broker,
         namespace=asked.namespace,
@@ -211,14 +212,14 @@ def _header(question: Question, group: str, state: TransactionState) -> EndTrans
     )
 
 
-def _end(question: Question, state: TransactionState, address: str) -> TransactionEnd:
-    message = question.message
+def _end(request: CheckRequest, state: TransactionState, address: str) -> TransactionEnd:
+    message = request.message
     return TransactionEnd(
         topic=message.topic,
         tags=message.tags,
         keys=message.keys,
         message_id=message.message_id,
-        transaction_id=question.header.transaction_id,
+        transaction_id=request.header.transaction_id,
         broker_address=address,
         region=message.properties.get(properties.REGION),
         state=state,

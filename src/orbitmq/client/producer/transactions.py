@@ -1,22 +1,22 @@
-"""Transactions: a message that consumers see only once the sender's own work is done.
+"""Transactions: a message that consumers see only when the sender's own work is done.
 
 ::
 
     half message ── SEND_OK ──▶ open ── commit() ──────────▶ delivered
          │                       ├───── rollback() ────────▶ dropped
          │                       └───── leave_undecided() ─▶ the broker asks, see transaction_checks
-         └─ stored, but less surely than asked ── dropped, and TransactionNotBegun
+         └─ stored, but less safely than asked ── dropped, and TransactionNotBegun
 
-The decision travels one-way, as Java's does (``DefaultMQProducerImpl.endTransaction``). One that is
-lost on its way costs time, not the outcome: the broker asks the group, and a process that decided
-still remembers what.
+The decision is sent one-way, as in Java (``DefaultMQProducerImpl.endTransaction``). If it is lost,
+the outcome is only delayed: the broker asks the group, and the process that decided remembers it.
 """
 
 import enum
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
-from types import MappingProxyType, TracebackType
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final, Protocol, Self
 
 import msgspec
@@ -32,7 +32,7 @@ from orbitmq.message.model import (
     SendStatus,
     StoredMessage,
 )
-from orbitmq.wire.fields import Header
+from orbitmq.net.connection import Connection
 from orbitmq.wire.headers.transaction import EndTransaction
 
 __all__ = [
@@ -50,11 +50,11 @@ __all__ = [
 log = logging.getLogger("orbitmq.client")
 
 DECIDED_MAX: Final = 10_000
-"""Decisions that are remembered for the broker's questions, the latest ones."""
+"""How many decisions are remembered for checks of the broker; the oldest are dropped."""
 
 
 class TransactionState(enum.Enum):
-    """What became of the sender's own work; the value is Java's word for it in trace records."""
+    """The outcome of the sender's own work; the value is Java's name for it in trace records."""
 
     COMMIT = "COMMIT_MESSAGE"
     """Deliver the message."""
@@ -65,7 +65,7 @@ class TransactionState(enum.Enum):
 
     @property
     def wire(self) -> int:
-        """The number that END_TRANSACTION carries.
+        """The value in an END_TRANSACTION request.
 
         >>> [state.wire for state in TransactionState]
         [8, 12, 0]
@@ -83,35 +83,35 @@ _WIRE: Final[Mapping[TransactionState, int]] = MappingProxyType(
 
 Decision = TransactionState | Awaitable[TransactionState]
 LocalWork = Callable[[Message], Decision]
-"""Does the sender's own work and says what became of it: a coroutine function runs on the loop, a
-plain one on a worker thread."""
+"""Does the sender's own work and returns its outcome. A coroutine function runs on the loop, a
+plain function on a worker thread."""
 Check = Callable[[StoredMessage], Decision]
-"""Says what became of the work that a half message was about; runs like ``LocalWork``. It may be
-asked about messages of every member of the group, so it looks into what all of them share, such as
-a database."""
+"""Returns the outcome of the work that belongs to a half message; runs like ``LocalWork``. It may
+be asked about messages of every member of the group, so it must look at something that all of them
+share, such as a database."""
 
 
 class TransactionListener(Protocol):
-    """Both in one object, as in Java; either method may be a coroutine function."""
+    """Local work and check in one object, as in Java; either may be a coroutine function."""
 
     def execute(self, message: Message) -> Decision:
-        """Do the sender's own work for a message, whose half is stored."""
+        """Do the sender's own work for a message whose half is stored; return the outcome."""
         ...
 
     def check(self, message: StoredMessage) -> Decision:
-        """Say what became of the work for a half message."""
+        """Return the outcome of the work for a half message."""
         ...
 
 
 class TransactionReceipt(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a transaction: the broker's receipt for the half message, and the decision."""
+    """The outcome of a transaction: the broker's receipt for the half message, and the decision."""
 
     receipt: SendReceipt
     state: TransactionState
 
 
 class TransactionEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """What hooks and traces are told of a decision on its way to the broker."""
+    """A decision that was sent to the broker, as traces report it."""
 
     topic: str
     tags: str | None
@@ -124,96 +124,68 @@ class TransactionEnd(msgspec.Struct, frozen=True, kw_only=True):
     from_check: bool
 
 
-class Link(Protocol):
-    """The part of a connection that decisions need."""
-
-    @property
-    def peer(self) -> str:
-        """The broker, as ``host:port``."""
-        ...
-
-    def oneway(self, header: Header, *, remark: str | None = None) -> None:
-        """Send a request that is not answered."""
-        ...
-
-
-Connect = Callable[[MessageQueue], Awaitable[Link]]
-"""Returns a connection to the broker that holds a queue, dialled if there is none."""
+Connect = Callable[[MessageQueue], Awaitable[Connection]]
+"""Returns an open connection to the broker of a queue."""
 SendHalf = Callable[[Mapping[str, str]], Awaitable[SendReceipt]]
-"""Sends the message at hand with some properties that only RocketMQ itself may set."""
+"""Sends the message with additional properties that only RocketMQ itself may set."""
 OnEnd = Callable[[TransactionEnd], None]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Transactions:
     """The transactions of one producer.
 
-    Args:
-        group: the producer group as it travels, namespace included: the broker asks its members.
-        connect: finds the broker that holds a half message.
-        user_code: runs the functions that users hand in.
-        listener: does the local work where a send names none.
-        namespace: the client's namespace of the first kind, which is part of names on the wire.
-        namespace_v2: the client's namespace of the second kind, which travels in headers.
-        on_end: told of each decision; must not raise.
+    Attributes:
+        group: the producer group with any namespace: the broker asks its members.
+        connect: connects to the broker that has a half message.
+        user_code: runs functions of users.
+        listener: does the local work if a send has no function for it.
+        namespace: the client's first namespace, a prefix of names on the wire.
+        namespace_v2: the client's second namespace, a field of headers.
+        on_end: called with each decision; must not raise.
 
     """
 
-    def __init__(
-        self,
-        *,
-        group: str,
-        connect: Connect,
-        user_code: UserCode,
-        listener: TransactionListener | None = None,
-        namespace: str = "",
-        namespace_v2: str = "",
-        on_end: OnEnd = lambda _end: None,
-    ) -> None:
-        self._group = group
-        self._connect = connect
-        self._user_code = user_code
-        self._listener = listener
-        self._namespace = namespace
-        self._namespace_v2 = namespace_v2
-        self._on_end = on_end
-        self._open: set[str] = set()
-        self._decided: OrderedDict[str, TransactionState] = OrderedDict()
+    group: str
+    connect: Connect
+    user_code: UserCode
+    listener: TransactionListener | None = None
+    namespace: str = ""
+    namespace_v2: str = ""
+    on_end: OnEnd = lambda _end: None
+    _open: set[str] = field(default_factory=set, init=False)
+    _decided: OrderedDict[str, TransactionState] = field(default_factory=OrderedDict, init=False)
 
     def __repr__(self) -> str:
-        return f"<Transactions of {self._group}, {len(self._open)} open>"
+        return f"<Transactions of {self.group}, {len(self._open)} open>"
 
     def transaction(self, message: Message, send_half: SendHalf) -> "Transaction":
-        """Return a transaction to be entered with ``async with``.
-
-        Raises:
-            InvalidInput: the message is a delayed one.
-
-        """
+        """Return a transaction for ``async with``; InvalidInput if the message is delayed."""
         _check_undelayed(message)
         return Transaction(self, message, send_half)
 
     async def send(
         self, message: Message, send_half: SendHalf, local_work: LocalWork | None = None
     ) -> TransactionReceipt:
-        """Send the half message, do the local work, tell the broker; return what became of it.
+        """Send the half message, do the local work, and send the decision to the broker.
 
-        Local work that raises leaves the transaction undecided, as in Java: the error goes to the
-        log and to the broker, which will ask the check function. A half message that is stored less
-        surely than asked is rolled back, and no work is done.
+        If the local work raises, the transaction stays undecided, as in Java: the error is logged
+        and sent to the broker, which will ask the check function. A half message that is stored
+        less safely than asked is rolled back, and no work is done.
 
         Raises:
-            InvalidInput: the message is a delayed one, or there is nothing to do the local work.
+            InvalidInput: the message is delayed, or there is no function for the local work.
             OrbitError: the half message could not be sent; see ``Producer.send``.
 
         """
         _check_undelayed(message)
         work = local_work
-        if work is None and self._listener is not None:
-            work = self._listener.execute
+        if work is None and self.listener is not None:
+            work = self.listener.execute
         if work is None:
             raise InvalidInput(
-                "a transaction needs local work: give a function, or the producer a "
-                "TransactionListener; or use 'async with producer.transaction(message)'",
+                "the transaction has no local work; give a function, give the producer a "
+                "TransactionListener, or use 'async with producer.transaction(message)'",
                 field="local_work",
             )
         receipt = await send_half(self._marks())
@@ -223,9 +195,9 @@ class Transactions:
         self._open.add(receipt.message_id)
         state, remark = TransactionState.UNKNOWN, None
         try:
-            state = decided(await self._user_code.call(work, message))
+            state = decided(await self.user_code.call(work, message))
         except Exception as error:
-            log.exception("%s: the local work of %s failed", self._group, receipt.message_id)
+            log.exception("%s: the local work of %s failed", self.group, receipt.message_id)
             remark = f"executeLocalTransactionBranch exception: {_brief(error)}"
         finally:
             self._open.discard(receipt.message_id)
@@ -233,10 +205,10 @@ class Transactions:
         return TransactionReceipt(receipt=receipt, state=state)
 
     async def begin(self, message: Message, send_half: SendHalf) -> SendReceipt:
-        """Send the half message and return its receipt; the caller ends what was begun.
+        """Send the half message and return its receipt; the caller must call ``end``.
 
         Raises:
-            TransactionNotBegun: it is stored less surely than asked, and was rolled back.
+            TransactionNotBegun: it was stored less safely than asked, and rolled back.
             OrbitError: it could not be sent; see ``Producer.send``.
 
         """
@@ -244,8 +216,9 @@ class Transactions:
         if receipt.status is not SendStatus.SEND_OK:
             await self.end(message, receipt, TransactionState.ROLLBACK)
             raise TransactionNotBegun(
-                f"the half message {receipt.message_id} to {message.topic} was answered with "
-                f"{receipt.status.value}, so it was rolled back before any work was done",
+                f"the broker answered {receipt.status.value} for the half message "
+                f"{receipt.message_id} to {message.topic}, so it was rolled back before any work "
+                "was done; begin the transaction again",
                 topic=message.topic,
                 send_id=receipt.message_id,
             )
@@ -259,27 +232,27 @@ class Transactions:
         state: TransactionState,
         remark: str | None = None,
     ) -> None:
-        """Remember a decision and tell the broker; that it can't be told is a line in the log."""
+        """Remember a decision and send it to the broker; a failure to send is only logged."""
         self._open.discard(receipt.message_id)
         self._remember(receipt.message_id, state)
         try:
-            link = await self._connect(receipt.queue)
-            self._on_end(_end(message, receipt, state, link.peer))
-            link.oneway(self._header(message, receipt, state), remark=remark)
+            connection = await self.connect(receipt.queue)
+            self.on_end(_end(message, receipt, state, connection.peer))
+            connection.oneway(self._header(message, receipt, state), remark=remark)
         except OrbitError as error:
             log.warning(
-                "%s: %s can't be told of the %s of %s, and will ask: %s",
-                self._group,
-                receipt.queue.broker_name,
+                "%s: the %s of %s can't be sent to %s, which will ask for it: %s",
+                self.group,
                 state.name,
                 receipt.message_id,
+                receipt.queue.broker_name,
                 error,
             )
 
-    def recall(self, message_id: str) -> TransactionState | None:
-        """Return what this process knows of a transaction: None if nothing.
+    def known_state(self, message_id: str) -> TransactionState | None:
+        """Return the state of a transaction of this process; None if it is not known here.
 
-        One that is still open is UNKNOWN: whoever decides it will tell the broker.
+        An open one is UNKNOWN: the code that decides it will send the decision.
         """
         if message_id in self._open:
             return TransactionState.UNKNOWN
@@ -288,7 +261,7 @@ class Transactions:
     def _marks(self) -> Mapping[str, str]:
         return {
             properties.TRANSACTION_PREPARED: "true",
-            properties.PRODUCER_GROUP: self._group,
+            properties.PRODUCER_GROUP: self.group,
         }
 
     def _remember(self, message_id: str, state: TransactionState) -> None:
@@ -303,27 +276,27 @@ class Transactions:
     ) -> EndTransaction:
         _, commit_log_offset = parse_offset_id(receipt.offset_message_id)
         return EndTransaction(
-            topic=names.wrap_namespace(self._namespace, message.topic),
-            producer_group=self._group,
+            topic=names.wrap_namespace(self.namespace, message.topic),
+            producer_group=self.group,
             tran_state_table_offset=receipt.queue_offset,
             commit_log_offset=commit_log_offset,
             commit_or_rollback=state.wire,
             msg_id=receipt.message_id,
             transaction_id=receipt.transaction_id,
             target_broker=receipt.queue.broker_name,
-            namespace=self._namespace_v2 or None,
-            namespaced=True if self._namespace_v2 else None,
+            namespace=self.namespace_v2 or None,
+            namespaced=True if self.namespace_v2 else None,
         )
 
 
 class Transaction:
-    """One transaction; leaving the block commits it, leaving by an exception rolls it back.
+    """One transaction: the end of the block commits it, an exception rolls it back.
 
-    A cancelled block is rolled back too. Where the outcome of your own work is in doubt (a database
-    that did not answer a commit, say), call ``leave_undecided`` before you let the error out: the
-    broker will then ask the check function.
+    A cancelled block is rolled back too. If the outcome of your own work is in doubt (such as when
+    a database did not answer a commit), call ``leave_undecided`` before you raise: the broker will
+    then ask the check function.
 
-    ``Producer.transaction`` makes it::
+    ``Producer.transaction`` returns one::
 
         async with producer.transaction(message) as transaction:
             await database.execute("INSERT …", transaction.message_id)
@@ -346,34 +319,34 @@ class Transaction:
         """The broker's receipt for the half message."""
         if self._receipt is None:
             raise InvalidInput(
-                "the transaction has not begun; enter it with 'async with'", field="transaction"
+                "the transaction has not begun yet; use 'async with'", field="transaction"
             )
         return self._receipt
 
     @property
     def message_id(self) -> str:
-        """The unique id of the message, to store beside your own work: a check is asked by it."""
+        """The message's unique id; store it with your own work, since a check asks by it."""
         return self.receipt.message_id
 
     @property
     def state(self) -> TransactionState | None:
-        """What was decided; None while the transaction is open."""
+        """The decision; None while the transaction is open."""
         return self._state
 
     async def commit(self) -> None:
-        """Have the message delivered, before the end of the block.
+        """Commit now, before the end of the block: the message is delivered.
 
         Raises:
-            InvalidInput: it was decided already.
+            InvalidInput: the transaction has ended already.
 
         """
         await self._decide(TransactionState.COMMIT)
 
     async def rollback(self) -> None:
-        """Have the message dropped, without an exception.
+        """Roll back without an exception: the message is dropped.
 
         Raises:
-            InvalidInput: it was decided already.
+            InvalidInput: the transaction has ended already.
 
         """
         await self._decide(TransactionState.ROLLBACK)
@@ -382,7 +355,7 @@ class Transaction:
         """Leave the decision to the check function, which the broker will ask.
 
         Raises:
-            InvalidInput: it was decided already.
+            InvalidInput: the transaction has ended already.
 
         """
         await self._decide(TransactionState.UNKNOWN)
@@ -390,18 +363,13 @@ class Transaction:
     async def __aenter__(self) -> Self:
         if self._receipt is not None:
             raise InvalidInput(
-                "the transaction was entered before; make one for each message",
+                "the transaction was used before; create one for each message",
                 field="transaction",
             )
         self._receipt = await self._owner.begin(self._message, self._send_half)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *_error: object) -> None:
         if self._state is None:
             await self._decide(
                 TransactionState.COMMIT if kind is None else TransactionState.ROLLBACK
@@ -411,7 +379,8 @@ class Transaction:
         receipt = self.receipt
         if self._state is not None:
             raise InvalidInput(
-                f"the transaction of {receipt.message_id} was ended with {self._state.name} before",
+                f"the transaction of {receipt.message_id} has already ended with "
+                f"{self._state.name}; create one for each message",
                 field="transaction",
             )
         self._state = state
@@ -419,20 +388,15 @@ class Transaction:
 
 
 def decided(value: object) -> TransactionState:
-    """Return what a user's function decided.
-
-    Raises:
-        TypeError: it returned something else, such as None for want of a return statement.
-
-    """
+    """Return the decision of a user's function; TypeError if it returned something else."""
     if not isinstance(value, TransactionState):
-        raise TypeError(f"a TransactionState must be returned, not {type(value).__name__}")
+        raise TypeError(f"the function must return a TransactionState, not {type(value).__name__}")
     return value
 
 
 def _check_undelayed(message: Message) -> None:
     if message.delay_level or message.delay is not None or message.deliver_at is not None:
-        # Java's client drops the level without a word, and the message would be early.
+        # Java's client silently drops the level, and the message is delivered too early.
         raise InvalidInput(
             "a message of a transaction can't be delayed; send it without delay_level, delay and "
             "deliver_at",
@@ -457,5 +421,5 @@ def _end(
 
 
 def _brief(error: Exception) -> str:
-    """Return an error as a remark holds it: a header has bounds."""
+    """Return an error short enough for a remark."""
     return f"{type(error).__name__}: {error}"[:1024]

@@ -1,18 +1,19 @@
-"""What brokers say: I am here, with these topics; I am still here; I go.
+"""Requests of brokers: registration with topics, heartbeats, unregistration.
 
-Answers REGISTER_BROKER, UNREGISTER_BROKER, BROKER_HEARTBEAT, QUERY_DATA_VERSION and
-GET_BROKER_MEMBER_GROUP (``DefaultRequestProcessor`` in Java). Left out: bodies of brokers before
-3.0.11, which held the topics alone.
+Serves REGISTER_BROKER, UNREGISTER_BROKER, BROKER_HEARTBEAT, QUERY_DATA_VERSION and
+GET_BROKER_MEMBER_GROUP (``DefaultRequestProcessor`` in Java). Not supported: bodies of brokers
+before 3.0.11, which contain only topics.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from orbitmq.clock import Clock
 from orbitmq.nameserver.kv_config import ORDER_TOPICS, KVConfig
-from orbitmq.nameserver.route_table import LeastIdChange, RouteTable
+from orbitmq.nameserver.route_table import MinBrokerIdChange, RouteTable
 from orbitmq.nameserver.settings import LiveSettings
 from orbitmq.net.bodies import read_body
 from orbitmq.net.connection import Connection, Handler
@@ -41,36 +42,23 @@ log = logging.getLogger("orbitmq.nameserver")
 _ZLIB_MARK: Final = b"x"
 
 
+@dataclass(kw_only=True, eq=False)
 class BrokerHandlers:
-    """Speaks with brokers for the route table.
+    """Serves requests of brokers.
 
-    Args:
-        routes: the table.
-        config: what operators have put, for the order of topics.
-        settings: those in force.
-        clock: when a broker was heard.
-        workers: who opens registrations that are compressed, or large and not standard JSON.
-        tell: told when the least broker id of a name changes, and the settings want it.
+    Attributes:
+        workers: decode registrations that are compressed, or large and not standard JSON.
+        notify: called when the lowest broker id of a name changes, if the settings ask for it.
 
     """
 
-    def __init__(
-        self,
-        *,
-        routes: RouteTable,
-        config: KVConfig,
-        settings: LiveSettings,
-        clock: Clock,
-        workers: Workers,
-        tell: Callable[[LeastIdChange], None],
-    ) -> None:
-        self._routes = routes
-        self._config = config
-        self._settings = settings
-        self._clock = clock
-        self._workers = workers
-        self._tell_brokers = tell
-        self._watched: set[Connection] = set()
+    routes: RouteTable
+    config: KVConfig
+    settings: LiveSettings
+    clock: Clock
+    workers: Workers
+    notify: Callable[[MinBrokerIdChange], None]
+    _watched: set[Connection] = field(default_factory=set, init=False)
 
     def table(self) -> Mapping[int, Handler]:
         """Return the handlers by request code."""
@@ -83,45 +71,47 @@ class BrokerHandlers:
         }
 
     def expire(self) -> None:
-        """Forget the brokers that fell silent; to be called again and again."""
-        for broker in self._routes.expire(self._clock.monotonic_ms()):
-            log.warning("broker %s fell silent and is taken out of all routes", broker.address)
-            self._tell(broker.change)
+        """Remove brokers whose heartbeats timed out; to be called periodically."""
+        for broker in self.routes.expire(self.clock.monotonic_ms()):
+            log.warning(
+                "broker %s sent no heartbeat and is removed from all routes", broker.address
+            )
+            self._notify(broker.change)
             if isinstance(broker.channel, Connection):
-                broker.channel.abort("the broker behind it fell silent")
+                broker.channel.abort("the broker sent no heartbeat")
 
     async def register(self, connection: Connection, request: Frame) -> Response | None:
-        """Take a broker and its topics in."""
+        """Register a broker and its topics."""
         who = request.read(RegisterBroker)
         if who.body_crc32 and who.body_crc32 != body_crc32(request.body):
             raise Refusal(
                 ResponseCode.SYSTEM_ERROR,
-                f"crc32 not match: the body of {len(request.body)} bytes changed on its way",
+                f"crc32 not match: the body of {len(request.body)} bytes was changed in transit",
             )
-        # Brokers of 5.x that compress say that they don't (BrokerOuterAPI in Java), and could not
-        # register with a nameserver that believed them. No JSON begins with the zlib mark.
+        # Brokers of 5.x that compress don't set the field (BrokerOuterAPI in Java), so the body
+        # decides: no JSON begins with the zlib mark.
         compressed = who.compressed or request.body[:1] == _ZLIB_MARK
         body = await self._read(request, compressed=compressed)
         if not connection.is_open:
-            return None  # nobody would ever take it out again
+            return None  # else it would be removed only by its timeout
         if connection not in self._watched:
             self._watched.add(connection)
             connection.when_closed(self._lost)
-        is_new = self._routes.version_of(who.cluster_name, who.broker_addr) is None
-        settings = self._settings.now
-        registered = self._routes.register(
+        is_new = self.routes.version_of(who.cluster_name, who.broker_addr) is None
+        settings = self.settings.now
+        registered = self.routes.register(
             who,
             body,
             channel=connection,
-            now_ms=self._clock.monotonic_ms(),
+            now_ms=self.clock.monotonic_ms(),
             delete_missing=settings.delete_topic_with_broker_registration,
         )
         if is_new:
-            log.info("broker %s (%s) registers", who.broker_name, who.broker_addr)
-        self._tell(registered.change)
+            log.info("broker %s (%s) registered", who.broker_name, who.broker_addr)
+        self._notify(registered.change)
         orders = None
         if settings.return_order_topic_config_to_broker:
-            orders = self._config.namespace(ORDER_TOPICS)
+            orders = self.config.namespace(ORDER_TOPICS)
         return Response(
             header=RegisterBrokerAnswer(
                 ha_server_addr=registered.ha_server_addr, master_addr=registered.master_addr
@@ -130,50 +120,50 @@ class BrokerHandlers:
         )
 
     def unregister(self, _connection: Connection, request: Frame) -> Response:
-        """Forget a broker."""
+        """Remove a broker."""
         who = request.read(UnregisterBroker)
-        change = self._routes.unregister(who)
-        log.info("broker %s (%s) unregisters", who.broker_name, who.broker_addr)
-        self._tell(change)
+        change = self.routes.unregister(who)
+        log.info("broker %s (%s) unregistered", who.broker_name, who.broker_addr)
+        self._notify(change)
         return Response()
 
     def heartbeat(self, _connection: Connection, request: Frame) -> Response:
-        """Note that a broker lives."""
+        """Record the heartbeat of a broker."""
         who = request.read(BrokerHeartbeat)
-        self._routes.heard(who.cluster_name, who.broker_addr, self._clock.monotonic_ms())
+        self.routes.heard(who.cluster_name, who.broker_addr, self.clock.monotonic_ms())
         return Response()
 
     def query_data_version(self, _connection: Connection, request: Frame) -> Response:
-        """Tell whether a broker's topics changed since it registered; and note that it lives."""
+        """Return whether a broker's topics changed since it registered; counts as a heartbeat."""
         who = request.read(QueryDataVersion)
         now = DataVersion.from_json(request.body) if request.body else DataVersion()
-        known = self._routes.version_of(who.cluster_name, who.broker_addr)
-        self._routes.heard(who.cluster_name, who.broker_addr, self._clock.monotonic_ms())
+        known = self.routes.version_of(who.cluster_name, who.broker_addr)
+        self.routes.heard(who.cluster_name, who.broker_addr, self.clock.monotonic_ms())
         return Response(
             header=QueryDataVersionAnswer(changed=known != now),
             body=b"" if known is None else known.to_json(),
         )
 
     def member_group(self, _connection: Connection, request: Frame) -> Response:
-        """Tell the addresses of all brokers of one name."""
+        """Return the addresses of all brokers of one name."""
         asked = request.read(GetBrokerMemberGroup)
-        members = self._routes.members(asked.cluster_name, asked.broker_name)
+        members = self.routes.members(asked.cluster_name, asked.broker_name)
         return Response(body=BrokerMembers(broker_member_group=members).to_json(java_keys=True))
 
     async def _read(self, request: Frame, *, compressed: bool) -> BrokerRegistration:
         if not request.body:
             return BrokerRegistration()
         if not compressed:
-            return await read_body(BrokerRegistration, request.body, self._workers)
-        # However small: it may hold thousands of topics, each a text to be taken apart.
-        opened = self._workers.submit(BrokerRegistration.from_compressed, request.body)
+            return await read_body(BrokerRegistration, request.body, self.workers)
+        # On a worker however small it is: it may contain thousands of topics.
+        opened = self.workers.submit(BrokerRegistration.from_compressed, request.body)
         return await asyncio.wrap_future(opened)
 
     def _lost(self, connection: Connection) -> None:
         self._watched.discard(connection)
-        for change in self._routes.drop(connection):
-            self._tell(change)
+        for change in self.routes.drop(connection):
+            self._notify(change)
 
-    def _tell(self, change: LeastIdChange | None) -> None:
-        if change is not None and self._settings.now.notify_min_broker_id_changed:
-            self._tell_brokers(change)
+    def _notify(self, change: MinBrokerIdChange | None) -> None:
+        if change is not None and self.settings.now.notify_min_broker_id_changed:
+            self.notify(change)

@@ -1,12 +1,13 @@
-"""What operators set: keys of the KV config, and settings of the nameserver itself.
+"""Requests of operators: keys of the KV config, and settings of the nameserver.
 
-Answers PUT_, GET_ and DELETE_KV_CONFIG, GET_KVLIST_BY_NAMESPACE, GET_ and UPDATE_NAMESRV_CONFIG
-(``DefaultRequestProcessor`` in Java). A setting is updated only if it is on the list of those that
-may be; in Java all may be but a few.
+Serves PUT_, GET_ and DELETE_KV_CONFIG, GET_KVLIST_BY_NAMESPACE, GET_ and UPDATE_NAMESRV_CONFIG
+(``DefaultRequestProcessor`` in Java). Only settings on a list can be updated; in Java, all but a
+few.
 """
 
 import logging
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from orbitmq.errors import InvalidBody, InvalidSetting
 from orbitmq.nameserver.kv_file import SavedKVConfig
@@ -31,19 +32,12 @@ __all__ = ["ConfigHandlers"]
 log = logging.getLogger("orbitmq.nameserver")
 
 
+@dataclass(kw_only=True, eq=False)
 class ConfigHandlers:
-    """Speaks with operators.
+    """Serves requests of operators."""
 
-    Args:
-        saved: the KV config, and the file it is kept in.
-        settings: those in force.
-
-    """
-
-    def __init__(self, *, saved: SavedKVConfig, settings: LiveSettings) -> None:
-        self._saved = saved
-        self._config = saved.config
-        self._settings = settings
+    saved: SavedKVConfig
+    settings: LiveSettings
 
     def table(self) -> Mapping[int, Handler]:
         """Return the handlers by request code."""
@@ -57,17 +51,17 @@ class ConfigHandlers:
         }
 
     async def put(self, connection: Connection, request: Frame) -> Response:
-        """Set a key; answered when it is on the disk."""
+        """Set a key; answered when it is on disk."""
         asked = request.read(PutKVConfig)
-        self._config.put(asked.namespace, asked.key, asked.value)
-        log.info("%s puts %.200s %.200s", connection.peer, asked.namespace, asked.key)
-        await self._saved.save()
+        self.saved.config.put(asked.namespace, asked.key, asked.value)
+        log.info("%s set key %.200s %.200s", connection.peer, asked.namespace, asked.key)
+        await self.saved.save()
         return Response()
 
     def get(self, _connection: Connection, request: Frame) -> Response:
-        """Tell the text under a key."""
+        """Return the value of a key."""
         asked = request.read(GetKVConfig)
-        value = self._config.get(asked.namespace, asked.key)
+        value = self.saved.config.get(asked.namespace, asked.key)
         if value is None:
             raise Refusal(
                 ResponseCode.QUERY_NOT_FOUND,
@@ -76,40 +70,37 @@ class ConfigHandlers:
         return Response(header=GetKVConfigAnswer(value=value))
 
     async def delete(self, connection: Connection, request: Frame) -> Response:
-        """Delete a key, if it is there; answered when the disk knows."""
+        """Delete a key if it exists; answered when that is on disk."""
         asked = request.read(DeleteKVConfig)
-        self._config.delete(asked.namespace, asked.key)
-        log.info("%s deletes %.200s %.200s", connection.peer, asked.namespace, asked.key)
-        await self._saved.save()
+        self.saved.config.delete(asked.namespace, asked.key)
+        log.info("%s deleted key %.200s %.200s", connection.peer, asked.namespace, asked.key)
+        await self.saved.save()
         return Response()
 
     def list_namespace(self, _connection: Connection, request: Frame) -> Response:
-        """Tell all keys of a namespace."""
+        """Return all keys of a namespace."""
         namespace = request.read(GetKVListByNamespace).namespace
-        keys = self._config.namespace(namespace)
+        keys = self.saved.config.namespace(namespace)
         if keys is None:
             raise Refusal(ResponseCode.QUERY_NOT_FOUND, f"No config item, Namespace: {namespace}")
         return Response(body=KVTable(table=keys).to_json())
 
     def get_settings(self, _connection: Connection, _request: Frame) -> Response:
-        """Tell the settings in force."""
-        return Response(body=properties_to_text(self._settings.texts()))
+        """Return the current settings."""
+        return Response(body=properties_to_text(self.settings.texts()))
 
     def update_settings(self, connection: Connection, request: Frame) -> Response:
-        """Put settings in force, all of those in the body or none."""
+        """Change settings: all in the body, or none."""
         try:
             properties = properties_of_body(request.body)
         except InvalidBody as error:
             raise Refusal(ResponseCode.SYSTEM_ERROR, f"string2Properties error: {error}") from error
         try:
-            if fixed := self._settings.fixed(properties):
-                raise Refusal(
-                    ResponseCode.NO_PERMISSION,
-                    f"Can not update config in black list. {', '.join(fixed)[:200]}: not on the "
-                    "list of those that may be changed while the nameserver runs",
-                )
-            self._settings.update(properties)
+            if why := self.settings.why_fixed(properties):
+                remark = f"Can not update config in black list. {why}"
+                raise Refusal(ResponseCode.NO_PERMISSION, remark)
+            self.settings.update(properties)
         except InvalidSetting as error:
             raise Refusal(ResponseCode.INVALID_PARAMETER, str(error)) from error
-        log.info("%s sets %s", connection.peer, ", ".join(one.name for one in properties))
+        log.info("%s changed %s", connection.peer, ", ".join(one.name for one in properties))
         return Response()

@@ -1,13 +1,14 @@
-"""What clients and admin tools ask: where a topic is, which brokers and topics there are.
+"""Requests of clients and admin tools: routes of topics, lists of brokers and topics.
 
-Answers GET_ROUTEINFO_BY_TOPIC (``ClientRequestProcessor`` in Java), GET_BROKER_CLUSTER_INFO, the
-lists of topics, REGISTER_ and DELETE_TOPIC_IN_NAMESRV, and the permission to write to a broker
-(``DefaultRequestProcessor``). Left out: ``clusterTest``, which asks another cluster for topics that
-this one lacks.
+Serves GET_ROUTEINFO_BY_TOPIC (``ClientRequestProcessor`` in Java), GET_BROKER_CLUSTER_INFO, the
+lists of topics, REGISTER_ and DELETE_TOPIC_IN_NAMESRV, and the write permission of brokers
+(``DefaultRequestProcessor``). Not supported: ``clusterTest``, which asks another cluster for topics
+that are missing here.
 """
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -42,32 +43,24 @@ __all__ = ["RouteHandlers"]
 log = logging.getLogger("orbitmq.nameserver")
 
 _STANDARD_JSON_SINCE: Final = 401
-"""The clients' version 4.9.4, from which on Java's nameserver writes keys in quotes."""
+"""Clients from 4.9.4 on; Java's nameserver quotes keys for them."""
 
 
+@dataclass(kw_only=True, eq=False)
 class RouteHandlers:
-    """Speaks with clients and admin tools for the route table.
+    """Serves requests of clients and admin tools."""
 
-    Args:
-        routes: the table.
-        config: what operators have put, for the order of topics.
-        settings: those in force.
-        clock: for the time after a start in which no routes are given out.
+    routes: RouteTable
+    config: KVConfig
+    settings: LiveSettings
+    clock: Clock
 
-    """
-
-    def __init__(
-        self, *, routes: RouteTable, config: KVConfig, settings: LiveSettings, clock: Clock
-    ) -> None:
-        self._routes = routes
-        self._config = config
-        self._settings = settings
-        self._clock = clock
-        self._started_ms = clock.monotonic_ms()
+    def __post_init__(self) -> None:
+        self._started_ms = self.clock.monotonic_ms()
 
     def table(self) -> Mapping[int, Handler]:
         """Return the handlers by request code."""
-        topics = self._routes.topics
+        topics = self.routes.topics
         return {
             RequestCode.GET_ROUTEINFO_BY_TOPIC: self.route,
             RequestCode.GET_BROKER_CLUSTER_INFO: self.cluster_info,
@@ -88,76 +81,76 @@ class RouteHandlers:
         }
 
     def route(self, _connection: Connection, request: Frame) -> Response:
-        """Tell where the queues of a topic are."""
+        """Return the route of a topic."""
         try:
             asked = request.read(GetRouteInfo)
         except InvalidHeader as error:
             if error.field != "topic":
                 raise
-            raise _no_route("null") from error  # Java takes a missing topic for an unknown one
+            raise _no_route("null") from error  # Java treats a missing topic as an unknown one
         self._check_ready()
-        settings = self._settings.now
-        route = self._routes.route(asked.topic, acting_master=settings.support_acting_master)
+        settings = self.settings.now
+        route = self.routes.route(asked.topic, acting_master=settings.support_acting_master)
         if route is None:
             raise _no_route(asked.topic)
         if settings.order_message_enable:
-            order = self._config.get(ORDER_TOPICS, asked.topic)
+            order = self.config.get(ORDER_TOPICS, asked.topic)
             route = msgspec.structs.replace(route, order_topic_conf=order)
         if asked.zone_mode and asked.zone and not asked.zone.isspace():
-            # Java writes what it filtered in its older form, whatever was asked for.
+            # Java always writes a filtered route in its older form.
             route = within_zone(route, asked.zone)
         if asked.accept_standard_json_only or request.version >= _STANDARD_JSON_SINCE:
             return Response(body=route.to_standard_json())
         return Response(body=route.to_json(java_keys=True))
 
     def cluster_info(self, _connection: Connection, _request: Frame) -> Response:
-        """Tell all clusters and their brokers."""
-        return Response(body=self._routes.cluster_info().to_json(java_keys=True))
+        """Return all clusters and their brokers."""
+        return Response(body=self.routes.cluster_info().to_json(java_keys=True))
 
     def wipe_write_permission(self, connection: Connection, request: Frame) -> Response:
-        """Stop writes to a broker, in all routes."""
+        """Remove the write permission of a broker from all routes."""
         name = request.read(WipeWritePermOfBroker).broker_name
-        count = self._routes.topics.set_writable(name, writable=False)
-        log.info("%s stops writes to %s: %d topics", connection.peer, name, count)
+        count = self.routes.topics.set_writable(name, writable=False)
+        log.info("%s stopped writes to %s: %d topics", connection.peer, name, count)
         return Response(header=WipeWritePermOfBrokerAnswer(wipe_topic_count=count))
 
     def add_write_permission(self, connection: Connection, request: Frame) -> Response:
-        """Allow writes to a broker again."""
+        """Restore the write permission of a broker."""
         name = request.read(AddWritePermOfBroker).broker_name
-        count = self._routes.topics.set_writable(name, writable=True)
-        log.info("%s allows writes to %s: %d topics", connection.peer, name, count)
+        count = self.routes.topics.set_writable(name, writable=True)
+        log.info("%s allowed writes to %s: %d topics", connection.peer, name, count)
         return Response(header=AddWritePermOfBrokerAnswer(add_topic_count=count))
 
     def register_topic(self, connection: Connection, request: Frame) -> Response:
-        """Set the queues of a topic; brokers that are not known make it a warning, as in Java."""
+        """Set the queues of a topic; unknown brokers are only logged, as in Java."""
         topic = request.read(RegisterTopic).topic
         route = TopicRouteData.from_json(request.body) if request.body else TopicRouteData()
-        if route.queue_datas and not self._routes.register_topic(topic, route.queue_datas):
-            log.warning("%s: topic %.200s names unknown brokers", connection.peer, topic)
+        if route.queue_datas and not self.routes.register_topic(topic, route.queue_datas):
+            log.warning("%s: topic %.200s has unknown brokers; ignored", connection.peer, topic)
         return Response()
 
     def delete_topic(self, connection: Connection, request: Frame) -> Response:
-        """Forget the route of a topic."""
+        """Delete the route of a topic."""
         asked = request.read(DeleteTopicFromNamesrv)
-        self._routes.delete_topic(asked.topic, asked.cluster_name or "")
-        log.info("%s deletes the route of %.200s", connection.peer, asked.topic)
+        self.routes.delete_topic(asked.topic, asked.cluster_name or "")
+        log.info("%s deleted the route of %.200s", connection.peer, asked.topic)
         return Response()
 
     def all_topics(self, _connection: Connection, _request: Frame) -> Response:
-        """Tell the names of all topics."""
-        if not self._settings.now.enable_all_topic_list:
+        """Return the names of all topics."""
+        if not self.settings.now.enable_all_topic_list:
             raise _disabled("enableAllTopicList")
-        return Response(body=self._routes.topics.names().to_json())
+        return Response(body=self.routes.topics.names().to_json())
 
     def system_topics(self, _connection: Connection, _request: Frame) -> Response:
-        """Tell the topics named after clusters and brokers."""
-        return Response(body=self._routes.system_topics().to_json())
+        """Return the topics that are named after clusters and brokers."""
+        return Response(body=self.routes.system_topics().to_json())
 
     def topics_of_cluster(self, _connection: Connection, request: Frame) -> Response:
-        """Tell the topics of a cluster."""
+        """Return the topics of a cluster."""
         self._check_listing()
         cluster = request.read(GetTopicsByCluster).cluster
-        return Response(body=self._routes.topics_of(cluster).to_json())
+        return Response(body=self.routes.topics_of(cluster).to_json())
 
     def _listing(self, topics: Callable[[], TopicList]) -> Handler:
         def answer(_connection: Connection, _request: Frame) -> Response:
@@ -167,13 +160,13 @@ class RouteHandlers:
         return answer
 
     def _check_listing(self) -> None:
-        if not self._settings.now.enable_topic_list:
+        if not self.settings.now.enable_topic_list:
             raise _disabled("enableTopicList")
 
     def _check_ready(self) -> None:
-        settings = self._settings.now
+        settings = self.settings.now
         if settings.need_wait_for_service:
-            waited_ms = self._clock.monotonic_ms() - self._started_ms
+            waited_ms = self.clock.monotonic_ms() - self._started_ms
             if waited_ms < settings.wait_seconds_for_service * 1000:
                 raise Refusal(
                     ResponseCode.SYSTEM_ERROR,

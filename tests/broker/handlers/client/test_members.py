@@ -113,7 +113,7 @@ def test_a_consumer_of_another_unit_marks_its_retry_topic(scene: Scene) -> None:
     assert topic.topic_sys_flag == 2
 
 
-def test_a_group_that_may_not_be_created_is_left_out() -> None:
+def test_a_group_that_may_not_be_created_is_ignored() -> None:
     scene = Scene(auto_create_subscription_group=False)
     scene.beat(scene.one, BILLING, heartbeat_fingerprint=5)
     assert scene.members.consumers("billing") is None
@@ -121,17 +121,17 @@ def test_a_group_that_may_not_be_created_is_left_out() -> None:
     assert scene.members._fingerprints == {}
 
 
-def test_who_comes_makes_all_members_rebalance(scene: Scene) -> None:
+def test_a_new_member_makes_all_members_rebalance(scene: Scene) -> None:
     scene.beat(scene.one, BILLING)
-    scene.one.told.clear()
+    scene.one.received.clear()
     scene.beat(scene.other, BILLING)
-    assert (scene.one.told, scene.other.told) == ([REBALANCE], [REBALANCE])
+    assert (scene.one.received, scene.other.received) == ([REBALANCE], [REBALANCE])
     scene.beat(scene.other, BILLING)
-    assert len(scene.one.told) == 1
+    assert len(scene.one.received) == 1
 
 
 @pytest.mark.parametrize("of_group", [True, False])
-def test_nobody_is_told_where_that_is_off(of_group: bool) -> None:
+def test_members_are_not_notified_if_that_is_off(of_group: bool) -> None:
     scene = Scene(notify_consumer_ids_changed_enable=of_group)
     scene.groups.update(
         [
@@ -141,7 +141,7 @@ def test_nobody_is_told_where_that_is_off(of_group: bool) -> None:
         ]
     )
     scene.beat(scene.one, BILLING)
-    assert scene.one.told == []
+    assert scene.one.received == []
 
 
 def test_a_fingerprint_saves_the_subscriptions(scene: Scene) -> None:
@@ -167,16 +167,16 @@ def test_another_fingerprint_asks_for_them(scene: Scene) -> None:
 # Going
 
 
-def test_who_says_good_bye_is_gone(scene: Scene) -> None:
+def test_a_client_that_unregisters_is_removed(scene: Scene) -> None:
     shop = (ProducerData(group_name="shop"),)
     for client in (scene.one, scene.other):
         scene.beat(client, BILLING, producer_data_set=shop)
-    scene.one.told.clear()
+    scene.one.received.clear()
     farewell = UnregisterClient(client_id="other", consumer_group="billing", producer_group="shop")
     assert scene.ask(scene.other, farewell).code == 0
     assert scene.client_ids() == ("one",)
     assert [member.client_id for member in scene.members.producers("shop")] == ["one"]
-    assert scene.one.told == [REBALANCE]
+    assert scene.one.received == [REBALANCE]
     scene.ask(scene.other, UnregisterClient(client_id="other", consumer_group="nobody"))
 
 
@@ -184,13 +184,13 @@ def test_a_lost_connection_is_a_good_bye(scene: Scene) -> None:
     for _ in range(2):
         scene.beat(scene.one, BILLING)
         scene.beat(scene.other, BILLING)
-    scene.one.told.clear()
+    scene.one.received.clear()
     scene.other.abort("the peer closed it")
     assert scene.client_ids() == ("one",)
-    assert scene.one.told == [REBALANCE]
+    assert scene.one.received == [REBALANCE]
 
 
-def test_who_is_silent_for_too_long_is_cut_off(scene: Scene) -> None:
+def test_a_silent_client_is_disconnected(scene: Scene) -> None:
     scene.beat(scene.one, BILLING)
     scene.clock.now += EXPIRY_MS
     scene.beat(scene.other, BILLING)
@@ -217,7 +217,7 @@ def test_two_connections_of_one_client_are_one_id(scene: Scene) -> None:
     assert scene.client_ids() == ("one",)
 
 
-def test_the_connections_of_a_group_are_told(scene: Scene) -> None:
+def test_the_connections_of_a_group_are_listed(scene: Scene) -> None:
     asked = GetConsumerConnectionList(consumer_group="billing")
     with pytest.raises(Refusal, match="the consumer group.billing. not online") as refusal:
         scene.ask(scene.one, asked)
@@ -233,7 +233,7 @@ def test_the_connections_of_a_group_are_told(scene: Scene) -> None:
     assert found.consume_from_where == BILLING.consume_from_where
 
 
-def test_the_producers_of_a_group_are_told(scene: Scene) -> None:
+def test_the_producers_of_a_group_are_listed(scene: Scene) -> None:
     asked = GetProducerConnectionList(producer_group="shop")
     with pytest.raises(Refusal, match="the producer group.shop. not exist"):
         scene.ask(scene.one, asked)
@@ -242,7 +242,7 @@ def test_the_producers_of_a_group_are_told(scene: Scene) -> None:
     assert [connection.client_id for connection in found.connection_set] == ["one"]
 
 
-def test_all_producers_are_told_with_the_time_of_their_last_heartbeat(scene: Scene) -> None:
+def test_all_producers_are_listed_with_the_time_of_their_last_heartbeat(scene: Scene) -> None:
     scene.beat(scene.one, producer_data_set=(ProducerData(group_name="shop"),))
     scene.clock.now += 7_000
     answer = scene.ask(scene.one, GetAllProducerInfo())

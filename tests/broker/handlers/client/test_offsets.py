@@ -57,7 +57,7 @@ def update(**fields: object) -> UpdateConsumerOffset:
     return UpdateConsumerOffset(**{**given, **fields})  # type: ignore[arg-type]
 
 
-def test_what_is_committed_is_told() -> None:
+def test_a_committed_offset_is_returned() -> None:
     scene = Scene()
     assert ask(scene.table(), update()).code == 0
     answer = ask(scene.table(), query())
@@ -73,7 +73,7 @@ def test_a_new_group_begins_a_young_queue_at_its_start() -> None:
     assert answer.remark == "Not found, do not set to zero, maybe this group boot first"
 
 
-def test_a_new_group_is_told_nothing_of_a_queue_without_its_first_message() -> None:
+def test_a_new_group_has_no_offset_in_a_queue_without_its_first_message() -> None:
     scene = Scene()
     remark = "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
     empty = ask(scene.table(), query())
@@ -85,7 +85,7 @@ def test_a_new_group_is_told_nothing_of_a_queue_without_its_first_message() -> N
     assert ask(scene.table(), query()).code == ResponseCode.QUERY_NOT_FOUND
 
 
-def test_a_new_group_is_told_nothing_of_a_queue_that_left_memory() -> None:
+def test_a_new_group_has_no_offset_in_a_queue_that_left_memory() -> None:
     scene = Scene()
     scene.put("orders")
     scene.put("other", count=MEMORY_BYTES // 100)

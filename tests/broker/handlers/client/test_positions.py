@@ -46,7 +46,7 @@ def test_a_queue_without_messages_begins_and_ends_at_0(world: World) -> None:
     ("after_ms", "boundary", "offset"),
     [(0, None, 2), (1, "LOWER", 3), (999, "upper", 2), (1_000, "UPPER", 4), (1_001, "lower", 5)],
 )
-def test_a_moment_stands_for_an_offset(
+def test_an_offset_is_found_by_time(
     world: World, after_ms: int, boundary: str | None, offset: int
 ) -> None:
     table = PositionHandlers(store=world.store).table()

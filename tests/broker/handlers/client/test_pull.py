@@ -8,7 +8,7 @@ from orbitmq.broker.clients.members import Members
 from orbitmq.broker.figures.stats import BrokerStats
 from orbitmq.broker.handlers.client.pull import PullHandlers
 from orbitmq.broker.pulling.held_pulls import HeldPulls
-from orbitmq.broker.pulling.pull_checks import PullAdmission
+from orbitmq.broker.pulling.pull_checks import PullChecks
 from orbitmq.clock import Clock
 from orbitmq.message.scan import decode_all
 from orbitmq.message.tags import tags_code
@@ -47,7 +47,7 @@ class Scene(World):
         self.client = Client()
         self.handlers = PullHandlers(
             settings=self.settings,
-            admission=PullAdmission(
+            checks=PullChecks(
                 settings=self.settings,
                 topics=self.topics,
                 groups=self.groups,
@@ -68,12 +68,12 @@ class Scene(World):
     def now(self, **fields: Any) -> tuple[Response, PullMessageAnswer]:
         """Return the answer to a pull that is not held."""
         answer = self.pull(**fields)
-        return told(answer)
+        return results(answer)
 
     def later(self) -> tuple[Response, PullMessageAnswer]:
         """Return the one answer that came to a pull which was held."""
         ((_, answer),) = self.client.answers
-        return told(answer)
+        return results(answer)
 
 
 def pull(**fields: Any) -> PullMessage:
@@ -85,7 +85,7 @@ def pull(**fields: Any) -> PullMessage:
     return PullMessage(**{**given, **fields})
 
 
-def told(answer: Response | None) -> tuple[Response, PullMessageAnswer]:
+def results(answer: Response | None) -> tuple[Response, PullMessageAnswer]:
     assert answer is not None
     assert isinstance(answer.header, PullMessageAnswer)
     return answer, answer.header
@@ -157,7 +157,7 @@ def test_an_offset_outside_the_queue_is_corrected(
     assert header.next_begin_offset == corrected
 
 
-def test_who_does_not_want_to_wait_is_answered_at_once() -> None:
+def test_a_pull_without_suspend_is_answered_at_once() -> None:
     scene = Scene()
     answer, header = scene.now(sys_flag=SUBSCRIPTION)
     assert answer.code == ResponseCode.PULL_NOT_FOUND
@@ -177,7 +177,7 @@ def test_an_operator_s_reset_is_where_the_next_pull_begins() -> None:
     assert scene.now(queue_offset=2)[0].code == ResponseCode.SUCCESS
 
 
-def test_the_pull_that_hears_of_a_reset_does_not_undo_it() -> None:
+def test_the_commit_of_a_pull_does_not_undo_a_reset() -> None:
     scene = Scene()
     scene.put("orders", count=5)
     scene.offsets.assign_reset("billing", "orders", 0, 2)
@@ -206,7 +206,7 @@ def test_far_behind_a_replica_is_suggested_if_it_may_be_read() -> None:
     assert scene.now()[1].suggest_which_broker_id == 1
 
 
-def test_flags_of_topic_and_group_are_told() -> None:
+def test_answers_have_the_flags_of_topic_and_group() -> None:
     scene = Scene()
     scene.topics.update([TopicConfig(topic_name="orders", topic_sys_flag=2)])
     scene.groups.update([SubscriptionGroupConfig(group_name="billing", group_sys_flag=4)])
@@ -262,7 +262,7 @@ def test_only_a_message_with_the_tags_wakes() -> None:
     assert bodies(scene.later()[0]) == [b"late"]
 
 
-def test_who_was_passed_over_learns_where_to_go_on() -> None:
+def test_a_pull_without_matching_messages_gets_its_next_offset() -> None:
     scene = Scene()
     scene.pull(subscription="late")
     scene.put("orders", count=3)
@@ -291,7 +291,7 @@ def test_a_wait_ends_in_time(asked_ms: int, settings: dict[str, Any], held_ms: i
     assert scene.later()[0].code == ResponseCode.PULL_NOT_FOUND
 
 
-def test_a_group_that_is_moved_while_it_waits_hears_of_it_at_once() -> None:
+def test_a_held_pull_is_answered_when_its_group_is_reset() -> None:
     scene = Scene()
     scene.put("orders", count=2)
     assert scene.pull(queue_offset=2) is None
@@ -301,19 +301,19 @@ def test_a_group_that_is_moved_while_it_waits_hears_of_it_at_once() -> None:
     assert (answer.code, header.next_begin_offset) == (ResponseCode.PULL_OFFSET_MOVED, 0)
 
 
-def test_with_as_many_as_may_be_held_a_pull_is_turned_away() -> None:
+def test_at_the_limit_of_held_pulls_a_pull_is_refused() -> None:
     scene = Scene(capacity=1)
     assert scene.pull() is None
     with pytest.raises(Refusal) as refused:
         scene.pull()
     assert refused.value.code == ResponseCode.SYSTEM_BUSY
     assert refused.value.remark == (
-        "[OVERLOAD]system busy, start flow control for a while: 1 pulls wait, as many as "
-        "pullThreadPoolQueueCapacity allows"
+        "[OVERLOAD]system busy, start flow control for a while: 1 pulls are held, the limit of "
+        "pullThreadPoolQueueCapacity"
     )
 
 
-def test_of_many_that_wake_at_once_some_are_answered_in_each_turn() -> None:
+def test_many_released_pulls_are_answered_over_several_turns() -> None:
     async def story(_clock: VirtualClock) -> list[int]:
         scene = Scene(capacity=1000)
         for _ in range(600):
@@ -328,7 +328,7 @@ def test_of_many_that_wake_at_once_some_are_answered_in_each_turn() -> None:
     assert run_virtual(story) == [256, 512]
 
 
-def test_a_stop_answers_all_who_wait_at_once() -> None:
+def test_a_stop_answers_all_held_pulls_at_once() -> None:
     async def story(_clock: VirtualClock) -> int:
         scene = Scene(capacity=1000)
         for _ in range(600):
@@ -339,16 +339,18 @@ def test_a_stop_answers_all_who_wait_at_once() -> None:
     assert run_virtual(story) == 600
 
 
-def test_a_stop_answers_those_who_wait_and_holds_no_more() -> None:
+def test_a_stop_answers_held_pulls_and_holds_no_more() -> None:
     scene = Scene()
     scene.pull()
     scene.handlers.close()
     assert scene.later()[0].code == ResponseCode.PULL_NOT_FOUND
-    with pytest.raises(Refusal, match="the broker stops"):  # "nothing" would be asked again at once
+    with pytest.raises(
+        Refusal, match="the broker is stopping"
+    ):  # "nothing" would be asked again at once
         scene.pull()
 
 
-def test_a_held_pull_is_checked_anew() -> None:
+def test_a_held_pull_is_checked_again() -> None:
     scene = Scene()
     scene.pull()
     scene.topics.delete("orders")
@@ -399,7 +401,7 @@ def test_a_consumer_gets_its_message_the_moment_it_is_stored() -> None:
     assert run_virtual(story) == 3_000
 
 
-def test_the_hash_of_no_tags_is_not_wanted_by_who_wants_some() -> None:
+def test_a_message_without_tags_does_not_match_a_filter_by_tags() -> None:
     scene = Scene()
     scene.store.append([incoming(b"without", properties=b"")])
     assert tags_code(None) == 0

@@ -138,7 +138,7 @@ def entries(scene: Scene, **fields: Any) -> tuple[Frame, ConsumeQueueEntries]:
     return answer, ConsumeQueueEntries.from_json(answer.body)
 
 
-def test_entries_of_a_queue_are_told_from_an_index_on() -> None:
+def test_entries_of_a_queue_are_returned_from_an_index() -> None:
     scene = Scene()
     for body in (b"1", b"2", b"3"):
         scene.send(body)
@@ -185,7 +185,7 @@ def test_entries_with_an_extension_show_the_tags_code_that_is_in_it(
     store.close()
 
 
-def test_a_group_that_is_not_there_is_told_so() -> None:
+def test_a_group_that_is_not_connected_is_reported() -> None:
     scene = Scene()
     scene.send(b"1")
     _, found = entries(scene, consumer_group="billing")
@@ -193,7 +193,7 @@ def test_a_group_that_is_not_there_is_told_so() -> None:
     assert [one.eval for one in found.queue_data] == [False]
 
 
-def test_an_index_outside_the_queue_is_told_so() -> None:
+def test_an_index_outside_the_queue_is_reported() -> None:
     scene = Scene()
     scene.send(b"1")
     for index in (-1, 1):

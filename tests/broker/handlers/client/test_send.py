@@ -99,9 +99,13 @@ def test_a_send_is_stored_with_what_the_broker_adds() -> None:
         b"1 pizza",
     )
     assert answer.code == ResponseCode.SUCCESS
-    told = answer.read(SendMessageAnswer)
-    assert (told.msg_id, told.queue_id, told.queue_offset) == ("7F00000100002A9F" + "0" * 16, 2, 0)
-    assert told.transaction_id == "U1"
+    results = answer.read(SendMessageAnswer)
+    assert (results.msg_id, results.queue_id, results.queue_offset) == (
+        "7F00000100002A9F" + "0" * 16,
+        2,
+        0,
+    )
+    assert results.transaction_id == "U1"
     (message,) = world.stored("orders", 2)
     assert message.body == b"1 pizza"
     assert (message.flag, message.born_timestamp_ms, message.store_host) == (5, 9, HERE)
@@ -124,9 +128,9 @@ def test_the_older_header_is_served_too() -> None:
 
 def test_a_message_without_an_id_gets_one() -> None:
     world = SendWorld()
-    told = world.send(header(properties={})).read(SendMessageAnswer)
+    results = world.send(header(properties={})).read(SendMessageAnswer)
     (message,) = world.stored("orders")
-    assert told.transaction_id == message.properties["UNIQ_KEY"]
+    assert results.transaction_id == message.properties["UNIQ_KEY"]
     assert len(message.properties["UNIQ_KEY"]) == 32
 
 
@@ -152,13 +156,27 @@ def test_new_settings_hold_for_the_next_send() -> None:
 def test_a_delayed_message_waits_and_the_answer_names_the_queue_asked_for() -> None:
     world = SendWorld()
     sent = header(queue_id=3, properties={"UNIQ_KEY": "U1", "DELAY": "99"})
-    told = world.send(sent).read(SendMessageAnswer)
-    assert told.queue_id == 3
+    results = world.send(sent).read(SendMessageAnswer)
+    assert results.queue_id == 3
     assert not world.stored("orders", 3)
     (message,) = world.stored("SCHEDULE_TOPIC_XXXX", 17)
     assert message.properties["REAL_TOPIC"] == "orders"
     assert message.properties["REAL_QID"] == "3"
     assert message.properties["DELAY"] == "18"
+
+
+def test_a_delay_level_that_is_lowered_is_logged_once_for_each_topic(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = SendWorld()
+    for topic, level in (("orders", 18), ("orders", 99), ("orders", 99), ("refunds", 19)):
+        sent = header(topic, properties={"UNIQ_KEY": "U1", "DELAY": str(level)})
+        assert world.send(sent).code == ResponseCode.SUCCESS
+    lowered = [text for text in caplog.messages if "delay level" in text]
+    assert [text[: text.index(",")] for text in lowered] == [
+        "a send to orders asked for delay level 99",
+        "a send to refunds asked for delay level 19",
+    ]
 
 
 def test_delay_level_0_is_none() -> None:
@@ -212,8 +230,8 @@ def test_a_retry_goes_to_its_topic_and_once_too_often_to_the_dead_letters() -> N
     world = SendWorld()
     retry = "%RETRY%billing"
     world.send(header(retry, reconsume_times=3, max_reconsume_times=3))
-    told = world.send(header(retry, reconsume_times=4, max_reconsume_times=3))
-    assert told.read(SendMessageAnswer).queue_id == 0
+    results = world.send(header(retry, reconsume_times=4, max_reconsume_times=3))
+    assert results.read(SendMessageAnswer).queue_id == 0
     assert [message.reconsume_times for message in world.stored(retry)] == [3]
     (dead,) = world.stored("%DLQ%billing")
     assert dead.reconsume_times == 4
@@ -234,9 +252,9 @@ def test_a_batch_is_stored_as_its_messages() -> None:
     parts = [(1, b"one", b"UNIQ_KEY\x01A\x02"), (2, b"two", b"UNIQ_KEY\x01B\x02")]
     sent = header(batch=True, properties={"UNIQ_KEY": "ALL", "WAIT": "true"})
     answer = world.send(sent, batch.encode(parts), code=RequestCode.SEND_BATCH_MESSAGE)
-    told = answer.read(SendMessageAnswer)
-    assert len(told.msg_id.split(",")) == 2
-    assert (told.transaction_id, told.queue_offset) == ("ALL", 0)
+    results = answer.read(SendMessageAnswer)
+    assert len(results.msg_id.split(",")) == 2
+    assert (results.transaction_id, results.queue_offset) == ("ALL", 0)
     messages = world.stored("orders")
     assert [message.body for message in messages] == [b"one", b"two"]
     assert messages[1].properties == {"UNIQ_KEY": "B"}  # nothing is added to those of a batch
@@ -263,7 +281,7 @@ def test_a_body_over_the_limit_is_illegal_and_one_byte_less_is_not() -> None:
     assert answer.remark is not None
     assert answer.remark == (
         "the message is illegal, maybe msg body or properties length not matched. msg body length "
-        "limit 1000B, msg properties length limit 32KB. Here it is: the body has 1001 bytes; "
+        "limit 1000B, msg properties length limit 32KB. The reason: the body has 1001 bytes; "
         "the limit is 1000"
     )
     assert answer.texts() == REGION
@@ -306,7 +324,7 @@ def refusing_world(status: PutStatus) -> SendWorld:
         ),
     ],
 )
-def test_what_the_store_says_is_told_behind_java_s_words(
+def test_the_reason_of_the_store_follows_java_s_words(
     status: PutStatus, code: ResponseCode, begins: str
 ) -> None:
     answer = refusing_world(status).send(header())
@@ -328,7 +346,7 @@ def test_how_full_a_disk_is_that_does_not_tell_is_unknown_as_in_java() -> None:
     assert "disk is full [CL: -1.00 CQ: -1.00 INDEX: -1.00]" in (answer.remark or "")
 
 
-def test_a_late_disk_is_told_with_the_place_of_the_message() -> None:
+def test_a_flush_timeout_is_answered_with_the_offset_of_the_message() -> None:
     world = SendWorld()
     append = world.store.append
 
@@ -341,15 +359,15 @@ def test_a_late_disk_is_told_with_the_place_of_the_message() -> None:
     assert answer.read(SendMessageAnswer).transaction_id == "U1"
 
 
-def test_an_overload_is_told() -> None:
+def test_an_overload_is_answered() -> None:
     world = SendWorld(send_thread_pool_queue_capacity=1)
-    world.turn.put(incoming(), lambda _: None)
+    world.inbox.put(incoming(), lambda _: None)
     answer = world.send(header())
     assert answer.code == ResponseCode.SYSTEM_BUSY
     assert (answer.remark or "").startswith("[OVERLOAD]")
 
 
-def test_a_send_that_waited_too_long_is_told() -> None:
+def test_a_send_that_waited_too_long_is_refused() -> None:
     world = SendWorld()
 
     def slow(connection: Connection, request: Any) -> Any:

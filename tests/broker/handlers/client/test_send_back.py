@@ -74,7 +74,7 @@ def test_once_too_often_it_is_a_dead_letter(world: SendWorld, fields: dict[str, 
     assert world.stats.item("SNDBCK2DLQ_TIMES", "null@orders@billing@SEND_BACK_TO_DLQ")
 
 
-def test_what_is_given_back_is_counted(world: SendWorld) -> None:
+def test_messages_sent_back_are_counted(world: SendWorld) -> None:
     back(world)
     assert world.stats.item("SNDBCK_PUT_NUMS", "orders@billing") is not None
 

@@ -29,13 +29,13 @@ def update(world: World, text: bytes) -> Frame:
     return ask(table(world), NoFields(), text, code=RequestCode.UPDATE_BROKER_CONFIG)
 
 
-def test_settings_are_told_under_javas_names_with_their_version() -> None:
+def test_settings_are_returned_by_javas_names_with_their_version() -> None:
     world = World(broker_name="broker-b")
     answer = get(world)
-    told = properties_from_text(answer.body)
-    assert told["brokerName"] == "broker-b"
-    assert told["autoCreateTopicEnable"] == "true"
-    assert told["flushDiskType"] == "ASYNC_FLUSH"
+    results = properties_from_text(answer.body)
+    assert results["brokerName"] == "broker-b"
+    assert results["autoCreateTopicEnable"] == "true"
+    assert results["flushDiskType"] == "ASYNC_FLUSH"
     version = answer.read(GetBrokerConfigAnswer).version
     assert DataVersion.from_json(version.encode()) == world.settings.data_version
 
@@ -68,14 +68,14 @@ def test_new_topics_have_as_many_queues_as_was_set_last() -> None:
     created = world.topics.for_send("orders", "TBW102", 32, 0)
     assert created is not None
     assert (created.read_queue_nums, created.write_queue_nums) == (16, 16)
-    assert world.told == ["TBW102", "orders"]  # clients ask nameservers for its queues
+    assert world.changes == [[], ["orders"]]  # clients ask nameservers for its queues
 
 
 def test_topics_are_created_by_sends_from_when_it_is_set_on() -> None:
     world = World(auto_create_topic_enable=False)
     assert world.topics.for_send("orders", "TBW102", 4, 0) is None
     assert update(world, b"autoCreateTopicEnable=true").code == 0
-    assert world.told == ["TBW102"]
+    assert world.changes == [["TBW102"]]
     assert world.topics.for_send("orders", "TBW102", 4, 0) is not None
     assert update(world, b"autoCreateTopicEnable=false").code == 0
     assert world.topics.for_send("bills", "TBW102", 4, 0) is None
@@ -91,10 +91,16 @@ def test_the_store_takes_what_it_can_at_once() -> None:
 
 
 @pytest.mark.parametrize(("permission", "versions"), [(b"4", 1), (b"6", 0)])
-def test_a_new_permission_is_told_to_nameservers(permission: bytes, versions: int) -> None:
+def test_a_new_permission_is_registered_with_nameservers(permission: bytes, versions: int) -> None:
     world = World()
     assert update(world, b"brokerPermission=" + permission).code == 0
     assert world.topics.data_version.counter == versions
+
+
+def test_a_key_that_is_harmless_here_is_accepted() -> None:
+    world = World()
+    assert update(world, b"sendMessageThreadPoolNums=64\ntraceOn=false").code == 0
+    assert not world.settings.broker.trace_on
 
 
 JAVA_S_WORDS = {
@@ -108,7 +114,8 @@ JAVA_S_WORDS = {
     ("text", "code", "remark"),
     [
         (b"traceOn=false\nstorePathRootDir=/tmp", ResponseCode.NO_PERMISSION, "storePathRootDir"),
-        (b"namesrvAddr=10.0.0.1:9876", ResponseCode.NO_PERMISSION, "can't be changed from the"),
+        (b"namesrvAddr=10.0.0.1:9876", ResponseCode.NO_PERMISSION, "can't be changed while the"),
+        (b"aclEnable=true", ResponseCode.NO_PERMISSION, "there is no access control yet"),
         (b"noSuchThing=1", ResponseCode.NO_PERMISSION, "the request:1: noSuchThing is not known"),
         (b"maxMessageSize=big", ResponseCode.INVALID_PARAMETER, "the request:1: maxMessageSize"),
         (b"traceOn=\\u12", ResponseCode.SYSTEM_ERROR, "hexadecimal"),

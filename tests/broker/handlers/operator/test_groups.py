@@ -77,7 +77,7 @@ def test_groups_of_a_list_are_created_whole_or_not_at_all() -> None:
         (replace(BILLING, attributes={"+colour": "red"}), ResponseCode.SYSTEM_ERROR),
     ],
 )
-def test_what_cannot_be_is_refused(group: SubscriptionGroupConfig, code: int) -> None:
+def test_an_invalid_group_is_refused(group: SubscriptionGroupConfig, code: int) -> None:
     scene = Scene()
     assert ask(scene.table(), NoFields(), group.to_json(), code=CREATE).code == code
     assert "billing" not in scene.groups
@@ -97,17 +97,17 @@ def test_a_group_is_deleted_with_its_offsets_if_asked(clean: bool, offset: int) 
     assert (scene.file(OFFSETS_FILE) is not None) is clean
 
 
-def test_a_group_is_told_and_created_like_that() -> None:
+def test_a_request_for_a_group_returns_and_creates_it() -> None:
     scene = Scene()
     answer = ask(scene.table(), GetSubscriptionGroupConfig(group="billing"))
-    told = SubscriptionGroupConfig.from_json(answer.body)
-    assert told == SubscriptionGroupConfig(group_name="billing")
+    results = SubscriptionGroupConfig.from_json(answer.body)
+    assert results == SubscriptionGroupConfig(group_name="billing")
     closed = Scene(auto_create_subscription_group=False)
     answer = ask(closed.table(), GetSubscriptionGroupConfig(group="billing"))
     assert answer.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
 
 
-def test_all_groups_are_told_at_once_to_those_who_know_no_pages() -> None:
+def test_all_groups_are_returned_at_once_to_tools_without_pages() -> None:
     scene = Scene(split_metadata_size=2)
     scene.groups.forbid("billing", "orders", on=True)
     scene.groups.get("billing")
@@ -142,9 +142,9 @@ def test_a_group_is_kept_from_reading_and_let_again() -> None:
     asked = UpdateGroupForbidden(group="billing", topic="orders")
     for readable in (False, True):
         answer = ask(scene.table(), replace(asked, readable=readable))
-        told = GroupForbidden.from_json(answer.body)
-        assert told == GroupForbidden(group="billing", topic="orders", readable=readable)
-        assert GroupForbidden.from_json(ask(scene.table(), asked).body) == told
+        results = GroupForbidden.from_json(answer.body)
+        assert results == GroupForbidden(group="billing", topic="orders", readable=readable)
+        assert GroupForbidden.from_json(ask(scene.table(), asked).body) == results
         assert ("orders" in (scene.file(GROUPS_FILE) or "")) is not readable
 
 

@@ -6,7 +6,7 @@ import pytest
 from orbitmq.broker.clients.members import Members
 from orbitmq.broker.figures.stats import BrokerStats
 from orbitmq.broker.handlers.operator.progress import ProgressHandlers
-from orbitmq.broker.reports.lag import Progress
+from orbitmq.broker.reports.lag import Lag
 from orbitmq.net.connection import Handler
 from orbitmq.wire.bodies.stats import ConsumeStats, ConsumeStatsList, ConsumeTimeSpans
 from orbitmq.wire.bodies.topic import TopicConfig
@@ -39,7 +39,7 @@ class Scene(World):
         self.offsets.commit_pull("billing", "orders", 0, 5)
 
     def table(self) -> Mapping[int, Handler]:
-        progress = Progress(
+        lag = Lag(
             store=self.store,
             offsets=self.offsets,
             members=self.members,
@@ -47,7 +47,7 @@ class Scene(World):
             clock=self.clock,
         )
         return ProgressHandlers(
-            progress=progress,
+            lag=lag,
             offsets=self.offsets,
             topics=self.topics,
             groups=self.groups,
@@ -64,7 +64,7 @@ def queues(stats: ConsumeStats) -> set[tuple[str, int]]:
     return {(queue.topic, queue.queue_id) for queue in stats.offset_table}
 
 
-def test_a_group_is_told_of_in_all_topics_that_there_still_are() -> None:
+def test_a_group_is_reported_in_all_existing_topics() -> None:
     stats = Scene().stats_of()
     assert queues(stats) == {("orders", 0), ("bills", 0), ("bills", 1)}
     (orders,) = (one for queue, one in stats.offset_table.items() if queue.topic == "orders")
@@ -78,7 +78,7 @@ def test_a_topic_or_a_list_of_them_can_be_asked_for() -> None:
     assert queues(scene.stats_of(topic="bills", topic_list="orders;gone;")) == {("orders", 0)}
 
 
-def test_what_a_connected_group_does_not_read_is_told_only_if_it_is_listed() -> None:
+def test_a_topic_that_a_connected_group_does_not_read_is_reported_only_if_listed() -> None:
     scene = Scene()
     joined(scene.members, "billing", "orders")
     assert queues(scene.stats_of()) == {("orders", 0)}
@@ -97,7 +97,7 @@ def test_the_speed_of_a_group_is_that_in_all_topics() -> None:
 @pytest.mark.parametrize(
     ("ordered", "topics", "behind", "in_flight"), [(False, 2, 4, 1), (True, 1, 3, 0)]
 )
-def test_all_groups_are_told_of_with_what_is_before_them(
+def test_all_groups_are_reported_with_their_lag(
     ordered: bool, topics: int, behind: int, in_flight: int
 ) -> None:
     scene = Scene()
@@ -111,7 +111,7 @@ def test_all_groups_are_told_of_with_what_is_before_them(
     assert by_group["TOOLS_CONSUMER"] == ()
 
 
-def test_time_spans_are_told_of_every_queue() -> None:
+def test_time_spans_of_every_queue_are_reported() -> None:
     answer = ask(Scene().table(), QueryConsumeTimeSpan(topic="orders", group="billing"))
     spans = ConsumeTimeSpans.from_json(answer.body).consume_time_span_set
     assert [span.min_time_stamp for span in spans] == [NOW, *[-1] * (len(spans) - 1)]

@@ -26,7 +26,7 @@ OPERATOR = Client("operator")
 
 
 class Scene(World):
-    """A group with one consumer, and an operator who asks it something."""
+    """A group with one consumer, and an operator's request to it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -72,8 +72,8 @@ def test_a_message_is_read_here_and_consumed_there() -> None:
 @pytest.mark.parametrize(
     ("fields", "code", "remark"),
     [
-        ({"client_id": None}, ResponseCode.INVALID_PARAMETER, "clientId and msgId are needed"),
-        ({"msg_id": ""}, ResponseCode.INVALID_PARAMETER, "clientId and msgId are needed"),
+        ({"client_id": None}, ResponseCode.INVALID_PARAMETER, "clientId and msgId are missing"),
+        ({"msg_id": ""}, ResponseCode.INVALID_PARAMETER, "clientId and msgId are missing"),
         ({"msg_id": "nonsense"}, ResponseCode.INVALID_PARAMETER, "nonsense"),
         ({"msg_id": offset_id(HERE, 99)}, ResponseCode.SYSTEM_ERROR, "no message is stored"),
         ({"client_id": "b"}, ResponseCode.SYSTEM_ERROR, "<billing> <b> not online"),
@@ -91,8 +91,8 @@ def test_what_cannot_be_consumed_is_refused(fields: dict[str, Any], code: int, r
 def test_the_status_of_consumers_is_gathered() -> None:
     scene = Scene()
     queue = MessageQueue("orders", "broker-a", 0)
-    told = ConsumerStatus(message_queue_table=QueueMap({queue: 7}))
-    scene.consumer.answer = frame(body=told.to_json())
+    results = ConsumerStatus(message_queue_table=QueueMap({queue: 7}))
+    scene.consumer.answer = frame(body=results.to_json())
     answer = scene.ask(
         GetConsumerStatus(topic="orders", group="billing"),
         code=RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS,

@@ -46,7 +46,7 @@ class Scene(World):
             groups=self.groups,
             settings=self.settings,
             store=self.store,
-            tell_consumers=self._tell,
+            notify_consumers=self._tell,
             on_reset=lambda topic, queue_id: self.woken.append((topic, queue_id)),
         ).table()
 
@@ -116,7 +116,7 @@ def test_a_moment_or_an_offset_says_where(fields: dict[str, int], offsets: dict[
         ),
     ],
 )
-def test_what_cannot_be_moved_is_refused(fields: dict[str, object], code: int, remark: str) -> None:
+def test_an_impossible_reset_is_refused(fields: dict[str, object], code: int, remark: str) -> None:
     scene = Scene()
     answer = scene.reset(replace(RESET, **fields))
     assert (answer.code, answer.remark) == (code, remark)
@@ -140,16 +140,14 @@ def old_way(**fields: object) -> Scene:
 
 
 @pytest.mark.parametrize(("force", "offsets"), [(True, {0: 3, 1: 3}), (False, {0: 3, 1: 2})])
-def test_consumers_are_told_to_go_back_and_forward_only_by_force(
-    force: bool, offsets: dict[int, int]
-) -> None:
+def test_consumers_move_forward_only_by_force(force: bool, offsets: dict[int, int]) -> None:
     scene = old_way()
     assert offsets_of(scene.reset(replace(RESET, is_force=force))) == offsets
     assert scene.moved == [("billing", "orders", NOW + 1, offsets)]
     assert scene.offsets.query("billing", "orders", 0) == 4  # theirs to commit
 
 
-def test_without_a_consumer_or_an_offset_nobody_is_moved() -> None:
+def test_without_a_consumer_or_an_offset_the_reset_is_refused() -> None:
     assert old_way(online=False).reset().code == ResponseCode.CONSUMER_NOT_ONLINE
     scene = old_way()
     answer = scene.reset(replace(RESET, group="audit"))

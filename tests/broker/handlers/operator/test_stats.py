@@ -4,7 +4,7 @@ from unittest.mock import Mock
 from orbitmq.broker.clients.members import Members
 from orbitmq.broker.figures.stats import BrokerStats
 from orbitmq.broker.handlers.operator.stats import StatsHandlers
-from orbitmq.broker.reports.lag import Progress
+from orbitmq.broker.reports.lag import Lag
 from orbitmq.broker.reports.runtime_info import RuntimeInfo
 from orbitmq.net.connection import Handler
 from orbitmq.wire.bodies.cluster import KVTable
@@ -33,16 +33,14 @@ class Scene(World):
     def table(self) -> Mapping[int, Handler]:
         runtime = Mock(RuntimeInfo)
         runtime.figures.return_value = {"brokerActive": "true"}
-        progress = Progress(
+        lag = Lag(
             store=self.store,
             offsets=self.offsets,
             members=Members(),
             settings=self.settings,
             clock=self.clock,
         )
-        return StatsHandlers(
-            runtime=runtime, progress=progress, topics=self.topics, stats=self.stats
-        ).table()
+        return StatsHandlers(runtime=runtime, lag=lag, topics=self.topics, stats=self.stats).table()
 
 
 def test_runtime_information_is_a_table_of_texts() -> None:
@@ -50,7 +48,7 @@ def test_runtime_information_is_a_table_of_texts() -> None:
     assert KVTable.from_json(answer.body).table == {"brokerActive": "true"}
 
 
-def test_a_topic_is_told_queue_by_queue_and_how_fast_it_grows() -> None:
+def test_a_topic_is_reported_by_queue_with_its_put_rate() -> None:
     answer = ask(Scene().table(), GetTopicStatsInfo(topic="orders"))
     found = TopicStatsTable.from_json(answer.body)
     assert {queue.queue_id: one.max_offset for queue, one in found.offset_table.items()} == {
@@ -66,7 +64,7 @@ def test_a_topic_that_does_not_exist_is_refused() -> None:
     assert answer.remark == "topic[nothing] not exist"
 
 
-def test_a_counter_is_told_by_name_and_key() -> None:
+def test_a_counter_is_found_by_name_and_key() -> None:
     asked = ViewBrokerStatsData(stats_name="TOPIC_PUT_NUMS", stats_key="orders")
     found = BrokerStatsData.from_json(ask(Scene().table(), asked).body)
     assert found.stats_minute is not None

@@ -44,7 +44,7 @@ def test_the_topics_of_a_group_are_those_it_has_committed_in() -> None:
     assert (found.topic_list, found.broker_addr) == (("bills", "orders"), "10.0.0.1:10911")
 
 
-def test_a_subscription_is_told_or_that_there_is_none() -> None:
+def test_a_subscription_is_returned_if_there_is_one() -> None:
     answer = ask(Scene().table(), QuerySubscriptionByConsumer(group="online", topic="orders"))
     found = SubscriptionAnswer.from_json(answer.body)
     assert (found.group, found.topic) == ("online", "orders")

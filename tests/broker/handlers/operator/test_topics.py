@@ -24,7 +24,7 @@ ORDERS = TopicConfig(topic_name="orders", read_queue_nums=4, write_queue_nums=4)
 
 
 class Scene(World):
-    """A world whose topics can be asked for, and which notes who was told of them."""
+    """A world that serves requests about topics, and records announcements."""
 
     def __init__(self, **settings: object) -> None:
         super().__init__(**settings)
@@ -43,7 +43,7 @@ class Scene(World):
         ).table()
 
     async def _announce(self) -> None:
-        assert self.file(TOPICS_FILE) == self.topics.to_json()  # on the disk before it is told
+        assert self.file(TOPICS_FILE) == self.topics.to_json()  # on disk before it is announced
         self.announced += 1
 
 
@@ -88,7 +88,7 @@ def test_the_same_topic_again_is_no_change() -> None:
         (create(read_queue_nums=-1), ResponseCode.SYSTEM_ERROR, "read_queue_nums"),
     ],
 )
-def test_what_cannot_be_is_refused(header: CreateTopic, code: int, remark: str) -> None:
+def test_an_invalid_topic_is_refused(header: CreateTopic, code: int, remark: str) -> None:
     scene = Scene()
     answer = ask(scene.table(), header)
     assert answer.code == code
@@ -158,7 +158,7 @@ def test_what_is_rocketmqs_own_is_not_deleted(topic: str, remark: str) -> None:
     assert scene.deleted == []
 
 
-def test_a_topic_is_told_as_java_tells_it() -> None:
+def test_a_topic_is_returned_in_java_s_form() -> None:
     scene = Scene()
     scene.topics.update([ORDERS])
     answer = ask(scene.table(), GetTopicConfig(topic="orders", logical=True))
@@ -171,7 +171,7 @@ def test_a_topic_is_told_as_java_tells_it() -> None:
     assert answer.remark == "No topic in this broker. topic: other"
 
 
-def test_all_topics_are_told_at_once_to_those_who_know_no_pages() -> None:
+def test_all_topics_are_returned_at_once_to_tools_without_pages() -> None:
     scene = Scene(split_metadata_size=2)
     answer = ask(scene.table(), GetAllTopicConfig())
     body = TopicConfigAndMappingTable.from_json(answer.body)
@@ -199,7 +199,7 @@ def test_pages_can_be_switched_off() -> None:
     assert body.topic_config_table == scene.topics.table
 
 
-def test_the_names_that_rocketmq_keeps_are_told() -> None:
+def test_the_reserved_names_are_listed() -> None:
     answer = ask(Scene().table(), NoFields(), code=RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
     names = TopicList.from_json(answer.body).topic_list
     assert {"TBW102", "SCHEDULE_TOPIC_XXXX", "broker-a", "DefaultCluster"} <= set(names)

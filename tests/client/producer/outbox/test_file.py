@@ -59,7 +59,7 @@ def test_what_was_appended_is_there_at_the_next_start(path: Path) -> None:
     again.close()
 
 
-def test_nobody_else_may_read_it(path: Path) -> None:
+def test_other_users_can_not_read_the_file(path: Path) -> None:
     file = OutboxFile(str(path))
     file.open()
     assert path.stat().st_mode & 0o777 == 0o600
@@ -128,7 +128,7 @@ def test_a_crash_at_any_byte_leaves_what_was_synced_before(
         assert waiting(path) == [*survived, 9]
 
 
-def test_damage_in_the_middle_is_passed_over_and_told(
+def test_damage_in_the_middle_is_skipped_and_logged(
     path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = OutboxFile(str(path))
@@ -141,7 +141,7 @@ def test_damage_in_the_middle_is_passed_over_and_told(
     assert waiting(path) == [1, 3]
     file.open()
     file.close()
-    assert "1 places can't be read" in caplog.text
+    assert "skipped 1 damaged stretches" in caplog.text
 
 
 def test_a_record_that_breaks_while_in_use_is_an_error(path: Path) -> None:
@@ -190,9 +190,9 @@ def test_only_one_may_use_it_and_anyone_may_look(path: Path) -> None:
     again.close()
 
 
-def test_a_file_of_something_else_is_left_alone(path: Path) -> None:
+def test_a_file_that_is_not_an_outbox_is_not_touched(path: Path) -> None:
     path.write_bytes(b"%PDF-1.4 and more")
-    with pytest.raises(StoreDamaged, match="name another file"):
+    with pytest.raises(StoreDamaged, match="give another file"):
         OutboxFile(str(path)).open()
     assert path.read_bytes() == b"%PDF-1.4 and more"
     with pytest.raises(StoreDamaged):
@@ -248,7 +248,7 @@ def test_a_full_disk_costs_the_new_records_alone(
     assert waiting(path) == [1, 3]
 
 
-def test_after_a_failed_sync_nothing_is_kept_any_more(
+def test_after_a_failed_sync_no_message_is_kept(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = OutboxFile(str(path))
@@ -257,14 +257,14 @@ def test_after_a_failed_sync_nothing_is_kept_any_more(
         patched.setattr("os.fdatasync", BadDisk().fdatasync)
         with pytest.raises(DiskFailed, match="Input/output error"):
             file.append([a_record(1)], sync=True)
-    with pytest.raises(DiskFailed, match="a sync failed before"):
+    with pytest.raises(DiskFailed, match="an earlier sync failed"):
         file.append([a_record(2)], sync=True)
-    with pytest.raises(DiskFailed, match="a sync failed before"):
+    with pytest.raises(DiskFailed, match="an earlier sync failed"):
         file.rewrite([])
     file.close()
 
 
-def test_nor_when_it_is_not_known_which_file_a_power_loss_leaves(
+def test_no_message_is_kept_after_a_failed_directory_sync(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = OutboxFile(str(path))
@@ -278,7 +278,7 @@ def test_nor_when_it_is_not_known_which_file_a_power_loss_leaves(
         patched.setattr("orbitmq.client.producer.outbox.file._sync_directory", refuse)
         with pytest.raises(DiskFailed, match="Input/output error"):
             file.rewrite([])
-    with pytest.raises(DiskFailed, match="a sync failed before"):
+    with pytest.raises(DiskFailed, match="an earlier sync failed"):
         file.append([a_record(2)], sync=True)
     assert file.read(1) == a_kept(1)
     file.close()
@@ -341,7 +341,7 @@ ROOT = Path(__file__).parents[4]
 KILLS = 100 if os.environ.get("ORBITMQ_SOAK") == "1" else 2
 
 
-def test_what_was_told_to_be_kept_is_there_after_a_kill(path: Path) -> None:
+def test_messages_reported_as_kept_are_there_after_a_kill(path: Path) -> None:
     for _ in range(KILLS):
         command = [sys.executable, "-c", KEEPER, str(path)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as keeper:

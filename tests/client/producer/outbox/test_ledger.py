@@ -1,4 +1,4 @@
-"""Which kept message may be sent now: order within lanes, waits, pauses."""
+"""Which kept message may be sent now: order within order groups, waits, pauses."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,7 +9,7 @@ from orbitmq.client.producer.outbox.ledger import (
     LONGEST_WAIT_MS,
     Entry,
     Ledger,
-    lane_of,
+    order_group_of,
 )
 from orbitmq.client.producer.outbox.records import Kept
 from orbitmq.message.model import Message, MessageQueue
@@ -24,15 +24,15 @@ def sequences(entries: list[Entry]) -> list[int]:
     return [one.sequence for one in entries]
 
 
-def test_a_lane_is_a_key_or_a_chosen_queue() -> None:
+def test_an_order_group_is_a_key_or_a_chosen_queue() -> None:
     queue = MessageQueue("orders", "broker-a", 3)
-    assert lane_of(Message("orders", b"x", sharding_key="o-42"), queue) == "orders/o-42"
-    assert lane_of(Message("orders", b"x"), queue) == "orders@broker-a:3"
-    assert lane_of(Message("orders", b"x"), None) is None
-    assert entry(7).lane == "#7"
+    assert order_group_of(Message("orders", b"x", sharding_key="o-42"), queue) == "orders/o-42"
+    assert order_group_of(Message("orders", b"x"), queue) == "orders@broker-a:3"
+    assert order_group_of(Message("orders", b"x"), None) is None
+    assert entry(7).order_group == "#7"
 
 
-def test_of_a_lane_only_the_first_is_taken() -> None:
+def test_of_an_order_group_only_the_first_is_taken() -> None:
     ledger = Ledger()
     for sequence, key in enumerate(["a", "a", "b", None, None, "a"], 1):
         ledger.add(entry(sequence, key))
@@ -54,7 +54,7 @@ def test_a_limit_is_kept() -> None:
     assert len(ledger.take(0, 100)) == 6
 
 
-def test_a_lane_that_failed_waits_longer_each_time() -> None:
+def test_an_order_group_that_failed_waits_longer_each_time() -> None:
     ledger = Ledger()
     ledger.add(entry(1, "a"))
     now_ms, waits = 0, []
@@ -93,7 +93,7 @@ def test_a_topic_that_fails_pauses_and_others_go_on() -> None:
     assert sequences(ledger.take(10_000 + FIRST_WAIT_MS, 100)) == [9]
 
 
-def test_what_is_refused_is_set_aside_and_its_lane_goes_on() -> None:
+def test_what_is_refused_is_set_aside_and_its_order_group_goes_on() -> None:
     ledger = Ledger()
     ledger.add(entry(1, "a"))
     ledger.add(entry(2, "a"))
@@ -108,7 +108,7 @@ def test_what_is_refused_is_set_aside_and_its_lane_goes_on() -> None:
 
 
 class Drains(RuleBasedStateMachine):
-    """Whatever is added, fails and is sent: lanes keep their order, nothing is lost."""
+    """Whatever is added, fails and is sent: order groups keep their order, nothing is lost."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -150,15 +150,15 @@ class Drains(RuleBasedStateMachine):
         self.now_ms += ms
 
     @invariant()
-    def nothing_is_lost_and_lanes_keep_their_order(self) -> None:
+    def nothing_is_lost_and_order_groups_keep_their_order(self) -> None:
         left = self.ledger.entries
         assert sorted(sequences(left) + sequences(self.out)) == [*range(1, self.next)]
-        by_lane: dict[str, list[int]] = {}
+        by_group: dict[str, list[int]] = {}
         for one in self.out:
-            by_lane.setdefault(one.lane, []).append(one.sequence)
-        assert all(found == sorted(found) for found in by_lane.values())
-        lanes = [one.lane for one in self.taken]
-        assert len(lanes) == len(set(lanes))
+            by_group.setdefault(one.order_group, []).append(one.sequence)
+        assert all(found == sorted(found) for found in by_group.values())
+        groups = [one.order_group for one in self.taken]
+        assert len(groups) == len(set(groups))
 
     def teardown(self) -> None:
         for one in self.taken:

@@ -213,7 +213,9 @@ def test_numbers_go_on_after_a_restart(path: str) -> None:
 # What brokers refuse
 
 
-def test_what_no_try_will_send_is_set_aside(path: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_messages_that_no_retry_will_send_are_set_aside(
+    path: str, caplog: pytest.LogCaptureFixture
+) -> None:
     async def main(clock: VirtualClock) -> None:
         brokers = Brokers()
         brokers.are_there, brokers.illegal = True, {b"1"}
@@ -229,7 +231,7 @@ def test_what_no_try_will_send_is_set_aside(path: str, caplog: pytest.LogCapture
         await outbox.close()
 
     run_virtual(main)
-    assert "id-1 is set aside: too large" in caplog.text
+    assert "id-1 is refused, and set aside: too large" in caplog.text
 
 
 @pytest.mark.parametrize("retry", [True, False])
@@ -338,7 +340,7 @@ def test_what_is_kept_at_once_is_synced_at_once(path: str, monkeypatch: pytest.M
     run_virtual(main)
 
 
-def test_whoever_goes_away_while_keeping_leaves_a_message_that_is_kept(path: str) -> None:
+def test_a_message_is_kept_even_if_its_caller_is_cancelled_meanwhile(path: str) -> None:
     async def main(clock: VirtualClock) -> None:
         outbox = an_outbox(path, Brokers(), clock, LateWorkers(lambda: 0.5))
         await outbox.open()

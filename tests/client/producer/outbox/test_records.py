@@ -91,7 +91,7 @@ def test_any_bytes_are_no_trouble(tail: bytes) -> None:
 
 
 def test_a_file_of_something_else_is_refused() -> None:
-    with pytest.raises(CorruptRecord, match="doesn't begin like an outbox"):
+    with pytest.raises(CorruptRecord, match="doesn't begin with the mark of an outbox"):
         scan(b"%PDF-1.4")
 
 

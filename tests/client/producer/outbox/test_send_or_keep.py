@@ -133,14 +133,14 @@ def test_a_keys_sends_keep_their_order_although_the_first_ones_fail(path: str) -
     play(story)
 
 
-def test_one_that_waits_behind_others_of_its_key_says_so(path: str) -> None:
+def test_a_message_kept_behind_older_ones_of_its_key_says_so(path: str) -> None:
     async def story(scene: Scene) -> None:
         post, producer = await opened(scene, path)
         break_down(post)
         with pytest.raises(SendKept):
             await producer.send(Message("orders", b"1", sharding_key="o-42"))
         post.always = {}
-        with pytest.raises(SendKept, match="others of sharding key 'o-42'") as raised:
+        with pytest.raises(SendKept, match="older messages of sharding key 'o-42'") as raised:
             await producer.send(Message("orders", b"2"), sharding_key="o-42")
         assert raised.value.__cause__ is None
         assert not raised.value.may_be_stored
@@ -193,7 +193,7 @@ def test_of_many_those_that_fail_are_kept(path: str) -> None:
         orders = [Message("orders", b"%d" % number) for number in range(3)]
         break_down(post)
         with pytest.raises(
-            PartlySent, match="3 of 3 messages failed, of which 3 are kept"
+            PartlySent, match="3 of 3 messages failed; 3 of them are kept"
         ) as raised:
             await producer.send_many(orders)
         assert {type(error) for error in raised.value.errors.values()} == {SendKept}
@@ -299,7 +299,7 @@ def test_what_can_not_be_kept_does_not_overtake(path: str) -> None:
         with pytest.raises(SendKept):
             await producer.send(Message("orders", b"1", sharding_key="o-42"))
         half = Message("orders", b"2", sharding_key="o-42")
-        with pytest.raises(SendHeldBack, match="others of sharding key 'o-42'") as raised:
+        with pytest.raises(SendHeldBack, match="older messages of sharding key 'o-42'") as raised:
             async with producer.transaction(half):
                 pytest.fail("the block ran")
         assert raised.value.topic == "orders"

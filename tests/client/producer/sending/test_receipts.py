@@ -1,7 +1,10 @@
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from orbitmq.client.producer.sending.packing import Parcel
 from orbitmq.client.producer.sending.receipts import (
+    DeliveredAtOnce,
     check_durable,
     check_requirable,
     read_receipt,
@@ -125,3 +128,16 @@ def test_a_message_that_does_not_wait_can_t_require_anything() -> None:
     check_requirable(hasty, None)
     with pytest.raises(InvalidInput, match="wait_stored"):
         check_requirable(hasty, Require.FLUSHED)
+
+
+def test_a_broker_without_timers_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    told, later = DeliveredAtOnce(), datetime(2026, 11, 17, tzinfo=UTC)
+    told.look(Message("orders", b"1 pizza", delay_level=3), "10.0.0.7:10911", 407)
+    assert caplog.messages == []
+    told.look(Message("orders", b"1 pizza", delay=timedelta(hours=1)), "10.0.0.7:10911", 407)
+    told.look(Message("orders", b"1 pizza", deliver_at=later), "10.0.0.7:10911", 407)
+    told.look(Message("orders", b"1 pizza", deliver_at=later), "10.0.0.8:10911", 407)
+    assert [text.partition(",")[0] for text in caplog.messages] == [
+        "10.0.0.7:10911 is of release 4.9.7",
+        "10.0.0.8:10911 is of release 4.9.7",
+    ]

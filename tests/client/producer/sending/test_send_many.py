@@ -203,7 +203,7 @@ def test_where_messages_go_is_said_once_and_of_each() -> None:
         (first, *_) = await producer.queues("orders")
         with pytest.raises(InvalidInput, match="at most one of queue, queues and selector"):
             await producer.send_many(numbered(1), queue=first, queues=[first])
-        with pytest.raises(InvalidInput, match="where 1 messages go, and there are 2"):
+        with pytest.raises(InvalidInput, match="queues has 1 entries for 2 messages"):
             await producer.send_many(numbered(2), queues=[first])
 
     play(story)

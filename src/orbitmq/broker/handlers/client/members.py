@@ -1,12 +1,13 @@
-"""Clients: heartbeats, leaving, who is in a group, and locks for ordered consumption.
+"""Clients: heartbeats, unregistration, group members, and locks for ordered consumption.
 
 HEART_BEAT in both versions, UNREGISTER_CLIENT, CHECK_CLIENT_CONFIG, GET_CONSUMER_LIST_BY_GROUP,
 GET_CONSUMER_CONNECTION_LIST, GET_PRODUCER_CONNECTION_LIST, GET_ALL_PRODUCER_INFO, LOCK_BATCH_MQ,
-UNLOCK_BATCH_MQ. In version 2 of the heartbeat a client leaves its subscriptions out as long as the
-broker knows them by a fingerprint.
+UNLOCK_BATCH_MQ. In version 2 of the heartbeat a client omits its subscriptions while the broker
+knows their fingerprint.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from orbitmq.broker.clients.client_calls import ClientCalls
@@ -40,28 +41,18 @@ __all__ = ["MemberHandlers"]
 _UNIT_SUBSCRIPTION: Final = 2  # TopicSysFlag: consumers of another unit subscribe to it
 
 
+@dataclass(kw_only=True, slots=True, eq=False, repr=False)
 class MemberHandlers:
-    """Serves what clients say of themselves, and what others ask of them."""
+    """Serves heartbeats, queries about group members, and queue locks."""
 
-    def __init__(
-        self,
-        *,
-        members: Members,
-        locks: QueueLocks,
-        topics: Topics,
-        groups: Groups,
-        calls: ClientCalls,
-        settings: LiveSettings,
-        clock: Clock,
-    ) -> None:
-        self._members = members
-        self._locks = locks
-        self._topics = topics
-        self._groups = groups
-        self._calls = calls
-        self._settings = settings
-        self._clock = clock
-        self._watched: set[Connection] = set()
+    members: Members
+    locks: QueueLocks
+    topics: Topics
+    groups: Groups
+    calls: ClientCalls
+    settings: LiveSettings
+    clock: Clock
+    _watched: set[Connection] = field(default_factory=set, init=False)
 
     def table(self) -> Mapping[int, Handler]:
         """Return the handlers by request code."""
@@ -78,12 +69,12 @@ class MemberHandlers:
         }
 
     def expire(self, silent_ms: int) -> None:
-        """Close the connections of clients that were silent for so long; call it now and then."""
-        now_ms = self._clock.monotonic_ms()
-        for connection in self._members.silent(now_ms - silent_ms):
+        """Close the connections of clients without a heartbeat for ``silent_ms``."""
+        now_ms = self.clock.monotonic_ms()
+        for connection in self.members.silent(now_ms - silent_ms):
             connection.abort(f"no heartbeat for {silent_ms} ms")
             self._gone(connection)
-        self._locks.expire(now_ms)
+        self.locks.expire(now_ms)
 
     # Heartbeats
 
@@ -95,31 +86,31 @@ class MemberHandlers:
             data.client_id,
             "OTHER" if language is None else language.name,
             request.version,
-            self._clock.monotonic_ms(),
+            self.clock.monotonic_ms(),
         )
         self._watch(connection)
         subscriptions_changed = not data.heartbeat_fingerprint
         with_them = not data.without_sub
         rebalance = []
         for consumer in data.consumer_data_set:
-            group = self._groups.get(consumer.group_name)
+            group = self.groups.get(consumer.group_name)
             if group is None:
-                continue  # left out, as in Java: its pulls are refused with the reason
-            if data.heartbeat_fingerprint and self._members.fingerprint_changed(
+                continue  # ignored, as in Java: its pulls are refused with the reason
+            if data.heartbeat_fingerprint and self.members.fingerprint_changed(
                 consumer.group_name, data.heartbeat_fingerprint, with_subscriptions=with_them
             ):
                 subscriptions_changed = True
             self._need_retry_topic(group, is_unit=consumer.unit_mode)
-            if self._members.join_consumers(consumer, member, with_subscriptions=with_them):
+            if self.members.join_consumers(consumer, member, with_subscriptions=with_them):
                 rebalance.append(consumer.group_name)
         for producer in data.producer_data_set:
-            self._members.join_producers(producer.group_name, member)
+            self.members.join_producers(producer.group_name, member)
         self._notify(rebalance)
         answer = HeartbeatAnswer(supports_v2=True, subscriptions_changed=subscriptions_changed)
         return Response(header=answer)
 
     def _need_retry_topic(self, group: SubscriptionGroupConfig, *, is_unit: bool) -> None:
-        self._topics.for_send_back(
+        self.topics.for_send_back(
             retry_topic(group.group_name),
             group.retry_queue_nums,
             READ | WRITE,
@@ -129,9 +120,9 @@ class MemberHandlers:
     def _unregister(self, connection: Connection, request: Frame) -> Response:
         header = request.read(UnregisterClient)
         if header.producer_group is not None:
-            self._members.leave_producers(header.producer_group, connection)
+            self.members.leave_producers(header.producer_group, connection)
         group = header.consumer_group
-        if group is not None and self._members.leave_consumers(group, connection):
+        if group is not None and self.members.leave_consumers(group, connection):
             self._notify([group])
         return Response()
 
@@ -148,22 +139,22 @@ class MemberHandlers:
 
     def _gone(self, connection: Connection) -> None:
         self._watched.discard(connection)
-        self._notify(self._members.drop(connection))
+        self._notify(self.members.drop(connection))
 
     def _notify(self, groups: Iterable[str]) -> None:
-        """Have the members of groups rebalance, unless the broker or a group is set otherwise."""
-        if not self._settings.broker.notify_consumer_ids_changed_enable:
+        """Notify the members of groups to rebalance, unless broker or group settings forbid it."""
+        if not self.settings.broker.notify_consumer_ids_changed_enable:
             return
         for name in groups:
-            group = self._groups.get(name)
+            group = self.groups.get(name)
             if group is None or group.notify_consumer_ids_changed_enable:
-                self._calls.notify_ids_changed([name])
+                self.calls.notify_ids_changed([name])
 
-    # Asking
+    # Queries
 
     def _consumer_ids(self, _connection: Connection, request: Frame) -> Response:
         header = request.read(GetConsumerListByGroup)
-        group = self._members.consumers(header.consumer_group)
+        group = self.members.consumers(header.consumer_group)
         if group is None:
             raise Refusal(
                 ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {header.consumer_group}"
@@ -173,7 +164,7 @@ class MemberHandlers:
 
     def _consumer_connections(self, _connection: Connection, request: Frame) -> Response:
         header = request.read(GetConsumerConnectionList)
-        group = self._members.consumers(header.consumer_group)
+        group = self.members.consumers(header.consumer_group)
         if group is None:
             raise Refusal(
                 ResponseCode.CONSUMER_NOT_ONLINE,
@@ -190,7 +181,7 @@ class MemberHandlers:
 
     def _producer_connections(self, _connection: Connection, request: Frame) -> Response:
         header = request.read(GetProducerConnectionList)
-        producers = self._members.producers(header.producer_group)
+        producers = self.members.producers(header.producer_group)
         if not producers:
             raise Refusal(
                 ResponseCode.SYSTEM_ERROR,
@@ -201,17 +192,17 @@ class MemberHandlers:
 
     def _all_producers(self, _connection: Connection, _request: Frame) -> Response:
         table = {
-            group: tuple(map(self._producer_info, self._members.producers(group)))
-            for group in self._members.producer_groups()
+            group: tuple(map(self._producer_info, self.members.producers(group)))
+            for group in self.members.producer_groups()
         }
         return Response(body=bodies.ProducerTableInfo(data=table).to_json())
 
     def _producer_info(self, member: Member) -> bodies.ProducerInfo:
-        silent_ms = self._clock.monotonic_ms() - member.seen_ms
+        silent_ms = self.clock.monotonic_ms() - member.seen_ms
         return bodies.ProducerInfo(
             client_id=member.client_id,
             language=member.language,
-            last_update_timestamp=self._clock.now_ms() - silent_ms,
+            last_update_timestamp=self.clock.now_ms() - silent_ms,
             remote_ip=member.connection.peer,
             version=member.version,
         )
@@ -220,14 +211,14 @@ class MemberHandlers:
 
     def _lock(self, _connection: Connection, request: Frame) -> Response:
         asked = LockRequest.from_json(request.body)
-        locked = self._locks.lock(
-            asked.consumer_group, asked.mq_set, asked.client_id, self._clock.monotonic_ms()
+        locked = self.locks.lock(
+            asked.consumer_group, asked.mq_set, asked.client_id, self.clock.monotonic_ms()
         )
         return Response(body=LockedQueues(locked=tuple(locked)).to_json())
 
     def _unlock(self, _connection: Connection, request: Frame) -> Response:
         asked = UnlockRequest.from_json(request.body)
-        self._locks.unlock(asked.consumer_group, asked.mq_set, asked.client_id)
+        self.locks.unlock(asked.consumer_group, asked.mq_set, asked.client_id)
         return Response()
 
 

@@ -1,4 +1,4 @@
-"""How far groups have come: asked, committed, copied, and all of it for replicas and tools.
+"""Consumer offsets: queries, commits, copies, and whole tables for replicas and tools.
 
 QUERY_CONSUMER_OFFSET, UPDATE_CONSUMER_OFFSET, GET_ALL_CONSUMER_OFFSET, GET_ALL_DELAY_OFFSET,
 QUERY_CORRECTION_OFFSET, CLONE_GROUP_OFFSET.
@@ -6,6 +6,7 @@ QUERY_CORRECTION_OFFSET, CLONE_GROUP_OFFSET.
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from orbitmq.broker.clients.members import Members
 from orbitmq.broker.settings import LiveSettings
@@ -33,38 +34,18 @@ __all__ = ["OffsetHandlers"]
 log = logging.getLogger("orbitmq.broker")
 
 
+@dataclass(kw_only=True, slots=True, eq=False, repr=False)
 class OffsetHandlers:
-    """Serves what consumers and operators ask of the offsets of groups.
+    """Serves requests about the offsets of groups."""
 
-    Args:
-        offsets: the table.
-        topics: tells which topics there are.
-        groups: tells which groups there are.
-        members: tells what groups are subscribed to.
-        settings: the settings in force.
-        store: tells where queues begin, and what is in memory.
-        delay_offsets: returns the text of ``delayOffset.json``.
-
-    """
-
-    def __init__(
-        self,
-        *,
-        offsets: ConsumerOffsets,
-        topics: Topics,
-        groups: Groups,
-        members: Members,
-        settings: LiveSettings,
-        store: MessageStore,
-        delay_offsets: Callable[[], str],
-    ) -> None:
-        self._offsets = offsets
-        self._topics = topics
-        self._groups = groups
-        self._members = members
-        self._settings = settings
-        self._lookup = store.lookup
-        self._delay_offsets = delay_offsets
+    offsets: ConsumerOffsets
+    topics: Topics
+    groups: Groups
+    members: Members
+    settings: LiveSettings
+    store: MessageStore
+    delay_offsets: Callable[[], str]
+    """Returns the text of ``delayOffset.json``."""
 
     def table(self) -> Mapping[int, Handler]:
         """Return the handlers by request code."""
@@ -81,7 +62,7 @@ class OffsetHandlers:
 
     def _query(self, _connection: Connection, request: Frame) -> Response:
         asked = request.read(QueryConsumerOffset)
-        offset = self._offsets.query(asked.consumer_group, asked.topic, asked.queue_id)
+        offset = self.offsets.query(asked.consumer_group, asked.topic, asked.queue_id)
         if offset >= 0:
             return Response(header=QueryConsumerOffsetAnswer(offset=offset))
         if asked.set_zero_if_not_found is False:
@@ -97,74 +78,74 @@ class OffsetHandlers:
         )
 
     def _is_young(self, topic: str, queue_id: int) -> bool:
-        """Return whether a queue still has its first message, in memory.
+        """Return whether the first message of a queue is still in memory.
 
-        A new group begins such a queue at 0, whatever it is set to: that it comes a little after
-        the first messages of a new topic must not cost it these (ConsumerManageProcessor in Java).
+        A new group begins such a queue at 0, whatever its settings: a group that starts shortly
+        after a new topic must not miss the first messages (ConsumerManageProcessor in Java).
         """
-        has_first = self._lookup.min_offset(topic, queue_id) == 0
-        return has_first and self._lookup.is_in_memory(topic, queue_id, 0)
+        has_first = self.store.lookup.min_offset(topic, queue_id) == 0
+        return has_first and self.store.lookup.is_in_memory(topic, queue_id, 0)
 
     def _update(self, connection: Connection, request: Frame) -> Response:
         asked = request.read(UpdateConsumerOffset)
         group, topic, queue_id = asked.consumer_group, asked.topic, asked.queue_id
-        if group not in self._groups:
+        if group not in self.groups:
             raise Refusal(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {group[:256]} not exist!"
             )
-        if self._topics.get(topic) is None:
+        if self.topics.get(topic) is None:
             raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"Topic {topic[:256]} not exist!")
         if not 0 <= queue_id < QUEUES_MAX:
             raise Refusal(
                 ResponseCode.INVALID_PARAMETER,
-                f"QueueId is {queue_id}, topic is {topic}: it may be 0 to {QUEUES_MAX - 1}",
+                f"QueueId is {queue_id}, topic is {topic}: it must be 0 to {QUEUES_MAX - 1}",
             )
-        if self._settings.broker.use_server_side_reset_offset and self._offsets.has_reset(
+        if self.settings.broker.use_server_side_reset_offset and self.offsets.has_reset(
             group, topic, queue_id
         ):
             return Response(remark="Offset has been previously reset")
-        self._offsets.commit(group, topic, queue_id, asked.commit_offset, connection.peer)
+        self.offsets.commit(group, topic, queue_id, asked.commit_offset, connection.peer)
         return Response()
 
     # Replicas and tools
 
     def _all(self, _connection: Connection, _request: Frame) -> Response:
-        return Response(body=self._offsets.to_json().encode())
+        return Response(body=self.offsets.to_json().encode())
 
     def _all_delays(self, _connection: Connection, _request: Frame) -> Response:
-        return Response(body=self._delay_offsets().encode())
+        return Response(body=self.delay_offsets().encode())
 
     def _correction(self, _connection: Connection, request: Frame) -> Response:
-        """Answer with the least offset of each queue, or "never" where a group is behind it."""
+        """Return the least offset of each queue; the maximum if the compared group is behind."""
         asked = request.read(QueryCorrectionOffset)
         without = frozenset((asked.filter_groups or "").split(","))
-        least = self._offsets.least(asked.topic, without, self._lookup.min_offset)
-        for queue_id, offset in self._offsets.of(asked.compare_group, asked.topic).items():
+        least = self.offsets.least(asked.topic, without, self.store.lookup.min_offset)
+        for queue_id, offset in self.offsets.of(asked.compare_group, asked.topic).items():
             if least.get(queue_id, offset) > offset:
                 least[queue_id] = INT64_MAX
         return Response(body=CorrectionOffsets(correction_offsets=least).to_json())
 
     def _clone(self, connection: Connection, request: Frame) -> Response:
         asked = request.read(CloneGroupOffset)
-        if self._groups.get(asked.dest_group) is None:
+        if self.groups.get(asked.dest_group) is None:
             raise Refusal(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
                 f"Group {asked.dest_group[:256]} not exist!",
             )
-        topics = {asked.topic} if asked.topic else self._offsets.topics_of(asked.src_group)
+        topics = {asked.topic} if asked.topic else self.offsets.topics_of(asked.src_group)
         for topic in sorted(topics):
             if self._may_clone(asked, topic):
-                self._offsets.clone(asked.src_group, asked.dest_group, topic)
+                self.offsets.clone(asked.src_group, asked.dest_group, topic)
                 log.info(
-                    "%s gives group %s the offsets of group %s in topic %s",
+                    "%s copied to group %s the offsets of group %s in topic %s",
                     *(connection.peer, asked.dest_group, asked.src_group, topic),
                 )
         return Response()
 
     def _may_clone(self, asked: CloneGroupOffset, topic: str) -> bool:
-        if self._topics.get(topic) is None:
+        if self.topics.get(topic) is None:
             return False
-        source = self._members.consumers(asked.src_group)
+        source = self.members.consumers(asked.src_group)
         if asked.offline or source is None or not source.subscriptions:
             return True
         return topic in source.subscriptions

@@ -1,10 +1,11 @@
-"""Where queues begin and end, and which offset a moment stands for.
+"""Where queues begin and end, and offsets by time.
 
 GET_MIN_OFFSET, GET_MAX_OFFSET, SEARCH_OFFSET_BY_TIMESTAMP, GET_EARLIEST_MSG_STORETIME. A queue
-that nothing was ever put in begins and ends at 0, as in Java, whether its topic exists or not.
+without messages begins and ends at 0, as in Java, whether its topic exists or not.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from orbitmq.net.connection import Connection, Handler
@@ -29,11 +30,11 @@ __all__ = ["PositionHandlers"]
 _NO_TIME: Final = -1
 
 
+@dataclass(kw_only=True, slots=True, eq=False, repr=False)
 class PositionHandlers:
-    """Serves what consumers and operators ask of the queues of a store."""
+    """Serves requests about the offsets of queues."""
 
-    def __init__(self, *, store: MessageStore) -> None:
-        self._lookup = store.lookup
+    store: MessageStore
 
     def table(self) -> Mapping[int, Handler]:
         """Return the handlers by request code."""
@@ -46,18 +47,18 @@ class PositionHandlers:
 
     def _min(self, _connection: Connection, request: Frame) -> Response:
         asked = request.read(GetMinOffset)
-        offset = self._lookup.min_offset(asked.topic, asked.queue_id)
+        offset = self.store.lookup.min_offset(asked.topic, asked.queue_id)
         return Response(header=GetMinOffsetAnswer(offset=offset))
 
     def _max(self, _connection: Connection, request: Frame) -> Response:
         asked = request.read(GetMaxOffset)
-        offset = self._lookup.max_offset(asked.topic, asked.queue_id)
+        offset = self.store.lookup.max_offset(asked.topic, asked.queue_id)
         return Response(header=GetMaxOffsetAnswer(offset=offset))
 
     def _search(self, _connection: Connection, request: Frame) -> Response:
         asked = request.read(SearchOffset)
         is_upper = (asked.boundary_type or "").upper() == "UPPER"
-        offset = self._lookup.offset_by_time(
+        offset = self.store.lookup.offset_by_time(
             asked.topic,
             asked.queue_id,
             asked.timestamp,
@@ -67,6 +68,6 @@ class PositionHandlers:
 
     def _earliest(self, _connection: Connection, request: Frame) -> Response:
         asked = request.read(GetEarliestMsgStoretime)
-        stored_ms = self._lookup.earliest_store_time_ms(asked.topic, asked.queue_id)
-        told_ms = _NO_TIME if stored_ms is None else stored_ms
-        return Response(header=GetEarliestMsgStoretimeAnswer(timestamp=told_ms))
+        stored_ms = self.store.lookup.earliest_store_time_ms(asked.topic, asked.queue_id)
+        earliest_ms = _NO_TIME if stored_ms is None else stored_ms
+        return Response(header=GetEarliestMsgStoretimeAnswer(timestamp=earliest_ms))

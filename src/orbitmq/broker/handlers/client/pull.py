@@ -1,13 +1,13 @@
-"""PULL_MESSAGE and LITE_PULL_MESSAGE: messages of one queue from an offset on, or a wait for them.
+"""PULL_MESSAGE and LITE_PULL_MESSAGE: messages of one queue from an offset, or a wait for them.
 
 ::
 
-    pull ──▶ admitted ──▶ selected ──┬── found, retry, moved ──────────────▶ answer
-                                     └── nothing yet ──▶ held ──▶ selected ──▶ answer
+    pull ──▶ checked ──▶ selected ──┬── found, retry, moved ───────────────▶ answer
+                                    └── nothing yet ──▶ held ──▶ selected ──▶ answer
 
-A held pull is checked anew when it wakes: topic, group or subscription may have changed meanwhile.
-The answer's body is made of views of the commit log; no byte of it is copied here. Left out, since
-no client of our brokers needs it: static topics, and the broadcasting offsets of proxies.
+A held pull is checked again when it is released: topic, group or subscription may have changed.
+The answer's body is views of the commit log; no byte is copied here. Static topics and the
+broadcasting offsets of proxies are not served.
 """
 
 import asyncio
@@ -18,13 +18,14 @@ from typing import Final
 
 from orbitmq.broker.figures.stats import BrokerStats
 from orbitmq.broker.pulling import filters
-from orbitmq.broker.pulling.held_pulls import Arrival, HeldPull, HeldPulls
-from orbitmq.broker.pulling.pull_checks import Admitted, PullAdmission
+from orbitmq.broker.pulling.held_pulls import HeldPull, HeldPulls
+from orbitmq.broker.pulling.pull_checks import CheckedPull, PullChecks
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.broker.tables.offsets import ConsumerOffsets
 from orbitmq.clock import Clock
 from orbitmq.net.connection import Connection, Handler
 from orbitmq.net.refusal import Refusal, failure
+from orbitmq.store.dispatch import Dispatched
 from orbitmq.store.message_store import MessageStore
 from orbitmq.store.serving.pull_selection import Selected, Selection
 from orbitmq.wire.codes import RequestCode, ResponseCode
@@ -39,10 +40,10 @@ log = logging.getLogger("orbitmq.broker")
 _MASTER: Final = 0
 _UNLIMITED: Final = 2**31 - 1
 _HOLD_MS_MAX: Final = 60_000
-"""No client waits longer: Java's asks to be held for 15 or 20 s, and gives up after 30."""
+"""Java's clients ask to be held for 15 or 20 s, and time out after 30."""
 
 _TURN_PULLS: Final = 256
-"""Held pulls answered in one turn: one client may have tens of thousands, and others wait."""
+"""Held pulls answered in one turn of the loop, so that thousands of them don't block it."""
 
 _CODES: Final[Mapping[Selected, int]] = {
     Selected.FOUND: ResponseCode.SUCCESS,
@@ -60,13 +61,13 @@ _WITHOUT_MESSAGES: Final = (Selected.NO_MATCHED_LOGIC_QUEUE, Selected.NO_MESSAGE
 
 
 class PullHandlers:
-    """Serves pulls, and those that were held."""
+    """Serves pulls, at once or after they were held."""
 
     def __init__(
         self,
         *,
         settings: LiveSettings,
-        admission: PullAdmission,
+        checks: PullChecks,
         offsets: ConsumerOffsets,
         store: MessageStore,
         held: HeldPulls,
@@ -74,52 +75,52 @@ class PullHandlers:
         clock: Clock,
     ) -> None:
         self._settings = settings
-        self._admission = admission
+        self._checks = checks
         self._offsets = offsets
         self._store = store
         self._held = held
         self._stats = stats
         self._clock = clock
-        self._woken: deque[HeldPull] = deque()  # not held any more, and not answered yet
+        self._released: deque[HeldPull] = deque()  # not held any more, and not answered yet
 
     def table(self) -> Mapping[int, Handler]:
         """Return the handlers by request code."""
         return {RequestCode.PULL_MESSAGE: self._pull, RequestCode.LITE_PULL_MESSAGE: self._pull}
 
-    def arrived(self, arrivals: Iterable[Arrival]) -> None:
-        """Serve the held pulls that wait for one of these messages."""
+    def arrived(self, arrivals: Iterable[Dispatched]) -> None:
+        """Answer the held pulls that match one of these messages."""
         if self._held:
             self._serve_held(self._held.arrived(arrivals))
 
     def moved(self, topic: str, queue_id: int) -> None:
-        """Answer the held pulls of a queue: a group was moved in it, and should hear of it now.
+        """Answer the held pulls of a queue after a reset of offsets in it.
 
-        Java leaves them till their time is over, and the group with them.
+        In Java they are answered when their timeout expires.
         """
         self._serve_held(self._held.of_queue(topic, queue_id))
 
     def tick(self) -> None:
-        """Answer the held pulls whose time is over; call it a few times a second."""
+        """Answer the held pulls whose timeout expired; call it a few times a second."""
         self._serve_held(self._held.due(self._clock.monotonic_ms()))
 
     def serve_passed_over(self) -> None:
-        """Answer held pulls that only saw messages they don't want; call it every 5 s."""
+        """Answer the held pulls in whose queues only other messages arrived; call it every 5 s."""
         self._serve_held(self._held.passed_over())
 
     def close(self) -> None:
-        """Answer all held pulls, and hold no more: the broker stops."""
+        """Answer all held pulls, and hold no more, for a stop."""
         self._serve_held(self._held.close())
-        while self._woken:
-            self._serve_woken()
+        while self._released:
+            self._serve_released()
 
     # One pull
 
     def _pull(self, connection: Connection, request: Frame) -> Response | None:
         pull = request.read(PullMessage)
-        admitted = self._admission.admit(pull, request.code, connection.peer)
+        checked = self._checks.check(pull, request.code, connection.peer)
         began_ms = self._clock.monotonic_ms()
-        selection = self._select(pull, admitted)
-        # Java's takes the commit also of a pull that hears of a reset, and so undoes the reset.
+        selection = self._select(pull, checked)
+        # Java's broker commits here even when it answers with a reset, and so undoes the reset.
         if pull.sys_flag & COMMIT_OFFSET and selection.status is not Selected.OFFSET_RESET:
             self._offsets.commit(
                 pull.consumer_group,
@@ -131,12 +132,12 @@ class PullHandlers:
         code = _code(selection.status, pull.queue_offset)
         waits = code == ResponseCode.PULL_NOT_FOUND and pull.sys_flag & SUSPEND
         if waits:
-            self._hold(connection, request, pull, admitted)
+            self._hold(connection, request, pull, checked)
             return None
-        return self._answer(pull, admitted, selection, code, began_ms)
+        return self._answer(pull, checked, selection, code, began_ms)
 
-    def _select(self, pull: PullMessage, admitted: Admitted) -> Selection:
-        """Return what a pull gets, and note how far its group has pulled."""
+    def _select(self, pull: PullMessage, checked: CheckedPull) -> Selection:
+        """Select the messages for a pull, and record how far its group has pulled."""
         topic, queue_id, lookup = pull.topic, pull.queue_id, self._store.lookup
         moved_to = self._offsets.query_then_erase_reset(pull.consumer_group, topic, queue_id)
         if moved_to is not None:
@@ -153,19 +154,19 @@ class PullHandlers:
                 pull.queue_offset,
                 max_count=pull.max_msg_nums,
                 max_bytes=pull.max_msg_bytes or _UNLIMITED,
-                wants=filters.wants(admitted.subscription),
+                wants=filters.wants(checked.subscription),
             )
         self._offsets.commit_pull(pull.consumer_group, topic, queue_id, selection.next_offset)
         return selection
 
     def _hold(
-        self, connection: Connection, request: Frame, pull: PullMessage, admitted: Admitted
+        self, connection: Connection, request: Frame, pull: PullMessage, checked: CheckedPull
     ) -> None:
-        """Keep a pull until a message comes, or its time is over.
+        """Hold a pull until a message arrives or its timeout expires.
 
         Raises:
-            Refusal: none may be held any more. "Nothing found" would have every client ask again at
-                once, when there are too many pulls already, or while the broker stops.
+            Refusal: too many are held, or the broker is stopping. PULL_NOT_FOUND would make clients
+                pull again at once.
 
         """
         settings = self._settings.broker
@@ -178,7 +179,7 @@ class PullHandlers:
             pull.topic,
             pull.queue_id,
             self._clock.monotonic_ms() + min(max(hold_ms, 0), _HOLD_MS_MAX),
-            filters.wants(admitted.subscription),
+            filters.wants(checked.subscription),
         )
         if not self._held.hold(held):
             raise self._held.refusal()
@@ -186,7 +187,7 @@ class PullHandlers:
     def _answer(
         self,
         pull: PullMessage,
-        admitted: Admitted,
+        checked: CheckedPull,
         selection: Selection,
         code: int,
         began_ms: int,
@@ -202,59 +203,59 @@ class PullHandlers:
         else:
             self._stats.missed()
         answer = PullMessageAnswer(
-            suggest_which_broker_id=self._suggested(admitted, selection),
+            suggest_which_broker_id=self._suggested(checked, selection),
             next_begin_offset=selection.next_offset,
             min_offset=selection.min_offset,
             max_offset=selection.max_offset,
-            topic_sys_flag=admitted.topic.topic_sys_flag,
-            group_sys_flag=admitted.group.group_sys_flag,
+            topic_sys_flag=checked.topic.topic_sys_flag,
+            group_sys_flag=checked.group.group_sys_flag,
         )
         status = selection.status
         if status is Selected.NO_MATCHED_LOGIC_QUEUE:
-            # Java makes the queue at the first pull, and says that it is empty.
+            # Java creates the queue at the first pull, and answers that it is empty.
             status = Selected.NO_MESSAGE_IN_QUEUE
         return Response(code, answer, tuple(selection.views), remark=status.value)
 
-    def _suggested(self, admitted: Admitted, selection: Selection) -> int:
+    def _suggested(self, checked: CheckedPull, selection: Selection) -> int:
         if not self._settings.broker.slave_read_enable:
             return _MASTER
-        group = admitted.group
+        group = checked.group
         return group.which_broker_when_consume_slowly if selection.from_disk else group.broker_id
 
     # Held pulls
 
     def _serve_held(self, pulls: Iterable[HeldPull]) -> None:
-        """Serve pulls that wait no longer: a part now, the others in the turns that follow."""
-        is_under_way = bool(self._woken)
-        self._woken.extend(pulls)
-        if self._woken and not is_under_way:
-            self._serve_woken()
+        """Answer released pulls: some now, the rest in the following turns of the loop."""
+        is_scheduled = bool(self._released)
+        self._released.extend(pulls)
+        if self._released and not is_scheduled:
+            self._serve_released()
 
-    def _serve_woken(self) -> None:
-        for _ in range(min(len(self._woken), _TURN_PULLS)):
-            held = self._woken.popleft()
+    def _serve_released(self) -> None:
+        for _ in range(min(len(self._released), _TURN_PULLS)):
+            held = self._released.popleft()
             held.connection.respond(held.request, self._again(held))
-        if self._woken:
-            asyncio.get_running_loop().call_soon(self._serve_woken)
+        if self._released:
+            asyncio.get_running_loop().call_soon(self._serve_released)
 
     def _again(self, held: HeldPull) -> Response:
-        """Return the answer to a pull that has waited; it is not held a second time."""
+        """Return the answer to a released pull; it is not held a second time."""
         try:
             pull = held.request.read(PullMessage)
-            admitted = self._admission.admit(pull, held.request.code, held.connection.peer)
+            checked = self._checks.check(pull, held.request.code, held.connection.peer)
             began_ms = self._clock.monotonic_ms()
-            selection = self._select(pull, admitted)
+            selection = self._select(pull, checked)
             code = _code(selection.status, pull.queue_offset)
-            return self._answer(pull, admitted, selection, code, began_ms)
+            return self._answer(pull, checked, selection, code, began_ms)
         except Refusal as refusal:
             return refusal.response()
-        except Exception as error:  # one pull's trouble must not keep the others from their answer
+        except Exception as error:  # the other pulls are answered all the same
             log.exception("a held pull of %s failed: %r", held.connection.peer, held.request)
             return failure(error)
 
 
 def _code(status: Selected, queue_offset: int) -> int:
-    """Return the response code; an offset in a queue that has nothing was never given out."""
+    """Return the response code; in an empty queue any offset but 0 is wrong."""
     if status in _WITHOUT_MESSAGES and queue_offset:
         return ResponseCode.PULL_OFFSET_MOVED
     return _CODES[status]

@@ -1,10 +1,11 @@
-"""Who looks for one message: by key, by id, or by its place in a queue.
+"""Queries for single messages: by key, by id, or by position in a queue.
 
 QUERY_MESSAGE, VIEW_MESSAGE_BY_ID, QUERY_CONSUME_QUEUE. The records in an answer are views of the
-commit log. ``lastKey`` of a query is for an index in RocksDB, which there is only in Java.
+commit log. ``lastKey`` of a query is ignored: it is for an index in RocksDB, which only Java has.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import Final
@@ -34,26 +35,19 @@ __all__ = ["QueryHandlers"]
 _RECORDS_MAX: Final = 64
 """Records in one answer; Java's ``maxMsgsNumBatch``."""
 _BYTES_MAX: Final = FRAME_BYTES_MAX - 64 * 1024
-"""Bytes of them: what a frame holds besides its header."""
+"""Bytes of records in one answer: a frame without its header."""
 _ENTRIES_MAX: Final = 4_096
-"""Entries of a queue in one answer; Java has no bound. They take a few milliseconds to write."""
-_BY_TAGS: Final = "T"  # MessageConst.INDEX_TAG_TYPE; K and U are looked up alike
+"""Entries of a queue in one answer, some milliseconds of work; Java has no limit."""
+_BY_TAGS: Final = "T"  # MessageConst.INDEX_TAG_TYPE; K and U mean keys
 
 
+@dataclass(kw_only=True, slots=True, eq=False, repr=False)
 class QueryHandlers:
-    """Serves who looks for messages.
+    """Serves queries for messages."""
 
-    Args:
-        store: where they are.
-        members: tells what a group subscribes to.
-        settings: the settings in force.
-
-    """
-
-    def __init__(self, *, store: MessageStore, members: Members, settings: LiveSettings) -> None:
-        self._store = store
-        self._members = members
-        self._settings = settings
+    store: MessageStore
+    members: Members
+    settings: LiveSettings
 
     def table(self) -> Mapping[int, Handler]:
         """Return the handlers by request code."""
@@ -69,8 +63,8 @@ class QueryHandlers:
         asked = request.read(QueryMessage)
         count = asked.max_num
         if asked.unique_key:
-            count = self._settings.broker.default_query_max_num
-        found = self._store.lookup.query(
+            count = self.settings.broker.default_query_max_num
+        found = self.store.lookup.query(
             asked.topic,
             asked.key,
             max_count=min(max(count, 0), _RECORDS_MAX),
@@ -84,7 +78,7 @@ class QueryHandlers:
             )
             remark = "can not find message, maybe time range not correct"
             return Response(ResponseCode.QUERY_NOT_FOUND, nothing, remark=remark)
-        index = self._store.index
+        index = self.store.index
         answer = QueryMessageAnswer(
             index_last_update_timestamp=index.last_timestamp_ms,
             index_last_update_phyoffset=index.end_offset,
@@ -93,7 +87,7 @@ class QueryHandlers:
 
     def _by_id(self, _connection: Connection, request: Frame) -> Response:
         offset = request.read(ViewMessage).offset
-        found = self._store.record(offset)
+        found = self.store.record(offset)
         if found is None:
             raise Refusal(
                 ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {offset}"
@@ -105,12 +99,12 @@ class QueryHandlers:
     def _entries(self, _connection: Connection, request: Frame) -> Response:
         asked = request.read(QueryConsumeQueue)
         topic = asked.topic or ""
-        queue = self._store.queues.queue(topic, asked.queue_id)
+        queue = self.store.queues.queue(topic, asked.queue_id)
         if queue is None:
             raise Refusal(
                 ResponseCode.SYSTEM_ERROR, f"{asked.queue_id}@{topic[:256]} is not exist!"
             )
-        subscription = self._members.subscription(asked.consumer_group or "", topic)
+        subscription = self.members.subscription(asked.consumer_group or "", topic)
         entries: list[QueueEntry] = []
         remark = None
         if queue.min_offset <= asked.index < queue.max_offset:
@@ -123,7 +117,7 @@ class QueryHandlers:
             max_queue_index=queue.max_offset,
             min_queue_index=queue.min_offset,
             queue_data=_shown(
-                entries, partial(self._store.lookup.tags_code, topic, asked.queue_id), subscription
+                entries, partial(self.store.lookup.tags_code, topic, asked.queue_id), subscription
             ),
             subscription_data=subscription,
         )
@@ -131,7 +125,7 @@ class QueryHandlers:
 
 
 def _newest(records: Sequence[memoryview]) -> tuple[memoryview, ...]:
-    """Return the last records that fit one answer, in their order; Java would cut the connection.
+    """Return the last records that fit one answer, in order; Java would close the connection.
 
     >>> record = memoryview(bytes(6 * 1024 * 1024))
     >>> len(_newest([record, record, record]))
@@ -149,10 +143,10 @@ def _shown(
     tags_code: Callable[[int], int | None],
     subscription: SubscriptionData | None,
 ) -> tuple[ConsumeQueueData, ...]:
-    """Return entries as operators see them, with what the group's filter says of each.
+    """Return entries for operators, each with the result of the group's filter.
 
-    Java asks the filter only where a queue has an extension, and says false otherwise. Of an
-    extension only the tags code is shown; one that is gone lets its message pass every filter.
+    Java applies the filter only if the queue has an extension, and returns false otherwise. Of an
+    extension only the tags code is shown; a message whose extension is missing passes every filter.
     """
     wants = None if subscription is None else filters.wants(subscription)
 
@@ -171,7 +165,7 @@ def _shown(
 
 
 def _filter_data(asked: QueryConsumeQueue, subscription: SubscriptionData | None) -> str | None:
-    """Return what Java says of the filter of a group: that there is none, as JSON, by tags."""
+    """Return Java's text for the filter data of a group; a filter by tags has none."""
     if asked.consumer_group is None:
         return None
     if subscription is None:

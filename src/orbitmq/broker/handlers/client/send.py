@@ -2,22 +2,23 @@
 
 A send that passes :mod:`orbitmq.broker.sending.send_checks` becomes one message for the store::
 
-    single ─▶ retry topic, or dead letter ─▶ unique key ─▶ transaction ─▶ timer ─▶ delay level
-    batch  ─▶ as it is; the store takes it apart
+    single ─▶ retry topic or dead letter ─▶ unique key ─▶ transaction ─▶ timer ─▶ delay level
+    batch  ─▶ unchanged; the store splits it
 
-Every answer names the region, and whether traces are wanted. Left out, with a refusal that says
-so: transactions, timers and inner batches.
+Every answer has the region and whether traces are wanted. Transactions, timers and inner batches
+are refused.
 """
 
+import logging
 from collections.abc import Callable, Mapping
 from functools import cached_property, lru_cache, partial
 from typing import Final
 
 from orbitmq.broker import remarks
-from orbitmq.broker.sending import stored_properties as sent_properties
-from orbitmq.broker.sending.inbox import Outcome, SendTurn
+from orbitmq.broker.sending import stored_properties
+from orbitmq.broker.sending.inbox import Inbox, PutOutcome
 from orbitmq.broker.sending.retries import Retries, group_of
-from orbitmq.broker.sending.send_checks import SendAdmission, SendHeader
+from orbitmq.broker.sending.send_checks import SendChecks, SendHeader
 from orbitmq.broker.settings import BrokerSettings, LiveSettings
 from orbitmq.errors import DiskFailed, InvalidInput
 from orbitmq.message import flags, properties
@@ -36,9 +37,12 @@ from orbitmq.wire.session import Response
 
 __all__ = ["SendHandlers", "born_host"]
 
+log = logging.getLogger("orbitmq.broker")
+
 _PLAIN_FLAGS: Final = flags.COMPRESSED | flags.COMPRESSION_MASK | flags.MULTI_TAGS
-_PEERS_KEPT: Final = 16_384  # more than a broker has connections
-_NOBODY: Final = Host(bytes(4), 0)
+_PEERS_KEPT: Final = 16_384  # more than connections_max
+_WARNED_MAX: Final = 1_000
+_NO_HOST: Final = Host(bytes(4), 0)
 
 # Bound here, since a member of an enum is looked up slowly.
 _MULTI_TAG: Final = TopicFilterType.MULTI_TAG
@@ -59,22 +63,22 @@ class SendHandlers:
     """Serves sends.
 
     Args:
-        turn: stores the messages.
-        admission: finds their topics and queues.
-        retries: decides about those to retry topics.
+        inbox: stores the messages.
+        checks: finds their topics and queues.
+        retries: decides about sends to retry topics.
         settings: the settings in force.
-        unique_ids: gives ids to messages whose producer did not.
-        store_host: tells the broker's address, as message ids carry it; asked at the first send.
-        own_host: tells the host that routes name, for remarks.
-        disk_used: tells how much of the disk is used, for remarks.
+        unique_ids: ids for messages without one.
+        store_host: returns the address in message ids; called at the first send.
+        own_host: returns the host in routes, for remarks.
+        disk_used: returns the used part of the disk, for remarks.
 
     """
 
     def __init__(
         self,
         *,
-        turn: SendTurn,
-        admission: SendAdmission,
+        inbox: Inbox,
+        checks: SendChecks,
         retries: Retries,
         settings: LiveSettings,
         unique_ids: UniqueIds,
@@ -82,15 +86,16 @@ class SendHandlers:
         own_host: Callable[[], str],
         disk_used: Callable[[], float],
     ) -> None:
-        self._turn = turn
-        self._admission = admission
+        self._inbox = inbox
+        self._checks = checks
         self._retries = retries
         self._settings = settings
         self._unique_ids = unique_ids
-        self._tell_host = store_host
+        self._store_host = store_host
         self._own_host = own_host
         self._disk_used = disk_used
         self._levels = len(delay_levels(settings.store.message_delay_level))
+        self._lowered: set[str] = set()  # topics that were warned of
         self._adopt(settings.broker)
 
     def table(self) -> Mapping[int, Handler]:
@@ -114,15 +119,15 @@ class SendHandlers:
             self._adopt(self._settings.broker)
         peer = connection.peer
         try:
-            topic = self._admission.topic(header, peer)
-            queue_id = self._admission.queue_id(header.queue_id, topic, peer)
+            topic = self._checks.topic(header, peer)
+            queue_id = self._checks.queue_id(header.queue_id, topic, peer)
             sys_flag = header.sys_flag
             if topic.topic_filter_type is _MULTI_TAG:
                 sys_flag |= flags.MULTI_TAGS
             make = self._batch if header.batch else self._single
             message, unique_key = make(request, header, queue_id, sys_flag, peer)
-            told = partial(self._answer, connection, request, queue_id, unique_key)
-            self._turn.put(message, told)
+            on_stored = partial(self._answer, connection, request, queue_id, unique_key)
+            self._inbox.put(message, on_stored)
         except Refusal as refusal:
             return Response(refusal.code, remark=refusal.remark, fields=self._region)
         return None
@@ -134,16 +139,16 @@ class SendHandlers:
     ) -> tuple[Incoming, str | None]:
         """Return the message to store, and its unique key."""
         topic, text, wait = header.topic, header.properties or "", True
-        unique_key = sent_properties.plain_key(text) if text else None
+        unique_key = stored_properties.plain_key(text) if text else None
         if unique_key is not None and sys_flag & ~_PLAIN_FLAGS == 0 and topic[0] != "%":
             raw = (text + self._suffix).encode()
         else:
-            found = sent_properties.read(text) | self._own
+            found = stored_properties.read(text) | self._own
             unique_key = found.get(properties.UNIQUE_KEY) or self._unique_ids.next()
             found[properties.UNIQUE_KEY] = unique_key
             topic, queue_id = self._place(request, header, queue_id, found)
             wait = _waits(found)
-            raw = sent_properties.write(found)
+            raw = stored_properties.write(found)
         message = Incoming(
             topic=topic,
             queue_id=queue_id,
@@ -167,8 +172,8 @@ class SendHandlers:
             raise _illegal(f"message topic length too long {len(header.topic)}")
         if is_retry_topic(header.topic):
             raise _illegal(f"batch request does not support retry group {header.topic}")
-        # The messages bring their own properties; these are about the batch alone, and not stored.
-        found = sent_properties.read(header.properties or "")
+        # The messages have properties of their own; these are for the batch and are not stored.
+        found = stored_properties.read(header.properties or "")
         message = Incoming(
             topic=header.topic,
             queue_id=queue_id,
@@ -188,7 +193,7 @@ class SendHandlers:
     def _place(
         self, request: Frame, header: SendHeader, queue_id: int, found: dict[str, str]
     ) -> tuple[str, int]:
-        """Return topic and queue that a message is stored in, and note it in its properties."""
+        """Return the topic and queue to store a message in; its properties are changed to match."""
         topic, times = header.topic, header.reconsume_times or 0
         if is_retry_topic(topic) and self._retries.is_given_up(
             topic, times, header.max_reconsume_times, request.version
@@ -196,10 +201,12 @@ class SendHandlers:
             dead = self._retries.dead_letter(group_of(topic))
             topic, queue_id = dead.topic.topic_name, dead.queue_id
             found[properties.DELAY] = "-1"
-        level = sent_properties.delay_level(found, self._levels)
-        # A client before 4.6.1 gives a committed message back with all of its properties.
-        comes_back = times > 0 and level > 0
-        if _is_true(found.get(properties.TRANSACTION_PREPARED)) and not comes_back:
+        level = stored_properties.delay_level(found, self._levels)
+        if level == self._levels and int(found[properties.DELAY]) > level:
+            self._warn_of_lowered_level(header.topic, found[properties.DELAY])
+        # A client before 4.6.1 sends a committed message back with all of its properties.
+        is_sent_back = times > 0 and level > 0
+        if _is_true(found.get(properties.TRANSACTION_PREPARED)) and not is_sent_back:
             raise Refusal(
                 ResponseCode.NO_PERMISSION,
                 f"the broker[{self._own_host()}] sending transaction message is forbidden: it does "
@@ -209,8 +216,8 @@ class SendHandlers:
         if header.sys_flag & flags.TRANSACTION_PREPARED:  # a half message, or one rolled back
             return topic, queue_id
         if level:
-            return sent_properties.schedule(found, level, topic, queue_id)
-        if sent_properties.asks_for_timer(found):
+            return stored_properties.schedule(found, level, topic, queue_id)
+        if stored_properties.asks_for_timer(found):
             raise Refusal(
                 ResponseCode.SYSTEM_ERROR,
                 "accurate timer message is not enabled, timerWheelEnable is false: this broker "
@@ -218,9 +225,20 @@ class SendHandlers:
             )
         return topic, queue_id
 
+    def _warn_of_lowered_level(self, topic: str, asked: str) -> None:
+        """Warn once per topic, as Java's broker lowers the level silently."""
+        if topic in self._lowered or len(self._lowered) >= _WARNED_MAX:
+            return
+        self._lowered.add(topic)
+        log.warning(
+            "a send to %s asked for delay level %s, which is over the highest, %d, and gets that; "
+            "messageDelayLevel can add levels",
+            *(topic, asked, self._levels),
+        )
+
     def _check_inner_batch(self, sys_flag: int, found: Mapping[str, str]) -> None:
         if sys_flag & flags.INNER_BATCH or properties.INNER_COUNT in found:
-            why = "inner batches are for topics with batch queues, which are not served"
+            why = "inner batches are for topics with batch queues, which are not supported"
             raise _illegal(remarks.message_illegal(why, self._settings.store.max_message_bytes))
 
     # From a result to an answer
@@ -231,7 +249,7 @@ class SendHandlers:
         request: Frame,
         queue_id: int,
         unique_key: str | None,
-        outcome: Outcome,
+        outcome: PutOutcome,
     ) -> None:
         if isinstance(outcome, Refusal):
             response = outcome.response()
@@ -243,7 +261,7 @@ class SendHandlers:
         connection.respond(request, response)
 
     def _stored(self, result: PutResult, queue_id: int, unique_key: str | None) -> Response:
-        # A SendMessageAnswer as texts: to make one, and texts of it, takes a microsecond more.
+        # The fields of SendMessageAnswer as texts: a microsecond faster than by the struct.
         offsets = result.offsets
         fields = {
             "msgId": self._id_format % offsets
@@ -260,7 +278,7 @@ class SendHandlers:
         return Response(code, None, b"", None, fields)
 
     def _remark(self, result: PutResult) -> str:
-        """Return why a message was not stored, for people."""
+        """Return the remark for a message that was not stored."""
         if _CODES[result.status] is ResponseCode.MESSAGE_ILLEGAL:
             limit = self._settings.store.max_message_bytes
             return remarks.message_illegal(result.remark, limit)
@@ -273,23 +291,23 @@ class SendHandlers:
     def _disk_used_or_unknown(self) -> float:
         try:
             return self._disk_used()
-        except DiskFailed:  # which may be why the message is not stored; the remark tells that
+        except DiskFailed:  # perhaps why the message is not stored, which the remark says
             return -1.0
 
     @cached_property
     def _host(self) -> Host:
-        return self._tell_host()
+        return self._store_host()
 
     @cached_property
     def _id_format(self) -> str:
-        """What makes the id of a message from its offset, which is the last sixteen digits."""
+        """The format of message ids: the offset is the last sixteen digits."""
         return offset_id(self._host, 0)[:-16] + "%016X"
 
     def _adopt(self, settings: BrokerSettings) -> None:
-        """Keep what follows from the settings, until there are others."""
+        """Cache what depends on the settings, until they change."""
         self._adopted = settings
-        self._own = sent_properties.own_properties(settings)
-        self._suffix = sent_properties.write(self._own).decode()
+        self._own = stored_properties.own_properties(settings)
+        self._suffix = stored_properties.write(self._own).decode()
         self._region_id = self._own[properties.REGION]
         self._trace_on = self._own[properties.TRACE_ON]
         self._region = {"MSG_REGION": self._region_id, "TRACE_ON": self._trace_on}
@@ -297,7 +315,7 @@ class SendHandlers:
 
 @lru_cache(maxsize=_PEERS_KEPT)
 def born_host(peer: str) -> Host:
-    r"""Return a peer as records name it; one without an IP address is nobody.
+    r"""Return the host of a peer for records; zeros if it has no IP address.
 
     >>> born_host("10.0.0.7:50000")
     Host(ip=b'\n\x00\x00\x07', port=50000)
@@ -305,7 +323,7 @@ def born_host(peer: str) -> Host:
     try:
         return Host.parse(peer)
     except InvalidInput:
-        return _NOBODY
+        return _NO_HOST
 
 
 def _waits(found: Mapping[str, str]) -> bool:
@@ -313,7 +331,7 @@ def _waits(found: Mapping[str, str]) -> bool:
 
 
 def _is_true(text: str | None) -> bool:
-    """Return what Java's ``Boolean.parseBoolean`` does."""
+    """Parse like Java's ``Boolean.parseBoolean``."""
     return text is not None and text.lower() == "true"
 
 

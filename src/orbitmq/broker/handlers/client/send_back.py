@@ -1,16 +1,17 @@
-"""Messages given back: CONSUMER_SEND_MSG_BACK, from a consumer that could not handle one.
+"""CONSUMER_SEND_MSG_BACK: a consumer failed to handle a message and sends it back.
 
-The message is read from the log, where the request says, and stored again: behind a delay level for
-the group's retry topic, or among its dead letters.
+The message is read from the log at the offset in the request and stored again: in a delay level for
+the group's retry topic, or as a dead letter.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 from orbitmq.broker.figures.stats import BrokerStats
-from orbitmq.broker.sending import stored_properties as sent_properties
-from orbitmq.broker.sending.inbox import Outcome, SendTurn
+from orbitmq.broker.sending import stored_properties
+from orbitmq.broker.sending.inbox import Inbox, PutOutcome
 from orbitmq.broker.sending.retries import Destination, Retries, delay_level, max_tries
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.message import flags, properties
@@ -21,7 +22,6 @@ from orbitmq.net.connection import Connection, Handler
 from orbitmq.net.refusal import Refusal
 from orbitmq.store.log.append import Incoming
 from orbitmq.store.message_store import MessageStore
-from orbitmq.store.settings import delay_levels
 from orbitmq.wire.codes import WRITE, RequestCode, ResponseCode
 from orbitmq.wire.frame import Frame
 from orbitmq.wire.headers.send import ConsumerSendMsgBack
@@ -32,83 +32,65 @@ __all__ = ["SendBackHandlers"]
 _WITHOUT_QUEUE: Final = (flags.TRANSACTION_PREPARED, flags.TRANSACTION_ROLLBACK)
 
 
+@dataclass(kw_only=True, slots=True, eq=False, repr=False)
 class SendBackHandlers:
-    """Takes messages back.
+    """Serves messages that consumers send back.
 
-    Args:
-        store: where the message is read.
-        turn: stores it again.
-        retries: decides where it goes.
-        stats: counts what was given back.
-        settings: the settings in force.
-        store_host: tells the broker's address, as message ids carry it.
-        own_host: tells the host that routes name, for remarks.
-
+    ``store_host`` returns the address in message ids, ``own_host`` the host in routes.
     """
 
-    def __init__(
-        self,
-        *,
-        store: MessageStore,
-        turn: SendTurn,
-        retries: Retries,
-        stats: BrokerStats,
-        settings: LiveSettings,
-        store_host: Callable[[], Host],
-        own_host: Callable[[], str],
-    ) -> None:
-        self._store = store
-        self._turn = turn
-        self._retries = retries
-        self._stats = stats
-        self._settings = settings
-        self._store_host = store_host
-        self._own_host = own_host
-        self._levels = len(delay_levels(settings.store.message_delay_level))
+    store: MessageStore
+    inbox: Inbox
+    retries: Retries
+    stats: BrokerStats
+    settings: LiveSettings
+    store_host: Callable[[], Host]
+    own_host: Callable[[], str]
 
     def table(self) -> Mapping[int, Handler]:
         """Return the handlers by request code."""
         return {RequestCode.CONSUMER_SEND_MSG_BACK: self.send_back}
 
     def send_back(self, connection: Connection, request: Frame) -> Response | None:
-        """Store a message again that a consumer could not handle; answer once it is stored.
+        """Store the message again; answer when it is stored.
 
         Raises:
-            Refusal: the group or the message is unknown, or nobody may write here.
+            Refusal: the group or the message is unknown, or the broker may not be written.
 
         """
         header = request.read(ConsumerSendMsgBack)
-        group = self._retries.group(header.group)
-        if not self._settings.broker.broker_permission & WRITE:
+        group = self.retries.group(header.group)
+        if not self.settings.broker.broker_permission & WRITE:
             raise Refusal(
                 ResponseCode.NO_PERMISSION,
-                f"the broker[{self._own_host()}] sending message is forbidden",
+                f"the broker[{self.own_host()}] sending message is forbidden",
             )
         if group.retry_queue_nums <= 0:
-            return Response()  # the group wants nothing twice
-        retry = self._retries.retry(group, unit_mode=header.unit_mode)
-        record = self._store.record(header.offset)
+            return Response()  # the group has no retries
+        retry = self.retries.retry(group, unit_mode=header.unit_mode)
+        record = self.store.record(header.offset)
         if record is None:
             raise Refusal(
                 ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {header.offset}"
             )
         limit = max_tries(group, header.max_reconsume_times, request.version)
         if record.reconsume_times >= limit or header.delay_level < 0:
-            destination, level = self._retries.dead_letter(header.group), 0
+            destination, level = self.retries.dead_letter(header.group), 0
         else:
             destination = retry
             level = delay_level(header.delay_level, record.reconsume_times)
-        message, topic = self._again(record, destination, min(level, self._levels))
-        told = partial(self._answer, connection, request, header.group, topic, destination)
-        self._turn.put(message, told)
+        highest = len(self.settings.store.message_delay_level.split())
+        message, topic = self._again(record, destination, min(level, highest))
+        on_stored = partial(self._answer, connection, request, header.group, topic, destination)
+        self.inbox.put(message, on_stored)
         return None
 
     def _again(
         self, record: RecordView, destination: Destination, level: int
     ) -> tuple[Incoming, str]:
-        """Return the message to store, and the topic that it first had."""
+        """Return the message to store, and its original topic."""
         found = properties.decode(record.properties)
-        found.pop(properties.CRC32, None)  # the seal of the record that was read
+        found.pop(properties.CRC32, None)  # the checksum of the record that was read
         origin = found.setdefault(properties.RETRY_TOPIC, record.topic.decode(errors="replace"))
         found[properties.WAIT] = "false"
         found[properties.DELAY] = str(level)
@@ -118,17 +100,17 @@ class SendBackHandlers:
             )
         topic, queue_id = destination.topic.topic_name, destination.queue_id
         if level > 0 and flags.transaction_state(record.sys_flag) not in _WITHOUT_QUEUE:
-            topic, queue_id = sent_properties.schedule(found, level, topic, queue_id)
+            topic, queue_id = stored_properties.schedule(found, level, topic, queue_id)
         message = Incoming(
             topic=topic,
             queue_id=queue_id,
             body=record.body,
-            properties=sent_properties.write(found),
+            properties=stored_properties.write(found),
             flag=record.flag,
             sys_flag=record.sys_flag,
             born_timestamp_ms=record.born_timestamp_ms,
             born_host=record.born_host,
-            store_host=self._store_host(),
+            store_host=self.store_host(),
             reconsume_times=record.reconsume_times + 1,
             wait=False,
         )
@@ -141,15 +123,15 @@ class SendBackHandlers:
         group: str,
         topic: str,
         destination: Destination,
-        outcome: Outcome,
+        outcome: PutOutcome,
     ) -> None:
         if isinstance(outcome, Refusal):
             response = outcome.response()
         elif outcome.offsets:
             response = Response()
-            self._stats.sent_back(group, topic)
+            self.stats.sent_back(group, topic)
             if destination.is_dead:
-                self._stats.died(group, topic)
+                self.stats.dead_lettered(group, topic)
         else:
             remark = f"{outcome.status.value}: {outcome.remark}"
             response = Response(ResponseCode.SYSTEM_ERROR, remark=remark)

@@ -1,11 +1,12 @@
-"""Operators make room: CLEAN_EXPIRED_CONSUMEQUEUE, CLEAN_UNUSED_TOPIC, DELETE_EXPIRED_COMMITLOG.
+"""Cleaning on request: CLEAN_EXPIRED_CONSUMEQUEUE, CLEAN_UNUSED_TOPIC, DELETE_EXPIRED_COMMITLOG.
 
-The broker does the last by itself, by age and fullness of the disk. The first two are for what a
-deleted topic may leave behind. A disk that fails is answered with its error.
+The broker deletes expired log files by itself too, by age and disk use. The first two remove what a
+deleted topic may leave behind.
 """
 
 import logging
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from orbitmq.broker.figures.stats import BrokerStats
 from orbitmq.broker.tables.topics import Topics
@@ -20,20 +21,13 @@ __all__ = ["CleaningHandlers"]
 log = logging.getLogger("orbitmq.broker")
 
 
+@dataclass(kw_only=True, slots=True, eq=False, repr=False)
 class CleaningHandlers:
-    """Serves who wants to make room.
+    """Serves requests to delete files that are not needed."""
 
-    Args:
-        store: what is cleaned.
-        topics: tells which topics are in use.
-        stats: forgets those that are not.
-
-    """
-
-    def __init__(self, *, store: MessageStore, topics: Topics, stats: BrokerStats) -> None:
-        self._store = store
-        self._topics = topics
-        self._stats = stats
+    store: MessageStore
+    topics: Topics
+    stats: BrokerStats
 
     def table(self) -> Mapping[int, Handler]:
         """Return the handlers by request code."""
@@ -44,18 +38,18 @@ class CleaningHandlers:
         }
 
     def _expired_queues(self, connection: Connection, _request: Frame) -> Response:
-        removed = self._store.delete_expired_queues()
+        removed = self.store.delete_expired_queues()
         log.info("%s removed %d queues without messages", connection.peer, len(removed))
         return Response()
 
     def _unused_topics(self, connection: Connection, _request: Frame) -> Response:
-        removed = self._store.delete_unused_topics(self._topics.table.keys())
+        removed = self.store.delete_unused_topics(self.topics.table.keys())
         for topic in removed:
-            self._stats.forget_topic(topic)
+            self.stats.forget_topic(topic)
         log.info("%s removed the queues of %d unused topics", connection.peer, len(removed))
         return Response()
 
     def _expired_log(self, connection: Connection, _request: Frame) -> Response:
-        removed = self._store.clean(asked=True)
+        removed = self.store.clean(asked=True)
         log.info("%s removed %d files of the log", connection.peer, len(removed))
         return Response()

@@ -1,12 +1,13 @@
-"""Operators and settings: GET_BROKER_CONFIG, UPDATE_BROKER_CONFIG.
+"""Settings for operators: GET_BROKER_CONFIG, UPDATE_BROKER_CONFIG.
 
-Java lets all but a few settings be changed from the network, and writes them to the broker's file.
-Here a list says which may be (`orbitmq.broker.settings.UPDATABLE`), and a change holds until the
-broker stops.
+Java allows changes of all but a few settings, and writes them to the broker's file. Here
+`orbitmq.broker.settings.UPDATABLE` lists those that can change, and a change lasts until the broker
+stops.
 """
 
 import logging
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from orbitmq.broker.settings import LiveSettings
@@ -28,29 +29,18 @@ __all__ = ["ConfigHandlers"]
 log = logging.getLogger("orbitmq.broker")
 
 _TEXT_BYTES_MAX: Final = 64 * 1024
-"""All settings there are take some 5 KiB; a longer text would only hold up the loop."""
+"""All settings together take some 5 KiB; parsing a longer text would block the loop."""
 _IN_ROUTES: Final = "brokerPermission"
 
 
+@dataclass(kw_only=True, slots=True, eq=False, repr=False)
 class ConfigHandlers:
-    """Serves what operators ask of the settings.
+    """Serves requests about the settings."""
 
-    Args:
-        settings: the settings in force.
-        topics: takes what was changed about new topics, and is given a new version when what
-            routes say of the broker changes.
-        store: takes what was changed of its numbers.
-        clock: dates the versions of the settings.
-
-    """
-
-    def __init__(
-        self, *, settings: LiveSettings, topics: Topics, store: MessageStore, clock: Clock
-    ) -> None:
-        self._settings = settings
-        self._topics = topics
-        self._store = store
-        self._clock = clock
+    settings: LiveSettings
+    topics: Topics
+    store: MessageStore
+    clock: Clock
 
     def table(self) -> Mapping[int, Handler]:
         """Return the handlers by request code."""
@@ -60,23 +50,23 @@ class ConfigHandlers:
         }
 
     def _get(self, _connection: Connection, _request: Frame) -> Response:
-        version = self._settings.data_version.to_json().decode()
-        text = properties_to_text(self._settings.as_properties())
+        version = self.settings.data_version.to_json().decode()
+        text = properties_to_text(self.settings.as_properties())
         return Response(header=GetBrokerConfigAnswer(version=version), body=text)
 
     def _update(self, connection: Connection, request: Frame) -> Response:
         try:
-            changed = self._settings.update(_properties(request), self._clock.now_ms())
+            changed = self.settings.update(_properties(request), self.clock.now_ms())
         except InvalidSetting as error:
             raise Refusal(ResponseCode.INVALID_PARAMETER, str(error)) from error
         except InvalidInput as error:
             remark = f"Can not update config in black list. {error}"
             raise Refusal(ResponseCode.NO_PERMISSION, remark) from error
         log.info("%s changed settings: %s", connection.peer, ", ".join(sorted(changed)) or "none")
-        self._store.apply(self._settings.store)
-        self._topics.settings_changed(changed)
+        self.store.apply(self.settings.store)
+        self.topics.settings_changed(changed)
         if _IN_ROUTES in changed:
-            self._topics.touch()
+            self.topics.touch()
         return Response()
 
 

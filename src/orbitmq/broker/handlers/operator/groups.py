@@ -1,12 +1,13 @@
-"""Operators and consumer groups: to create, change, delete and list them.
+"""Consumer groups for operators: create, change, delete, list.
 
 UPDATE_AND_CREATE_SUBSCRIPTIONGROUP and its list, DELETE_SUBSCRIPTIONGROUP,
-GET_SUBSCRIPTIONGROUP_CONFIG, GET_ALL_SUBSCRIPTIONGROUP_CONFIG, UPDATE_AND_GET_GROUP_FORBIDDEN. A
-success means that the table is on the disk.
+GET_SUBSCRIPTIONGROUP_CONFIG, GET_ALL_SUBSCRIPTIONGROUP_CONFIG, UPDATE_AND_GET_GROUP_FORBIDDEN.
+After a success the table is on disk.
 """
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from orbitmq.broker import remarks
 from orbitmq.broker.persistence import Persistence
@@ -42,38 +43,17 @@ __all__ = ["GroupHandlers"]
 log = logging.getLogger("orbitmq.broker")
 
 
+@dataclass(kw_only=True, slots=True, eq=False, repr=False)
 class GroupHandlers:
-    """Serves what operators ask of consumer groups.
+    """Serves requests about consumer groups. ``on_delete`` is called with each deleted group."""
 
-    Args:
-        groups: the table.
-        topics: tells which topics there are.
-        offsets: forgets a group that is deleted with its offsets.
-        settings: the settings in force.
-        persistence: keeps the tables on the disk.
-        workers: read a large body.
-        on_delete: called with each group that is deleted, so that its figures go too.
-
-    """
-
-    def __init__(
-        self,
-        *,
-        groups: Groups,
-        topics: Topics,
-        offsets: ConsumerOffsets,
-        settings: LiveSettings,
-        persistence: Persistence,
-        workers: Workers,
-        on_delete: Callable[[str], None],
-    ) -> None:
-        self._groups = groups
-        self._topics = topics
-        self._offsets = offsets
-        self._settings = settings
-        self._persistence = persistence
-        self._workers = workers
-        self._on_delete = on_delete
+    groups: Groups
+    topics: Topics
+    offsets: ConsumerOffsets
+    settings: LiveSettings
+    persistence: Persistence
+    workers: Workers
+    on_delete: Callable[[str], None]
 
     def table(self) -> Mapping[int, Handler]:
         """Return the handlers by request code."""
@@ -86,14 +66,14 @@ class GroupHandlers:
             RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: self._forbid,
         }
 
-    # Changing
+    # Changes
 
     async def _create(self, connection: Connection, request: Frame) -> Response:
-        group = await read_body(SubscriptionGroupConfig, request.body, self._workers)
+        group = await read_body(SubscriptionGroupConfig, request.body, self.workers)
         return await self._update([group], connection)
 
     async def _create_list(self, connection: Connection, request: Frame) -> Response:
-        asked = await read_body(SubscriptionGroupList, request.body, self._workers)
+        asked = await read_body(SubscriptionGroupList, request.body, self.workers)
         return await self._update(asked.group_config_list, connection)
 
     async def _update(
@@ -102,22 +82,22 @@ class GroupHandlers:
         for group in groups:
             remarks.check_group_name(group.group_name)
         try:
-            self._groups.update(groups)
+            self.groups.update(groups)
         except InvalidInput as error:
             raise Refusal(ResponseCode.SYSTEM_ERROR, str(error)) from error
-        log.info("%s set %d groups", connection.peer, len(groups))
-        await self._persistence.save(GROUPS_FILE)
+        log.info("%s created or changed %d groups", connection.peer, len(groups))
+        await self.persistence.save(GROUPS_FILE)
         return Response()
 
     async def _delete(self, connection: Connection, request: Frame) -> Response:
         asked = request.read(DeleteSubscriptionGroup)
-        log.info("%s deletes group %s", connection.peer, asked.group_name)
-        self._groups.delete(asked.group_name)
-        self._on_delete(asked.group_name)
-        await self._persistence.save(GROUPS_FILE)
+        log.info("%s deleted group %s", connection.peer, asked.group_name)
+        self.groups.delete(asked.group_name)
+        self.on_delete(asked.group_name)
+        await self.persistence.save(GROUPS_FILE)
         if asked.clean_offset:
-            self._offsets.remove_group(asked.group_name)
-            await self._persistence.save(OFFSETS_FILE)
+            self.offsets.remove_group(asked.group_name)
+            await self.persistence.save(OFFSETS_FILE)
         return Response()
 
     async def _forbid(self, connection: Connection, request: Frame) -> Response:
@@ -125,47 +105,47 @@ class GroupHandlers:
         if asked.readable is not None:
             self._check_known(asked)
             log.info(
-                "%s sets readable=%s for group %s and topic %s",
+                "%s set readable=%s for group %s and topic %s",
                 *(connection.peer, asked.readable, asked.group, asked.topic),
             )
-            self._groups.forbid(asked.group, asked.topic, on=not asked.readable)
-            await self._persistence.save(GROUPS_FILE)
-        readable = not self._groups.is_forbidden(asked.group, asked.topic)
+            self.groups.forbid(asked.group, asked.topic, on=not asked.readable)
+            await self.persistence.save(GROUPS_FILE)
+        readable = not self.groups.is_forbidden(asked.group, asked.topic)
         body = GroupForbidden(group=asked.group, topic=asked.topic, readable=readable)
         return Response(body=body.to_json())
 
     def _check_known(self, asked: UpdateGroupForbidden) -> None:
-        """Refuse what Java would note for any name whatever: the table could grow without end."""
-        if asked.group not in self._groups:
+        """Refuse unknown names; Java stores them, and its table can grow without limit."""
+        if asked.group not in self.groups:
             raise Refusal(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {asked.group[:256]} not exist!"
             )
-        if self._topics.get(asked.topic) is None:
+        if self.topics.get(asked.topic) is None:
             raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"Topic {asked.topic[:256]} not exist!")
 
-    # Asking
+    # Queries
 
     def _get(self, _connection: Connection, request: Frame) -> Response:
-        group = self._groups.get(request.read(GetSubscriptionGroupConfig).group)
+        group = self.groups.get(request.read(GetSubscriptionGroupConfig).group)
         if group is None:
             raise Refusal(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, "No group in this broker")
         return Response(body=group.to_json())
 
     def _get_all(self, _connection: Connection, request: Frame) -> Response:
         asked = request.read(GetAllSubscriptionGroup)
-        settings = self._settings.broker
+        settings = self.settings.broker
         wants_page = (asked.group_seq, asked.data_version, asked.max_group_num) != (None,) * 3
         if wants_page and settings.enable_split_metadata:
             count = INT32_MAX if asked.max_group_num is None else asked.max_group_num
-            groups = self._groups.page(
+            groups = self.groups.page(
                 asked.group_seq or 0, min(count, settings.split_metadata_size), asked.data_version
             )
         else:
-            groups = dict(self._groups.table)
+            groups = dict(self.groups.table)
         body = SubscriptionGroupTable(
-            data_version=self._groups.data_version,
-            forbidden_table=self._groups.forbidden(groups),
+            data_version=self.groups.data_version,
+            forbidden_table=self.groups.forbidden(groups),
             subscription_group_table=groups,
         )
-        answer = GetAllSubscriptionGroupAnswer(total_group_num=len(self._groups.table))
+        answer = GetAllSubscriptionGroupAnswer(total_group_num=len(self.groups.table))
         return Response(header=answer, body=body.to_json())

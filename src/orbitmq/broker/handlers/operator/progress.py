@@ -1,12 +1,13 @@
-"""How far groups have come, for operators and the lag they watch.
+"""Consumer progress for operators: offsets and lag of groups.
 
 GET_CONSUME_STATS, GET_BROKER_CONSUME_STATS, QUERY_CONSUME_TIME_SPAN.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 from orbitmq.broker.figures.stats import BrokerStats
-from orbitmq.broker.reports.lag import Progress
+from orbitmq.broker.reports.lag import Lag
 from orbitmq.broker.reports.long_walk import LongWalk
 from orbitmq.broker.tables.groups import Groups
 from orbitmq.broker.tables.offsets import ConsumerOffsets
@@ -31,35 +32,16 @@ from orbitmq.wire.session import Response
 __all__ = ["ProgressHandlers"]
 
 
+@dataclass(kw_only=True, slots=True, eq=False, repr=False)
 class ProgressHandlers:
-    """Serves what operators ask of the progress of groups.
+    """Serves requests about the progress of groups."""
 
-    Args:
-        progress: compares queues with offsets.
-        offsets: tells in which topics a group has come somewhere.
-        topics: tells which topics there are.
-        groups: tells which groups there are.
-        stats: tells how fast they read.
-        address: returns where clients reach the broker.
-
-    """
-
-    def __init__(
-        self,
-        *,
-        progress: Progress,
-        offsets: ConsumerOffsets,
-        topics: Topics,
-        groups: Groups,
-        stats: BrokerStats,
-        address: Callable[[], str],
-    ) -> None:
-        self._progress = progress
-        self._offsets = offsets
-        self._topics = topics
-        self._groups = groups
-        self._stats = stats
-        self._address = address
+    lag: Lag
+    offsets: ConsumerOffsets
+    topics: Topics
+    groups: Groups
+    stats: BrokerStats
+    address: Callable[[], str]
 
     def table(self) -> Mapping[int, Handler]:
         """Return the handlers by request code."""
@@ -75,21 +57,21 @@ class ProgressHandlers:
         return Response(body=stats.to_json())
 
     def _chosen(self, asked: GetConsumeStats) -> list[str]:
-        """Return the topics that are asked for; of a list of them all, subscribed to or not."""
+        """Return the topics of a request; those of a list whether subscribed to or not."""
         listed = {name for name in (asked.topic_list or "").split(";") if name}
         if listed:
             return sorted(listed)
         if asked.topic and not asked.topic.isspace():
-            return self._progress.still_read(asked.consumer_group, [asked.topic])
-        topics = self._offsets.topics_of(asked.consumer_group)
-        return self._progress.still_read(asked.consumer_group, topics)
+            return self.lag.still_read(asked.consumer_group, [asked.topic])
+        topics = self.offsets.topics_of(asked.consumer_group)
+        return self.lag.still_read(asked.consumer_group, topics)
 
     async def _of_all(self, _connection: Connection, request: Frame) -> Response:
         asked = request.read(GetConsumeStatsInBroker)
-        walk, topics = LongWalk(), self._offsets.topics_by_group()
+        walk, topics = LongWalk(), self.offsets.topics_by_group()
         found = {}
-        for group in sorted(self._groups.table):
-            names = self._progress.still_read(group, topics.get(group, ()))
+        for group in sorted(self.groups.table):
+            names = self.lag.still_read(group, topics.get(group, ()))
             found[group] = tuple(
                 [
                     await self._consumed(group, [topic.topic_name], walk)
@@ -105,30 +87,30 @@ class ProgressHandlers:
             for queue in of_topic.offset_table.values()
         ]
         body = ConsumeStatsList(
-            broker_addr=self._address(),
+            broker_addr=self.address(),
             consume_stats_list=tuple({group: stats} for group, stats in found.items()),
             total_diff=sum(queue.broker_offset - queue.consumer_offset for queue in queues),
-            # Java leaves the pulled offsets out here, and the sum comes to less than nothing.
+            # Java omits the pulled offsets here, and its sum is negative.
             total_inflight_diff=sum(queue.pull_offset - queue.consumer_offset for queue in queues),
         )
         return Response(body=body.to_json())
 
     async def _time_spans(self, _connection: Connection, request: Frame) -> Response:
         asked = request.read(QueryConsumeTimeSpan)
-        topic = self._topics.get(asked.topic)
+        topic = self.topics.get(asked.topic)
         if topic is None:
             raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic[{asked.topic[:256]}] not exist")
-        spans = await self._progress.time_spans(asked.group, topic)
+        spans = await self.lag.time_spans(asked.group, topic)
         return Response(body=ConsumeTimeSpans(consume_time_span_set=spans).to_json())
 
     async def _consumed(self, group: str, topics: Iterable[str], walk: LongWalk) -> ConsumeStats:
-        """Return how far a group has come in topics, those left out that there are no more."""
+        """Return the offsets of a group in topics that still exist."""
         offsets: dict[MessageQueue, OffsetWrapper] = {}
         tps = 0.0
         for topic in self._known(topics):
-            offsets |= await self._progress.of_group(group, topic, walk)
-            tps += self._stats.group_get_tps(group, topic.topic_name)
+            offsets |= await self.lag.of_group(group, topic, walk)
+            tps += self.stats.group_get_tps(group, topic.topic_name)
         return ConsumeStats(consume_tps=tps, offset_table=QueueMap(offsets))
 
     def _known(self, names: Iterable[str]) -> list[TopicConfig]:
-        return [topic for name in names if (topic := self._topics.get(name)) is not None]
+        return [topic for name in names if (topic := self.topics.get(name)) is not None]

@@ -1,9 +1,10 @@
-"""What operators ask of consumers, through the broker that these are connected to.
+"""Requests of operators to consumers, forwarded by the broker.
 
 GET_CONSUMER_RUNNING_INFO, CONSUME_MESSAGE_DIRECTLY, INVOKE_BROKER_TO_GET_CONSUMER_STATUS.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import msgspec
 
@@ -22,13 +23,13 @@ from orbitmq.wire.session import Response
 __all__ = ["RelayHandlers"]
 
 
+@dataclass(kw_only=True, slots=True, eq=False, repr=False)
 class RelayHandlers:
-    """Hands operators' requests to clients, and answers back."""
+    """Forwards requests to clients, and returns their answers."""
 
-    def __init__(self, *, calls: ClientCalls, store: MessageStore, broker_name: str) -> None:
-        self._calls = calls
-        self._store = store
-        self._broker_name = broker_name
+    calls: ClientCalls
+    store: MessageStore
+    broker_name: str
 
     def table(self) -> Mapping[int, Handler]:
         """Return the handlers by request code."""
@@ -40,22 +41,22 @@ class RelayHandlers:
 
     async def _running_info(self, _connection: Connection, request: Frame) -> Response:
         header = request.read(GetConsumerRunningInfo)
-        return await self._calls.relay(header.consumer_group, header.client_id, header)
+        return await self.calls.relay(header.consumer_group, header.client_id, header)
 
     async def _consume_directly(self, _connection: Connection, request: Frame) -> Response:
         asked = request.read(ConsumeMessageDirectly)
-        header = msgspec.structs.replace(asked, broker_name=self._broker_name)
+        header = msgspec.structs.replace(asked, broker_name=self.broker_name)
         if not header.client_id or not header.msg_id:
             raise Refusal(
                 ResponseCode.INVALID_PARAMETER,
-                "clientId and msgId are needed: which client is to consume which message",
+                "clientId and msgId are missing; name the client and the message to consume",
             )
         body = self._record(header.msg_id)
-        return await self._calls.relay(header.consumer_group, header.client_id, header, body)
+        return await self.calls.relay(header.consumer_group, header.client_id, header, body)
 
     async def _status(self, _connection: Connection, request: Frame) -> Response:
         header = request.read(GetConsumerStatus)
-        status = await self._calls.statuses(header.group, header.topic, header.client_addr)
+        status = await self.calls.statuses(header.group, header.topic, header.client_addr)
         return Response(body=status.to_json())
 
     def _record(self, message_id: str) -> bytes:
@@ -63,7 +64,7 @@ class RelayHandlers:
             _, offset = parse_offset_id(message_id)
         except InvalidInput as error:
             raise Refusal(ResponseCode.INVALID_PARAMETER, str(error)) from error
-        found = self._store.record(offset)
+        found = self.store.record(offset)
         if found is None:
             raise Refusal(
                 ResponseCode.SYSTEM_ERROR, f"no message is stored under the id {message_id}"

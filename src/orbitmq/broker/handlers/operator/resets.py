@@ -1,15 +1,15 @@
-"""Operators move a group: INVOKE_BROKER_TO_RESET_OFFSET, both ways.
+"""INVOKE_BROKER_TO_RESET_OFFSET: an operator resets the offsets of a group, in one of two ways.
 
-Kept here (``useServerSideResetOffset``, the default): the new offsets wait for the next pull of
-each queue, and commits before it are ignored. Told to the consumers: they stop, commit the new
-offsets and go on from there; a group without a connected consumer can't be moved so.
+On the server (``useServerSideResetOffset``, the default) the new offsets apply to the next pull of
+each queue, and commits before it are ignored. Otherwise the connected consumers are notified: they
+stop, commit the new offsets and continue from there.
 """
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Final
+from dataclasses import dataclass
 
+from orbitmq.broker.reports.long_walk import LongWalk
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.broker.tables.groups import Groups
 from orbitmq.broker.tables.offsets import NO_OFFSET, ConsumerOffsets
@@ -25,51 +25,27 @@ from orbitmq.wire.headers.offset import ResetOffset
 from orbitmq.wire.json.queue_map import QueueMap
 from orbitmq.wire.session import Response
 
-__all__ = ["ResetHandlers", "TellConsumers"]
+__all__ = ["NotifyConsumers", "ResetHandlers"]
 
 log = logging.getLogger("orbitmq.broker")
 
-TellConsumers = Callable[[str, str, int, Mapping[MessageQueue, int]], None]
-"""Tells the consumers of a group where to go on: group, topic, the moment asked for, offsets.
+NotifyConsumers = Callable[[str, str, int, Mapping[MessageQueue, int]], None]
+"""Notifies the consumers of a group: group, topic, timestamp, offsets.
 
 Raises a ``Refusal`` if none is connected."""
 
-_QUEUES_AT_ONCE: Final = 64
-"""Each is a search in the log; a topic may have thousands, and others are to be served between."""
 
-
+@dataclass(kw_only=True, slots=True, eq=False, repr=False)
 class ResetHandlers:
-    """Serves the reset of offsets.
+    """Serves resets of offsets. ``on_reset`` is called with topic and queue of each."""
 
-    Args:
-        offsets: where a reset is kept.
-        topics: tells how many queues a topic has.
-        groups: tells which groups there are.
-        settings: the settings in force.
-        store: finds the offset that a moment stands for.
-        tell_consumers: moves consumers that are connected.
-        on_reset: told the topic and queue of each offset that is kept here.
-
-    """
-
-    def __init__(
-        self,
-        *,
-        offsets: ConsumerOffsets,
-        topics: Topics,
-        groups: Groups,
-        settings: LiveSettings,
-        store: MessageStore,
-        tell_consumers: TellConsumers,
-        on_reset: Callable[[str, int], None],
-    ) -> None:
-        self._offsets = offsets
-        self._topics = topics
-        self._groups = groups
-        self._settings = settings
-        self._lookup = store.lookup
-        self._tell_consumers = tell_consumers
-        self._on_reset = on_reset
+    offsets: ConsumerOffsets
+    topics: Topics
+    groups: Groups
+    settings: LiveSettings
+    store: MessageStore
+    notify_consumers: NotifyConsumers
+    on_reset: Callable[[str, int], None]
 
     def table(self) -> Mapping[int, Handler]:
         """Return the handlers by request code."""
@@ -77,23 +53,23 @@ class ResetHandlers:
 
     async def _reset(self, connection: Connection, request: Frame) -> Response:
         asked = request.read(ResetOffset)
-        if self._settings.broker.use_server_side_reset_offset:
+        if self.settings.broker.use_server_side_reset_offset:
             offsets = await self._reset_here(asked)
         else:
             offsets = await self._reset_consumers(asked)
         log.info(
-            "%s moved group %s in %d queues of topic %s",
+            "%s reset the offsets of group %s in %d queues of topic %s",
             *(connection.peer, asked.group, len(offsets), asked.topic),
         )
         return Response(body=OffsetReset(offset_table=offsets).to_json())
 
-    # Kept here
+    # On the server
 
     async def _reset_here(self, asked: ResetOffset) -> QueueMap[int]:
-        topic = self._topics.get(asked.topic)
+        topic = self.topics.get(asked.topic)
         if topic is None:
             raise _no_topic(f"Topic {asked.topic[:256]} does not exist")
-        if asked.group not in self._groups:
+        if asked.group not in self.groups:
             raise Refusal(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
                 f"Group {asked.group[:256]} does not exist",
@@ -110,15 +86,15 @@ class ResetHandlers:
         if not offsets:
             raise Refusal(ResponseCode.SYSTEM_ERROR, "No queues to reset.")
         for queue_id, offset in offsets.items():
-            self._offsets.assign_reset(asked.group, asked.topic, queue_id, offset)
-            self._on_reset(asked.topic, queue_id)
+            self.offsets.assign_reset(asked.group, asked.topic, queue_id, offset)
+            self.on_reset(asked.topic, queue_id)
         return self._as_queues(asked.topic, offsets)
 
     def _one_queue(self, asked: ResetOffset) -> int:
         if asked.offset is None or asked.offset == NO_OFFSET:
             return self._at(asked.topic, asked.queue_id, asked.timestamp)
-        lowest = self._lookup.min_offset(asked.topic, asked.queue_id)
-        highest = self._lookup.max_offset(asked.topic, asked.queue_id)
+        lowest = self.store.lookup.min_offset(asked.topic, asked.queue_id)
+        highest = self.store.lookup.max_offset(asked.topic, asked.queue_id)
         if not lowest <= asked.offset <= highest + 1:
             raise Refusal(
                 ResponseCode.SYSTEM_ERROR,
@@ -126,10 +102,10 @@ class ResetHandlers:
             )
         return asked.offset
 
-    # Told to consumers
+    # By the consumers
 
     async def _reset_consumers(self, asked: ResetOffset) -> QueueMap[int]:
-        topic = self._topics.get(asked.topic)
+        topic = self.topics.get(asked.topic)
         if topic is None:
             raise _no_topic(
                 "[reset-offset] reset offset failed, no topic in this broker. "
@@ -137,35 +113,35 @@ class ResetHandlers:
             )
         offsets = {}
         async for queue_id, wanted in self._by_time(asked, topic.write_queue_nums):
-            current = self._offsets.query(asked.group, asked.topic, queue_id)
+            current = self.offsets.query(asked.group, asked.topic, queue_id)
             if current == NO_OFFSET:
                 raise Refusal(
                     ResponseCode.SYSTEM_ERROR,
                     f"THe consumer group <{asked.group[:256]}> not exist: it has no offset in "
                     f"queue {queue_id}",
                 )
-            # Without force a group is moved back, never forward over messages it has not seen.
+            # Without force a group only moves back, never over messages it has not consumed.
             offsets[queue_id] = wanted if asked.is_force else min(wanted, current)
         queues = self._as_queues(asked.topic, offsets)
-        self._tell_consumers(asked.group, asked.topic, asked.timestamp, queues)
+        self.notify_consumers(asked.group, asked.topic, asked.timestamp, queues)
         return queues
 
     # Both
 
     async def _by_time(self, asked: ResetOffset, queues: int) -> AsyncIterator[tuple[int, int]]:
+        walk = LongWalk()
         for queue_id in range(queues):
             yield queue_id, self._at(asked.topic, queue_id, asked.timestamp)
-            if queue_id % _QUEUES_AT_ONCE == _QUEUES_AT_ONCE - 1:
-                await asyncio.sleep(0)
+            await walk.step()
 
     def _at(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
-        """Return the offset a moment stands for; one before 1970 stands for the end."""
+        """Return the offset of the first message at or after a time; the end if it is negative."""
         if timestamp_ms < 0:
-            return self._lookup.max_offset(topic, queue_id)
-        return self._lookup.offset_by_time(topic, queue_id, timestamp_ms)
+            return self.store.lookup.max_offset(topic, queue_id)
+        return self.store.lookup.offset_by_time(topic, queue_id, timestamp_ms)
 
     def _as_queues(self, topic: str, offsets: Mapping[int, int]) -> QueueMap[int]:
-        name = self._settings.broker.broker_name
+        name = self.settings.broker.broker_name
         return QueueMap({MessageQueue(topic, name, one): at for one, at in offsets.items()})
 
 

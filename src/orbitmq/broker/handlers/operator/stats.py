@@ -1,9 +1,10 @@
-"""Figures for operators: GET_BROKER_RUNTIME_INFO, GET_TOPIC_STATS_INFO, VIEW_BROKER_STATS_DATA."""
+"""Statistics: GET_BROKER_RUNTIME_INFO, GET_TOPIC_STATS_INFO, VIEW_BROKER_STATS_DATA."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from orbitmq.broker.figures.stats import BrokerStats
-from orbitmq.broker.reports.lag import Progress
+from orbitmq.broker.reports.lag import Lag
 from orbitmq.broker.reports.runtime_info import RuntimeInfo
 from orbitmq.broker.tables.topics import Topics
 from orbitmq.net.connection import Connection, Handler
@@ -18,24 +19,14 @@ from orbitmq.wire.session import Response
 __all__ = ["StatsHandlers"]
 
 
+@dataclass(kw_only=True, slots=True, eq=False, repr=False)
 class StatsHandlers:
-    """Serves figures.
+    """Serves statistics."""
 
-    Args:
-        runtime: the figures of the whole broker.
-        progress: tells how full topics are.
-        topics: tells which topics there are.
-        stats: the counters.
-
-    """
-
-    def __init__(
-        self, *, runtime: RuntimeInfo, progress: Progress, topics: Topics, stats: BrokerStats
-    ) -> None:
-        self._runtime = runtime
-        self._progress = progress
-        self._topics = topics
-        self._stats = stats
+    runtime: RuntimeInfo
+    lag: Lag
+    topics: Topics
+    stats: BrokerStats
 
     def table(self) -> Mapping[int, Handler]:
         """Return the handlers by request code."""
@@ -46,22 +37,22 @@ class StatsHandlers:
         }
 
     def _runtime_info(self, _connection: Connection, _request: Frame) -> Response:
-        return Response(body=KVTable(table=self._runtime.figures()).to_json())
+        return Response(body=KVTable(table=self.runtime.figures()).to_json())
 
     async def _of_topic(self, _connection: Connection, request: Frame) -> Response:
         name = request.read(GetTopicStatsInfo).topic
-        topic = self._topics.get(name)
+        topic = self.topics.get(name)
         if topic is None:
             raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name[:256]}] not exist")
         body = TopicStatsTable(
-            offset_table=await self._progress.extents(topic),
-            topic_put_tps=self._stats.topic_put_tps(name),
+            offset_table=await self.lag.extents(topic),
+            topic_put_tps=self.stats.topic_put_tps(name),
         )
         return Response(body=body.to_json())
 
     def _counter(self, _connection: Connection, request: Frame) -> Response:
         asked = request.read(ViewBrokerStatsData)
-        found = self._stats.item(asked.stats_name, asked.stats_key)
+        found = self.stats.item(asked.stats_name, asked.stats_key)
         if found is None:
             raise Refusal(
                 ResponseCode.SYSTEM_ERROR,

@@ -4,6 +4,7 @@ QUERY_TOPIC_CONSUME_BY_WHO, QUERY_TOPICS_BY_CONSUMER, QUERY_SUBSCRIPTION_BY_CONS
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from orbitmq.broker.clients.members import Members
 from orbitmq.broker.tables.offsets import ConsumerOffsets
@@ -23,22 +24,13 @@ from orbitmq.wire.session import Response
 __all__ = ["SubscriptionHandlers"]
 
 
+@dataclass(kw_only=True, slots=True, eq=False, repr=False)
 class SubscriptionHandlers:
-    """Serves what operators ask of groups and their topics.
+    """Serves requests about the topics of groups."""
 
-    Args:
-        members: tells what connected groups subscribe to.
-        offsets: tells what groups have read, connected or not.
-        address: returns where clients reach the broker.
-
-    """
-
-    def __init__(
-        self, *, members: Members, offsets: ConsumerOffsets, address: Callable[[], str]
-    ) -> None:
-        self._members = members
-        self._offsets = offsets
-        self._address = address
+    members: Members
+    offsets: ConsumerOffsets
+    address: Callable[[], str]
 
     def table(self) -> Mapping[int, Handler]:
         """Return the handlers by request code."""
@@ -50,12 +42,12 @@ class SubscriptionHandlers:
 
     def _groups_of(self, _connection: Connection, request: Frame) -> Response:
         topic = request.read(QueryTopicConsumeByWho).topic
-        groups = self._offsets.groups_of(topic).union(self._members.groups_of(topic))
+        groups = self.offsets.groups_of(topic).union(self.members.groups_of(topic))
         return Response(body=GroupList(group_list=tuple(sorted(groups))).to_json())
 
     def _topics_of(self, _connection: Connection, request: Frame) -> Response:
-        topics = self._offsets.topics_of(request.read(QueryTopicsByConsumer).group)
-        body = TopicList(broker_addr=self._address(), topic_list=tuple(sorted(topics)))
+        topics = self.offsets.topics_of(request.read(QueryTopicsByConsumer).group)
+        body = TopicList(broker_addr=self.address(), topic_list=tuple(sorted(topics)))
         return Response(body=body.to_json())
 
     def _subscription(self, _connection: Connection, request: Frame) -> Response:
@@ -63,7 +55,7 @@ class SubscriptionHandlers:
         topic = asked.topic or ""
         body = SubscriptionAnswer(
             group=asked.group,
-            subscription_data=self._members.subscription(asked.group, topic),
+            subscription_data=self.members.subscription(asked.group, topic),
             topic=topic,
         )
         return Response(body=body.to_json())

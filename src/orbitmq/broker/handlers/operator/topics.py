@@ -1,13 +1,14 @@
-"""Operators and topics: to create, change, delete and list them.
+"""Topics for operators: create, change, delete, list.
 
 UPDATE_AND_CREATE_TOPIC and its list, DELETE_TOPIC_IN_BROKER, GET_TOPIC_CONFIG,
-GET_ALL_TOPIC_CONFIG, GET_SYSTEM_TOPIC_LIST_FROM_BROKER. Static topics are left out: their codes are
-not served. A success means that the table is on the disk, and that the nameservers which could be
-reached know it.
+GET_ALL_TOPIC_CONFIG, GET_SYSTEM_TOPIC_LIST_FROM_BROKER. Static topics are not
+supported. After a success the table is on disk and registered with all nameservers that could be
+reached.
 """
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from orbitmq.broker import remarks
 from orbitmq.broker.persistence import Persistence
@@ -40,38 +41,21 @@ __all__ = ["TopicHandlers"]
 log = logging.getLogger("orbitmq.broker")
 
 
+@dataclass(kw_only=True, slots=True, eq=False, repr=False)
 class TopicHandlers:
-    """Serves what operators ask of topics.
+    """Serves requests about topics.
 
-    Args:
-        topics: the table.
-        offsets: forgets a topic that is deleted.
-        settings: the settings in force.
-        persistence: keeps the table on the disk.
-        workers: read a large body.
-        announce: returns when the nameservers have been told of the table as it is now.
-        on_delete: called with each topic that is deleted, so that its queues and figures go too.
-
+    ``announce`` registers the table with the nameservers; ``on_delete`` is called with each deleted
+    topic.
     """
 
-    def __init__(
-        self,
-        *,
-        topics: Topics,
-        offsets: ConsumerOffsets,
-        settings: LiveSettings,
-        persistence: Persistence,
-        workers: Workers,
-        announce: Callable[[], Awaitable[object]],
-        on_delete: Callable[[str], None],
-    ) -> None:
-        self._topics = topics
-        self._offsets = offsets
-        self._settings = settings
-        self._persistence = persistence
-        self._workers = workers
-        self._announce = announce
-        self._on_delete = on_delete
+    topics: Topics
+    offsets: ConsumerOffsets
+    settings: LiveSettings
+    persistence: Persistence
+    workers: Workers
+    announce: Callable[[], Awaitable[object]]
+    on_delete: Callable[[str], None]
 
     def table(self) -> Mapping[int, Handler]:
         """Return the handlers by request code."""
@@ -84,7 +68,7 @@ class TopicHandlers:
             RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: self._system_topics,
         }
 
-    # Changing
+    # Changes
 
     async def _create(self, connection: Connection, request: Frame) -> Response:
         asked = request.read(CreateTopic)
@@ -105,7 +89,7 @@ class TopicHandlers:
         return await self._update([topic], connection)
 
     async def _create_list(self, connection: Connection, request: Frame) -> Response:
-        asked = await read_body(TopicConfigList, request.body, self._workers)
+        asked = await read_body(TopicConfigList, request.body, self.workers)
         for topic in asked.topic_config_list:
             self._check_name(topic.topic_name)
         return await self._update(asked.topic_config_list, connection)
@@ -114,13 +98,18 @@ class TopicHandlers:
         for topic in topics:
             self._check_kind(topic)
         try:
-            different = self._topics.update(topics)
+            different = self.topics.update(topics)
         except InvalidInput as error:
             raise Refusal(ResponseCode.SYSTEM_ERROR, str(error)) from error
-        log.info("%s set %d topics, %d anew", connection.peer, len(topics), len(different))
-        await self._persistence.save(TOPICS_FILE)
+        log.info(
+            "%s created or changed %d topics, %d of them are different now",
+            connection.peer,
+            len(topics),
+            len(different),
+        )
+        await self.persistence.save(TOPICS_FILE)
         if different:
-            await self._announce()
+            await self.announce()
         return Response()
 
     async def _delete(self, connection: Connection, request: Frame) -> Response:
@@ -128,23 +117,23 @@ class TopicHandlers:
         if not name.strip():
             raise Refusal(ResponseCode.INVALID_PARAMETER, "The specified topic is blank.")
         self._check_not_system(name)
-        log.info("%s deletes topic %s", connection.peer, name)
+        log.info("%s deleted topic %s", connection.peer, name)
         for topic in (name, *self._pop_retry_topics(name)):
-            self._topics.delete(topic)
-            self._offsets.remove_topic(topic)
-            self._on_delete(topic)
-        await self._persistence.save(TOPICS_FILE)
+            self.topics.delete(topic)
+            self.offsets.remove_topic(topic)
+            self.on_delete(topic)
+        await self.persistence.save(TOPICS_FILE)
         return Response()
 
     def _pop_retry_topics(self, topic: str) -> list[str]:
-        if not self._settings.broker.clear_retry_topic_when_delete_topic:
+        if not self.settings.broker.clear_retry_topic_when_delete_topic:
             return []
         names = (
             pop_retry_topic(group, topic, version=version)
-            for group in sorted(self._offsets.groups_of(topic))
+            for group in sorted(self.offsets.groups_of(topic))
             for version in (2, 1)
         )
-        return [name for name in names if self._topics.get(name) is not None]
+        return [name for name in names if self.topics.get(name) is not None]
 
     # Checks, in Java's order
 
@@ -153,22 +142,22 @@ class TopicHandlers:
         self._check_not_system(topic)
 
     def _check_not_system(self, topic: str) -> None:
-        settings = self._settings.broker
-        if settings.validate_system_topic_when_update_topic and self._topics.is_system(topic):
+        settings = self.settings.broker
+        if settings.validate_system_topic_when_update_topic and self.topics.is_system(topic):
             raise Refusal(
                 ResponseCode.INVALID_PARAMETER, f"The topic[{topic}] is conflict with system topic."
             )
 
     def _check_kind(self, topic: TopicConfig) -> None:
         mixed = topic.attributes.get("+message.type") == "MIXED"
-        if mixed and not self._settings.broker.enable_mixed_message_type:
+        if mixed and not self.settings.broker.enable_mixed_message_type:
             raise Refusal(ResponseCode.INVALID_PARAMETER, "MIXED message type is not supported.")
 
-    # Asking
+    # Queries
 
     def _get(self, _connection: Connection, request: Frame) -> Response:
         name = request.read(GetTopicConfig).topic
-        topic = self._topics.get(name)
+        topic = self.topics.get(name)
         if topic is None:
             raise Refusal(
                 ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {name[:256]}"
@@ -177,21 +166,21 @@ class TopicHandlers:
 
     def _get_all(self, _connection: Connection, request: Frame) -> Response:
         asked = request.read(GetAllTopicConfig)
-        settings = self._settings.broker
+        settings = self.settings.broker
         wants_page = (asked.topic_seq, asked.data_version, asked.max_topic_num) != (None,) * 3
         if wants_page and settings.enable_split_metadata:
             count = INT32_MAX if asked.max_topic_num is None else asked.max_topic_num
-            topics = self._topics.page(
+            topics = self.topics.page(
                 asked.topic_seq or 0, min(count, settings.split_metadata_size), asked.data_version
             )
         else:
-            topics = dict(self._topics.table)
+            topics = dict(self.topics.table)
         body = TopicConfigAndMappingTable(
-            data_version=self._topics.data_version, topic_config_table=topics
+            data_version=self.topics.data_version, topic_config_table=topics
         )
-        answer = GetAllTopicConfigAnswer(total_topic_num=len(self._topics.table))
+        answer = GetAllTopicConfigAnswer(total_topic_num=len(self.topics.table))
         return Response(header=answer, body=body.to_json())
 
     def _system_topics(self, _connection: Connection, _request: Frame) -> Response:
-        names = tuple(sorted(self._topics.system_topics))
+        names = tuple(sorted(self.topics.system_topics))
         return Response(body=TopicList(topic_list=names).to_json())

@@ -1,10 +1,10 @@
-"""The file of an outbox: every file call it makes. Blocking, so workers make them, one at a time.
+"""All file calls of an outbox. They block, so worker threads make them, one at a time.
 
-A record is safe when ``append`` has returned: it was written behind the others, and synced. What is
-of no use any more is left behind when the file is rewritten: the new one is made beside it, synced,
-and put in its place by one rename.
+A record is safe when ``append`` has returned: it was appended and synced. A rewrite drops records
+that are no longer needed: it writes and syncs a new file, which then replaces the old one by a
+rename.
 
-Only one process may use the file; the lock is a file beside it, ``….lock``, which stays.
+Only one process may use the file; the lock is a second file, ``….lock``, which is never removed.
 """
 
 import errno
@@ -26,19 +26,19 @@ __all__ = ["Contents", "OutboxFile", "read_contents"]
 
 log = logging.getLogger("orbitmq.client")
 
-_OWNER_ONLY: Final = 0o600  # the bodies of messages are nobody else's business
+_OWNER_ONLY: Final = 0o600  # other users must not read the bodies of messages
 
 
 class Contents(NamedTuple):
     """What an outbox file holds.
 
     Attributes:
-        waiting: messages to be sent, in the order of keeping.
-        refused: messages that no try will send, each with the reason.
-        next_sequence: a number above all that were given.
+        waiting: messages to be sent, oldest first.
+        refused: messages that no retry will send, each with the reason.
+        next_sequence: a number above all that are in use.
         file_bytes: the size of the file, without a torn end.
-        torn_bytes: what a crash left behind the last sound record.
-        broken: places that can't be read although sound records follow.
+        torn_bytes: what a crash left after the last valid record.
+        broken: how many unreadable stretches are between valid records.
 
     """
 
@@ -50,7 +50,9 @@ class Contents(NamedTuple):
     broken: int
 
 
-class _Place(NamedTuple):
+class _Span(NamedTuple):
+    """Where in the file the record of a message is."""
+
     position: int
     size: int
 
@@ -59,8 +61,8 @@ def read_contents(path: str) -> Contents:
     """Return what an outbox file holds, without a lock: its producer may be running.
 
     Raises:
-        DiskFailed: it can't be read, or there is none.
-        StoreDamaged: it is no outbox.
+        DiskFailed: the file can't be read, or is missing.
+        StoreDamaged: it is not an outbox.
 
     """
     with _as_disk_failure(path):
@@ -72,38 +74,33 @@ def read_contents(path: str) -> Contents:
 
 
 class OutboxFile:
-    """An outbox file in use.
-
-    Args:
-        path: where it is; its directory must exist.
-
-    """
+    """An outbox file in use; its directory must exist."""
 
     def __init__(self, path: str) -> None:
         self.path = os.path.abspath(path)  # the program may change its directory later
-        self._places: dict[int, _Place] = {}
+        self._spans: dict[int, _Span] = {}
         self._fd = -1
         self._lock = -1
         self._broken: DiskFailed | None = None
         self.size = 0
 
     def __repr__(self) -> str:
-        return f"<OutboxFile {self.path} {self.size} bytes, {len(self._places)} messages>"
+        return f"<OutboxFile {self.path} {self.size} bytes, {len(self._spans)} messages>"
 
     def open(self) -> Contents:
-        """Lock the file, made if there is none, cut off a torn end, and return what it holds.
+        """Lock the file, create it if missing, cut off a torn end, and return its contents.
 
         Raises:
-            StoreLocked: another process, or another producer of this one, uses it.
-            StoreDamaged: it is no outbox.
-            DiskFailed: a file call was refused.
+            StoreLocked: another process, or another producer of this process, uses it.
+            StoreDamaged: it is not an outbox.
+            DiskFailed: a file call failed.
 
         """
         self._lock = _locked(f"{self.path}.lock")
         try:
             with _as_disk_failure(self.path):
                 self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT, _OWNER_ONLY)
-                contents, self._places = _contents(_mapped(self._fd), self.path)
+                contents, self._spans = _contents(_mapped(self._fd), self.path)
                 self._begin(contents)
         except BaseException:
             self.close()
@@ -120,20 +117,19 @@ class OutboxFile:
         _sync_directory(self.path)
         if contents.torn_bytes:
             log.warning(
-                "%s: a crash left %d bytes of records that were not written to the end; they are "
-                "cut off",
+                "%s: cut off %d bytes of incomplete records, left by a crash",
                 self.path,
                 contents.torn_bytes,
             )
         if contents.broken:
-            log.error("%s: %d places can't be read any more", self.path, contents.broken)
+            log.error("%s: skipped %d damaged stretches of the file", self.path, contents.broken)
 
     def append(self, records: Sequence[tuple[Kind, int, bytes]], *, sync: bool) -> None:
-        """Write records, given with kind and sequence, behind the others.
+        """Append records, each with its kind and sequence.
 
         Raises:
-            DiskFailed: the system refused; none of them is in the file. After a failed sync nobody
-                knows what is on the disk, so that this and every later call fails.
+            DiskFailed: a file call failed; none of the records is in the file. After a failed sync
+                the state of the disk is unknown, so this and every later call fails.
 
         """
         self._check_sound()
@@ -152,49 +148,48 @@ class OutboxFile:
         position = start
         for kind, sequence, one in records:
             if kind is Kind.KEPT:
-                self._places[sequence] = _Place(position, len(one))
+                self._spans[sequence] = _Span(position, len(one))
             elif kind is Kind.DONE:
-                self._places.pop(sequence, None)
+                self._spans.pop(sequence, None)
             position += len(one)
 
     def read(self, sequence: int) -> Kept:
         """Return a kept message.
 
         Raises:
-            CorruptRecord: it can't be read any more.
-            DiskFailed: the system refused.
+            CorruptRecord: its record is damaged.
+            DiskFailed: a file call failed.
 
         """
-        place = self._places[sequence]
+        span = self._spans[sequence]
         with _as_disk_failure(self.path):
-            raw = os.pread(self._fd, place.size, place.position)
+            raw = os.pread(self._fd, span.size, span.position)
         for record in scan(MARK + raw):
-            return read_kept(record.payload, position=place.position)
+            return read_kept(record.payload, position=span.position)
         raise CorruptRecord(
-            f"{self.path}: the message at byte {place.position} is damaged",
-            position=place.position,
+            f"{self.path}: the message at byte {span.position} is damaged", position=span.position
         )
 
     def rewrite(self, refused: Iterable[Entry]) -> None:
-        """Leave behind what is of no use: keep the messages, and what is said of refused ones.
+        """Replace the file by one with only the messages, and the reasons of refused ones.
 
         Raises:
-            DiskFailed: the system refused; the file is what it was, or it is not known which one a
-                power loss would leave, so that nothing is kept any more.
+            DiskFailed: a file call failed. The file is unchanged; or, if syncing the directory
+                failed, a power loss may bring the old file back, and no more messages are kept.
 
         """
         self._check_sound()
         fresh = f"{self.path}.new"
-        places: dict[int, _Place] = {}
+        spans: dict[int, _Span] = {}
         with _as_disk_failure(fresh):
             fd = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC, _OWNER_ONLY)
             try:
                 _write_all(fd, MARK, 0)
                 end = len(MARK)
-                for sequence, place in sorted(self._places.items()):
-                    _write_all(fd, os.pread(self._fd, place.size, place.position), end)
-                    places[sequence] = _Place(end, place.size)
-                    end += place.size
+                for sequence, span in sorted(self._spans.items()):
+                    _write_all(fd, os.pread(self._fd, span.size, span.position), end)
+                    spans[sequence] = _Span(end, span.size)
+                    end += span.size
                 for entry in refused:
                     raw = encode(Kind.REFUSED, entry.sequence, entry.reason)
                     _write_all(fd, raw, end)
@@ -205,7 +200,7 @@ class OutboxFile:
                 os.close(fd)
                 raise
             os.close(self._fd)
-        self._fd, self._places, self.size = fd, places, end
+        self._fd, self._spans, self.size = fd, spans, end
         try:
             with _as_disk_failure(self.path):
                 _sync_directory(self.path)
@@ -214,7 +209,7 @@ class OutboxFile:
             raise
 
     def close(self) -> None:
-        """Close the file and let others have it; twice is no error."""
+        """Close and unlock the file; a second call does nothing."""
         if self._lock >= 0:
             fcntl.flock(self._lock, fcntl.LOCK_UN)  # a forked child may have the descriptor too
         for fd in (self._fd, self._lock):
@@ -233,23 +228,23 @@ class OutboxFile:
     def _check_sound(self) -> None:
         if self._broken is not None:
             raise DiskFailed(
-                f"{self.path}: a sync failed before ({self._broken}), so nothing can be kept there "
-                "until the producer is started anew",
+                f"{self.path}: an earlier sync failed ({self._broken}), so no message can be kept; "
+                "start the producer again",
                 path=self.path,
                 errno=self._broken.errno,
             )
 
 
-def _contents(raw: Buffer, path: str) -> tuple[Contents, dict[int, _Place]]:
+def _contents(raw: Buffer, path: str) -> tuple[Contents, dict[int, _Span]]:
     waiting: dict[int, Entry] = {}
     refused: dict[int, Entry] = {}
-    places: dict[int, _Place] = {}
+    spans: dict[int, _Span] = {}
     last = 0
     unreadable = 0
     try:
         found = scan(raw)
     except CorruptRecord as error:
-        raise StoreDamaged(f"{path}: {error}; name another file", path=path) from error
+        raise StoreDamaged(f"{path}: {error}; give another file", path=path) from error
     for record in found:
         last = max(last, record.sequence)
         if record.kind is Kind.KEPT:
@@ -260,11 +255,11 @@ def _contents(raw: Buffer, path: str) -> tuple[Contents, dict[int, _Place]]:
                 unreadable += 1
                 continue
             waiting[record.sequence] = Entry.of(record.sequence, record.size, kept)
-            places[record.sequence] = _Place(record.position, record.size)
+            spans[record.sequence] = _Span(record.position, record.size)
         elif record.kind is Kind.DONE:
             waiting.pop(record.sequence, None)
             refused.pop(record.sequence, None)
-            places.pop(record.sequence, None)
+            spans.pop(record.sequence, None)
         elif record.sequence in waiting:
             reason = record.payload.decode(errors="replace")
             refused[record.sequence] = waiting.pop(record.sequence)._replace(reason=reason)
@@ -277,20 +272,20 @@ def _contents(raw: Buffer, path: str) -> tuple[Contents, dict[int, _Place]]:
         len(raw) - end,
         found.broken + unreadable,
     )
-    return contents, places
+    return contents, spans
 
 
 def _mapped(fd: int) -> Buffer:
     """Return the bytes of a file without reading them all into memory."""
     status = os.fstat(fd)
-    if stat.S_ISDIR(status.st_mode):  # of which mmap would say that there is no such device
+    if stat.S_ISDIR(status.st_mode):  # mmap's own error would be "no such device"
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     size = status.st_size
     return memoryview(mmap.mmap(fd, size, access=mmap.ACCESS_READ)) if size else b""
 
 
 def _locked(path: str) -> int:
-    """Lock a file, made if there is none, with our process id in it; return its descriptor."""
+    """Lock a file, created if missing, write our process id to it, and return its descriptor."""
     with _as_disk_failure(path):
         fd = os.open(path, os.O_RDWR | os.O_CREAT, _OWNER_ONLY)
     try:
@@ -316,7 +311,7 @@ def _write_all(fd: int, raw: bytes, position: int) -> None:
 
 
 def _sync_directory(path: str) -> None:
-    """Have the file's name survive a power loss."""
+    """Sync the directory, so that the file's name survives a power loss."""
     fd = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
     try:
         os.fsync(fd)

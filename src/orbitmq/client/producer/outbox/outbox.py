@@ -2,15 +2,16 @@
 
 ::
 
-    send failed ──▶ keep(): in the file, synced ──▶ the ledger ──▶ tried in the background ──▶ done
+    send failed ──▶ keep(): in the file, synced ──▶ the ledger ──▶ sent in the background ──▶ done
                                                        ▲  │                │
                     start: what the file holds ────────┘  └◀── failed ─────┘──▶ refused, set aside
 
-A message keeps its unique id: one that was stored after all, or sent just before a crash, is a
-duplicate that consumers can tell.
+A message keeps its unique id. If a broker stored it after all, or it was sent just before a crash,
+consumers can detect the duplicate by that id.
 
-Messages of one sharding key, or one chosen queue, leave in the order in which they came. While the
-outbox ``holds`` such a lane, new messages of it must be kept too, or they would overtake.
+Messages of one sharding key, or of one chosen queue, form an order group and are sent in the order
+in which they were kept. While the outbox ``holds`` a group, new messages of it must be kept too;
+otherwise they would overtake the older ones.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, NamedTuple, ParamSpec, TypeVar
 
 from orbitmq.client.producer.outbox.file import OutboxFile
-from orbitmq.client.producer.outbox.ledger import Entry, Ledger, lane_of
+from orbitmq.client.producer.outbox.ledger import Entry, Ledger, order_group_of
 from orbitmq.client.producer.outbox.records import MARK, Kept, Kind, encode
 from orbitmq.clock import Clock
 from orbitmq.errors import (
@@ -42,16 +43,16 @@ log = logging.getLogger("orbitmq.client")
 
 BYTES_MAX: Final = 256 * 1024 * 1024
 MESSAGES_MAX: Final = 100_000
-"""How many messages may wait; each takes half a kilobyte of memory."""
+"""The most messages in an outbox; each takes half a kilobyte of memory."""
 AT_ONCE: Final = 16
-"""Messages on their way at once: brokers that return need no flood."""
+"""Messages in flight; few, so that brokers that have just come back are not flooded."""
 _REWRITE_OVER_BYTES: Final = 4 * 1024 * 1024
 _REASON_MAX: Final = 500
 _HOPELESS: Final = (InvalidInput, SendIllegal, SendForbidden, SendUnauthorised, CorruptRecord)
-"""What no further try will change: these are set aside, and their lane goes on."""
+"""Errors that no retry will change: the message is set aside, and the next of its group is sent."""
 
 SendAgain = Callable[[Message, MessageQueue | None], Awaitable[SendReceipt]]
-"""Sends a message, to a queue if one is named; must not keep it again when it fails."""
+"""Sends a message, to a certain queue if one is given; must not keep it again when it fails."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -65,17 +66,12 @@ class _Writing(NamedTuple):
 
 
 class Outbox:
-    """An outbox in use. Belongs to one loop; ``open`` it, and ``close`` it in the end.
+    """An outbox in use; belongs to one loop.
 
-    Args:
-        path: its file, made if there is none; the directory must exist.
-        send: sends a message again.
-        workers: make the file calls, of which one is made at a time.
-        clock: its time.
-        bytes_max: how large the file may grow.
+    The file is created if missing; its directory must exist. It grows up to ``bytes_max``.
 
     Attributes:
-        sent: messages that were sent from here.
+        sent: how many messages were sent from here.
 
     """
 
@@ -114,21 +110,21 @@ class Outbox:
 
     @property
     def entries(self) -> list[Entry]:
-        """What waits to be sent, in the order of keeping."""
+        """The messages waiting to be sent, oldest first."""
         return self._ledger.entries
 
     @property
     def refused(self) -> list[Entry]:
-        """What brokers will not take, with their reasons; see ``retry`` and ``discard``."""
+        """The messages that brokers refused, with the reasons; see ``retry`` and ``discard``."""
         return self._ledger.refused
 
     async def open(self) -> None:
-        """Read what the file holds, and begin to send it.
+        """Read the file, and start to send its messages.
 
         Raises:
-            StoreLocked: another process, or another producer of this one, uses the file.
-            StoreDamaged: it is no outbox.
-            DiskFailed: a file call was refused.
+            StoreLocked: another process, or another producer of this process, uses the file.
+            StoreDamaged: it is not an outbox.
+            DiskFailed: a file call failed.
 
         """
         contents = await self._call(self._file.open)
@@ -143,14 +139,14 @@ class Outbox:
         self._sender = asyncio.create_task(self._run(), name="outbox")
 
     def holds(self, message: Message, queue: MessageQueue | None = None) -> bool:
-        """Return whether a message must be kept too, since others before it wait here.
+        """Return whether a message must be kept because older ones of its order group are here.
 
-        One that is just being sent from here is not held back by itself.
+        A message that is being sent from the outbox does not hold itself back.
         """
-        lane = lane_of(message, queue)
-        if lane is None or message.message_id in self._trying:
+        group = order_group_of(message, queue)
+        if group is None or message.message_id in self._trying:
             return False
-        return lane in self._keeping or self._ledger.holds(lane)
+        return group in self._keeping or self._ledger.holds(group)
 
     def keep(
         self,
@@ -160,20 +156,20 @@ class Outbox:
         queue: MessageQueue | None = None,
         reason: str = "",
     ) -> asyncio.Future[int]:
-        """Keep a message, and return the future of its number, done once it is safe on the disk.
+        """Keep a message, and return a future of its number that is done when it is synced.
 
-        It has its place in the order of keeping when this returns. The caller awaits the future;
-        one who goes away leaves a message that is kept.
+        Its place in the order is fixed when this returns. If the caller is cancelled while it
+        awaits the future, the message is kept all the same.
 
         Args:
             message: the message as its sender gave it.
-            send_id: the unique id that it was sent with; it will be sent with it again.
-            queue: the queue that the sender chose, if so.
+            send_id: the unique id of the failed send; the next one uses it again.
+            queue: the queue that the sender chose, if any.
             reason: why it could not be sent.
 
         Raises:
-            OutboxFull: by the future: the file has met its bound.
-            DiskFailed: by the future: the disk refused, or a sync failed; it is not kept.
+            OutboxFull: by the future: the file has reached its limit.
+            DiskFailed: by the future: a write or sync failed; the message is not kept.
             NotRunning: by the future: the outbox is closed.
 
         """
@@ -193,13 +189,13 @@ class Outbox:
         self._next_sequence += 1
         raw = encode(Kind.KEPT, sequence, kept)
         entry = Entry.of(sequence, len(raw), kept)
-        self._keeping[entry.lane] = self._keeping.get(entry.lane, 0) + 1
+        self._keeping[entry.order_group] = self._keeping.get(entry.order_group, 0) + 1
         waiter.add_done_callback(lambda done: self._kept(entry, done))
         self._write(_Writing(Kind.KEPT, sequence, raw, waiter))
         return asyncio.shield(waiter)
 
     def retry(self, sequence: int) -> None:
-        """Have a refused message tried again, such as after a permission was given.
+        """Try a refused message again, such as after a permission was granted.
 
         Raises:
             KeyError: no refused message has the number.
@@ -209,7 +205,7 @@ class Outbox:
         self._note_change()
 
     def discard(self, sequence: int) -> None:
-        """Give a refused message up for good.
+        """Drop a refused message for good.
 
         Raises:
             KeyError: no refused message has the number.
@@ -220,18 +216,18 @@ class Outbox:
         self._note_change()
 
     async def drained(self) -> None:
-        """Return when nothing waits to be sent; refused messages may be left."""
+        """Wait until no message is waiting to be sent; refused messages may be left."""
         await self._emptied.wait()
 
     async def stop(self) -> None:
-        """Send nothing any more; messages can still be kept."""
+        """Stop sending; messages can still be kept."""
         if self._sender is not None:
             self._sender.cancel()
             await asyncio.wait((self._sender,))
             self._sender = None
 
     async def close(self) -> None:
-        """Stop sending, write what is owed, and let others have the file; twice is no error."""
+        """Stop sending, finish pending writes, and unlock the file; a second call does nothing."""
         if self._closed:
             return
         self._closed = True
@@ -248,7 +244,7 @@ class Outbox:
             self._writer = asyncio.create_task(self._write_all(), name="outbox file")
 
     async def _write_all(self) -> None:
-        """Write what waits, all of it with one sync, until nothing does."""
+        """Write all pending records with one sync, until none is pending."""
         try:
             while self._writing:
                 batch, self._writing = self._writing, []
@@ -267,15 +263,18 @@ class Outbox:
             for one in batch:
                 if one.waiter is not None:
                     one.waiter.set_exception(error)
-            if not sync:  # of no consequence but for messages that will be sent twice
-                log.warning("%s: what was sent can't be noted: %s", self._file.path, error)
+            if not sync:  # only records of sent messages, which will be sent twice
+                log.warning(
+                    "%s: sent messages can't be removed, and may be sent again: %s",
+                    *(self._file.path, error),
+                )
             return
         for one in batch:
             if one.waiter is not None:
                 one.waiter.set_result(one.sequence)
 
     async def _fitting(self, batch: list[_Writing]) -> list[_Writing]:
-        """Return what there is room for, and tell the others; what frees room always fits."""
+        """Return the records that fit, and fail the others; records that free room always fit."""
         wanted = sum(len(one.raw) for one in batch)
         if self._file.size + wanted > self._bytes_max and self._dead_bytes():
             await self._rewrite()
@@ -296,8 +295,8 @@ class Outbox:
     def _full(self) -> OutboxFull:
         path = self._file.path
         return OutboxFull(
-            f"{path} has {len(self._ledger)} unsent messages and {self._file.size} bytes, the "
-            f"limits are {MESSAGES_MAX} and {self._bytes_max}; let it drain, or raise "
+            f"{path} is full: {len(self._ledger)} unsent messages and {self._file.size} bytes; the "
+            f"limits are {MESSAGES_MAX} and {self._bytes_max}; wait until it drains, or raise "
             "outbox_bytes_max",
             path=path,
         )
@@ -306,7 +305,7 @@ class Outbox:
         return self._file.size - len(MARK) - self._ledger.live_bytes
 
     async def _tidy(self) -> None:
-        """Leave behind what was sent, once that is most of the file."""
+        """Rewrite the file if most of it is records of sent messages."""
         if self._dead_bytes() > max(_REWRITE_OVER_BYTES, self._ledger.live_bytes):
             await self._rewrite()
 
@@ -314,14 +313,14 @@ class Outbox:
         try:
             await self._call(self._file.rewrite, self._ledger.refused)
         except StoreError as error:
-            log.warning("%s can't be rewritten: %s", self._file.path, error)
+            log.warning("%s can't be compacted: %s", self._file.path, error)
 
     def _kept(self, entry: Entry, done: asyncio.Future[int]) -> None:
-        left = self._keeping[entry.lane] - 1
+        left = self._keeping[entry.order_group] - 1
         if left:
-            self._keeping[entry.lane] = left
+            self._keeping[entry.order_group] = left
         else:
-            del self._keeping[entry.lane]
+            del self._keeping[entry.order_group]
         if done.exception() is None:
             self._ledger.add(entry)
             self._note_change()
@@ -338,7 +337,7 @@ class Outbox:
                 await self._rest()
 
     async def _rest(self) -> None:
-        """Wait for a new message, or until one may be tried again."""
+        """Wait for a new message, or until one may be retried."""
         self._changed.clear()
         due_ms = self._ledger.due_ms()
         wait_s = None if due_ms is None else max(0, due_ms - self._clock.monotonic_ms()) / 1000
@@ -349,14 +348,14 @@ class Outbox:
             return  # one is due
 
     async def _try(self, entry: Entry) -> OrbitError | None:
-        """Send one message, and note it at once; return why it could not be sent, else None."""
+        """Send one message and record that; return the error if it could not be sent."""
         try:
             kept = await self._call(self._file.read, entry.sequence)
             self._trying.add(entry.message_id)
             await self._send(kept.message, kept.queue)
         except OrbitError as error:
             return error
-        except Exception as error:  # a fault of ours must not end the outbox of a whole process
+        except Exception as error:  # a bug of ours must not stop the outbox of a whole process
             log.exception("%s: %s can't be sent", self._file.path, entry.message_id)
             return OrbitError(f"{type(error).__name__}: {error}")
         finally:
@@ -368,7 +367,7 @@ class Outbox:
         return None
 
     def _settle(self, outcomes: Iterable[tuple[Entry, OrbitError | None]]) -> None:
-        """Have what failed wait: its lane, and its topic if nothing of it could be sent."""
+        """Make failed groups wait, and topics of which no message could be sent."""
         now_ms = self._clock.monotonic_ms()
         working: set[str] = set()
         failing: set[str] = set()
@@ -378,7 +377,7 @@ class Outbox:
             elif isinstance(error, _HOPELESS):
                 self._set_aside(entry, str(error)[:_REASON_MAX])
             else:
-                log.info("%s: %s can't be sent yet: %s", self._file.path, entry.message_id, error)
+                log.info("%s: retry of %s failed: %s", self._file.path, entry.message_id, error)
                 self._ledger.failed(entry, now_ms)
                 failing.add(entry.topic)
         for topic in failing - working:
@@ -386,7 +385,7 @@ class Outbox:
         self._note_change()
 
     def _set_aside(self, entry: Entry, reason: str) -> None:
-        log.error("%s: %s is set aside: %s", self._file.path, entry.message_id, reason)
+        log.error("%s: %s is refused, and set aside: %s", self._file.path, entry.message_id, reason)
         self._ledger.refuse(entry, reason)
         raw = encode(Kind.REFUSED, entry.sequence, reason)
         self._write(_Writing(Kind.REFUSED, entry.sequence, raw, None))
@@ -399,12 +398,12 @@ class Outbox:
             self._emptied.set()
 
     async def _call(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Have a worker make file calls; one at a time, since they share a descriptor."""
+        """Run file calls on a worker, one at a time, since they share a descriptor."""
         async with self._file_turn:
             done = asyncio.wrap_future(self._workers.submit(work, *args, **kwargs))
             try:
                 return await asyncio.shield(done)
             finally:
-                if not done.done():  # cancelled, and the thread is still at work
+                if not done.done():  # cancelled while the thread still works
                     await asyncio.wait((done,))
                     done.exception()

@@ -1,25 +1,24 @@
-"""The bytes of an outbox file: messages that could not be sent, and what became of them since.
+"""The format of an outbox file: messages that could not be sent, and their outcome since.
 
 ::
 
     0        8
-    +--------+--------+--------+-- …          a file: its mark, then records, each behind the last
+    +--------+--------+--------+-- …          a file: its mark, then records
     | mark   | record | record |
     +--------+--------+--------+-- …
 
     0        4        8      9              17          8+size
     +--------+--------+------+--------------+-----------+
-    | size   | crc32  | kind | sequence     | payload   |   size and checksum are over what
-    | u32    | u32    | u8   | u64          |           |   follows the checksum
+    | size   | crc32  | kind | sequence     | payload   |   size and checksum cover the bytes
+    | u32    | u32    | u8   | u64          |           |   after the checksum
     +--------+--------+------+--------------+-----------+
 
     kind 1  kept      a message: the payload is a ``Kept``, as MessagePack
-    kind 2  done      it was sent, or given up by hand: no payload
-    kind 3  refused   no try will ever send it: the payload is the reason, in UTF-8
+    kind 2  done      the message was sent, or discarded by hand: no payload
+    kind 3  refused   no retry will send the message: the payload is the reason, in UTF-8
 
-Records are only ever added. A crash can leave the last ones torn: they end the file, and nobody was
-told that they are safe. What can't be read although sound records follow is damage; it is passed
-over.
+Records are only appended. A crash can leave torn records at the end of the file; they were never
+reported as kept. Unreadable bytes that valid records follow are damage, and are skipped.
 """
 
 import re
@@ -51,11 +50,11 @@ HEAD_BYTES: Final = _HEAD.size + _BODY.size
 assert HEAD_BYTES == 17
 
 RECORD_BYTES_MAX: Final = 32 * 1024 * 1024
-"""Twice the largest frame: a size above it is no size."""
+"""Twice the largest frame; a larger size means that the bytes are not a record."""
 
 
 class Kind(IntEnum):
-    """What a record says."""
+    """The kind of a record."""
 
     KEPT = 1
     DONE = 2
@@ -66,8 +65,8 @@ class Kept(msgspec.Struct, frozen=True, array_like=True):
     """A message that could not be sent.
 
     Attributes:
-        kept_ms: when it came into the outbox.
-        queue: the queue it must go to, if its sender chose one.
+        kept_ms: when it was kept.
+        queue: the queue that its sender chose, if any.
         reason: why it could not be sent.
         message: the message, with its unique id.
 
@@ -80,7 +79,7 @@ class Kept(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Record(NamedTuple):
-    """One record where it lies: ``position`` and ``size`` are of all its bytes."""
+    """One record; ``position`` and ``size`` include its head."""
 
     kind: Kind
     sequence: int
@@ -89,7 +88,7 @@ class Record(NamedTuple):
     payload: bytes
 
 
-# The properties of a message are a mapping that nobody can change, which msgspec writes as none.
+# The properties of a message are an immutable mapping, which msgspec can't encode by itself.
 _encoder: Final = msgspec.msgpack.Encoder(enc_hook=dict)
 _decoder: Final = msgspec.msgpack.Decoder(Kept)
 
@@ -109,7 +108,7 @@ def read_kept(payload: bytes, *, position: int = 0) -> Kept:
     """Return the message of a ``KEPT`` record.
 
     Raises:
-        CorruptRecord: its checksum holds, and yet it is none: another version may have written it.
+        CorruptRecord: its checksum is right, but another version may have written it.
 
     """
     try:
@@ -122,11 +121,11 @@ def read_kept(payload: bytes, *, position: int = 0) -> Kept:
 
 
 class Scan:
-    """The sound records of a file's bytes, in order; what stopped it is known once exhausted.
+    """Iterates over the valid records of a file; the attributes are final when it is exhausted.
 
     Attributes:
-        end: the byte behind the last sound record.
-        broken: places between sound records that can't be read.
+        end: the end of the last valid record.
+        broken: how many unreadable stretches are between valid records.
 
     """
 
@@ -136,12 +135,12 @@ class Scan:
         self.broken = 0
 
     def __iter__(self) -> Iterator[Record]:
-        while (record := self._record(self.end)) or (record := self._next_sound(self.end + 1)):
+        while (record := self._record(self.end)) or (record := self._next_valid(self.end + 1)):
             self.end = record.position + record.size
             yield record
 
-    def _next_sound(self, start: int) -> Record | None:
-        """Return the first sound record behind what can't be read; None where the end is torn."""
+    def _next_valid(self, start: int) -> Record | None:
+        """Return the first valid record after unreadable bytes; None if the end is torn."""
         for candidate in _LIKELY_HEAD.finditer(self._raw, start):
             if record := self._record(candidate.start()):
                 self.broken += 1
@@ -149,7 +148,7 @@ class Scan:
         return None
 
     def _record(self, position: int) -> Record | None:
-        """Return the record that begins there; None if no sound one does."""
+        """Return the record at a position; None if there is no valid one."""
         if position + HEAD_BYTES > len(self._raw):
             return None
         size, crc = _HEAD.unpack_from(self._raw, position)
@@ -164,19 +163,19 @@ class Scan:
 
 
 _KINDS: Final = frozenset(Kind)
-# A size below 32 MiB, any checksum, a kind, and a sequence below 2**40; looked ahead at, since the
-# bytes of one candidate may hold the next.
+# A size below 32 MiB, any checksum, a kind, and a sequence below 2**40; a lookahead, since one
+# candidate may overlap the next.
 _LIKELY_HEAD: Final = re.compile(rb"(?=[\x00-\x02].{7}[\x01-\x03]\x00{3})", re.DOTALL)
 
 
 def scan(raw: Buffer) -> Scan:
-    """Return the sound records of a file's bytes, its mark included.
+    """Return the valid records of a file's bytes, its mark included.
 
     Raises:
-        CorruptRecord: it does not begin with the mark; a file shorter than that holds nothing.
+        CorruptRecord: the file does not begin with the mark; one shorter than the mark is empty.
 
     """
     head = bytes(raw[: len(MARK)])
     if not MARK.startswith(head):
-        raise CorruptRecord("the file doesn't begin like an outbox")
+        raise CorruptRecord("the file doesn't begin with the mark of an outbox")
     return Scan(raw)

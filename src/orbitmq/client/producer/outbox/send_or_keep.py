@@ -1,18 +1,18 @@
-"""Sends that can't fail for want of a broker: what could not be sent is kept in the outbox.
+"""Sends of a producer with an outbox: a message that no broker could take is kept on disk.
 
 ::
 
     send ── receipt ──────────────────────────────────────────────▶ the caller
       │
-      ├─ another try will never help (InvalidInput, refused, …) ──▶ the error, as without an outbox
-      ├─ no broker took it, or none could be asked ──▶ kept ──────▶ SendKept
-      └─ others of its sharding key wait in the outbox ─▶ kept ───▶ SendKept
+      ├─ a retry will never help (InvalidInput, refused, …) ──────▶ the error, as without an outbox
+      ├─ no broker stored it, or none was reachable ──▶ kept ─────▶ SendKept
+      └─ older ones of its sharding key are in the outbox ▶ kept ─▶ SendKept
 
-A call holds its place in the lines of its sharding keys until what failed of it is in the outbox.
-One whose time is over while earlier ones of its key are still on their way waits for them: each is
-stored, fails, or is kept before it, within its own time.
+A call keeps its turn for its sharding keys until its failed messages are in the outbox. If it times
+out while older sends of a key are in flight, it waits for them: each is stored, fails, or is kept
+first, within its own timeout.
 
-What can never be sent is not kept, whichever way it came: its sender is told at once.
+A message that can never be sent is not kept: its sender gets the error at once.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
@@ -48,23 +48,23 @@ from orbitmq.errors import (
 )
 from orbitmq.message.model import Message, MessageQueue, SendReceipt, check_is_message
 
-__all__ = ["Keeping"]
+__all__ = ["SendOrKeep"]
 
-_WORDS_MAX: Final = 300
+_REASON_MAX: Final = 300
 
 
-class Keeping:
-    """The outbox of a running producer, and what goes into it; belongs to its loop.
+class SendOrKeep:
+    """Sends the messages of a running producer, and keeps those that fail; belongs to its loop.
 
     Attributes:
-        outbox: the messages that are kept.
+        outbox: the kept messages.
 
     """
 
     def __init__(self, core: ClientCore, dispatch: Dispatch, settings: ProducerSettings) -> None:
         self._dispatch = dispatch
         self._path = settings.outbox_path
-        self._in_line: dict[Key, int] = {}  # calls that have not settled
+        self._in_line: dict[Key, int] = {}  # unfinished calls per key
         self._workers = core.machine.workers("orbitmq-outbox")
         self.outbox = Outbox(
             settings.outbox_path,
@@ -75,30 +75,25 @@ class Keeping:
         )
 
     def __repr__(self) -> str:
-        return f"<Keeping {self.outbox!r}>"
+        return f"<SendOrKeep {self.outbox!r}>"
 
     async def open(self) -> None:
-        """Read the outbox, and begin to send what it holds.
-
-        Raises:
-            StoreError: as ``Outbox.open`` does.
-
-        """
+        """Open the outbox, and start to send its messages; raises as ``Outbox.open`` does."""
         await self.outbox.open()
         self._dispatch.before_turn = self._check_turn
 
     async def stop(self) -> None:
-        """Send nothing from the outbox any more; sends on their way may still be kept."""
+        """Stop sending from the outbox; failed sends can still be kept."""
         await self.outbox.stop()
 
     async def close(self) -> None:
-        """Close the outbox; what is left there waits for the next producer."""
+        """Close the outbox; messages left there wait for the next producer."""
         self._dispatch.before_turn = None
         await self.outbox.close()
         self._workers.close()
 
     def named(self, message: Message) -> Message:
-        """Return a message with a unique id: it must have the same one however it is sent."""
+        """Return the message with a unique id, which all sends of it must share."""
         check_is_message(message)
         if message.message_id is not None:
             return message
@@ -110,23 +105,23 @@ class Keeping:
         send: Callable[[Message], Awaitable[SendReceipt]],
         wish: Wish,
     ) -> SendReceipt:
-        """Return the receipt of a send; one that fails is kept.
+        """Send a message and return the receipt, or keep it if the send fails.
 
         Args:
-            message: what to send, with its unique id; see ``named``.
-            send: sends one that has no sharding key, perhaps gathered with others.
-            wish: what its caller asked for.
+            message: the message, with its unique id; see ``named``.
+            send: sends a message without sharding key, perhaps in a batch with others.
+            wish: what the caller asked for.
 
         Raises:
             SendKept: it could not be sent yet, and is kept.
             InvalidInput: it can never be sent, and is not kept.
-            OrbitError: as ``send`` raises; it is not kept.
+            OrbitError: the error of ``send``; it is not kept.
 
         """
         error: OrbitError
         queue = _chosen(wish)
         if self._is_held(message, queue):
-            error = _behind(message, queue)
+            error = _held_back(message, queue)
             keeping = self._keep(message, wish, error)
         else:
             with self._under_way([message]) as turn:
@@ -137,10 +132,10 @@ class Keeping:
                 except OrbitError as failure:
                     error = failure
                 keeping = (await self._keep_in_turn(turn, [message], [wish], {0: error}))[0]
-        told = await self._told(message, error, keeping)
-        if told is error or isinstance(error, SendHeldBack):
-            raise told
-        raise told from error
+        raised = await self._error_of(message, error, keeping)
+        if raised is error or isinstance(error, SendHeldBack):
+            raise raised
+        raise raised from error
 
     async def send_many(
         self,
@@ -150,15 +145,15 @@ class Keeping:
         queues: Sequence[Place] | None = None,
         frame_bytes: int | None = None,
     ) -> list[SendReceipt]:
-        """Return the receipts of messages sent together; those that fail are kept.
+        """Send messages together and return their receipts; those that fail are kept.
 
-        Those whose sharding key, or chosen queue, has others in the outbox are kept at once, and
+        A message whose sharding key, or chosen queue, has older ones in the outbox is kept at once;
         the others are sent.
 
         Args:
-            messages: what to send.
+            messages: the messages.
             wish: what the caller asked for.
-            queues: the queue that it chose for each, None where it chose none.
+            queues: the queue of each message, None where the caller chose none.
             frame_bytes: about the largest frame.
 
         Raises:
@@ -175,8 +170,8 @@ class Keeping:
         errors: dict[int, OrbitError] = {}
         for index, message in enumerate(given):
             if self._is_held(message, queue := _chosen(wishes[index])):
-                errors[index] = _behind(message, queue)
-        # Before others are sent: a later send of a key must find those of this call in the outbox.
+                errors[index] = _held_back(message, queue)
+        # Before the rest is sent: a later send of a key must find these in the outbox.
         keeping = self._keep_all(given, wishes, errors)
         free = [index for index in range(len(given)) if index not in errors]
         frame_count, outcomes = 0, list[Outcome]()
@@ -193,14 +188,14 @@ class Keeping:
             failed = {index: one for index, one in found.items() if isinstance(one, OrbitError)}
             keeping |= await self._keep_in_turn(turn, given, wishes, failed)
         for index, error in (errors | failed).items():
-            found[index] = await self._told(given[index], error, keeping[index])
+            found[index] = await self._error_of(given[index], error, keeping[index])
         return self._receipts(given, frame_count, [found[index] for index in range(len(given))])
 
     def _is_held(self, message: Message, queue: MessageQueue | None) -> bool:
-        """Return whether a message is to be kept at once: others of its lane are in the outbox.
+        """Return whether to keep a message at once, since older ones of its group are kept.
 
-        But while earlier sends of its sharding key are still in line, to be kept one by one when
-        their turns come, it goes behind them: see `_check_turn`.
+        While earlier sends of its sharding key still wait for their turn, to be kept one by one,
+        it queues behind them instead; see `_check_turn`.
         """
         key = message.sharding_key
         is_in_line = key is not None and (message.topic, key) in self._in_line
@@ -208,7 +203,7 @@ class Keeping:
 
     @contextmanager
     def _under_way(self, messages: Sequence[Message]) -> Iterator[KeyTurn | None]:
-        """Hold the place of a call in the lines of its keys; None if it has none."""
+        """Hold the turn of a call for its sharding keys; None if it has none."""
         keys = dict.fromkeys(
             (one.topic, one.sharding_key) for one in messages if one.sharding_key is not None
         )
@@ -236,18 +231,18 @@ class Keeping:
         frame_bytes: int | None,
         kept: int,
     ) -> tuple[int, list[Outcome]]:
-        """Return in how many frames messages have travelled, and what became of each."""
+        """Return in how many frames messages were sent, and the outcome of each message."""
         try:
             return await send_each(
                 self._dispatch, messages, wish, queues=queues, frame_bytes=frame_bytes
             )
         except OrbitError as error:
             return 0, [error] * len(messages)
-        except Exception as error:  # a selector's own, which the caller gets as it is
+        except Exception as error:  # from a selector; the caller gets it unchanged
             if kept:
                 error.add_note(
-                    f"{kept} messages of the call are kept in {self._path} all the same, "
-                    "and will be sent in the background; don't send them again"
+                    f"{kept} messages of the call were kept in {self._path} before the error and "
+                    "will be sent in the background; don't send them again"
                 )
             raise
 
@@ -262,8 +257,9 @@ class Keeping:
         if len(messages) == 1:
             raise first
         raise PartlySent(
-            f"{len(errors)} of {len(messages)} messages failed, of which {kept} are kept in "
-            f"{self._path} and sent later; the first error is {type(first).__name__}: {first}",
+            f"{len(errors)} of {len(messages)} messages failed; {kept} of them are kept in "
+            f"{self._path} and will be sent later; the first error is {type(first).__name__}: "
+            f"{first}",
             topic=messages[0].topic,
             send_id=messages[0].message_id or "",
             receipts=[one if isinstance(one, SendReceipt) else None for one in found],
@@ -279,10 +275,10 @@ class Keeping:
         wishes: Sequence[Wish],
         errors: Mapping[int, OrbitError],
     ) -> dict[int, Awaitable[int] | OrbitError]:
-        """Have those kept that failed; those of a key once all before them have settled.
+        """Keep failed messages; those of a sharding key after all earlier sends of it ended.
 
-        An earlier one that is still on its way may have to be kept too, and must come first. A
-        caller that goes away meanwhile leaves nothing here, as one whose send is on its way.
+        An earlier send that is in flight may have to be kept too, and must come first. If the call
+        is cancelled while it waits, its messages are not kept, like those of a cancelled send.
         """
         keyed = {i: one for i, one in errors.items() if messages[i].sharding_key is not None}
         others = {i: one for i, one in errors.items() if i not in keyed}
@@ -290,7 +286,7 @@ class Keeping:
         if turn is not None and any(map(_is_keepable, keyed.values())):
             await turn.come()
             if turn.has_left:
-                return keeping | _passed(keyed)
+                return keeping | _too_late(keyed)
         return keeping | self._keep_all(messages, wishes, keyed)
 
     def _keep_all(
@@ -299,9 +295,9 @@ class Keeping:
         wishes: Sequence[Wish],
         errors: Mapping[int, OrbitError],
     ) -> dict[int, Awaitable[int] | OrbitError]:
-        """Have those kept that failed; return, by index, what ``_keep`` does.
+        """Keep failed messages; return the results of ``_keep`` by index.
 
-        All of them at once: a later send of a key would come between two that are awaited.
+        Without awaiting in between: a later send of the same key could get between two of them.
         """
         return {
             index: self._keep(messages[index], wishes[index], error)
@@ -309,9 +305,9 @@ class Keeping:
         }
 
     def _keep(self, message: Message, wish: Wish, error: OrbitError) -> Awaitable[int] | OrbitError:
-        """Have a message kept, in its place at once; return its number to come, or why it is not.
+        """Keep a message; return its number as an awaitable, or the error if it can't be kept.
 
-        It is checked here, since one that was held back, or had no route, nobody has looked at.
+        The message is checked here: one that was held back, or had no route, was not checked yet.
         """
         if not _is_keepable(error):
             return error
@@ -326,10 +322,10 @@ class Keeping:
             reason=str(error),
         )
 
-    async def _told(
+    async def _error_of(
         self, message: Message, error: OrbitError, keeping: Awaitable[int] | OrbitError
     ) -> OrbitError:
-        """Return what the sender of a message is told; the error itself if it can't be kept."""
+        """Return what the caller gets: ``SendKept``, or the error if the message isn't kept."""
         if isinstance(keeping, OrbitError):
             return keeping
         send_id = message.message_id or ""
@@ -338,11 +334,11 @@ class Keeping:
         except (OutboxFull, StoreError, NotRunning) as refusal:
             if isinstance(error, SendHeldBack):
                 return refusal
-            error.add_note(f"It could not be kept in the outbox either: {refusal}")
+            error.add_note(f"The message could not be kept in the outbox either: {refusal}")
             return error
         return SendKept(
-            f"message {send_id} to {message.topic} is kept in {self._path} as number {number}, and "
-            f"will be sent in the background; don't send it again: {str(error)[:_WORDS_MAX]}",
+            f"message {send_id} to {message.topic} is kept in {self._path} as number {number} and "
+            f"will be sent in the background; don't send it again: {str(error)[:_REASON_MAX]}",
             topic=message.topic,
             send_id=send_id,
             path=self._path,
@@ -354,31 +350,31 @@ class Keeping:
         return await self._dispatch.send(message, Wish(queue))
 
     def _check_turn(self, message: Message) -> None:
-        """Hold a message back whose sharding key has others in the outbox.
+        """Hold a message back if older ones of its sharding key are in the outbox.
 
-        When its turn comes, and not before: the one before it in line may just have been kept.
+        Checked when its turn comes, not earlier: the one before it may just have been kept.
         """
         if self.outbox.holds(message):
-            raise _behind(message)
+            raise _held_back(message)
 
 
-def _behind(message: Message, queue: MessageQueue | None = None) -> SendHeldBack:
-    line = f"sharding key {str(message.sharding_key)[:80]!r}"
+def _held_back(message: Message, queue: MessageQueue | None = None) -> SendHeldBack:
+    group = f"sharding key {str(message.sharding_key)[:80]!r}"
     if message.sharding_key is None and queue is not None:
-        line = f"queue {queue.queue_id} of {queue.broker_name}"
+        group = f"queue {queue.queue_id} of {queue.broker_name}"
     return SendHeldBack(
-        f"others of {line} wait in the outbox, and go first",
+        f"older messages of {group} are in the outbox and must be sent first",
         topic=message.topic,
         send_id=message.message_id or "",
     )
 
 
-def _passed(errors: Mapping[int, OrbitError]) -> dict[int, Awaitable[int] | OrbitError]:
-    """Return errors of messages that came too late to be kept, and say so in each."""
+def _too_late(errors: Mapping[int, OrbitError]) -> dict[int, Awaitable[int] | OrbitError]:
+    """Return the errors of messages that came too late to be kept, each with a note."""
     for error in {id(one): one for one in errors.values() if _is_keepable(one)}.values():
         error.add_note(
-            "It could not be kept in the outbox either: it was on its way when the producer was "
-            "closed, and later ones of its sharding key may be there already"
+            "The message could not be kept in the outbox either: it was in flight when the "
+            "producer was closed, and later ones of its sharding key may already be there"
         )
     return dict(errors)
 
@@ -389,22 +385,22 @@ def _chosen(wish: Wish) -> MessageQueue | None:
 
 
 def _is_selected(wish: Wish) -> bool:
-    """Return whether a selector chooses the queue, so that it is known after a try."""
+    """Return whether a selector chooses the queue, which is known only after an attempt."""
     return wish.target is not None and not isinstance(wish.target, MessageQueue)
 
 
 def _tried(error: OrbitError) -> MessageQueue | None:
-    """Return the queue that a selector had chosen for what failed, as far as it came to that."""
+    """Return the queue that a selector chose for a failed send, if it got that far."""
     return error.queue if isinstance(error, SendFailed) else None
 
 
 def _is_keepable(error: OrbitError) -> bool:
-    """Return whether brokers that return, or another producer, would change anything.
+    """Return whether the message could be sent later, once brokers are back.
 
-    Not for back-pressure: there a broker takes messages, only not as fast as they are made.
+    Back pressure does not count: brokers accept messages, but slower than they are produced.
     """
     if isinstance(error, BackPressure | StoreError):
         return False
-    if type(error) is SendRefused:  # its kinds know for themselves, of others the answer tells
+    if type(error) is SendRefused:  # subclasses know; here the broker's answer decides
         return isinstance(error.__cause__, OrbitError) and error.__cause__.retriable
     return error.retriable or isinstance(error, ProducerClosed | SendHeldBack)

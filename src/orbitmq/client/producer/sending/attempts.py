@@ -321,7 +321,7 @@ class Courier:
             raise RequestTimeout(
                 f"no time was left to ask {connection.peer}", address=connection.peer
             )
-        release = self._core.membership.release_of(slot.address) if parcel.is_batch else 0
+        release = self._core.heartbeats.release_of(slot.address) if parcel.is_batch else 0
         try:
             return await connection.start_request(
                 slot.stamp.header(parcel, self._clock.now_ms(), release),

@@ -15,6 +15,7 @@ from typing import Final
 
 import msgspec
 
+from orbitmq.client.producer.sending.delay_levels import HighLevelWarning
 from orbitmq.client.settings import ClientSettings, ProducerSettings
 from orbitmq.errors import InvalidInput
 from orbitmq.message import batch, flags, names, properties
@@ -109,6 +110,7 @@ class Packer:
         self._group = names.wrap_namespace(client.namespace, producer.group)
         namespace = client.namespace
         self._instance = f"{properties.INSTANCE_ID}\x01{namespace}\x02" if namespace else ""
+        self._high_level_warning = HighLevelWarning()
         self._plain_code = PLAIN_CODE if producer.short_header else _SEND
         self._reply_code = _SEND_REPLY_V2 if producer.short_header else _SEND_REPLY
 
@@ -135,6 +137,7 @@ class Packer:
         if message.keys:
             text += f"KEYS\x01{properties.KEY_SEPARATOR.join(message.keys)}\x02"
         if _has_more(message):
+            self._high_level_warning.look(message)
             wire = message.wire_properties()
             text += "".join(
                 [f"{name}\x01{value}\x02" for name, value in wire.items() if name not in _TOLD]
