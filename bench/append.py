@@ -1,4 +1,4 @@
-"""What storing a message of 1 KB costs, whole and by part: ``make bench``."""
+"""The cost of storing a message of 1 KB, in total and by part: ``make bench``."""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -19,25 +19,25 @@ ROUNDS = 5
 TURNS = (1, 8, 32, 256)
 FEW, MANY = 4, 10_000
 AIM = 6.0
-"""For turns of 32 to few queues, with the index."""
+"""µs per message, for turns of 32 to few queues, with the index."""
 
 WITHOUT_INDEX = msgspec.structs.replace(SMALL, index_enabled=False)
-# A store that syncs first dispatches only what is on the disk, and nobody syncs here.
+# With SYNC_FLUSH only synced records are dispatched, and nothing is synced here.
 LOG_ALONE = msgspec.structs.replace(SMALL, flush_mode=FlushMode.SYNC)
 
 
 class Case(msgspec.Struct, frozen=True):
-    """A store, and what is appended to it: so many messages, to so many queues."""
+    """A store, and how many messages are appended to how many queues."""
 
     queues: int = FEW
     settings: StoreSettings = SMALL
     messages: int = MESSAGES
     metered: bool = False
-    """Whether the disk's part is told apart; each write costs two looks at the clock more."""
+    """Whether disk time is measured separately, which costs two clock reads per write."""
 
 
 class Cost(msgspec.Struct, frozen=True):
-    """What a message costs the thread that appends it, in µs, and the disk's part of it."""
+    """CPU time per message of the appending thread, in µs, and the part spent in writes."""
 
     whole: float
     log_write: float
@@ -46,9 +46,9 @@ class Cost(msgspec.Struct, frozen=True):
 
 
 def best(case: Case, turns: Sequence[int] = TURNS) -> dict[int, Cost]:
-    """Return what a message costs in turns of so many: the best of some rounds on one store.
+    """Return the cost per message for each turn size: the best of some rounds on one store.
 
-    In a process that is killed then: stopping in order would sync thousands of files.
+    This runs in a process that is then killed: an orderly stop would sync thousands of files.
     """
     with scratch() as directory:
         rounds = in_child(measured, directory, case, turns)
@@ -56,25 +56,25 @@ def best(case: Case, turns: Sequence[int] = TURNS) -> dict[int, Cost]:
 
 
 def measured(directory: str, case: Case, turns: Sequence[int]) -> dict[int, list[Cost]]:
-    """Return what each round costs, for each size of a turn; the store is left open."""
+    """Return the cost of each round, by turn size; the store is left open."""
     given = messages(range(case.messages), case.queues)
     disk = MeteredDisk(directory)
     store = MessageStore(directory, case.settings, disk=disk if case.metered else None)
     store.open()
     costs: dict[int, list[Cost]] = {turn: [] for turn in turns}
     for _ in range(ROUNDS):
-        for turn in turns:  # in between, so that a busy minute of the machine meets them all
+        for turn in turns:  # interleaved, so that a busy minute of the machine affects all
             costs[turn].append(one_round(store, in_turns(given, turn), disk))
     return costs
 
 
 def one_round(store: MessageStore, given: list[Sequence[Incoming]], disk: MeteredDisk) -> Cost:
-    """Return what it costs to append all that is given, once."""
+    """Append all messages once and return the cost."""
     disk.reset()
     append = store.append
     begin = thread_time_ns()
     results = [append(part) for part in given]
-    store.queues.write()  # what would wait for a tick is part of the price
+    store.queues.write()  # normally done by the next tick, but part of the cost
     spent = thread_time_ns() - begin
     check_stored(chain.from_iterable(results))
     parts = (disk.accounts[name].write_ns for name in ("commitlog", "consumequeue", "index"))
@@ -83,7 +83,7 @@ def one_round(store: MessageStore, given: list[Sequence[Incoming]], disk: Metere
 
 
 def encoded(count: int) -> float:
-    """Return what laying out one record costs."""
+    """Return the cost of encoding one record."""
 
     def encode() -> int:
         for _ in range(count):
@@ -94,10 +94,10 @@ def encoded(count: int) -> float:
 
 
 def split(turns: Sequence[int], count: int = MESSAGES) -> dict[int, dict[str, float]]:
-    """Return where the time of an append goes, for few queues and each size of a turn.
+    """Return the parts of the cost of an append, for few queues and each turn size.
 
-    Each part is what is missing when the store is told to leave it out; what the disk takes of it
-    is metered.
+    The cost of a part is the difference to a store with that part disabled; the time of disk writes
+    is measured.
     """
     log, no_index, whole = (
         best(Case(FEW, settings, count, metered=True), turns)
@@ -108,16 +108,16 @@ def split(turns: Sequence[int], count: int = MESSAGES) -> dict[int, dict[str, fl
 
 
 def parts(encode: float, log: Cost, no_index: Cost, whole: Cost) -> dict[str, float]:
-    """Return the parts of a cost, of which the last is all of it."""
+    """Return the parts of a cost; the last is the total."""
     return {
-        "record laid out": encode,
+        "record encoded": encode,
         "placed, results made": log.whole - log.log_write - encode,
         "log written": log.log_write,
         "read for dispatch, queue entries made": no_index.whole - log.whole - no_index.queue_write,
         "queues written": no_index.queue_write,
         "keys hashed and indexed": whole.whole - no_index.whole - whole.index_write,
         "index written": whole.index_write,
-        "all of it, metered": whole.whole,
+        "total, with disk measured": whole.whole,
     }
 
 
@@ -127,12 +127,12 @@ def main() -> None:
         Case(queues, settings) for queues in (FEW, MANY) for settings in (SMALL, WITHOUT_INDEX)
     ]
     costs = [best(case) for case in cases]
-    print(f"1 KB appended and dispatched, µs a message\n({HOW})")
+    print(f"1 KB appended and dispatched, µs per message\n({HOW})")
     head = ["in turns of", f"{FEW} queues", "no index", f"{MANY:,} queues", "no index"]
     print(table(head, [[turn, *(cost[turn].whole for cost in costs)] for turn in TURNS]))
-    print(f"the aim, for turns of 32 to {FEW} queues, is {AIM}\n")
+    print(f"target for turns of 32 to {FEW} queues: {AIM}\n")
     where = split((32, 1))
-    head = [f"where it goes, {FEW} queues", *(f"turns of {turn}" for turn in where)]
+    head = [f"by part, {FEW} queues", *(f"turns of {turn}" for turn in where)]
     print(table(head, [[name, *(part[name] for part in where.values())] for name in where[32]]))
     figures = [
         {

@@ -1,8 +1,8 @@
-"""What a message costs a broker, ours and Java's in the same run: ``python -m bench.broker``.
+"""The cost of a message to a broker, orbitmq's and Java's in one run: ``python -m bench.broker``.
 
-CPU time is that of the broker's process, with all of its threads; the load comes from a process of
-its own, the same for both. They take turns, so that a busy minute of the machine meets both, and
-the best round of each counts. Before, both get as much load as it takes Java's to be compiled.
+CPU time is that of the broker's process with all its threads; the load comes from another process,
+the same for both. The brokers alternate, so that a busy minute of the machine affects both, and the
+best round of each counts. Both are warmed up first, until Java's code is compiled.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ QUEUES: Final = 10_000
 TOPIC: Final = "bench"
 
 CPU_AIM: Final = 0.5
-"""Of what Java's broker takes."""
+"""Share of the CPU time of Java's broker."""
 READY_MS_AIM: Final = 1_000
 IDLE_MB_AIM: Final = 104.9  # 100 MiB
 
@@ -48,7 +48,7 @@ LOADS: Final[Mapping[str, Load]] = {
 
 
 def loads(directory: Path) -> dict[str, dict[str, Passed]]:
-    """Return what each load has cost, by load and broker: the best of some rounds."""
+    """Return the cost of each load by broker: the best of some rounds."""
     rounds: dict[str, dict[str, list[Passed]]] = {
         load: {name: [] for name in PARTIES} for load in LOADS
     }
@@ -69,14 +69,14 @@ def loads(directory: Path) -> dict[str, dict[str, Passed]]:
 
 
 def warm(target: Target) -> None:
-    """Load a broker until its paths are compiled, as a JVM does with what it has run often."""
+    """Load a broker until a JVM would have compiled its code."""
     in_child(sends, target, connections=1, window=WINDOW, count=WARM_MESSAGES)
     for _ in range(WARM_PULLS * PULL_MESSAGES // WARM_MESSAGES):
         in_child(pulls, target, count=WARM_MESSAGES)
 
 
 def best(rounds: Sequence[Passed]) -> Passed:
-    """Return the least CPU time of all rounds, and the most messages a second.
+    """Return the least CPU time and the most messages per second of all rounds.
 
     >>> best([Passed(12.0, 40_000.0), Passed(13.0, 50_000.0)])
     Passed(cpu_us=12.0, per_second=50000.0)
@@ -88,17 +88,17 @@ def best(rounds: Sequence[Passed]) -> Passed:
 
 
 class Standing(NamedTuple):
-    """What it takes a broker to be there."""
+    """Start time and memory of a broker."""
 
     ready_ms: float
-    """From the start of its process to the answer to a first send."""
+    """From the start of the process to the response to a first send."""
     idle_mb: float
     connection_kb: float
     queue_kb: float
 
 
 def standings(directory: Path) -> dict[str, Standing]:
-    """Return what it takes each broker to be there: the best of some starts, the memory of one."""
+    """Return start time (best of some starts) and memory (of one) of each broker."""
     found = {}
     for name, run in PARTIES.items():
         ready_ms = []
@@ -113,7 +113,7 @@ def standings(directory: Path) -> dict[str, Standing]:
 
 
 def standing(ready_ms: float, grown: Crowd) -> Standing:
-    """Return the memory of a connection and a queue besides that of an idle broker.
+    """Return the memory of an idle broker, per connection and per queue.
 
     >>> standing(400.0, Crowd(60.0, 70.0, 90.0))
     Standing(ready_ms=400.0, idle_mb=60.0, connection_kb=10.0, queue_kb=2.0)
@@ -128,7 +128,7 @@ def standing(ready_ms: float, grown: Crowd) -> Standing:
 
 
 def load_rows(found: Mapping[str, Mapping[str, Passed]]) -> list[list[Cell]]:
-    """Return the rows about loads: CPU time of each, ours as a part of Java's, throughput."""
+    """Return the rows about loads: CPU times, their ratio, throughput."""
     rows: list[list[Cell]] = []
     for load, by_name in found.items():
         ours, java = by_name[OURS], by_name[JAVA]
@@ -147,15 +147,15 @@ def standing_rows(found: Mapping[str, Standing]) -> list[list[Cell]]:
 
 
 def main() -> None:
-    """Measure both, print it, and write it to ``bench/results/broker.json``."""
+    """Measure both, print the result, and write it to ``bench/results/broker.json``."""
     with scratch() as directory:
         found = standings(Path(directory) / "starts")
         passed = loads(Path(directory) / "loads")
-    print(f"messages of 1 KB: CPU time of the broker's process, µs a message\n({HOW})")
-    head = ["", OURS, JAVA, "part", f"{OURS}/s", f"{JAVA}/s", ""]
+    print(f"messages of 1 KB: CPU time of the broker's process, µs per message\n({HOW})")
+    head = ["", OURS, JAVA, "ratio", f"{OURS}/s", f"{JAVA}/s", ""]
     print(table(head, load_rows(passed)))
-    print(f"the aim is a part of {CPU_AIM}\n")
-    print(table(["", OURS, JAVA, "aim"], standing_rows(found)))
+    print(f"target ratio: {CPU_AIM}\n")
+    print(table(["", OURS, JAVA, "target"], standing_rows(found)))
     write(
         "broker",
         {

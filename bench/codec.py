@@ -1,4 +1,4 @@
-"""What the codecs cost: ``make bench``."""
+"""The cost of encoding and decoding: ``make bench``."""
 
 from collections.abc import Callable
 
@@ -106,7 +106,7 @@ def figures() -> list[Figure]:
 
 
 def typed(reader: FrameReader, data: bytes) -> list[SendMessageV2]:
-    """Go all the way from received bytes to typed headers."""
+    """Decode received bytes to typed headers."""
     return [frame.read(SendMessageV2) for frame in reader.feed(data)]
 
 

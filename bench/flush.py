@@ -1,6 +1,6 @@
-"""What a sync of the disk is shared by, under SYNC_FLUSH: ``make bench``.
+"""How many messages share an fsync with SYNC_FLUSH: ``make bench``.
 
-These figures are of time that goes by: a sender waits for the disk, not for the processor.
+These figures are wall time: a sender waits for the disk, not for the processor.
 """
 
 from collections.abc import Callable
@@ -23,20 +23,20 @@ WAITING_STORE = msgspec.structs.replace(SMALL, flush_mode=FlushMode.SYNC)
 
 
 class Shared(msgspec.Struct, frozen=True):
-    """How senders who wait for the disk fare together."""
+    """The result for some senders that wait for the disk."""
 
     waiters: int
     fsyncs_per_s: float
     fsync_ms: float
-    """How long one takes."""
+    """The duration of one fsync."""
     messages_per_fsync: float
     messages_per_s: float
     cpu_microseconds: float
-    """All threads, for each message."""
+    """CPU time of all threads, per message."""
 
 
 class Senders:
-    """So many senders, each of whom waits for the disk before he sends again."""
+    """Senders that each wait for the disk before they send again."""
 
     def __init__(self, store: MessageStore, given: list[Incoming]) -> None:
         self._store = store
@@ -44,13 +44,13 @@ class Senders:
         self.acknowledged = 0
 
     def send(self) -> None:
-        """Append for all who wait for nothing, in one turn."""
+        """Append the messages of all senders that are not waiting, in one turn."""
         turn, self._free = self._free, []
         for message, result in zip(turn, self._store.append(turn), strict=True):
-            self._store.when_durable(result.end, partial(self._told, message))
+            self._store.when_durable(result.end, partial(self._on_durable, message))
         self._store.flush_soon()
 
-    def _told(self, message: Incoming, durable: bool) -> None:
+    def _on_durable(self, message: Incoming, durable: bool) -> None:
         if not durable:
             raise RuntimeError("a message did not reach the disk in time")
         self._free.append(message)
@@ -58,7 +58,7 @@ class Senders:
 
 
 def shared(waiters: int, seconds: float = SECONDS) -> Shared:
-    """Return how many messages share a sync, and how many are stored."""
+    """Return how many messages share an fsync, and how many are stored per second."""
     calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
     with scratch() as directory:
         disk = MeteredDisk(directory)
@@ -92,8 +92,8 @@ def main() -> None:
         max((shared(waiters) for _ in range(ROUNDS)), key=lambda one: one.messages_per_s)
         for waiters in WAITERS
     ]
-    how = f"the quickest of {ROUNDS} runs of {SECONDS} s; others may have used the disk too"
-    print(f"1 KB under SYNC_FLUSH, senders who wait\n({how})")
+    how = f"the best of {ROUNDS} runs of {SECONDS} s; other programs may have used the disk"
+    print(f"1 KB with SYNC_FLUSH, by number of waiting senders\n({how})")
     head = ["waiting", "fsyncs/s", "ms each", "messages/fsync", "messages/s", "CPU µs/message"]
     print(table(head, [list(msgspec.structs.astuple(one)) for one in found]))
     write("flush", {"how": how, "figures": [msgspec.structs.asdict(one) for one in found]})

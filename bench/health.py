@@ -1,8 +1,8 @@
-"""The four ways of fault tolerance, while one broker of three is ill: ``make bench``.
+"""Compares the four fault tolerance modes while one broker of three fails: ``make bench``.
 
-A simulation of sends in virtual time, on the parts that a producer decides with: health, choice of
-queue, plan. For each way and illness: which share of the tries goes to the ill broker, what that
-costs the sends, and how long after its cure it has half of its share back.
+A simulation of sends in virtual time, with the producer's own code for health, queue choice and
+retries. For each mode and failure: the share of attempts that goes to the failing broker, what that
+costs the sends, and how long after its recovery the broker gets half of its share again.
 """
 
 import heapq
@@ -29,10 +29,10 @@ QUEUES: Final = tuple(MessageQueue("orders", broker, at) for broker in BROKERS f
 SENDERS: Final = 8
 
 Answer = tuple[int, OrbitError | None]
-"""How long a try takes, in ms, and how it fails; None: the message is stored."""
+"""The duration of an attempt in ms, and its error; None if the message is stored."""
 
 Illness = Callable[[int, int], Answer | None]
-"""What becomes of a try that leaves then, with that timeout; None: the broker is well just now."""
+"""Returns the result of an attempt at a time, with a timeout; None while the broker is healthy."""
 
 
 def _slow(_now_ms: int, timeout_ms: int) -> Answer:
@@ -40,7 +40,7 @@ def _slow(_now_ms: int, timeout_ms: int) -> Answer:
 
 
 def _dead(_now_ms: int, _timeout_ms: int) -> Answer:
-    return 1, ConnectFailed("nobody listens there")
+    return 1, ConnectFailed("connection refused")
 
 
 def _silent(_now_ms: int, timeout_ms: int) -> Answer:
@@ -60,7 +60,7 @@ ILLNESSES: Final[Mapping[str, Illness]] = {
 
 
 class Course(msgspec.Struct, frozen=True):
-    """One run: sends at a pace, ill from one moment to another, all in milliseconds."""
+    """The times of one run, in milliseconds: pace of sends, begin and end of the failure."""
 
     every_ms: int = 20
     ill_ms: int = 10_000
@@ -70,14 +70,14 @@ class Course(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What a way made of an illness.
+    """The result of a mode for a failure.
 
     Attributes:
-        share: of all tries while it was ill, those that went to the ill broker; a third is fair.
-        mean_ms, p99_ms: what sends took that began then, retries included.
+        share: the share of attempts during the failure that went to the broker; a third is fair.
+        mean_ms, p99_ms: the duration of sends begun during the failure, retries included.
         failed: sends that failed.
-        recovery_ms: from the cure until the broker had half of its fair share for a second;
-            None: it had not at the end.
+        recovery_ms: from the recovery until the broker had half of its fair share for a second;
+            None if that did not happen.
 
     """
 
@@ -89,7 +89,7 @@ class Report(msgspec.Struct, frozen=True):
 
 
 class _Send(msgspec.Struct):
-    """A send on its way."""
+    """A send in flight."""
 
     plan: SendPlan
     turn: Turn
@@ -106,7 +106,7 @@ class _Try(msgspec.Struct, frozen=True):
 
 
 class Simulation:
-    """Runs one course of sends against three brokers of which one falls ill."""
+    """Simulates sends to three brokers of which one fails."""
 
     def __init__(self, way: FaultTolerance, illness: Illness, course: Course) -> None:
         self._settings = ProducerSettings("billing", fault_tolerance=way)
@@ -115,15 +115,15 @@ class Simulation:
         self._course = course
         self._chance = SeededRandomness(course.seed)
         self._turns = [Turn(self._chance.below(len(QUEUES))) for _ in range(SENDERS)]
-        # (when, number, what): tries that begin, and tries that end
+        # (time, number, callback): attempts that begin, and attempts that end
         self._events: list[tuple[int, int, Callable[[int], None]]] = []
         self._number = 0
         self._tries: list[_Try] = []
-        self._took: list[tuple[int, int]] = []  # when a send began, and what it took
+        self._took: list[tuple[int, int]] = []  # when a send began, and its duration
         self._failed = 0
 
     def run(self) -> Report:
-        """Run it, and return what came of it."""
+        """Run the simulation and return its result."""
         for number, now_ms in enumerate(range(0, self._course.end_ms, self._course.every_ms)):
             plan = SendPlan(self._settings, self._chance, began_ms=now_ms)
             send = _Send(plan, self._turns[number % SENDERS], now_ms)
@@ -188,7 +188,7 @@ class Simulation:
         )
 
     def _recovered(self) -> Iterator[int]:
-        """Yield the ends of seconds after the cure in which the broker had half its share."""
+        """Yield the ends of seconds after the recovery in which the broker had half its share."""
         fair = 1_000 / self._course.every_ms / len(BROKERS)
         seconds: dict[int, int] = {}
         for one in self._tries:
@@ -205,7 +205,7 @@ def _receipt(queue: MessageQueue) -> SendReceipt:
 
 
 def compare(course: Course) -> dict[str, dict[str, Report]]:
-    """Return what each way makes of each illness, by illness and way."""
+    """Return the results by failure and mode."""
     return {
         name: {way.value: Simulation(way, illness, course).run() for way in FaultTolerance}
         for name, illness in ILLNESSES.items()
@@ -213,7 +213,7 @@ def compare(course: Course) -> dict[str, dict[str, Report]]:
 
 
 def main() -> None:
-    """Print the table, and write it down."""
+    """Print the table, and write it to ``bench/results/health.json``."""
     course = Course()
     results = compare(course)
     rows: list[list[Cell]] = []

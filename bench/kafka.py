@@ -1,4 +1,4 @@
-"""A Kafka broker to compare with, and the jars of Spark's own Kafka source; Maven fetches both."""
+"""A Kafka broker for comparison, and the jars of Spark's Kafka source; Maven fetches both."""
 
 import contextlib
 import hashlib
@@ -21,9 +21,9 @@ _JARS: Final = machine.HOME / f"kafka-{KAFKA_VERSION}"
 _COMPLETE: Final = _JARS / ".complete"
 
 _OF_SPARK: Final = ("spark-sql-kafka", "spark-token-provider", "kafka-clients", "commons-pool2")
-"""What Spark needs beside its own jars."""
+"""The jars that Spark's Kafka source needs."""
 
-# The heap and the collector of Kafka's own start script.
+# The heap size and garbage collector of Kafka's start script.
 _JVM_OPTIONS: Final = ("-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
 _CLUSTER_ID: Final = "b3JiaXRtcS1iZW5jaC0wMA"
 _SETTINGS: Final = """\
@@ -42,7 +42,7 @@ transaction.state.log.min.isr=1
 
 
 def missing() -> str | None:
-    """Return why there is no Kafka here, None if there is; fetch its jars if they are not here."""
+    """Fetch Kafka's jars if needed; return why Kafka can't run here, None if it can."""
     home, maven = counterparts.java_home(), shutil.which("mvn")
     if home is None:
         return f"no Java {counterparts.JAVA_AT_LEAST} or later"
@@ -77,8 +77,8 @@ def running(directory: Path, *, partitions: int) -> Iterator[str]:
     """Run a broker that is its own controller; yield its address.
 
     Args:
-        directory: where its files go; made.
-        partitions: of a topic, which is made when it is first written to.
+        directory: where its files go; it is created.
+        partitions: the partitions of a topic, which is created by its first write.
 
     """
     directory.mkdir(parents=True)
@@ -110,7 +110,7 @@ def _java(*arguments: str) -> list[str]:
 
 def _serves(process: "subprocess.Popen[bytes]", port: int) -> bool:
     if process.poll() is not None:
-        raise RuntimeError(f"Kafka ended with status {process.returncode} before it served")
+        raise RuntimeError(f"Kafka ended with status {process.returncode} while it started")
     try:
         socket.create_connection(("127.0.0.1", port), timeout=1).close()
     except OSError:

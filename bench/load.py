@@ -1,7 +1,7 @@
-"""Load on a broker, ours or Java's: sends and pulls over raw connections, as fast as it answers.
+"""Load on a broker, orbitmq's or Java's: sends and pulls over raw connections, at full speed.
 
-Each load runs in a process of its own, so that its time is not the broker's, and tells what the
-broker spent on it, and how many messages passed in a second.
+Each load runs in its own process, so that its CPU time is not counted as the broker's. It returns
+the broker's CPU time and the messages per second.
 """
 
 import asyncio
@@ -54,24 +54,24 @@ class Target(NamedTuple):
 
 
 class Passed(NamedTuple):
-    """What a load has cost the broker."""
+    """The cost of a load to the broker."""
 
     cpu_us: float
-    """CPU time of its process, for each message."""
+    """CPU time of its process per message."""
     per_second: float
-    """Messages, as long as this machine's other work let them."""
+    """Messages per second; other work on the machine lowers it."""
 
 
 def cpu_ns(pid: int) -> int:
-    """Return the CPU time of a process so far, as ``clock_getcpuclockid`` of Linux finds it."""
+    """Return the CPU time of a process, like ``clock_getcpuclockid`` on Linux."""
     return time.clock_gettime_ns(~pid << 3 | _CPU_OF_PROCESS)
 
 
-# Loads: each runs in a process of its own
+# Loads: each runs in its own process
 
 
 def sends(target: Target, *, connections: int, window: int, count: int) -> Passed:
-    """Send so many messages of 1 KB, with ``window`` unanswered on each connection."""
+    """Send ``count`` messages of 1 KB, with ``window`` in flight on each connection."""
 
     async def load(opened: Sequence[Connection]) -> None:
         await Sends(target.topic, count).run(opened, window)
@@ -80,7 +80,7 @@ def sends(target: Target, *, connections: int, window: int, count: int) -> Passe
 
 
 def pulls(target: Target, *, count: int) -> Passed:
-    """Pull so many stored messages from the start: one pull at a time for each queue."""
+    """Pull ``count`` stored messages from the start, one pull at a time per queue."""
 
     async def load(opened: Sequence[Connection]) -> None:
         await Pulls(target.topic, [0] * QUEUES, count).run(opened[0])
@@ -89,7 +89,7 @@ def pulls(target: Target, *, count: int) -> Passed:
 
 
 def tail(target: Target, *, window: int, count: int) -> Passed:
-    """Send so many messages, and pull each as it arrives: pulls wait at the ends of queues."""
+    """Send ``count`` messages and pull each as it arrives; pulls wait at the ends of queues."""
     ends: list[int] = []
 
     async def load(opened: Sequence[Connection]) -> None:
@@ -126,7 +126,7 @@ def _run(
 
 
 async def connect(stack: AsyncExitStack, address: Address) -> Connection:
-    """Return a connection that nobody shares; it is closed with ``stack``."""
+    """Return a new connection; it is closed with ``stack``."""
     return await (await stack.enter_async_context(Dialer())).connection(address)
 
 
@@ -138,9 +138,9 @@ class Crowd(NamedTuple):
 
     idle: float
     connected: float
-    """With connections, each of which a producer has sent over."""
+    """With all connections, after a send over each."""
     queued: float
-    """With queues, each of which has a message."""
+    """With all queues too, each with a message."""
 
 
 def crowd(target: Target, *, connections: int, queues: int) -> Crowd:
@@ -179,7 +179,7 @@ async def _fill_queues(connection: Connection, topic: str) -> None:
 async def _store(connection: Connection, topic: str, queue_id: int) -> None:
     wanted = send_header(topic, 0, queue_id)
     while not is_stored(await connection.request(wanted, b"-", timeout_ms=TIMEOUT_MS)):
-        pass  # a busy broker is asked again
+        pass  # the broker is busy: try again
 
 
 def _resident(pid: int) -> float:
@@ -191,7 +191,7 @@ def _resident(pid: int) -> float:
 
 
 def send_header(topic: str, number: int, queue_id: int) -> SendMessageV2:
-    """Return the header of a send as Java's producers make it; every unique key is another."""
+    """Return the header of a send like those of Java's producers, with a new unique key."""
     return SendMessageV2(
         producer_group=_GROUP,
         topic=topic,
@@ -211,7 +211,7 @@ def send_header(topic: str, number: int, queue_id: int) -> SendMessageV2:
 
 
 class Sends:
-    """Sends so many messages to the queues of a topic in turn."""
+    """Sends messages to the queues of a topic, round-robin."""
 
     def __init__(self, topic: str, count: int) -> None:
         self._topic = topic
@@ -219,7 +219,7 @@ class Sends:
         self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def run(self, connections: Sequence[Connection], window: int) -> None:
-        """Return when all are stored; raise what went wrong first."""
+        """Return when all are stored; raise the first error."""
         for _ in range(window):
             for connection in connections:
                 self._send(connection)
@@ -252,7 +252,7 @@ def is_stored(answer: Frame) -> bool:
     """Return whether a message was stored; False if the broker was too busy.
 
     Raises:
-        RuntimeError: it was refused for another reason.
+        RuntimeError: the broker refused it for another reason.
 
     """
     if answer.code == ResponseCode.SUCCESS:
@@ -266,7 +266,7 @@ def is_stored(answer: Frame) -> bool:
 
 
 class Pulls:
-    """Pulls the queues of a topic from offsets on, until so many messages came in all."""
+    """Pulls the queues of a topic until a number of messages has arrived in total."""
 
     def __init__(self, topic: str, begins: Sequence[int], count: int) -> None:
         self._topic = topic
@@ -274,7 +274,7 @@ class Pulls:
         self._left = count
 
     async def run(self, connection: Connection) -> None:
-        """Return when enough messages came; pulls that still wait are left to the broker."""
+        """Return when all messages have arrived; pulls in flight are cancelled."""
         async with asyncio.TaskGroup() as group:
             pulling = [
                 group.create_task(self._pull(connection, queue_id, offset))
@@ -299,7 +299,7 @@ _PULLED: Final = (ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND)
 
 
 def pull_header(topic: str, queue_id: int, offset: int) -> PullMessage:
-    """Return the header of a pull as Java's consumers make it."""
+    """Return the header of a pull like those of Java's consumers."""
     return PullMessage(
         consumer_group=_GROUP,
         topic=topic,

@@ -1,7 +1,7 @@
 """Timing, memory, and results as tables of 80 columns and as JSON.
 
-Most figures are CPU time, the system's part included, and the best of some rounds: other programs
-on the machine only ever add.
+Most figures are CPU time, system time included, and the best of some rounds: other programs on the
+machine can only add to it.
 """
 
 import json
@@ -22,7 +22,7 @@ from typing import NamedTuple, ParamSpec, TypeVar
 RESULTS = Path(__file__).parent / "results"
 WIDTH = 80
 MB = 1_000_000
-HOW = "CPU time, the best of some rounds; others may have used the machine too"
+HOW = "CPU time, the best of some rounds; other programs may have used the machine"
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -31,7 +31,7 @@ Cell = str | int | float | None
 
 
 class Figure(NamedTuple):
-    """What one call costs, and what we aim at."""
+    """The cost of one call, and the target."""
 
     what: str
     microseconds: float
@@ -42,7 +42,7 @@ class Figure(NamedTuple):
 
 
 def microseconds(call: Callable[[], object], *, rounds: int = 7, round_ms: int = 60) -> float:
-    """Return the time of one call: the best of some rounds, since noise only ever adds."""
+    """Return the time of one call: the best of some rounds, since noise can only add."""
     count = 1
     while (spent := _time(call, count)) < round_ms * 1_000_000 / 10:
         count *= 4
@@ -59,17 +59,17 @@ def _time(call: Callable[[], object], count: int) -> int:
 
 
 def cpu_each(work: Callable[[], int]) -> float:
-    """Return the CPU time of some work, in µs for each of the items it says it has done.
+    """Return the CPU time of some work in µs per item; ``work`` returns the number of items.
 
     Raises:
-        RuntimeError: it has done none, so that there is nothing to measure.
+        RuntimeError: there were no items.
 
     """
     begin = process_time_ns()
     done = work()
     spent = process_time_ns() - begin
     if done < 1:
-        raise RuntimeError("nothing was done, so nothing was measured")
+        raise RuntimeError("there were no items, so nothing was measured")
     return spent / done / 1000
 
 
@@ -80,11 +80,11 @@ class Resident(NamedTuple):
     """The memory of a process, in MB."""
 
     own: float
-    """Its heap: what nobody else could have."""
+    """Its heap, which it shares with no other process."""
     mapped: float
     """Pages of mapped files, which are page cache."""
     peak: float
-    """The most that both together have been."""
+    """The highest total of both so far."""
 
 
 def resident() -> Resident | None:
@@ -94,7 +94,7 @@ def resident() -> Resident | None:
 
 
 def resident_of(status: str) -> Resident:
-    """Return what the text of a ``/proc/<pid>/status`` says.
+    """Return the memory by the text of ``/proc/<pid>/status``.
 
     >>> resident_of("VmHWM: 3000 kB\\nVmRSS: 2500 kB\\nRssAnon: 1000 kB\\nRssFile: 1500 kB\\n")
     Resident(own=1.0, mapped=1.5, peak=3.1)
@@ -113,7 +113,7 @@ def resident_of(status: str) -> Resident:
 
 @contextmanager
 def scratch() -> Iterator[str]:
-    """Lend an empty directory; it is removed whatever happens, a SIGTERM included."""
+    """Yield an empty directory, and remove it afterwards, even after a SIGTERM."""
     before = signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
     try:
         with TemporaryDirectory(prefix="orbitmq-bench-", ignore_cleanup_errors=True) as directory:
@@ -123,9 +123,9 @@ def scratch() -> Iterator[str]:
 
 
 def in_child(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Return what ``work`` returns in a process of its own, which then dies as if killed.
+    """Run ``work`` in its own process and return its result; the process then dies as if killed.
 
-    What it has not closed stays as it was. Its memory is that of this work alone.
+    Files that it has not closed stay as they are. Its memory is that of this work alone.
 
     Raises:
         RuntimeError: the process ended without a result; it has printed why.
@@ -136,7 +136,7 @@ def in_child(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     call = partial(work, *args, **kwargs)
     child = spawn.Process(target=_call_and_die, args=(call, sender), daemon=True)
     child.start()
-    sender.close()  # the child has the other end: if it dies, this side hears of it
+    sender.close()  # only the child has it now, so that recv() ends if the child dies
     try:
         result: T = receiver.recv()
     except EOFError:
@@ -151,14 +151,14 @@ def in_child(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
 def _call_and_die(call: Callable[[], object], sender: Connection) -> None:
     sender.send(call())
     sender.close()
-    os._exit(0)  # no destructor, no handler: nothing is closed in order
+    os._exit(0)  # without destructors and exit handlers
 
 
 # Results
 
 
 def machine() -> dict[str, str | int | None]:
-    """Return what the figures were measured on."""
+    """Return the machine and Python that the figures were measured on."""
     return {
         "python": platform.python_version(),
         "machine": platform.machine(),
@@ -167,7 +167,7 @@ def machine() -> dict[str, str | int | None]:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
-    """Return rows below their head: the first column to the left, numbers to the right.
+    """Return a table as text: the first column left-aligned, the others right-aligned.
 
     >>> print(table(["queues", "µs", "aim"], [[4, 5.25, 6.0], [10_000, 31.5, None]]))
     queues     µs   aim
@@ -175,13 +175,13 @@ def table(head: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
     10,000  31.50     –
 
     Raises:
-        ValueError: it would not fit a terminal.
+        ValueError: it is wider than a terminal.
 
     """
     texts = [list(head), *([_shown(cell) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     if (width := sum(widths) + 2 * (len(widths) - 1)) > WIDTH:
-        raise ValueError(f"a table of {width} columns; a terminal has {WIDTH}")
+        raise ValueError(f"the table has {width} columns, but a terminal has {WIDTH}")
     lines = []
     for text in texts:
         first, *others = zip(text, widths, strict=True)
@@ -200,7 +200,7 @@ def _shown(cell: Cell) -> str:
 
 def report(name: str, figures: list[Figure]) -> None:
     """Print the figures as a table and write them to ``bench/results/<name>.json``."""
-    print(table(["", "µs", "aim", ""], [[*figure, _verdict(figure)] for figure in figures]))
+    print(table(["", "µs", "target", ""], [[*figure, _verdict(figure)] for figure in figures]))
     write(name, {"figures": [figure._asdict() for figure in figures]})
 
 
@@ -209,7 +209,7 @@ def _verdict(figure: Figure) -> str:
 
 
 def write(name: str, result: dict[str, object]) -> None:
-    """Write a result file, with the machine it was measured on, and say where it is."""
+    """Write a result file, machine included, and print its path."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"
     text = json.dumps({"machine": machine(), **result}, indent=2, ensure_ascii=False)

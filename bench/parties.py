@@ -1,7 +1,7 @@
-"""The two brokers that are compared, each in a process of its own: ours, and Java's.
+"""The two brokers under comparison, each in its own process: orbitmq's and Java's.
 
-Both keep the sizes of their files as they are by default, and sync in the background. Java's gets
-the collector of RocketMQ's own start script, and a heap of a gigabyte; not that script's eight.
+Both use their default file sizes and sync in the background. Java's uses the garbage collector of
+RocketMQ's start script, with a heap of one gigabyte instead of eight.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ _FIRST_TOPIC: Final = "first"
 
 
 class Party:
-    """A broker that serves, and how long it took until it did."""
+    """A running broker, and how long its start took."""
 
     def __init__(self, address: Address, nameserver: Address, pid: int, ready_ms: float) -> None:
         self.address = address
@@ -39,7 +39,7 @@ class Party:
 
 @contextlib.contextmanager
 def ours(directory: Path) -> Iterator[Party]:
-    """Run ``orbitmq up``: a nameserver is part of the process."""
+    """Run ``orbitmq up``, nameserver included."""
     address = Address("127.0.0.1", free_port(below=2))
     nameserver = Address("127.0.0.1", free_port())
     command = [sys.executable, "-m", "orbitmq", "up", "--no-dashboard"]
@@ -55,11 +55,11 @@ def ours(directory: Path) -> Iterator[Party]:
             until(lambda: _serves(process, address), what="orbitmq stores a message")
             yield Party(address, nameserver, process.pid, (perf_counter() - began) * 1000)
         finally:
-            process.kill()  # to stop in order it would sync ten thousand files
+            process.kill()  # an orderly stop would sync ten thousand files
 
 
 class _TunedBroker(JavaBroker):
-    """Java's broker as it runs in production; it is ready when it stores."""
+    """Java's broker with production options; it is ready when it stores a message."""
 
     jvm_options: ClassVar[tuple[str, ...]] = (
         *("-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:G1HeapRegionSize=16m"),
@@ -73,7 +73,7 @@ class _TunedBroker(JavaBroker):
 
 @contextlib.contextmanager
 def java(directory: Path) -> Iterator[Party]:
-    """Run Java's broker; its nameserver, a process of its own, is there before it."""
+    """Run Java's broker, and its nameserver in another process."""
     default_sizes = {
         "mappedFileSizeCommitLog": 1024**3,
         "mappedFileSizeConsumeQueue": 300_000 * 20,
@@ -95,12 +95,12 @@ def java(directory: Path) -> Iterator[Party]:
 
 def _serves(process: "subprocess.Popen[bytes]", address: Address) -> bool:
     if process.poll() is not None:
-        raise RuntimeError(f"orbitmq ended with status {process.returncode} before it served")
+        raise RuntimeError(f"orbitmq ended with status {process.returncode} while it started")
     return _stores(address)
 
 
 def _stores(address: Address) -> bool:
-    """Tell whether a broker stores a message; it creates the topic for it."""
+    """Return whether a broker stores a message; it creates the topic."""
     try:
         with BlockingConnection(address, settings=PATIENT) as connection:
             answer = connection.request(send_header(_FIRST_TOPIC, 0, 0), KILOBYTE)

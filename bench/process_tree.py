@@ -1,7 +1,7 @@
-"""What a process and all that it has started have cost, from Linux's ``/proc``.
+"""CPU time and memory of a process and its descendants, from Linux's ``/proc``.
 
-Time of processes that have ended is in their parents' ``cutime`` and ``cstime`` as soon as those
-have waited for them, so a sum over the tree that still runs has all of it.
+The time of an ended process is in its parent's ``cutime`` and ``cstime`` once the parent has waited
+for it, so the sum over the running tree is complete.
 """
 
 import contextlib
@@ -17,21 +17,21 @@ __all__ = ["Process", "cpu_seconds", "peak_mb", "process_tree"]
 _PROC: Final = Path("/proc")
 _TICKS_A_SECOND: Final = os.sysconf("SC_CLK_TCK")
 _ENDED: Final = (FileNotFoundError, ProcessLookupError)
-"""What is raised when a process has ended since it was seen."""
-_STATE_AT: Final = 2  # the field that follows the name, counted from 0
+"""Raised when a process has ended since it was listed."""
+_STATE_AT: Final = 2  # the index of the field after the name
 
 
 class Process(NamedTuple):
-    """What ``/proc/<pid>/stat`` says of a process."""
+    """A process by its ``/proc/<pid>/stat``."""
 
     pid: int
     parent: int
     ticks: int
-    """Of CPU: its own, and those of the children that it has waited for."""
+    """CPU ticks, including those of the children it has waited for."""
 
     @classmethod
     def of_stat(cls, text: str) -> "Process":
-        """Read a line of ``stat``; the name in it may hold anything, parentheses too.
+        """Parse the text of ``stat``; the process name may contain anything, even parentheses.
 
         >>> Process.of_stat("7 (a) b) S 3 7 7 0 -1 0 0 0 0 0 20 4 10 1 20 0")
         Process(pid=7, parent=3, ticks=35)
@@ -42,30 +42,27 @@ class Process(NamedTuple):
 
 
 def process_tree(root: int) -> list[Process]:
-    """Return a process and all below it that run now."""
+    """Return a process and its running descendants."""
     children: dict[int, list[Process]] = {}
     found = []
     for process in _processes():
         children.setdefault(process.parent, []).append(process)
         if process.pid == root:
             found.append(process)
-    for process in found:  # which grows as it goes
+    for process in found:  # grows during the loop
         found += children.get(process.pid, [])
     return found
 
 
 def cpu_seconds(root: int) -> float:
-    """Return the CPU time of a process and all that it has started, so far."""
+    """Return the CPU time of a process and all its descendants."""
     return sum(process.ticks for process in process_tree(root)) / _TICKS_A_SECOND
 
 
 def peak_mb(root: int, program: str) -> float | None:
-    """Return the most memory that one process below ``root`` ever had, None if there is none.
+    """Return the highest peak memory of a process below ``root``; None if there is none.
 
-    Args:
-        root: where to look.
-        program: a part of the command line of the processes that are meant.
-
+    Only processes with ``program`` in their command line count.
     """
     peaks = []
     for process in process_tree(root):

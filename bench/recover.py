@@ -1,7 +1,6 @@
-"""How fast a store starts after a crash, and after a stop in order: ``make bench``.
+"""How fast a store starts after a crash and after an orderly stop: ``make bench``.
 
-The log of a process that died before its first checkpoint: all of it is read, whatever queues and
-index say.
+The process dies before its first checkpoint, so the start after the crash reads the whole log.
 """
 
 import shutil
@@ -22,7 +21,7 @@ AIM_MB_PER_S = 400
 SETTINGS = msgspec.structs.replace(SMALL, segment_bytes=64 * 1024 * 1024)
 WITHOUT_INDEX = msgspec.structs.replace(SETTINGS, index_enabled=False)
 
-# what is measured → the directories that are lost with the crash, and the settings of the start
+# what is measured → the directories lost in the crash, and the settings of the start
 CASES: dict[str, tuple[tuple[str, ...], StoreSettings]] = {
     "queues there, index cut": ((), SETTINGS),
     "queues there, no index": ((), WITHOUT_INDEX),
@@ -32,43 +31,43 @@ CASES: dict[str, tuple[tuple[str, ...], StoreSettings]] = {
 
 
 class Start(msgspec.Struct, frozen=True):
-    """What a start took."""
+    """The cost of a start."""
 
     cpu_s: float
     wall_s: float
-    """Syncs included: what a start has read counts as flushed afterwards."""
+    """Syncs included: a start flushes everything it has read."""
     read_mb: float
     log_mb: float
 
     @property
     def mb_per_s(self) -> float:
-        """What was read in a second of CPU time."""
+        """MB read per second of CPU time."""
         return self.read_mb / self.cpu_s
 
 
 def fill(directory: str, settings: StoreSettings, messages: int, queues: int) -> None:
-    """Fill a store; the process is to die then."""
+    """Fill a store without closing it; the process then dies."""
     store = MessageStore(directory, settings)
     store.open()
-    for chunk in chunks(messages, queues):  # and no tick: there is to be no checkpoint
+    for chunk in chunks(messages, queues):  # without tick(), which would write a checkpoint
         check_stored(store.append(chunk))
 
 
 def opened(directory: str, settings: StoreSettings) -> tuple[MessageStore, Start]:
-    """Start a store; return it, and what that took."""
+    """Start a store; return it, and the cost of the start."""
     store = MessageStore(directory, settings)
     progress = [0]
     begin, begin_cpu = perf_counter(), process_time()
     store.open(progress=lambda done, _total: progress.append(done))
     cpu_s, wall_s = process_time() - begin_cpu, perf_counter() - begin
-    unused = -store.log.end % settings.segment_bytes  # the end of the last file is no record
+    unused = -store.log.end % settings.segment_bytes  # the rest of the last file
     read = min(max(0, max(progress) - unused), store.log.end)
     start = Start(cpu_s=cpu_s, wall_s=wall_s, read_mb=read / MB, log_mb=store.log.end / MB)
     return store, start
 
 
 def started(directory: str, settings: StoreSettings, *, stop: bool = False) -> Start:
-    """Start a store; it is stopped in order, or left for the process to die with."""
+    """Start a store; stop it orderly, or leave it open until the process dies."""
     store, start = opened(directory, settings)
     if stop:
         store.close()
@@ -78,7 +77,7 @@ def started(directory: str, settings: StoreSettings, *, stop: bool = False) -> S
 def crashed(
     directory: str, lost: tuple[str, ...], settings: StoreSettings, rounds: int = ROUNDS
 ) -> Start:
-    """Return the best of some starts of a store whose process has died; it dies again."""
+    """Return the best of some starts after a crash; each start ends in a crash again."""
     starts = []
     for _ in range(rounds):
         for name in lost:
@@ -101,7 +100,7 @@ def main() -> None:
         for what, start in found.items()
     ]
     print(table(["after a crash", "log MB", "MB read", "CPU s", "s", "MB/s of CPU"], rows))
-    print(f"the aim, after a crash, is {AIM_MB_PER_S} MB/s\n")
+    print(f"target after a crash: {AIM_MB_PER_S} MB/s\n")
     figures = {what: msgspec.structs.asdict(start) for what, start in found.items()}
     write("recover", {"how": HOW, "messages": MESSAGES, "queues": QUEUES, "figures": figures})
 

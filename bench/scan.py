@@ -8,7 +8,7 @@ from orbitmq.store.message_store import MessageStore
 from orbitmq.store.reader.columns import COLUMNS
 from orbitmq.store.reader.queue_reader import QueueRecord
 from orbitmq.store.reader.reader import StoreReader
-from orbitmq.store.serving.pull_selection import Selected, Selector
+from orbitmq.store.serving.pull_reader import GetMessageStatus, PullReader
 from orbitmq.store.settings import StoreSettings
 
 MESSAGES = 100_000
@@ -16,13 +16,13 @@ QUEUES = 4
 ROUNDS = 5
 FEW_COLUMNS = ("queue_id", "queue_offset", "store_timestamp_ms")
 PULL = 32
-MEMORY_BYTES = 1 << 40  # of a machine so large that every record is recent: a pull gets 32, not 8
+MEMORY_BYTES = 1 << 40  # so much that every record counts as in memory: a pull returns 32, not 8
 QUEUES_READ = 100
-"""Opening a queue has a price of its own: where there are thousands, so many will do."""
+"""The most queues read by queue: opening thousands would dominate the cost."""
 
 
 def readings(directory: str) -> Mapping[str, Callable[[], int]]:
-    """Return ways to read a store; each returns how many rows it has read."""
+    """Return ways to read a store; each returns the number of rows read."""
     reader = StoreReader(directory)
     return {
         "records": lambda: count(reader.records()),
@@ -35,7 +35,7 @@ def readings(directory: str) -> Mapping[str, Callable[[], int]]:
 
 
 def count(rows: Iterable[object]) -> int:
-    """Return how many there are, and look at each."""
+    """Iterate over all rows and return their number."""
     return sum(1 for _ in rows)
 
 
@@ -47,27 +47,27 @@ def by_queue(reader: StoreReader) -> Iterator[QueueRecord]:
 
 
 def pulled(store: MessageStore) -> int:
-    """Pull the first queues from end to end; return how many messages came.
+    """Pull the first queues from end to end; return the number of messages.
 
     Raises:
         RuntimeError: a pull inside a queue found nothing.
 
     """
-    selector = Selector(store.log, store.settings, MEMORY_BYTES)
+    reader = PullReader(store.log, store.settings, MEMORY_BYTES)
     found = 0
     for _, queue in zip(range(QUEUES_READ), store.queues, strict=False):
         offset = queue.min_offset
         while offset < queue.max_offset:
-            selection = selector.select(queue, offset, max_count=PULL)
-            if selection.status is not Selected.FOUND:
-                raise RuntimeError(f"a pull at {offset} of {queue!r}: {selection.status.name}")
-            found += len(selection.views)
-            offset = selection.next_offset
+            result = reader.get_messages(queue, offset, max_count=PULL)
+            if result.status is not GetMessageStatus.FOUND:
+                raise RuntimeError(f"a pull at {offset} of {queue!r}: {result.status.name}")
+            found += len(result.views)
+            offset = result.next_offset
     return found
 
 
 def read_costs(directory: str, settings: StoreSettings, rounds: int) -> dict[str, float]:
-    """Return what a row costs in µs, for each way to read a store that was stopped in order."""
+    """Return the cost per row in µs, for each way to read a cleanly stopped store."""
     costs = {
         name: min(cpu_each(read) for _ in range(rounds))
         for name, read in readings(directory).items()
@@ -82,7 +82,7 @@ def read_costs(directory: str, settings: StoreSettings, rounds: int) -> dict[str
 
 
 def filled(directory: str, settings: StoreSettings, messages: int, queues: int) -> None:
-    """Make a store, and stop it in order."""
+    """Fill a store and stop it orderly."""
     owner = Owner(directory, settings)
     owner.store.open()
     try:
@@ -98,7 +98,7 @@ def main() -> None:
         costs = in_child(read_costs, directory, SMALL, ROUNDS)
     print(f"{MESSAGES:,} messages of 1 KB in {QUEUES} queues, read on one core\n({HOW})")
     rows: list[list[Cell]] = [[name, cost, round(1e6 / cost)] for name, cost in costs.items()]
-    print(table(["", "µs a row", "rows/s"], rows))
+    print(table(["", "µs per row", "rows/s"], rows))
     write("scan", {"how": HOW, "messages": MESSAGES, "queues": QUEUES, "microseconds": costs})
 
 

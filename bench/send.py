@@ -1,10 +1,10 @@
-"""What a send costs the client, ours and Java's, against both brokers: ``python -m bench.send``.
+"""The cost of a send to the client, orbitmq's and Java's: ``python -m bench.send``.
 
-Each client sends to each broker: four pairs, in one run. They take turns, so that a busy minute of
-the machine meets all of them, and the best round of each counts. Java's client and broker first get
-as many sends as it takes to be compiled. The last two loads are those of our blocking face; in all
-others ours sends from tasks, and Java's from threads or by callbacks. In the end our client sends a
-million small messages (ten with ``--full``), and its memory is looked at on the way.
+Each client sends to each broker: four pairs in one run. They alternate, so that a busy minute of
+the machine affects all of them, and the best round of each counts. Java's client and broker are
+warmed up first, until their code is compiled. The last two loads use orbitmq's blocking client; in
+all others orbitmq sends from tasks, and Java from threads or with callbacks. At the end orbitmq's
+client sends a million small messages (ten million with ``--full``) while its memory is measured.
 """
 
 import argparse
@@ -33,19 +33,19 @@ LOADS: Final[Mapping[str, Load]] = {
 }
 AIMED_AT: Final = "64 in flight"
 CPU_AIM: Final = 1 / 3
-"""Of what Java's client takes, against the same broker."""
+"""Share of the CPU time of Java's client, with the same broker."""
 RATE_AIM: Final = 3.0
-"""Times what passes from Java's client to Java's broker."""
+"""Multiple of the throughput from Java's client to Java's broker."""
 
 MEMORY_STEPS: Final = 10
 MEMORY_BODY: Final = KILOBYTE[:100]
 MEMORY_MESSAGES, FULL_MEMORY_MESSAGES = 1_000_000, 10_000_000
 MEMORY_AIM: Final = 1.05
-"""Of the memory after the first tenth: more means that it grows."""
+"""Multiple of the memory after the first tenth; above it, memory is growing."""
 
 
 class Pair(NamedTuple):
-    """Who sends to whom."""
+    """A client and the broker it sends to."""
 
     client: str
     broker: str
@@ -62,7 +62,7 @@ Found = Mapping[str, Mapping[Pair, Spent]]
 
 
 def measured(nameservers: Mapping[str, str], java: JavaSender) -> dict[str, dict[Pair, Spent]]:
-    """Return what each load has cost, by load and pair: the best of some rounds."""
+    """Return the cost of each load by pair: the best of some rounds."""
 
     def send(pair: Pair, load: Load) -> Spent:
         nameserver = nameservers[pair.broker]
@@ -85,7 +85,7 @@ def measured(nameservers: Mapping[str, str], java: JavaSender) -> dict[str, dict
 
 
 def best(rounds: Sequence[Spent]) -> Spent:
-    """Return the least CPU time, the most messages a second, and all that was refused.
+    """Return the least CPU time, the most messages per second, and all refused sends.
 
     >>> best([Spent(12.0, 40_000.0, 1), Spent(13.0, 50_000.0, 2)])
     Spent(cpu_us=12.0, per_second=50000.0, refused=3)
@@ -101,7 +101,7 @@ def best(rounds: Sequence[Spent]) -> Spent:
 
 
 def cpu_rows(found: Found) -> list[list[Cell]]:
-    """Return the rows about CPU time: each pair, and the worse of our parts of Java's."""
+    """Return the rows about CPU time: each pair, and the worse ratio to Java's client."""
     rows: list[list[Cell]] = []
     for name, by_pair in found.items():
         spent = {pair: one.cpu_us for pair, one in by_pair.items()}
@@ -112,7 +112,7 @@ def cpu_rows(found: Found) -> list[list[Cell]]:
 
 
 def rate_rows(found: Found) -> list[list[Cell]]:
-    """Return the rows about throughput: each pair, and ours to ours by Java's to Java's."""
+    """Return the rows about throughput: each pair, and orbitmq alone as a multiple of Java."""
     rows: list[list[Cell]] = []
     for name, by_pair in found.items():
         rates = {pair: one.per_second for pair, one in by_pair.items()}
@@ -123,7 +123,7 @@ def rate_rows(found: Found) -> list[list[Cell]]:
 
 
 def memory_line(messages: int, memory: Sequence[Resident]) -> str:
-    """Return what became of our client's memory, from the first tenth of the sends to the last.
+    """Return a line about the client's memory after the first and the last step.
 
     >>> memory_line(1_000, [Resident(40.0, 9.0, 50.0), Resident(41.0, 9.0, 50.0)])
     'memory of our client over 1,000 sends: 40.0 MB after the first 500, 41.0 MB at the end'
@@ -139,18 +139,18 @@ def memory_line(messages: int, memory: Sequence[Resident]) -> str:
 def show(found: Found, messages: int, memory: Sequence[Resident]) -> None:
     """Print the tables."""
     heads = [str(pair).replace("orbitmq", "ours") for pair in PAIRS]
-    print(f"messages of 1 KB, client to broker: CPU time of the client, µs a message\n({HOW})")
-    print(table(["", *heads, "part", ""], cpu_rows(found)))
-    print(f"the aim at {AIMED_AT} is a part of {CPU_AIM:.2f}\n\nmessages a second")
+    print(f"messages of 1 KB, client to broker: CPU time of the client, µs per message\n({HOW})")
+    print(table(["", *heads, "ratio", ""], cpu_rows(found)))
+    print(f"target ratio at {AIMED_AT}: {CPU_AIM:.2f}\n\nmessages per second")
     print(table(["", *heads, "times", ""], rate_rows(found)))
-    print(f"the aim at {AIMED_AT} is {RATE_AIM:.0f} times; both cores are shared by all\n")
+    print(f"target at {AIMED_AT}: {RATE_AIM:.0f} times; clients and brokers share all cores\n")
     print(memory_line(messages, memory))
 
 
 def main() -> None:
-    """Measure all pairs, print it, and write it to ``bench/results/send.json``."""
+    """Measure all pairs, print the result, and write it to ``bench/results/send.json``."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--full", action="store_true", help="look at memory over 10 million sends")
+    parser.add_argument("--full", action="store_true", help="measure memory over 10 million sends")
     messages = FULL_MEMORY_MESSAGES if parser.parse_args().full else MEMORY_MESSAGES
     with scratch() as name, ExitStack() as stack:
         directory = Path(name)

@@ -1,8 +1,8 @@
-"""The two producers that are compared, ours and Java's, each in a process of its own.
+"""The two producers under comparison, orbitmq's and Java's, each in its own process.
 
-Both send messages of 1 KB with a tag to a topic, so many unanswered at any time, and tell what
-that has cost their own process. Java's keeps its process, since it takes tens of thousands of sends
-to be compiled; a send that a broker refuses for now is made again by both.
+Both send messages of 1 KB with a tag to a topic, with a fixed number in flight, and return the CPU
+time of their process. Java's keeps its process, since it takes tens of thousands of sends until its
+code is compiled. Both retry sends that a busy broker refuses.
 """
 
 import asyncio
@@ -30,40 +30,40 @@ TOPIC: Final = "bench"
 _SOURCE: Final = Path(__file__).parent / "java" / "SendLoad.java"
 _STORED: Final = "stored "
 _LAST_WORDS: Final = 2_000
-_WARM_FRAMES: Final = 2_000  # routes, connections, and the interpreter's own quickening
+_WARM_FRAMES: Final = 2_000  # for routes, connections, and the interpreter's specialisation
 
 
 class Load(NamedTuple):
-    """What to send: so many messages, in so many frames at any time."""
+    """How many messages to send, and how."""
 
     in_flight: int
-    """Sends that wait for an answer."""
+    """Sends in flight."""
     together: int
-    """Messages of one send."""
+    """Messages per send."""
     gathered: bool
-    """Whether the client gathers messages to batches by itself."""
+    """Whether the client batches messages automatically."""
     threads: bool
-    """Whether Java's waits for each answer in a thread, or has callbacks; ours has its tasks."""
+    """Whether Java's client waits in threads or uses callbacks; orbitmq's uses tasks."""
     messages: int
     blocking: bool = False
-    """Whether ours has threads too, as many as sends in flight, and its blocking face."""
+    """Whether orbitmq's blocking client is used, with a thread per send in flight."""
 
 
 class Spent(NamedTuple):
-    """What a load has cost the client."""
+    """The cost of a load to the client."""
 
     cpu_us: float
-    """CPU time of its process, for each message."""
+    """CPU time of its process per message."""
     per_second: float
     refused: int
-    """Sends that the broker was too busy for, and that were made again."""
+    """Sends that a busy broker refused and that were retried."""
 
 
 # Ours
 
 
 def send_ours(nameserver: str, load: Load) -> Spent:
-    """Send with our producer, in a process of its own; return what it has spent."""
+    """Send with orbitmq's producer in its own process; return the cost."""
     send = _send_from_threads if load.blocking else _send_ours
     return in_child(send, nameserver, load)
 
@@ -103,7 +103,7 @@ def _producer(nameserver: str, load: Load) -> Producer:
 
 
 class Sends:
-    """So many tasks, each of which awaits one send after another."""
+    """Tasks that each await one send after another."""
 
     def __init__(self, producer: Producer, load: Load, body: bytes) -> None:
         self._producer = producer
@@ -113,7 +113,7 @@ class Sends:
         self.refused = 0
 
     async def run(self, frames: int) -> None:
-        """Return when so many frames are stored; raise what went wrong first."""
+        """Return when ``frames`` sends are stored; raise the first error."""
         self._left = frames
         work = self._send_batches if self._load.together > 1 else self._send_each
         async with asyncio.TaskGroup() as group:
@@ -145,7 +145,7 @@ class Sends:
 
 
 class ThreadSends:
-    """So many threads, each of which makes one send after another."""
+    """Threads that each make one send after another."""
 
     def __init__(self, producer: blocking.Producer, threads: int, body: bytes) -> None:
         self._producer = producer
@@ -153,7 +153,7 @@ class ThreadSends:
         self._body = body
 
     def run(self, messages: int) -> int:
-        """Return how many sends were refused, when so many messages are stored."""
+        """Store ``messages`` messages and return how many sends were refused."""
         unsent = iter(range(messages))  # shared: each thread takes the next one
         with ThreadPoolExecutor(self._threads) as pool:
             working = [pool.submit(self._send_each, unsent) for _ in range(self._threads)]
@@ -178,10 +178,10 @@ class ThreadSends:
 
 
 def memory_of_ours(nameserver: str, load: Load, *, body: bytes, steps: int) -> list[Resident]:
-    """Send so many messages in steps, in a process of its own; return its memory after each.
+    """Send messages in steps, in a new process; return its memory after each step.
 
     Raises:
-        RuntimeError: this system doesn't tell the memory of a process.
+        RuntimeError: the system has no ``/proc``.
 
     """
     return in_child(_memory_of_ours, nameserver, load, body, steps)
@@ -195,7 +195,7 @@ def _memory_of_ours(nameserver: str, load: Load, body: bytes, steps: int) -> lis
             for _ in range(steps):
                 await sends.run(load.messages // steps)
                 if (memory := resident()) is None:
-                    raise RuntimeError("the memory of a process is told in /proc, as Linux has it")
+                    raise RuntimeError("there is no /proc to read memory from; run this on Linux")
                 found.append(memory)
         return found
 
@@ -207,17 +207,17 @@ def _memory_of_ours(nameserver: str, load: Load, body: bytes, steps: int) -> lis
 
 
 class JavaSender:
-    """Java's producers, one for each nameserver, in one process."""
+    """Java's producers, one per nameserver, in one process."""
 
     def __init__(self, process: "subprocess.Popen[str]", log: Path) -> None:
         self._process = process
         self._log = log
 
     def send(self, nameserver: str, load: Load) -> Spent:
-        """Send, and return what the process has spent on it, its compiler and collector included.
+        """Send, and return the cost to the process, compiler and garbage collector included.
 
         Raises:
-            RuntimeError: a send failed; the message ends with what Java says of it.
+            RuntimeError: a send failed; the message ends with Java's output.
 
         """
         assert self._process.stdin is not None
@@ -239,14 +239,14 @@ def java_sender(directory: Path) -> Iterator[JavaSender]:
     """Run Java's producer.
 
     Raises:
-        RuntimeError: there is no Java, or none that compiles; the message says what to install.
+        RuntimeError: there is no JDK; the message says what to install.
 
     """
     home, why = counterparts.java_home(), counterparts.missing_for(JAVA_VERSION)
     if home is None or why is not None:
         raise RuntimeError(f"{why}: run 'make counterparts'")
     if not (home / "bin" / "javac").exists():
-        raise RuntimeError(f"{home} has no compiler: install a JDK, or name one in JAVA_HOME")
+        raise RuntimeError(f"{home} has no compiler: install a JDK, or set JAVA_HOME to one")
     directory.mkdir(parents=True)
     command = [
         *(str(home / "bin" / "java"), "-Xms512m", "-Xmx512m", *MODULES_OPENED),

@@ -1,7 +1,7 @@
 """The full numbers: ``make soak``.
 
-Runs the whole suite with twenty times the random cases, against the real counterparts, which must
-be there, and writes what was run to ``bench/results/soak.json``.
+Runs the whole suite with twenty times the random cases and with all real counterparts, which must
+be installed, and writes the result to ``bench/results/soak.json``.
 """
 
 import os
@@ -14,7 +14,7 @@ from xml.etree import ElementTree as ET
 
 from bench.measure import machine, write
 
-# A soak run waits for nobody, but a single test may take its time.
+# Per test: with twenty times the cases a single test may take long.
 TIMEOUT_S = 1800
 
 

@@ -1,9 +1,9 @@
-"""Our Spark source and Spark's own Kafka source in one run: ``python -m bench.spark``.
+"""orbitmq's Spark source and Spark's Kafka source in one run: ``python -m bench.spark``.
 
-The same messages of 1 KB lie in a broker of ours, as ``orbitmq up`` runs it, and in a Kafka broker,
-in as many queues as partitions. Both are read by one Spark session, in turns. CPU time is that of
-Spark's processes: the driver, the JVM, the Python workers; not that of the brokers, which share the
-cores with them. Without Kafka, ours is measured alone.
+The same messages of 1 KB are in an orbitmq broker, as run by ``orbitmq up``, and in a Kafka broker,
+in as many queues as partitions. One Spark session reads both alternately. CPU time is that of
+Spark's processes (driver, JVM and Python workers), not of the brokers, which share the cores with
+them. Without Kafka only orbitmq is measured.
 """
 
 import argparse
@@ -38,9 +38,9 @@ _AT_ONCE: Final = 2_000
 
 CPU_AIM: Final = 1.0
 WALL_AIM: Final = 0.7
-"""Of what the Kafka source takes."""
+"""Share of the time of the Kafka source."""
 HOW: Final = (
-    "the best of some rounds of a warm session; others may have used the machine too, see load"
+    "the best of some rounds of a warm session; other programs may have used the machine, see load"
 )
 
 
@@ -58,13 +58,13 @@ def fill(nameserver: str, messages: int) -> None:
 
 
 def body(number: int) -> bytes:
-    """Return the body of a message: unlike most others, and not to be compressed."""
+    """Return a message body that can't be compressed and differs from most others."""
     start = number * 7_919 % (len(_POOL) - BODY_BYTES)
     return _POOL[start : start + BODY_BYTES]
 
 
 def ours(nameserver: str, counts: Sequence[int]) -> list[Source]:
-    """Return the first so many messages of our topic, as sources."""
+    """Return a source with the first messages of the topic, for each count."""
     with Cluster(Access(nameserver=nameserver)) as cluster:
         bounds = cluster.bounds(cluster.queues(TOPIC))
     start = dict.fromkeys(bounds, 0)
@@ -97,21 +97,21 @@ def run(messages: int, rounds: int = ROUNDS) -> Findings:
 
 
 def grown(steps: Sequence[int], rounds: int = ROUNDS) -> list[Growth]:
-    """Start a broker of ours, fill it, and count ever more of its messages.
+    """Start an orbitmq broker, fill it, and count more and more of its messages.
 
-    Not the one of the queries: of what lies further back in a log than may be in memory a broker
-    gives eight messages an answer, not 32, and Kafka's log is short.
+    This is not the broker of the queries: for records too old to be in memory a broker returns
+    eight messages per pull instead of 32, and Kafka's log is short.
     """
     with scratch() as name, filled(Path(name), max(steps)) as nameserver:
         parts = ours(
             nameserver, [steps[0], *steps]
-        )  # counted once more, for the session to be warm
+        )  # the first is counted twice, to warm up the session
         return in_child(measured, {}, parts, Path(name) / "files", [], rounds).growth[1:]
 
 
 @contextmanager
 def filled(directory: Path, messages: int) -> Iterator[str]:
-    """Run a broker of ours with so many messages; yield its nameserver."""
+    """Run an orbitmq broker with some messages; yield its nameserver."""
     with parties.PARTIES[parties.OURS](directory / "ours") as party:
         in_child(fill, str(party.nameserver), messages)
         yield str(party.nameserver)
@@ -121,7 +121,7 @@ def filled(directory: Path, messages: int) -> Iterator[str]:
 
 
 def query_rows(found: Mapping[str, Mapping[str, Spent]]) -> list[list[Cell]]:
-    """Return the rows about queries: CPU and wall time, ours as a part of Kafka's.
+    """Return the rows about queries: CPU and wall times, and their ratios.
 
     >>> query_rows({"counted": {OURS: Spent(2.0, 1.5), KAFKA: Spent(4.0, 2.0)}})
     [['counted', 2.0, 4.0, 0.5, 1.5, 2.0, 0.75, 'wall']]
@@ -140,7 +140,7 @@ def query_rows(found: Mapping[str, Mapping[str, Spent]]) -> list[list[Cell]]:
 
 
 def growth_rows(found: Sequence[Growth]) -> list[list[Cell]]:
-    """Return the rows about growth: in all, for each message, and the memory of a worker."""
+    """Return the rows about growth: total, per message, and the memory of a worker."""
     return [
         [
             f"{one.messages:,}",
@@ -156,16 +156,16 @@ def growth_rows(found: Sequence[Growth]) -> list[list[Cell]]:
 def show(messages: int, found: Findings) -> None:
     """Print the tables."""
     print(f"{messages:,} messages of 1 KB in {QUEUES} queues, read by Spark: seconds\n({HOW})")
-    head = ["", "CPU", "Kafka", "part", "wall", "Kafka", "part", "over"]
+    head = ["", "CPU", "Kafka", "ratio", "wall", "Kafka", "ratio", "over"]
     print(table(head, query_rows(found.queries)))
-    print(f"the aims are a part of {CPU_AIM} of Kafka's CPU time, and {WALL_AIM} of its wall time")
-    print(f"load when a round began: {', '.join(f'{one:.1f}' for one in found.load)}\n")
-    print("counted, of ours: CPU s, CPU µs a message, wall s, MB of a Python worker at most")
+    print(f"target ratios: {CPU_AIM} of Kafka's CPU time, {WALL_AIM} of its wall time")
+    print(f"load at the start of each round: {', '.join(f'{one:.1f}' for one in found.load)}\n")
+    print("orbitmq, counted: CPU s, CPU µs per message, wall s, peak MB of a Python worker")
     print(table(["messages", "CPU s", "µs each", "wall s", "MB"], growth_rows(found.growth)))
 
 
 def main() -> None:
-    """Measure both, print it, and write it to ``bench/results/spark.json``."""
+    """Measure both, print the result, and write it to ``bench/results/spark.json``."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--full", action="store_true", help="a million messages, and growth up to ten million"

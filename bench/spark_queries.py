@@ -1,7 +1,7 @@
-"""Queries of Spark over the same messages in two brokers, and what each costs Spark's processes.
+"""Spark queries over the same messages in two brokers, and their cost to Spark's processes.
 
-All runs in one session, which `measured` starts in the process that calls it: the tree below that
-process is the driver, the JVM with its executor threads, and the Python workers.
+All queries run in one session, which `measured` starts in the calling process: the processes below
+it are the driver, the JVM with its executor threads, and the Python workers.
 """
 
 import gc
@@ -25,35 +25,35 @@ _WORKER: Final = "pyspark.daemon"
 
 
 class Source(NamedTuple):
-    """How Spark is told of some messages."""
+    """The format and options with which Spark reads some messages."""
 
     format: str
     options: Mapping[str, str]
     messages: int
 
     def frame(self, spark: SparkSession, **more: str) -> DataFrame:
-        """Return the messages as Spark reads them."""
+        """Return the messages as a data frame."""
         return spark.read.format(self.format).options(**self.options, **more).load()
 
 
 class Query(NamedTuple):
-    """What is done with messages, in a way that suits both sources."""
+    """A query that both sources can run."""
 
     name: str
     columns: Mapping[str, str]
-    """The columns that are wanted of each format, named there; empty for all."""
+    """The selected columns by format; empty for all."""
     writes: bool = False
-    """To Parquet; otherwise the bytes of values are summed if they are wanted, or rows counted."""
+    """Whether it writes Parquet; otherwise it sums the bytes of values, or counts rows."""
 
     def run(self, spark: SparkSession, source: Source, directory: Path) -> None:
-        """Run it.
+        """Run the query.
 
         Raises:
-            RuntimeError: not all messages were there, so this is not what should be measured.
+            RuntimeError: messages are missing, so the measurement is void.
 
         """
         picked = self.columns.get(source.format, "")
-        # Spark tells a Python source nothing of the columns that a query uses: its user does.
+        # Spark does not pass the columns of a query to a Python source; an option does.
         more = {"columns": picked} if picked and source.format == "rocketmq" else {}
         frame = source.frame(spark, **more)
         if picked:
@@ -64,7 +64,7 @@ class Query(NamedTuple):
         counting = "sum(length(value)) DIV 1024" if "value" in picked else "count(*)"
         found = frame.selectExpr(counting).collect()[0][0]
         if found != source.messages:
-            raise RuntimeError(f"{source.format}: {found} messages read, not {source.messages}")
+            raise RuntimeError(f"{source.format}: read {found} messages, not {source.messages}")
 
 
 _SHARED: Final = {
@@ -73,7 +73,7 @@ _SHARED: Final = {
 }
 QUERIES: Final = (
     Query("counted", {}),
-    # Spark itself picks for Kafka: to count, it has that source make no column at all.
+    # For Kafka Spark selects columns itself: to count, that source builds no column at all.
     Query("counted, one column picked", {"rocketmq": "queue_offset"}),
     Query("value alone, bytes summed", {"rocketmq": "value", "kafka": "value"}),
     Query("Parquet, all columns", {}, writes=True),
@@ -82,29 +82,29 @@ QUERIES: Final = (
 
 
 class Spent(NamedTuple):
-    """What a query has cost."""
+    """The cost of a query."""
 
     cpu_s: float
     wall_s: float
 
 
 class Growth(NamedTuple):
-    """What so many messages have cost to be counted."""
+    """The cost of counting some messages."""
 
     messages: int
     spent: Spent
     worker_mb: float | None
-    """The most memory that a Python worker ever had."""
+    """The peak memory of a Python worker."""
 
 
 class Findings(NamedTuple):
-    """All that one session has found out."""
+    """The results of one session."""
 
     queries: dict[str, dict[str, Spent]]
-    """By query and source: the best of some rounds, of CPU time and of wall time."""
+    """By query and source: the best CPU time and the best wall time of some rounds."""
     growth: list[Growth]
     load: list[float]
-    """Programs that wanted a core, on average, when a round began."""
+    """The load average at the start of each round."""
 
 
 def measured(
@@ -114,14 +114,14 @@ def measured(
     jars: Sequence[Path],
     rounds: int,
 ) -> Findings:
-    """Run all queries over all sources, which take turns, and count the steps.
+    """Run all queries over all sources alternately, and count the steps.
 
     Args:
-        sources: by name; Kafka's is filled from ours first.
-        steps: ever more messages of ours.
-        directory: where files go.
-        jars: what the session needs besides Spark's own.
-        rounds: how often each query runs, once it has run to be warm.
+        sources: the sources by name; Kafka's is first filled from orbitmq's.
+        steps: orbitmq sources with more and more messages.
+        directory: where files are written.
+        jars: the jars that the session needs in addition to Spark's.
+        rounds: how often each query runs after the warm-up.
 
     """
     spark = session("bench.spark", config={"spark.jars": ",".join(map(str, jars))})
@@ -134,7 +134,7 @@ def measured(
         for query in QUERIES:
             for name, source in sources.items():
                 one = _spent(partial(query.run, spark, source, directory))
-                if number:  # the first is to be warm
+                if number:  # round 0 is the warm-up
                     spent.setdefault(query.name, {}).setdefault(name, []).append(one)
     growth = [_grown(spark, step, directory, rounds) for step in steps]
     best = {
@@ -145,7 +145,7 @@ def measured(
 
 
 def _copy(spark: SparkSession, ours: Source, kafka: Source) -> None:
-    """Fill Kafka's topic with our messages: the same keys and bodies, in as many partitions."""
+    """Copy orbitmq's messages to Kafka: the same keys and bodies, in as many partitions."""
     rows = ours.frame(spark, columns="key,value,queue_id").withColumnRenamed(
         "queue_id", "partition"
     )

@@ -1,7 +1,7 @@
-"""What a row costs a Spark task, from the socket to an Arrow batch: python -m bench.spark_rows.
+"""The cost of a row in a Spark task, from socket to Arrow batch: ``python -m bench.spark_rows``.
 
-Spark itself is left out here: it adds what it takes to read a batch. The broker is a process of its
-own, and its CPU time is not counted.
+Spark itself is left out; it adds the cost of reading a batch. The broker is another process, whose
+CPU time is not counted.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from orbitmq.spark.cluster.cluster import Cluster
 from orbitmq.spark.columns.row_builder import RowBuilder
 from orbitmq.spark.offsets import Slice
 from orbitmq.spark.options.options import Access
-from orbitmq.spark.pulling.puller import Demand, pull
+from orbitmq.spark.pulling.puller import PullOptions, pull
 from orbitmq.spark.pulling.record_run import Records
 from orbitmq.spark.schema import READ_COLUMNS
 
@@ -45,14 +45,14 @@ def fill(nameserver: str, messages: int) -> None:
 
 
 def answers(cluster: Cluster) -> Iterator[tuple[Slice, Iterator[Records]]]:
-    """Yield the queues of the topic, and the answers of each."""
+    """Yield the queues of the topic with their pull responses."""
     for queue, bounds in cluster.bounds(cluster.queues(TOPIC)).items():
         piece = Slice(queue, bounds.min, bounds.max)
-        yield piece, pull(cluster, piece, Demand(group="TOOLS_CONSUMER"))
+        yield piece, pull(cluster, piece, PullOptions(group="TOOLS_CONSUMER"))
 
 
 def pulled(cluster: Cluster) -> int:
-    """Pull all messages and look at none; return how many there are."""
+    """Pull all messages without reading them; return their number."""
     found = 0
     for piece, bodies in answers(cluster):
         for _ in bodies:
@@ -62,7 +62,7 @@ def pulled(cluster: Cluster) -> int:
 
 
 def built(cluster: Cluster, columns: tuple[str, ...]) -> int:
-    """Pull all messages into batches; return how many rows they have."""
+    """Pull all messages into batches; return the number of rows."""
     found = 0
     for piece, bodies in answers(cluster):
         builder = RowBuilder(piece, columns)
@@ -73,7 +73,7 @@ def built(cluster: Cluster, columns: tuple[str, ...]) -> int:
 
 
 def costs(nameserver: str, rounds: int) -> tuple[dict[str, float], float | None]:
-    """Return what a row costs in µs, by what is built of it, and the most memory in MB."""
+    """Return the cost per row in µs, by selected columns, and the peak memory in MB."""
     with Cluster(Access(nameserver=nameserver)) as cluster:
         found = {"pulled alone": min(cpu_each(lambda: pulled(cluster)) for _ in range(rounds))}
         for name, columns in PICKED.items():
@@ -92,7 +92,7 @@ def main() -> None:
         microseconds, peak_mb = in_child(costs, str(party.nameserver), ROUNDS)
     print(f"{MESSAGES:,} messages of 1 KB, pulled into Arrow batches\n({HOW})")
     rows: list[list[Cell]] = [[name, cost] for name, cost in microseconds.items()]
-    print(table(["", "µs a row"], [*rows, ["memory at most, MB", peak_mb]]))
+    print(table(["", "µs per row"], [*rows, ["peak memory, MB", peak_mb]]))
     write(
         "spark_rows",
         {"how": HOW, "messages": MESSAGES, "microseconds": microseconds, "peak_mb": peak_mb},

@@ -1,4 +1,4 @@
-"""Stores to measure: what is put into them, how they are filled, and a disk that keeps accounts."""
+"""Stores to measure: their messages, how they are filled, and a disk that measures its calls."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,11 +29,11 @@ SMALL = StoreSettings(
     index_slots=500_000,
     index_entries=2_000_000,
 )
-"""For stores of some hundred MB: files as small as they are."""
+"""File sizes for stores of some hundred MB."""
 
 
 def messages(numbers: range, queues: int, body: bytes = KILOBYTE) -> list[Incoming]:
-    """Return messages as a broker gets them: seven properties, every key another one."""
+    """Return messages as a broker receives them: seven properties, all keys different."""
     return [
         Incoming(
             topic=f"orders-{number % queues // QUEUES_OF_A_TOPIC}",
@@ -59,27 +59,27 @@ def messages(numbers: range, queues: int, body: bytes = KILOBYTE) -> list[Incomi
 
 
 def in_turns(given: Sequence[Incoming], size: int = TURN) -> list[Sequence[Incoming]]:
-    """Return messages as they are appended: so many at once."""
+    """Split messages into turns of ``size``."""
     return [given[begin : begin + size] for begin in range(0, len(given), size)]
 
 
 def chunks(count: int, queues: int, body: bytes = KILOBYTE) -> Iterator[list[Incoming]]:
-    """Yield so many messages, some at a time: ten million don't fit into memory."""
+    """Yield ``count`` messages in chunks: ten million don't fit into memory."""
     for begin in range(0, count, CHUNK):
         yield messages(range(begin, min(begin + CHUNK, count)), queues, body)
 
 
 class Owner:
-    """The thread that owns a store, as a broker's loop would be: it appends, and lets time in."""
+    """The thread that owns a store, like a broker's loop: it appends, and calls ``tick``."""
 
     def __init__(self, directory: str, settings: StoreSettings) -> None:
         self._calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self.store = MessageStore(directory, settings, post=self._calls.put)
 
     def fill(self, chunks: Iterable[list[Incoming]]) -> Iterator[float]:
-        """Append chunk by chunk; yield what a message has cost this thread, in µs.
+        """Append chunk by chunk; yield the CPU time of this thread per message, in µs.
 
-        The time between chunks, and that of the workers who sync, is not counted.
+        The time between chunks and the time of syncing workers are not counted.
 
         Raises:
             RuntimeError: a message was not stored.
@@ -98,7 +98,7 @@ class Owner:
 
 
 def check_stored(results: Iterable[PutResult]) -> None:
-    """Raise RuntimeError if one of some puts failed: refusals are quick, and no figure."""
+    """Raise RuntimeError if a put failed: a refusal is fast and would falsify the figure."""
     for result in results:
         if not result.status.is_stored:
             raise RuntimeError(f"a message was not stored: {result.status.name} {result.remark}")
@@ -106,29 +106,29 @@ def check_stored(results: Iterable[PutResult]) -> None:
 
 @dataclass(slots=True)
 class Account:
-    """What one part of a store has asked of the disk."""
+    """Disk calls of one part of a store."""
 
     writes: int = 0
     write_ns: int = 0
     """CPU time of the thread that wrote."""
     syncs: int = 0
     sync_ns: int = 0
-    """Time that went by: a sync waits."""
+    """Wall time: a sync waits."""
 
 
 class MeteredDisk(RealDisk):
-    """The machine's disk, with an account for each part of a store: commitlog, index, …."""
+    """The real disk, with an account for each part of a store: commitlog, index, …."""
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
         self.accounts: defaultdict[str, Account] = defaultdict(Account)
 
     def reset(self) -> None:
-        """Begin all accounts anew; files that are open go on with theirs."""
+        """Reset all accounts; open files keep using theirs."""
         for account in self.accounts.values():
             account.writes = account.write_ns = account.syncs = account.sync_ns = 0
 
-    # Any file will do for a store: it knows the protocol alone.
+    # A store needs only the DiskFile protocol.
     def open(  # type: ignore[override]
         self, path: str, *, create: bool = False, writable: bool = True
     ) -> DiskFile:
@@ -139,7 +139,7 @@ class MeteredDisk(RealDisk):
 
 
 class MeteredFile:
-    """A file that notes what its writes and syncs cost."""
+    """A file that measures its writes and syncs."""
 
     __slots__ = ("_account", "_file", "allocate", "close", "extend", "map", "read")
 
@@ -151,7 +151,7 @@ class MeteredFile:
 
     @property
     def path(self) -> str:
-        """Where it is."""
+        """The path of the file."""
         return self._file.path
 
     @property
@@ -161,18 +161,18 @@ class MeteredFile:
 
     @property
     def data_end(self) -> int:
-        """Where its last hole begins."""
+        """Where the last hole begins."""
         return self._file.data_end
 
     def write(self, buffers: Sequence[Buffer], offset: int) -> None:
-        """Write all buffers, and note the CPU time."""
+        """Write all buffers and count the CPU time."""
         begin = thread_time_ns()
         self._file.write(buffers, offset)
         self._account.write_ns += thread_time_ns() - begin
         self._account.writes += 1
 
     def sync(self) -> None:
-        """Sync, and note how long it took."""
+        """Sync and count the wall time."""
         begin = perf_counter_ns()
         self._file.sync()
         self._account.sync_ns += perf_counter_ns() - begin

@@ -1,4 +1,4 @@
-"""The door for Spark, which looks for a ``DefaultSource`` in every package ``pyspark_…``."""
+"""Found by Spark, which looks for a ``DefaultSource`` in every package ``pyspark_…``."""
 
 from orbitmq.spark.source import RocketMQSource as DefaultSource
 

@@ -14,7 +14,6 @@ COVERED_ELSEWHERE: Mapping[str, str] = {
     "testing/simulated_clients.py": "tests/simulation/test_cluster: they live in a run",
     "testing/simulated_servers.py": "tests/simulation/test_cluster: they are what is run",
     "testing/simulation.py": "tests/simulation/test_cluster: the run itself",
-    "spark/cluster/faces.py": "types alone; mypy checks that Cluster fits them",
     "message/buffer.py": "one name for a union of types; mypy checks it",
 }
 

@@ -26,7 +26,7 @@ def test_the_worse_of_the_two_brokers_decides() -> None:
     assert [row[5] for row in cpu_rows(mixed) if row[0] == AIMED_AT] == [1.0]
 
 
-def test_memory_that_grows_is_told() -> None:
+def test_growing_memory_is_reported() -> None:
     flat, grown = Resident(40.0, 0.0, 40.0), Resident(50.0, 0.0, 50.0)
     assert "GROWS" in memory_line(1_000, [flat, grown])
     assert "GROWS" not in memory_line(1_000, [flat, flat])

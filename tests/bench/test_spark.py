@@ -21,7 +21,7 @@ def test_bodies_differ_and_are_of_one_size() -> None:
     assert len({body(number) for number in range(1_000)}) == 1_000
 
 
-def test_what_is_over_the_aims_is_told() -> None:
+def test_figures_over_their_target_are_marked() -> None:
     spent = {OURS: Spent(5.0, 1.0), KAFKA: Spent(4.0, 1.0)}
 
     assert query_rows({"counted": spent})[0][-1] == "CPU, wall"

@@ -17,7 +17,7 @@ def test_queries_read_what_they_say(spark: SparkSession, tmp_path: Path) -> None
 
         for query in QUERIES:
             query.run(spark, source, tmp_path)
-        with pytest.raises(RuntimeError, match="100 messages read, not 99"):
+        with pytest.raises(RuntimeError, match="read 100 messages, not 99"):
             QUERIES[0].run(spark, source._replace(messages=99), tmp_path)
 
     written = spark.read.parquet(os.fspath(tmp_path / "rocketmq"))

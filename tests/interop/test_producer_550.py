@@ -93,7 +93,7 @@ def test_a_broker_that_stops_gracefully_costs_no_send(
         going.create_topic(topic, queues=2)
         until(lambda: going.name in routed(cluster, topic), what=f"{topic} on both brokers")
         asyncio.run(main(going))
-    assert f"{going.address} stops soon, and told us to go away" in caplog.text
+    assert f"{going.address} is about to stop (GO_AWAY)" in caplog.text
 
 
 def routed(cluster: JavaCluster, topic: str) -> set[str]:

@@ -11,7 +11,7 @@ from orbitmq.message.model import Message, MessageQueue
 from orbitmq.spark.cluster.cluster import Cluster
 from orbitmq.spark.offsets import Range, Slice
 from orbitmq.spark.options.options import Access, Topics
-from orbitmq.spark.pulling.puller import Demand, pull
+from orbitmq.spark.pulling.puller import PullOptions, pull
 from orbitmq.wire.bodies.static_topic import TopicConfigAndQueueMapping
 from orbitmq.wire.headers.admin import GetTopicConfig
 from orbitmq.wire.headers.offset import GetMaxOffset, GetMaxOffsetAnswer
@@ -37,7 +37,7 @@ def test_queues_offsets_and_progress(java_cluster_540: JavaCluster) -> None:
         assert cluster.resolve(Topics(pattern=f"{topic}|DefaultCluster|broker-.*")) == queues
         assert set(cluster.bounds(queues).values()) == {Range(0, 0)}
         send(java_cluster_540, queues[0], 3)
-        # A broker tells of a message before its queue has it.
+        # A broker acknowledges a message before its queue has it.
         until(
             lambda: cluster.bounds(queues)[queues[0]].max == 3, what="three messages in the queue"
         )
@@ -50,7 +50,7 @@ def test_queues_offsets_and_progress(java_cluster_540: JavaCluster) -> None:
             cluster.queues(f"{topic}s")
 
 
-def test_tools_show_the_lag_of_a_group_that_commits_and_has_no_consumer(
+def test_tools_show_the_lag_of_a_group_without_consumers(
     java_540: Java, java_cluster_540: JavaCluster
 ) -> None:
     topic = java_cluster_540.create_topic("spark-lag", queues=1)
@@ -91,7 +91,7 @@ def test_keys_are_found_by_the_index(java_cluster_540: JavaCluster) -> None:
         assert cluster.offsets_of_key(queues, "o-99") == nowhere
 
 
-def test_a_replica_serves_while_the_primary_is_gone(tmp_path: Path) -> None:
+def test_a_replica_serves_while_the_primary_is_down(tmp_path: Path) -> None:
     why = counterparts.missing_for("5.4.0")
     if why is not None:
         decline(why)
@@ -114,11 +114,11 @@ def test_a_replica_serves_while_the_primary_is_gone(tmp_path: Path) -> None:
             assert cluster.bounds([queue]) == {queue: Range(0, 3)}
             running.broker.kill()
             assert cluster.bounds([queue]) == {queue: Range(0, 3, is_replica=True)}
-            assert cluster.connection(queue).link.peer == str(replica.address)
+            assert cluster.connection(queue).connection.peer == str(replica.address)
             assert cluster.connection(queue).broker_id == 1
-            # It serves what it has; that more is lost, only the primary could say.
+            # It serves what it has; only the primary can report a loss.
             answers = pull(
-                cluster, Slice(queue, 0, 5), Demand(group="TOOLS_CONSUMER"), pause_for=no_pause
+                cluster, Slice(queue, 0, 5), PullOptions(group="TOOLS_CONSUMER"), pause_for=no_pause
             )
             assert len(list(offsets_in(islice(answers, 1)))) == 3
             with pytest.raises((ConnectFailed, NoRoute)):  # the nameserver may have seen it go
@@ -126,13 +126,13 @@ def test_a_replica_serves_while_the_primary_is_gone(tmp_path: Path) -> None:
 
 
 def no_pause(_wait_ms: int) -> None:
-    """Wait for nobody."""
+    """Don't wait."""
 
 
 def at_replica(cluster: Cluster, queue: MessageQueue, replica: JavaBroker) -> int:
     """Return where a queue ends at the replica; 0 if that is not in the route."""
     cluster.forget(queue)
-    connection = cluster.connection(queue, broker_id=1).link
+    connection = cluster.connection(queue, broker_id=1).connection
     if connection.peer != str(replica.address):
         return 0
     answer = connection.request(GetMaxOffset(topic=queue.topic, queue_id=queue.queue_id))

@@ -29,7 +29,7 @@ def traffic() -> Iterator[Traffic]:
 
 
 def check_round_trip(traffic: Traffic, directory: Path, kind: str, address: str) -> None:
-    """Run the program, and check what it says that it has read and written."""
+    """Run the program, and check what it reports as read and written."""
     arguments = [traffic.nameserver, traffic.topic, str(directory), kind, address]
     run = subprocess.run(
         [sys.executable, "-m", "tests.spark.round_trip", *arguments],

@@ -66,7 +66,7 @@ def drained(frame: DataFrame, directory: Path) -> list[int]:
     return sorted(int(row.value) for row in rows)
 
 
-def test_a_java_broker_is_streamed_and_knows_how_far(
+def test_a_java_broker_is_streamed_and_has_the_committed_offsets(
     spark: SparkSession, java_cluster_540: JavaCluster, tmp_path: Path
 ) -> None:
     topic = java_cluster_540.create_topic("spark-streamed", queues=8)
@@ -95,7 +95,7 @@ def started(writer: DataStreamWriter) -> Iterator[StreamingQuery]:
         query.stop()
 
 
-def test_a_query_goes_on_while_its_cluster_changes(spark: SparkSession, brokers: Brokers) -> None:
+def test_a_query_continues_while_its_cluster_changes(spark: SparkSession, brokers: Brokers) -> None:
     first = brokers.add("broker-a")
     with contextlib.ExitStack() as running:
         traffic = running.enter_context(Traffic(brokers.nameserver, "orders"))
@@ -131,7 +131,7 @@ def test_a_query_goes_on_while_its_cluster_changes(spark: SparkSession, brokers:
         until(all_are_there, what="rows of new queues", seconds=PATIENCE_SECONDS)
 
 
-def test_messages_that_retention_took_are_missed_or_passed(
+def test_messages_that_retention_removed_fail_or_are_skipped(
     spark: SparkSession, brokers: Brokers, tmp_path: Path
 ) -> None:
     small = {"mappedFileSizeCommitLog": str(64 * 1024), "maxMessageSize": "8192"}
@@ -145,7 +145,7 @@ def test_messages_that_retention_took_are_missed_or_passed(
     left = first_offset_after_removal(broker.address, traffic)
     assert 5 < left < 105
 
-    wanted = rf"queue broker-a:0: offset 5 was to be read, and the queue has {left} up to 105"
+    wanted = rf"queue broker-a:0: offset 5 is lost: the queue has {left} up to 105"
     with pytest.raises(StreamingQueryException, match=wanted):
         drained(stream(spark, traffic), tmp_path)
 
@@ -196,7 +196,7 @@ def test_retention_passes_the_start_of_a_queue_under_running_queries(
         strict.is_open.set()
         lenient.is_open.set()
 
-        wanted = rf"queue broker-a:0: offset 5 was to be read, and the queue has {left} up to 105"
+        wanted = rf"queue broker-a:0: offset 5 is lost: the queue has {left} up to 105"
         with pytest.raises(StreamingQueryException, match=wanted):
             failing.awaitTermination(PATIENCE_SECONDS)
         assert strict.numbers == sent

@@ -1,4 +1,4 @@
-"""The oldest Spark that is served, in an environment of its own; for ``make soak``."""
+"""The oldest supported Spark, in a separate environment; for ``make soak``."""
 
 import json
 import os

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as f
 
-from orbitmq.spark.writing.rows_to_messages import REASON, TOPIC
+from orbitmq.spark.writing.rows_to_messages import REJECT_REASON, REJECT_TOPIC
 from orbitmq.spark.writing.stable_ids import ORBIT_ID
 from tests.interop import counterparts
 from tests.interop.conftest import decline
@@ -95,8 +95,8 @@ def test_queues_delays_and_dead_letters(
     assert received[b"second"].queue_id == 2
     assert received[b"by time"].stored_ms >= soon.timestamp() * 1000 - 1_000
     with team.consumer(rejects) as consumer:
-        letters = {one.properties[REASON].split(",")[0]: one for one in consumer.wait_for(2)}
-    assert letters["value is null"].properties[TOPIC] == topic
+        letters = {one.properties[REJECT_REASON].split(",")[0]: one for one in consumer.wait_for(2)}
+    assert letters["value is null"].properties[REJECT_TOPIC] == topic
     (other,) = (one for reason, one in letters.items() if reason != "value is null")
     assert other.body == b"nowhere"
-    assert "has no queue 99" in other.properties[REASON]
+    assert "has no writable queue 99" in other.properties[REJECT_REASON]

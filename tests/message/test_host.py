@@ -37,7 +37,7 @@ def test_zone_of_an_ipv6_address_is_dropped() -> None:
         ("127.0.0.1:99999999999999999999", "from 0 to 65535"),
         ("127.0.0.1:-1", "from 0 to 65535"),
         ("127.0.0.1:٣", "from 0 to 65535"),
-        ("::1:10911", "stands in brackets"),
+        ("::1:10911", "in brackets"),
         ("[127.0.0.1]:1", "is not an IP address"),
         ("1.2.3:1", "is not an IP address"),
         (":1", "is not an IP address"),

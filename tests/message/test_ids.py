@@ -107,9 +107,9 @@ def test_an_offset_that_does_not_fit_is_refused() -> None:
     [
         ("", "has 0 characters, not 32 or 56"),
         ("A" * 34, "has 34 characters"),
-        ("G" * 32, "hexadecimal digits alone"),
-        ("7F 00 01" * 4, "hexadecimal digits alone"),
-        ("é" * 32, "hexadecimal digits alone"),
+        ("G" * 32, "hexadecimal digits only"),
+        ("7F 00 01" * 4, "hexadecimal digits only"),
+        ("é" * 32, "hexadecimal digits only"),
     ],
 )
 def test_bad_ids_say_what_is_wrong(parse: type, text: str, why: str) -> None:

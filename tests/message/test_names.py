@@ -59,7 +59,7 @@ def test_accepts_what_java_accepts(java: Verdict) -> None:
 
 
 @pytest.mark.parametrize("name", ["", " ", "a.b", "a" * 128])
-def test_an_error_tells_field_and_length(name: str) -> None:
+def test_an_error_has_field_and_length(name: str) -> None:
     with pytest.raises(InvalidTopic) as topic_error:
         names.check_topic(name)
     with pytest.raises(InvalidGroup) as group_error:

@@ -115,7 +115,7 @@ def test_any_order_counts_read_back(counts: dict[PopQueue | PopMessage, int]) ->
     [
         ("0 0", "it has 2 words, not 3"),
         ("0 0 1;", "it has 1 words, not 3"),
-        ("0 0 1;0 0 2", "there twice"),
+        ("0 0 1;0 0 2", "repeated"),
         ("0 0 x", "'x' is not a number"),
         ("0 ٣ 1", "is not a number"),
     ],

@@ -113,13 +113,61 @@ def test_decode_gives_what_encode_took(given_properties: dict[str, str]) -> None
     assert properties.decode(properties.encode(given_properties)) == given_properties
 
 
-@given(RAW, st.sampled_from([b"a", b"b", b"ab", b"", b"a\x01b", b"a\x02b"]))
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("TAGS\x01paid\x02KEYS\x01a\x02", "paid"),
+        ("KEYS\x01a\x02TAGS\x01paid", "paid"),  # the last separator is missing
+        ("TAGS\x01new\x02TAGS\x01paid\x02", "paid"),  # the last one wins
+        ("TAGS\x01paid\x02TAGS\x01\x02", "paid"),  # but an empty value is dropped
+        ("TAGS\x01paid\x02TAGS\x01", "paid"),
+        ("TAGS\x01paid\x01TAGS\x01new\x02", "paid\x01TAGS\x01new"),  # a value with a separator
+        ("TAGS\x01paidTAGS\x01new\x02", "paidTAGS\x01new"),
+        ("TAGS\x01paid\x02MYTAGS\x01a\x02", "paid"),  # a longer name
+        ("TAGS\x01paid\x02\x01TAGS\x01a\x02", "paid"),  # an empty name
+        ("TAGS\x01paid\x02TAGS\x02", "paid"),  # no value
+        ("\x02\x02TAGS\x01paid\x02\x02", "paid"),
+        ("TAGS\x01\x02", None),
+        ("\x01TAGS\x01paid\x02", None),
+        ("TAGS", None),
+        ("", None),
+    ],
+)
+def test_odd_texts_have_one_meaning_for_all_readers(text: str, value: str | None) -> None:
+    assert properties.decode(text.encode()).get("TAGS") == value
+    assert properties.finder("TAGS")(text) == value
+    assert properties.finder(b"TAGS")(text.encode()) == (value and value.encode())
+
+
+@pytest.mark.parametrize("java", PARSED, ids=lambda java: repr(java["input"]))
+def test_a_finder_finds_what_java_parses(java: Parsed) -> None:
+    for name in "abckx":
+        assert properties.finder(name)(java["input"]) == java["parsed"].get(name)
+
+
+@given(RAW, st.sampled_from([b"a", b"b", b"ab"]))
 @example(b"a\x01b\x02a\x01\x02", b"a")
 @example(b"ba\x01b\x02\x01a\x01b", b"a")
-def test_get_finds_what_decode_finds(raw: bytes, name: bytes) -> None:
+def test_a_finder_finds_what_decode_finds(raw: bytes, name: bytes) -> None:
     expected = properties.decode(raw).get(name.decode())
-    found = properties.get(raw, name)
+    found = properties.finder(name)(raw)
     assert (found and found.decode(errors="replace")) == expected
+    text = raw.decode(errors="replace")
+    assert properties.finder(name.decode())(text) == expected
+
+
+@pytest.mark.parametrize("name", ["", "a\x01b", "a\x02b"])
+def test_there_is_no_finder_for_a_name_that_no_property_can_have(name: str) -> None:
+    with pytest.raises(InvalidProperty, match="property name"):
+        properties.finder(name)
+    with pytest.raises(InvalidProperty, match="property name"):
+        properties.finder(name.encode())
+
+
+@given(RAW)
+def test_join_takes_whatever_decode_returned(raw: bytes) -> None:
+    found = properties.decode(raw)
+    assert properties.decode(properties.join(found)) == found
 
 
 def test_read_only_copy_keeps_nothing_of_the_original() -> None:
@@ -137,8 +185,8 @@ def test_read_only_copy_keeps_nothing_of_the_original() -> None:
         ([("n", "v")], "must be a mapping of str to str, not list"),
         ({"n": 1}, "property 'n' must be a str, not int"),
         ({1: "v"}, "property name must be a str, not int"),
-        ({"n": " \t"}, "blanks alone"),
-        ({" ": "v"}, "blanks alone"),
+        ({"n": " \t"}, "only blanks"),
+        ({" ": "v"}, "only blanks"),
         ({"UNIQ_KEY": "v"}, "'UNIQ_KEY' is reserved by RocketMQ: message id"),
         ({"__RMQ.TRANSIENT.x": "v"}, "never stored"),
     ],

@@ -1,3 +1,4 @@
+import struct
 import zlib
 
 import msgspec
@@ -9,13 +10,14 @@ from orbitmq.message import flags, properties
 from orbitmq.message.host import Host
 from orbitmq.message.record import (
     BLANK_SIZE,
+    HEADS,
     Record,
     Version,
     blank,
     encode,
     form_of,
     parts,
-    size_of,
+    reader,
 )
 from tests.golden_files import golden
 from tests.message.records import (
@@ -58,7 +60,6 @@ def test_has_the_bytes_of_java(golden: GoldenRecord) -> None:
     )
 
     assert encode(record) == encoded
-    assert size_of(record) == len(encoded)
     assert raw_fields(view_of(encoded)) == msgspec.structs.replace(record, version=Version.V1)
 
 
@@ -70,7 +71,7 @@ def test_long_topics_have_the_bytes_of_the_java_broker(golden: GoldenV2) -> None
     assert f"MESSAGE_VERSION_{view.version.name}" == golden["version"]
     assert view.topic == golden["topic"].encode()
     assert view.properties == golden["properties_string"].encode()
-    assert view.check_crc()
+    assert view.is_whole()
     message = view.message()
     assert (message.topic, message.body) == (golden["topic"], golden["body_text"].encode())
     # The broker's CRC and version are what ours come to.
@@ -93,8 +94,7 @@ def test_reads_what_it_wrote(record: Record) -> None:
         body_crc=zlib.crc32(record.body) & 0x7FFFFFFF,
         version=Version.V1 if len(record.topic) <= 127 else Version.V2,
     )
-    assert view.check_crc()
-    assert len(encoded) == size_of(record)
+    assert view.is_whole()
     assert encode(again) == encoded
 
 
@@ -111,6 +111,26 @@ def test_a_place_is_written_into_the_record_and_the_body_is_not_copied(
     assert head + body + tail == encode(placed)
     assert body is record.body
     assert len(head) + len(tail) == form.overhead + len(record.properties)
+
+
+@given(records)
+def test_a_reader_unpacks_the_fields_it_names(record: Record) -> None:
+    encoded = encode(record)
+    names = ("magic", "queue_id", "queue_offset", "commit_log_offset", "born_timestamp_ms")
+    magic, *values = reader(*names).unpack_from(encoded)
+    assert magic == view_of(encoded).version.value
+    assert values == [getattr(record, name) for name in names[1:]]
+
+
+def test_a_reader_takes_fields_in_the_order_of_the_layout() -> None:
+    with pytest.raises(struct.error):
+        reader("sys_flag", "queue_id")
+
+
+@pytest.mark.parametrize("hosts", [0, *range(16, 64, 16)])
+def test_a_head_is_chosen_by_the_low_byte_of_the_sys_flag(hosts: int) -> None:
+    longer = (bool(hosts & flags.BORN_HOST_IPV6) + bool(hosts & flags.STORE_HOST_IPV6)) * 12
+    assert {HEADS[hosts | rest].size for rest in (0, 1, 15, 64, 128)} == {88 + longer}
 
 
 def test_the_crc_property_is_in_reverse_digits() -> None:
@@ -148,7 +168,7 @@ def test_what_the_layout_cannot_hold_is_refused(changes: dict[str, object], why:
 def test_the_version_can_be_forced() -> None:
     v2 = encode(msgspec.structs.replace(ORDER, version=Version.V2))
 
-    assert len(v2) == size_of(ORDER) + 1
+    assert len(v2) == len(encode(ORDER)) + 1
     assert view_of(v2).topic == b"orders"
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from orbitmq.errors import CompressionFailed, CorruptRecord
 from orbitmq.message import flags
 from orbitmq.message.compression import CompressionType, compress
-from orbitmq.message.record import CRC_PROPERTY_SIZE, LEAST_SIZE, Record, encode
+from orbitmq.message.record import CRC_PROPERTY_SIZE, LEAST_SIZE, Record, encode, seal_agrees
 from orbitmq.message.record_view import Filed, RecordView
 from tests.message.records import (
     ORDER,
@@ -78,7 +78,7 @@ def test_lengths_that_contradict_are_refused(
     struct.pack_into(layout, buffer, 2 + position, value)
     view = RecordView(memoryview(buffer), 2, len(buffer) - 2)
 
-    for read in (view.message, view.check_crc, lambda: view.topic):
+    for read in (view.message, view.is_whole, lambda: view.topic):
         with pytest.raises(CorruptRecord, match=f"size of 114.*{why}") as caught:
             read()
         assert caught.value.position == 2
@@ -103,11 +103,11 @@ def test_the_body_is_a_view_and_a_message_is_not() -> None:
 
     assert bytes(view.body) == b"2 pizza"
     assert message.body == b"1 pizza"
-    assert not view.check_crc()
+    assert not view.is_whole()
 
 
 def test_an_empty_body_has_no_crc_to_fail() -> None:
-    assert view_of(encode(msgspec.structs.replace(ORDER, body=b"", body_crc=5))).check_crc()
+    assert view_of(encode(msgspec.structs.replace(ORDER, body=b"", body_crc=5))).is_whole()
 
 
 def compressed(kind: CompressionType, body: bytes) -> bytearray:
@@ -160,13 +160,16 @@ def test_text_that_is_not_utf8_is_read_as_java_reads_it() -> None:
 
 def test_the_crc_property_covers_every_byte_before_it() -> None:
     whole = sealed(ORDER)
-    assert view_of(whole).check_crc_property()
+    properties_start = len(encode(msgspec.structs.replace(ORDER, properties=b"")))
+    assert view_of(whole).is_whole()
 
     lengths = {*range(84, 88), 95, 102, 103}  # damaged, they are refused before any checksum
     for at in set(range(8, len(whole) - CRC_PROPERTY_SIZE)) - lengths:
         damaged = bytearray(whole)
         damaged[at] ^= 0x40
-        assert not view_of(damaged).check_crc_property(), f"byte {at}"
+        assert not view_of(damaged).is_whole(), f"byte {at}"
+        seal = memoryview(damaged), 0, properties_start, len(damaged)
+        assert not seal_agrees(*seal), f"byte {at}"
 
 
 @pytest.mark.parametrize(
@@ -180,13 +183,13 @@ def test_the_crc_property_covers_every_byte_before_it() -> None:
 def test_without_a_crc_property_there_is_none_to_fail(text: bytes) -> None:
     record = msgspec.structs.replace(ORDER, properties=text)
 
-    assert view_of(encode(record)).check_crc_property()
+    assert view_of(encode(record)).is_whole()
 
 
-def test_what_an_index_needs_is_what_the_fields_say() -> None:
-    for encoded in (bytes.fromhex(golden["encoded_hex"]) for golden in RECORDS):
-        view = view_of(encoded)
-        assert view.filed() == Filed(
-            bytes(view.topic), view.queue_id, view.queue_offset, view.commit_log_offset, view.size,
-            view.sys_flag, view.store_timestamp_ms, bytes(view.properties),
-        )  # fmt: skip
+@given(records)
+def test_filed_has_the_fields_of_the_record(record: Record) -> None:
+    view = view_of(encode(record))
+    assert view.filed() == Filed(
+        record.topic, record.queue_id, record.queue_offset, record.commit_log_offset, view.size,
+        view.sys_flag, record.store_timestamp_ms, record.properties,
+    )  # fmt: skip

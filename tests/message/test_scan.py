@@ -36,7 +36,7 @@ def test_finds_the_records_of_java_one_after_the_other() -> None:
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=range(len(RECORDS)))
-def test_a_record_cut_off_anywhere_is_short(record: bytes) -> None:
+def test_a_record_truncated_anywhere_is_short(record: bytes) -> None:
     for length in range(1, len(record)):
         found, stop = scanned(FIRST + record[:length])
 
@@ -137,10 +137,10 @@ def test_the_crc_property_shows_damage_outside_the_body() -> None:
     assert trusting.stop.reason is StopReason.END
 
 
-def test_a_stop_speaks() -> None:
+def test_a_stop_as_text() -> None:
     _, stop = scanned(FIRST + b"no record")
 
-    assert str(stop) == "at byte 105: no record; its magic is 0x65636f72"
+    assert str(stop) == "at byte 105: not a record; its magic is 0x65636f72"
 
 
 @given(st.binary(max_size=400), st.booleans())
@@ -214,7 +214,7 @@ def test_a_message_that_is_no_inner_batch_stays_alone(bits: int) -> None:
     assert split_inner(message) == [message]
 
 
-def test_an_inner_batch_that_is_none_is_refused() -> None:
+def test_an_invalid_inner_batch_is_refused() -> None:
     inner = flags.NEED_UNWRAP | flags.INNER_BATCH
     (message,) = decode_all(encode(msgspec.structs.replace(ORDER, sys_flag=inner)))
 

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orbitmq.errors import InvalidTags
+from orbitmq.message import tags as tags_module
 from orbitmq.message.tags import (
     TagFilter,
     check_tag,
@@ -173,3 +174,12 @@ def test_a_tag_that_can_be_selected_is_taken(tag: str) -> None:
     check_tag(tag)
     if tag != "*":
         assert TagFilter.parse(tag).matches(tag)
+
+
+def test_the_cache_of_codes_is_bounded_and_has_no_long_tags() -> None:
+    for number in range(3000):
+        tags = f"tag-{number}"
+        assert tags_code_utf8(tags.encode()) == java_hash(tags)
+    assert tags_code_utf8(b"x" * 65) == java_hash("x" * 65)
+    assert 0 < len(tags_module._codes) <= 1024
+    assert b"x" * 65 not in tags_module._codes

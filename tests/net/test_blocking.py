@@ -196,7 +196,7 @@ def test_a_peer_that_does_not_read_is_given_up_at_the_timeout() -> None:
         closed.get(timeout=10)
 
     with peer(unread) as address, BlockingConnection(address) as connection:
-        with pytest.raises(RequestTimeout, match="was not taken by"):
+        with pytest.raises(RequestTimeout, match="was not read by"):
             connection.request(ASK, bytes(15_000_000), timeout_ms=50)
         assert not connection.is_open
         closed.put(None)
@@ -246,7 +246,7 @@ def test_one_way_requests_are_sent() -> None:
     assert [(frame.is_oneway, bytes(frame.body)) for frame in seen] == [(True, b"x")]
 
 
-def test_nobody_there_is_a_connect_failure() -> None:
+def test_an_unreachable_server_is_a_connect_failure() -> None:
     with peer(until_closed) as address:
         socket.create_connection(address).close()
     with pytest.raises(ConnectFailed, match=f"no connection to {address}"):
@@ -361,7 +361,7 @@ def test_a_result_is_taken_once() -> None:
     with peer(echoing(1)) as address, BlockingConnection(address) as connection:
         number = connection.start(ASK)
         connection.result(number)
-        with pytest.raises(InvalidInput, match="was taken before"):
+        with pytest.raises(InvalidInput, match="was already taken"):
             connection.result(number)
 
 

@@ -52,7 +52,7 @@ def test_a_caller_that_gives_up_does_not_take_the_dial_from_others() -> None:
     run_virtual(scenario)
 
 
-def test_a_lost_connection_is_dialled_anew_by_the_next_caller() -> None:
+def test_the_next_caller_dials_a_lost_connection_again() -> None:
     async def scenario(clock: VirtualClock) -> None:
         network = MemoryNetwork()
         async with Listener(BROKER, echo, network=network), Dialer(network=network) as dialer:
@@ -79,9 +79,7 @@ def sends_away(times: int) -> Handler:
 
 
 @pytest.mark.parametrize(("times", "code"), [(1, ResponseCode.SUCCESS), (2, ResponseCode.GO_AWAY)])
-def test_a_peer_that_sends_us_away_is_dialled_anew_and_asked_once_more(
-    times: int, code: int
-) -> None:
+def test_after_go_away_the_request_is_sent_on_a_new_connection(times: int, code: int) -> None:
     async def scenario(clock: VirtualClock) -> None:
         network = MemoryNetwork()
         async with (
@@ -119,7 +117,7 @@ def test_a_connection_that_leaves_is_closed_with_the_dialer() -> None:
     run_virtual(scenario)
 
 
-def test_nobody_there_is_an_error_to_all_who_wait_and_the_next_dials_again() -> None:
+def test_a_failed_dial_fails_all_waiting_callers_and_the_next_dials_again() -> None:
     async def scenario(clock: VirtualClock) -> None:
         network = MemoryNetwork()
         async with Dialer(network=network) as dialer:
@@ -127,7 +125,7 @@ def test_nobody_there_is_an_error_to_all_who_wait_and_the_next_dials_again() -> 
                 *(dialer.connection(BROKER) for _ in range(3)), return_exceptions=True
             )
             assert [type(one) for one in found] == [ConnectFailed] * 3
-            assert "no connection to broker-a:10911: nobody listens" in str(found[0])
+            assert "no connection to broker-a:10911: no listener" in str(found[0])
             async with Listener(BROKER, echo, network=network):
                 assert (await dialer.connection(BROKER)).is_open
 

@@ -13,7 +13,7 @@ def test_uvloop_is_taken_where_it_exists() -> None:
     loop.close()
 
 
-def test_the_standard_loop_stands_in_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_standard_loop_is_the_fallback(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "uvloop", None)
     loop = new_event_loop()
     assert isinstance(loop, asyncio.SelectorEventLoop)

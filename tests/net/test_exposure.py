@@ -15,9 +15,9 @@ def test_loopback_needs_nothing(host: str) -> None:
 @pytest.mark.parametrize(
     "host", ["", "0.0.0.0", "::", "10.0.0.7", "broker.example", "::ffff:1.2.3.4"]
 )
-def test_another_address_has_to_be_meant(host: str) -> None:
+def test_another_address_has_to_be_allowed(host: str) -> None:
     assert not is_loopback(host)
-    with pytest.raises(InvalidInput, match="127.0.0.1, or say --insecure"):
+    with pytest.raises(InvalidInput, match="127.0.0.1, or add --insecure"):
         check_exposure(host, insecure=False)
     check_exposure(host, insecure=True)
 

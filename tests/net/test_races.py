@@ -106,14 +106,14 @@ def test_a_listener_closes_whatever_a_new_peer_is_about(
 
 @on_both_loops
 @pytest.mark.parametrize("bad", ["text", memoryview(b"abcdef")[::2], 7])
-def test_a_body_that_is_none_is_its_callers_error_alone(loop: str, bad: bytes) -> None:
+def test_an_invalid_body_fails_only_its_caller(loop: str, bad: bytes) -> None:
     async def scenario() -> None:
         async with Listener(LOOPBACK, echo) as listener, Dialer() as dialer:
             connection = await dialer.connection(listener.address)
             good = asyncio.create_task(connection.request(ASK, b"good"))
-            with pytest.raises(LocalProtocolError, match="a body is"):
+            with pytest.raises(LocalProtocolError, match="a body must"):
                 await connection.request(ASK, bad)
-            with pytest.raises(LocalProtocolError, match="a body is"):
+            with pytest.raises(LocalProtocolError, match="a body must"):
                 connection.oneway(ASK, bad)
             assert (await good).body == b"good"
 
@@ -255,7 +255,7 @@ def test_one_way_requests_are_bounded_too(caplog: pytest.LogCaptureFixture) -> N
 
     run_virtual(scenario)
     assert started == 10
-    assert "is dropped: 10 are in the making" in caplog.text
+    assert "is dropped: 10 are being served" in caplog.text
 
 
 @pytest.mark.parametrize("which", ["listener", "dialer"])
@@ -310,7 +310,7 @@ def test_a_caller_that_is_cancelled_while_the_dialer_closes_is_cancelled() -> No
     run_virtual(scenario)
 
 
-def test_a_transport_that_comes_too_late_is_let_go() -> None:
+def test_a_transport_that_arrives_too_late_is_aborted() -> None:
     class Late(asyncio.Transport):
         aborted = False
 
@@ -368,7 +368,7 @@ def test_a_close_without_a_word_closes() -> None:
      Address("127.0.0.1", 70_000)],
     ids=["empty label", "long label", "surrogate", "nul", "port"],
 )  # fmt: skip
-def test_an_address_that_nobody_can_have_is_a_connect_failure(loop: str, address: Address) -> None:
+def test_an_invalid_address_is_a_connect_failure(loop: str, address: Address) -> None:
     async def scenario() -> None:
         async with Dialer() as dialer:
             with pytest.raises(ConnectFailed, match="no connection to"):

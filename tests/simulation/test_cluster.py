@@ -59,8 +59,13 @@ def hold_for_ever(_held: HeldPulls, _now_ms: int) -> list[HeldPull]:
     [
         ("orbitmq.store.log.flush._sync", sync_nothing, 5, "lost"),
         ("orbitmq.broker.sending.delays.Delays._is_delivered", deliver_anew, 4, "repeated"),
-        ("orbitmq.broker.tables.offsets.ConsumerOffsets.to_json", keep_no_offsets, 2, "progress"),
-        ("orbitmq.broker.pulling.held_pulls.HeldPulls.due", hold_for_ever, 2, "no answer"),
+        (
+            "orbitmq.broker.tables.offsets.ConsumerOffsets.to_json",
+            keep_no_offsets,
+            2,
+            "the offset of",
+        ),
+        ("orbitmq.broker.pulling.held_pulls.HeldPulls.due", hold_for_ever, 2, "no response"),
     ],
 )
 def test_a_broker_with_a_fault_is_found(

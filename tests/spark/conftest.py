@@ -1,4 +1,4 @@
-"""What tests of the Spark room stand on."""
+"""Fixtures of the Spark tests."""
 
 from collections.abc import Iterator
 
@@ -9,6 +9,6 @@ from orbitmq import embedded
 
 @pytest.fixture(scope="module")
 def shared_cluster() -> Iterator[embedded.RunningCluster]:
-    """A nameserver and two brokers of ours, shared by a module: each test has its own topics."""
+    """Our nameserver and two brokers, shared by a module; each test uses separate topics."""
     with embedded.start(brokers=2) as running:
         yield running

@@ -1,4 +1,4 @@
-"""A cluster of numbers: queues that begin and end, brokers that may be away; and a clock."""
+"""A cluster in memory, whose brokers may be down, and a clock."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -7,13 +7,15 @@ from typing import Any
 
 import msgspec
 
-from orbitmq.errors import ConnectFailed, NoRoute, OrbitError
+from orbitmq.errors import ConnectFailed, NoRoute, OrbitError, RequestTimeout
 from orbitmq.message.model import MessageQueue
+from orbitmq.spark.cluster.brokers import QueueConnection
+from orbitmq.spark.cluster.cluster import Cluster
 from orbitmq.spark.offsets import Bound, Range
-from orbitmq.spark.options.options import Access, ReadOptions, Topics
+from orbitmq.spark.options.options import DEFAULT_PULL_GROUP, Access, ReadOptions, Topics
 from orbitmq.wire.codes import ResponseCode
 from orbitmq.wire.frame import Frame
-from tests.spark.fake_queue import FakeLink, FakeQueue
+from tests.spark.fake_queue import FakeConnection, FakeQueue
 from tests.spark.records import record
 
 
@@ -22,7 +24,7 @@ def queue(number: int, broker: str = "broker-a", topic: str = "orders") -> Messa
 
 
 def options(**said: Any) -> ReadOptions:
-    """Return options that read all of the topic orders, but for what is said."""
+    """Return options that read all of the topic orders, with some changes."""
     read_all = ReadOptions(
         access=Access(nameserver="127.0.0.1:9876"),
         topics=Topics(names=("orders",)),
@@ -37,7 +39,7 @@ def missing(topic: str) -> NoRoute:
 
 
 class FakeClock:
-    """Stands still unless it is told otherwise."""
+    """Advances only by ``pass_ms``."""
 
     def __init__(self) -> None:
         self.ms = 1_000
@@ -53,7 +55,7 @@ class FakeClock:
 
 
 class TimedQueue(FakeQueue):
-    """A queue whose messages were stored when a function says."""
+    """A queue whose store times come from a function."""
 
     def __init__(self, has: Range, stored_ms: Callable[[int], int]) -> None:
         super().__init__(has.min, has.max)
@@ -67,15 +69,35 @@ class TimedQueue(FakeQueue):
         return self.frame(ResponseCode.SUCCESS, offsets[-1] + 1, b"".join(records))
 
 
-class FakeCluster:
-    """What tests say that it is; all that is asked of it is counted."""
+class FakeBroker(FakeConnection):
+    """A connection to a broker that has several queues."""
+
+    def __init__(self, queues: Mapping[tuple[str, str], FakeQueue]) -> None:
+        super().__init__(next(iter(queues.values())))
+        self.queues = queues
+        self.silent: set[str] = set()
+
+    def result(self, number: int) -> Frame:
+        texts = self.in_flight[number]
+        if texts["queueId"] in self.silent:
+            del self.in_flight[number]
+            self.silent.discard(texts["queueId"])
+            raise RequestTimeout("no answer within 1 ms", address=self.peer, timeout_ms=1)
+        self.queue = self.queues[texts["topic"], texts["queueId"]]
+        return super().result(number)
+
+
+class FakeCluster(Cluster):
+    """Answers as tests set it up, and counts requests."""
 
     def __init__(self, ranges: Mapping[MessageQueue, tuple[int, int]]) -> None:
+        super().__init__(Access(nameserver="127.0.0.1:9876"))
         self.ranges = {one: Range(*bounds) for one, bounds in ranges.items()}
         self.away: dict[str, OrbitError] = {}
         self.times: dict[int, dict[MessageQueue, int]] = {}
         self.stored: dict[MessageQueue, Sequence[int]] = {}
         self.looked_at: list[int] = []
+        self.brokers: dict[str, FakeBroker] = {}
         self.keys: dict[str, dict[MessageQueue, list[int]] | None] = {}
         self.commits: list[tuple[str, dict[MessageQueue, int]]] = []
         self.closed: set[MessageQueue] = set()
@@ -84,7 +106,7 @@ class FakeCluster:
         self.nameservers_away: OrbitError | None = None
 
     def lose(self, broker: str, error: OrbitError | None = None) -> None:
-        """Take a broker away."""
+        """Stop a broker."""
         self.away[broker] = error or ConnectFailed(f"no connection to {broker}", address=broker)
 
     def delete(self, topic: str) -> None:
@@ -123,17 +145,26 @@ class FakeCluster:
         return {one: self.times[timestamp_ms][one] for one in queues}
 
     def stored_ms(self, queue: MessageQueue, offset: int) -> int:
-        """Return when a message was stored: as was said, or as the answers by time have it."""
+        """Return the store time of a message: as set, or consistent with the answers by time."""
         self.looked_at.append(offset)
         if queue in self.stored:
             return self.stored[queue][offset]
         return max((ms for ms, at in self.times.items() if offset >= at[queue]), default=0)
 
     def connection(
-        self, queue: MessageQueue, broker_id: int = 0, *, alone: bool = False
-    ) -> tuple[FakeLink, int]:
-        assert (broker_id, alone) == (0, False)
-        return FakeLink(TimedQueue(self.ranges[queue], partial(self.stored_ms, queue))), 0
+        self, queue: MessageQueue, broker_id: int = 0, *, exact: bool = False
+    ) -> QueueConnection:
+        assert (broker_id, exact) == (0, False)
+        if queue.broker_name in self.away:
+            raise self.away[queue.broker_name]
+        if queue.broker_name not in self.brokers:
+            queues = {
+                (one.topic, str(one.queue_id)): TimedQueue(has, partial(self.stored_ms, one))
+                for one, has in self.ranges.items()
+                if one.broker_name == queue.broker_name
+            }
+            self.brokers[queue.broker_name] = FakeBroker(queues)
+        return QueueConnection(self.brokers[queue.broker_name], 0)
 
     def forget(self, queue: MessageQueue) -> None:
         raise AssertionError(f"a pull of {queue} failed")
@@ -142,8 +173,9 @@ class FakeCluster:
         return name
 
     def offsets_of_key(
-        self, queues: Iterable[MessageQueue], key: str
-    ) -> Mapping[MessageQueue, Sequence[int]] | None:
+        self, queues: Iterable[MessageQueue], key: str, *, group: str = DEFAULT_PULL_GROUP
+    ) -> dict[MessageQueue, list[int]] | None:
+        assert group == DEFAULT_PULL_GROUP
         found = self.keys[key]
         return None if found is None else {one: found.get(one, []) for one in queues}
 

@@ -1,4 +1,4 @@
-"""One queue of a broker that exists only here, and links to it: pulls are answered by the rules."""
+"""A queue of a broker in memory, and connections to it; pulls are answered as brokers do."""
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
@@ -8,6 +8,10 @@ from orbitmq.message.model import MessageQueue
 from orbitmq.message.record_view import RecordView
 from orbitmq.message.scan import Scan
 from orbitmq.message.tags import SELECT_ALL
+from orbitmq.net.blocking import BlockingConnection
+from orbitmq.spark.cluster.brokers import QueueConnection
+from orbitmq.spark.cluster.cluster import Cluster
+from orbitmq.spark.options.options import Access
 from orbitmq.spark.pulling.record_run import Records
 from orbitmq.wire.bodies.static_topic import TopicConfigAndQueueMapping
 from orbitmq.wire.codes import VERSION_5_4_0, ResponseCode
@@ -20,7 +24,7 @@ QUEUE = MessageQueue("orders", "broker-a", 3)
 
 
 class FakeQueue:
-    """Records from one offset up to another, of which one answer has so many at most."""
+    """Records from one offset to another; an answer has at most ``at_once``."""
 
     def __init__(self, least: int, end: int, *, at_once: int = 32, span: int = 800) -> None:
         self.least, self.end = least, end
@@ -91,19 +95,24 @@ class ContainedReplica(FakeQueue):
         return super().frame(code, reached, body, remark)
 
 
-class FakeLink:
-    """A connection to a fake queue."""
+class FakeConnection(BlockingConnection):
+    """A connection to a fake queue, without a socket."""
 
     def __init__(self, queue: FakeQueue, peer: str = "10.0.0.7:10911") -> None:
+        # Not the constructor of a connection: that dials.
         self.peer = peer
         self.queue = queue
         self.broken = False
-        self.on_its_way: dict[int, dict[str, str]] = {}
-        self.most_on_their_way = 0
+        self.in_flight: dict[int, dict[str, str]] = {}
+        self.most_in_flight = 0
         self.writes = 0
         self.asked: list[dict[str, str]] = []
 
-    def start_all(self, headers: Iterable[Header]) -> list[int]:
+    def __repr__(self) -> str:
+        return f"<FakeConnection {self.peer}>"
+
+    def start_all(self, headers: Iterable[Header], *, timeout_ms: int | None = None) -> list[int]:
+        assert timeout_ms is None
         if self.broken:
             raise ConnectionClosed("the connection is closed", address=self.peer)
         self.writes += 1
@@ -112,13 +121,13 @@ class FakeLink:
             texts = header.to_texts()
             self.asked.append(texts)
             number = len(self.asked)
-            self.on_its_way[number] = texts
+            self.in_flight[number] = texts
             numbers.append(number)
-        self.most_on_their_way = max(self.most_on_their_way, len(self.on_its_way))
+        self.most_in_flight = max(self.most_in_flight, len(self.in_flight))
         return numbers
 
     def result(self, number: int) -> Frame:
-        texts = self.on_its_way.pop(number)
+        texts = self.in_flight.pop(number)
         if self.broken:
             raise ConnectionClosed("the connection broke", address=self.peer)
         if "queueOffset" not in texts:
@@ -127,44 +136,45 @@ class FakeLink:
         return self.queue.answer(int(texts["queueOffset"]), int(texts["maxMsgNums"]))
 
     def abandon(self, number: int) -> None:
-        self.on_its_way.pop(number, None)
+        self.in_flight.pop(number, None)
 
 
-class FakeBrokers:
-    """The replicas of a queue by broker id; another stands in for one that is not there."""
+class FakeReplicas(Cluster):
+    """A cluster with one queue: its replicas by broker id; another replaces one that is down."""
 
     def __init__(self, *replicas: FakeQueue) -> None:
-        self.links = {number: FakeLink(queue) for number, queue in enumerate(replicas)}
+        super().__init__(Access(nameserver="127.0.0.1:9876"))
+        self.links = {number: FakeConnection(queue) for number, queue in enumerate(replicas)}
         self.failures: list[OrbitError] = []
         self.away: set[int] = set()
         self.forgotten = 0
 
     @property
-    def primary(self) -> FakeLink:
+    def primary(self) -> FakeConnection:
         return self.links[0]
 
     def connection(
-        self, queue: MessageQueue, broker_id: int = 0, *, alone: bool = False
-    ) -> tuple[FakeLink, int]:
+        self, queue: MessageQueue, broker_id: int = 0, *, exact: bool = False
+    ) -> QueueConnection:
         assert queue == QUEUE
         if self.failures:
             raise self.failures.pop(0)
-        for number in (broker_id,) if alone else (broker_id, *self.links):
+        for number in (broker_id,) if exact else (broker_id, *self.links):
             if number in self.links and number not in self.away:
-                return self.links[number], number
+                return QueueConnection(self.links[number], number)
         raise ConnectFailed(f"no connection to replica {broker_id}", address="10.0.0.7:10911")
 
     def forget(self, queue: MessageQueue) -> None:
         assert queue == QUEUE
         self.forgotten += 1
-        self.links = {number: FakeLink(link.queue) for number, link in self.links.items()}
+        self.links = {number: FakeConnection(link.queue) for number, link in self.links.items()}
 
     def wire_name(self, name: str) -> str:
         return f"ns%{name}"
 
 
 def offsets_in(pulled: Iterable[Records]) -> Iterator[int]:
-    """Yield the queue offsets of records; where their places are told, they are the right ones."""
+    """Yield the queue offsets of records; check their positions if these are given."""
     for records in pulled:
         views: list[RecordView] = list(Scan(records.data))
         sizes = [view.size for view in views]

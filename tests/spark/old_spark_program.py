@@ -46,7 +46,7 @@ class Program:
         writer.trigger(availableNow=True).start().awaitTermination()
 
     def refusal(self) -> str:
-        """Return what is said to a stream that would be read."""
+        """Return the error of a streaming read."""
         told = {"nameserver": self._nameserver, "subscribe": self._topic}
         rows = self._spark.readStream.format("rocketmq").options(**told).load()
         writer = rows.writeStream.format("noop")

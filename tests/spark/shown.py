@@ -2,7 +2,7 @@
 
 
 def last_line(error: Exception) -> str:
-    """Return the last line of what Python said, without what Spark puts behind it.
+    """Return the last line of the Python traceback, without what Spark appends.
 
     That is the state of its errors, and of a stream the query and its plan.
     """

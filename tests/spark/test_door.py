@@ -10,7 +10,7 @@ import orbitmq.spark
 HEAVY = {"pyspark", "pyarrow", "numpy", "asyncio"}
 
 
-def test_the_names_of_the_door_are_there() -> None:
+def test_the_public_names_exist() -> None:
     for name in orbitmq.spark.__all__:
         assert getattr(orbitmq.spark, name).__name__ == name
 
@@ -21,7 +21,7 @@ def test_importing_it_imports_no_spark() -> None:
     assert not HEAVY & set(ran.stdout.split())
 
 
-def test_a_name_that_is_not_there_is_told() -> None:
+def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'sesion'"):
         _ = orbitmq.spark.sesion  # type: ignore[attr-defined]
 
@@ -36,7 +36,7 @@ def test_without_the_extra_the_error_says_what_to_install(package: str) -> None:
     )
 
 
-def test_another_import_that_fails_is_told_as_it_is() -> None:
+def test_another_failed_import_is_raised_unchanged() -> None:
     code = "import sys; sys.modules['msgspec.json'] = None; from orbitmq.spark import session"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "MissingExtra" not in ran.stderr

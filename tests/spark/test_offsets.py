@@ -16,11 +16,11 @@ from orbitmq.spark.offsets import (
     Offsets,
     Range,
     Slice,
+    bound_offsets,
     clamped,
     data_lost,
     from_spark,
     lost,
-    placed,
     shared_out,
     slices,
     to_spark,
@@ -60,7 +60,7 @@ def test_queues_are_in_the_order_of_their_numbers() -> None:
 @pytest.mark.parametrize(
     "kept", [{"orders": {"0": 12}}, {"orders": 12}, 12, {"orders": {"broker-a:0": "12"}}], ids=repr
 )
-def test_a_checkpoint_of_another_source_is_told(kept: object) -> None:
+def test_a_checkpoint_of_another_source_is_refused(kept: object) -> None:
     with pytest.raises(InvalidOffsets, match="12.*checkpoint of another source") as caught:
         from_spark(kept)
     assert caught.value.field == "checkpointLocation"
@@ -69,30 +69,30 @@ def test_a_checkpoint_of_another_source_is_told(kept: object) -> None:
 # Bounds
 
 
-def test_a_bound_lies_somewhere_in_each_queue() -> None:
+def test_a_bound_has_an_offset_in_each_queue() -> None:
     has = {A0: Range(2, 9), A1: Range(0, 0)}
-    assert placed(Bound("earliest"), has, field="startingOffsets") == {A0: 2, A1: 0}
-    assert placed(Bound("latest"), has, field="startingOffsets") == {A0: 9, A1: 0}
+    assert bound_offsets(Bound("earliest"), has, field="startingOffsets") == {A0: 2, A1: 0}
+    assert bound_offsets(Bound("latest"), has, field="startingOffsets") == {A0: 9, A1: 0}
     said = Bound("offsets", {A0: EARLIEST, A1: LATEST})
-    assert placed(said, has, field="startingOffsets") == {A0: 2, A1: 0}
+    assert bound_offsets(said, has, field="startingOffsets") == {A0: 2, A1: 0}
     said = Bound("offsets", {A0: 5, A1: 0})
-    assert placed(said, has, field="startingOffsets") == {A0: 5, A1: 0}
+    assert bound_offsets(said, has, field="startingOffsets") == {A0: 5, A1: 0}
     at_time = {A0: 7, A1: 0}
-    assert placed(Bound("timestamp"), has, at_time, field="startingTimestamp") == at_time
+    assert bound_offsets(Bound("timestamp"), has, at_time, field="startingTimestamp") == at_time
 
 
-def test_offsets_are_for_the_queues_there_are() -> None:
+def test_offsets_are_for_existing_queues() -> None:
     has = {A0: Range(0, 9), A1: Range(0, 9)}
-    with pytest.raises(InvalidOffsets, match="queues that there are not: orders broker-b:0;"):
-        placed(Bound("offsets", {A0: 0, A1: 0, B0: 0}), has, field="startingOffsets")
+    with pytest.raises(InvalidOffsets, match="queues that don't exist: orders broker-b:0;"):
+        bound_offsets(Bound("offsets", {A0: 0, A1: 0, B0: 0}), has, field="startingOffsets")
     with pytest.raises(InvalidOffsets, match="no offset for orders broker-a:1; give one for each"):
-        placed(Bound("offsets", {A0: 0}), has, field="startingOffsets")
+        bound_offsets(Bound("offsets", {A0: 0}), has, field="startingOffsets")
 
 
-def test_a_thousand_queues_are_not_listed_whole() -> None:
+def test_a_thousand_queues_are_not_all_listed() -> None:
     has = {MessageQueue("t", "a", number): Range(0, 1) for number in range(1000)}
     with pytest.raises(InvalidOffsets, match="t a:4 and 995 more") as caught:
-        placed(Bound("offsets"), has, field="startingOffsets")
+        bound_offsets(Bound("offsets"), has, field="startingOffsets")
     assert len(str(caught.value)) < 200
 
 
@@ -122,7 +122,7 @@ def test_a_large_queue_is_cut_into_more_slices() -> None:
     assert len(found) == 10
 
 
-def test_a_slice_travels_to_a_task() -> None:
+def test_a_slice_pickles() -> None:
     one = Slice(A0, 3, 9)
     assert pickle.loads(pickle.dumps(one)) == one
 
@@ -150,7 +150,7 @@ def test_shares_are_in_proportion_to_lag() -> None:
     assert end == {A0: 90, A1: 10, B0: 5}
 
 
-def test_with_less_than_one_for_each_queue_they_take_turns() -> None:
+def test_with_less_than_one_per_queue_they_are_served_round_robin() -> None:
     start, latest = {A0: 0, A1: 0, B0: 0}, {A0: 10**6, A1: 10**6, B0: 5}
     moved = set()
     for _ in range(6):
@@ -160,14 +160,14 @@ def test_with_less_than_one_for_each_queue_they_take_turns() -> None:
     assert moved == {A0, A1, B0}
 
 
-def test_a_queue_that_went_back_stays_where_it_was() -> None:
+def test_a_queue_that_became_shorter_stays_where_it_was() -> None:
     assert shared_out({A0: 7, A1: 0}, {A0: 3, A1: 2}, 10) == {A0: 7, A1: 2}
 
 
 # Losses
 
 
-def test_what_retention_took_and_what_was_made_anew_is_lost() -> None:
+def test_removed_and_recreated_queues_have_losses() -> None:
     start = {A0: 5, A1: 5, B0: 5}
     has = {A0: Range(6, 9), A1: Range(0, 4), B0: Range(5, 5)}
     gone = lost(start, has)
@@ -179,7 +179,7 @@ def test_a_queue_without_an_answer_has_lost_nothing() -> None:
     assert lost({A0: 5, A1: 5}, {A0: Range(0, 9)}) == []
 
 
-def test_a_replica_that_is_behind_or_keeps_less_has_lost_nothing() -> None:
+def test_a_lagging_replica_has_lost_nothing() -> None:
     for least, most in ((0, 4), (6, 9)):
         assert lost({A0: 5}, {A0: Range(least, most, is_replica=True)}) == []
         assert lost({A0: 5}, {A0: Range(least, most)}) != []
@@ -188,7 +188,7 @@ def test_a_replica_that_is_behind_or_keeps_less_has_lost_nothing() -> None:
 def test_the_error_names_queue_and_offsets() -> None:
     error = data_lost(Lost(A0, 5, Range(6, 9)))
     assert str(error) == (
-        "topic orders, queue broker-a:0: offset 5 was to be read, and the queue has 6 up to 9. "
-        "Set failOnDataLoss to false to go on from the nearest offset that is there"
+        "topic orders, queue broker-a:0: offset 5 is lost: the queue has 6 up to 9. "
+        "Set failOnDataLoss to false to continue at the nearest offset that exists"
     )
     assert (error.queue, error.wanted, error.available) == (A0, 5, (6, 9))

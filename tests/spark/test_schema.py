@@ -51,7 +51,7 @@ def test_columns_are_picked_by_name() -> None:
     assert check_read_columns(["tags", "value"]) == ("tags", "value")
     with pytest.raises(InvalidOption, match="there is no column 'xyz'; there are key, value"):
         check_read_columns(["xyz"])
-    with pytest.raises(InvalidOption, match="value is there twice"):
+    with pytest.raises(InvalidOption, match="value is given twice"):
         check_read_columns(["value", "value"])
 
 
@@ -65,7 +65,7 @@ def test_columns_are_picked_by_name() -> None:
         "value binary, topic string, queue_id int",
     ],
 )
-def test_what_can_be_written_passes(text: str) -> None:
+def test_valid_columns_pass(text: str) -> None:
     check_write_schema(schema(text))
 
 
@@ -79,27 +79,31 @@ def test_the_columns_of_a_write_are_those_of_the_contract() -> None:
 @pytest.mark.parametrize(
     ("text", "column", "what"),
     [
-        ("value int, topic string", "value", "column value is int; it has to be binary or string"),
-        ("value binary, topic binary", "topic", "it has to be string"),
-        ("value binary, queue_id string", "queue_id", "has to be int or bigint"),
-        ("value binary, deliver_at string", "deliver_at", "has to be timestamp"),
+        ("value int, topic string", "value", "column value is int; it must be binary or string"),
+        ("value binary, topic binary", "topic", "it must be string"),
+        ("value binary, queue_id string", "queue_id", "must be int or bigint"),
+        ("value binary, deliver_at string", "deliver_at", "must be timestamp"),
         ("value binary, properties map<string,int>", "properties", "be map<string,string>"),
         ("value binary, properties string", "properties", "be map<string,string>"),
-        ("value binary, tag string", "tag", "none that can be written; did you mean tags?"),
-        ("VALUE binary", "VALUE", "none that can be written; did you mean value?"),
-        ("value binary, xyz string", "xyz", "there are topic, value, .*deliver_at. Leave it out"),
-        ("value binary, value string", "value", "column 'value' is there twice; leave one out"),
+        ("value binary, tag string", "tag", "can't be written; did you mean tags?"),
+        ("VALUE binary", "VALUE", "can't be written; did you mean value?"),
+        ("value binary, xyz string", "xyz", "there are topic, value, .*deliver_at. Drop it"),
+        (
+            "value binary, value string",
+            "value",
+            "'value' is there twice; drop or rename one",
+        ),
         ("topic string", "value", "there is no column value"),
-        ("value binary", "topic", "nothing says where rows go"),
+        ("value binary", "topic", "no topic is given"),
     ],
 )
-def test_what_can_not_be_written_is_named(text: str, column: str, what: str) -> None:
+def test_invalid_columns_are_named(text: str, column: str, what: str) -> None:
     with pytest.raises(InvalidColumn, match=what) as caught:
         check_write_schema(schema(text))
     assert caught.value.field == column
 
 
-def test_a_default_topic_makes_up_for_the_column() -> None:
+def test_a_default_topic_replaces_the_column() -> None:
     check_write_schema(schema("value binary"), topic="orders")
 
 
@@ -111,10 +115,10 @@ def test_a_column_of_ids_is_there_once() -> None:
 
 def test_the_column_of_ids_may_have_any_name() -> None:
     check_write_schema(schema("value binary, order_no string"), topic="t", id_column="order_no")
-    with pytest.raises(InvalidColumn, match="idColumn is 'order_no', and there is no such"):
+    with pytest.raises(InvalidColumn, match="idColumn is 'order_no', but there is no such"):
         check_write_schema(schema("value binary"), topic="t", id_column="order_no")
     # Not that the column which was meant is none to be written.
     with pytest.raises(InvalidColumn, match="idColumn is 'orderNo', .* are value, order_no"):
         check_write_schema(schema("value binary, order_no string"), topic="t", id_column="orderNo")
-    with pytest.raises(InvalidColumn, match="idColumn order_no is int; it has to be string"):
+    with pytest.raises(InvalidColumn, match="idColumn order_no is int; it must be string"):
         check_write_schema(schema("value binary, order_no int"), topic="t", id_column="order_no")

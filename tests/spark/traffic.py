@@ -36,7 +36,7 @@ class Traffic:
         self.topic = topic
         self.places: dict[int, tuple[MessageQueue, int]] = {}
         self._body_bytes = body_bytes
-        # Nothing lingers, so that one that is closed and made anew has a new route as well.
+        # No linger, so that a new producer has a new route as well.
         self._settings = ClientSettings(nameserver=nameserver, linger_ms=0)
         self._producer = Producer("traffic", client=self._settings)
 
@@ -53,13 +53,13 @@ class Traffic:
         self._producer.close()
 
     def reconnect(self) -> None:
-        """Look at the cluster anew: a producer finds new queues within half a minute only."""
+        """Reconnect, since a producer finds new queues only within half a minute."""
         self._producer.close()
         self._producer = Producer("traffic", client=self._settings)
         self._producer.start()
 
     def send(self, count: int) -> list[int]:
-        """Send so many; return their numbers."""
+        """Send some messages; return their numbers."""
         first = len(self.places)
         for number in range(first, first + count):
             body = str(number).encode().ljust(self._body_bytes)

@@ -72,7 +72,7 @@ def main(directory: str, count: int) -> None:
     owner = Owner(directory)
     for _ in range(ROUNDS):
         owner.round(count)
-    owner.store.queues.rest()  # or it would have enough
+    owner.store.queues.close()  # or it would have enough
     taken = take_descriptors()
     owner.round(count)
     for one in taken:

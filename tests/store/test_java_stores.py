@@ -8,16 +8,16 @@ import pytest
 from orbitmq.message.tags import TagFilter
 from orbitmq.store.message_store import MessageStore
 from orbitmq.store.queues.consume_queue import Boundary
-from orbitmq.store.serving.pull_selection import Selected, Selector
+from orbitmq.store.serving.pull_reader import GetMessageStatus, PullReader
 from tests.store.golden import GoldenStore, contents, opened, unpack
 from tests.store.logs import incoming
 
 STOPPED = ("normal", "delay", "trans", "batch", "timer", "retry", "edge", "cqext")
 KILLED = ("crash", "crash-torn")
 PULL_STATUS = {
-    "FOUND": Selected.FOUND,
-    "NO_NEW_MSG": Selected.OFFSET_OVERFLOW_ONE,
-    "NO_MATCHED_MSG": Selected.NO_MATCHED_MESSAGE,
+    "FOUND": GetMessageStatus.FOUND,
+    "NO_NEW_MSG": GetMessageStatus.OFFSET_OVERFLOW_ONE,
+    "NO_MATCHED_MSG": GetMessageStatus.NO_MATCHED_MESSAGE,
 }
 
 
@@ -87,23 +87,23 @@ def normal(tmp_path_factory: pytest.TempPathFactory) -> GoldenStore:
 
 def test_pulls_get_what_they_got_from_java(normal: GoldenStore) -> None:
     store = opened(normal)
-    selector = Selector(store.log, store.settings, memory_bytes=2**34)
+    pull_reader = PullReader(store.log, store.settings, memory_bytes=2**34)
     for pull in normal.manifest["pulls"]:
         if "error" in pull:
             continue
         queue = store.queues.queue(pull["topic"], pull["queueId"])
         filtered = TagFilter.parse(pull["sub"])
-        selection = selector.select(
+        result = pull_reader.get_messages(
             queue,
             pull["offset"],
             max_count=pull["maxNums"],
             wants=None if filtered.selects_all else filtered.matches_code,
         )
-        assert selection.next_offset == pull["nextBegin"], pull
-        assert (selection.min_offset, selection.max_offset) == (pull["min"], pull["max"])
+        assert result.next_offset == pull["nextBegin"], pull
+        assert (result.min_offset, result.max_offset) == (pull["min"], pull["max"])
         if pull["status"] in PULL_STATUS:
-            assert selection.status is PULL_STATUS[pull["status"]], pull
-        found = [store.record(view_offset(view)) for view in selection.views]
+            assert result.status is PULL_STATUS[pull["status"]], pull
+        found = [store.record(view_offset(view)) for view in result.views]
         matching = [
             view.queue_offset for view in found if view and filtered.matches(view.message().tags)
         ]
@@ -116,10 +116,10 @@ def offsets_by_tag(store: MessageStore, queue_id: int, tag: str) -> list[int]:
     found: list[int] = []
     offset = 0
     while True:
-        pull = store.lookup.select(
+        pull = store.lookup.get_messages(
             "GoldenExt", queue_id, offset, max_count=32, wants=TagFilter.parse(tag).matches_code
         )
-        if pull.status is Selected.OFFSET_OVERFLOW_ONE:
+        if pull.status is GetMessageStatus.OFFSET_OVERFLOW_ONE:
             return found
         found += [int.from_bytes(view[20:28], "big") for view in pull.views]
         assert pull.next_offset > offset

@@ -6,7 +6,7 @@ from orbitmq.store.progress import LoggedProgress
 from tests.store.stores import HandClock
 
 
-def test_every_step_is_told_and_a_line_is_logged_now_and_then(
+def test_every_step_is_reported_and_a_line_is_logged_now_and_then(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, "orbitmq.store")
@@ -24,7 +24,7 @@ def test_every_step_is_told_and_a_line_is_logged_now_and_then(
     ]
 
 
-def test_work_that_is_over_soon_logs_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_short_work_logs_nothing(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "orbitmq.store")
     LoggedProgress("recovery", HandClock(), lambda _done, _total: None)(0, 0)
     assert caplog.messages == []

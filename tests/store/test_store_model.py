@@ -25,7 +25,7 @@ from orbitmq.store.message_store import MessageStore
 from orbitmq.store.queues.consume_queue import Boundary
 from orbitmq.store.reader.reader import StoreReader
 from orbitmq.store.reader.verify import verify
-from orbitmq.store.serving.pull_selection import Selected
+from orbitmq.store.serving.pull_reader import GetMessageStatus
 from orbitmq.store.settings import FlushMode, StoreSettings
 from orbitmq.testing.clocks import InlineWorkers, VirtualClock, VirtualLoop
 from orbitmq.testing.disks import PowerLost, SimulatedDisk
@@ -465,16 +465,17 @@ class StoreMachine(RuleBasedStateMachine):
 
     def check_pulls(self, key: QueueKey, visible: list[Kept], low: int, high: int) -> None:
         outside = [
-            self.store.lookup.select(*key, at, max_count=1) for at in (low - 1, high, high + 1)
+            self.store.lookup.get_messages(*key, at, max_count=1)
+            for at in (low - 1, high, high + 1)
         ]
         assert [(one.status, one.next_offset) for one in outside] == (
             [
-                (Selected.OFFSET_TOO_SMALL, low),
-                (Selected.OFFSET_OVERFLOW_ONE, high),
-                (Selected.OFFSET_OVERFLOW_BADLY, high),
+                (GetMessageStatus.OFFSET_TOO_SMALL, low),
+                (GetMessageStatus.OFFSET_OVERFLOW_ONE, high),
+                (GetMessageStatus.OFFSET_OVERFLOW_BADLY, high),
             ]
             if high
-            else [(Selected.NO_MESSAGE_IN_QUEUE, 0)] * 3
+            else [(GetMessageStatus.NO_MESSAGE_IN_QUEUE, 0)] * 3
         )
         everything = self.pulled(key, low, high, None)
         assert everything == [one.raw for one in visible]
@@ -489,10 +490,12 @@ class StoreMachine(RuleBasedStateMachine):
         found: list[bytes] = []
         offset = low
         while offset < high:
-            answer = self.store.lookup.select(*key, offset, max_count=PULLED_AT_ONCE, wants=wants)
+            answer = self.store.lookup.get_messages(
+                *key, offset, max_count=PULLED_AT_ONCE, wants=wants
+            )
             assert len(answer.views) <= PULLED_AT_ONCE
-            found_some = answer.status is Selected.FOUND
-            assert found_some or (answer.status is Selected.NO_MATCHED_MESSAGE and wants)
+            found_some = answer.status is GetMessageStatus.FOUND
+            assert found_some or (answer.status is GetMessageStatus.NO_MATCHED_MESSAGE and wants)
             assert found_some == bool(answer.views)
             assert offset < answer.next_offset <= high
             found += map(bytes, answer.views)

@@ -50,7 +50,7 @@ def test_timers_run_in_the_order_of_their_moments() -> None:
 
 @settings(max_examples=30)
 @given(st.lists(st.integers(1, 10**10), min_size=1, max_size=8))
-@example([10**10 - 7] * 100)  # thirty years: a float of seconds no longer tells nanoseconds apart
+@example([10**10 - 7] * 100)  # thirty years: a float of seconds can't resolve nanoseconds
 def test_a_sleep_lasts_what_it_says_up_to_rounding(sleeps_ms: list[int]) -> None:
     async def main(clock: VirtualClock) -> int:
         for sleep_ms in sleeps_ms:
@@ -102,7 +102,7 @@ def test_a_deadlock_names_the_tasks_and_where_they_wait() -> None:
         run_virtual(main)
     text = str(caught.value)
     assert "at 2.500 s of virtual time" in text
-    assert "every task waits (2)" in text
+    assert "all 2 tasks wait" in text
     assert "the forgotten one" in text
     assert "wait_for_nobody" in text
     assert "Event.wait" in text
@@ -247,7 +247,7 @@ def test_the_loop_can_be_used_alone() -> None:
         loop.close()
 
 
-def test_late_workers_are_done_in_their_time_or_when_somebody_blocks() -> None:
+def test_late_workers_finish_in_their_time_or_when_a_caller_blocks() -> None:
     done: list[str] = []
 
     async def main(clock: VirtualClock) -> None:

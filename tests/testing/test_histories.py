@@ -111,8 +111,8 @@ def test_a_delayed_message_may_be_anywhere_in_its_queue() -> None:
     assert broken_laws(history) == []
 
 
-def test_what_was_noted_on_the_way_is_told_first() -> None:
+def test_faults_noted_during_the_run_come_first() -> None:
     history = sound()
-    history.faults.append("no answer, though nothing was lost")
+    history.faults.append("no response, although nothing was lost")
     loss(history)
-    assert broken_laws(history)[0] == "no answer, though nothing was lost"
+    assert broken_laws(history)[0] == "no response, although nothing was lost"

@@ -46,7 +46,7 @@ def test_a_kill_leaves_the_others_alone() -> None:
     assert run_virtual(main) == (5000, False, True)
 
 
-def test_who_waits_for_a_killed_process_is_told() -> None:
+def test_waiting_for_a_killed_process_raises() -> None:
     async def main(clock: VirtualClock) -> None:
         process = Process("broker")
         waiting = asyncio.create_task(process.run(clock.sleep(60)))

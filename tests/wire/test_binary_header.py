@@ -46,7 +46,7 @@ def test_of_two_fields_with_one_name_the_later_wins() -> None:
         (bytes(13) + b"\x00\x00\x00\x09" + bytes(8), "remark of 9 bytes", 17),
         (bytes(13) + b"\xff\xff\xff\xff" + bytes(8), "remark of -1 bytes", 17),
         (bytes(13) + b"\x00\x00\x00\x01\xff" + bytes(4), "remark is not UTF-8", 17),
-        (bytes(17) + b"\x00\x00\x00\x01", "fields of 1 bytes where 0 are left", 17),
+        (bytes(17) + b"\x00\x00\x00\x01", "fields of 1 bytes, but 0 are left", 17),
         (bytes(17) + b"\xff\xff\xff\xff", "fields of -1 bytes", 17),
         (bytes(17) + b"\x00\x00\x00\x01\x00", "5 bytes behind the fields", 21),
         (bytes(17) + b"\x00\x00\x00\x07\x00\x01a\x00\x00\x00\x02", "2 bytes behind", 21),
@@ -64,11 +64,11 @@ def test_a_fault_says_what_and_where(header: bytes, words: str, position: int) -
 @given(st.binary(max_size=80))
 def test_any_bytes_give_a_header_or_a_remote_protocol_error(header: bytes) -> None:
     try:
-        told = read(header)
+        decoded = read(header)
     except RemoteProtocolError:
         return
-    fields = {name: text or "" for name, text in told.fields.items()}
-    assert read(write(*told[:6], fields)) == told
+    fields = {name: text or "" for name, text in decoded.fields.items()}
+    assert read(write(*decoded[:6], fields)) == decoded
 
 
 @pytest.mark.parametrize("name", ["n" * 32768])

@@ -48,6 +48,6 @@ def test_an_unknown_code_is_shown_as_its_number() -> None:
     assert (name_of_request(-7), name_of_response(-7)) == ("-7", "-7")
 
 
-def test_each_error_with_a_code_stands_for_a_response_code() -> None:
+def test_each_error_with_a_code_is_of_a_response_code() -> None:
     assert set(BrokerError.by_code) <= {int(code) for code in ResponseCode}
     assert all(cls.default_code == code for code, cls in BrokerError.by_code.items())

@@ -120,7 +120,7 @@ def test_a_report_before_the_hello_is_refused() -> None:
 
 
 @pytest.mark.parametrize("number", [-1, 0, 1, 3, 4, 5])
-def test_a_state_that_is_not_due_is_refused_where_it_stands(number: int) -> None:
+def test_an_unexpected_state_is_refused_with_its_position(number: int) -> None:
     replica, primary = joined()
     head = primary.chunk_head(0, 1, epoch=FIRST_EPOCH, confirm_offset=0)
     replica.feed(head + b"x")
@@ -154,7 +154,7 @@ def test_an_impossible_history_is_refused(size: int, what: str) -> None:
         (28, 8, -2, "a confirm offset"),
     ],
 )
-def test_an_impossible_chunk_is_refused_where_it_stands(
+def test_an_impossible_chunk_is_refused_with_its_position(
     at: int, length: int, value: int, what: str
 ) -> None:
     replica, primary = joined()

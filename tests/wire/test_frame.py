@@ -47,18 +47,18 @@ def as_java_tells(frame: Frame) -> dict[str, object]:
 
 
 def java_told(case: dict[str, dict[str, object]], encoding: HeaderEncoding) -> dict[str, object]:
-    told = case[f"decoded_{encoding.name.lower()}"]
-    fields = told.get("ext_fields") or {}
+    decoded = case[f"decoded_{encoding.name.lower()}"]
+    fields = decoded.get("ext_fields") or {}
     assert isinstance(fields, dict)
     return {
-        "code": told["code"],
-        "language": told["language"],
-        "version": told["version"],
-        "opaque": told["opaque"],
-        "flag": told["flag"],
-        "remark": told["remark"],
+        "code": decoded["code"],
+        "language": decoded["language"],
+        "version": decoded["version"],
+        "opaque": decoded["opaque"],
+        "flag": decoded["flag"],
+        "remark": decoded["remark"],
         "ext_fields": {name: text for name, text in fields.items() if text is not None},
-        "body_hex": told.get("body_hex") or "",
+        "body_hex": decoded.get("body_hex") or "",
     }
 
 
@@ -200,15 +200,15 @@ def frames_or_fault(data: bytes, size: int) -> object:
         frames = feed(data, size)
     except RemoteProtocolError as error:
         return (str(error), error.position)
-    told = []
+    decoded = []
     for frame in frames:
         try:
             frame.read(GetRouteInfo)
-            told.append(frame.texts())
+            decoded.append(frame.texts())
         except InvalidHeader:
-            told.append({})
+            decoded.append({})
         assert repr(frame)
-    return told
+    return decoded
 
 
 @given(data=st.binary(max_size=200))
@@ -321,7 +321,7 @@ def test_the_position_counts_the_bytes_of_frames_given() -> None:
     assert (reader.position, reader.held) == (len(stream), 2)
 
 
-def test_values_that_are_not_texts_are_told_as_java_would() -> None:
+def test_values_that_are_not_texts_become_texts_as_in_java() -> None:
     (frame,) = feed(json_frame(b'{"code":1,"extFields":{"a":1,"b":true,"c":null,"d":"x"}}'))
     assert frame.texts() == {"a": "1", "b": "true", "c": None, "d": "x"}
 

@@ -121,7 +121,7 @@ def test_the_last_report_arrives_however_the_stream_is_cut(
     assert set(arrived) <= set(sent)
 
 
-def test_a_negative_report_is_refused_where_it_stands() -> None:
+def test_a_negative_report_is_refused_with_its_position() -> None:
     reader = ReportReader()
     with pytest.raises(RemoteProtocolError, match="reported offset is -1") as caught:
         reader.feed(report(5) + b"\xff" * 8)

@@ -53,7 +53,7 @@ def test_two_sessions_joined_in_memory_ask_and_answer_each_other(encoding: Heade
     assert client.in_flight == 0
 
 
-def test_we_announce_python_and_the_version_of_5_4_0_unless_told_otherwise() -> None:
+def test_the_default_identity_is_python_and_version_5_4_0() -> None:
     frame = ask(Session())
     assert (frame.language, frame.version) == (Language.PYTHON, 493)
     frame = ask(Session(Identity(language=Language.GO, version=407)))
@@ -125,7 +125,7 @@ def test_a_request_over_the_bound_is_refused_and_an_answer_makes_room() -> None:
     session: Session[str] = Session(in_flight_max=2)
     request = ask(session)
     ask(session)
-    with pytest.raises(TooManyRequests, match="2 requests wait") as caught:
+    with pytest.raises(TooManyRequests, match="2 requests are in flight") as caught:
         ask(session)
     assert caught.value.retriable
     session.take(answer_to(request))
@@ -140,7 +140,7 @@ def test_a_request_that_cannot_be_written_leaves_nothing_behind() -> None:
     assert session.next_deadline() is None
 
 
-def test_expiry_gives_back_what_is_due_earliest_first() -> None:
+def test_expiry_returns_requests_by_deadline() -> None:
     session: Session[str] = Session()
     for waiter, timeout in (("c", 3.0), ("a", 1.0), ("b", 2.0)):
         ask(session, waiter, timeout=timeout)
@@ -199,7 +199,7 @@ def test_errors_of_a_request_name_it_and_its_peer() -> None:
     assert (unsent.address, unsent.timeout_ms) == ("127.0.0.1:9876", 0)
     assert "to 127.0.0.1:9876 was not sent within 3000 ms" in str(unsent)
     closed = pending.cut_off("127.0.0.1:9876", "the peer closed it")
-    assert "has no answer: the peer closed it; it may have been carried out" in str(closed)
+    assert "has no answer: the peer closed it; it may have been executed" in str(closed)
 
 
 @BOTH
@@ -299,7 +299,7 @@ class EachWaiterComesBackOnce(RuleBasedStateMachine):
 TestEachWaiterComesBackOnce = EachWaiterComesBackOnce.TestCase
 
 
-def test_deadlines_do_not_pile_up_while_nobody_looks_at_the_clock() -> None:
+def test_deadlines_of_settled_requests_do_not_accumulate() -> None:
     session: Session[str] = Session()
     for _ in range(1_000):
         session.take(answer_to(ask(session, timeout=3600)))

@@ -102,8 +102,10 @@ def _svg(height: int, label: str, body: Sequence[str]) -> str:
 
 
 def _text(x: float, y: float, text: str, *, anchor: str = "start", kind: str = "") -> str:
-    named = f' class="{kind}"' if kind else ""
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{named}>{escape(text)}</text>'
+    known_options = f' class="{kind}"' if kind else ""
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{known_options}>{escape(text)}</text>'
+    )
 
 
 def _line(y: float, kind: str) -> str:

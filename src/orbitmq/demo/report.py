@@ -168,10 +168,10 @@ def amount(cents: int) -> str:
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, kind: str = "") -> str:
-    named = f' class="{kind}"' if kind else ""
+    known_options = f' class="{kind}"' if kind else ""
     lines = [_row("th", heads)] if heads else []
     lines += [_row("td", row) for row in rows]
-    return "\n".join([f"<table{named}>", *lines, "</table>"])
+    return "\n".join([f"<table{known_options}>", *lines, "</table>"])
 
 
 def _row(tag: str, cells: Iterable[str]) -> str:

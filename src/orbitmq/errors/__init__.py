@@ -58,6 +58,7 @@ may need are attributes, so that none has to parse a message::
     ├─ MissingExtra                an optional package is missing: which one to install
     ├─ JavaNotFound                a session needs a newer JVM: least
     ├─ SparkTooOld                 this release can't read streams: least
+    ├─ WorkerPythonFailed          a session's python can't load orbitmq: python
     └─ BrokerError                 a server answered with an error code: code, remark, address
        ├─ BrokerFailed 1, BrokerBusy 2, RequestNotSupported 3, MessageRefused 13
        ├─ ServiceNotAvailable 14, NoPermission 16, TopicNotFound 17, NotFound 22
@@ -141,6 +142,7 @@ from orbitmq.errors.spark import (
     RowsRejected,
     SparkTooOld,
     UnknownOption,
+    WorkerPythonFailed,
 )
 from orbitmq.errors.stores import DiskFailed, StoreDamaged, StoreError, StoreLocked
 
@@ -211,6 +213,7 @@ __all__ = [
     "TopicNotFound",
     "TransactionNotBegun",
     "UnknownOption",
+    "WorkerPythonFailed",
     "WrongLoop",
     "WrongProcess",
 ]

@@ -19,6 +19,7 @@ __all__ = [
     "RowsRejected",
     "SparkTooOld",
     "UnknownOption",
+    "WorkerPythonFailed",
 ]
 
 
@@ -110,6 +111,19 @@ class SparkTooOld(OrbitError):
         self.least = least
 
 
+class WorkerPythonFailed(OrbitError):
+    """The Python that Spark runs for data sources can't load orbitmq.
+
+    Attributes:
+        python: its command, or a description of where it runs.
+
+    """
+
+    def __init__(self, message: str, *, python: str) -> None:
+        super().__init__(message)
+        self.python = python
+
+
 _ROWS_SHOWN: Final = 5
 
 
@@ -154,7 +168,7 @@ class RowsRejected(OrbitError, ValueError):
         more = f"; and {len(rows) - _ROWS_SHOWN} more" if len(rows) > _ROWS_SHOWN else ""
         super().__init__(
             f"partition {partition}: {len(rows)} rows can't be messages: {shown}{more}. Fix or "
-            "drop them, or name a topic for them with the option onReject"
+            "drop them, or set the option onReject to a topic for them"
         )
         self.partition = partition
         self.rows = tuple(rows)

@@ -1,4 +1,4 @@
-"""Several messages in one body: what SEND_BATCH_MESSAGE carries, and an inner batch stores.
+"""Several messages in one body, as in SEND_BATCH_MESSAGE and in inner batches.
 
 Each message is a head, its body, and its properties; topic, queue and hosts are those of the
 request or record around them::
@@ -21,7 +21,7 @@ _HEAD = struct.Struct(
     ">i"  # size of this message, the head included
     "i"  # magic: always 0, and never read
     "i"  # CRC of the body: always 0, and never read; the broker computes its own
-    "i"  # flag, the user's own
+    "i"  # flag, set by the user
     "i"  # body length; the body follows
 )
 assert _HEAD.size == 20
@@ -31,7 +31,7 @@ _LEAST = _HEAD.size + _PROPERTIES_LENGTH.size
 
 
 class BatchedMessage(NamedTuple):
-    """One message of a batch; ``properties`` is their text, as ``properties.encode`` makes it."""
+    """One message of a batch; ``properties`` is the text that ``properties.encode`` returns."""
 
     flag: int
     body: Buffer
@@ -41,7 +41,7 @@ class BatchedMessage(NamedTuple):
 def encode(messages: Iterable[tuple[int, Buffer, Buffer]]) -> bytes:
     """Return the batch of ``messages``, each (flag, body, text of the properties).
 
-    Whether they may share a batch (one topic, no delay) is the caller's to check.
+    The caller checks that they may share a batch (one topic, no delay).
 
     Raises:
         LocalProtocolError: a flag beyond 32 bits, or a body or properties too long for the format.
@@ -72,9 +72,9 @@ def split(body: Buffer) -> Iterator[BatchedMessage]:
     message with the lengths in it.
 
     Raises:
-        CorruptRecord: on reaching a message that doesn't fit in what is left, or whose size is not
-            the sum of its parts. Messages before it were yielded; take ``list(split(…))`` where
-            it is all or nothing.
+        CorruptRecord: a message is longer than the rest of the batch, or its size is not the sum
+            of its parts. The messages before it have been yielded; use ``list(split(…))`` to get
+            all or none.
 
     >>> [(each.flag, bytes(each.body)) for each in split(encode([(7, b"one", b""), (0, b"", b"")]))]
     [(7, b'one'), (0, b'')]
@@ -90,10 +90,10 @@ def split(body: Buffer) -> Iterator[BatchedMessage]:
 def _read(view: memoryview, position: int) -> tuple[BatchedMessage, int]:
     left = len(view) - position
     if left < _LEAST:
-        raise _corrupt(f"{left} bytes left, and the least message takes {_LEAST}", position)
+        raise _corrupt(f"{left} bytes are left, but a message has at least {_LEAST}", position)
     size, _magic, _crc, flag, body_length = _HEAD.unpack_from(view, position)
     if not _LEAST <= size <= left:
-        raise _corrupt(f"its size field says {size}, and {left} bytes are left", position)
+        raise _corrupt(f"its size field says {size}, but {left} bytes are left", position)
     if not 0 <= body_length <= size - _LEAST:
         raise _corrupt(f"a body of {body_length} bytes in a message of {size}", position)
     body_start = position + _HEAD.size

@@ -1,4 +1,4 @@
-"""Bytes as they come: owned, growing, or a view of somebody else's."""
+"""The types that hold bytes."""
 
 from typing import TypeAlias
 

@@ -1,9 +1,9 @@
-"""Bodies made smaller and opened again: zlib, LZ4 frames, Zstandard.
+"""Compressing and decompressing bodies: zlib, LZ4 frames, Zstandard.
 
-A compressed body says so in its sys flag: bit 0, and the kind in bits 8 to 10. Bodies are opened
-piece by piece under a bound, because a few kilobytes from a stranger can stand for gigabytes.
+The sys flag says that a body is compressed (bit 0) and how (bits 8 to 10). Bodies are decompressed
+piece by piece up to a limit, because a few kilobytes can expand to gigabytes.
 
-LZ4 and Zstandard come with the extras ``lz4`` and ``zstd``, and are imported when first needed.
+LZ4 and Zstandard need the extras ``lz4`` and ``zstd``, which are imported on first use.
 """
 
 import enum
@@ -19,10 +19,10 @@ from orbitmq.message.buffer import Buffer
 __all__ = ["MAX_BODY_BYTES", "CompressionType", "compress", "decompress"]
 
 MAX_BODY_BYTES = 32 * 1024 * 1024
-"""How far a body may open unless the caller says otherwise.
+"""The largest decompressed body, unless the caller passes a limit.
 
-Producers refuse plain bodies over 4 MiB before they compress, and no frame carries over 16 MiB;
-twice that leaves room for clusters with raised limits, and is what one bomb can cost at most.
+Producers refuse bodies over 4 MiB before compressing, and a frame has at most 16 MiB. Twice that
+leaves room for clusters with raised limits, and bounds what a malicious body can cost.
 """
 
 _TYPE_SHIFT = 8  # the type is bits 8 to 10 of the sys flag
@@ -30,7 +30,7 @@ DEFAULT_LEVEL = 5  # what Java producers use: rocketmq.message.compressLevel
 
 
 class CompressionType(enum.IntEnum):
-    """How a body is compressed; the value stands in bits 8 to 10 of the sys flag.
+    """How a body is compressed; the value is in bits 8 to 10 of the sys flag.
 
     >>> CompressionType.ZSTD.sys_flag
     513
@@ -50,11 +50,11 @@ class CompressionType(enum.IntEnum):
         """Return the type that the sys flag of a compressed body names.
 
         Raises:
-            CompressionFailed: the bits name no type that we know.
+            CompressionFailed: the type is unknown.
 
         >>> CompressionType.of(257)
         <CompressionType.LZ4: 1>
-        >>> CompressionType.of(1)  # clients of the 4.x line leave the type out and mean zlib
+        >>> CompressionType.of(1)  # 4.x clients write no type and mean zlib
         <CompressionType.ZLIB: 3>
 
         """
@@ -65,7 +65,7 @@ _LEVELS = {CompressionType.ZLIB: range(10), CompressionType.ZSTD: range(1, 23)}
 
 
 def compress(body: Buffer, kind: CompressionType, *, level: int = DEFAULT_LEVEL) -> bytes:
-    """Return ``body`` compressed as Java consumers of any version with that type can open it.
+    """Return ``body`` compressed so that every Java consumer that knows the type can read it.
 
     ``level`` is 0 to 9 for zlib and 1 to 22 for Zstandard; LZ4 has none and ignores it.
 
@@ -92,15 +92,15 @@ def compress(body: Buffer, kind: CompressionType, *, level: int = DEFAULT_LEVEL)
 
 
 def decompress(body: Buffer, kind: CompressionType, *, limit: int = MAX_BODY_BYTES) -> bytes:
-    """Return ``body`` opened: at most ``limit`` bytes, whatever it claims to be.
+    """Return ``body`` decompressed: at most ``limit`` bytes.
 
-    Memory is bounded too, by about twice the limit and a copy of what came in.
+    It uses at most about twice the limit of memory, and a copy of the input.
 
-    A zlib stream may be followed by anything, LZ4 and Zstandard frames by more frames only, which
-    are joined; so it is in Java, which also forgives stray bytes behind a Zstandard frame.
+    Bytes after a zlib stream are ignored. LZ4 and Zstandard frames may be followed by more frames
+    only, which are joined. Java does the same, but ignores other bytes after a Zstandard frame.
 
     Raises:
-        CompressionFailed: not such a stream, cut off, or larger than ``limit`` once opened.
+        CompressionFailed: not such a stream, truncated, or larger than ``limit`` decompressed.
         InvalidInput: the limit is negative.
         MissingExtra: the package for this type is not installed.
 
@@ -120,7 +120,7 @@ def decompress(body: Buffer, kind: CompressionType, *, limit: int = MAX_BODY_BYT
 def _open_zlib(body: Buffer, limit: int) -> bytes:
     stream = zlib.decompressobj()
     try:
-        # One byte more than allowed tells "just fits" from "too large".
+        # One byte more than the limit distinguishes "just fits" from "too large".
         opened = stream.decompress(body, min(limit + 1, sys.maxsize))
     except zlib.error as error:
         raise _unreadable(body, CompressionType.ZLIB, error) from error
@@ -140,7 +140,7 @@ def _pack_lz4(body: Buffer) -> bytes:
     return packed
 
 
-# Compressors write one frame; a body of a million empty ones is there to waste our time.
+# Compressors write one frame; a body of a million empty frames is an attack.
 _MOST_FRAMES = 100
 _LEAST_LZ4_STEP = 64 * 1024
 
@@ -152,7 +152,7 @@ def _open_lz4(body: Buffer, limit: int) -> bytes:
     for _ in range(_MOST_FRAMES):
         stream = lz4.LZ4FrameDecompressor()
         while not stream.eof:
-            # The package allocates max_length up front: ask for what an honest body may need.
+            # The package allocates max_length up front: ask for what an ordinary body may need.
             step = min(max(_LEAST_LZ4_STEP, 4 * len(body)), limit + 1 - len(opened))
             try:
                 opened += stream.decompress(rest, max_length=step)
@@ -162,30 +162,30 @@ def _open_lz4(body: Buffer, limit: int) -> bytes:
                 raise _too_large(body, CompressionType.LZ4, limit)
             if stream.needs_input and not stream.eof:
                 raise _cut_off(body, CompressionType.LZ4)
-            rest = b""  # the stream keeps what it has not opened yet
+            rest = b""  # the stream keeps its unread input
         rest = stream.unused_data
         if not rest:
             return bytes(opened)
     raise _too_many_frames(body, CompressionType.LZ4)
 
 
-# A Zstandard block opens to at most 128 KiB, and takes at least 4 bytes: a head of 3, and the byte
+# A Zstandard block expands to at most 128 KiB and has at least 4 bytes: a head of 3, and the byte
 # that it repeats.
 _ZSTD_GROWTH = 128 * 1024 // 4
 _LEAST_ZSTD_STEP = 16
 
 
 def _pack_zstd(body: Buffer, level: int) -> bytes:
-    # A compressor is not safe to share between threads, and large bodies go to threads.
+    # Threads must not share a compressor, and large bodies are compressed in threads.
     packed: bytes = _zstandard().ZstdCompressor(level=level).compress(body)
     return packed
 
 
 def _open_zstd(body: Buffer, limit: int) -> bytes:
-    # The streaming readers of the package either have no bound on what they return, or don't tell
-    # a cut frame from a whole one. So the input is fed in steps too small to open beyond the limit.
-    # A frame may also ask for a window of up to 128 MiB, as in Java; of that, only what the opened
-    # bytes fill is ever touched.
+    # The streaming readers of the package either return an unbounded output, or don't distinguish
+    # a truncated frame from a whole one. So the input is fed in steps that can't expand beyond the
+    # limit. A frame may also ask for a window of up to 128 MiB, as in Java; only the part that the
+    # output fills is ever touched.
     zstd = _zstandard()
     decompressor = zstd.ZstdDecompressor()
     opened = bytearray()
@@ -212,16 +212,16 @@ def _open_zstd(body: Buffer, limit: int) -> bytes:
 
 
 def _unreadable(body: Buffer, kind: CompressionType, error: Exception) -> CompressionFailed:
-    return CompressionFailed(f"body of {len(body)} bytes is no {kind.name} stream: {error}")
+    return CompressionFailed(f"body of {len(body)} bytes is not a {kind.name} stream: {error}")
 
 
 def _cut_off(body: Buffer, kind: CompressionType) -> CompressionFailed:
-    return CompressionFailed(f"{kind.name} body of {len(body)} bytes ends before its stream does")
+    return CompressionFailed(f"{kind.name} body of {len(body)} bytes is truncated")
 
 
 def _too_large(body: Buffer, kind: CompressionType, limit: int) -> CompressionFailed:
     return CompressionFailed(
-        f"{kind.name} body of {len(body)} bytes opens to more than {limit} bytes"
+        f"{kind.name} body of {len(body)} bytes decompresses to more than {limit} bytes"
     )
 
 

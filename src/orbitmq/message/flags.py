@@ -1,9 +1,9 @@
 """The system flag of a stored message: 32 bits, of which RocketMQ uses the low eleven.
 
-Plain ints and not an ``IntFlag``: the flag is read for every record of every pull, and a bit test
-on an int costs a tenth of one on an enum member.
+They are plain ints, not an ``IntFlag``: the flag is read for every record of every pull, and
+testing a bit of an int takes a tenth of the time.
 
-Java shows them in ``MessageSysFlag``::
+The bits, as in Java's ``MessageSysFlag``::
 
     bit   0      body compressed
     bit   1      several tags
@@ -59,7 +59,7 @@ _STATE_NAMES: Final[Mapping[int, str]] = MappingProxyType(
 )
 _COMPRESSION_NAMES: Final[Mapping[int, str]] = MappingProxyType(
     {
-        0: "zlib",  # written before the type had bits of its own
+        0: "zlib",  # written before the type bits existed
         COMPRESSION_LZ4: "lz4",
         COMPRESSION_ZSTD: "zstd",
         COMPRESSION_ZLIB: "zlib",
@@ -71,12 +71,12 @@ _KNOWN: Final = COMPRESSED | TRANSACTION_MASK | COMPRESSION_MASK | sum(_BIT_NAME
 def compression_type(sys_flag: int) -> int:
     """Return how the body is compressed: one of the ``COMPRESSION_…`` constants.
 
-    The type bits count only while the compressed bit is set, since a reader that opened the body
-    clears that bit alone. Type 0 means zlib: Java's ``CompressionType`` reads the records of the
-    time before the type bits so.
+    The type bits count only while the compressed bit is set, since a reader that decompressed the
+    body clears that bit alone. Type 0 means zlib, as in Java's ``CompressionType``: old records
+    have no type bits.
 
     Raises:
-        CompressionFailed: the type bits hold a value that stands for no compression.
+        CompressionFailed: the type is unknown.
 
     >>> compression_type(COMPRESSED | COMPRESSION_LZ4) == COMPRESSION_LZ4
     True
@@ -105,7 +105,7 @@ def transaction_state(sys_flag: int) -> int:
 
 
 def with_transaction_state(sys_flag: int, state: int) -> int:
-    """Return ``sys_flag`` with its transaction state exchanged, all other bits kept.
+    """Return ``sys_flag`` with another transaction state.
 
     >>> with_transaction_state(COMPRESSED | TRANSACTION_PREPARED, TRANSACTION_COMMIT)
     9
@@ -114,7 +114,7 @@ def with_transaction_state(sys_flag: int, state: int) -> int:
 
 
 def describe(sys_flag: int) -> str:
-    """Return the flag in words, for people; every bit that is set shows, known or not.
+    """Return the flag in words, unknown bits included.
 
     >>> describe(COMPRESSED | COMPRESSION_ZSTD | TRANSACTION_PREPARED)
     'compressed (zstd), prepared'

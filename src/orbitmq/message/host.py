@@ -1,4 +1,4 @@
-"""The address of a peer as records and message ids carry it: IP bytes and a port."""
+"""The address of a peer as stored in records and message ids: IP bytes and a port."""
 
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from reprlib import repr as elided
@@ -6,9 +6,7 @@ from typing import NamedTuple
 
 from orbitmq.errors import InvalidInput
 
-__all__ = [
-    "Host",
-]
+__all__ = ["Host"]
 
 
 class Host(NamedTuple):
@@ -25,18 +23,18 @@ class Host(NamedTuple):
 
     @property
     def is_ipv6(self) -> bool:
-        """Whether the address takes 16 bytes; the record's system flag has to say so."""
+        """Whether the address has 16 bytes; the sys flag of the record has a bit for that."""
         return len(self.ip) == 16
 
     @classmethod
     def parse(cls, text: str) -> "Host":
-        r"""Return the host that ``text`` writes as ``1.2.3.4:5`` or ``[::1]:5``.
+        r"""Return the host of a text such as ``1.2.3.4:5`` or ``[::1]:5``.
 
         A zone such as ``%eth0`` is dropped, since sixteen bytes have no room for it.
 
         Raises:
-            InvalidInput: not an IP address with a port. A host name is refused: a record stores
-                the address itself, and only the caller may decide to ask a resolver.
+            InvalidInput: not an IP address with a port. Host names are refused: a record stores
+                the address, and resolving a name is up to the caller.
 
         >>> Host.parse("10.0.0.7:10911")
         Host(ip=b'\n\x00\x00\x07', port=10911)
@@ -64,13 +62,11 @@ def _packed_ip(text: str, address: str) -> bytes:
     try:
         if address.startswith("[") and address.endswith("]"):
             ip = IPv6Address(address[1:-1])
-            # Java's InetAddress takes ::ffff:1.2.3.4 for the IPv4 address that it is.
+            # Java's InetAddress reads ::ffff:1.2.3.4 as an IPv4 address.
             return (ip.ipv4_mapped or ip).packed
         return IPv4Address(address).packed
     except AddressValueError:
-        hint = (
-            "an IPv6 address stands in brackets" if ":" in address else "resolve host names first"
-        )
+        hint = "write an IPv6 address in brackets" if ":" in address else "resolve host names first"
         raise _unreadable(text, f"{elided(address)} is not an IP address; {hint}") from None
 
 

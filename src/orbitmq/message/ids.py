@@ -1,4 +1,4 @@
-"""Message ids, and the handles that brokers give out: what they say, and how they are written.
+"""Message ids and recall handles: formatting and parsing.
 
 Ids are hexadecimal, in capitals; handles are words separated by one blank::
 
@@ -45,12 +45,12 @@ _UNIQUE_TAIL: Final = struct.Struct(
 assert _UNIQUE_TAIL.size == 12
 
 _RECALL_VERSION: Final = "v1"
-# Java's MessageClientIDSetter takes the clock for set back by NTP up to here.
+# Up to here Java's MessageClientIDSetter assumes that NTP set the clock back.
 _SMALL_STEP_BACK_MS: Final = 1_000_000
 
 
 def offset_id(host: Host, commit_log_offset: int) -> str:
-    """Return the id that says where a message is stored: on which broker, and at which byte.
+    """Return the id made of where a message is stored: the broker and the commit log offset.
 
     Raises:
         InvalidInput: the port or the offset doesn't fit.
@@ -73,7 +73,7 @@ def offset_id(host: Host, commit_log_offset: int) -> str:
 
 
 def parse_offset_id(text: str) -> tuple[Host, int]:
-    """Return the broker and the commit log offset that an offset message id holds.
+    """Return the broker and the commit log offset of an offset message id.
 
     Raises:
         InvalidInput: not 32 (IPv4) or 56 (IPv6) hexadecimal digits.
@@ -97,21 +97,20 @@ class TimeOfDay(Protocol):
 
 
 class UniqueIds:
-    r"""Makes the ids that producers give to messages, as Java's ``MessageClientIDSetter`` does.
+    r"""Generates the unique message ids of a producer, as Java's ``MessageClientIDSetter`` does.
 
-    Ids differ as long as no two makers share address, process and discriminator, and one maker is
-    asked at most 65536 times in a millisecond. After a fork the child needs a maker of its own.
-    Threads may share one. A clock set back to just before the month began stands still for the
-    ids, up to a quarter of an hour: that is Java's rule, which its readers count on.
+    Ids are unique as long as no two generators share address, process and discriminator, and each
+    is called at most 65536 times per millisecond. Threads may share a generator; after a fork the
+    child needs a new one. If the clock is set back to at most a quarter of an hour before the month
+    began, the ids keep the start of the month, as in Java.
 
     Args:
         ip: the address of this machine, 4 or 16 bytes.
-        pid: the process id; its low 16 bits count.
-        discriminator: 32 bits that tell apart makers of one process, at random.
-        clock: tells the time.
-        month_of: returns the start of the month that holds a time, and of the next one, all in
-            milliseconds since 1970; ``orbitmq.clock.local_month`` does, in the local time zone,
-            from which Java's readers count too.
+        pid: the process id, of which the low 16 bits are used.
+        discriminator: 32 random bits that distinguish the generators of one process.
+        clock: the time.
+        month_of: returns the starts of the month of a time and of the next month, in milliseconds
+            since 1970, in the local time zone as in Java; see ``orbitmq.clock.local_month``.
 
     >>> class Noon:
     ...     def now_ms(self): return 1_700_000_000_000
@@ -138,15 +137,15 @@ class UniqueIds:
         self._month_of = month_of
         self._month = month_of(clock.now_ms())
         self._counter = itertools.count()
-        # Of one millisecond the ids begin alike; one object, since threads may share the maker.
+        # The ids of one millisecond share their beginning. One tuple, since threads may share this.
         self._begun = (-1, "")
 
     def next(self) -> str:
-        """Return an id that nobody was given before."""
+        """Return a new id."""
         return self.next_at(self._clock.now_ms())
 
     def next_at(self, now_ms: int) -> str:
-        """Return an id that nobody was given before; the caller knows the time already."""
+        """Return a new id, for a caller that has the time already."""
         begun_ms, beginning = self._begun
         if now_ms != begun_ms:
             beginning = self._beginning(now_ms)
@@ -154,7 +153,7 @@ class UniqueIds:
         return f"{beginning}{next(self._counter) & 0xFFFF:04X}"
 
     def some(self, count: int) -> list[str]:
-        """Return so many ids that nobody was given before, at least one, cheaper than singly."""
+        """Return ``count`` new ids, at least one; cheaper than one at a time."""
         first = self.next()
         beginning, counter = first[:-4], self._counter
         return [first, *[f"{beginning}{next(counter) & 0xFFFF:04X}" for _ in range(1, count)]]
@@ -170,7 +169,7 @@ class UniqueIds:
 
 
 class UniqueId(NamedTuple):
-    """What a unique message id says."""
+    """The parts of a unique message id."""
 
     ip: bytes
     pid: int
@@ -179,10 +178,10 @@ class UniqueId(NamedTuple):
     counter: int
 
     def created_ms(self, now_ms: int, month_of: Callable[[int], tuple[int, int]]) -> int:
-        r"""Return when the id was made, supposing that was less than a month before ``now_ms``.
+        r"""Return when the id was made, assuming that is less than a month before ``now_ms``.
 
-        The id itself doesn't know its month. Java's ``getNearlyTimeFromID`` dates an id of this
-        very millisecond one month back; we take it for new.
+        The id doesn't contain the month. Java's ``getNearlyTimeFromID`` dates an id of the current
+        millisecond one month back; here it is new.
 
         >>> month_of = lambda at_ms: (1000, 2000) if at_ms >= 1000 else (0, 1000)
         >>> new_id = UniqueId(b"\x7f\x00\x00\x01", 1, 2, 300, 0)
@@ -196,11 +195,11 @@ class UniqueId(NamedTuple):
 
 
 def parse_unique_id(text: str) -> UniqueId:
-    """Return what a unique message id says.
+    """Return the parts of a unique message id.
 
     Raises:
-        InvalidInput: not 32 (IPv4) or 56 (IPv6) hexadecimal digits. Ids that other makers have
-            chosen freely are valid ids all the same.
+        InvalidInput: not 32 (IPv4) or 56 (IPv6) hexadecimal digits. Other clients may use ids of
+            any form, which are valid but have no parts.
 
     >>> parse_unique_id("7F00000104D218B4AAC21F8B8F9A0001").pid
     1234
@@ -211,12 +210,12 @@ def parse_unique_id(text: str) -> UniqueId:
 
 
 class RecallHandle(NamedTuple):
-    """What it takes to call a delayed message back before it is delivered.
+    """The parts of the handle that recalls a delayed message before it is delivered.
 
     Attributes:
-        topic: where it is to be delivered.
-        broker_name: who holds it.
-        timestamp_ms: the time of delivery, by the broker's count.
+        topic: the topic that the message is delivered to.
+        broker_name: the broker that holds it.
+        timestamp_ms: the time of delivery, by the broker's clock.
         message_id: its unique id.
 
     """
@@ -228,10 +227,10 @@ class RecallHandle(NamedTuple):
 
 
 def recall_handle(topic: str, broker_name: str, timestamp_ms: int, message_id: str) -> str:
-    """Return the text of a recall handle, which says what :class:`RecallHandle` holds.
+    """Return the text of a recall handle; see :class:`RecallHandle` for its parts.
 
     Raises:
-        InvalidInput: a part could not be read again: it is empty, holds a blank, or is no time.
+        InvalidInput: a part is empty, holds a blank, or is out of range.
 
     >>> recall_handle("%RETRY%x", "b", 1, "A")
     'djEgJVJFVFJZJXggYiAxIEE='
@@ -243,8 +242,8 @@ def recall_handle(topic: str, broker_name: str, timestamp_ms: int, message_id: s
     for field, word in zip(RecallHandle._fields, words, strict=True):
         if word.split() != [word] or not word.isprintable():
             raise InvalidInput(
-                f"{field} {elided(word)} of a recall handle is empty, or holds a blank or what "
-                "can't be printed",
+                f"{field} {elided(word)} of a recall handle is empty, or holds a blank or an "
+                "unprintable character",
                 field=field,
                 length=len(word),
             )
@@ -252,7 +251,7 @@ def recall_handle(topic: str, broker_name: str, timestamp_ms: int, message_id: s
 
 
 def parse_recall_handle(text: str) -> RecallHandle:
-    """Return what a recall handle says; words after the fifth are left for later versions.
+    """Return the parts of a recall handle; words after the fifth are ignored.
 
     Raises:
         InvalidInput: not base64 of ``v1 topic broker time id``.
@@ -262,7 +261,7 @@ def parse_recall_handle(text: str) -> RecallHandle:
 
     """
     try:
-        padded = text + "=" * (-len(text) % 4)  # Java's decoder takes a handle without, too
+        padded = text + "=" * (-len(text) % 4)  # Java's decoder accepts missing padding
         raw = base64.b64decode(padded, altchars=b"-_", validate=True)
         words = raw.decode().split(" ")
     except ValueError:
@@ -271,14 +270,14 @@ def parse_recall_handle(text: str) -> RecallHandle:
         raise _bad_handle(text, f"it must hold five words, the first {_RECALL_VERSION}")
     _, topic, broker_name, timestamp, message_id = words[:5]
     if not (topic and broker_name and message_id):
-        raise _bad_handle(text, "a word of it is empty")
+        raise _bad_handle(text, "one of its words is empty")
     if not (timestamp.isascii() and timestamp.isdecimal() and len(timestamp) <= 19):
         raise _bad_handle(text, "its fourth word must be a time in milliseconds")
     return RecallHandle(topic, broker_name, int(timestamp), message_id)
 
 
 def _split_id(text: str, kind: str) -> tuple[bytes, bytes]:
-    """Return the address of an id, and the twelve bytes after it."""
+    """Return the address in an id, and the twelve bytes after it."""
     if len(text) not in (32, 56):
         raise InvalidInput(
             f"{kind} {elided(text)} has {len(text)} characters, not 32 or 56",
@@ -289,9 +288,9 @@ def _split_id(text: str, kind: str) -> tuple[bytes, bytes]:
         raw = bytes.fromhex(text)
     except ValueError:
         raw = b""
-    if 2 * len(raw) != len(text):  # fromhex also reads over blanks
+    if 2 * len(raw) != len(text):  # fromhex skips blanks
         raise InvalidInput(
-            f"{kind} {elided(text)} must hold hexadecimal digits alone",
+            f"{kind} {elided(text)} must be hexadecimal digits only",
             field="message_id",
             length=len(text),
         )

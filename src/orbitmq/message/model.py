@@ -1,4 +1,4 @@
-"""What a message is: as the user gives it, as a broker stores it, and the receipt between."""
+"""Messages: to send, as stored by a broker, and the receipt of a send."""
 
 import enum
 from collections.abc import Iterable, Mapping, Sequence
@@ -41,7 +41,7 @@ _BRIEF.maxdict = 12
 
 
 class MessageQueue(msgspec.Struct, frozen=True, order=True, rename="camel", gc=False):
-    """One queue of a topic on one broker; sorts as in Java: topic, broker, queue id.
+    """One queue of a topic on one broker; sorted as in Java by topic, broker and queue id.
 
     >>> MessageQueue("orders", "broker-a", 3)
     MessageQueue(topic='orders', broker_name='broker-a', queue_id=3)
@@ -52,7 +52,7 @@ class MessageQueue(msgspec.Struct, frozen=True, order=True, rename="camel", gc=F
     queue_id: int
 
 
-# A program sends to few topics, with few tags: what is known to be right is not looked at again.
+# A program uses few topics and tags, so each is checked once.
 _REMEMBERED_MAX: Final = 1_024
 _check_tag_once: Final = lru_cache(_REMEMBERED_MAX)(check_tag)
 
@@ -64,40 +64,40 @@ def _check_topic_once(topic: str) -> None:
 
 
 class _Content(msgspec.Struct, frozen=True):
-    """The two fields of a message that may be given by position."""
+    """The two fields of a message that may be positional arguments."""
 
     topic: str
     body: bytes
 
 
-# A producer makes them by the thousand, and they hold bytes, numbers and texts alone: no cycles.
+# gc=False: a producer makes thousands, and they can't be part of a reference cycle.
 class Message(_Content, frozen=True, kw_only=True, gc=False):
-    """A message to send; once built it is valid, and nothing can change it.
+    """A message to send. It is checked when it is made, and immutable.
 
     Attributes:
-        topic: where to, at most 127 characters.
-        body: what to carry, at least one byte: Java's ``Validators`` refuse an empty body, and so
-            does a broker. A ``bytearray`` or ``memoryview`` is copied, since others may change it.
+        topic: the topic to send to, at most 127 characters.
+        body: the content, at least one byte: Java's ``Validators`` and brokers refuse an empty
+            body. A ``bytearray`` or ``memoryview`` is copied.
         tags: one tag, for subscriptions to select by.
         keys: words to find the message by.
-        properties: what else the application wants to say, read-only here.
-        flag: 32 bits of the application's own.
+        properties: further names and values set by the application; read-only.
+        flag: 32 bits for the application.
         sharding_key: messages with the same key stay in order.
         delay_level: 1 to 18 of the broker's table of delays (higher is taken as the highest).
-        delay: deliver so long after the send, rounded up to milliseconds.
-        deliver_at: deliver then, rounded up to milliseconds; must know its time zone.
+        delay: deliver this long after the send, rounded up to milliseconds.
+        deliver_at: deliver at this time, rounded up to milliseconds; it must have a time zone.
         priority: 0 or higher.
-        wait_stored: whether the broker waits for disk and replicas, as its settings demand.
+        wait_stored: whether the broker waits for disk and replicas, as its settings require.
         check_immunity_s: seconds before the broker first asks about an undecided transaction.
-        message_id: the unique id; left out, the producer makes one.
+        message_id: the unique id; the producer makes one by default.
 
     At most one of ``delay_level``, ``delay`` and ``deliver_at`` may be given. Brokers before 5.0
-    know levels alone, and deliver a message with one of the other two at once. Limits of size
-    depend on settings, and are checked by the producer.
+    know only levels, and deliver a message with one of the other two immediately. The producer
+    checks size limits, which depend on its settings.
 
     Raises:
-        InvalidTopic, InvalidTags, InvalidKeys, InvalidProperty, InvalidInput: the field that
-            can't be sent is the error's ``field``.
+        InvalidTopic, InvalidTags, InvalidKeys, InvalidProperty, InvalidInput: a field is invalid;
+            the error's ``field`` names it.
 
     >>> Message("orders", b"paid", tags="paid", keys=["o-42"], properties={"colour": "blue"})
     Message(topic='orders', body=<4 bytes>, tags='paid', keys=('o-42',), \
@@ -177,11 +177,11 @@ properties={'colour': 'blue'})
         return partial(type(self), **values), ()
 
     def replace(self, **changes: object) -> Self:
-        """Return a copy with some fields exchanged, checked like a new message.
+        """Return a copy with some fields changed, checked like a new message.
 
         Raises:
-            InvalidInput: or one of its kinds, as for a new message.
-            TypeError: a name that is no field.
+            InvalidInput: or a subclass, as for a new message.
+            TypeError: there is no such field.
 
         >>> Message("orders", b"paid").replace(tags="late")
         Message(topic='orders', body=<4 bytes>, tags='late')
@@ -190,9 +190,9 @@ properties={'colour': 'blue'})
         return msgspec.structs.replace(self, **changes)
 
     def wire_properties(self) -> dict[str, str]:
-        """Return all properties as they travel: the system's first, then the user's.
+        """Return all properties as sent: those of RocketMQ first, then the user's.
 
-        WAIT is always there, since every constructor of Java's ``Message`` sets it.
+        WAIT is always set, as by every constructor of Java's ``Message``.
 
         >>> Message("orders", b"paid", tags="paid", keys=["o-42", "o-43"]).wire_properties()
         {'KEYS': 'o-42 o-43', 'TAGS': 'paid', 'WAIT': 'true'}
@@ -222,14 +222,14 @@ properties={'colour': 'blue'})
 
 
 def check_is_message(given: object) -> None:
-    """Refuse to send what is no message, such as a bare text.
+    """Check that an argument is a message, and not a bare text for example.
 
     >>> check_is_message("paid")
     Traceback (most recent call last):
     orbitmq.errors.InvalidInput: a str can't be sent; make a message of it: Message(topic, body)
 
     Raises:
-        InvalidInput: it is something else.
+        InvalidInput: it is not.
 
     """
     if not isinstance(given, Message):
@@ -239,21 +239,18 @@ def check_is_message(given: object) -> None:
         )
 
 
-# Consumers hold thousands of these, and none can be part of a cycle, since they hold bytes, numbers
-# and text alone; so the garbage collector needs not walk them.
+# gc=False: consumers hold thousands, and they can't be part of a reference cycle.
 class StoredMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A message as a broker stores it and a consumer gets it.
-
-    Nothing is checked: what others have stored passes as it is.
+    """A message as stored by a broker and read by a consumer; its fields are not checked.
 
     Attributes:
-        properties: all of them, the system's and the user's; not to be changed.
-        queue_offset: its place in the queue.
-        commit_log_offset: its place in the broker's commit log, in bytes.
-        sys_flag: see :mod:`orbitmq.message.flags`; its compressed bit tells of the body here.
-        reconsume_times: how often it was tried before.
-        store_size: the bytes of its record in the commit log.
-        broker_name: the broker it was pulled from, empty if nobody said.
+        properties: those of RocketMQ and of the user; read-only.
+        queue_offset: its position in the queue, counted in messages.
+        commit_log_offset: its position in the broker's commit log, in bytes.
+        sys_flag: see :mod:`orbitmq.message.flags`; the compressed bit is that of ``body``.
+        reconsume_times: how often it was delivered before.
+        store_size: the size of its record in the commit log, in bytes.
+        broker_name: the broker it was pulled from; empty if unknown.
 
     """
 
@@ -277,7 +274,7 @@ class StoredMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def tags(self) -> str | None:
-        """The tag, None without."""
+        """The tag; None if it has none."""
         return self.properties.get(properties.TAGS)
 
     @property
@@ -288,17 +285,17 @@ class StoredMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def message_id(self) -> str:
-        """The id that the producer gave, or else the offset message id."""
+        """The unique id set by the producer, else the offset message id."""
         return self.properties.get(properties.UNIQUE_KEY) or self.offset_message_id
 
     @property
     def offset_message_id(self) -> str:
-        """The id that says where the message is stored."""
+        """The id made of where the message is stored."""
         return ids.offset_id(self.store_host, self.commit_log_offset)
 
     @property
     def user_properties(self) -> dict[str, str]:
-        """The properties that mean nothing to RocketMQ itself."""
+        """The properties that RocketMQ does not use itself."""
         return {
             name: value
             for name, value in self.properties.items()
@@ -309,7 +306,7 @@ class StoredMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return hash((self.topic, self.store_host, self.commit_log_offset, self.queue_offset))
 
     def __reduce__(self) -> tuple[object, ...]:
-        # As for Message: a mapping proxy can't be pickled.
+        # A mapping proxy can't be pickled.
         values = {name: getattr(self, name) for name in self.__struct_fields__}
         values["properties"] = dict(self.properties)
         return partial(type(self), **values), ()
@@ -320,14 +317,14 @@ class StoredMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def delay_level(self) -> int:
-        """The delay level, 0 without one or if it is no number."""
+        """The delay level; 0 if there is none, or it is not a number."""
         text = self.properties.get(properties.DELAY, "")
         plain = text.isascii() and text.isdecimal() and len(text) <= _INT32_DIGITS
         return int(text) if plain else 0
 
     @property
     def sharding_key(self) -> str | None:
-        """The key that keeps messages in order, None without."""
+        """The key whose messages stay in order; None if it has none."""
         return self.properties.get(properties.SHARDING_KEY)
 
     def __repr__(self) -> str:
@@ -337,36 +334,36 @@ class StoredMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class SendStatus(enum.Enum):
-    """How far the broker got with a message; in all four cases the message is stored.
+    """How safely the broker has stored a message; it is stored in all four cases.
 
-    The last three say that a copy which the broker's settings ask for was not yet certain when it
+    The last three mean that a copy that the broker's settings require was not confirmed when it
     answered: the message may be lost if that machine fails now, and sending it again would store
     it twice.
     """
 
     SEND_OK = "SEND_OK"
-    """Stored as the broker's settings demand."""
+    """Stored as the broker's settings require."""
     FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"
-    """Stored in memory, but not yet on disk in the time allowed (synchronous flush)."""
+    """Stored in memory, but not on disk within the time limit (synchronous flush)."""
     FLUSH_SLAVE_TIMEOUT = "FLUSH_SLAVE_TIMEOUT"
-    """Stored, but not yet confirmed by a slave in the time allowed (synchronous replication)."""
+    """Stored, but not confirmed by a slave within the time limit (synchronous replication)."""
     SLAVE_NOT_AVAILABLE = "SLAVE_NOT_AVAILABLE"
-    """Stored, but no slave is near enough to copy it (synchronous replication)."""
+    """Stored, but no slave is up to date enough to copy it (synchronous replication)."""
 
 
 class SendReceipt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a broker says of a message it has stored.
+    """A broker's answer to a send: where and how safely the message is stored.
 
     Attributes:
-        status: how far it got; see :class:`SendStatus`.
-        message_id: the unique id that the producer gave.
-        offset_message_id: the id that says where the message is stored.
+        status: how safely it is stored; see :class:`SendStatus`.
+        message_id: the unique id set by the producer.
+        offset_message_id: the id made of where the message is stored.
         queue: the queue it is in.
-        queue_offset: its place in that queue.
-        transaction_id: for a half message, the id to decide it by.
+        queue_offset: its position in that queue.
+        transaction_id: for a half message, the id to commit or roll back by.
         region: the region of the broker.
         trace_on: whether the broker wants the message traced.
-        recall_handle: for a delayed message, the handle to take it back with.
+        recall_handle: for a delayed message, the handle to recall it with.
 
     """
 
@@ -382,9 +379,9 @@ class SendReceipt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def _take_text(message: Message, field: str) -> None:
-    """Take a text of another type, such as a member of an enum, as the plain one that it is.
+    """Make a plain ``str`` of a subclass, such as a ``StrEnum`` member: encoders take no others.
 
-    Encoders know plain ones alone. Not by ``str``, which may return the name of a member.
+    ``str(value)`` would not do, since it may return the name of the member.
     """
     value: object = getattr(message, field)
     if isinstance(value, str):
@@ -398,7 +395,7 @@ def _checked_body(body: object) -> bytes:
     copied = bytes(body)
     if not copied:
         raise InvalidInput(
-            "body is empty; RocketMQ takes no message without a body", field="body", length=0
+            "body is empty; RocketMQ refuses messages without a body", field="body", length=0
         )
     return copied
 
@@ -457,14 +454,14 @@ def _check_delay(delay: object) -> None:
 def _check_deliver_at(deliver_at: object) -> None:
     if not isinstance(deliver_at, datetime) or deliver_at.utcoffset() is None:
         raise InvalidInput(
-            f"deliver_at must be a datetime that knows its time zone, not {elided(deliver_at)}; "
+            f"deliver_at must be a datetime with a time zone, not {elided(deliver_at)}; "
             "give it one, as in datetime(…, tzinfo=UTC)",
             field="deliver_at",
         )
 
 
 def _milliseconds(span: timedelta) -> int:
-    """Return the whole milliseconds, rounded up: never earlier than asked for."""
+    """Return whole milliseconds, rounded up so that nothing is delivered early."""
     return -(span // -_MILLISECOND)  # negating the span itself would overflow for timedelta.max
 
 
@@ -474,6 +471,6 @@ def _shown(struct: msgspec.Struct, fields: Iterable[str]) -> str:
 
 
 def _shown_value(value: object) -> str:
-    if isinstance(value, bytes):  # a body, which is nobody's business who reads a log
+    if isinstance(value, bytes):  # a body, which must not show up in logs
         return "<1 byte>" if len(value) == 1 else f"<{len(value)} bytes>"
     return _BRIEF.repr(dict(value) if isinstance(value, Mapping) else value)

@@ -1,8 +1,8 @@
-"""Names of topics and groups: which are allowed, which RocketMQ derives, and the size limits.
+"""Names of topics and groups: which are allowed, which RocketMQ derives, and size limits.
 
-Lengths are in characters, which are bytes here: an allowed name is ASCII. Java's rules live in
-``Validators`` (client), ``TopicValidator`` (broker), ``MixAll``, ``KeyBuilder`` and
-``NamespaceUtil``; the same names pass and fail here.
+Lengths are in characters, which are bytes here: an allowed name is ASCII. The rules are those of
+Java's ``Validators`` (client), ``TopicValidator`` (broker), ``MixAll``, ``KeyBuilder`` and
+``NamespaceUtil``.
 """
 
 import re
@@ -33,13 +33,13 @@ DEFAULT_PRODUCER_GROUP: Final = "DEFAULT_PRODUCER"
 DEFAULT_CONSUMER_GROUP: Final = "DEFAULT_CONSUMER"
 SYSTEM_GROUP_PREFIX: Final = "CID_RMQ_SYS_"
 
-TOPIC_LENGTH_LIMIT: Final = 127  # one signed byte holds the length in a record of version 1
+TOPIC_LENGTH_LIMIT: Final = 127  # in a V1 record the length is one signed byte
 DERIVED_TOPIC_LENGTH_LIMIT: Final = 255  # a broker's limit for retry and dead letter topics
-GROUP_LENGTH_LIMIT: Final = 120  # so that the prefix of a retry topic still fits before it
+GROUP_LENGTH_LIMIT: Final = 120  # leaves room for the prefix of a retry topic
 BODY_SIZE_LIMIT: Final = 4 * 1024 * 1024
-PROPERTIES_SIZE_LIMIT: Final = 32767  # one signed short holds the size in a record
+PROPERTIES_SIZE_LIMIT: Final = 32767  # in a record the size is one signed short
 
-# Clients may not send there: a broker keeps its own books in these topics.
+# Topics for the internal use of brokers; clients may not send to them.
 FORBIDDEN_TO_SEND: Final = frozenset(
     {
         SCHEDULE_TOPIC,
@@ -61,7 +61,7 @@ _FOREIGN = re.compile(r"[^%|a-zA-Z0-9_-]")
 
 
 def check_topic(topic: str) -> None:
-    """Check a topic name as a client does before it uses it.
+    """Check a topic name as a client does.
 
     Raises:
         InvalidTopic: empty, over 127 characters, or with a character RocketMQ doesn't allow.
@@ -77,11 +77,11 @@ letters a-z and A-Z, digits, and % | _ - (length 11)
 
 
 def check_stored_topic(topic: str) -> None:
-    """Check a topic name as a broker does before it creates the topic.
+    """Check a topic name as a broker does when it creates the topic.
 
     Raises:
         InvalidTopic: as for :func:`check_topic`, but names of retry and dead letter topics may
-            have 255 characters, since a group and even a topic stand inside them.
+            have 255 characters, since they contain the name of a group and perhaps of a topic.
 
     >>> check_stored_topic("%RETRY%" + "g" * 120)
     >>> check_stored_topic("%RETRY%" + "g" * 249)
@@ -94,7 +94,7 @@ limit is 255
 
 
 def stored_topic_limit(topic: str) -> int:
-    """Return how many characters a broker lets a topic of this kind have.
+    """Return how many characters the name of a topic of this kind may have on a broker.
 
     >>> stored_topic_limit("orders"), stored_topic_limit("%RETRY%billing")
     (127, 255)
@@ -104,7 +104,7 @@ def stored_topic_limit(topic: str) -> int:
 
 
 def has_foreign_character(name: str) -> bool:
-    """Return whether a name holds a character that RocketMQ allows in no topic and no group.
+    """Return whether a name holds a character that is not allowed in topics and groups.
 
     >>> has_foreign_character("orders.paid"), has_foreign_character("%RETRY%billing")
     (True, False)
@@ -131,28 +131,28 @@ def check_sendable(topic: str) -> None:
     """Check that clients may send to ``topic``, a name already known to be well formed.
 
     Raises:
-        InvalidTopic: one of the topics in which a broker keeps its own books.
+        InvalidTopic: it is for the internal use of brokers.
 
     >>> check_sendable("orders")
     >>> check_sendable("SCHEDULE_TOPIC_XXXX")
     Traceback (most recent call last):
-    orbitmq.errors.InvalidTopic: topic 'SCHEDULE_TOPIC_XXXX' is the broker's own; send to a \
-topic of yours (length 19)
+    orbitmq.errors.InvalidTopic: topic 'SCHEDULE_TOPIC_XXXX' is internal to brokers; send to \
+another topic (length 19)
 
     """
     if topic in FORBIDDEN_TO_SEND:
         raise InvalidTopic(
-            f"topic {topic!r} is the broker's own; send to a topic of yours",
+            f"topic {topic!r} is internal to brokers; send to another topic",
             field="topic",
             length=len(topic),
         )
 
 
 def check_body(size: int, limit: int = BODY_SIZE_LIMIT) -> None:
-    """Check the size of a body in bytes, before compression as in Java.
+    """Check the size of a body in bytes; as in Java, that is its size before compression.
 
     Raises:
-        MessageTooLarge: over ``limit``, 4 MiB unless producer and broker are set otherwise.
+        MessageTooLarge: over ``limit``, 4 MiB by default.
 
     >>> check_body(4096)
     >>> check_body(5000, limit=4096)
@@ -167,7 +167,7 @@ def check_body(size: int, limit: int = BODY_SIZE_LIMIT) -> None:
 
 
 def check_properties(size: int) -> None:
-    """Check the size in bytes of all properties as they travel.
+    """Check the size in bytes of the encoded properties.
 
     Raises:
         MessageTooLarge: over 32767 bytes.
@@ -187,7 +187,7 @@ def check_properties(size: int) -> None:
 
 
 def is_system_topic(topic: str) -> bool:
-    """Return whether RocketMQ keeps the topic for itself, so that nobody may create it.
+    """Return whether a topic is reserved by RocketMQ, so that users can't create it.
 
     >>> is_system_topic("TBW102"), is_system_topic("rmq_sys_x"), is_system_topic("orders")
     (True, True, False)
@@ -196,7 +196,7 @@ def is_system_topic(topic: str) -> bool:
 
 
 def retry_topic(group: str) -> str:
-    """Return the topic of the messages that ``group`` is to try again.
+    """Return the topic of the messages that ``group`` has to retry.
 
     >>> retry_topic("billing")
     '%RETRY%billing'
@@ -214,10 +214,10 @@ def dead_letter_topic(group: str) -> str:
 
 
 def pop_retry_topic(group: str, topic: str, *, version: int = 1) -> str:
-    """Return the topic of the popped messages of ``topic`` that ``group`` is to try again.
+    """Return the topic of the popped messages of ``topic`` that ``group`` has to retry.
 
-    Version 2 separates by ``+``, which no topic name may hold, so that both parts can be told
-    apart again; with version 1 they can't.
+    Version 2 separates the two by ``+``, which neither may hold, so that the name can be split
+    again; a version 1 name can't.
 
     >>> pop_retry_topic("billing", "orders"), pop_retry_topic("billing", "orders", version=2)
     ('%RETRY%billing_orders', '%RETRY%billing+orders')
@@ -227,7 +227,7 @@ def pop_retry_topic(group: str, topic: str, *, version: int = 1) -> str:
 
 
 def reply_topic(cluster: str) -> str:
-    """Return the topic through which the cluster carries replies to requests.
+    """Return the topic of a cluster for replies to requests.
 
     >>> reply_topic("DefaultCluster")
     'DefaultCluster_REPLY_TOPIC'
@@ -236,25 +236,25 @@ def reply_topic(cluster: str) -> str:
 
 
 def is_retry_topic(topic: str) -> bool:
-    """Return whether ``topic`` holds messages to be tried again, pulled or popped."""
+    """Return whether ``topic`` is a retry topic, for pulled or popped messages."""
     return topic.startswith(RETRY_PREFIX)
 
 
 def is_dead_letter_topic(topic: str) -> bool:
-    """Return whether ``topic`` holds messages that a group failed on too often."""
+    """Return whether ``topic`` holds the dead letters of a group."""
     return topic.startswith(DEAD_LETTER_PREFIX)
 
 
 def is_lmq(name: str) -> bool:
-    """Return whether ``name`` is a light queue, fed by dispatch from other topics."""
+    """Return whether ``name`` is a light queue (LMQ), which gets messages of other topics."""
     return name.startswith(LMQ_PREFIX)
 
 
 def vip_address(address: str) -> str:
-    """Return the address of a broker's second listener, kept for sends: its port less two.
+    """Return the address of a broker's second listener, which is for sends: its port minus 2.
 
     Raises:
-        InvalidInput: ``address`` has no port, or one too low to take two from.
+        InvalidInput: ``address`` has no port, or one below 3.
 
     >>> vip_address("127.0.0.1:10911")
     '127.0.0.1:10909'
@@ -273,9 +273,9 @@ def vip_address(address: str) -> str:
 
 
 def wrap_namespace(namespace: str | None, name: str) -> str:
-    """Return the name of a topic or group inside ``namespace`` (version 1: part of the name).
+    """Return the name of a topic or group with a namespace (version 1: part of the name).
 
-    System names, names already inside and empty names come back as they are.
+    System names, empty names and names in that namespace are returned unchanged.
 
     >>> wrap_namespace("ns", "orders"), wrap_namespace("ns", "%RETRY%billing")
     ('ns%orders', '%RETRY%ns%billing')
@@ -287,7 +287,7 @@ def wrap_namespace(namespace: str | None, name: str) -> str:
 
 
 def has_namespace(name: str, namespace: str | None) -> bool:
-    """Return whether a topic or group already is inside ``namespace``.
+    """Return whether a topic or group is in ``namespace``.
 
     >>> has_namespace("%RETRY%ns%billing", "ns"), has_namespace("orders", "ns")
     (True, False)
@@ -298,7 +298,7 @@ def has_namespace(name: str, namespace: str | None) -> bool:
 
 
 def strip_namespace(name: str, namespace: str | None) -> str:
-    """Return the name as its users know it, if it is inside ``namespace``; else unchanged.
+    """Return the name without ``namespace``; unchanged if it is not in it.
 
     >>> strip_namespace("ns%orders", "ns"), strip_namespace("ns%orders", "other")
     ('orders', 'ns%orders')
@@ -309,7 +309,7 @@ def strip_namespace(name: str, namespace: str | None) -> str:
 
 
 def strip_any_namespace(name: str) -> str:
-    """Return the name without the namespace it is in, whichever that is.
+    """Return the name without its namespace, if it has one.
 
     >>> strip_any_namespace("%DLQ%ns%billing")
     '%DLQ%billing'
@@ -322,7 +322,7 @@ def strip_any_namespace(name: str) -> str:
 
 
 def namespace_of(name: str) -> str:
-    """Return the namespace a topic or group is in, empty if none.
+    """Return the namespace of a topic or group; empty if it has none.
 
     >>> namespace_of("ns%orders"), namespace_of("orders")
     ('ns', '')

@@ -1,7 +1,7 @@
-"""Texts of the POP protocol: the handle of a popped message, and the offsets in an answer's header.
+"""Texts of the POP protocol: the handle of a popped message, and offsets in response headers.
 
-Java shows them in ``ExtraInfoUtil``. Everything is words separated by one blank; entries of a
-header are separated by ``;``::
+As in Java's ``ExtraInfoUtil``, they are words separated by one blank, and the entries of a header
+are separated by ``;``::
 
     handle             checkpoint-offset time invisible revive-queue retry broker queue [offset]
     startOffsetInfo    retry queue offset ; …
@@ -38,7 +38,7 @@ NORMAL: Final = 0  # the topic itself
 RETRY_V1: Final = 1  # %RETRY%group_topic
 RETRY_V2: Final = 2  # %RETRY%group+topic
 
-ORDERED_REVIVE_QUEUE: Final = 999  # stands where a revive queue would: popped in order
+ORDERED_REVIVE_QUEUE: Final = 999  # instead of a revive queue: popped in order
 
 _MESSAGE_PREFIX: Final = "qo"
 
@@ -47,7 +47,7 @@ _Value = TypeVar("_Value")
 
 
 def retry_kind(topic: str) -> int:
-    """Return which kind of topic a popped message came from: 0 normal, 1 or 2 retry.
+    """Return the kind of topic that a popped message comes from: 0 normal, 1 or 2 retry.
 
     >>> retry_kind("orders"), retry_kind("%RETRY%g_orders"), retry_kind("%RETRY%g+orders")
     (0, 1, 2)
@@ -58,7 +58,7 @@ def retry_kind(topic: str) -> int:
 
 
 def real_topic(kind: int, topic: str, group: str) -> str:
-    """Return the topic that a popped message is stored in, given the one its consumer knows.
+    """Return the topic that a popped message is stored in, given the topic its consumer sees.
 
     >>> real_topic(RETRY_V2, "orders", "billing")
     '%RETRY%billing+orders'
@@ -67,17 +67,17 @@ def real_topic(kind: int, topic: str, group: str) -> str:
 
 
 class PopHandle(NamedTuple):
-    """What acknowledges a popped message, or changes how long it stays invisible.
+    """The handle to acknowledge a popped message, or to change how long it stays invisible.
 
     Attributes:
-        checkpoint_offset: the queue offset at which the broker's check point begins.
+        checkpoint_offset: the queue offset at which the broker's checkpoint begins.
         pop_time_ms: when it was popped.
-        invisible_ms: for how long no other consumer gets it.
-        revive_queue_id: the queue of the check point; 999 if popped in order.
+        invisible_ms: how long no other consumer gets it.
+        revive_queue_id: the queue of the checkpoint; 999 if popped in order.
         retry_kind: see :func:`retry_kind`.
-        broker_name: who holds it.
+        broker_name: the broker that holds it.
         queue_id: the queue it is in.
-        queue_offset: its place in that queue; None in the handle of a whole answer.
+        queue_offset: its position in that queue; None in the handle of a whole response.
 
     >>> str(PopHandle(10, 1_700_000_000_000, 60_000, 3, NORMAL, "broker-a", 0, 12))
     '10 1700000000000 60000 3 0 broker-a 0 12'
@@ -100,10 +100,10 @@ class PopHandle(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "PopHandle":
-        """Return the handle that ``text`` writes.
+        """Return the handle with this text.
 
         Raises:
-            InvalidInput: not seven or eight words, or a number that is none.
+            InvalidInput: it has not seven or eight words, or one that is not a number.
 
         >>> PopHandle.parse("10 1700000000000 60000 999 2 broker-a 0").is_ordered
         True
@@ -132,7 +132,7 @@ class PopQueue(NamedTuple):
 
 
 class PopMessage(NamedTuple):
-    """One message of such a queue."""
+    """One message of a queue of a topic, or of its retry topic."""
 
     retry_kind: int
     queue_id: int
@@ -140,7 +140,7 @@ class PopMessage(NamedTuple):
 
 
 def start_offset_info(starts: Mapping[PopQueue, int]) -> str:
-    """Return the header text that says at which offset each queue was popped.
+    """Return the header text with the offset at which each queue was popped.
 
     >>> start_offset_info({PopQueue(0, 0): 100, PopQueue(1, 0): 5})
     '0 0 100;1 0 5'
@@ -149,7 +149,7 @@ def start_offset_info(starts: Mapping[PopQueue, int]) -> str:
 
 
 def message_offset_info(offsets: Mapping[PopQueue, Sequence[int]]) -> str:
-    """Return the header text that lists the offsets popped of each queue.
+    """Return the header text with the offsets popped from each queue.
 
     >>> message_offset_info({PopQueue(0, 0): [100, 101, 103]})
     '0 0 100,101,103'
@@ -158,7 +158,7 @@ def message_offset_info(offsets: Mapping[PopQueue, Sequence[int]]) -> str:
 
 
 def order_count_info(counts: Mapping[PopQueue | PopMessage, int]) -> str:
-    """Return the header text that says how often queues, or messages, popped in order were tried.
+    """Return the header text with the deliveries so far of queues or messages popped in order.
 
     >>> order_count_info({PopQueue(0, 0): 2, PopMessage(0, 0, 101): 3})
     '0 0 2;0 qo0%101 3'
@@ -167,10 +167,10 @@ def order_count_info(counts: Mapping[PopQueue | PopMessage, int]) -> str:
 
 
 def parse_start_offset_info(text: str) -> dict[PopQueue, int]:
-    """Return what :func:`start_offset_info` wrote; empty text holds nothing.
+    """Parse the text of :func:`start_offset_info`; an empty text has no entries.
 
     Raises:
-        InvalidInput: an entry is not three words, not numbers, or there twice.
+        InvalidInput: an entry is not three words, not numbers, or repeated.
 
     >>> parse_start_offset_info("0 0 100;1 0 5")[PopQueue(1, 0)]
     5
@@ -180,10 +180,10 @@ def parse_start_offset_info(text: str) -> dict[PopQueue, int]:
 
 
 def parse_message_offset_info(text: str) -> dict[PopQueue, tuple[int, ...]]:
-    """Return what :func:`message_offset_info` wrote; empty text holds nothing.
+    """Parse the text of :func:`message_offset_info`; an empty text has no entries.
 
     Raises:
-        InvalidInput: an entry is not three words, not numbers, or there twice.
+        InvalidInput: an entry is not three words, not numbers, or repeated.
 
     >>> parse_message_offset_info("0 0 100,101,103")
     {PopQueue(retry_kind=0, queue_id=0): (100, 101, 103)}
@@ -193,10 +193,10 @@ def parse_message_offset_info(text: str) -> dict[PopQueue, tuple[int, ...]]:
 
 
 def parse_order_count_info(text: str) -> dict[PopQueue | PopMessage, int]:
-    """Return what :func:`order_count_info` wrote; empty text holds nothing.
+    """Parse the text of :func:`order_count_info`; an empty text has no entries.
 
     Raises:
-        InvalidInput: an entry is not three words, not numbers, or there twice.
+        InvalidInput: an entry is not three words, not numbers, or repeated.
 
     >>> parse_order_count_info("0 qo0%101 3")
     {PopMessage(retry_kind=0, queue_id=0, queue_offset=101): 3}
@@ -231,7 +231,7 @@ def _entries(
         except ValueError as error:
             raise _unreadable(header, entry, str(error)) from None
         if key in found:
-            raise _unreadable(header, entry, "its queue or message is there twice")
+            raise _unreadable(header, entry, "its queue or message is repeated")
         found[key] = value
     return found
 
@@ -252,7 +252,7 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def _number(text: str) -> int:
-    # int() alone would also take blanks, underscores and the digits of other scripts.
+    # int() would also accept blanks, underscores and the digits of other scripts.
     if not (text.isascii() and text.removeprefix("-").isdecimal()):
         raise ValueError(f"{elided(text)} is not a number")
     return int(text)

@@ -1,23 +1,28 @@
-"""The commit log record: a message as a broker stores it and as every answer carries it.
+"""The commit log record: the layout of a stored message, in the log and in pull answers.
 
-This is the one home of its layout; the store, the pull answers and Spark compute from it. Numbers
-are big-endian, and records follow each other without a gap::
+The layout is defined here and nowhere else; the store, the client and Spark derive their readers
+from it. Numbers are big-endian, and records follow each other without a gap::
 
     ┌──────────────────────────────┬──────┬────────────┬───────┬──────────┬────────────┐
     │ head: 88, 100 or 112 bytes   │ body │ length 1/2 │ topic │ length 2 │ properties │
     └──────────────────────────────┴──────┴────────────┴───────┴──────────┴────────────┘
 
-The head grows by 12 for each host with an IPv6 address, which the sys flag tells. The magic is the
-version: V2 has a topic length of two bytes, for topics over 127 bytes. Where a record no longer
-fits into a segment a blank ends it: its size and its own magic, and then whatever was there.
+The head grows by 12 bytes for each host with an IPv6 address; two bits of the sys flag say which.
+The magic is the version: V2 has a topic length of two bytes, for topics over 127 bytes. A blank
+fills the end of a segment that has no room for the next record: a size, its own magic, and then
+bytes without a meaning.
 
-Here is the layout, and the writing. Reading goes in steps, each paid for only when it is wanted:
-``scan.Scan`` finds the records, a ``record_view.RecordView`` reads single fields in place, and
-``view.message()`` makes a message of them.
+This module has the layout and the encoder. Reading is done in steps, so that a caller pays only for
+what it needs: ``scan.Scan`` finds the records, a ``record_view.RecordView`` reads single fields in
+place, and ``RecordView.message`` makes a message.
 """
 
 import enum
 import struct
+from collections.abc import Mapping
+from itertools import accumulate
+from types import MappingProxyType
+from typing import Final, TypeAlias
 from zlib import crc32
 
 import msgspec
@@ -29,105 +34,167 @@ from orbitmq.message.host import Host
 from orbitmq.message.shown import shown_int
 
 __all__ = [
+    "AT",
     "BLANK_SIZE",
     "CRC_PROPERTY_SIZE",
+    "FORMATS",
+    "HEADS",
     "LEAST_SIZE",
     "Form",
     "Record",
+    "Row",
     "Storable",
     "Version",
     "blank",
     "crc_property",
+    "dtype",
     "encode",
     "form_of",
     "parts",
-    "size_of",
+    "reader",
+    "seal_agrees",
+    "store_timestamp_at",
 ]
 
 
 class Version(enum.Enum):
-    """Which length the topic has room for: 127 bytes or 32767. The value is the magic."""
+    """How long a topic may be: 127 or 32767 bytes. The value is the magic."""
 
     V1 = 0xDAA320A7
     V2 = 0xDAA320AB
 
 
-MAGICS = (Version.V1.value, Version.V2.value)
-MAGIC_BLANK = 0xCBD43194
+MAGICS: Final = (Version.V1.value, Version.V2.value)
+MAGIC_BLANK: Final = 0xCBD43194
+
+# The head
+
+FORMATS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "size": "i",  # of the record, this field included
+        "magic": "I",
+        "body_crc": "i",  # CRC-32 of the body as stored, sign bit cleared
+        "queue_id": "i",
+        "flag": "i",  # set by the user
+        "queue_offset": "q",
+        "commit_log_offset": "q",
+        "sys_flag": "i",
+        "born_timestamp_ms": "q",
+        "born_ip": "4s",  # 16s for IPv6
+        "born_port": "i",
+        "store_timestamp_ms": "q",
+        "store_ip": "4s",  # 16s for IPv6
+        "store_port": "i",
+        "reconsume_times": "i",
+        "prepared_transaction_offset": "q",
+        "body_length": "i",  # the body follows
+    }
+)
+"""The fields of the head in their order, each with its struct format."""
+
+_SIZES: Final = [struct.calcsize(f">{code}") for code in FORMATS.values()]
+AT: Final[Mapping[str, int]] = MappingProxyType(
+    dict(zip(FORMATS, accumulate(_SIZES, initial=0), strict=False))
+)
+"""Where each field begins if both hosts have IPv4 addresses."""
+
+IPV6_EXTRA: Final = 12
+"""The bytes that an IPv6 address adds to the head, before all fields behind it."""
 
 
-def _head(born_ip: int, store_ip: int) -> struct.Struct:
-    """Return the layout of a head whose hosts have addresses of so many bytes."""
+def reader(*names: str) -> struct.Struct:
+    """Return a struct that unpacks some fields of a head, named in the order of the layout.
+
+    Fields behind ``born_ip`` are read where they are if the hosts have IPv4 addresses.
+
+    >>> reader("size", "queue_offset", "sys_flag").format
+    '>i16xq8xi'
+    """
+    code, position = ">", 0
+    for name in names:
+        gap = AT[name] - position
+        code += (f"{gap}x" if gap else "") + FORMATS[name]
+        position = struct.calcsize(code)
+    return struct.Struct(code)
+
+
+def dtype(name: str) -> str:
+    """Return the numpy dtype of a number in the head; numpy reads the letters of struct.
+
+    >>> dtype("queue_offset")
+    '>q'
+    """
+    return f">{FORMATS[name]}"
+
+
+def _head(born_ip: str, store_ip: str) -> struct.Struct:
     return struct.Struct(
-        ">i"  # 0: size of the record, this field included
-        "I"  # 4: magic
-        "i"  # 8: CRC-32 of the body as stored, sign bit cleared
-        "i"  # 12: queue id
-        "i"  # 16: flag, the user's own
-        "q"  # 20: queue offset
-        "q"  # 28: commit log offset
-        "i"  # 36: sys flag
-        "q"  # 40: born timestamp, ms
-        f"{born_ip}s"  # 48: born host, address
-        "i"  # born host, port
-        "q"  # 56 or 68: store timestamp, ms
-        f"{store_ip}s"  # store host, address
-        "i"  # store host, port
-        "i"  # reconsume times
-        "q"  # prepared transaction offset
-        "i"  # body length; the body follows
+        ">" + "".join({**FORMATS, "born_ip": born_ip, "store_ip": store_ip}.values())
     )
 
 
-# Indexed by the two IPv6 bits of the sys flag.
-HEADS = (_head(4, 4), _head(16, 4), _head(4, 16), _head(16, 16))
-HOSTS_SHIFT = 4
-_HOSTS_CLEARED = ~(flags.BORN_HOST_IPV6 | flags.STORE_HOST_IPV6)
-assert [head.size for head in HEADS] == [88, 100, 100, 112]
-assert (flags.BORN_HOST_IPV6, flags.STORE_HOST_IPV6) == (1 << HOSTS_SHIFT, 2 << HOSTS_SHIFT)
+_HOSTS: Final = flags.BORN_HOST_IPV6 | flags.STORE_HOST_IPV6
+_HOSTS_CLEARED: Final = ~_HOSTS
+_HEADS_BY_HOSTS: Final = {
+    0: _head("4s", "4s"),
+    flags.BORN_HOST_IPV6: _head("16s", "4s"),
+    flags.STORE_HOST_IPV6: _head("4s", "16s"),
+    _HOSTS: _head("16s", "16s"),
+}
+HEADS: Final = tuple(_HEADS_BY_HOSTS[byte & _HOSTS] for byte in range(256))
+"""The layouts of a head, indexed by the low byte of the sys flag."""
 
-SIZE_AND_MAGIC = struct.Struct(
-    ">i"  # size: a record's, or what is left of the segment
-    "I"  # magic; up to here a blank and a record are alike
-)
-BLANK_SIZE = SIZE_AND_MAGIC.size
+IPV4_HEAD: Final = HEADS[0]
+assert [head.size for head in _HEADS_BY_HOSTS.values()] == [88, 100, 100, 112]
+assert max(_HEADS_BY_HOSTS) < len(HEADS)
+assert IPV4_HEAD.size + IPV6_EXTRA == HEADS[flags.BORN_HOST_IPV6].size
+assert (AT["sys_flag"], AT["store_timestamp_ms"], AT["body_length"]) == (36, 56, 84)
+
+# Positions as constants, for code that runs once per record or once per field.
+SIZE_AT: Final = AT["size"]
+MAGIC_AT: Final = AT["magic"]
+MAGIC_LOW_BYTE_AT: Final = MAGIC_AT + 3
+V2_LOW_BYTE: Final = Version.V2.value & 0xFF
+CRC_AT: Final = AT["body_crc"]
+QUEUE_ID_AT: Final = AT["queue_id"]
+FLAG_AT: Final = AT["flag"]
+QUEUE_OFFSET_AT: Final = AT["queue_offset"]
+COMMIT_LOG_OFFSET_AT: Final = AT["commit_log_offset"]
+SYS_FLAG_AT: Final = AT["sys_flag"]
+SYS_FLAG_LOW_BYTE_AT: Final = SYS_FLAG_AT + 3
+BORN_TIMESTAMP_AT: Final = AT["born_timestamp_ms"]
+_STORE_TIMESTAMP_AT: Final = AT["store_timestamp_ms"]
+
+INT: Final = struct.Struct(">i")
+LONG: Final = struct.Struct(">q")
+
+SIZE_AND_MAGIC: Final = reader("size", "magic")  # a blank begins with these two as well
+BLANK_SIZE: Final = SIZE_AND_MAGIC.size
 assert BLANK_SIZE == 8
 
-INT = struct.Struct(">i")
-LONG = struct.Struct(">q")
+# Behind the head. Lengths are signed in Java (MessageVersion, MessageDecoder): a negative one is
+# damage.
+TOPIC_LENGTH_V1: Final = struct.Struct(">b")
+TOPIC_LENGTH_V2: Final = struct.Struct(">h")
+PROPERTIES_LENGTH: Final = struct.Struct(">h")
+PROPERTIES_LENGTH_SIZE: Final = PROPERTIES_LENGTH.size
+LONGEST_V1_TOPIC: Final = 127
+LONGEST_TEXT: Final = 32767
 
-# The positions drawn above, for reading single fields.
-MAGIC_LOW_BYTE_AT = 7
-V2_LOW_BYTE = Version.V2.value & 0xFF
-CRC_AT = 8
-QUEUE_ID_AT = 12
-FLAG_AT = 16
-OFFSETS_AT = 20
-SYS_FLAG_AT = 36
-SYS_FLAG_LOW_BYTE_AT = 39
-BORN_TIMESTAMP_AT = 40
-_STORE_TIMESTAMP_AT = 56
-_STORE_TIMESTAMP_AT_IPV6 = 68
-assert struct.calcsize(">iIiiiqqi") == BORN_TIMESTAMP_AT
-assert struct.calcsize(">iIiiiqqiq4si") == _STORE_TIMESTAMP_AT
-assert struct.calcsize(">iIiiiqqiq16si") == _STORE_TIMESTAMP_AT_IPV6
-
-# Signed in Java (MessageVersion, MessageDecoder): a length with its sign bit set is no length.
-TOPIC_LENGTH_V1 = struct.Struct(">b")
-TOPIC_LENGTH_V2 = struct.Struct(">h")
-PROPERTIES_LENGTH = struct.Struct(">h")
-_LONGEST_V1_TOPIC = 127
-_LONGEST_TEXT = 32767
-
-LEAST_SIZE = HEADS[0].size + TOPIC_LENGTH_V1.size + PROPERTIES_LENGTH.size
+LEAST_SIZE: Final = IPV4_HEAD.size + TOPIC_LENGTH_V1.size + PROPERTIES_LENGTH.size
 assert LEAST_SIZE == 91  # IPv4, V1; body, topic and properties empty
 
-SIGN_CLEARED = 0x7FFFFFFF  # Java keeps CRCs in an int and clears the sign (UtilAll.crc32)
-_EMPTY = bytearray()
+Row: TypeAlias = tuple[int, int, int, int, int, int]
+"""Where in a buffer a record begins and ends, its body begins and ends, and its topic begins and
+ends. The properties begin `PROPERTIES_LENGTH_SIZE` bytes behind the topic, and end with the record.
+"""
+
+SIGN_CLEARED: Final = 0x7FFFFFFF  # Java keeps CRCs in an int and clears the sign (UtilAll.crc32)
+_EMPTY: Final = bytearray()
 
 
 class Storable(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a record has from its message, before it has a place in the log and in a queue."""
+    """The fields of a record that are known before it has its place in the log and in a queue."""
 
     body: Buffer
     properties: bytes = b""
@@ -142,10 +209,10 @@ class Storable(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Record(Storable, frozen=True, kw_only=True, gc=False):
-    """The fields of a record as they are stored: text as UTF-8 bytes, the body compressed or not.
+    """The fields of a record as stored: texts in UTF-8, the body compressed or not.
 
     ``version`` follows from the length of the topic, and ``body_crc`` from the body, unless they
-    are given. The IPv6 bits of ``sys_flag`` follow from the hosts, whatever it says.
+    are given. The IPv6 bits of ``sys_flag`` always follow from the hosts.
     """
 
     topic: bytes
@@ -157,9 +224,9 @@ class Record(Storable, frozen=True, kw_only=True, gc=False):
 
 
 class Form(msgspec.Struct, frozen=True):
-    """What the records of one topic have in common, given the kinds of their hosts.
+    """The part of the encoding that all records of a topic share, given the kinds of their hosts.
 
-    A log that appends thousands of records to a topic asks :func:`form_of` once.
+    A log that appends thousands of records to a topic calls :func:`form_of` once.
     """
 
     head: struct.Struct
@@ -168,7 +235,7 @@ class Form(msgspec.Struct, frozen=True):
     """The IPv6 bits of the sys flag."""
     topic: bytes
     counted_topic: bytes
-    """The topic behind its length."""
+    """The length of the topic, then the topic."""
     overhead: int
     """The size of a record without its body and its properties."""
 
@@ -176,7 +243,7 @@ class Form(msgspec.Struct, frozen=True):
 def form_of(
     topic: bytes, born_ip_length: int, store_ip_length: int, version: Version | None = None
 ) -> Form:
-    """Return the form of records of a topic, of hosts whose addresses have so many bytes.
+    """Return the form of the records of a topic, given the lengths of the hosts' addresses.
 
     Raises:
         LocalProtocolError: an address has neither 4 nor 16 bytes, or the topic is too long.
@@ -186,22 +253,25 @@ def form_of(
 
     """
     hosts = 0
-    for bit, name, length in ((1, "born_host", born_ip_length), (2, "store_host", store_ip_length)):
+    for bit, name, length in (
+        (flags.BORN_HOST_IPV6, "born_host", born_ip_length),
+        (flags.STORE_HOST_IPV6, "store_host", store_ip_length),
+    ):
         if length == 16:
             hosts |= bit
         elif length != 4:
             raise LocalProtocolError(f"{name}: an address has 4 or 16 bytes, not {length}")
     if version is None:
-        version = Version.V1 if len(topic) <= _LONGEST_V1_TOPIC else Version.V2
-    longest = _LONGEST_V1_TOPIC if version is Version.V1 else _LONGEST_TEXT
+        version = Version.V1 if len(topic) <= LONGEST_V1_TOPIC else Version.V2
+    longest = LONGEST_V1_TOPIC if version is Version.V1 else LONGEST_TEXT
     if len(topic) > longest:
         raise LocalProtocolError(
-            f"topic: {len(topic)} bytes, and a {version.name} record has room for {longest}"
+            f"topic: {len(topic)} bytes, but a {version.name} record has room for {longest}"
         )
     topic_length = TOPIC_LENGTH_V1 if version is Version.V1 else TOPIC_LENGTH_V2
     counted_topic = topic_length.pack(len(topic)) + topic
     overhead = HEADS[hosts].size + len(counted_topic) + PROPERTIES_LENGTH.size
-    return Form(HEADS[hosts], version.value, hosts << HOSTS_SHIFT, topic, counted_topic, overhead)
+    return Form(HEADS[hosts], version.value, hosts, topic, counted_topic, overhead)
 
 
 def parts(
@@ -212,13 +282,13 @@ def parts(
     store_timestamp_ms: int,
     body_crc: int | None = None,
 ) -> tuple[bytes, Buffer, bytes]:
-    r"""Return the bytes of the record that a message becomes: head, body, and what follows it.
+    r"""Return the bytes of a message's record in three parts: head, body, and what follows it.
 
-    The body is the one given, not a copy: a log writes the parts one behind the other. Its checksum
-    is made here unless it is given.
+    The body is not copied; a log writes the parts one after the other. ``body_crc`` is computed
+    unless it is given.
 
     Raises:
-        LocalProtocolError: a number or a text does not fit its field; the message names it.
+        LocalProtocolError: a number or a text does not fit its field; the error names the field.
 
     >>> here = Host.parse("127.0.0.1:10911")
     >>> order = Storable(
@@ -259,7 +329,7 @@ def encode(record: Record) -> bytearray:
     r"""Return the bytes of ``record`` in one piece.
 
     Raises:
-        LocalProtocolError: a number or a text does not fit its field; the message names it.
+        LocalProtocolError: a number or a text does not fit its field; the error names the field.
 
     >>> here = Host.parse("127.0.0.1:10911")
     >>> order = Record(
@@ -270,31 +340,17 @@ def encode(record: Record) -> bytearray:
     bytearray(b'\x00\x00\x00\x071 pizza\x06orders\x00\x00')
 
     """
+    born, store = record.born_host, record.store_host
     return _EMPTY.join(
         parts(
             record,
-            _form_of(record),
+            form_of(record.topic, len(born.ip), len(store.ip), record.version),
             record.queue_offset,
             record.commit_log_offset,
             record.store_timestamp_ms,
             record.body_crc,
         )
     )
-
-
-def size_of(record: Record) -> int:
-    """Return how many bytes :func:`encode` would make of ``record``.
-
-    Raises:
-        LocalProtocolError: a host's address has neither 4 nor 16 bytes, or the topic is too long.
-
-    >>> here = Host.parse("127.0.0.1:10911")
-    >>> size_of(Record(topic=b"orders", body=b"1 pizza", queue_id=0, born_timestamp_ms=0,
-    ...                born_host=here, store_host=here))
-    104
-
-    """
-    return _form_of(record).overhead + len(record.body) + len(record.properties)
 
 
 def blank(size: int) -> bytes:
@@ -312,17 +368,19 @@ def blank(size: int) -> bytes:
     return SIZE_AND_MAGIC.pack(size, MAGIC_BLANK)
 
 
-CRC_NAME = properties.CRC32.encode() + b"\x01"
-_CRC_DIGITS = 10
-CRC_PROPERTY_SIZE = len(CRC_NAME) + _CRC_DIGITS + 1
+# The seal
+
+_SEAL_NAME: Final = f"{properties.CRC32}{properties.NAME_END}".encode()
+_SEAL_DIGITS: Final = 10
+CRC_PROPERTY_SIZE: Final = len(_SEAL_NAME) + _SEAL_DIGITS + len(properties.VALUE_END)
 assert CRC_PROPERTY_SIZE == 20
 
 
 def crc_property(*before: Buffer) -> bytes:
-    r"""Return the property that seals a record, given all its bytes before the property.
+    r"""Return the property that seals a record, given all its bytes before that property.
 
-    Brokers with ``enabledAppendPropCRC`` end every record with it. The digits run from the least
-    significant on: Java's ``MessageDecoder.createCrc32`` does so.
+    Brokers with ``enabledAppendPropCRC`` end every record with it. The digits begin with the least
+    significant one, as in Java's ``MessageDecoder.createCrc32``.
 
     >>> crc_property(b"some ", b"record")
     b'__CRC32#\x011291243902\x02'
@@ -330,44 +388,34 @@ def crc_property(*before: Buffer) -> bytes:
     crc = 0
     for part in before:
         crc = crc32(part, crc)
-    return CRC_NAME + f"{crc & SIGN_CLEARED:0{_CRC_DIGITS}d}"[::-1].encode() + b"\x02"
+    digits = f"{crc & SIGN_CLEARED:0{_SEAL_DIGITS}d}"[::-1]
+    return _SEAL_NAME + f"{digits}{properties.VALUE_END}".encode()
+
+
+def seal_agrees(buffer: memoryview, start: int, properties_start: int, end: int) -> bool:
+    """Return whether a record's seal is that of its bytes; True for a record without a seal."""
+    at = end - CRC_PROPERTY_SIZE
+    if at < properties_start or buffer[at : at + len(_SEAL_NAME)] != _SEAL_NAME:
+        return True
+    return buffer[at:end] == crc_property(buffer[start:at])
 
 
 def store_timestamp_at(buffer: bytearray | memoryview, start: int) -> int:
-    """Return where the store timestamp of the record at ``start`` is."""
+    """Return the position of the store timestamp of the record at ``start``."""
     if buffer[start + SYS_FLAG_LOW_BYTE_AT] & flags.BORN_HOST_IPV6:
-        return start + _STORE_TIMESTAMP_AT_IPV6
+        return start + _STORE_TIMESTAMP_AT + IPV6_EXTRA
     return start + _STORE_TIMESTAMP_AT
 
 
-def _form_of(record: Record) -> Form:
-    born, store = record.born_host, record.store_host
-    return form_of(record.topic, len(born.ip), len(store.ip), record.version)
-
-
-_FIELD_BITS = {
-    "queue_id": 32,
-    "flag": 32,
-    "sys_flag": 32,
-    "reconsume_times": 32,
-    "body_crc": 32,
-    "queue_offset": 64,
-    "commit_log_offset": 64,
-    "born_timestamp_ms": 64,
-    "store_timestamp_ms": 64,
-    "prepared_transaction_offset": 64,
-}
-
-
 def _does_not_fit(message: Storable) -> LocalProtocolError:
-    """Return the error for the first field that the layout has no room for."""
-    if len(message.properties) > _LONGEST_TEXT:
+    """Return the error for the first field whose value does not fit the layout."""
+    if len(message.properties) > LONGEST_TEXT:
         length = len(message.properties)
         return LocalProtocolError(
-            f"properties: {length} bytes, and a record has room for {_LONGEST_TEXT}"
+            f"properties: {length} bytes, but a record has room for {LONGEST_TEXT}"
         )
-    for name, bits in _FIELD_BITS.items():
-        value = getattr(message, name, None) or 0
+    for name, code in FORMATS.items():
+        value, bits = getattr(message, name, None) or 0, 8 * struct.calcsize(f">{code}")
         if not isinstance(value, int):
             return LocalProtocolError(f"{name} must be an int, not {type(value).__name__}")
         if not -(1 << bits - 1) <= value < 1 << bits - 1:
@@ -375,4 +423,4 @@ def _does_not_fit(message: Storable) -> LocalProtocolError:
     for name, host in (("born_host", message.born_host), ("store_host", message.store_host)):
         if not -(1 << 31) <= host.port < 1 << 31:
             return LocalProtocolError(f"{name}: port {host.port} does not fit in 32 bits")
-    return LocalProtocolError(f"body: {len(message.body)} bytes are too many for one record")
+    return LocalProtocolError(f"body: {len(message.body)} bytes do not fit into one record")

@@ -1,8 +1,8 @@
-"""One record where it lies: fields read in place, and the message it stands for."""
+"""One record in a buffer: single fields read in place, or the whole message."""
 
 import zlib
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -13,18 +13,18 @@ from orbitmq.message.host import Host
 from orbitmq.message.model import StoredMessage
 from orbitmq.message.record import (
     BORN_TIMESTAMP_AT,
+    COMMIT_LOG_OFFSET_AT,
     CRC_AT,
-    CRC_NAME,
-    CRC_PROPERTY_SIZE,
     FLAG_AT,
+    FORMATS,
     HEADS,
-    HOSTS_SHIFT,
     INT,
     LONG,
     MAGIC_LOW_BYTE_AT,
-    OFFSETS_AT,
     PROPERTIES_LENGTH,
+    PROPERTIES_LENGTH_SIZE,
     QUEUE_ID_AT,
+    QUEUE_OFFSET_AT,
     SIGN_CLEARED,
     SIZE_AND_MAGIC,
     SYS_FLAG_AT,
@@ -32,18 +32,25 @@ from orbitmq.message.record import (
     TOPIC_LENGTH_V1,
     TOPIC_LENGTH_V2,
     V2_LOW_BYTE,
+    Row,
     Version,
-    crc_property,
+    reader,
+    seal_agrees,
     store_timestamp_at,
 )
 
-__all__ = ["Filed", "RecordView"]
+__all__ = ["Filed", "RecordView", "filed_of"]
 
-# Where the fields whose position varies stand in the tuple that a head unpacks to.
-_BORN_HOST = slice(9, 11)
-_STORE_HOST = slice(12, 14)
-_RECONSUME_TIMES = 14
-_PREPARED_TRANSACTION_OFFSET = 15
+# Indexes into the tuple that a head unpacks to, for the fields whose position varies.
+_NAMES: Final = tuple(FORMATS)
+_BORN_HOST: Final = slice(_NAMES.index("born_ip"), _NAMES.index("born_port") + 1)
+_STORE_HOST: Final = slice(_NAMES.index("store_ip"), _NAMES.index("store_port") + 1)
+_RECONSUME_TIMES: Final = _NAMES.index("reconsume_times")
+_PREPARED_TRANSACTION_OFFSET: Final = _NAMES.index("prepared_transaction_offset")
+
+_FILED: Final = reader(
+    "queue_id", "queue_offset", "commit_log_offset", "sys_flag", "store_timestamp_ms"
+)
 
 
 def _int_at(buffer: memoryview, position: int) -> int:
@@ -57,7 +64,7 @@ def _long_at(buffer: memoryview, position: int) -> int:
 
 
 class Filed(msgspec.Struct, frozen=True, gc=False):
-    """Where a record is, where it belongs, and what it can be found by."""
+    """The fields of a record that queues and indexes are built from."""
 
     topic: bytes
     queue_id: int
@@ -69,14 +76,25 @@ class Filed(msgspec.Struct, frozen=True, gc=False):
     properties: bytes
 
 
+def filed_of(buffer: memoryview, row: Row) -> Filed:
+    """Return the fields of the record of a row that queues and indexes are built from."""
+    start, end, _, _, topic_start, topic_end = row
+    queue_id, queue_offset, offset, sys_flag, stored_ms = _FILED.unpack_from(buffer, start)
+    if sys_flag & flags.BORN_HOST_IPV6:
+        stored_ms = _long_at(buffer, store_timestamp_at(buffer, start))
+    topic = bytes(buffer[topic_start:topic_end])
+    text = bytes(buffer[topic_end + PROPERTIES_LENGTH_SIZE : end])
+    return Filed(topic, queue_id, queue_offset, offset, end - start, sys_flag, stored_ms, text)
+
+
 class RecordView(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """A record where it lies: each field is read from the buffer when asked for.
+    """A record inside a buffer; each field is read when it is asked for.
 
-    :class:`~orbitmq.message.scan.Scan` makes them, and has seen that ``size`` bytes are there and
-    that the magic is right. The lengths inside are checked when a field is read that depends on
-    them; :class:`~orbitmq.errors.CorruptRecord` says that they don't add up.
+    :class:`~orbitmq.message.scan.Scan` makes the views, and has checked that ``size`` bytes are
+    there and that the magic is right. The lengths inside are checked when a field that depends on
+    them is read, which raises :class:`~orbitmq.errors.CorruptRecord` if they don't add up.
 
-    The view keeps the whole buffer alive; take :meth:`message`, or copies, of what is to stay.
+    The view keeps the whole buffer alive: to keep a record, call :meth:`message` or copy it.
 
     >>> from orbitmq.message.record import Record, encode
     >>> here = Host.parse("127.0.0.1:10911")
@@ -101,12 +119,12 @@ class RecordView(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def version(self) -> Version:
-        """How long the topic's length field is."""
+        """The version of the layout, which says how long the topic may be."""
         return Version(SIZE_AND_MAGIC.unpack_from(self.buffer, self.start)[1])
 
     @property
     def body_crc(self) -> int:
-        """The CRC-32 of the body as the record gives it; see :meth:`check_crc`."""
+        """The CRC-32 stored for the body; see :meth:`is_whole`."""
         return _int_at(self.buffer, self.start + CRC_AT)
 
     @property
@@ -116,18 +134,18 @@ class RecordView(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def flag(self) -> int:
-        """The user's own number."""
+        """The flag set by the user."""
         return _int_at(self.buffer, self.start + FLAG_AT)
 
     @property
     def queue_offset(self) -> int:
-        """The place in the queue, counted in messages."""
-        return _long_at(self.buffer, self.start + OFFSETS_AT)
+        """The position in the queue, counted in messages."""
+        return _long_at(self.buffer, self.start + QUEUE_OFFSET_AT)
 
     @property
     def commit_log_offset(self) -> int:
-        """The place in the commit log, in bytes; in a whole store it is where the record lies."""
-        return _long_at(self.buffer, self.start + OFFSETS_AT + LONG.size)
+        """The position in the commit log, in bytes, as written in the record."""
+        return _long_at(self.buffer, self.start + COMMIT_LOG_OFFSET_AT)
 
     @property
     def sys_flag(self) -> int:
@@ -136,12 +154,12 @@ class RecordView(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def born_timestamp_ms(self) -> int:
-        """When the client made the message, by its own clock."""
+        """When the client sent the message, by the client's clock."""
         return _long_at(self.buffer, self.start + BORN_TIMESTAMP_AT)
 
     @property
     def born_host(self) -> Host:
-        """Where the message came from."""
+        """The client that sent the message."""
         return Host(*self._head()[_BORN_HOST])
 
     @property
@@ -156,108 +174,74 @@ class RecordView(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def reconsume_times(self) -> int:
-        """How often it was delivered in vain before."""
+        """How often the message was delivered before."""
         times: int = self._head()[_RECONSUME_TIMES]
         return times
 
     @property
     def prepared_transaction_offset(self) -> int:
-        """For a committed message, the commit log offset of the half message it came from."""
+        """For a committed message, the commit log offset of its half message."""
         offset: int = self._head()[_PREPARED_TRANSACTION_OFFSET]
         return offset
 
     @property
     def body(self) -> memoryview:
         """The body as stored, perhaps compressed; not copied."""
-        start, end, _, _, _ = self._parts()
+        _, _, start, end, _, _ = self._row()
         return self.buffer[start:end]
 
     @property
     def topic(self) -> bytes:
         """The topic, UTF-8."""
-        _, _, start, end, _ = self._parts()
+        _, _, _, _, start, end = self._row()
         return bytes(self.buffer[start:end])
 
     @property
     def properties(self) -> bytes:
         """The text of the properties; see :func:`orbitmq.message.properties.decode`."""
-        _, _, _, _, start = self._parts()
-        return bytes(self.buffer[start : self.start + self.size])
-
-    def check_crc(self) -> bool:
-        """Return whether the body is the one the record was written with.
-
-        An empty body always is: Java's ``CommitLog`` does not look at its CRC either.
-
-        Raises:
-            CorruptRecord: the lengths inside the record don't add up.
-
-        """
-        body = self.body
-        return not body or zlib.crc32(body) & SIGN_CLEARED == self.body_crc
-
-    def check_crc_property(self) -> bool:
-        """Return whether the ``__CRC32#`` property agrees with the record, if it ends in one.
-
-        Raises:
-            CorruptRecord: the lengths inside the record don't add up.
-
-        """
-        tail = self.properties[-CRC_PROPERTY_SIZE:]
-        if len(tail) < CRC_PROPERTY_SIZE or not tail.startswith(CRC_NAME):
-            return True
-        return tail == crc_property(self.raw[:-CRC_PROPERTY_SIZE])
+        _, end, _, _, _, topic_end = self._row()
+        return bytes(self.buffer[topic_end + PROPERTIES_LENGTH_SIZE : end])
 
     def is_whole(self, *, crc_property: bool = True) -> bool:
-        """Return what both checks say together, for less than the two cost.
+        """Return whether the checksums of the record agree with its bytes.
+
+        They are the CRC of the body, and the ``__CRC32#`` property of a record that ends in one,
+        unless ``crc_property`` is False. The CRC of an empty body is not compared, as in Java's
+        ``CommitLog``.
 
         Raises:
             CorruptRecord: the lengths inside the record don't add up.
 
         """
-        body_start, body_end, _, _, properties_start = self._parts()
+        start, end, body_start, body_end, _, topic_end = self._row()
         body = self.buffer[body_start:body_end]
         if body and zlib.crc32(body) & SIGN_CLEARED != self.body_crc:
             return False
-        at = self.start + self.size - CRC_PROPERTY_SIZE
-        sealed = at >= properties_start and self.buffer[at : at + len(CRC_NAME)] == CRC_NAME
-        return not (crc_property and sealed) or self.check_crc_property()
+        properties_start = topic_end + PROPERTIES_LENGTH_SIZE
+        return not crc_property or seal_agrees(self.buffer, start, properties_start, end)
 
-    def filed(self) -> "Filed":
-        """Return what an index needs of the record, read in one go.
+    def filed(self) -> Filed:
+        """Return the fields that queues and indexes are built from, read in one go.
 
         Raises:
             CorruptRecord: the lengths inside the record don't add up.
 
         """
-        head = self._head()
-        _, _, topic_start, topic_end, properties_start = self._parts()
-        buffer = self.buffer
-        return Filed(
-            bytes(buffer[topic_start:topic_end]),
-            head[3],
-            head[5],
-            head[6],
-            self.size,
-            head[7],
-            head[11],
-            bytes(buffer[properties_start : self.start + self.size]),
-        )
+        return filed_of(self.buffer, self._row())
 
     def message(
         self, *, broker_name: str = "", open_body: bool = True, max_body: int = MAX_BODY_BYTES
     ) -> StoredMessage:
         """Return the record as a message that no longer needs the buffer.
 
-        A compressed body is opened, at most to ``max_body`` bytes, unless ``open_body`` is False.
-        Of the sys flag only the compressed bit is then cleared and the type bits stay, as Java's
-        ``MessageDecoder`` leaves them. A batch stays in one piece; see
-        :func:`orbitmq.message.scan.split_inner`.
+        A compressed body is decompressed, to at most ``max_body`` bytes, unless ``open_body`` is
+        False. That clears the compressed bit of the sys flag but not the type bits, as in Java's
+        ``MessageDecoder``. A batch is not split; see :func:`orbitmq.message.scan.split_inner`.
 
         Raises:
             CorruptRecord: the lengths inside the record don't add up.
-            CompressionFailed: the body can't be opened, or is too large.
-            MissingExtra: the package to open the body with is not installed.
+            CompressionFailed: the body can't be decompressed, or is too large.
+            MissingExtra: the package to decompress the body with is not installed.
 
         """
         (
@@ -280,7 +264,7 @@ class RecordView(msgspec.Struct, frozen=True, eq=False, gc=False):
             _,
         ) = self._head()
         buffer = self.buffer
-        body_start, body_end, topic_start, topic_end, properties_start = self._parts()
+        _, end, body_start, body_end, topic_start, topic_end = self._row()
         body = bytes(buffer[body_start:body_end])
         if sys_flag & flags.COMPRESSED and open_body and body:
             body = self._opened(body, sys_flag, max_body)
@@ -289,7 +273,7 @@ class RecordView(msgspec.Struct, frozen=True, eq=False, gc=False):
             topic=str(buffer[topic_start:topic_end], "utf-8", "replace"),
             body=body,
             properties=MappingProxyType(
-                properties.decode(buffer[properties_start : self.start + size])
+                properties.decode(buffer[topic_end + PROPERTIES_LENGTH_SIZE : end])
             ),
             queue_id=queue_id,
             queue_offset=queue_offset,
@@ -316,28 +300,28 @@ class RecordView(msgspec.Struct, frozen=True, eq=False, gc=False):
             ) from error
 
     def _head(self) -> tuple[Any, ...]:
-        head = HEADS[self.buffer[self.start + SYS_FLAG_LOW_BYTE_AT] >> HOSTS_SHIFT & 3]
+        head = HEADS[self.buffer[self.start + SYS_FLAG_LOW_BYTE_AT]]
         if head.size > self.size:
             raise self._corrupt(f"its hosts need a head of {head.size}")
         return head.unpack_from(self.buffer, self.start)
 
-    def _parts(self) -> tuple[int, int, int, int, int]:
-        """Return where body and topic begin and end, and where the properties begin."""
-        buffer, end = self.buffer, self.start + self.size
-        head = HEADS[buffer[self.start + SYS_FLAG_LOW_BYTE_AT] >> HOSTS_SHIFT & 3]
-        body_start = self.start + head.size
+    def _row(self) -> Row:
+        buffer, start = self.buffer, self.start
+        end = start + self.size
+        head = HEADS[buffer[start + SYS_FLAG_LOW_BYTE_AT]]
+        body_start = start + head.size
         if body_start > end:
             raise self._corrupt(f"its hosts need a head of {head.size}")
         (body_length,) = INT.unpack_from(buffer, body_start - INT.size)
         body_end = body_start + body_length
-        v2 = buffer[self.start + MAGIC_LOW_BYTE_AT] == V2_LOW_BYTE
-        topic_length_field = TOPIC_LENGTH_V2 if v2 else TOPIC_LENGTH_V1
+        is_v2 = buffer[start + MAGIC_LOW_BYTE_AT] == V2_LOW_BYTE
+        topic_length_field = TOPIC_LENGTH_V2 if is_v2 else TOPIC_LENGTH_V1
         topic_start = body_end + topic_length_field.size
         if body_length < 0 or topic_start > end:
             raise self._corrupt(f"a body of {body_length}")
         (topic_length,) = topic_length_field.unpack_from(buffer, body_end)
         topic_end = topic_start + topic_length
-        properties_start = topic_end + PROPERTIES_LENGTH.size
+        properties_start = topic_end + PROPERTIES_LENGTH_SIZE
         if topic_length < 0 or properties_start > end:
             raise self._corrupt(f"a body of {body_length}, a topic of {topic_length}")
         (length,) = PROPERTIES_LENGTH.unpack_from(buffer, topic_end)
@@ -345,7 +329,7 @@ class RecordView(msgspec.Struct, frozen=True, eq=False, gc=False):
             raise self._corrupt(
                 f"a body of {body_length}, a topic of {topic_length}, properties of {length}"
             )
-        return body_start, body_end, topic_start, topic_end, properties_start
+        return start, end, body_start, body_end, topic_start, topic_end
 
     def _corrupt(self, what: str) -> CorruptRecord:
         return CorruptRecord(

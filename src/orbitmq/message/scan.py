@@ -1,4 +1,4 @@
-"""Many records: finding them in any buffer, and a pull answer as messages."""
+"""The records in a buffer, and the messages of a pull answer."""
 
 import enum
 from collections.abc import Iterator
@@ -24,19 +24,19 @@ __all__ = ["Scan", "Stop", "StopReason", "decode_all", "split_inner"]
 
 
 class StopReason(enum.Enum):
-    """Why a scan came to its end; the value says what the detail counts."""
+    """Why a scan ended; the value is a text with a place for the detail."""
 
     END = "the end; {} bytes left"
     BLANK = "a blank of {} bytes"
     UNWRITTEN = "nothing written; {} bytes left"
-    SHORT = "cut off; {} bytes needed"
-    BAD_MAGIC = "no record; its magic is {:#010x}"
-    BAD_SIZE = "no record; its size field says {}, which is not the sum of its parts"
-    BAD_CHECKSUM = "a record of {} bytes that a checksum shows to be damaged"
+    SHORT = "truncated; {} bytes needed"
+    BAD_MAGIC = "not a record; its magic is {:#010x}"
+    BAD_SIZE = "not a record; its size field is {}, which isn't the sum of its parts"
+    BAD_CHECKSUM = "a damaged record of {} bytes: a checksum does not match"
 
 
 class Stop(msgspec.Struct, frozen=True, gc=False):
-    """Where a scan came to its end, and why.
+    """Where a scan ended, and why.
 
     >>> str(Stop(StopReason.BLANK, 4096, 512))
     'at byte 4096: a blank of 512 bytes'
@@ -51,12 +51,11 @@ class Stop(msgspec.Struct, frozen=True, gc=False):
 
 
 class Scan:
-    """The records of a buffer one after the other, as views; any bytes whatever end in a stop.
+    """Iterates over the records of a buffer, as views; ``stop`` then says why it ended.
 
-    Only size and magic are looked at. With ``verify`` a view is handed out after the lengths
-    inside it, the CRC of its body and its ``__CRC32#`` property, if it has one, were found right.
-    Turn ``crc_property`` off for a store whose broker does not write that property itself: there
-    it is whatever a client sent.
+    Only size and magic are checked. With ``verify`` the lengths inside each record, the CRC of the
+    body and the ``__CRC32#`` property, if there is one, are checked as well. Turn ``crc_property``
+    off for a store whose broker doesn't write that property: there a client may have sent it.
 
     Raises:
         InvalidInput: ``start`` and ``end`` are not within the buffer.
@@ -108,10 +107,10 @@ class Scan:
 
     @property
     def stop(self) -> Stop:
-        """Why the records ended; only there once they did.
+        """Where the records ended, and why.
 
         Raises:
-            RuntimeError: the scan has not come to its end yet.
+            RuntimeError: the scan has not ended yet.
 
         """
         if self._stop is None:
@@ -152,16 +151,16 @@ def decode_all(
     max_body: int = MAX_BODY_BYTES,
     strict: bool = True,
 ) -> list[StoredMessage]:
-    """Return the messages of a pull answer, which is records and nothing else.
+    """Return the messages of a pull answer, whose body is records.
 
-    With ``strict=False`` the first record that can't be read ends the list without a word, as in
-    Java's ``MessageDecoder.decodes``. That is not the default, because a consumer goes on behind
-    the last offset of the answer: what is missing from the list it would never see.
+    With ``strict=False`` the list silently ends before the first unreadable record, as in Java's
+    ``MessageDecoder.decodes``. That is not the default: a consumer continues after the last offset
+    of the answer, and would never see the missing messages.
 
     Raises:
-        CorruptRecord: a record is damaged or cut off, or the body is not records.
-        CompressionFailed: a body can't be opened, or is larger than ``max_body``.
-        MissingExtra: the package to open a body with is not installed; also when not strict.
+        CorruptRecord: a record is damaged or truncated, or the body is not records.
+        CompressionFailed: a body can't be decompressed, or is larger than ``max_body``.
+        MissingExtra: the package to decompress a body is not installed; also when not strict.
 
     >>> decode_all(b"")
     []
@@ -171,7 +170,7 @@ def decode_all(
     scan = Scan(buffer)
     try:
         for view in scan:
-            # One by one: what came before a fault is kept.
+            # One by one, to keep the messages before a damaged one.
             messages.append(view.message(broker_name=broker_name, max_body=max_body))  # noqa: PERF401
         if scan.stop.reason is not StopReason.END:
             raise CorruptRecord(f"the records end {scan.stop}", position=scan.stop.position)
@@ -185,11 +184,11 @@ _INNER_BATCH = flags.NEED_UNWRAP | flags.INNER_BATCH
 
 
 def split_inner(message: StoredMessage) -> list[StoredMessage]:
-    """Return the messages of an inner batch; a message that is none comes back alone.
+    """Return the messages of an inner batch; of any other message, the message itself.
 
-    Each has flag, body and properties of its own and the next queue offset; all else is that of
-    the record around it, its sys flag too, as in Java: don't split a part again. CRC and size were
-    the record's, and become 0.
+    Each part has its flag, body, properties and queue offset. All other fields are those of the
+    record, as in Java. That includes the sys flag, so don't split a part again. CRC and size become
+    0, since they are of the whole record.
 
     Raises:
         CorruptRecord: the body is not a batch; the position counts from the start of the body.

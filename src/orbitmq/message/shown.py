@@ -1,4 +1,4 @@
-"""Values as an error's message shows them: never so long, or so large, that it fails itself."""
+"""Values for error messages, of bounded length."""
 
 __all__ = ["shown_int"]
 
@@ -6,7 +6,7 @@ _BITS_SHOWN = 128
 
 
 def shown_int(value: int) -> str:
-    """Return a number for people; past some 4300 digits Python refuses to write one at all.
+    """Return a number as text, or its size: Python refuses to format over some 4300 digits.
 
     >>> shown_int(-7), shown_int(10**5000)
     ('-7', 'a number of 16610 bits')

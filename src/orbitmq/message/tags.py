@@ -1,6 +1,6 @@
-"""Tags: what a message may carry, the hash a broker files it under, and what selects it.
+"""Tags: which are allowed, the hash that a broker selects by, and subscriptions.
 
-A broker compares hashes only, so a consumer has to compare the text again: ``"Aa"`` and ``"BB"``
+A broker compares hashes only, so a consumer has to compare the tags again: ``"Aa"`` and ``"BB"``
 have the same hash.
 """
 
@@ -29,10 +29,10 @@ __all__ = [
 SELECT_ALL: Final = "*"
 TAG_SEPARATOR: Final = "||"
 
-# A hash is a number whose digits, in base 31, are the code units. An ASCII one is 16·high + low,
-# and both of these are digits that ``int`` reads in far less time than a loop takes.
-# Long texts take the loop, because ``int`` needs time in the square of their length, and may refuse
-# them: the least limit that ``sys.set_int_max_str_digits`` allows is 640.
+# A hash is a number whose digits, in base 31, are the code units. An ASCII unit is 16·high + low,
+# and ``int`` parses the high and the low digits much faster than a loop.
+# Long texts use the loop, because ``int`` takes quadratic time, and may refuse them: the lowest
+# limit that ``sys.set_int_max_str_digits`` allows is 640.
 _HEX_DIGITS: Final = b"0123456789abcdef"
 _HIGH_DIGIT: Final = bytes(_HEX_DIGITS[unit >> 4] for unit in range(256))
 _LOW_DIGIT: Final = bytes(_HEX_DIGITS[unit & 15] for unit in range(256))
@@ -51,9 +51,9 @@ def java_hash(text: str) -> int:
 
 
 def java_hash_bits(raw: bytes) -> int:
-    """Return the 32 bits of the same, as a number without a sign, for a text in UTF-8.
+    """Return the hash of a text in UTF-8 as an unsigned number of 32 bits.
 
-    What is no UTF-8 counts as U+FFFD.
+    Bytes that are not UTF-8 are read as U+FFFD.
 
     >>> java_hash_bits(b"TagA"), java_hash_bits(b"polygenelubricants")
     (2598919, 2147483648)
@@ -66,7 +66,7 @@ def java_hash_bits(raw: bytes) -> int:
 
 
 def java_long_hash(value: int) -> int:
-    """Return what Java's ``Long.hashCode`` returns; an ``Integer`` is its own hash.
+    """Return what Java's ``Long.hashCode`` returns.
 
     >>> java_long_hash(123456789012), java_long_hash(-5)
     (-1097262584, 4)
@@ -76,7 +76,7 @@ def java_long_hash(value: int) -> int:
 
 
 def tags_code(tags: str | None) -> int:
-    """Return the hash that a consume queue holds for a message with these tags, 0 without.
+    """Return the hash that a consume queue stores for these tags; 0 without tags.
 
     >>> tags_code("TagA"), tags_code(None)
     (2598919, 0)
@@ -87,30 +87,40 @@ def tags_code(tags: str | None) -> int:
 
 
 def tags_code_utf8(tags: bytes) -> int:
-    """Return the same for tags in UTF-8, as they stand in a record.
+    """Return the tags code of tags in UTF-8, as a record stores them.
 
     >>> tags_code_utf8(b"TagA"), tags_code_utf8(b"")
     (2598919, 0)
     """
-    return _remembered_code(tags) if len(tags) <= _REMEMBERED_LENGTH else _code_of(tags)
+    return _codes[tags]
 
 
-def _code_of(tags: bytes) -> int:
-    return _signed32(java_hash_bits(tags))
-
-
-# The tags of a topic are few and short, and come with every message. A stranger's may have 32 KB,
-# and are not kept.
+# A topic has few tags, they are short, and every message has one. Long ones are not cached.
 _REMEMBERED_LENGTH: Final = 64
-_remembered_hash = lru_cache(maxsize=1024)(java_hash)
-_remembered_code = lru_cache(maxsize=1024)(_code_of)
+_REMEMBERED_MAX: Final = 1024
+_remembered_hash = lru_cache(maxsize=_REMEMBERED_MAX)(java_hash)
+
+
+class _Codes(dict[bytes, int]):
+    """The cached codes of tags in UTF-8; a lookup takes half the time of ``lru_cache``."""
+
+    def __missing__(self, tags: bytes) -> int:
+        code = _signed32(java_hash_bits(tags))
+        if len(tags) <= _REMEMBERED_LENGTH:
+            if len(self) >= _REMEMBERED_MAX:
+                self.clear()
+            self[tags] = code
+        return code
+
+
+_codes: Final = _Codes()
 
 
 def check_tag(tag: str) -> None:
-    """Check that a message may carry ``tag``, and that subscriptions can select it.
+    """Check that a message may have ``tag``, and that subscriptions can select it.
 
     Raises:
-        InvalidTags: empty, blanks at an end, ``||`` or a separator of properties in it.
+        InvalidTags: empty, with blanks at an end, or with ``||`` or a separator of properties.
 
     >>> check_tag("paid")
     >>> check_tag("paid||late")
@@ -130,11 +140,11 @@ tags; a message has one tag (length 10)
 
 
 class TagFilter(msgspec.Struct, frozen=True):
-    """Which messages of a topic a subscription selects by their tags.
+    """The messages of a topic that a subscription selects by their tags.
 
     Attributes:
-        expression: the text as given, ``*`` for all; this is what travels.
-        tags: the tags selected; none means all messages.
+        expression: the text of the subscription, ``*`` for all messages.
+        tags: the selected tags; empty for all messages.
         codes: the hashes of those tags.
 
     >>> paid_or_late = TagFilter.parse("paid || late")
@@ -149,14 +159,14 @@ class TagFilter(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, expression: str | None) -> "TagFilter":
-        """Return the filter that ``expression`` writes: ``*``, or tags with ``||`` between.
+        """Return the filter of an expression: ``*``, or tags separated by ``||``.
 
         None and the empty text mean ``*``. As in Java's ``FilterAPI``, a ``*`` among other tags
         is a tag of that name.
 
         Raises:
-            InvalidTags: no tag is left between the separators. Java takes some of these texts,
-                and then selects nothing.
+            InvalidTags: there is no tag between the separators. Java accepts some of these
+                expressions and selects nothing.
 
         >>> sorted(TagFilter.parse(" A || B ||").tags)
         ['A', 'B']
@@ -176,11 +186,11 @@ class TagFilter(msgspec.Struct, frozen=True):
 
     @property
     def selects_all(self) -> bool:
-        """Whether every message is selected, with tags or without."""
+        """Whether every message is selected, tagged or not."""
         return not self.tags
 
     def matches_code(self, code: int) -> bool:
-        """Return whether a message filed under ``code`` may be selected; only its text is sure.
+        """Return whether a message with this tags code may be selected; compare the tags as well.
 
         >>> TagFilter.parse("Aa").matches_code(tags_code("BB"))
         True

@@ -1,10 +1,9 @@
-"""Trace messages: what became of other messages, as clients report it.
+"""Trace messages: reports of clients about messages they sent or consumed.
 
-The body of a trace message is records; U+0001 separates the fields of a record, and U+0002 ends
-it. A field without a value is the text ``null``. Java shows it in ``TraceDataEncoder``.
+The body of a trace message is records, as in Java's ``TraceDataEncoder``: U+0001 separates the
+fields of a record, and U+0002 ends it. A field without a value is the text ``null``.
 
-The structs below are the layout: their fields in order are the fields of the record, after its
-name.
+The structs below are the layout: their fields, in order, follow the name of the record.
 """
 
 import enum
@@ -38,7 +37,7 @@ _NULL: Final = "null"
 
 
 class MessageKind(enum.IntEnum):
-    """What kind of message was sent; Java's ``MessageType``, by its ordinals."""
+    """The kind of a sent message; the values are the ordinals of Java's ``MessageType``."""
 
     NORMAL = 0
     HALF = 1
@@ -48,7 +47,7 @@ class MessageKind(enum.IntEnum):
 
 
 class ConsumeOutcome(enum.IntEnum):
-    """How a consumer's listener ended; Java's ``ConsumeReturnType``, by its ordinals."""
+    """The outcome of a listener; the values are the ordinals of Java's ``ConsumeReturnType``."""
 
     SUCCESS = 0
     TIME_OUT = 1
@@ -62,7 +61,7 @@ class _Fields(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
 
 class Publish(_Fields, frozen=True, kw_only=True, tag="Pub"):
-    """A message was sent, or could not be."""
+    """A message was sent, or the send failed."""
 
     timestamp_ms: int
     region: str
@@ -78,11 +77,11 @@ class Publish(_Fields, frozen=True, kw_only=True, tag="Pub"):
     offset_message_id: str | None
     success: bool
     client_host: str | None = None
-    """Written by some older clients, and read here; None is not written."""
+    """Written by some older clients; not written if None."""
 
 
 class SubscribeBefore(_Fields, frozen=True, kw_only=True, tag="SubBefore"):
-    """A message is about to be given to a listener."""
+    """A message is about to be passed to a listener."""
 
     timestamp_ms: int
     region: str
@@ -94,7 +93,7 @@ class SubscribeBefore(_Fields, frozen=True, kw_only=True, tag="SubBefore"):
 
 
 class SubscribeAfter(_Fields, frozen=True, kw_only=True, tag="SubAfter"):
-    """A listener is done with a message; ``request_id`` leads to the record before it."""
+    """A listener has returned; ``request_id`` is that of the ``SubscribeBefore`` record."""
 
     request_id: str
     message_id: str
@@ -104,11 +103,11 @@ class SubscribeAfter(_Fields, frozen=True, kw_only=True, tag="SubAfter"):
     outcome: ConsumeOutcome = ConsumeOutcome.SUCCESS
     timestamp_ms: int | None = None
     group: str | None = None
-    """With ``timestamp_ms`` None both are left out, as clients on the CLOUD channel do."""
+    """If ``timestamp_ms`` is None, both are omitted, as by clients on the CLOUD channel."""
 
 
 class EndTransaction(_Fields, frozen=True, kw_only=True, tag="EndTransaction"):
-    """A transaction was decided."""
+    """A transaction was committed or rolled back."""
 
     timestamp_ms: int
     region: str
@@ -125,7 +124,7 @@ class EndTransaction(_Fields, frozen=True, kw_only=True, tag="EndTransaction"):
 
 
 class Recall(_Fields, frozen=True, kw_only=True, tag="Recall"):
-    """A delayed message was taken back, or could not be."""
+    """A delayed message was recalled, or the recall failed."""
 
     timestamp_ms: int
     region: str
@@ -140,7 +139,7 @@ TraceRecord: TypeAlias = Publish | SubscribeBefore | SubscribeAfter | EndTransac
 _KINDS: Final[Mapping[str, type[TraceRecord]]] = MappingProxyType(
     {str(kind.__struct_config__.tag): kind for kind in get_args(TraceRecord)}
 )
-# Only where a text may be missing does "null" mean so: a topic may well be called null.
+# "null" means None only in optional fields: a topic may be called null.
 _MAY_BE_NULL: Final = {
     name: [place for place, field in enumerate(fields(kind), 1) if field.type == str | None]
     for name, kind in _KINDS.items()
@@ -150,10 +149,10 @@ _MAY_BE_NULL: Final = {
 def encode(records: Iterable[TraceRecord]) -> bytes:
     r"""Return the body of a trace message with ``records``.
 
-    What UTF-8 can't hold becomes a question mark, as in Java.
+    Half a surrogate pair becomes a question mark, as in Java.
 
     Raises:
-        LocalProtocolError: a text holds a separator, which nothing can escape.
+        LocalProtocolError: a text holds a separator; the format can't escape it.
 
     >>> encode([Recall(timestamp_ms=5, region="eu", group="g", topic="orders",
     ...                message_id="7F01", success=True)])
@@ -164,10 +163,10 @@ def encode(records: Iterable[TraceRecord]) -> bytes:
 
 
 def decode(body: Buffer) -> list[TraceRecord]:
-    r"""Return the records of a trace message, as this client or any other wrote them.
+    r"""Return the records in the body of a trace message.
 
-    Records of a kind not known here are left out, as Java leaves them out: newer clients may
-    write them, and the others are still worth reading. Bytes that are not UTF-8 become U+FFFD.
+    As in Java, records of unknown kinds are skipped: newer clients may write them. Bytes that are
+    not UTF-8 become U+FFFD.
 
     Raises:
         CorruptRecord: a field is missing or unreadable; the position is that of its record.
@@ -187,7 +186,7 @@ def decode(body: Buffer) -> list[TraceRecord]:
 
 
 def index_keys(records: Iterable[TraceRecord]) -> list[str]:
-    """Return what a trace message is to be found by: message ids, and the keys of the messages.
+    """Return the keys of a trace message: the ids and keys of the messages it is about.
 
     >>> index_keys([SubscribeBefore(timestamp_ms=5, region="eu", group="g", request_id="r",
     ...                             message_id="7F01", retry_times=0, keys="k1 k2")])
@@ -206,7 +205,7 @@ def _line(record: TraceRecord) -> str:
     if isinstance(record, Publish) and record.client_host is None:
         texts.pop()
     if isinstance(record, SubscribeAfter) and record.timestamp_ms is None:
-        texts[-2:] = [""]  # Java has written the separator by then
+        texts[-2:] = [""]  # Java writes the separator before it checks
     return _FIELD_END.join(texts)
 
 
@@ -228,7 +227,7 @@ def _record(texts: list[str], position: int) -> TraceRecord:
     name = texts[0]
     values: list[str | None] = [*texts]
     if name == "Pub" and len(values) == 13:
-        values.insert(12, None)  # clients of long ago had no offset id
+        values.insert(12, None)  # old clients wrote no offset id
     if name == "SubAfter" and values[7:] == [""]:
         values.pop()
     for place in _MAY_BE_NULL[name]:

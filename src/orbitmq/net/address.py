@@ -1,4 +1,4 @@
-"""Addresses as people and nameservers write them: ``host:port``, ``[ipv6]:port``."""
+"""Addresses of servers: ``host:port``, ``[ipv6]:port``."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ _PORT_MAX = 65_535
 
 
 class Address(NamedTuple):
-    """A host, by name or number, and a port.
+    """A host name or IP address, and a port.
 
     >>> Address.parse("broker-a.local:10911")
     Address(host='broker-a.local', port=10911)
@@ -23,7 +23,7 @@ class Address(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "Address":
-        """Read an address.
+        """Return the address with this text.
 
         Raises:
             InvalidInput: the host is missing, or the port is not a number from 0 to 65535.
@@ -35,11 +35,11 @@ class Address(NamedTuple):
         elif ":" in host:
             hint = (
                 "write ; between addresses"
-                if "," in host  # as Kafka's bootstrap servers are written
+                if "," in host  # as in Kafka's bootstrap servers
                 else "write an IPv6 address in brackets, as in [::1]:9876"
             )
             raise InvalidInput(f"address {text!r}: {hint}", field="address")
-        # Of the texts that int() takes, only plain ASCII digits are a port.
+        # int() would accept more than ASCII digits.
         if not separator or not host or not (port.isascii() and port.isdigit()):
             raise InvalidInput(
                 f"address {text!r} is not of the form host:port, as in 127.0.0.1:9876",
@@ -56,13 +56,13 @@ class Address(NamedTuple):
 
 
 def parse_addresses(text: str) -> tuple[Address, ...]:
-    """Return the nameservers in a list; Java's ``http://`` before one, and its path, are cut.
+    """Return the addresses of a list of nameservers; as in Java, ``http://`` is dropped.
 
     >>> parse_addresses("127.0.0.1:9876; http://ns-2:9876")
     (Address(host='127.0.0.1', port=9876), Address(host='ns-2', port=9876))
 
     Raises:
-        InvalidInput: one is no address, or has port 0.
+        InvalidInput: one is not an address, or has port 0.
 
     """
     found: dict[Address, None] = {}

@@ -1,9 +1,9 @@
-"""One plain socket for code without an event loop: Spark tasks, one-shot commands.
+"""A connection for code without an event loop: Spark tasks, one-shot commands.
 
-The same session as everywhere else, driven by one thread. Requests can be pipelined: ``start``
-several, then take each ``result``. What the peer asks of us is served while we wait for answers.
-Nothing is read while we send: many requests with large bodies, whose answers are large too, would
-wait for each other, so take results in between.
+It drives the same session as the asyncio connection, from one thread. Requests can be pipelined:
+``start`` several, then take each ``result``. Requests of the peer are served while waiting for
+answers. Nothing is read while sending, so starting many requests with large bodies and large
+answers would deadlock: take results in between.
 """
 
 import logging
@@ -38,7 +38,7 @@ log = logging.getLogger("orbitmq.net")
 
 _READ_SIZE = 256 * 1024
 _PAUSE_MAX_S = 0.5
-"""In an answer that is being sent; with a longer one it is late."""
+"""The longest pause in an answer that is still being received; after it, the answer is late."""
 
 
 class BlockingConnection:
@@ -46,14 +46,14 @@ class BlockingConnection:
 
     Args:
         address: the peer.
-        identity: how we introduce ourselves; also our credentials.
-        settings: timeouts and bounds.
-        tls: speak TLS, with this context.
-        handler: serves what the peer asks of us while we wait; without it, "not supported".
-        clock: where deadlines come from.
+        identity: what this end says about itself in every frame, and its credentials.
+        settings: timeouts and limits.
+        tls: use TLS with this context.
+        handler: serves requests of the peer while waiting; by default "not supported".
+        clock: the time, for deadlines.
 
     Raises:
-        ConnectFailed: nobody answers there, in time or at all, or the TLS handshake failed.
+        ConnectFailed: the peer can't be reached, or not in time, or the TLS handshake failed.
 
     """
 
@@ -103,9 +103,9 @@ class BlockingConnection:
         """Send a request and return the peer's answer, whatever its code.
 
         Raises:
-            RequestTimeout: no answer in time; the peer may still have carried it out.
-            ConnectionClosed: the connection was or is closed; the message tells why.
-            LocalProtocolError: the request can't be written, such as for its size.
+            RequestTimeout: no answer in time; the peer may still have executed the request.
+            ConnectionClosed: the connection is closed; the error says why.
+            LocalProtocolError: the request can't be encoded, for example because it is too large.
             WrongProcess: the process has been forked since the connection was opened.
 
         """
@@ -122,12 +122,12 @@ class BlockingConnection:
         code: int | None = None,
         fields: Mapping[str, str] | None = None,
     ) -> int:
-        """Send a request and return its number, to be given to ``result`` exactly once.
+        """Send a request and return its number; pass that to ``result`` exactly once.
 
         Raises:
-            TooManyRequests: the bound on requests in flight is met.
-            RequestTimeout: the peer didn't take it in time.
-            ConnectionClosed, LocalProtocolError, WrongProcess: as ``request`` does.
+            TooManyRequests: too many requests are in flight.
+            RequestTimeout: the peer didn't read it in time.
+            ConnectionClosed, LocalProtocolError, WrongProcess: as ``request``.
 
         """
         check_process(self._process, self)
@@ -147,12 +147,12 @@ class BlockingConnection:
     def start_all(self, headers: Iterable[Header], *, timeout_ms: int | None = None) -> list[int]:
         """Send requests without a body in one write; return their numbers, in the same order.
 
-        A write for each would cost a system call for each, here and at the peer. Either all are
-        on their way afterwards, or none is waited for.
+        That saves a system call per request, here and at the peer. If it fails, none of them has
+        a result to wait for.
 
         Raises:
             TooManyRequests, RequestTimeout, ConnectionClosed, LocalProtocolError, WrongProcess: as
-                ``start`` does.
+                ``start``.
 
         """
         check_process(self._process, self)
@@ -168,7 +168,7 @@ class BlockingConnection:
                 )
                 numbers.append(number)
                 heads.append(head)
-            self._send(b"".join(heads), b"", timeout_ms, f"a row of {len(numbers)} requests")
+            self._send(b"".join(heads), b"", timeout_ms, f"a pipeline of {len(numbers)} requests")
         except BaseException:  # raised here, so never to be taken
             for number in numbers:
                 self.abandon(number)
@@ -176,17 +176,17 @@ class BlockingConnection:
         return numbers
 
     def abandon(self, number: int) -> None:
-        """Give up on a request that was started: its answer, come or still to come, is dropped."""
+        """Drop the answer to a request that was started, now or when it arrives."""
         self._session.forget(number)
         self._answers.pop(number, None)
         self._failures.pop(number, None)
 
     def result(self, number: int) -> Frame:
-        """Return the answer to a request that was started; wait for it if need be.
+        """Wait for the answer to a request that was started, and return it.
 
         Raises:
-            RequestTimeout: no answer in time; the peer may still have carried it out.
-            ConnectionClosed: the connection closed first; the message tells why.
+            RequestTimeout: no answer in time; the peer may still have executed the request.
+            ConnectionClosed: the connection closed first; the error says why.
 
         """
         check_process(self._process, self)
@@ -197,7 +197,8 @@ class BlockingConnection:
         if number in self._failures:
             raise self._failures.pop(number)
         raise InvalidInput(
-            f"request {number} was not started here, or its result was taken before", field="number"
+            f"request {number} was not started here, or its result was already taken",
+            field="number",
         )
 
     def oneway(
@@ -208,10 +209,10 @@ class BlockingConnection:
         code: int | None = None,
         fields: Mapping[str, str] | None = None,
     ) -> None:
-        """Send a request that is not answered. That it returns says nothing of its arrival.
+        """Send a request without an answer. It may be lost without an error.
 
         Raises:
-            ConnectionClosed, LocalProtocolError, WrongProcess: as ``request`` does.
+            ConnectionClosed, LocalProtocolError, WrongProcess: as ``request``.
 
         """
         check_process(self._process, self)
@@ -220,9 +221,9 @@ class BlockingConnection:
         self._send(head, body, self._settings.request_timeout_ms, what)
 
     def poll(self) -> bool:
-        """Take in what came meanwhile, without waiting; return whether requests can be sent.
+        """Read what has arrived, without waiting; return whether requests can be sent.
 
-        A connection that lay idle may have been closed by the peer, which nobody has seen yet.
+        Call it on a connection that was idle: the peer may have closed it meanwhile.
 
         Raises:
             WrongProcess: the process has been forked since the connection was opened.
@@ -234,7 +235,7 @@ class BlockingConnection:
         return self._closed is None
 
     def close(self, reason: str = "closed by this side") -> None:
-        """Close; requests that were started and not taken fail with the reason."""
+        """Close; the results of requests in flight fail with the reason."""
         if self._closed is not None:
             return
         self._closed = reason
@@ -255,18 +256,21 @@ class BlockingConnection:
 
     def _check_taken(self) -> None:
         if len(self._answers) + len(self._failures) >= self._settings.in_flight_max:
-            raise TooManyRequests(f"{len(self._answers)} answers of {self.peer} were never taken")
+            raise TooManyRequests(
+                f"{len(self._answers)} answers of {self.peer} were never taken; "
+                "call result or abandon for each request"
+            )
 
     def _send(self, head: bytes, body: Buffer, timeout_ms: int, what: str) -> None:
-        """Send all of a frame. After a part of it nothing else could follow, so failure closes."""
-        self._socket.settimeout(max(timeout_ms, 1) / 1000)  # 0 would mean: don't wait at all
+        """Send a frame. A failure closes the connection, since part of the frame may be sent."""
+        self._socket.settimeout(max(timeout_ms, 1) / 1000)  # 0 would make the socket non-blocking
         frame = b"".join((head, body))
         try:
             self._socket.sendall(frame)
         except TimeoutError:
-            self.close(f"{what} could not be sent whole")
+            self.close(f"{what} was sent only in part")
             raise RequestTimeout(
-                f"{what} was not taken by {self.peer} within {timeout_ms} ms",
+                f"{what} was not read by {self.peer} within {timeout_ms} ms",
                 address=self.peer,
                 timeout_ms=timeout_ms,
             ) from None
@@ -275,15 +279,15 @@ class BlockingConnection:
             raise ConnectionClosed(
                 f"{what} could not be sent to {self.peer}: {error}", address=self.peer
             ) from error
-        except BaseException:  # a signal's: nobody knows how much of the frame has left
+        except BaseException:  # of a signal handler; part of the frame may be sent
             self.close(f"{what} was interrupted while it was sent")
             raise
 
     def _receive(self) -> None:
-        """Read once, at the longest until the next deadline, and settle what came."""
+        """Read once, at most until the next deadline, and settle the answers."""
         now = self._clock.monotonic_ms()
         deadline = self._session.next_deadline()
-        assert deadline is not None  # the caller waits for a request, and so one is on its way
+        assert deadline is not None  # the caller waits for a request in flight
         if deadline > now:
             self._read((deadline - now) / 1000)
         else:
@@ -293,17 +297,17 @@ class BlockingConnection:
             self._failures[pending.opaque] = pending.timed_out(self.peer, timeout_ms)
 
     def _catch_up(self, until_ms: float) -> None:
-        """Read what comes without a pause, after a time in which nobody looked.
+        """Read all that arrives without a pause, after a deadline passed while we were not reading.
 
-        Answers that came in time are not late because of that. The peer may still be sending them:
-        as soon as they filled the socket's buffers, it had to wait for us.
+        Answers that arrived in time don't count as late. The peer may still be sending them, if the
+        socket's buffers were full.
         """
         while self._session.in_flight and self._read(_PAUSE_MAX_S):
             if self._clock.monotonic_ms() >= until_ms:
                 break
 
     def _read(self, timeout: float) -> bool:
-        """Read once and settle what came; return whether there may be more."""
+        """Read once and settle the answers; return whether there may be more."""
         self._socket.settimeout(timeout)
         try:
             data = self._socket.recv(_READ_SIZE)
@@ -331,7 +335,7 @@ class BlockingConnection:
             self._answers[pending.opaque] = answer
 
     def _serve(self, request: Frame) -> None:
-        """Answer what the peer asks; a failure of that is the peer's to know, not our caller's."""
+        """Serve a request of the peer; a failure is answered and logged, not raised."""
         try:
             buffers = self._session.answer(request, self._handler(request))
         except Exception as error:
@@ -341,14 +345,16 @@ class BlockingConnection:
             head, *body = buffers
             try:
                 self._send(bytes(head), b"".join(body), self._settings.request_timeout_ms, "answer")
-            except NetworkError as error:  # the connection is closed; who waits will be told
+            except (
+                NetworkError
+            ) as error:  # it closed the connection, so waiting callers get an error
                 log.warning("%s: the answer to %r was not sent: %s", self.peer, request, error)
 
 
 def _dial(address: Address, tls: ssl.SSLContext | None, timeout_ms: int) -> socket.socket:
     try:
         plain = socket.create_connection(address, timeout=timeout_ms / 1000)
-    except (OSError, ValueError, OverflowError) as error:  # ValueError: a host no resolver takes
+    except (OSError, ValueError, OverflowError) as error:  # ValueError: an invalid host name
         raise ConnectFailed(f"no connection to {address}: {error}", address=str(address)) from error
     try:
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

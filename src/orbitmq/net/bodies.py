@@ -1,7 +1,7 @@
-"""Reading a JSON body without holding up the loop.
+"""Decoding a JSON body without blocking the loop.
 
-Standard JSON is read at C speed, where it stands. What fastjson wrote in its own dialect takes a
-scanner in Python, which for a large table costs milliseconds: that is a worker's job.
+Standard JSON is decoded in C, on the loop. fastjson's dialect needs a scanner in Python, which
+takes milliseconds for a large table and so runs on a worker thread.
 """
 
 import asyncio
@@ -16,15 +16,15 @@ B = TypeVar("B", bound=Body)
 
 
 async def read_body(kind: type[B], data: bytes | memoryview, workers: Workers) -> B:
-    """Return the body of an answer or a request as the given type.
+    """Decode the JSON body of an answer or a request.
 
     Args:
-        kind: what the body should be.
-        data: its bytes, as a frame holds them.
-        workers: where a large body in fastjson's dialect is read.
+        kind: the type of the body.
+        data: its bytes.
+        workers: for large bodies in fastjson's dialect.
 
     Raises:
-        InvalidBody: it is not what it should be; the message tells where and why.
+        InvalidBody: it can't be decoded; the error says where and why.
 
     """
     try:

@@ -1,19 +1,19 @@
-"""One connection, the same for both ends: requests go out, requests come in, answers match.
+"""One connection, for both ends: sends requests, serves the peer's requests, matches answers.
 
 ::
 
     OPEN ── close(), peer gone, idle, garbage, slow reader ──▶ CLOSING ── transport gone ──▶ CLOSED
       └── GO_AWAY, from a server that is about to stop: no new requests (``is_open`` is False),
-          those on their way may be answered; when all are settled, it closes
+          requests in flight may still be answered; it closes when all are settled
 
-Laws:
+Invariants:
 
-- What is written in one turn of the loop leaves in one write.
-- A request whose time is over before it leaves, since the loop stood still, never does.
-- Every request settles exactly once: answer, timeout, or the reason of the close.
-- A peer that doesn't read its answers stops being read by a server, and never delays another peer.
-  A client goes on reading: if both ends stopped, neither could go on.
-- A handler's error is an answer to its peer and an entry in the log, never the end of the server.
+- All that is written in one turn of the loop is sent in one write.
+- A request that expires before it is written, because the loop was blocked, is not sent.
+- Every request settles exactly once: with the answer, a timeout, or the reason of the close.
+- A server stops reading from a peer that doesn't read its answers, and other peers are not delayed.
+  A client keeps reading: if both ends stopped, they would deadlock.
+- A handler's error is answered and logged; it never stops the server.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ from orbitmq.errors import (
 )
 from orbitmq.net.address import Address
 from orbitmq.net.fork import check_process, process_token
-from orbitmq.net.refusal import failure, not_supported, overload, told_failure
+from orbitmq.net.refusal import failure, logged_failure, not_supported, overload
 from orbitmq.net.settings import NetSettings
 from orbitmq.wire.codes import ResponseCode, name_of_request
 from orbitmq.wire.fields import Header
@@ -45,13 +45,13 @@ __all__ = ["Connection", "Handler", "Outcome", "Side"]
 log = logging.getLogger("orbitmq.net")
 
 _FLUSH_BYTES = 1024 * 1024
-"""Bytes that leave before the turn ends, so that the transport can ask for a pause."""
+"""More bytes than this are written before the turn ends, so that the transport can pause us."""
 
 Outcome = Response | Awaitable[Response | None] | None
 Handler = Callable[["Connection", Frame], Outcome]
-"""Serves one request. Returns the response, an awaitable of it, or None: answered elsewhere, by
-``connection.respond(request, …)`` at any later time. Raises a ``Refusal`` to answer with its code,
-anything else to answer SYSTEM_ERROR."""
+"""Serves one request. It returns the response, an awaitable of it, or None if the request will be
+answered later by ``connection.respond(request, …)``. A ``Refusal`` is answered with its code, any
+other exception with SYSTEM_ERROR."""
 
 
 class Side(Enum):
@@ -67,18 +67,19 @@ class _State(Enum):
     CLOSED = "closed"
 
 
-_OPEN: Final = _State.OPEN  # bound here, since a member of an enum is looked up slowly
+_OPEN: Final = _State.OPEN  # looking up an enum member is slow
 _GO_AWAY: Final = int(ResponseCode.GO_AWAY)
 
 
 class Connection(asyncio.Protocol):
-    """A connection to one peer. Belongs to the loop it was made on, and to its process.
+    """A connection to one peer. It belongs to the event loop and the process it was made in.
 
     Args:
-        identity: how this end introduces itself.
-        settings: its timeouts and bounds.
         side: whether this end dialled or accepted.
-        handler: serves the peer's requests; without it they are answered "not supported".
+        identity: what this end says about itself in every frame.
+        settings: timeouts and limits.
+        handler: serves the peer's requests; by default they are answered "not supported".
+        on_open: called when the connection is established.
 
     """
 
@@ -107,11 +108,11 @@ class Connection(asyncio.Protocol):
         self._out: list[Buffer] = []
         self._out_bytes = 0
         self._waiting_frames: Iterator[Frame] | None = None
-        # The standard loop's writelines() of Python 3.12 and 3.13 doesn't ask its writer to pause;
-        # uvloop's does, and joins nothing.
+        # In Python 3.12 and 3.13 writelines() of the standard loop never calls pause_writing();
+        # that of uvloop does, and copies nothing.
         self._joins = isinstance(self._loop, asyncio.SelectorEventLoop)
         self._resumed: asyncio.Future[None] | None = None
-        self._deadline = inf  # of the timer; uvloop's may not know it, if it is due at once
+        self._deadline = inf  # of the timer; a uvloop handle may not have it, if it is due at once
         self._deadline_timer: asyncio.Handle | None = None
         self._idle_timer: asyncio.TimerHandle | None = None
         self._close_timer: asyncio.TimerHandle | None = None
@@ -126,12 +127,12 @@ class Connection(asyncio.Protocol):
         self.peer = "(not connected)"
         """The other end, as ``host:port``."""
         self.is_open = True
-        """Whether new requests should be sent on it; callers only read it, and every send does."""
+        """Whether new requests may be sent; an attribute, since every send reads it."""
 
     def __repr__(self) -> str:
         return f"<Connection {self.peer} {self._state.value}, {self._session.in_flight} in flight>"
 
-    # What callers use
+    # For callers
 
     @property
     def close_reason(self) -> str:
@@ -150,18 +151,18 @@ class Connection(asyncio.Protocol):
         """Send a request and return the peer's answer, whatever its code.
 
         Args:
-            header: the typed fields; their class says the request code.
+            header: the typed fields; their class has the request code.
             body: the body.
-            timeout_ms: how long to wait, from now; the settings' request timeout if None.
-            code: a sibling code of the header's own.
-            fields: extension fields beyond the header's.
+            timeout_ms: how long to wait for the answer; by default the settings' request timeout.
+            code: another request code with the same fields.
+            fields: extension fields in addition to the header's.
 
         Raises:
-            RequestTimeout: no answer in time; the peer may still have carried it out, unless the
-                request never left (``timeout_ms`` is 0).
-            ConnectionClosed: the connection was or is closed; the message tells why.
-            TooManyRequests: the bound on requests in flight is met.
-            LocalProtocolError: the request can't be written, such as for its size.
+            RequestTimeout: no answer in time. The peer may still have executed the request, unless
+                it was never sent (``timeout_ms`` is 0).
+            ConnectionClosed: the connection is closed; the error says why.
+            TooManyRequests: too many requests are in flight.
+            LocalProtocolError: the request can't be encoded, for example because it is too large.
             WrongProcess: the process has been forked since the connection was opened.
 
         """
@@ -182,12 +183,12 @@ class Connection(asyncio.Protocol):
     ) -> asyncio.Future[Frame]:
         """Send a request and return the future of its answer: ``request`` with one await less.
 
-        It never waits for a slow peer; the bound on unsent bytes is an error instead. A future
-        that is cancelled keeps its place among the requests in flight until its time is over.
+        It never waits for a slow peer, but fails if too many bytes are unsent. The request of a
+        cancelled future counts as in flight until it times out.
 
         Raises:
-            TooManyRequests: a bound on requests in flight or on unsent bytes is met.
-            ConnectionClosed, LocalProtocolError, WrongProcess: as ``request`` does.
+            TooManyRequests: too many requests are in flight, or too many bytes unsent.
+            ConnectionClosed, LocalProtocolError, WrongProcess: as ``request``.
 
         """
         if self._resumed is not None:
@@ -204,11 +205,11 @@ class Connection(asyncio.Protocol):
         fields: Mapping[str, str] | None = None,
         remark: str | None = None,
     ) -> None:
-        """Send a request that is not answered. That it returns says nothing of its arrival.
+        """Send a request without an answer. It may be lost without an error.
 
         Raises:
-            TooManyRequests: the bound on unsent bytes is met.
-            ConnectionClosed, LocalProtocolError, WrongProcess: as ``request`` does.
+            TooManyRequests: too many bytes are unsent.
+            ConnectionClosed, LocalProtocolError, WrongProcess: as ``request``.
 
         """
         check_process(self._process, self)
@@ -218,18 +219,18 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_writable(self) -> bool:
-        """Whether the peer takes more bytes; who sends many one-way requests asks for it."""
+        """Whether the peer keeps up; check it before sending many one-way requests."""
         return self._resumed is None
 
     async def writable(self) -> None:
-        """Return once the peer takes more bytes, or the connection closes; the caller bounds it."""
+        """Wait until the peer keeps up, or the connection closes; it has no timeout."""
         while self._resumed is not None and self._state is _OPEN:
             await asyncio.shield(self._resumed)
 
     def respond(self, request: Frame, response: Response) -> None:
-        """Answer a request; nothing is sent to a one-way one, or when the peer is gone.
+        """Answer a request; a no-op for one-way requests and on a closed connection.
 
-        A handler that returned None calls it once for each request, at any later time.
+        A handler that returned None must call it exactly once per request.
 
         Raises:
             WrongProcess: the process has been forked since the connection was opened.
@@ -251,24 +252,24 @@ class Connection(asyncio.Protocol):
             self._write(buffers)
 
     def when_closed(self, listener: Callable[["Connection"], None]) -> None:
-        """Have ``listener`` called once, on the loop, when the connection has closed."""
+        """Call ``listener`` once, on the loop, when the connection has closed."""
         if self._state is _State.CLOSED:
             listener(self)
         else:
             self._close_listeners.append(listener)
 
     async def close(self, reason: str = "closed by this side") -> None:
-        """Send what waits, close, and return when it is closed; cut after the close timeout.
+        """Send what is buffered, and close; abort after the close timeout.
 
-        Requests without an answer yet fail at once, with the reason.
+        Requests in flight fail immediately with the reason.
         """
         self._begin_close(reason)
         await asyncio.shield(self._closed)
 
     async def drain(self) -> None:
-        """Take up no more requests, and return when all that were taken up are answered.
+        """Serve no new requests, and wait until those being served are answered.
 
-        Others get no answer: what they ask for is not done, and their connection closes soon.
+        New requests are neither executed nor answered; their connection closes soon.
         """
         self._is_draining = True
         if self._serving or self._tasks:
@@ -277,14 +278,14 @@ class Connection(asyncio.Protocol):
             await asyncio.shield(self._drained)
 
     def abort(self, reason: str) -> None:
-        """Close at once; what waits to be sent is dropped."""
+        """Close immediately; unsent bytes are dropped."""
         self._begin_close(reason)
         self._cut()
 
-    # What the transport calls
+    # For the transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the transport over."""
+        """Start to use the transport."""
         self._transport = cast(asyncio.Transport, transport)
         if self._state is not _State.OPEN:  # closed while it was being dialled
             self._transport.abort()
@@ -305,11 +306,11 @@ class Connection(asyncio.Protocol):
         frames = self._session.receive(data)
         if self._waiting_frames is None:
             self._take_in(frames)
-        else:  # a transport that had more in its hands when it was asked to pause
+        else:  # the transport had read this before it was paused
             self._waiting_frames = chain(self._waiting_frames, frames)
 
     def eof_received(self) -> None:
-        """Begin to close: whoever asks from now on is told, and not left to a timeout."""
+        """Begin to close, so that new requests fail immediately and not by a timeout."""
         self._begin_close("the peer closed it")
 
     def _take_in(self, frames: Iterator[Frame]) -> None:
@@ -332,13 +333,13 @@ class Connection(asyncio.Protocol):
             self.abort(f"the peer broke the protocol: {error}")
 
     def pause_writing(self) -> None:
-        """Note that the peer reads more slowly than we write."""
+        """Stop writing: the peer reads more slowly than we write."""
         self._resumed = self._loop.create_future()
         if self._side is Side.SERVER and self._transport and not self._transport.is_closing():
             self._transport.pause_reading()
 
     def resume_writing(self) -> None:
-        """Go on: the peer has caught up."""
+        """Write again: the peer has caught up."""
         if self._resumed is not None and not self._resumed.done():
             self._resumed.set_result(None)
         self._resumed = None
@@ -346,7 +347,7 @@ class Connection(asyncio.Protocol):
             self._loop.call_soon(self._go_on)
 
     def _go_on(self) -> None:
-        """Serve what was read before the pause, then read again."""
+        """Serve the frames that were read before the pause, then read again."""
         frames, self._waiting_frames = self._waiting_frames, None
         if frames is not None:
             self._take_in(frames)
@@ -354,7 +355,7 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Fail what still waits, and tell those who asked to know."""
+        """Fail the requests in flight, and call the close listeners."""
         self._begin_close(f"the connection broke: {exc}" if exc else "the peer closed it")
         if self._state is _State.CLOSED:
             return
@@ -372,7 +373,7 @@ class Connection(asyncio.Protocol):
             try:
                 listener(self)
             except Exception:
-                log.exception("%s: a listener to the close failed", self.peer)
+                log.exception("%s: a close listener failed", self.peer)
 
     # Out
 
@@ -409,7 +410,7 @@ class Connection(asyncio.Protocol):
     def _flush(self) -> None:
         now = self._loop.time()
         if self._deadline <= now:
-            self._withdraw(now)  # the loop stood still; answers may be about to be read, though
+            self._withdraw(now)  # only unsent ones: answers to the others may be about to be read
         out, self._out = self._out, []
         self._out_bytes = 0
         if out and self._transport is not None and not self._transport.is_closing():
@@ -419,19 +420,19 @@ class Connection(asyncio.Protocol):
             else:
                 self._transport.writelines(out)
             if self._side is Side.SERVER and self._is_over_unsent():
-                self.abort(f"the peer does not read its answers: {self._unsent()} bytes wait")
+                self.abort(f"the peer does not read its answers: {self._unsent()} bytes are unsent")
 
     def _unsent(self) -> int:
         return self._out_bytes + (self._transport.get_write_buffer_size() if self._transport else 0)
 
     def _is_over_unsent(self) -> bool:
-        # Only a transport that has asked for a pause can hold that much.
+        # Only a paused transport can hold that much.
         return self._resumed is not None and self._unsent() > self._settings.unsent_bytes_max
 
     def _check_unsent(self) -> None:
         if self._is_over_unsent():
             raise TooManyRequests(
-                f"{self._unsent()} bytes wait to be sent to {self.peer}, which does not read them"
+                f"{self._unsent()} bytes are unsent, because {self.peer} does not read; try later"
             )
 
     async def _writable(self, deadline: float, timeout_ms: int, what: str) -> None:
@@ -458,16 +459,16 @@ class Connection(asyncio.Protocol):
             self._leave()
 
     def _leave(self) -> None:
-        """Take no new requests; close when those on their way are settled."""
+        """Send no new requests; close when those in flight are settled."""
         if self.is_open:
             self.is_open = False
-            log.info("%s stops soon, and told us to go away", self.peer)
+            log.info("%s is about to stop (GO_AWAY); new requests use a new connection", self.peer)
         if not self._session.in_flight:
-            self._begin_close("the peer told us to go away")
+            self._begin_close("the peer is about to stop (GO_AWAY)")
 
     def _serve(self, request: Frame) -> None:
         if self._is_draining:
-            log.debug("%s: %r comes too late, and is not taken up", self.peer, request)
+            log.debug("%s: %r is not served: the connection is closing", self.peer, request)
             return
         if not request.flag & ONEWAY_FLAG:
             self._serving = serving = self._serving + 1
@@ -476,13 +477,13 @@ class Connection(asyncio.Protocol):
                 return
         elif len(self._tasks) >= self._settings.serving_max:
             log.warning(
-                "%s: %r is dropped: %d are in the making", self.peer, request, len(self._tasks)
+                "%s: %r is dropped: %d are being served", self.peer, request, len(self._tasks)
             )
             return
         try:
             outcome = self._handler(self, request)
         except Exception as error:
-            self.respond(request, told_failure(self.peer, request, error))
+            self.respond(request, logged_failure(self.peer, request, error))
             return
         if outcome.__class__ is Response:
             self.respond(request, outcome)
@@ -506,11 +507,11 @@ class Connection(asyncio.Protocol):
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
-                raise  # the loop stops
-            cancelled = RuntimeError("what the handler waited for was cancelled")
-            response = told_failure(self.peer, request, cancelled)
+                raise  # the loop is stopping
+            cancelled = RuntimeError("the handler was cancelled")
+            response = logged_failure(self.peer, request, cancelled)
         except Exception as error:
-            response = told_failure(self.peer, request, error)
+            response = logged_failure(self.peer, request, error)
         if response is not None:
             self.respond(request, response)
 
@@ -535,7 +536,7 @@ class Connection(asyncio.Protocol):
             self._leave()
 
     def _withdraw(self, now: float) -> None:
-        """Fail the requests whose time is over before they have left; they never do."""
+        """Fail the requests that expired before they were written, and don't send them."""
         due = self._session.due(now) if self._out else ()
         if due:
             kept, unsent = without_requests(self._out, due)
@@ -570,13 +571,13 @@ class Connection(asyncio.Protocol):
         else:
             self._flush()
             self._transport.close()
-            # A peer that doesn't read, or doesn't end its TLS, would keep the transport for ever.
+            # A peer that doesn't read, or doesn't end TLS, would keep the transport open forever.
             self._close_timer = self._loop.call_later(
                 self._settings.close_timeout_ms / 1000, self._cut
             )
 
     def _cut(self) -> None:
-        """Drop what waits to be sent; a transport that says nothing to that is gone."""
+        """Abort the transport; if it does not confirm that in time, treat it as closed."""
         if self._transport is None or self._state is _State.CLOSED:
             return
         self._transport.abort()
@@ -593,6 +594,6 @@ def _fail(pending: Pending[asyncio.Future[Frame]], error: NetworkError) -> None:
 
 
 def _raw_fields(frame: Frame) -> str:
-    """Return the extension fields as they came, those that no header type knows among them."""
+    """Return the extension fields as received, including those that no header declares."""
     raw = frame.raw_fields
     return repr(raw) if isinstance(raw, dict) else bytes(raw).decode(errors="replace")

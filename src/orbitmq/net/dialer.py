@@ -1,4 +1,4 @@
-"""Connections to peers by address: one for each, shared by all callers, made anew when lost."""
+"""Connections to peers: one per address, shared by all callers, dialled again when lost."""
 
 import asyncio
 import ssl
@@ -22,18 +22,18 @@ __all__ = ["Dialer"]
 
 
 class Dialer:
-    """Gives out connections; an async context manager.
+    """Opens connections and shares them; an async context manager.
 
-    Callers that ask for the same address while it is being dialled wait for the one dial. A dial
-    that fails is an error to all of them, and the next caller dials again. A connection whose
-    peer told us to go away is replaced by a new one, and closes when it has its answers.
+    Callers that need the same address while it is being dialled wait for that dial. If it fails,
+    all of them get the error, and the next caller dials again. After a GO_AWAY a new connection
+    replaces the old one, which closes when its requests are answered.
 
     Args:
-        identity: how the client introduces itself; also its credentials.
-        settings: timeouts and bounds.
-        tls: speak TLS, with this context.
-        handler: serves what peers ask of us.
-        network: what to dial on; TCP unless a test says otherwise.
+        identity: what the client says about itself in every frame, and its credentials.
+        settings: timeouts and limits.
+        tls: use TLS with this context.
+        handler: serves the requests of peers.
+        network: TCP by default; tests pass another.
 
     """
 
@@ -62,14 +62,14 @@ class Dialer:
 
     @property
     def connections(self) -> Mapping[Address, Connection]:
-        """The connections that are open now, by address."""
+        """The open connections, by address."""
         return self._open
 
     async def connection(self, address: Address) -> Connection:
         """Return the open connection to an address, dialled if there is none.
 
         Raises:
-            ConnectFailed: nobody answers there, in time or at all, or the TLS handshake failed.
+            ConnectFailed: the peer can't be reached, or not in time, or the TLS handshake failed.
             ConnectionClosed: the dialer is closed.
             WrongProcess: the process has been forked since the dialer was made.
 
@@ -86,7 +86,7 @@ class Dialer:
             self._dialling[address] = dial
             dial.add_done_callback(lambda done: self._dialled(address, done))
         try:
-            # One caller's cancellation must not take the dial away from the others.
+            # Cancelling one caller must not cancel the dial of the others.
             return await asyncio.shield(dial)
         except asyncio.CancelledError:
             caller = asyncio.current_task()
@@ -106,13 +106,13 @@ class Dialer:
     ) -> Frame:
         """Send a request to an address and return the answer, whatever its code.
 
-        The timeout is for the answer alone; a dial has its own. A peer that says GO_AWAY has not
-        carried the request out: it is sent once more, on a new connection, as Java's
-        ``NettyRemotingClient`` does. A second GO_AWAY is the answer.
+        The timeout is for the answer; dialling has its own. A peer that answers GO_AWAY has not
+        executed the request, so it is sent once more on a new connection, as by Java's
+        ``NettyRemotingClient``. A second GO_AWAY is returned.
 
         Raises:
-            ConnectFailed: as ``connection`` does.
-            OrbitError: whatever ``Connection.request`` raises.
+            ConnectFailed: as ``connection``.
+            OrbitError: as ``Connection.request``.
 
         """
         if timeout_ms is None:
@@ -130,7 +130,7 @@ class Dialer:
         return await connection.request(header, body, timeout_ms=left_ms, code=code, fields=fields)
 
     async def close(self) -> None:
-        """Close all connections; requests without an answer fail with the reason.
+        """Close all connections; requests in flight fail with the reason.
 
         Raises:
             WrongProcess: the process has been forked since the dialer was made.
@@ -143,7 +143,7 @@ class Dialer:
             dial.cancel()
         connections = [*self._open.values(), *self._leaving]
         closes = [asyncio.create_task(one.close("the client stops")) for one in connections]
-        # A cancelled close leaves nothing open: the tasks go on, each bounded by its close timeout.
+        # If this is cancelled, the tasks still close all connections within the close timeout.
         await asyncio.shield(asyncio.gather(*dials, *closes, return_exceptions=True))
 
     async def __aenter__(self) -> Self:
@@ -173,7 +173,7 @@ class Dialer:
                 f"no connection to {address} within {timeout_ms} ms", address=str(address)
             ) from None
         except (OSError, ValueError, OverflowError) as error:
-            # An ssl.SSLError is an OSError; the others mean a host or port that nobody can have.
+            # An ssl.SSLError is an OSError; the others mean an invalid host or port.
             hint = "; is TLS enabled on both sides?" if isinstance(error, ssl.SSLError) else ""
             raise ConnectFailed(
                 f"no connection to {address}: {str(error) or type(error).__name__}{hint}",
@@ -188,7 +188,7 @@ class Dialer:
     def _dialled(self, address: Address, dial: asyncio.Task[Connection]) -> None:
         del self._dialling[address]
         if not dial.cancelled():
-            dial.exception()  # seen by whoever waited; the last of them may have gone
+            dial.exception()  # retrieved, since all callers may have been cancelled
 
     def _lost(self, address: Address, connection: Connection) -> None:
         self._leaving.discard(connection)

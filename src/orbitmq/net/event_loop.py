@@ -1,6 +1,6 @@
-"""The event loop that servers and clients of ours run on: uvloop where it exists.
+"""The event loop of our servers and commands: uvloop if it is installed, else the standard one.
 
-It halves the cost of the loop. Without it (Windows, PyPy) the standard loop does the same.
+uvloop halves the cost of the loop; it doesn't exist on Windows and PyPy.
 """
 
 import asyncio

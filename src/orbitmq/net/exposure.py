@@ -1,4 +1,4 @@
-"""Safe by default: who listens where other machines reach it has to say that this is meant."""
+"""Servers without authentication listen on loopback only, unless that is explicitly allowed."""
 
 import ipaddress
 
@@ -8,7 +8,7 @@ __all__ = ["check_exposure", "is_loopback"]
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether only this machine reaches a host; a name other than localhost may be anything.
+    """Return whether only this machine can reach a host; False for names except localhost.
 
     >>> [is_loopback(host) for host in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "db.local")]
     [True, True, True, False, False]
@@ -24,7 +24,7 @@ def is_loopback(host: str) -> bool:
 
 
 def check_exposure(host: str, *, insecure: bool) -> None:
-    """Refuse to listen where other machines reach us, unless the caller says that this is meant.
+    """Check that other machines can't reach a listening address, unless ``insecure`` allows it.
 
     Raises:
         InvalidInput: ``host`` is not loopback, and ``insecure`` is False.
@@ -32,8 +32,8 @@ def check_exposure(host: str, *, insecure: bool) -> None:
     """
     if not insecure and not is_loopback(host):
         raise InvalidInput(
-            f"to listen on {host or 'all addresses'} lets every machine that reaches it read, "
-            "write and change everything, since nobody has to say who they are; listen on "
-            "127.0.0.1, or say --insecure if the network keeps others out",
+            f"listening on {host or 'all addresses'} lets every machine that can reach it read, "
+            "write and change everything, since there is no authentication; listen on 127.0.0.1, "
+            "or add --insecure if the network is trusted",
             field="listen_host",
         )

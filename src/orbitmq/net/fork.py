@@ -1,8 +1,7 @@
-"""Which process a connection belongs to.
+"""Protection against forks: a connection works only in the process that opened it.
 
-After a fork both processes hold the same sockets; if both wrote, their frames would mix. A
-connection remembers the token of the process that opened it and refuses to work for another.
-Comparing tokens is cheaper than asking for the process id on every request.
+After a fork both processes have the same sockets, and their frames would mix. A connection keeps
+the token of its process and compares it on every request, which is cheaper than ``os.getpid``.
 """
 
 import os
@@ -23,12 +22,12 @@ os.register_at_fork(after_in_child=_renew)
 
 
 def process_token() -> object:
-    """Return the token of the running process; a forked child has another one."""
+    """Return the token of the running process; a forked child has another."""
     return _token
 
 
 def check_process(token: object, what: object) -> None:
-    """Refuse to work for ``what``, a connection, unless it was opened in the running process.
+    """Check that ``what``, a connection, was opened in the running process.
 
     >>> check_process(process_token(), "the connection to 127.0.0.1:10911")
 

@@ -1,4 +1,4 @@
-"""Which handler serves which request code."""
+"""Dispatch of requests to handlers by request code."""
 
 from collections.abc import Mapping
 
@@ -11,10 +11,10 @@ __all__ = ["Handlers"]
 
 
 class Handlers:
-    """A handler made of many: each request goes to the one that its code names.
+    """A handler that passes each request to the handler of its code.
 
     Args:
-        tables: handlers by request code, one table for each conversation.
+        tables: handlers by request code, one table per conversation.
 
     Raises:
         ValueError: two tables claim the same code.
@@ -38,7 +38,7 @@ class Handlers:
         return frozenset(self._by_code)
 
     def __call__(self, connection: Connection, request: Frame) -> Outcome:
-        """Serve one request; a code without a handler is answered so."""
+        """Serve one request; a code without a handler is answered "not supported"."""
         handler = self._by_code.get(request.code)
         if handler is None:
             return not_supported(request)

@@ -1,4 +1,4 @@
-"""A listening port and the connections that came in through it."""
+"""A listening port and its connections."""
 
 import asyncio
 import logging
@@ -21,20 +21,20 @@ log = logging.getLogger("orbitmq.net")
 
 
 class Listener:
-    """Serves whoever connects; an async context manager, or ``start`` and ``close``.
+    """Accepts and serves connections; an async context manager, or ``start`` and ``close``.
 
     Args:
-        address: where to listen; port 0 picks a free one, see ``address`` after the start. Of a
-            name with several addresses the first is taken.
+        address: where to listen; port 0 picks a free one, see ``address`` after the start. If the
+            host has several addresses, the first is used.
         handler: serves the requests of all connections.
-        identity: how the server introduces itself in its answers.
-        settings: timeouts and bounds.
-        tls: the certificate to show; without it the port speaks plain text only.
-        mode: what the port accepts; permissive if ``tls`` is given and nothing is said.
-        network: what to listen on; TCP unless a test says otherwise.
+        identity: what the server says about itself in its answers.
+        settings: timeouts and limits.
+        tls: the server's certificate; without it the port accepts plain text only.
+        mode: what the port accepts; with ``tls`` permissive by default.
+        network: TCP by default; tests pass another.
 
     Raises:
-        InvalidInput: TLS is to be enforced without a certificate.
+        InvalidInput: the mode is enforcing, and there is no certificate.
 
     """
 
@@ -62,23 +62,23 @@ class Listener:
         self._network = network or TcpNetwork()
         self._port: OpenPort | None = None
         self._closing = False
-        self._connections: dict[Connection, None] = {}  # in the order in which they came
+        self._connections: dict[Connection, None] = {}  # a set in the order of arrival
 
     def __repr__(self) -> str:
         return f"<Listener {self.address}, {len(self._connections)} connections>"
 
     @property
     def connections(self) -> Set[Connection]:
-        """Those that are open now, the oldest first."""
+        """The open connections, the oldest first."""
         return self._connections.keys()
 
     @property
     def address(self) -> Address:
-        """Where it listens; before the start, where it is meant to."""
+        """Where it listens; before the start, the address it was given."""
         return self._wanted if self._port is None else self._port.address
 
     async def start(self) -> None:
-        """Begin to accept.
+        """Start accepting connections.
 
         Raises:
             OSError: the address can't be listened on.
@@ -93,9 +93,9 @@ class Listener:
         )
 
     async def close(self) -> None:
-        """Accept no more, let requests being served be answered within a bound, then close."""
+        """Stop accepting, wait up to the close timeout for requests being served, then close."""
         self._closing = True
-        # Shielded: a close that is cancelled goes on by itself, and is bounded.
+        # Shielded: if this is cancelled, the close still completes, within its timeouts.
         await asyncio.shield(asyncio.create_task(self._close_all()))
 
     async def _close_all(self) -> None:
@@ -132,7 +132,7 @@ class Listener:
         )
 
     def _admit(self, connection: Connection) -> None:
-        """Count a connection that has come to stand: of a failed TLS handshake we never hear."""
+        """Register an established connection; a failed TLS handshake never gets here."""
         if self._closing:
             connection.abort("the server stops")
             return
@@ -141,7 +141,7 @@ class Listener:
             connection.when_closed(self._forget)
             return
         log.warning(
-            "%s: closing the connection from %s: %d are open, as many as connections_max allows",
+            "%s: closing the connection from %s: %d are open, the limit is connections_max",
             self.address,
             connection.peer,
             len(self._connections),

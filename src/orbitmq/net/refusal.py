@@ -1,7 +1,7 @@
-"""How a server says no: with a response code and a remark for people.
+"""Error responses of a server: a response code, and a remark for people.
 
-Where Java's servers refuse too, the code is theirs and the remark begins with their words, which
-people look for in logs; what to do about it follows in ours.
+Where Java's servers refuse a request as well, the code is the same and the remark begins with
+Java's words, so that people find them in logs; then it says what to do.
 """
 
 import logging
@@ -11,13 +11,13 @@ from orbitmq.wire.codes import ResponseCode
 from orbitmq.wire.frame import Frame
 from orbitmq.wire.session import Response
 
-__all__ = ["Refusal", "failure", "not_supported", "overload", "told_failure"]
+__all__ = ["Refusal", "failure", "logged_failure", "not_supported", "overload"]
 
 log = logging.getLogger("orbitmq.net")
 
 
 class Refusal(OrbitError):
-    """A request that is understood and not carried out. The peer is told; it is no fault of ours.
+    """Raised by a handler to refuse a request; answered with its code, and not an error of ours.
 
     >>> Refusal(17, "topic orders does not exist").response()
     Response(code=17, header=None, body=b'', remark='topic orders does not exist', fields=None)
@@ -30,7 +30,7 @@ class Refusal(OrbitError):
         self.fields = fields
 
     def response(self) -> Response:
-        """Return the answer that says so."""
+        """Return the response to send."""
         return Response(self.code, remark=self.remark, fields=self.fields)
 
 
@@ -43,15 +43,15 @@ def not_supported(request: Frame) -> Response:
 
 
 def failure(error: Exception) -> Response:
-    """Return the answer to a request that failed; an error of ours speaks for itself."""
+    """Return the response to a request that failed; errors of ours need no type in the remark."""
     text = str(error) if isinstance(error, OrbitError) else f"{type(error).__name__}: {error}"
     return Response(ResponseCode.SYSTEM_ERROR, remark=text)
 
 
-def told_failure(peer: str, request: Frame, error: Exception) -> Response:
-    """Log a handler's error, and return the answer; no traceback if the request is to blame."""
+def logged_failure(peer: str, request: Frame, error: Exception) -> Response:
+    """Log a handler's error and return the response; no traceback for an invalid request."""
     if isinstance(error, Refusal):
-        log.debug("%s: %r is refused: %s", peer, request, error)
+        log.debug("%s: %r refused: %s", peer, request, error)
         return error.response()
     if isinstance(error, InvalidHeader | InvalidBody):
         log.warning("%s: %r: %s", peer, request, error)
@@ -61,9 +61,9 @@ def told_failure(peer: str, request: Frame, error: Exception) -> Response:
 
 
 def overload(serving: int) -> Response:
-    """Return the answer to one request too many, where so many of the peer are in the making."""
+    """Return the response to a request beyond the limit on requests being served."""
     return Response(
         ResponseCode.SYSTEM_BUSY,
         remark=f"[OVERLOAD]system busy, start flow control for a while: {serving} requests of this "
-        "connection are not answered yet, as many as servingMax allows; try later",
+        "connection are being served, the limit is servingMax; try later",
     )

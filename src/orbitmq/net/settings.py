@@ -1,4 +1,4 @@
-"""The numbers of a connection. Defaults are Java's wherever Java has the same idea."""
+"""Settings of connections. Defaults are Java's where Java has the same setting."""
 
 import msgspec
 
@@ -17,30 +17,30 @@ class NetSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     3000
 
     Raises:
-        InvalidInput: a number is not positive, or too large for its place on the wire.
+        InvalidInput: a number is not positive, or does not fit into 32 bits.
 
     """
 
     connect_timeout_ms: int = 3_000
     """How long a dial may take, TLS handshake included."""
     request_timeout_ms: int = 3_000
-    """How long an answer may take, where the caller names no time."""
+    """How long an answer may take, unless the caller passes a timeout."""
     idle_close_ms: int = 120_000
-    """A connection on which nothing was read or written for so long is closed."""
+    """A connection on which nothing was read or written for this long is closed."""
     handshake_timeout_ms: int = 10_000
     """How long a new peer may take to send its first byte and to finish a TLS handshake."""
     close_timeout_ms: int = 3_000
-    """How long a close waits for answers being made and bytes being sent, before it cuts."""
+    """How long a close waits for requests being served and unsent bytes, before it aborts."""
     in_flight_max: int = IN_FLIGHT_MAX
-    """Requests of ours that may wait for an answer on one connection."""
+    """Requests that may be in flight on one connection."""
     serving_max: int = 65_536
-    """Requests of one peer that may be in the making; above it the answer is SYSTEM_BUSY."""
+    """Requests of one peer that may be served at a time; the next is answered SYSTEM_BUSY."""
     unsent_bytes_max: int = 64 * 1024 * 1024
-    """Bytes that may wait for a peer that doesn't read; above it the connection is cut."""
+    """Bytes that may be unsent because the peer doesn't read; with more the connection closes."""
     frame_bytes_max: int = FRAME_BYTES_MAX
-    """The largest frame that is accepted."""
+    """The largest frame accepted."""
     connections_max: int = 10_000
-    """Connections that a listener holds at once; one more is closed as it comes."""
+    """Connections that a listener may have open; the next is closed immediately."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:

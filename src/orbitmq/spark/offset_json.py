@@ -1,4 +1,4 @@
-"""Offsets and queues as users write them in options: JSON, read so that an error tells the place.
+"""Parses offsets and queues in options: JSON, with the position in each error.
 
 ::
 
@@ -35,12 +35,8 @@ def queue_name(queue: MessageQueue) -> str:
 def parse_offsets(text: str, *, field: str) -> dict[MessageQueue, int]:
     """Return the offsets in the value of an option.
 
-    Raises:
-        InvalidOffsets: with the position at which the text is not what it should be.
-
     >>> parse_offsets('{"orders": {"broker-a:0": 12}}', field="startingOffsets")
     {MessageQueue(topic='orders', broker_name='broker-a', queue_id=0): 12}
-
     """
     return _Text(text, field).offsets()
 
@@ -48,18 +44,14 @@ def parse_offsets(text: str, *, field: str) -> dict[MessageQueue, int]:
 def parse_queues(text: str, *, field: str) -> tuple[MessageQueue, ...]:
     """Return the queues in the value of an option, sorted.
 
-    Raises:
-        InvalidOffsets: with the position at which the text is not what it should be.
-
     >>> parse_queues('{"orders": ["broker-a:0"]}', field="assign")
     (MessageQueue(topic='orders', broker_name='broker-a', queue_id=0),)
-
     """
     return _Text(text, field).queues()
 
 
 class _Text:
-    """One such text; it knows where each key stands, to say so."""
+    """A text that is parsed; finds the positions of keys for errors."""
 
     def __init__(self, text: str, field: str) -> None:
         self._text = text
@@ -84,14 +76,14 @@ class _Text:
                 self._fail(f"topic {_shown(topic)} has no list of queues", topic, example=example)
             for name in queues:
                 if not isinstance(name, str):
-                    self._fail(f"{_shown(name)} is no queue", topic, example=example)
+                    self._fail(f"{_shown(name)} is not a queue", topic, example=example)
                 self._add(found, self._queue(topic, name), 0)
         return tuple(sorted(found))
 
     def _entries(
         self, topic: str, name: str, value: object
     ) -> Iterator[tuple[MessageQueue, object]]:
-        if isinstance(value, dict):  # rocketmq-spark's way: the queues of a broker together
+        if isinstance(value, dict):  # rocketmq-spark's form
             for number, offset in value.items():
                 yield self._queue(topic, f"{name}:{number}", key=number), offset
         else:
@@ -102,10 +94,10 @@ class _Text:
         if queue in found:
             self._fail(f"queue {queue_name(queue)} of {queue.topic} is there twice", *keys)
         if not isinstance(offset, int) or isinstance(offset, bool):
-            self._fail(f"{_shown(offset)} is no offset", *keys)
+            self._fail(f"{_shown(offset)} is not an offset", *keys)
         if not _OFFSET_MIN <= offset <= _INT64_MAX:
             self._fail(
-                f"offset {_shown(offset)} is out of range; it is 0 or more, -1 for latest, "
+                f"offset {_shown(offset)} is out of range; write 0 or more, -1 for latest, "
                 "-2 for earliest",
                 *keys,
             )
@@ -116,7 +108,7 @@ class _Text:
         plain = number.isascii() and number.isdecimal() and len(number) <= len(str(_INT32_MAX))
         if not broker or not plain or int(number) > _INT32_MAX:
             self._fail(
-                f"{_shown(name)} is no queue; write broker and number, as in broker-a:0",
+                f"{_shown(name)} is not a queue; write broker and number, as in broker-a:0",
                 topic,
                 key or name,
             )
@@ -124,17 +116,17 @@ class _Text:
 
     def _topics(self, example: str) -> Iterator[tuple[str, object]]:
         try:
-            # Of two equal keys json keeps the last; here the first would be lost unseen.
+            # json keeps the last of two equal keys, and would lose the first without an error.
             value = json.loads(self._text, object_pairs_hook=self._unrepeated)
         except json.JSONDecodeError as error:
             self._raise(f"{error.msg.lower()}; it should be like {example}", error.pos)
         except InvalidOffsets:
             raise
         except RecursionError:
-            self._raise("it is nested too deep", 0)
-        except ValueError:  # Python reads no number of thousands of digits
+            self._raise("it is nested too deeply", 0)
+        except ValueError:  # Python parses no number with thousands of digits
             longest = max(re.finditer("[0-9]+", self._text), key=lambda found: len(found[0]))
-            self._raise(f"a number of {len(longest[0])} digits is no offset", longest.start())
+            self._raise(f"a number of {len(longest[0])} digits is not an offset", longest.start())
         if not isinstance(value, dict) or not value:
             self._raise(f"it should be like {example}", 0)
         yield from value.items()
@@ -148,7 +140,7 @@ class _Text:
         return found
 
     def _fail(self, what: str, *keys: str, example: str | None = None) -> NoReturn:
-        """Raise for what stands below some keys, each inside the one before."""
+        """Raise an error for the value below some nested keys."""
         hint = f"; it should be like {example}" if example else ""
         self._raise(what + hint, self._position(*keys))
 
@@ -159,7 +151,7 @@ class _Text:
         return position
 
     def _second_position(self, key: str) -> int:
-        """Return where a key stands again; where it first does if it is written in another way."""
+        """Return the position of a repeated key; the first one if it is spelled differently."""
         first = self._position(key)
         return max(
             first, *(self._text.find(text, first + 1) for text in (f'"{key}"', json.dumps(key)))

@@ -1,7 +1,7 @@
-"""Offsets of many queues: what to read of each, in which pieces, and what of it is gone. Pure.
+"""Offsets of many queues: what to read, divided into slices, and what is lost.
 
-A range goes from its start up to, and without, its end. Spark keeps offsets as JSON and compares
-them as text, so that they are always written in one order: topic, broker, queue id.
+The end of a range is not part of it. Spark stores offsets as JSON and compares them as text, so
+they are always in the same order: topic, broker, queue id.
 
 >>> orders = MessageQueue("orders", "broker-a", 0)
 >>> to_spark({orders: 12})
@@ -29,11 +29,11 @@ __all__ = [
     "Offsets",
     "Range",
     "Slice",
+    "bound_offsets",
     "clamped",
     "data_lost",
     "from_spark",
     "lost",
-    "placed",
     "shared_out",
     "slices",
     "to_spark",
@@ -44,23 +44,23 @@ SparkOffsets: TypeAlias = dict[str, dict[str, int]]
 
 LATEST: Final = -1
 EARLIEST: Final = -2
-"""In the place of an offset, as in Spark's Kafka source: the end of the queue, its beginning."""
+"""Special offsets, as in Spark's Kafka source: the end and the beginning of a queue."""
 
 _SHOWN_MAX: Final = 5
 
 
 class Range(NamedTuple):
-    """Where a queue begins, and the offset that its next message gets."""
+    """The first offset of a queue, and the offset of its next message."""
 
     min: int
     max: int
     is_replica: bool = False
-    """Whether a replica says so, which may lag behind its primary or keep less: there may be more,
-    on either side."""
+    """Whether a replica answered, which may lag behind its primary or keep less: the queue may be
+    longer on both sides."""
 
 
 class Slice(msgspec.Struct, frozen=True):
-    """What one task reads: offsets of one queue from ``start`` up to, and without, ``end``."""
+    """What one task reads: offsets of one queue from ``start`` to before ``end``."""
 
     queue: MessageQueue
     start: int
@@ -71,9 +71,9 @@ class Bound(msgspec.Struct, frozen=True):
     """Where a read begins or ends.
 
     Attributes:
-        kind: how it is said; the other two attributes count for one kind each.
-        offsets: for ``offsets``: the offset of each queue; `LATEST` and `EARLIEST` may stand there.
-        timestamp_ms: for ``timestamp``: the first message stored then or later.
+        kind: how the bound is given.
+        offsets: for ``offsets``: the offset of each queue, or `LATEST` or `EARLIEST`.
+        timestamp_ms: for ``timestamp``: the bound is the first message stored at or after it.
 
     """
 
@@ -83,7 +83,7 @@ class Bound(msgspec.Struct, frozen=True):
 
 
 class Lost(NamedTuple):
-    """Offsets that were to be read, and that a queue doesn't have."""
+    """An offset to read that a queue doesn't have."""
 
     queue: MessageQueue
     wanted: int
@@ -91,7 +91,7 @@ class Lost(NamedTuple):
 
 
 def to_spark(offsets: Mapping[MessageQueue, int]) -> SparkOffsets:
-    """Return offsets as Spark keeps them: the same text for the same offsets, always."""
+    """Return offsets in Spark's form; equal offsets give equal text."""
     found: SparkOffsets = {}
     for queue in sorted(offsets):
         found.setdefault(queue.topic, {})[queue_name(queue)] = offsets[queue]
@@ -99,10 +99,10 @@ def to_spark(offsets: Mapping[MessageQueue, int]) -> SparkOffsets:
 
 
 def from_spark(kept: object) -> Offsets:
-    """Return the offsets that `to_spark` wrote.
+    """Return offsets from Spark's form.
 
     Raises:
-        InvalidOffsets: they are not of that form, as in the checkpoint of another source.
+        InvalidOffsets: they have another form, as in the checkpoint of another source.
 
     >>> from_spark({"orders": {"broker-a:0": 12}})
     {MessageQueue(topic='orders', broker_name='broker-a', queue_id=0): 12}
@@ -127,40 +127,40 @@ def _pairs(kept: object) -> Iterable[tuple[str, object]]:
 
 def _of_another_source(what: str) -> InvalidOffsets:
     return InvalidOffsets(
-        f"the checkpoint has {what}, and not the offset of a queue such as 'broker-a:0'; is it the "
-        "checkpoint of another source? Name another checkpointLocation",
+        f"the checkpoint has {what}, not the offset of a queue such as 'broker-a:0'; it may be the "
+        "checkpoint of another source. Set another checkpointLocation",
         field="checkpointLocation",
     )
 
 
-def placed(
+def bound_offsets(
     bound: Bound,
     ranges: Mapping[MessageQueue, Range],
     at_time: Mapping[MessageQueue, int] | None = None,
     *,
     field: str,
 ) -> Offsets:
-    """Return the offset at which a bound lies in each queue.
+    """Return the offset of a bound in each queue.
 
     Args:
         bound: where to begin or end.
-        ranges: where each queue of the read begins and ends.
-        at_time: for a bound by time: what ``Cluster.offsets_at`` says of the queues.
-        field: the option that the bound was said with, for the error.
+        ranges: the first offset and the end of each queue.
+        at_time: for a bound by time: the offsets of that time.
+        field: the option that sets the bound, for the error.
 
     Raises:
-        InvalidOffsets: it names queues that there are not, or leaves some out.
+        InvalidOffsets: it names queues that don't exist, or leaves some out.
 
     """
     if bound.kind == "timestamp":
-        assert at_time is not None  # the caller's duty
+        assert at_time is not None  # the caller looks it up
         return {queue: at_time[queue] for queue in ranges}
     if bound.kind == "offsets":
         _check_queues(bound.offsets, ranges, field)
-        said = bound.offsets
+        given = bound.offsets
     else:
-        said = dict.fromkeys(ranges, EARLIEST if bound.kind == "earliest" else LATEST)
-    return {queue: _point(said[queue], one) for queue, one in ranges.items()}
+        given = dict.fromkeys(ranges, EARLIEST if bound.kind == "earliest" else LATEST)
+    return {queue: _point(given[queue], one) for queue, one in ranges.items()}
 
 
 def _point(offset: int, within: Range) -> int:
@@ -174,19 +174,19 @@ def _check_queues(
 ) -> None:
     if unknown := offsets.keys() - ranges.keys():
         raise InvalidOffsets(
-            f"{field} has offsets for queues that there are not: {_listed(unknown)}; "
-            f"there are {_listed(ranges)}",
+            f"{field} has offsets of queues that don't exist: {_list(unknown)}; "
+            f"there are {_list(ranges)}",
             field=field,
         )
     if missing := ranges.keys() - offsets.keys():
         raise InvalidOffsets(
-            f"{field} has no offset for {_listed(missing)}; give one for each queue, "
+            f"{field} has no offset for {_list(missing)}; give one for each queue, "
             f"{EARLIEST} for its beginning or {LATEST} for its end",
             field=field,
         )
 
 
-def _listed(queues: Iterable[MessageQueue]) -> str:
+def _list(queues: Iterable[MessageQueue]) -> str:
     found = [f"{queue.topic} {queue_name(queue)}" for queue in sorted(queues)]
     more = f" and {len(found) - _SHOWN_MAX} more" if len(found) > _SHOWN_MAX else ""
     return ", ".join(found[:_SHOWN_MAX]) + more if found else "none"
@@ -200,12 +200,12 @@ def slices(
     min_partitions: int | None = None,
     max_records: int | None = None,
 ) -> list[Slice]:
-    """Return what tasks read, in the order of queues; empty ranges give nothing.
+    """Return the slices that tasks read, in the order of queues; empty ranges have none.
 
     Args:
         ranges: what to read of each queue.
-        min_partitions: at least so many slices, if there are so many offsets.
-        max_records: at most so many offsets in one slice.
+        min_partitions: the least number of slices, if there are enough offsets.
+        max_records: the most offsets per slice.
 
     """
     sizes = {queue: ranges[queue].max - ranges[queue].min for queue in sorted(ranges)}
@@ -230,16 +230,15 @@ def _cut(whole: Range, count: int) -> list[tuple[int, int]]:
 def shared_out(
     start: Mapping[MessageQueue, int], latest: Mapping[MessageQueue, int], limit: int
 ) -> Offsets:
-    """Return where a batch of at most ``limit`` offsets ends: queues get theirs by their lag.
+    """Return where a batch of at most ``limit`` offsets ends, divided in proportion to lag.
 
-    Each queue with a lag gets one at least, so that none waits for ever behind a larger one. If
-    the limit doesn't even allow that, they take turns: which are first depends on how far all have
-    come.
+    Each queue with a lag gets at least one offset, so that none waits forever behind a larger one.
+    If the limit is too small for that, queues are served round-robin.
 
     Args:
-        start: where the batch begins; every queue of ``latest`` is in it.
+        start: where the batch begins; it has every queue of ``latest``.
         latest: where the queues end.
-        limit: from 1 on.
+        limit: at least 1.
 
     """
     lags = {queue: latest[queue] - start[queue] for queue in sorted(latest)}
@@ -254,10 +253,10 @@ def shared_out(
 
 
 def _in_proportion(weights: Mapping[MessageQueue, int], amount: int) -> dict[MessageQueue, int]:
-    """Divide an amount by weights: each gets one at least, and none more than its weight.
+    """Divide an amount by weights: each gets at least one, and at most its weight.
 
     Args:
-        weights: from 1 on.
+        weights: at least 1 each.
         amount: at least the number of weights.
 
     """
@@ -266,27 +265,27 @@ def _in_proportion(weights: Mapping[MessageQueue, int], amount: int) -> dict[Mes
         return dict(weights)
     shares = {queue: max(amount * weight // total, 1) for queue, weight in weights.items()}
     left = amount - sum(shares.values())
-    # What rounding left over goes to those that lost most by it; the smallest gained.
+    # The rest after rounding goes to those that lost most by it.
     losers = [queue for queue in weights if amount * weights[queue] > total]
     by_loss = sorted(losers, key=lambda queue: -(amount * weights[queue] % total))
     for queue in by_loss[: max(left, 0)]:
         shares[queue] += 1
-    # What the smallest got for nothing is taken from the largest.
+    # What the smallest got beyond their share is taken from the largest.
     for _ in range(-left):
         shares[max(shares, key=shares.__getitem__)] -= 1
     return shares
 
 
-# What is gone
+# Losses
 
 
 def lost(start: Mapping[MessageQueue, int], ranges: Mapping[MessageQueue, Range]) -> list[Lost]:
-    """Return the queues whose messages from ``start`` on are gone, in order.
+    """Return the queues that don't have the messages from ``start`` on, in order.
 
-    Either a queue begins later by now, since retention took its oldest messages; or it ends
-    earlier, since its topic was deleted and made anew.
-    Nothing is said of a queue that has no entry: its broker may be down. Nor of one of which a
-    replica tells: the primary may have more, and whoever reads asks it.
+    Either a queue begins later now, because retention removed its oldest messages; or it ends
+    earlier, because its topic was deleted and created again. Queues without a range are skipped:
+    their broker may be down. So are those that a replica answered for: the primary may have more,
+    and the read asks it.
     """
     return [
         Lost(queue, start[queue], has)
@@ -300,10 +299,10 @@ def _has_from(has: Range, wanted: int) -> bool:
 
 
 def clamped(start: Mapping[MessageQueue, int], gone: Iterable[Lost]) -> Offsets:
-    """Return where to go on although data is lost: at the nearest offset that is there.
+    """Return where to continue after a loss: at the nearest offset that exists.
 
-    One that ends before the wanted offset goes on at its end: it was made anew, or a replica that
-    lagged behind became the primary, and then all before that has been read.
+    A queue that ends before the wanted offset continues at its end: it was created again, or a
+    lagging replica became the primary, and then all before that has been read.
     """
     found = dict(start)
     for one in gone:
@@ -312,12 +311,12 @@ def clamped(start: Mapping[MessageQueue, int], gone: Iterable[Lost]) -> Offsets:
 
 
 def data_lost(one: Lost) -> DataLost:
-    """Return the error that says what is gone, and what to do."""
+    """Return the error for a loss."""
     has = one.available
     return DataLost(
-        f"topic {one.queue.topic}, queue {queue_name(one.queue)}: offset {one.wanted} was to be "
-        f"read, and the queue has {has.min} up to {has.max}. Set failOnDataLoss to false to go on "
-        "from the nearest offset that is there",
+        f"topic {one.queue.topic}, queue {queue_name(one.queue)}: offset {one.wanted} is lost: "
+        f"the queue has {has.min} up to {has.max}. Set failOnDataLoss to false to continue at the "
+        "nearest offset that exists",
         queue=one.queue,
         wanted=one.wanted,
         available=(has.min, has.max),

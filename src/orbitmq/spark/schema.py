@@ -1,4 +1,4 @@
-"""The columns of a read and of a write. What Arrow makes of them is in ``arrow_schema``."""
+"""The columns of a read and of a write; ``arrow_schema`` has their Arrow types."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -70,14 +70,10 @@ WRITE_COLUMNS: Final = tuple(_WRITE)
 
 
 def check_read_columns(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the columns that option ``columns`` picks, in the order in which it names them.
-
-    Raises:
-        InvalidOption: there is no such column, or it is there twice.
+    """Return the columns of the option ``columns``, in the same order.
 
     >>> check_read_columns(["value", "tags"])
     ('value', 'tags')
-
     """
     picked = tuple(names)
     for number, name in enumerate(picked):
@@ -88,7 +84,7 @@ def check_read_columns(names: Iterable[str]) -> tuple[str, ...]:
                 f"columns: there is no column {name[:60]!r}; {hint}", field="columns"
             )
         if name in picked[:number]:
-            raise InvalidOption(f"columns: {name} is there twice", field="columns")
+            raise InvalidOption(f"columns: {name} is given twice", field="columns")
     return picked
 
 
@@ -108,17 +104,17 @@ def check_write_schema(
 
     Args:
         schema: the columns of the data frame.
-        topic: where rows go if there is no column ``topic``.
+        topic: the topic of rows if there is no column ``topic``.
         id_column: the column of ids, which may have any name.
 
     Raises:
-        InvalidColumn: one is unknown, of another type than it has to be, missing, or there twice.
+        InvalidColumn: a column is unknown, missing, repeated, or has a wrong type.
 
     """
     names = schema.fieldNames()
-    if id_column is not None and id_column not in names:  # its column would be an unknown one
+    if id_column is not None and id_column not in names:  # before unknown columns are reported
         raise InvalidColumn(
-            f"idColumn is {id_column[:60]!r}, and there is no such column; there are "
+            f"idColumn is {id_column[:60]!r}, but there is no such column; there are "
             f"{', '.join(names)[:200]}",
             field=id_column,
         )
@@ -130,14 +126,14 @@ def check_write_schema(
     for name in names:
         if names.count(name) > 1:
             raise InvalidColumn(
-                f"column {name[:60]!r} is there twice; leave one out by df.select, or rename it",
+                f"column {name[:60]!r} is there twice; drop or rename one",
                 field=name,
             )
     if "value" not in names:
-        raise InvalidColumn("there is no column value; it holds the body", field="value")
+        raise InvalidColumn("there is no column value, which is the body", field="value")
     if "topic" not in names and topic is None:
         raise InvalidColumn(
-            "nothing says where rows go: give option topic, or a column topic", field="topic"
+            "no topic is given: set the option topic, or add a column topic", field="topic"
         )
     if id_column is not None:
         _check_id_column(schema, id_column)
@@ -153,7 +149,7 @@ def _check_type(field: StructField) -> None:
     if not fits:
         types = " or ".join(_type_name(one) for one in wanted)
         raise InvalidColumn(
-            f"column {field.name} is {found.simpleString()[:60]}; it has to be {types}. "
+            f"column {field.name} is {found.simpleString()[:60]}; it must be {types}. "
             f"Cast it, as in df.withColumn('{field.name}', …)",
             field=field.name,
         )
@@ -166,7 +162,7 @@ def _type_name(kind: type[DataType]) -> str:
 def _check_id_column(schema: StructType, name: str) -> None:
     if not isinstance(schema[name].dataType, StringType):
         raise InvalidColumn(
-            f"idColumn {name[:60]} is {schema[name].dataType.simpleString()[:60]}; it has to be "
+            f"idColumn {name[:60]} is {schema[name].dataType.simpleString()[:60]}; it must be "
             "string",
             field=name,
         )
@@ -176,7 +172,7 @@ def _unknown_column(name: str) -> InvalidColumn:
     near = get_close_matches(name.lower(), WRITE_COLUMNS, n=1)
     hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(WRITE_COLUMNS)}."
     return InvalidColumn(
-        f"column {name[:60]!r} is none that can be written; {hint} "
-        "Leave it out by df.select or df.drop, or put it into properties",
+        f"column {name[:60]!r} can't be written; {hint} Drop it by df.drop, or put it into "
+        "properties",
         field=name,
     )

@@ -1,7 +1,7 @@
-"""The data source ``rocketmq``: from a format's name and options to readers and writers.
+"""The data source ``rocketmq``: creates readers and writers from options.
 
-These are imported when one is asked for. Spark has a Python process for each step, the first of
-which asks for the columns alone, and none should wait for what the others need.
+They are imported when needed. Spark runs a Python process per step, the first of which needs the
+schema only, and none should wait for the imports of the others.
 """
 
 # ruff: noqa: PLC0415
@@ -22,7 +22,7 @@ from pyspark.sql.types import MapType, StructField, StructType
 
 from orbitmq.errors import InvalidColumn, OrbitError, SparkTooOld
 from orbitmq.spark.options.options import ReadOptions, read_options, write_options
-from orbitmq.spark.options.table import OPTIONS, Use
+from orbitmq.spark.options.table import OPTIONS, Operation
 from orbitmq.spark.schema import READ_COLUMNS, read_schema
 from orbitmq.spark.streaming.refused_stream import RefusedStreamReader
 
@@ -34,9 +34,9 @@ _STREAMS_SINCE: Final = (4, 2)
 class RocketMQSource(DataSource):
     """RocketMQ as a source and a sink of Spark.
 
-    ``docs/spark.md`` lists options and columns. Nothing is asked of a cluster before a query runs,
-    but options are checked as soon as there are any. Errors are raised on the driver, and their
-    text is the last line of Spark's own error, but for the ``SQLSTATE`` that Spark adds.
+    ``docs/spark.md`` lists options and columns. Options are checked as soon as they are given; the
+    cluster is contacted when a query runs. Errors are raised on the driver, and their text is the
+    last line of Spark's error, except for the ``SQLSTATE`` that Spark adds.
 
     ::
 
@@ -52,29 +52,18 @@ class RocketMQSource(DataSource):
         return "rocketmq"
 
     def schema(self) -> StructType:
-        """Return the columns of a read.
-
-        Raises:
-            InvalidOption: an option can't be used, or contradicts another one.
-
-        """
+        """Return the columns of a read."""
         return read_schema(_some_read_options(self.options).columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return what reads a batch.
-
-        Raises:
-            InvalidOption: an option can't be used for a batch.
-            InvalidColumn: the user's own schema has columns that there are not.
-
-        """
+        """Return the reader of a batch."""
         from orbitmq.spark.reading.batch_reader import BatchReader, FilteringBatchReader
 
         options = _with_schema(read_options(self.options, streaming=False), schema)
         return FilteringBatchReader(options) if options.push_filters else BatchReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Return what reads a stream, or what says why not."""
+        """Return the reader of a stream, or one that raises why there is none."""
         try:
             _check_spark_streams(pyspark.__version__)
             from orbitmq.spark.streaming.stream_reader import StreamReader
@@ -84,45 +73,36 @@ class RocketMQSource(DataSource):
             return RefusedStreamReader(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Return what writes a batch; the errors are those of ``RocketMQWriter``."""
+        """Return the writer of a batch; raises what ``RocketMQWriter`` does."""
         from orbitmq.spark.writing.writer import RocketMQWriter
 
         return RocketMQWriter(write_options(self.options), schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002
-        """Return what writes a stream; the errors are those of ``RocketMQStreamWriter``."""
+        """Return the writer of a stream; raises what ``RocketMQStreamWriter`` does."""
         from orbitmq.spark.writing.writer import RocketMQStreamWriter
 
         return RocketMQStreamWriter(write_options(self.options), schema)
 
 
 def _check_spark_streams(version: str) -> None:
-    """Check that a Spark version tells a stream's reader where the next batch begins.
+    """Check that a Spark version passes the start of the next batch to a stream's reader.
 
-    Without that, the group's offsets, limits and losses could not be told from a restart.
-
-    Raises:
-        SparkTooOld: it doesn't.
-
+    Without it, commits, limits and data loss can't be handled after a restart.
     """
     major, minor = (int(part) for part in version.split(".")[:2])
     if (major, minor) < _STREAMS_SINCE:
         least = ".".join(map(str, _STREAMS_SINCE))
         raise SparkTooOld(
-            f"Spark {version} can't stream from RocketMQ, for it doesn't tell a Python source "
-            f"where a batch begins; Spark {least} does. Batch reads and all writes work here",
+            f"Spark {version} can't stream from RocketMQ, since it doesn't tell a Python source "
+            f"where a batch begins; use Spark {least} or later. Batch reads and all writes work",
             least=least,
         )
 
 
 def _some_read_options(given: Mapping[str, str]) -> ReadOptions:
-    """Return what options mean to a read of either kind: Spark doesn't say yet which it will be.
-
-    Raises:
-        InvalidOption: they mean nothing to both; told as to the kind that they look like.
-
-    """
-    of_streams = {option.name.lower() for option in OPTIONS if option.use is Use.STREAM}
+    """Return options for either kind of read: at this point Spark doesn't say which it is."""
+    of_streams = {option.name.lower() for option in OPTIONS if option.operation is Operation.STREAM}
     looks_streaming = any(name.lower() in of_streams for name in given)
     try:
         return read_options(given, streaming=looks_streaming)
@@ -134,25 +114,19 @@ def _some_read_options(given: Mapping[str, str]) -> ReadOptions:
 
 
 def _with_schema(options: ReadOptions, schema: StructType) -> ReadOptions:
-    """Return options that pick the columns of a schema, be it the user's own: ``.schema("…")``.
-
-    Raises:
-        InvalidColumn: it has no columns, one that there isn't or that the options leave out, one
-            twice, or one of another type.
-
-    """
+    """Return options with the columns of a schema, which may be the user's: ``.schema("…")``."""
     names = schema.fieldNames()
     if not names:
         raise InvalidColumn(
-            "the schema given has no columns, and without any no row can be read; leave it out",
+            "the given schema has no columns; add some, or leave the schema out",
             field="schema",
         )
     for field in schema.fields:
         _check_name(field.name, options.columns)
         if names.count(field.name) > 1:
             raise InvalidColumn(
-                f"column {field.name} is twice in the schema given; name it once, and copy it "
-                "after reading",
+                f"column {field.name} is twice in the given schema; name it once, and copy it "
+                "after the read",
                 field=field.name,
             )
         _check_type(field)
@@ -162,13 +136,13 @@ def _with_schema(options: ReadOptions, schema: StructType) -> ReadOptions:
 def _check_name(name: str, picked: Sequence[str]) -> None:
     if name not in READ_COLUMNS:
         raise InvalidColumn(
-            f"there is no column {name[:60]!r} to read; there are {', '.join(READ_COLUMNS)}",
+            f"column {name[:60]!r} can't be read; there are {', '.join(READ_COLUMNS)}",
             field=name,
         )
     if name not in picked:
         raise InvalidColumn(
-            f"column {name} is in the schema given, and the option columns or includeProperties "
-            "leaves it out; say in one place what to read",
+            f"column {name} is in the given schema, but the option columns or includeProperties "
+            "leaves it out; choose columns in one place",
             field=name,
         )
 
@@ -176,17 +150,17 @@ def _check_name(name: str, picked: Sequence[str]) -> None:
 def _check_type(field: StructField) -> None:
     wanted, found = read_schema([field.name]).fields[0].dataType, field.dataType
     if found != wanted:
-        # Spark's short names don't say this of a map.
+        # The short name of a map's type doesn't show this.
         never_null = isinstance(found, MapType) and not found.valueContainsNull
         raise InvalidColumn(
-            f"column {field.name} is {wanted.simpleString()}, and the schema given says "
+            f"column {field.name} is {wanted.simpleString()}, but the given schema has "
             f"{found.simpleString()[:60]}{' without null values' if never_null else ''}; cast it "
-            "after reading",
+            "after the read",
             field=field.name,
         )
     if not field.nullable:
         raise InvalidColumn(
-            f"column {field.name} may be null, and the schema given says NOT NULL; leave that out, "
-            "and select rows by IS NOT NULL after reading",
+            f"column {field.name} may be null, but the given schema has NOT NULL; leave that out, "
+            "and filter by IS NOT NULL after the read",
             field=field.name,
         )

@@ -1,4 +1,4 @@
-"""Places of a store that can't be read, and what became of them."""
+"""Places of a store that can't be read, and how they are reported."""
 
 import logging
 from collections.abc import Callable
@@ -15,18 +15,18 @@ log = logging.getLogger("orbitmq.store")
 
 
 class Damage(msgspec.Struct, frozen=True, gc=False):
-    """A place that a reader could not read, and went on behind.
+    """A place that a reader could not read and skipped.
 
     Attributes:
-        position: its first byte, counted in the stream that ``where`` names.
+        position: its first byte, counted in the stream ``where``.
         reason: what is wrong there.
-        skipped_bytes: how many bytes were left out.
+        skipped_bytes: how many bytes were skipped.
         where: the stream: ``commitlog``, ``consumequeue/<topic>/<queue>``, or an index file.
-        harmless: True for what a sound store may show: bytes left behind the end of the log by a
-            recovery, a file that retention deleted before it was read.
+        harmless: True for what a sound store may contain: stale bytes after the end of the log, or
+            a file that retention deleted before it was read.
 
-    >>> print(Damage(4096, "no record; its magic is 0x00000001", 300))
-    commitlog at byte 4096: no record; its magic is 0x00000001 (300 bytes skipped)
+    >>> print(Damage(4096, "not a record; its magic is 0x00000001", 300))
+    commitlog at byte 4096: not a record; its magic is 0x00000001 (300 bytes skipped)
 
     """
 
@@ -45,14 +45,16 @@ OnDamage: TypeAlias = Callable[[Damage], None]
 
 
 def raise_damage(damage: Damage) -> None:
-    """Raise a damage as an error: what a reader does whose caller takes no reports.
+    """Raise an error for a damage, or log it if it is harmless.
+
+    A reader calls this if its caller gave no ``on_damage``.
 
     Raises:
-        StoreDamaged: unless it is harmless, which is logged.
+        StoreDamaged: the damage is not harmless.
 
-    >>> raise_damage(Damage(4096, "cut off; 300 bytes needed", 20))
+    >>> raise_damage(Damage(4096, "truncated; 300 bytes needed", 20))
     Traceback (most recent call last):
-    orbitmq.errors.StoreDamaged: commitlog at byte 4096: cut off; 300 bytes needed (20 bytes \
+    orbitmq.errors.StoreDamaged: commitlog at byte 4096: truncated; 300 bytes needed (20 bytes \
 skipped)
 
     """

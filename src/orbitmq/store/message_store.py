@@ -47,9 +47,9 @@ from orbitmq.store.queues.extension import QueueExtensions
 from orbitmq.store.recovery.index_gaps import first_keyed
 from orbitmq.store.recovery.missing_log import find_missing_log
 from orbitmq.store.recovery.power_loss import mend_queues, mend_stream
-from orbitmq.store.recovery.start import Restart
-from orbitmq.store.serving.lookup import Lookup
-from orbitmq.store.serving.pull_selection import Selector
+from orbitmq.store.recovery.start import StoreRecovery
+from orbitmq.store.serving.lookup import MessageLookup
+from orbitmq.store.serving.pull_reader import PullReader
 from orbitmq.store.settings import CHANGEABLE, FlushMode, StoreSettings, delay_levels
 from orbitmq.threads import Future, ThreadWorkers, Workers
 
@@ -123,10 +123,12 @@ class MessageStore:
         self._dispatch_failure: StoreError | None = None
         self._shortages = 0
         memory = memory_bytes(self._disk) if memory_limit is None else memory_limit
-        self._selector = Selector(self.log, self.settings, memory)
+        self._pulls = PullReader(self.log, self.settings, memory)
         self._extensions = QueueExtensions(self._disk, self._path(CONSUME_QUEUE_EXT))
         self.queues.on_topic_deleted = self._extensions.forget
-        self.lookup = Lookup(self.log, self.queues, self.index, self._selector, self._extensions)
+        self.lookup = MessageLookup(
+            self.log, self.queues, self.index, self._pulls, self._extensions
+        )
         """Read requests: pulls, queries, offsets and times."""
         self._ends = QueueEnds(self._disk, self._path(QUEUE_ENDS))
         self._expiry = LogExpiry(
@@ -184,7 +186,7 @@ class MessageStore:
         self.settings = msgspec.structs.replace(self.settings, **taken)
         self.log.apply(self.settings)
         self._flusher.settings = self.settings
-        self._selector.apply(self.settings)
+        self._pulls.apply(self.settings)
         self._expiry.apply(self.settings)
 
     # Life
@@ -413,8 +415,8 @@ class MessageStore:
 
     def _close_idle_files(self) -> None:
         """Close the files of queues and index, which are opened again when they are used."""
-        self.queues.rest()
-        self.index.rest()
+        self.queues.close()
+        self.index.close()
 
     def _path(self, name: str) -> str:
         return path_join(self.directory, name)
@@ -493,7 +495,7 @@ class MessageStore:
         if self.settings.index_enabled:  # what is missing is rebuilt, and not claimed meanwhile
             filled_ms, name = self.index.filled_timestamp_ms, self.index.last_name
             self._checkpoint.write(without_lost_index(known, filled_ms=filled_ms, last_name=name))
-        restart = Restart(
+        recovery = StoreRecovery(
             *(self._segments, self.log, self.queues, self.index, self._dispatcher),
             self.settings,
             self._clock,
@@ -501,14 +503,14 @@ class MessageStore:
         if crashed:
             log.warning("%s was not stopped cleanly: the log is read again", self.directory)
         logged = LoggedProgress("recovery of the log", self._clock, progress)
-        restart.damages = lost
-        restart.run(known if crashed else None, logged, listed, own=known.own)
-        self.damages = restart.damages
+        recovery.damages = lost
+        recovery.run(known if crashed else None, logged, listed, own=known.own)
+        self.damages = recovery.damages
         now_ms = self._clock.monotonic_ms()
         self._flusher.start_at(self.log.end, now_ms)
         self._dispatched_store_ms = self.log.last_store_ms
         self._claims = Claims(self._checkpoint.values, self.log.last_store_ms, IndexMark())
-        self._claims.add(Synced(0, *self.index.filled, restart.index_mark))
+        self._claims.add(Synced(0, *self.index.filled, recovery.index_mark))
         self._queue_sync.on_listed = self._claims.add
         self._queues_synced_at_ms = now_ms
         self._queue_sync.list_now()

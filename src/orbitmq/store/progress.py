@@ -1,4 +1,4 @@
-"""How far long work on a store has come: told to whoever asked, and logged now and then."""
+"""Progress of long work on a store, logged every few seconds."""
 
 import logging
 from collections.abc import Callable
@@ -11,31 +11,31 @@ __all__ = ["LoggedProgress", "Progress"]
 log = logging.getLogger("orbitmq.store")
 
 Progress = Callable[[int, int], None]
-"""Called now and then with the work done and all of it, in bytes."""
+"""Called with the bytes done and all bytes to do."""
 
 _EVERY_MS: Final = 5_000
 _MB: Final = 1_000_000
 
 
 class LoggedProgress:
-    """Logs a line every few seconds, none at all for work that is over sooner.
+    """Logs a line every few seconds, none for work that ends sooner.
 
     Args:
-        what: the work, to begin the line with.
-        clock: when it is.
-        told: who is told of every step.
+        what: the work, the beginning of each line.
+        clock: the clock.
+        progress: called at every step.
 
     """
 
-    def __init__(self, what: str, clock: Clock, told: Progress) -> None:
+    def __init__(self, what: str, clock: Clock, progress: Progress) -> None:
         self._what = what
         self._clock = clock
-        self._told = told
+        self._progress = progress
         self._begun_ms = self._logged_ms = clock.monotonic_ms()
 
     def __call__(self, done: int, total: int) -> None:
-        """Note how much is done, of how much in all."""
-        self._told(done, total)
+        """Report ``done`` of ``total`` bytes, and log it if the last line is long ago."""
+        self._progress(done, total)
         now_ms = self._clock.monotonic_ms()
         if now_ms - self._logged_ms < _EVERY_MS:
             return

@@ -1,15 +1,15 @@
 """Virtual time: an hour of timeouts passes at once, and every run takes the same steps.
 
-The standard loop stands on a selector that never waits. When no callback is ready it moves the
-loop's time to the next timer; when there is no timer either, nothing can ever happen again, and it
-raises :class:`Deadlock` with the tasks that wait and where. (uvloop keeps its own time and can't
-be driven so.)
+The standard loop uses a selector that never waits. When no callback is ready, it moves the loop's
+time to the next timer. Without a timer nothing can ever happen again, and it raises
+:class:`Deadlock` with all waiting tasks and where they wait. (uvloop keeps its own time and can't
+be driven like this.)
 
 Laws of a virtual run:
 
-- Time passes only while every task waits, and then jumps; code itself takes no time.
-- No real thread: hand in :class:`InlineWorkers`. The loop's own executor runs inline too.
-- Sockets work, but timers don't wait for them; join two ends in memory instead.
+- Time passes only while every task waits, and then jumps; running code takes no time.
+- There are no threads: use :class:`InlineWorkers`. The loop's executor runs inline too.
+- Sockets work, but timers don't wait for them; connect both ends in memory instead.
 
 >>> async def main(clock: VirtualClock) -> int:
 ...     await asyncio.sleep(3600)
@@ -44,30 +44,30 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 EPOCH_MS = 1_700_000_000_000
-"""When a virtual run begins: 2023-11-14 22:13:20 UTC, a Tuesday without meaning."""
+"""When a virtual run begins: 2023-11-14 22:13:20 UTC."""
 
 Belongs = Callable[[contextvars.Context], bool]
 
 _NS_PER_S = 1_000_000_000
 _NS_PER_MS = 1_000_000
-# The loop keeps one end of a socket pair registered, to be woken by; it is no sign of life.
+# The loop itself registers one end of a socket pair, to be woken up by.
 _OWN_REGISTRATIONS = 1
 
 
 class Deadlock(OrbitError):
-    """No callback is ready, no timer is set, no I/O is awaited: the run can't go on."""
+    """No callback is ready, no timer is set, and no I/O is awaited: the run can't go on."""
 
 
 class _JumpingSelector(selectors.PollSelector):
-    """Finds what is ready now; where another selector would wait, it moves time instead."""
+    """A selector that advances virtual time instead of waiting."""
 
     def __init__(self) -> None:
         super().__init__()
-        # Whole nanoseconds: each jump moves time, where a sum of floats might stand still.
+        # Whole nanoseconds: adding a small jump to a float might not change it.
         self.now_ns = 0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """Return what is ready, after a jump of ``timeout`` seconds if nothing is."""
+        """Return what is ready; if nothing is, advance time by ``timeout`` seconds."""
         ready = super().select(0)
         if ready or (timeout is not None and timeout <= 0):
             return ready
@@ -80,10 +80,10 @@ class _JumpingSelector(selectors.PollSelector):
 
 
 class _NumberedTask(asyncio.Task[Any]):
-    """A task whose hash is its number, and which knows its context.
+    """A task whose hash is its number, and which remembers its context.
 
-    The loop, and task groups, cancel the tasks of a set one by one; by address, that order would
-    differ from run to run.
+    The loop and task groups cancel the tasks of a set one by one; with the default hash, the
+    address, that order would differ from run to run.
     """
 
     def __init__(
@@ -99,12 +99,12 @@ class _NumberedTask(asyncio.Task[Any]):
         super().__init__(coro, context=self.born_in, **options)
 
     def drop(self) -> None:
-        """Let nobody wait for the task any more, who has nothing left that would wake it."""
+        """Forget the task: nothing will ever wake it, and it must not be reported as pending."""
         asyncio.tasks._unregister_task(self)
         self._log_destroy_pending = False
         coro = self.get_coro()
         if inspect.iscoroutine(coro) and inspect.getcoroutinestate(coro) == inspect.CORO_CREATED:
-            coro.close()  # it has not begun; nothing of it runs
+            coro.close()  # it has not begun, so none of its code runs
 
     def __hash__(self) -> int:
         return self._number
@@ -117,8 +117,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._jumping = _JumpingSelector()
         self._task_numbers = itertools.count(1)
         super().__init__(self._jumping)
-        # The base class runs a timer once it is due within this many seconds. The machine's own
-        # figure, 1 ns, is lost in a float after some weeks, and a due timer would never run.
+        # The base class runs a timer that is due within this many seconds. The default, 1 ns, is
+        # below the precision of a float after some weeks, and a due timer would never run.
         self._clock_resolution = 1e-6
         self.set_task_factory(self._number_task)
 
@@ -137,12 +137,11 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return asyncio.wrap_future(InlineWorkers().submit(func, *args), loop=self)
 
     def drop(self, belongs: Belongs) -> Sequence[asyncio.Task[Any]]:
-        """Never run again what waits in such a context: callbacks, timers and tasks.
+        """Drop all callbacks, timers and tasks whose context matches; return the tasks.
 
-        Returns the tasks. The caller keeps them: those that the collector finds it closes, and they
-        would run their ``finally``.
+        The caller must keep the tasks: a garbage-collected task is closed and runs its ``finally``.
         """
-        # First, since a task that is about to run may be held by its callback alone.
+        # First, since only its callback may reference a task that is about to run.
         dropped = [
             task
             for task in sorted(asyncio.all_tasks(self), key=hash)
@@ -184,11 +183,11 @@ class VirtualClock:
         return self._loop.time_ms()
 
     async def sleep(self, seconds: float) -> None:
-        """Let virtual time pass, and with it everything that is due until then."""
+        """Wait in virtual time."""
         await asyncio.sleep(seconds)
 
     def jump(self, delta_ms: int) -> None:
-        """Move the time of day alone, either way, as setting a machine's clock does."""
+        """Move the time of day, as setting a machine's clock does; monotonic time is unchanged."""
         self._epoch_ms += delta_ms
 
     def __repr__(self) -> str:
@@ -196,7 +195,7 @@ class VirtualClock:
 
 
 class InlineWorkers:
-    """A :class:`orbitmq.threads.Workers` without threads: work is done when ``submit`` returns.
+    """A :class:`orbitmq.threads.Workers` without threads: ``submit`` runs the work at once.
 
     >>> InlineWorkers().submit(sum, [1, 2, 3]).result()
     6
@@ -215,17 +214,17 @@ class InlineWorkers:
         future: Future[T] = Future()
         try:
             future.set_result(work(*args, **kwargs))
-        except Exception as error:  # not lost: whoever asks for the result gets it
+        except Exception as error:  # not lost: result() raises it
             future.set_exception(error)
         return future
 
     def close(self, *, wait: bool = True) -> None:  # noqa: ARG002 - there is no thread
-        """Take no more."""
+        """Refuse further work."""
         self._closed = True
 
 
 class LateWorkers:
-    """Workers without threads whose work is done later, in virtual time: syncs that take a while.
+    """Workers without threads whose work takes virtual time, like a slow sync.
 
     >>> async def main(clock: VirtualClock) -> int:
     ...     workers = LateWorkers(lambda: 0.25)
@@ -234,11 +233,8 @@ class LateWorkers:
     >>> run_virtual(main)
     250
 
-    Whoever blocks on a future of theirs, as a stop does, has the work done at once.
-
-    Args:
-        delay_s: how long the next piece of work takes, in seconds.
-
+    Blocking on a future, as a stop does, runs its work at once. ``delay_s`` returns how long the
+    next piece of work takes, in seconds.
     """
 
     __slots__ = ("_closed", "_delay_s", "_loop", "_waiting")
@@ -261,14 +257,14 @@ class LateWorkers:
         return future
 
     def close(self, *, wait: bool = True) -> None:  # noqa: ARG002 - there is no thread
-        """Do what waits, and take no more."""
+        """Run the pending work, and refuse further work."""
         self._closed = True
         for future in list(self._waiting):
             future.do_work()
 
 
 class _LateFuture(Future[T]):
-    """A future that does its own work when somebody blocks on it."""
+    """A future that runs its work when a caller blocks on it."""
 
     def __init__(self, work: Callable[[], T]) -> None:
         super().__init__()
@@ -279,7 +275,7 @@ class _LateFuture(Future[T]):
         if work is not None:
             try:
                 self.set_result(work())
-            except Exception as error:  # not lost: whoever asks for the result gets it
+            except Exception as error:  # not lost: result() raises it
                 self.set_exception(error)
 
     def result(self, timeout: float | None = None) -> T:
@@ -292,10 +288,10 @@ class _LateFuture(Future[T]):
 
 
 def run_virtual(main: Callable[[VirtualClock], Coroutine[Any, Any, T]]) -> T:
-    """Run ``main`` in virtual time and return its result; what it leaves running is cancelled.
+    """Run ``main`` in virtual time and return its result; tasks left running are cancelled.
 
     Raises:
-        Deadlock: every task waits for something that can't happen.
+        Deadlock: every task waits for something that can never happen.
 
     """
 
@@ -312,8 +308,8 @@ def _describe_deadlock(now_ns: int) -> str:
     tasks = sorted(asyncio.all_tasks(), key=hash)
     waiting = "".join(f"\n  {_describe(task)}" for task in tasks)
     return (
-        f"nothing can happen any more at {now_ns / _NS_PER_S:.3f} s of virtual time: "
-        f"no timer, no I/O, and every task waits ({len(tasks)}):{waiting}"
+        f"deadlock at {now_ns / _NS_PER_S:.3f} s of virtual time: "
+        f"no timer, no I/O, and all {len(tasks)} tasks wait:{waiting}"
     )
 
 
@@ -321,7 +317,7 @@ def _describe(task: asyncio.Task[Any]) -> str:
     coro = task.get_coro()
     name = f"{task.get_name()} ({getattr(coro, '__qualname__', coro)})"
     while inspect.iscoroutine(coro) and inspect.iscoroutine(coro.cr_await):
-        coro = coro.cr_await  # the innermost is where it waits
+        coro = coro.cr_await  # the innermost coroutine is the one that waits
     if not inspect.iscoroutine(coro) or coro.cr_frame is None:
         return name
     return f"{name} in {coro.__qualname__}, {coro.cr_code.co_filename}:{coro.cr_frame.f_lineno}"

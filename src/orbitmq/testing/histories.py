@@ -1,4 +1,4 @@
-"""What happened in a simulated run, and the laws that hold whatever happened. Pure.
+"""The history of a simulated run, and the laws that every run must keep.
 
 >>> history = History()
 >>> history.attempts.append(Attempt("a-1", 0, queue_id=0, tag="red", acked_at=0))
@@ -7,7 +7,7 @@
 []
 >>> history.stored[0].clear()
 >>> broken_laws(history)
-['lost: a-1, attempt 0, was acknowledged at offset 0 of queue 0, where nothing is']
+['lost: a-1, attempt 0, was acknowledged at offset 0 of queue 0, but is not stored']
 
 """
 
@@ -21,15 +21,15 @@ __all__ = ["Attempt", "History", "Reader", "Stored", "broken_laws"]
 
 
 class Attempt(msgspec.Struct):
-    """A send, as its sender knows it.
+    """One attempt to send a message, as its sender knows it.
 
     Attributes:
-        key: the unique key of the message; all attempts at it share it.
-        number: which attempt at it this is.
-        queue_id: where it was sent.
-        tag: its tag.
-        acked_at: the offset that the broker gave it, for good; None if it never said so.
-        is_delayed: whether it waits elsewhere first: then the offset is not that of its queue.
+        key: the unique key of the message, shared by all its attempts.
+        number: the number of the attempt.
+        queue_id: the queue it was sent to.
+        tag: the tag of the message.
+        acked_at: the queue offset that the broker acknowledged; None without acknowledgement.
+        is_delayed: whether the message is delayed; ``acked_at`` is then not an offset of its queue.
 
     """
 
@@ -45,7 +45,7 @@ class Attempt(msgspec.Struct):
 
 
 class Stored(NamedTuple):
-    """A message as a broker gives it out."""
+    """A message as a broker returned it."""
 
     offset: int
     key: str
@@ -54,7 +54,7 @@ class Stored(NamedTuple):
 
 
 class Reader(NamedTuple):
-    """Who follows a queue, and which tag of it; empty for all."""
+    """A consumer group that reads a queue; an empty tag means all tags."""
 
     group: str
     queue_id: int
@@ -62,15 +62,15 @@ class Reader(NamedTuple):
 
 
 class History(msgspec.Struct):
-    """A run: what clients saw while it went on, and what was there in the end.
+    """What clients saw during a run, and what was stored at its end.
 
     Attributes:
         attempts: all sends, in the order in which they began.
-        read: what each reader was given, in order.
-        stored: what each queue held in the end, read from offset 0 on.
-        faults: what should not have happened, noted when it did.
-        troubles: what was cut, parted, stopped or killed, in that order.
-        digest: stands for every byte that crossed the network, and every call of the disk.
+        read: the messages that each reader received, in order.
+        stored: the messages of each queue at the end, from offset 0 on.
+        faults: violations noted during the run.
+        troubles: the injected failures, in order.
+        digest: a hash of every byte on the network and every call of the disk.
 
     """
 
@@ -83,7 +83,7 @@ class History(msgspec.Struct):
 
 
 def broken_laws(history: History) -> list[str]:
-    """Return a line for each thing that a broker must never do, and did."""
+    """Return a line for each broken law."""
     return [
         *history.faults,
         *_gaps(history),
@@ -102,7 +102,7 @@ def _gaps(history: History) -> Iterator[str]:
 
 
 def _lost(history: History) -> Iterator[str]:
-    """Find what was acknowledged, and is not where the acknowledgement said."""
+    """Find acknowledged messages that are not at the acknowledged offset."""
     places = {
         (message.key, message.attempt): (queue_id, message.offset)
         for queue_id, messages in history.stored.items()
@@ -112,18 +112,18 @@ def _lost(history: History) -> Iterator[str]:
         if attempt.acked_at is None:
             continue
         place = places.get((attempt.key, attempt.number))
-        said = f"{attempt} was acknowledged at offset {attempt.acked_at} of queue"
+        acked = f"{attempt} was acknowledged at offset {attempt.acked_at} of queue"
         if place is None:
-            yield f"lost: {said} {attempt.queue_id}, where nothing is"
+            yield f"lost: {acked} {attempt.queue_id}, but is not stored"
         elif attempt.is_delayed:
             if place[0] != attempt.queue_id:
-                yield f"strayed: {attempt} was sent to queue {attempt.queue_id}, and is in {place}"
+                yield f"strayed: {attempt} was sent to queue {attempt.queue_id}, but is in {place}"
         elif place != (attempt.queue_id, attempt.acked_at):
-            yield f"strayed: {said} {attempt.queue_id}, and is at {place}"
+            yield f"strayed: {acked} {attempt.queue_id}, but is at {place}"
 
 
 def _repeated(history: History) -> Iterator[str]:
-    """Find what is stored more than once for one attempt, or was never sent."""
+    """Find attempts that are stored more than once, and messages that were never sent."""
     sent = {(attempt.key, attempt.number) for attempt in history.attempts}
     counts = Counter(
         (message.key, message.attempt)
@@ -134,11 +134,11 @@ def _repeated(history: History) -> Iterator[str]:
         if count > 1:
             yield f"repeated: {key}, attempt {number}, is stored {count} times"
         if (key, number) not in sent:
-            yield f"invented: {key}, attempt {number}, is stored, and was never sent"
+            yield f"invented: {key}, attempt {number}, is stored, but was never sent"
 
 
 def _out_of_order(history: History) -> Iterator[str]:
-    """Hold queues to the order of a sender, who waits for each acknowledgement."""
+    """Find messages out of order: a sender waits for each acknowledgement."""
     last: dict[tuple[str, int], int] = {}
     for attempt in history.attempts:
         if attempt.acked_at is None or attempt.is_delayed:
@@ -146,18 +146,18 @@ def _out_of_order(history: History) -> Iterator[str]:
         sender = attempt.key.partition("-")[0]
         before = last.get((sender, attempt.queue_id), -1)
         if attempt.acked_at <= before:
-            yield f"out of order: {attempt} is at {attempt.acked_at}, behind {before}"
+            yield f"out of order: {attempt} is at {attempt.acked_at}, not after {before}"
         last[sender, attempt.queue_id] = attempt.acked_at
 
 
 def _misread(history: History) -> Iterator[str]:
-    """Find readers that were not given all they want, once and in order."""
+    """Find readers that did not receive all their messages once and in order."""
     for reader, given in history.read.items():
         stored = history.stored.get(reader.queue_id, [])
         wanted = [message for message in stored if reader.tag in ("", message.tag)]
         if given != wanted:
             missing = [message.offset for message in wanted if message not in given]
             yield (
-                f"misread: {reader} was given the offsets {[one.offset for one in given]}; "
+                f"misread: {reader} received the offsets {[one.offset for one in given]}; "
                 f"missing: {missing}"
             )

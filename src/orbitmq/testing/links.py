@@ -1,11 +1,10 @@
-"""A network in memory: connections without sockets, for tests that own time and failure.
+"""A network in memory: connections without sockets, for tests that control time and failures.
 
-Both ends live on one loop. Bytes arrive in order, after a delay, as long as the network carries
-them; a reader that stops is felt by the writer, as over TCP. On a virtual loop a run is the same
-every time.
+Both ends are on one loop. Bytes arrive in order, after a delay, unless the network is partitioned;
+a reader that stops slows the writer down, as with TCP. On a virtual loop every run is the same.
 
-A network has hosts: one of them can crash, or be cut off, and the others go on. Whoever connects or
-listens through the network itself is on a host of its own, ``memory``.
+A network has hosts; one of them can crash or be cut off while the others go on. Connections made
+through the network itself belong to a host named ``memory``.
 
 >>> import asyncio
 >>> from orbitmq.net.address import Address
@@ -31,6 +30,7 @@ import itertools
 import ssl
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from orbitmq.net.address import Address
@@ -49,20 +49,20 @@ Accept = Callable[[], asyncio.Protocol]
 
 
 class MemoryNetwork:
-    """A network that exists in this object alone.
+    """A network within this object.
 
     Args:
         delay_s: how long bytes travel.
-        jitter_s: how much longer they may, by chance.
-        loss: one write in so many is lost by chance, and with it all that follows on its way, as
-            when what was lost is sent again and again in vain; 0 for none.
-        chance: decides about the two.
+        jitter_s: the most random extra delay.
+        loss: one write in this many is lost at random, with everything after it in the same
+            direction, as when TCP retransmits in vain; 0 for none.
+        chance: the randomness of jitter and loss.
 
     Attributes:
-        delay_s, jitter_s, loss: as given; they may be changed at any time.
-        carries: False: what is written from now on is lost, and nobody is told (a partition).
-        lost: how often something that a peer waits for, a close among it, never arrived.
-        watch: called with whence, whither and what, for all that is written, lost or not.
+        delay_s, jitter_s, loss: the arguments; they may be changed at any time.
+        carries: False for a partition: everything written is lost silently.
+        lost: how many writes and closes never arrived.
+        watch: called with source, destination and bytes of every write, lost or not.
 
     """
 
@@ -90,13 +90,13 @@ class MemoryNetwork:
         return f"<MemoryNetwork {len(self._listening)} listening, {len(self._ends)} ends>"
 
     def host(self, name: str) -> "MemoryHost":
-        """Return a new host, to be handed to servers and clients as their network."""
+        """Return a new host; servers and clients use it as their network."""
         return MemoryHost(self, name)
 
     async def connect(
         self, protocol: asyncio.Protocol, address: Address, *, tls: ssl.SSLContext | None
     ) -> None:
-        """Join ``protocol`` to whoever listens at ``address``; see ``MemoryHost.connect``."""
+        """Connect ``protocol`` to the listener at ``address``; see ``MemoryHost.connect``."""
         await self._own.connect(protocol, address, tls=tls)
 
     async def listen(
@@ -108,13 +108,13 @@ class MemoryNetwork:
         mode: TlsMode,
         handshake_timeout_ms: int,
     ) -> OpenPort:
-        """Join each peer that comes to a protocol of ``accept``; see ``MemoryHost.listen``."""
+        """Accept connections with protocols made by ``accept``; see ``MemoryHost.listen``."""
         return await self._own.listen(
             accept, address, tls=tls, mode=mode, handshake_timeout_ms=handshake_timeout_ms
         )
 
     def cut(self) -> None:
-        """Break every connection there is; new ones can be made."""
+        """Reset all connections; new ones can be made."""
         for end in list(self._ends):
             end.break_off()
 
@@ -124,16 +124,14 @@ class MemoryNetwork:
         return self.delay_s + jitter
 
     def loses(self) -> bool:
-        """Return whether the next bytes are lost, by chance."""
+        """Return whether the next bytes are lost at random."""
         return bool(self.loss and self._chance and self._chance.below(self.loss) == 0)
 
 
 class MemoryHost:
-    """One machine on a network; a `Network` to those who run there.
+    """One machine on a network, and the `Network` of the code that runs there.
 
-    Attributes:
-        carries: False: nothing reaches it, and nothing of it reaches others.
-
+    ``carries`` is False while it is cut off: nothing arrives there or leaves.
     """
 
     def __init__(self, network: MemoryNetwork, name: str) -> None:
@@ -147,11 +145,11 @@ class MemoryHost:
     async def connect(
         self, protocol: asyncio.Protocol, address: Address, *, tls: ssl.SSLContext | None
     ) -> None:
-        """Join ``protocol`` to whoever listens at ``address``.
+        """Connect ``protocol`` to the listener at ``address``.
 
         Raises:
-            ConnectionRefusedError: nobody listens there.
-            ValueError: TLS was asked for; this network has none.
+            ConnectionRefusedError: there is no listener.
+            ValueError: ``tls`` is given; this network has none.
 
         """
         _refuse(tls)
@@ -160,9 +158,9 @@ class MemoryHost:
         port = network._listening.get(address)
         if not (network.carries and self.carries and (port is None or port.host.carries)):
             network.lost += 1
-            await asyncio.get_running_loop().create_future()  # as a lost SYN: until the timeout
+            await asyncio.get_running_loop().create_future()  # a lost SYN: wait for the timeout
         if port is None:
-            raise ConnectionRefusedError(f"nobody listens at {address}")
+            raise ConnectionRefusedError(f"no listener at {address}")
         local = Address(self.name, next(network._ports))
         near = _End(self, protocol, local, address, contextvars.copy_context())
         far = _End(port.host, port.context.run(port.accept), address, local, port.context.copy())
@@ -177,14 +175,14 @@ class MemoryHost:
         address: Address,
         *,
         tls: ssl.SSLContext | None,
-        mode: TlsMode,  # noqa: ARG002 - every peer speaks plain text here
-        handshake_timeout_ms: int,  # noqa: ARG002 - nobody is slow to begin here
+        mode: TlsMode,  # noqa: ARG002 - there is only plain text here
+        handshake_timeout_ms: int,  # noqa: ARG002 - there is no handshake here
     ) -> OpenPort:
-        """Join each peer that comes to a protocol made by ``accept``.
+        """Accept connections with protocols made by ``accept``.
 
         Raises:
-            OSError: somebody listens there already.
-            ValueError: TLS was asked for; this network has none.
+            OSError: the address is in use.
+            ValueError: ``tls`` is given; this network has none.
 
         """
         _refuse(tls)
@@ -198,11 +196,11 @@ class MemoryHost:
         return port
 
     def crash(self, *, silent: bool = False) -> None:
-        """End all of its connections, and listen nowhere; nobody who ran there is told.
+        """End all connections and listeners of the host without notifying its protocols.
 
         Args:
-            silent: whether the peers aren't told either, as when the power fails. Otherwise the
-                system closes the connections of a process that ended.
+            silent: whether the peers are not notified either, as in a power loss. Otherwise their
+                connections are reset, as when a process ends.
 
         """
         network = self._network
@@ -215,22 +213,16 @@ class MemoryHost:
 
 def _refuse(tls: ssl.SSLContext | None) -> None:
     if tls is not None:
-        raise ValueError("a MemoryNetwork has no TLS; test it over loopback")
+        raise ValueError("MemoryNetwork does not support TLS; use loopback sockets instead")
 
 
+@dataclass(eq=False)
 class _MemoryPort:
-    def __init__(
-        self,
-        host: MemoryHost,
-        listening: "dict[Address, _MemoryPort]",
-        accept: Accept,
-        address: Address,
-    ) -> None:
-        self.host = host
-        self.accept = accept
-        self.address = address
-        self.context = contextvars.copy_context()
-        self._listening = listening
+    host: MemoryHost
+    _listening: "dict[Address, _MemoryPort]"
+    accept: Accept
+    address: Address
+    context: contextvars.Context = field(init=False, default_factory=contextvars.copy_context)
 
     async def close(self) -> None:
         if self._listening.get(self.address) is self:
@@ -238,9 +230,9 @@ class _MemoryPort:
 
 
 class _End(asyncio.Transport):
-    """One end of a connection: a transport to the protocol on it.
+    """One end of a connection: the transport of its protocol.
 
-    The protocol is called in the context of whoever connected or listened, as by a real loop.
+    The protocol is called in the context of the code that connected or listened, as on a real loop.
     """
 
     other: "_End"
@@ -265,7 +257,7 @@ class _End(asyncio.Transport):
         self._unread = 0
         self._reading = True
         self._writing_paused = False
-        self._broken = False  # nothing that is written here arrives any more
+        self._broken = False  # nothing written here arrives any more
         self._closing = False
         self._lost = False
 
@@ -311,7 +303,7 @@ class _End(asyncio.Transport):
         return False
 
     def _post(self, data: bytes) -> bool:
-        """Send bytes on their way; return whether they will arrive."""
+        """Send bytes; return whether they will arrive."""
         self._network.watch(self._local, self._peer, data)
         self._broken = self._broken or self._network.loses()
         if not self._carries():
@@ -319,7 +311,7 @@ class _End(asyncio.Transport):
         other = self.other
         other._inbox.append(data)
         other._unread += len(data)
-        # The inbox keeps the order, whichever of two timers for one moment fires first.
+        # The inbox keeps the order, even if two timers for the same time fire in another order.
         self._loop.call_later(self._network.travel_s(), other._deliver, context=other._context)
         return True
 
@@ -338,7 +330,7 @@ class _End(asyncio.Transport):
 
     def _deliver(self) -> None:
         if self._lost and self._carries():
-            self._reset_other()  # nobody is here any more; the peer may not have heard of the end
+            self._reset_other()  # this end is gone, and the peer may not know yet
         if not self._reading or self._lost or not self._inbox:
             return
         data = self._inbox.popleft()
@@ -358,13 +350,13 @@ class _End(asyncio.Transport):
     # End
 
     def break_off(self) -> None:
-        """Close as a connection does that was reset."""
+        """Close with a connection reset."""
         if not self._lost:
             self._closing = True
             self._soon(self._lose, ConnectionResetError("the connection was reset"))
 
     def vanish(self, *, silent: bool) -> None:
-        """Be gone, without a word to the protocol here."""
+        """Disappear without notifying the protocol of this end."""
         if silent:
             self.other._broken = True
             self._network.lost += 1

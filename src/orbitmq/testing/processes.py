@@ -1,28 +1,28 @@
-"""Processes of a virtual run: code that is killed at any moment, and never runs again.
+"""Simulated processes on a virtual loop, which can be killed at any moment.
 
-All processes share one loop. What runs in one belongs to it: its tasks, the tasks these start, and
-every callback and timer that they ask for. To kill it drops all of those. No ``finally`` runs and
-no handler is told, as when the system ends a process.
+All processes share one loop. A process owns its tasks, the tasks that those start, and all their
+callbacks and timers. A kill drops all of them: no ``finally`` and no handler runs, as when the
+system kills a process.
 
 >>> async def main(clock):
-...     told = []
+...     cleaned_up = []
 ...     async def work():
 ...         try:
 ...             await clock.sleep(10)
 ...         finally:
-...             told.append("this is never told")
+...             cleaned_up.append("never reached")
 ...     process = Process("worker")
 ...     task = process.start(work())
 ...     await clock.sleep(1)
 ...     process.kill()
 ...     await clock.sleep(60)
-...     return list(told), process.is_alive, task.done()
+...     return list(cleaned_up), process.is_alive, task.done()
 >>> from orbitmq.testing.clocks import run_virtual
 >>> run_virtual(main)
 ([], False, False)
 
-A kill leaves the outside alone: whoever kills a process also closes its connections and its files
-(``MemoryHost.crash``, ``SimulatedDisk.kill``).
+A kill does not touch connections and files; the caller ends those with ``MemoryHost.crash`` and
+``SimulatedDisk.kill``.
 """
 
 import asyncio
@@ -43,16 +43,11 @@ _RUNNING: contextvars.ContextVar["Process | None"] = contextvars.ContextVar(
 
 
 class Killed(OrbitError):
-    """The process was killed before it came to an end."""
+    """The process was killed before its work ended."""
 
 
 class Process:
-    """Something that runs on a virtual loop, and can be killed from outside.
-
-    Args:
-        name: shown in errors.
-
-    """
+    """Work on a virtual loop that can be killed from outside; ``name`` is shown in errors."""
 
     def __init__(self, name: str) -> None:
         loop = asyncio.get_running_loop()
@@ -69,21 +64,21 @@ class Process:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it was not killed yet."""
+        """Whether it was not killed."""
         return not self._killed.done()
 
     def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Begin ``work`` as a part of the process, and return its task.
+        """Start ``work`` as part of the process and return its task.
 
-        A task of a killed process never ends: wait for it with ``run``.
+        The task of a killed process never ends; use ``run`` to wait for work.
         """
         return self._loop.create_task(work, context=self._context)
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Return what ``work`` returns, as a part of the process.
+        """Run ``work`` as part of the process and return its result.
 
         Raises:
-            Killed: the process was killed before the end.
+            Killed: the process was killed before ``work`` ended.
 
         """
         task = self.start(work)
@@ -94,11 +89,11 @@ class Process:
         return task.result()
 
     def kill(self) -> None:
-        """Let nothing of the process run any more; call it from outside.
+        """Drop everything that runs in the process; call it from outside.
 
-        Keep the process until the run is over: it holds the tasks that are left.
+        Keep the process until the end of the run: it holds the dropped tasks.
         """
-        assert _RUNNING.get() is not self, "a process can't see its own end"
+        assert _RUNNING.get() is not self, "a process can't kill itself"
         self._remains += self._loop.drop(lambda context: context.get(_RUNNING) is self)
         if self.is_alive:
             self._killed.set_result(None)

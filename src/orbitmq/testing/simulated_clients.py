@@ -1,10 +1,11 @@
-"""Small clients for simulated runs: a sender and a puller, over real connections and headers.
+"""Small clients for simulated runs: a sender and a puller, with real connections and headers.
 
-They keep what they saw in a :class:`orbitmq.testing.histories.History`, and one promise is checked
-on the way: a request is answered in time, unless something was lost on its way.
+They record what they see in a :class:`orbitmq.testing.histories.History`. They also check that
+every request is answered in time, unless the network lost something.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Final
 
 from orbitmq.errors import NetworkError, RequestTimeout
@@ -40,7 +41,7 @@ _ATTEMPTS_MAX: Final = 500
 _PULLS_WITHOUT_ANSWER_MAX: Final = 500
 _ANSWER_MS: Final = 3_000
 _BODY_MAX: Final = 600
-# What a broker may answer while it starts, stops or is busy: a reason to try again.
+# Codes of a broker that starts, stops or is busy: try again.
 _TRY_AGAIN: Final = (
     ResponseCode.SYSTEM_BUSY,
     ResponseCode.SERVICE_NOT_AVAILABLE,
@@ -56,14 +57,9 @@ _NOT_YET: Final = (*_TRY_AGAIN, ResponseCode.TOPIC_NOT_EXIST)
 
 
 class Caller:
-    """Asks servers, and notes it as a fault if one does not answer for no reason.
+    """Sends requests, and records a fault if a response is missing for no reason.
 
-    Args:
-        network: the host that it runs on.
-        clock: the time of the run.
-        history: where faults are noted.
-        troubles: how much was lost up to now; as long as it stays the same, nothing was.
-
+    ``troubles`` returns how much was lost so far: while it does not change, nothing was lost.
     """
 
     def __init__(
@@ -77,45 +73,43 @@ class Caller:
     async def ask(
         self, address: Address, header: Header, body: bytes = b"", timeout_ms: int = _ANSWER_MS
     ) -> Frame | None:
-        """Return the answer; None if there is none, and the connection is given up."""
+        """Return the response; None after a timeout, which closes the connection, or an error."""
         before = self._troubles()
         try:
             return await self._dialer.request(address, header, body, timeout_ms=timeout_ms)
         except RequestTimeout as error:
             if self._troubles() == before:
-                self.history.faults.append(f"no answer, though nothing was lost: {error}")
+                self.history.faults.append(f"no response, although nothing was lost: {error}")
             connection = self._dialer.connections.get(address)
             if connection is not None:
-                connection.abort("it does not answer")
+                connection.abort("it does not respond")
         except NetworkError:
             pass  # refused, reset or closed: the caller tries again
         return None
 
     def note_odd(self, answer: Frame, header: Header) -> None:
-        """Note an answer that nobody should get."""
-        asked = name_of_request(header.code)
-        self.history.faults.append(f"{asked} was answered {answer.code}: {answer.remark}")
+        """Record an unexpected response code as a fault."""
+        request = name_of_request(header.code)
+        self.history.faults.append(f"{request} was answered {answer.code}: {answer.remark}")
 
     async def close(self) -> None:
-        """Close its connections."""
+        """Close all connections."""
         await self._dialer.close()
 
 
+@dataclass(eq=False)
 class Sender:
-    """Sends one message after another, each again and again until it is acknowledged."""
+    """Sends messages one after another, and retries each until it is acknowledged."""
 
-    def __init__(
-        self, name: str, caller: Caller, chance: Randomness, *, nameserver: Address, topic: str
-    ) -> None:
-        self._name = name
-        self._caller = caller
-        self._chance = chance
-        self._nameserver = nameserver
-        self._topic = topic
-        self._route: tuple[Address, int] | None = None
+    _name: str
+    _caller: Caller
+    _chance: Randomness
+    _nameserver: Address
+    _topic: str
+    _route: tuple[Address, int] | None = field(init=False, default=None)
 
     async def run(self, count: int, *, queues: int, pause_s: float) -> None:
-        """Send so many messages, with pauses of about that length between them."""
+        """Send ``count`` messages, with random pauses of ``pause_s`` on average."""
         for number in range(count):
             await self._send(f"{self._name}-{number:03d}", queues)
             await self._caller.clock.sleep(self._chance.uniform(0, 2 * pause_s))
@@ -134,7 +128,7 @@ class Sender:
                 if await self._attempt(address, attempt, queues):
                     return
             await self._caller.clock.sleep(chance.uniform(0.05, 1.0))
-        self._caller.history.faults.append(f"{key} was not taken in {_ATTEMPTS_MAX} attempts")
+        self._caller.history.faults.append(f"{key} was not stored in {_ATTEMPTS_MAX} attempts")
 
     async def _attempt(self, address: Address, attempt: Attempt, queues: int) -> bool:
         own = {properties.UNIQUE_KEY: attempt.key, properties.TAGS: attempt.tag}
@@ -163,7 +157,7 @@ class Sender:
         return False
 
     async def _find(self, queues: int) -> tuple[Address, int] | None:
-        """Return where to send: the topic's broker, or one that would make the topic."""
+        """Return broker and queue count of the topic, or a broker that can create the topic."""
         for topic in (self._topic, AUTO_CREATE_TOPIC):
             answer = await self._caller.ask(self._nameserver, GetRouteInfo(topic=topic))
             if answer is not None and answer.code == ResponseCode.SUCCESS:
@@ -177,18 +171,18 @@ class Sender:
 
 
 class Puller:
-    """Follows one queue by the offsets that its pulls name, and commits how far it has come.
-
-    Attributes:
-        position: the offset that it pulls from next.
-        committed: the last start of the broker, and what it has of this group since then.
+    """Reads one queue by pulls, and commits its offset with them.
 
     Args:
-        reader: who it is, and what it follows.
-        caller: asks the broker.
-        chance: how much it asks for, and how long it is to be held.
+        reader: the group, queue and tag.
+        caller: sends the requests.
+        chance: decides the size of each pull, and how long the broker may hold it.
         topic: the topic of the queue.
-        starts: how often the broker was started; what it was told before may be forgotten.
+        starts: returns how often the broker was started; a start may lose committed offsets.
+
+    Attributes:
+        position: the offset of the next pull.
+        committed: the number of the broker's start, and the offset committed since then.
 
     """
 
@@ -211,7 +205,7 @@ class Puller:
         self._given: list[Stored] = []
 
     async def run(self, broker: Address, goal: Callable[[], int | None]) -> list[Stored]:
-        """Pull until the goal is reached, once there is one; return what was given, in order."""
+        """Pull until ``goal`` returns an offset and it is reached; return the messages."""
         unanswered = 0
         while (end := goal()) is None or self.position < end:
             if await self._pull(broker):
@@ -219,13 +213,13 @@ class Puller:
                 continue
             unanswered += 1
             if unanswered > _PULLS_WITHOUT_ANSWER_MAX:
-                self._caller.history.faults.append(f"{self.reader} is not served any more")
+                self._caller.history.faults.append(f"{self.reader} gets no responses any more")
                 break
             await self._caller.clock.sleep(self._chance.uniform(0.05, 1.0))
         return self._given
 
     async def _pull(self, broker: Address) -> bool:
-        """Pull once; return whether the broker could serve it."""
+        """Pull once; return whether the broker served it."""
         hold_ms = 500 + self._chance.below(8_000)
         position = self.position
         header = PullMessage(
@@ -254,7 +248,7 @@ class Puller:
         self.position = answer.read(PullMessageAnswer).next_begin_offset
         if self.position < position:
             self._caller.history.faults.append(
-                f"{self.reader} was sent back from {position} to {self.position}"
+                f"{self.reader} was moved back from {position} to {self.position}"
             )
         return True
 

@@ -2,12 +2,12 @@
 
 ::
 
-    absent ── start ──▶ running ── stop ───────▶ absent, all that was told is on the disk
+    absent ── start ──▶ running ── stop ───────▶ absent, everything acknowledged is on disk
                            │
-                           ├────── end ────────▶ absent, all that was written is there
-                           └── end, no power ──▶ absent, what was synced is there
+                           ├────── end ────────▶ absent, everything written is there
+                           └── end, no power ──▶ absent, everything synced is there
 
-The broker's disk outlives it; so do the hosts that both run on.
+The broker's disk outlives it; so do the hosts of both.
 """
 
 import asyncio
@@ -37,18 +37,18 @@ _WITHOUT_END: Final = 1 << 60
 
 
 class SimulatedServers:
-    """A nameserver and a broker, each a process on a host of its own.
+    """A nameserver and a broker, each a process on its own host.
 
     Args:
-        network: what they are on.
+        network: the network of both hosts.
         clock: the time of the run.
         flush_mode: whether the broker waits for its disk.
-        sync_s: how long its next piece of work for a worker takes.
-        seed: decides what survives a power loss, and what the broker leaves to chance.
+        sync_s: returns how long the next piece of work for a worker takes.
+        seed: decides what survives a power loss, and the random choices of the broker.
 
     Attributes:
-        disk: the broker's.
-        nameserver_host, broker_host: where they run.
+        disk: the disk of the broker.
+        nameserver_host, broker_host: the hosts.
         starts: how often the broker was started.
 
     """
@@ -70,7 +70,7 @@ class SimulatedServers:
         self.nameserver_host = network.host("nameserver")
         self.broker_host = network.host("broker")
         self.starts = 0
-        self._processes: list[Process] = []  # what is left of the dead is not to be collected yet
+        self._processes: list[Process] = []  # keeps the tasks of killed ones from being collected
         self._nameserver = self._begin("nameserver")
         self._process = self._begin("broker")
         self._broker: Broker | None = None
@@ -81,14 +81,14 @@ class SimulatedServers:
 
     @property
     def broker(self) -> Broker:
-        """The broker that runs, or ran last."""
+        """The broker that runs or ran last."""
         assert self._broker is not None, "start the broker first"
         return self._broker
 
     # The nameserver
 
     async def start_nameserver(self) -> None:
-        """Start it; it knows nothing yet."""
+        """Start a nameserver without routes."""
         self._nameserver = self._begin("nameserver")
         nameserver = Nameserver(
             NameserverSettings(listen_port=NAMESERVER.port, kv_config_path=""),
@@ -99,16 +99,16 @@ class SimulatedServers:
         await self._nameserver.run(nameserver.start())
 
     def kill_nameserver(self) -> None:
-        """End its process."""
+        """Kill the process of the nameserver."""
         self._nameserver.kill()
         self.nameserver_host.crash()
 
     # The broker
 
     async def start_broker(self, *, calls: int = _WITHOUT_END) -> bool:
-        """Start it; return whether it came up within so many calls of its disk.
+        """Start the broker; return whether it started within ``calls`` calls of its disk.
 
-        One that did not is to be ended, as one that runs.
+        If it did not, the caller must end it like a running one.
         """
         self.starts += 1
         self._process = self._begin(f"broker {self.starts}")
@@ -120,7 +120,7 @@ class SimulatedServers:
         lost.cancel()
         try:
             if not start.done():
-                start.cancel()  # nobody waits for it, and the kill that follows is no fault
+                start.cancel()  # nothing waits for it, and the kill that follows is no fault
                 return False
             self._broker = await start
         except PowerLost:
@@ -129,17 +129,17 @@ class SimulatedServers:
         return True
 
     async def stop_broker(self) -> None:
-        """Stop it in order."""
+        """Stop the broker orderly."""
         await self._process.run(self.broker.close())
 
     async def exhaust_broker(self, *, calls: int) -> None:
-        """Let it make so many calls of its disk, and return when it stands before the next one."""
+        """Let the broker make ``calls`` calls of its disk; return when it tries the next one."""
         self._power_lost.clear()
         self.disk.cut_power(after=calls)
         await self._power_lost.wait()
 
     def end_broker(self, *, power: bool) -> None:
-        """End its process at once; without power all that was not synced may be gone."""
+        """Kill the broker; without ``power`` everything that was not synced may be lost."""
         self._process.kill()
         self.broker_host.crash(silent=not power)
         if power:
@@ -148,7 +148,7 @@ class SimulatedServers:
             self.disk.crash()
 
     def note_power_lost(self) -> None:
-        """Be told that the disk refused a call; the loop's exception handler hears of it."""
+        """Note that the disk refused a call; called from the loop's exception handler."""
         self._power_lost.set()
 
     def _begin(self, name: str) -> Process:
@@ -174,8 +174,8 @@ class SimulatedServers:
                 queue_file_entries=20,
                 index_slots=20,
                 index_entries=40,
-                # The checksum that every record has is over its body alone: without a seal the last
-                # records may survive a power loss without the end of their properties.
+                # The checksum of a record covers only its body: without a seal the last records may
+                # lose the end of their properties in a power loss.
                 append_crc=True,
                 flush_mode=self._flush_mode,
             ),

@@ -1,7 +1,7 @@
-"""A nameserver, a broker and their clients in virtual time, while links, processes and power fail.
+"""Simulates a nameserver, a broker and clients in virtual time, with failures of all kinds.
 
-One seed decides everything: who sends what, how long bytes and syncs take, what is lost, and when
-something is killed. A run takes the same steps every time.
+One seed decides everything: what is sent, how long bytes and syncs take, what is lost, and when
+something is killed. A seed always gives the same run.
 
 ::
 
@@ -12,9 +12,9 @@ something is killed. A run takes the same steps every time.
 >>> broken_laws(history)
 []
 
-The laws are in :mod:`orbitmq.testing.histories`. Beyond them: nothing is logged as an error, no
-callback raises, the files of the store agree, and progress that a group had at a clean stop is
-there ever after.
+The laws are in :mod:`orbitmq.testing.histories`. Further laws: no error is logged, no callback
+raises, the files of the store agree, and offsets that a group had committed before an orderly stop
+are never lost.
 """
 
 import asyncio
@@ -42,13 +42,13 @@ __all__ = ["Plan", "broken_laws", "simulate"]
 
 TOPIC: Final = "orders"
 
-_RUN_S: Final = 1_800  # a run that takes longer, in virtual time, hangs
-_CALM_S: Final = 12  # longer than the delays in use, so that all that is delayed is there
+_RUN_S: Final = 1_800  # a run that takes longer in virtual time hangs
+_CALM_S: Final = 12  # longer than the delays in use, so that all delayed messages are delivered
 _CALLS_MAX: Final = 60
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What one seed asks for."""
+    """The parameters of a run."""
 
     seed: int
     flush_mode: FlushMode
@@ -63,7 +63,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_seed(cls, seed: int) -> "Plan":
-        """Return the plan of a seed.
+        """Return the parameters of a seed.
 
         >>> Plan.from_seed(3) == Plan.from_seed(3)
         True
@@ -84,23 +84,23 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def simulate(seed: int) -> History:
-    """Run the plan of a seed, and return what happened."""
+    """Run the simulation of a seed and return its history."""
 
     async def main(clock: VirtualClock) -> History:
         async with asyncio.timeout(_RUN_S):
-            return await _Run(Plan.from_seed(seed), clock).run()
+            return await _Simulation(Plan.from_seed(seed), clock).run()
 
     return run_virtual(main)
 
 
-class _Run:
-    """One run: the servers, their disk and network, and who does what to them."""
+class _Simulation:
+    """One run: servers, disk, network, clients and failures."""
 
     def __init__(self, plan: Plan, clock: VirtualClock) -> None:
         self.plan = plan
         self.clock = clock
         self.history = History()
-        # Each has a chance of its own: what one draws does not change what the others do.
+        # Each part has its own randomness, so that draws of one don't change the others.
         self._chance = SeededRandomness(plan.seed + 1)
         self._network = MemoryNetwork(
             delay_s=plan.delay_s,
@@ -125,7 +125,7 @@ class _Run:
     # The whole
 
     async def run(self) -> History:
-        """Do all of it, and return what happened."""
+        """Run the simulation and return its history."""
         watcher = _ErrorWatcher(self.history)
         logging.getLogger("orbitmq").addHandler(watcher)
         asyncio.get_running_loop().set_exception_handler(self._unhandled)
@@ -144,7 +144,7 @@ class _Run:
         return self.history
 
     async def _live(self) -> None:
-        """Send and pull through all troubles, until all that was sent is there and was read."""
+        """Send and pull through all failures, until everything was sent and read."""
         callers = [self._caller(f"client-{number}") for number in range(self.plan.senders)]
         pulling = self._begin_pulling()
         async with asyncio.TaskGroup() as work:
@@ -153,8 +153,8 @@ class _Run:
                     f"s{number}",
                     caller,
                     SeededRandomness(self.plan.seed + 100 + number),
-                    nameserver=NAMESERVER,
-                    topic=TOPIC,
+                    NAMESERVER,
+                    TOPIC,
                 )
                 work.create_task(
                     sender.run(
@@ -186,20 +186,20 @@ class _Run:
         return pulling
 
     def _set_goals(self) -> None:
-        """Tell the pullers where their queues end, now that nobody sends any more."""
+        """Set the ends of the queues as goals of the pullers; all senders have finished."""
         lookup = self._servers.broker.state.store.lookup
         for queue_id in range(self.plan.queues):
             self._goals[queue_id] = lookup.max_offset(TOPIC, queue_id)
 
     async def _check_files(self) -> None:
-        """Stop the broker, see whether its files agree, and start it again."""
+        """Stop the broker, verify its files, and start it again."""
         await self._stop_broker()
         verdict = verify(StoreReader(DIRECTORY, self._servers.disk))
         self.history.faults += [f"damage: {damage}" for damage in verdict.damages]
         await self._start_broker()
 
     async def _read_all(self) -> None:
-        """Read every queue from its beginning, by a group that nobody knows."""
+        """Read every queue from its beginning, with a new group."""
         self._set_goals()
         for queue_id in range(self.plan.queues):
             caller = self._caller(f"last-{queue_id}")
@@ -231,7 +231,7 @@ class _Run:
             *(self._restart_nameserver, self._stop_and_start, self._kill_broker),
             self._kill_broker_midway,
         ]
-        if self.plan.flush_mode is FlushMode.SYNC:  # otherwise a power loss may take what was acked
+        if self.plan.flush_mode is FlushMode.SYNC:  # else a power loss may lose acknowledged sends
             kinds += [self._lose_power, self._lose_power_midway]
         for _ in range(self.plan.troubles):
             await self.clock.sleep(self._chance.uniform(0, 6))
@@ -291,7 +291,7 @@ class _Run:
     # Starts and stops
 
     async def _start_broker(self, *, again: bool = False) -> None:
-        """Start the broker; with ``again`` the first start may come to a sudden end too."""
+        """Start the broker; with ``again`` a first start may be killed too."""
         calls = self._chance.below(_CALLS_MAX) if again and self._chance.below(2) else None
         power = bool(self._chance.below(2)) or self.plan.flush_mode is FlushMode.ASYNC
         if calls is None or not await self._servers.start_broker(calls=calls):
@@ -301,7 +301,7 @@ class _Run:
         self._check_progress()
 
     async def _stop_broker(self) -> None:
-        """Stop it in order; what was committed before is safe from then on."""
+        """Stop the broker orderly; offsets committed before must never be lost."""
         floor = {
             puller.reader: offset
             for puller in self._pullers
@@ -317,13 +317,13 @@ class _Run:
             offset = offsets.query(reader.group, TOPIC, reader.queue_id)
             if offset < floor:
                 self.history.faults.append(
-                    f"progress of {reader} went back from {floor}, of a clean stop, to {offset}"
+                    f"the offset of {reader} was {floor} at a clean stop and is {offset} now"
                 )
 
-    # What is watched
+    # Watching
 
-    def _watch(self, whence: Address, whither: Address, data: bytes) -> None:
-        self._digest.update(f"{self.clock.monotonic_ms()} {whence} {whither} ".encode())
+    def _watch(self, source: Address, target: Address, data: bytes) -> None:
+        self._digest.update(f"{self.clock.monotonic_ms()} {source} {target} ".encode())
         self._digest.update(data)
 
     def _unhandled(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -335,7 +335,7 @@ class _Run:
 
 
 class _ErrorWatcher(logging.Handler):
-    """Notes whatever is logged as an error."""
+    """Records every logged error as a fault."""
 
     def __init__(self, history: History) -> None:
         super().__init__(logging.ERROR)

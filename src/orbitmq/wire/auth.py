@@ -1,17 +1,17 @@
-"""The signature of a request: who sends it, and that nobody changed it on the way.
+"""Signatures of requests: they prove who sent a request, and that it was not changed.
 
-Both generations of RocketMQ's access control check the same thing. The sender adds ``AccessKey``
-(and ``SecurityToken``, if it has one) to the extension fields; all values together, in the order of
-their names, then the body, are signed with the secret key; ``Signature`` carries the result::
+Both generations of RocketMQ's access control use the same signature. The sender adds ``AccessKey``
+(and ``SecurityToken``, if it has one) to the extension fields. All values, in the order of their
+names, and then the body are signed with the secret key; ``Signature`` has the result::
 
     fields  {"topic": "orders", "AccessKey": "alice", "queueId": "3"}     body  b"paid"
     signed  b"alice" b"3" b"orders" b"paid"                               HMAC-SHA1, Base64
 
-There is no separator and the request code is not signed, so a signature proves less than it might;
-that is RocketMQ's format (Java's AclClientRPCHook and AclUtils), and TLS is the remedy.
+There is no separator, and the request code is not signed, so the protection is weak; that is
+RocketMQ's format (Java's AclClientRPCHook and AclUtils). Use TLS.
 
-Sign last: a field added afterwards breaks the signature. Answers, and what a broker asks of a
-client, are not signed.
+Sign last: a field added afterwards breaks the signature. Answers and requests of brokers to clients
+are not signed.
 """
 
 import base64
@@ -44,13 +44,13 @@ Fields = Mapping[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Who we are. The secret never shows in a repr, and so in no log or traceback.
+    """An access key and its secret, which never shows in a repr, a log or a traceback.
 
     >>> Credentials("alice", "open sesame")
     Credentials(access_key='alice')
 
     Raises:
-        InvalidInput: a key is empty, or the token is (None stands for no token).
+        InvalidInput: a key or the token is empty; for no token use None.
 
     """
 
@@ -61,13 +61,13 @@ class Credentials:
     def __post_init__(self) -> None:
         for name in ("access_key", "secret_key", "security_token"):
             if getattr(self, name) == "":
-                raise InvalidInput(f"{name} is empty; give its text", field=name, length=0)
+                raise InvalidInput(f"{name} is empty; set it", field=name, length=0)
 
 
 def sign(fields: Fields, body: Body, credentials: Credentials) -> dict[str, str]:
-    """Return the fields to add to a request that has these fields and this body.
+    """Return the fields to add to a request with these fields and this body.
 
-    The caller adds them as they are, and nothing else after them.
+    The caller must not change or add other fields afterwards.
 
     >>> sign({"topic": "orders"}, b"paid", Credentials("alice", "open sesame"))
     {'AccessKey': 'alice', 'Signature': 'sE1vltNDdz2Ng6SyQMlXcaCcrvM='}
@@ -81,11 +81,11 @@ def sign(fields: Fields, body: Body, credentials: Credentials) -> dict[str, str]
 
 
 def verify(fields: Fields, body: Body, secret_key: str) -> bool:
-    """Return whether the ``Signature`` among the fields is right; False if there is none.
+    """Return whether the ``Signature`` field is right; False if there is none.
 
-    It takes the same time wherever the two differ. The caller looks up the secret by ``AccessKey``.
-    Clients up to 4.9.3 add ``_UNIQUE_KEY_QUERY`` after signing, so for them the caller leaves that
-    field out first, as Java's DefaultAuthenticationContextBuilder does.
+    The comparison takes constant time. The caller looks up the secret by ``AccessKey``. Clients up
+    to 4.9.3 add ``_UNIQUE_KEY_QUERY`` after signing, so the caller has to remove that field for
+    them, as Java's DefaultAuthenticationContextBuilder does.
 
     >>> fields = {"topic": "orders"} | sign({"topic": "orders"}, None, Credentials("alice", "pw"))
     >>> verify(fields, None, "pw"), verify(fields, b"more", "pw")
@@ -101,7 +101,7 @@ def verify(fields: Fields, body: Body, secret_key: str) -> bool:
 
 
 def signature(fields: Fields, body: Body, secret_key: str) -> str:
-    """Return the signature of a request with these fields, whose ``Signature`` is left out.
+    """Return the signature of a request with these fields, ignoring ``Signature``.
 
     >>> signature({"AccessKey": "alice", "topic": "orders"}, b"paid", "open sesame")
     'sE1vltNDdz2Ng6SyQMlXcaCcrvM='
@@ -112,15 +112,15 @@ def signature(fields: Fields, body: Body, secret_key: str) -> str:
 
 
 def signed_bytes(fields: Fields, body: Body) -> bytes:
-    """Return what is signed: all values but the signature's, by name, then the body.
+    """Return the signed bytes: all values except the signature, sorted by name, then the body.
 
-    A field without a value counts as the text ``null``: Java's StringBuilder appends that.
+    A field without a value counts as the text ``null``, which Java's StringBuilder appends.
 
     >>> signed_bytes({"topic": "orders", "AccessKey": "alice", "Signature": "?"}, b"paid")
     b'aliceorderspaid'
 
     """
-    plain = all(map(str.isascii, fields))  # then both orders are one, and no key is needed
+    plain = all(map(str.isascii, fields))  # then both orders agree
     names = sorted(fields, key=None if plain else _utf16_units)
     values = (fields[name] for name in names if name != SIGNATURE)
     text = "".join("null" if value is None else value for value in values)
@@ -128,7 +128,7 @@ def signed_bytes(fields: Fields, body: Body) -> bytes:
 
 
 def _utf16_units(name: str) -> bytes:
-    """Return a key that sorts as Java compares strings: by UTF-16 unit, not by code point."""
+    """Return a sort key for Java's order of strings: by UTF-16 units, not code points."""
     return name.encode("utf-16-be", "surrogatepass")
 
 
@@ -137,6 +137,6 @@ def _java_utf8(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
-        # Two halves that have come to stand side by side are a whole character to Java.
+        # Two halves side by side are one character in Java.
         units = text.encode("utf-16-le", "surrogatepass")
         return units.decode("utf-16-le", "surrogatepass").encode("utf-8", "replace")

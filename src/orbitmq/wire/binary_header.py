@@ -6,8 +6,8 @@
     s32 size | remark
     s32 size | fields, each: s16 size | name | s32 size | value
 
-Texts are UTF-8. An empty text stands for null, so a field with an empty value arrives as absent.
-A code has 16 bits only: the pop codes don't fit, and Java would send other numbers in their place.
+Texts are UTF-8. An empty text means null, so a field with an empty value arrives without a value.
+A code has only 16 bits: the pop codes don't fit, and Java truncates them.
 """
 
 import struct
@@ -31,11 +31,11 @@ _INT16 = struct.Struct(">h")
 assert _FIXED.size == 17
 
 CODE_MAX = 2**15 - 1
-"""The greatest code that the form can hold."""
+"""The highest code that fits."""
 
 
 class BinaryHeader(NamedTuple):
-    """What a binary header says."""
+    """A decoded binary header."""
 
     code: int
     language: int
@@ -47,7 +47,7 @@ class BinaryHeader(NamedTuple):
 
 
 def read(header: bytes | bytearray) -> BinaryHeader:
-    """Read a binary header.
+    """Decode a binary header.
 
     Raises:
         RemoteProtocolError: its sizes don't add up, or a text is not UTF-8; ``position`` is
@@ -67,7 +67,7 @@ def read(header: bytes | bytearray) -> BinaryHeader:
     (fields_size,) = _INT32.unpack_from(header, remark_end)
     if fields_size < 0 or fields_at + fields_size > len(header):
         raise RemoteProtocolError(
-            f"extension fields of {fields_size} bytes where {len(header) - fields_at} are left",
+            f"extension fields of {fields_size} bytes, but {len(header) - fields_at} are left",
             position=remark_end,
         )
     try:
@@ -89,10 +89,10 @@ def write(
     remark: str | None,
     fields: Mapping[str, str] | None,
 ) -> bytes:
-    """Write a binary header.
+    """Encode a binary header.
 
     Raises:
-        struct.error: a number doesn't fit its place, such as a code over ``CODE_MAX``.
+        struct.error: a number doesn't fit its field, such as a code over ``CODE_MAX``.
         UnicodeEncodeError: a text holds half of a surrogate pair.
 
     """
@@ -108,10 +108,10 @@ def write(
 
 
 def _read_fields(header: bytes | bytearray, at: int, end: int) -> dict[str, str | None]:
-    """Read the fields between ``at`` and ``end``; a later one of the same name wins.
+    """Decode the fields between ``at`` and ``end``; of a repeated name the last wins.
 
-    Sizes are read without sign: a negative one, as a cut one, points behind the end. Calls are
-    spared here: this is the price of every frame of a client that writes binary headers.
+    Sizes are read as unsigned, so that negative ones point behind the end. The loop avoids calls,
+    since it runs for every frame with a binary header.
     """
     fields: dict[str, str | None] = {}
     size_of = int.from_bytes

@@ -1,7 +1,7 @@
-"""RocketMQ's numbers: what is asked, what is answered, who speaks and in which version.
+"""RocketMQ's numbers: request codes, response codes, languages and versions.
 
-The tables are complete for 5.4.0; ``tests/wire/test_codes.py`` holds them to the constants read
-out of the Java classes. Codes keep their numbers from 4.x on.
+The tables are complete for 5.4.0; ``tests/wire/test_codes.py`` compares them with the constants of
+the Java classes. Codes have the same numbers since 4.x.
 """
 
 from enum import IntEnum
@@ -27,7 +27,7 @@ READ, WRITE, INHERIT = 4, 2, 1
 
 
 class RequestCode(IntEnum):
-    """What a request asks for."""
+    """The kinds of requests."""
 
     # messages, offsets and members (client to broker)
     SEND_MESSAGE = 10
@@ -73,7 +73,7 @@ class RequestCode(IntEnum):
     UNREGISTER_BROKER = 104
     GET_ROUTEINFO_BY_TOPIC = 105
     GET_BROKER_CLUSTER_INFO = 106
-    # operators, and what a broker asks of its clients
+    # operators, and requests of brokers to clients
     UPDATE_AND_CREATE_SUBSCRIPTIONGROUP = 200
     GET_ALL_SUBSCRIPTIONGROUP_CONFIG = 201
     GET_TOPIC_STATS_INFO = 202
@@ -200,7 +200,7 @@ class RequestCode(IntEnum):
 
 
 class ResponseCode(IntEnum):
-    """How a request went. The negative ones never travel: Java uses them inside one process."""
+    """The outcomes of requests. Java uses the negative ones inside a process, never on the wire."""
 
     RPC_TIME_OUT = -1006
     RPC_SEND_TO_CHANNEL_FAILED = -1004
@@ -271,7 +271,7 @@ class ResponseCode(IntEnum):
 
 
 class Language(IntEnum):
-    """The client library a peer announces; written by name in JSON, by number in binary."""
+    """The language of a peer's library: a name in JSON headers, a number in binary ones."""
 
     JAVA = 0
     CPP = 1
@@ -290,19 +290,19 @@ class Language(IntEnum):
 
 
 VERSION_5_4_0: Final = 493
-"""The version number we announce. Peers switch old behaviour on for smaller ones."""
+"""The version that we announce. Peers behave differently for older versions."""
 
 VERSION_5_0_0: Final = 413
-"""The first with timers."""
+"""The first version with timers."""
 
-# From 4.0.0-SNAPSHOT (212) to 5.9.9 (611) the numbers are regular: each patch release has a
-# snapshot's number and then its own, ten patches make a minor version, ten minors a major one.
+# From 4.0.0-SNAPSHOT (212) to 5.9.9 (611) the numbers are regular: two per patch release, the first
+# for its snapshot, ten patches per minor version, and ten minor versions per major version.
 _FIRST_REGULAR: Final = 212
 _LAST_REGULAR: Final = 611
 
 
 def version_name(version: int) -> str:
-    """Return a version number as people write it; the bare number if it is not of 4.x or 5.x.
+    """Return a version number as text; the bare number if it is not of 4.x or 5.x.
 
     >>> version_name(493), version_name(406), version_name(121)
     ('5.4.0', '4.9.7-SNAPSHOT', '121')
@@ -315,7 +315,7 @@ def version_name(version: int) -> str:
 
 
 def name_of_request(code: int) -> str:
-    """Return a request code's name, or the number as text if it is unknown.
+    """Return the name of a request code, or the number as text if it is unknown.
 
     >>> name_of_request(310), name_of_request(4711)
     ('SEND_MESSAGE_V2', '4711')
@@ -324,7 +324,7 @@ def name_of_request(code: int) -> str:
 
 
 def name_of_response(code: int) -> str:
-    """Return a response code's name, or the number as text if it is unknown.
+    """Return the name of a response code, or the number as text if it is unknown.
 
     >>> name_of_response(17)
     'TOPIC_NOT_EXIST'

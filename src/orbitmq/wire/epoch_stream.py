@@ -1,7 +1,7 @@
-"""The replica stream of elected primaries: the log as a row of epochs, one for each primary.
+"""The replication stream of elected primaries: the log is a sequence of epochs, one per primary.
 
-Where a controller elects the primary (Java's AutoSwitchHAService), both ends compare epochs before
-data flows, and every unit begins with the sender's state::
+If a controller elects the primary (Java's AutoSwitchHAService), both ends compare epochs before
+data is sent, and every unit begins with the sender's state::
 
     replica → primary   hello    │ state 4 │ from last file 2 │ learner 2 │ broker id 8 │
     primary → replica   history  │ state 4 │ size 4 │ max offset 8 │ epoch 4 │ entries, 12 each │
@@ -9,9 +9,9 @@ data flows, and every unit begins with the sender's state::
     primary → replica   chunk    │ state 4 │ size 4 │ offset 8 │ epoch 4 │ epoch's start 8 │
                                  │ confirm offset 8 │ size bytes of commit log │
 
-A replica's life: ``hello``; a :class:`History` comes; it cuts its log back to the last point both
-share; ``report``; chunks come, and a report goes back for each. When the connection is lost it
-begins again with a new end. A unit whose state is not the one due breaks the link, as in Java.
+A replica sends ``hello``, receives a :class:`History`, truncates its log to the last common point,
+and sends ``report``. Then it receives chunks and sends a report for each. After a lost connection
+it starts again with a new object. A unit with an unexpected state breaks the link, as in Java.
 """
 
 import struct
@@ -42,16 +42,16 @@ __all__ = [
 T = TypeVar("T")
 
 NO_OFFSET: Final = -1
-"""Stands where Java's primary has no offset to tell yet: nothing sent, nothing confirmed."""
+"""Sent by Java's primary while it has no offset: nothing sent or nothing confirmed."""
 
 EPOCHS_MAX: Final = 1000
-"""The most epochs a history may list: Java's primary has room for so many."""
+"""The most epochs in a history, as in Java's primary."""
 
 EPOCH_MAX: Final = 2**31 - 1
 
 
 class LinkState(IntEnum):
-    """Where one end of a link stands; the number is what travels (Java's HAConnectionState)."""
+    """The state of one end of a link; the value is on the wire (Java's HAConnectionState)."""
 
     READY = 0
     HANDSHAKE = 1
@@ -60,8 +60,8 @@ class LinkState(IntEnum):
     SHUTDOWN = 4
 
 
-# A replica's end begins READY and a primary's with HANDSHAKE, since it is dialled. A lost
-# connection is SHUTDOWN for both. Nobody sets SUSPEND yet, in Java neither; it has a number.
+# A replica begins with READY, a primary with HANDSHAKE, since it accepts the connection. After a
+# lost connection both are in SHUTDOWN. SUSPEND is not used, neither here nor in Java.
 TRANSITIONS: Final[Mapping[LinkState, frozenset[LinkState]]] = {
     LinkState.READY: frozenset({LinkState.HANDSHAKE, LinkState.SUSPEND, LinkState.SHUTDOWN}),
     LinkState.HANDSHAKE: frozenset({LinkState.TRANSFER, LinkState.SHUTDOWN}),
@@ -70,11 +70,11 @@ TRANSITIONS: Final[Mapping[LinkState, frozenset[LinkState]]] = {
     LinkState.SHUTDOWN: frozenset(),
 }
 
-STATE: Final = struct.Struct(">i")  # what every unit begins with
+STATE: Final = struct.Struct(">i")  # the beginning of every unit
 assert STATE.size == 4
 
 HELLO: Final = struct.Struct(  # after the state
-    ">h"  # 1: an empty replica begins with the primary's last segment, not its first
+    ">h"  # 1: an empty replica starts at the primary's last segment, not its first
     "h"  # 1: a learner, which never counts as in sync
     "q"  # broker id of the replica
 )
@@ -107,7 +107,7 @@ assert STATE.size + CHUNK_HEAD.size == 36
 
 
 class Hello(NamedTuple):
-    """Who the replica is, and how it wants to begin."""
+    """The id of the replica, and how it starts."""
 
     broker_id: int
     from_last_file: bool = False
@@ -122,7 +122,7 @@ class EpochEntry(NamedTuple):
 
 
 class History(NamedTuple):
-    """The primary's epochs, its own one, and the end of its log."""
+    """The primary's epochs, its current one, and the end of its log."""
 
     max_offset: int
     epoch: int
@@ -130,9 +130,9 @@ class History(NamedTuple):
 
 
 class EpochChunk(NamedTuple):
-    """A stretch of the commit log and its epoch; without data, a heartbeat.
+    """Part of the commit log with its epoch; without data, a heartbeat.
 
-    In a heartbeat any number may be ``NO_OFFSET``: an empty primary has none to tell.
+    In a heartbeat any number may be ``NO_OFFSET``, since an empty primary has none.
     """
 
     offset: int
@@ -143,7 +143,7 @@ class EpochChunk(NamedTuple):
 
 
 class _End(StreamReader[T]):
-    """One end of a link: a state, and an ear for the other end."""
+    """One end of a link: its state, and the reader of the other end's stream."""
 
     _first: LinkState
 
@@ -153,7 +153,7 @@ class _End(StreamReader[T]):
 
     @property
     def state(self) -> LinkState:
-        """Where this end stands."""
+        """The state of this end."""
         return self._state
 
     def move(self, state: LinkState) -> None:
@@ -174,7 +174,7 @@ class _End(StreamReader[T]):
             raise LocalProtocolError(f"{what} can't be sent in state {self._state.name}")
 
     def _due(self, number: int, *due: LinkState) -> LinkState:
-        """Return the peer's state if it is one of those due."""
+        """Return the peer's state if it is one of those expected."""
         if number not in due:
             names = " or ".join(f"{state.value} ({state.name})" for state in due)
             raise self._refusal(f"the peer's state is {number}, not {names}", back=STATE.size)
@@ -182,7 +182,7 @@ class _End(StreamReader[T]):
 
 
 class EpochReplica(_End[History | EpochChunk]):
-    """The replica's end: what it says, and an ear for the primary.
+    """The replica's end: encodes its units, and reads the primary's stream.
 
     >>> EpochReplica().hello(Hello(broker_id=2)).hex()
     '00000001000000000000000000000002'
@@ -192,9 +192,9 @@ class EpochReplica(_End[History | EpochChunk]):
     _first = LinkState.READY
 
     def hello(self, hello: Hello) -> bytes:
-        """Return the bytes that open the link; READY becomes HANDSHAKE.
+        """Return the first bytes to send; the state changes from READY to HANDSHAKE.
 
-        It may be said again until it is answered; Java's replica does so every 5 seconds.
+        It may be repeated until it is answered; Java's replica does that every 5 seconds.
         """
         check_number("broker_id", hello.broker_id, most=OFFSET_MAX)
         if self._state is not LinkState.HANDSHAKE:
@@ -203,9 +203,9 @@ class EpochReplica(_End[History | EpochChunk]):
         return STATE.pack(self._state) + HELLO.pack(*flags, hello.broker_id)
 
     def report(self, max_offset: int) -> bytes:
-        """Return the bytes of a report; the first one turns HANDSHAKE into TRANSFER.
+        """Return the bytes of a report; the first changes the state from HANDSHAKE to TRANSFER.
 
-        The caller has cut its log back to the common point before.
+        The caller must have truncated its log to the common point.
         """
         check_number("max_offset", max_offset, most=OFFSET_MAX)
         if self._state is LinkState.HANDSHAKE:
@@ -245,10 +245,10 @@ class EpochReplica(_End[History | EpochChunk]):
 
 
 class EpochPrimary(_End[Hello | Report]):
-    """The primary's end: what it says, and an ear for the replica.
+    """The primary's end: encodes its units, and reads the replica's stream.
 
-    It follows the replica: the first report turns HANDSHAKE into TRANSFER. Unlike plain reports,
-    each one is an event, since the first tells where to begin and the last what has arrived.
+    The first report changes the state from HANDSHAKE to TRANSFER. Every report is an event, since
+    the first says where to start.
     """
 
     _first = LinkState.HANDSHAKE
@@ -269,9 +269,9 @@ class EpochPrimary(_End[Hello | Report]):
     def chunk_head(
         self, offset: int, size: int, *, epoch: EpochEntry, confirm_offset: int
     ) -> bytes:
-        """Return what goes before ``size`` bytes of log of that epoch; size 0 is a heartbeat.
+        """Return the head of a chunk with ``size`` bytes of log; with size 0 it is a heartbeat.
 
-        The caller sends the head and right after it the data.
+        The caller sends the head and then the data.
         """
         self._require(LinkState.TRANSFER, "a chunk")
         check_number("size", size, most=CHUNK_BYTES_MAX)
@@ -288,7 +288,7 @@ class EpochPrimary(_End[Hello | Report]):
             if self._due(number, *self._states_due()) is LinkState.HANDSHAKE:
                 from_last_file, learner, broker_id = HELLO.unpack((yield HELLO.size))
                 self._check("a broker id", broker_id, back=8, most=OFFSET_MAX)
-                # Java takes 1 for yes and every other number for no.
+                # In Java 1 is true, and every other number false.
                 self._events.append(Hello(broker_id, from_last_file == 1, learner == 1))
                 self._greeted = True
             else:

@@ -1,18 +1,18 @@
-"""Extension fields: how the typed headers of requests and answers travel as texts.
+"""Extension fields: the typed headers of requests and answers, encoded as texts.
 
-A header is declared once, as a struct whose attributes carry RocketMQ's wire names, types and
-which of them must be there. On the wire every value is a text, whatever its type::
+A header is declared once, as a struct with RocketMQ's wire names, the types, and which fields are
+required. On the wire every value is a text::
 
     SearchOffset(topic="orders", queue_id=0, timestamp=1700000000000)
     {"topic": "orders", "queueId": "0", "timestamp": "1700000000000"}
 
-Three laws:
+Rules:
 
-- What a peer adds beyond the declared fields is skipped. A later release may know more than we.
-- A number is bounded by its Java type. The lenient decoder would take an integer of any size.
-- A missing required field is an error that names it. Java logs it, leaves null and fails later.
-  To be no stricter than the servers it stands in for, a declaration marks as required only what
-  clients of 4.9 and later always send.
+- Unknown fields are skipped: a later release may have more.
+- A number must fit its Java type; the lenient decoder would accept an integer of any size.
+- A missing required field is an error that names it. Java logs it, leaves null and fails later. To
+  be no stricter than Java's servers, only fields that clients of 4.9 and later always send are
+  required.
 """
 
 from collections.abc import Callable, Mapping
@@ -45,9 +45,9 @@ _write_json: Final = msgspec.json.Encoder().encode
 
 
 class _Declaration(msgspec.StructMeta):
-    """Makes every header class frozen, keyword-only and named in camel case on the wire.
+    """Makes every header class frozen, keyword-only and camel case on the wire.
 
-    Struct options are given class by class; said here, a hundred declarations need not repeat them.
+    msgspec doesn't inherit struct options; this saves repeating them in a hundred classes.
     """
 
     def __new__(
@@ -73,18 +73,18 @@ class Header(msgspec.Struct, metaclass=_Declaration, frozen=True):
     """
 
     code: ClassVar[int] = 0
-    """The request code this header asks with, unless the caller names a sibling code."""
+    """The request code of this header, unless the caller passes another one."""
 
     def to_texts(self) -> dict[str, str]:
-        """Return the fields that are set, each value as the text that travels."""
-        # The first call of a class compiles its writer, which then takes this method's place.
+        """Return the fields that are set, as texts by their wire names."""
+        # The first call compiles a writer for the class, which replaces this method.
         cls = type(self)
         write = _compile_writer(cls)
-        setattr(cls, "to_texts", write)  # noqa: B010 - mypy holds a method for fixed
+        setattr(cls, "to_texts", write)  # noqa: B010 - mypy refuses to assign a method
         return write(self)
 
     def to_json(self) -> bytes:
-        """Return the same as a JSON object, which is how it stands in the header of a frame.
+        """Return the fields that are set as a JSON object, as in the header of a frame.
 
         Raises:
             UnicodeEncodeError: a text holds half of a surrogate pair.
@@ -94,7 +94,7 @@ class Header(msgspec.Struct, metaclass=_Declaration, frozen=True):
 
     @classmethod
     def from_json(cls, raw: msgspec.Raw | bytes | memoryview) -> Self:
-        """Read the fields out of the JSON object of a frame header.
+        """Decode the fields from the JSON object of a frame header.
 
         Raises:
             InvalidHeader: a required field is missing, or a value is not of its type.
@@ -110,7 +110,7 @@ class Header(msgspec.Struct, metaclass=_Declaration, frozen=True):
 
     @classmethod
     def from_texts(cls, texts: Mapping[str, str | None]) -> Self:
-        """Read the fields out of a mapping of texts, as the binary header carries them.
+        """Decode the fields from texts, as in the binary header.
 
         Raises:
             InvalidHeader: a required field is missing, or a value is not of its type.
@@ -123,7 +123,7 @@ class Header(msgspec.Struct, metaclass=_Declaration, frozen=True):
 
     @classmethod
     def _fault(cls, error: Exception) -> InvalidHeader:
-        """Say which field is at fault; the decoder names it between back quotes."""
+        """Return the error with the name of the field, which the decoder puts in back quotes."""
         text = str(error)
         quoted = text.split("`")
         name = None
@@ -143,10 +143,9 @@ _H = TypeVar("_H", bound=Header)
 
 
 def _compile_writer(header: type[_H]) -> Callable[[_H], dict[str, str]]:
-    """Compile the function that turns a header of one class into texts.
+    """Compile the function that encodes headers of one class as texts.
 
-    A loop over the fields costs three times as much, on every frame that leaves; straight code is
-    what one would write by hand for each class.
+    A loop over the fields takes three times as long, and this runs for every frame sent.
     """
     always, sometimes = [], []
     for field in inspect.type_info(header).fields:  # type: ignore[attr-defined]
@@ -167,7 +166,7 @@ def _compile_writer(header: type[_H]) -> Callable[[_H], dict[str, str]]:
     return scope["write"]
 
 
-# The expression that makes a field's text, by its declared type. Java writes booleans small.
+# The expression for a field's text, by its declared type. Java writes booleans in lower case.
 _TEXT_OF: Final = {
     inspect.StrType: "{}",
     inspect.IntType: "str({})",
@@ -181,12 +180,12 @@ def _alternatives(declared: inspect.Type) -> list[inspect.Type]:
 
 @cache
 def _decoder_of(header: type[_H]) -> msgspec.json.Decoder[_H | None]:
-    # Some peers write null where they have no fields.
+    # Some peers write null if they have no fields.
     return msgspec.json.Decoder(header | None, strict=False)
 
 
 class RpcHeader(Header):
-    """Fields that most requests may carry: namespace of the second kind, broker, one-way mark."""
+    """Fields that most requests may have: namespace (version 2), broker, one-way mark."""
 
     namespace: str | None = msgspec.field(default=None, name="ns")
     namespaced: bool | None = msgspec.field(default=None, name="nsd")
@@ -195,28 +194,28 @@ class RpcHeader(Header):
 
 
 class TopicHeader(RpcHeader):
-    """What requests about a topic may carry besides: the mark of a logical queue."""
+    """A further field that requests about a topic may have: the mark of a logical queue."""
 
     logical: bool | None = msgspec.field(default=None, name="lo")
 
 
 class NoFields(Header):
-    """The header of requests and answers that have no fields of their own."""
+    """The header of requests and answers without fields."""
 
 
 _HeaderT = TypeVar("_HeaderT", bound=type[Header])
 REQUESTS: Final[dict[int, type[Header]]] = {}
 ANSWERS: Final[dict[int, type[Header]]] = {}
-"""What is declared, by request code; complete once ``orbitmq.wire.headers`` is imported."""
+"""The declared headers by request code; complete after importing ``orbitmq.wire.headers``."""
 
 
 def declares(
     *codes: RequestCode, answer: type[Header] = NoFields
 ) -> Callable[[_HeaderT], _HeaderT]:
-    """Mark a header class as what requests of these codes carry; the first code is its own.
+    """Declare a class as the header of requests with these codes; the first is the default.
 
     Args:
-        codes: the request codes; a second one is a sibling with the same fields.
+        codes: the request codes; all have the same fields.
         answer: the header of a successful answer.
 
     """
@@ -234,7 +233,7 @@ def declares(
 
 
 def without_fields(*codes: RequestCode, answer: type[Header] = NoFields) -> None:
-    """Declare requests that carry no fields, or whose content is all in the body."""
+    """Declare requests without fields; they may have a body."""
     for code in codes:
         if code in REQUESTS:
             raise TypeError(f"{name_of_request(code)} is declared twice")

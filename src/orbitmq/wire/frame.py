@@ -9,17 +9,16 @@
     |        | u8     |             | binary, n     | bytes, may be 0  |
     +--------+--------+-------------+---------------+------------------+
 
-``total`` counts what follows it. The header comes in two encodings, told by the type byte of each
-frame: a server answers in its own encoding, not in the one it was asked in.
+``total`` is the number of bytes after it. There are two encodings of the header, and the type byte
+of each frame says which: a server answers in its own encoding, not in that of the request.
 
-The JSON header is read and written here, the binary one by ``binary_header``.
+The JSON header is decoded and encoded here, the binary one by ``binary_header``.
 
-Laws of this module:
+Invariants:
 
-- Any bytes give frames, a wish for more, or ``RemoteProtocolError``; never another error.
-- What is held back is never more than what was received of one frame, itself at most 16 MiB.
-- A body is a view of the bytes received, and is not looked at. One that came in pieces was put
-  together once.
+- For any input the reader returns frames, waits for more, or raises ``RemoteProtocolError``.
+- It buffers at most one incomplete frame, so at most 16 MiB.
+- A body is a view of the received bytes. Only one that arrived in pieces is copied, once.
 """
 
 import struct
@@ -51,7 +50,7 @@ FRAME_BYTES_MAX: Final = 16 * 1024 * 1024
 """Java's limit (NettyDecoder); it counts the four bytes of the length too."""
 
 HEADER_BYTES_MAX: Final = 1024 * 1024
-"""No header of RocketMQ comes near; a stranger's would hold up the loop for a second."""
+"""Far more than RocketMQ needs; decoding a larger one would block the loop for a second."""
 
 ANSWER_FLAG: Final = 1
 ONEWAY_FLAG: Final = 2
@@ -69,19 +68,19 @@ _TOTAL_MAX: Final = FRAME_BYTES_MAX - 4
 
 
 class HeaderEncoding(IntEnum):
-    """How a frame's header is written; the number is the type byte."""
+    """The encoding of a frame's header; the value is the type byte."""
 
     JSON = 0
     ROCKETMQ = 1
 
 
-# Bound here, since a member of an enum is looked up slowly.
+# Looking up an enum member is slow.
 _JSON: Final = HeaderEncoding.JSON
 _BINARY: Final = HeaderEncoding.ROCKETMQ
 
 
 class _JsonHeader(msgspec.Struct, gc=False, rename="camel"):
-    """A JSON header as it is read. The extension fields stay raw until their type is known."""
+    """A decoded JSON header. The extension fields stay raw until their type is known."""
 
     code: Int32
     language: str | int | None = "JAVA"
@@ -103,9 +102,9 @@ _H = TypeVar("_H", bound=Header)
 
 
 class Frame(msgspec.Struct, gc=False, eq=False):
-    """One request or answer as it came in.
+    """A received request or answer.
 
-    ``body`` is a view of the bytes received: keep it, or copy what you need of it.
+    ``body`` is a view that keeps all received bytes of its chunk alive.
     """
 
     code: int
@@ -121,21 +120,21 @@ class Frame(msgspec.Struct, gc=False, eq=False):
 
     @property
     def language(self) -> Language | None:
-        """The sender's language; None if we don't know it."""
+        """The sender's language; None if unknown."""
         return _LANGUAGE_OF.get(self.spoken)
 
     @property
     def is_answer(self) -> bool:
-        """Whether this answers a request of ours; if not, it is a request to us."""
+        """Whether this is an answer; otherwise it is a request."""
         return bool(self.flag & ANSWER_FLAG)
 
     @property
     def is_oneway(self) -> bool:
-        """Whether the sender wants no answer, not even to an error."""
+        """Whether this is a request without an answer."""
         return bool(self.flag & ONEWAY_FLAG)
 
     def read(self, header: type[_H]) -> _H:
-        """Return the extension fields as the given type.
+        """Decode the extension fields as a header type.
 
         Raises:
             InvalidHeader: a required field is missing, or a value is not of its type.
@@ -150,7 +149,7 @@ class Frame(msgspec.Struct, gc=False, eq=False):
         """Return all extension fields as texts, for hooks, signatures and logs.
 
         Raises:
-            InvalidHeader: they are not an object of plain values.
+            InvalidHeader: they are not a JSON object of plain values.
 
         """
         raw = self.raw_fields
@@ -181,7 +180,7 @@ def _texts_of_json(raw: msgspec.Raw) -> dict[str, str | None]:
     return {
         name: value
         if value is None or isinstance(value, str)
-        else str(value).lower()  # numbers and booleans as Java's texts of them
+        else str(value).lower()  # numbers and booleans as in Java
         for name, value in values.items()
     }
 
@@ -195,7 +194,7 @@ def _shortened(text: str, limit: int = 60) -> str:
 
 
 class FrameReader:
-    """Cuts a stream of bytes into frames.
+    """Splits a stream of bytes into frames.
 
     >>> reader = FrameReader()
     >>> head = encode_head(
@@ -210,21 +209,21 @@ class FrameReader:
     def __init__(self, limit: int = FRAME_BYTES_MAX) -> None:
         self._total_max = limit - 4
         self._held = bytearray()
-        self._need = _LEAD_SIZE  # bytes of the held frame that must be there to go on
+        self._need = _LEAD_SIZE  # bytes of the held frame needed to continue
         self.position = 0
-        """How many bytes of the stream belong to frames already given."""
+        """The position in the stream after the last returned frame."""
 
     @property
     def held(self) -> int:
-        """How many bytes are held back, waiting for the rest of their frame."""
+        """How many bytes of an incomplete frame are buffered."""
         return len(self._held)
 
     def feed(self, data: bytes) -> Iterator[Frame]:
         """Yield the frames that ``data`` completes. Exhaust the iterator before feeding again.
 
         Raises:
-            RemoteProtocolError: the bytes are no frame; ``position`` is theirs in the stream. The
-                reader is of no use any more: close the connection.
+            RemoteProtocolError: the bytes at ``position`` of the stream are not a frame. The reader
+                can't continue: close the connection.
 
         """
         at = 0
@@ -249,7 +248,7 @@ class FrameReader:
             self._held += view[at:]
 
     def _complete_held(self, data: bytes) -> int:
-        """Add to the held frame what it lacks, no byte more; return how many were taken."""
+        """Add the missing bytes to the held frame; return how many were used."""
         taken = 0
         while taken < len(data) and len(self._held) < self._need:
             part = data[taken : taken + self._need - len(self._held)]
@@ -265,7 +264,7 @@ class FrameReader:
     def _frame(
         self, data: bytes | bytearray, view: memoryview, at: int, total: int, typed_size: int
     ) -> Frame:
-        """Read the frame at ``at``; ``view`` is of ``data``, for a body that is not copied."""
+        """Decode the frame at ``at``; ``view`` is of ``data``, so that the body is not copied."""
         body_at = at + _LEAD_SIZE + (typed_size & _SIZE_BITS)
         end = at + 4 + total
         if typed_size & _SIZE_BITS > HEADER_BYTES_MAX:
@@ -303,7 +302,7 @@ class FrameReader:
         return frame
 
     def _bad_lead(self, lead: bytes) -> RemoteProtocolError:
-        """Say what is wrong with the first eight bytes of a frame."""
+        """Return the error for the first eight bytes of a frame."""
         total, typed_size = _LEAD.unpack(lead)
         if total > self._total_max:
             return self._fault(
@@ -323,9 +322,9 @@ class FrameReader:
 
 
 def _what_it_looks_like(first: bytes) -> str:
-    """Guess what a peer speaks that is not RocketMQ, from its first four bytes."""
+    """Guess the protocol of a peer that does not speak RocketMQ, by its first four bytes."""
     if first[:2] == b"\x16\x03":
-        return "; it looks like a TLS handshake, and this side speaks plain text"
+        return "; it looks like a TLS handshake, but this side expects plain text"
     if first in (b"GET ", b"POST", b"HEAD", b"PUT ", b"HTTP"):
         return "; it looks like HTTP"
     return ""
@@ -350,11 +349,11 @@ class Outgoing(
     msgspec.Struct,
     gc=False,
     rename="camel",
-    omit_defaults=True,  # what is null is left out
-    tag_field="serializeTypeCurrentRPC",  # a constant to its readers, yet Java always writes it
+    omit_defaults=True,  # omits null
+    tag_field="serializeTypeCurrentRPC",  # always the same, but Java always writes it
     tag="JSON",
 ):
-    """A header about to be written. Its JSON form is this struct as it stands."""
+    """A header to be encoded; its JSON form is this struct."""
 
     code: int
     opaque: int
@@ -368,7 +367,7 @@ class Outgoing(
 def encode_head(
     frame: Outgoing, body_size: int, encoding: HeaderEncoding = HeaderEncoding.JSON
 ) -> bytes:
-    """Return everything of a frame that comes before its body.
+    """Return the bytes of a frame before its body.
 
     Raises:
         LocalProtocolError: the frame would be over 16 MiB, or a value doesn't fit the encoding.
@@ -379,22 +378,22 @@ def encode_head(
     except (struct.error, UnicodeEncodeError) as error:
         raise LocalProtocolError(
             f"{_name(frame.code, frame.flag)} (code {frame.code}, version {frame.version}) can't "
-            f"be written with a {encoding.name} header: {error}"
+            f"be encoded with a {encoding.name} header: {error}"
         ) from error
     size = len(header)
     total = 4 + size + body_size
-    if total > _TOTAL_MAX:  # and so the header's size fits its 24 bits
+    if total > _TOTAL_MAX:  # so the header's size fits into 24 bits
         raise _too_large(frame.code, frame.flag, size, body_size)
     return _LEAD.pack(total, encoding << 24 | size) + header
 
 
 class RequestForm:
-    """The JSON heads of one sender's requests: what they share is written once.
+    """The JSON heads of one sender's requests, with the constant part encoded once.
 
-    To fill it in is to encode an ``Outgoing``, byte for byte, in half the time.
+    ``head`` returns the same bytes as encoding an ``Outgoing``, in half the time.
 
     Args:
-        version, language: how the sender introduces itself.
+        version, language: those of the sender.
 
     >>> RequestForm(493, "PYTHON").head(105, 7, 0, b'{"topic":"orders"}', body_size=0)[8:55]
     b'{"serializeTypeCurrentRPC":"JSON","code":105,"o'
@@ -410,7 +409,7 @@ class RequestForm:
         )
 
     def head(self, code: int, opaque: int, flag: int, fields: bytes, body_size: int) -> bytes:
-        """Return everything of a request that comes before its body; ``fields`` are JSON.
+        """Return the bytes of a request before its body; ``fields`` are JSON.
 
         Raises:
             LocalProtocolError: the frame would be over 16 MiB.
@@ -427,13 +426,13 @@ class RequestForm:
 def without_requests(
     buffers: Iterable[Buffer], withdrawn: Container[int]
 ) -> tuple[list[Buffer], set[int]]:
-    """Return frames that were to be written without some requests, and which of these were there.
+    """Remove requests from unsent frames; return the other frames, and the numbers removed.
 
-    It reads them again, and copies bodies: for what is withdrawn once in a while.
+    It decodes the frames again and copies bodies, so it is for rare use.
 
     Args:
         buffers: whole frames, as heads and bodies.
-        withdrawn: the numbers of the requests.
+        withdrawn: the numbers of the requests to remove.
 
     """
     data = b"".join(buffers)

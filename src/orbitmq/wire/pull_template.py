@@ -1,4 +1,4 @@
-"""Pull headers by the thousand: what they share is made into texts once."""
+"""Pull headers of one queue, with the constant part encoded once."""
 
 from orbitmq.wire.fields import Header
 from orbitmq.wire.headers.pull import PullMessage
@@ -7,12 +7,12 @@ __all__ = ["PullTemplate"]
 
 
 class _FilledPull(Header):
-    """A pull header whose fields are texts already; made by a template, for one request."""
+    """A pull header made by a template, for one request; its fields are texts already."""
 
     texts: dict[str, str]
 
     def to_texts(self) -> dict[str, str]:
-        """Return the texts themselves: nobody else has them."""
+        """Return the texts, not a copy."""
         return self.texts
 
 
@@ -20,10 +20,10 @@ _FilledPull.code = PullMessage.code
 
 
 class PullTemplate:
-    """A header for many pulls of one queue: what they share is made into texts once.
+    """A header for many pulls of one queue, with the constant part encoded once.
 
     Args:
-        header: what the pulls share; its offset and count are those of none of them.
+        header: the constant part; its offset and count are ignored.
 
     >>> template = PullTemplate(PullMessage(
     ...     consumer_group="billing", topic="orders", queue_id=3, queue_offset=0, max_msg_nums=0,

@@ -1,16 +1,16 @@
-"""The stream between a primary and its replica: the commit log, and how far it has arrived.
+"""The replication stream: a primary sends its commit log, and a replica reports its progress.
 
-The replica dials and reports how far its log reaches; the primary sends what comes next (Java's
-DefaultHAService; ``wire/epoch_stream`` has the dialect of elected primaries)::
+The replica connects and reports the end of its log; the primary sends the bytes after it (Java's
+DefaultHAService; for primaries elected by a controller see ``wire/epoch_stream``)::
 
     replica → primary   report   │ max offset 8 │
     primary → replica   chunk    │ offset 8 │ size 4 │ size bytes of commit log │
 
-A chunk without data is a heartbeat. A chunk may cut a record anywhere and hold a segment's filler.
+A chunk without data is a heartbeat. A chunk may end inside a record, and may contain a blank.
 
-Laws: no socket, no clock; bytes in, events out. A reader checks a head before it waits for the
-data, so a peer can't make it hold more than ``CHUNK_BYTES_MAX``; after an error it stays broken.
-Whether an offset continues the log is for the replica to judge, who knows its log.
+There is no socket and no clock here: bytes in, events out. A reader checks a head before it waits
+for the data, so a peer can't make it buffer more than ``CHUNK_BYTES_MAX``. After an error it can't
+be used. The replica has to check that an offset continues its log.
 """
 
 import struct
@@ -38,8 +38,8 @@ T = TypeVar("T")
 OFFSET_MAX: Final = 2**63 - 1
 
 CHUNK_BYTES_MAX: Final = 4 * 1024 * 1024 - 64
-"""The most data one chunk may carry. Java's replica reads into 4 MiB and would wait for ever for a
-chunk that doesn't fit with its head. Its primary sends 32 KiB at a time, unless told otherwise."""
+"""The most data in one chunk. Java's replica has a buffer of 4 MiB, and would wait forever for a
+chunk that doesn't fit into it with its head. Java's primary sends 32 KiB at a time by default."""
 
 REPORT: Final = struct.Struct(">q")  # the replica's max offset: the end of its log
 assert REPORT.size == 8
@@ -58,14 +58,14 @@ class Report(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """A stretch of the commit log. The data may be a view of what was fed: see ``feed``."""
+    """Part of the commit log; the data may be a view of the input, see ``feed``."""
 
     offset: int
     data: memoryview
 
 
 class Heartbeat(NamedTuple):
-    """The primary is alive and has nothing new; the next chunk begins at ``offset``."""
+    """The primary has nothing new; the next chunk begins at ``offset``."""
 
     offset: int
 
@@ -85,9 +85,9 @@ def report(offset: int) -> bytes:
 
 
 def chunk_head(offset: int, size: int) -> bytes:
-    """Return what goes before ``size`` bytes of log; with size 0 it is a heartbeat.
+    """Return the head of a chunk with ``size`` bytes of log; with size 0 it is a heartbeat.
 
-    The caller sends the head and right after it the data, which need not be copied for that.
+    The caller sends the head and then the data, which need not be copied.
 
     Raises:
         LocalProtocolError: the size is over ``CHUNK_BYTES_MAX``, or a number is out of range.
@@ -102,19 +102,19 @@ def chunk_head(offset: int, size: int) -> bytes:
 
 
 def check_number(name: str, value: int, *, least: int = 0, most: int) -> None:
-    """Raise LocalProtocolError unless we may write ``value`` under that name."""
+    """Raise LocalProtocolError unless ``value`` is in range."""
     if not least <= value <= most:
         raise LocalProtocolError(f"{name} is {value}; it must be in {least}..{most}")
 
 
 class StreamReader(ABC, Generic[T]):
-    """Cuts a stream into units and gives events.
+    """Splits a stream into units and returns them as events.
 
-    A subclass reads straight down the page: its ``_parse`` yields the number of bytes it needs
-    next and gets exactly those, and puts what it finds into ``_events``.
+    A subclass implements ``_parse``, a generator that yields the number of bytes it needs next,
+    gets exactly those, and appends to ``_events``.
 
-    A unit that comes whole is not copied. Otherwise its pieces are gathered, and copied once more
-    when the last is there; so a stream that comes byte by byte costs no more than its length.
+    A unit that arrives whole is not copied. The pieces of others are collected and copied once
+    more, so the cost is linear even if the stream arrives byte by byte.
     """
 
     def __init__(self) -> None:
@@ -128,12 +128,12 @@ class StreamReader(ABC, Generic[T]):
     def feed(self, data: Buffer) -> list[T]:
         """Return the events that ``data`` completes, in order.
 
-        Views in them may look into ``data``: use them before it changes. What stays behind for the
-        next call is copied.
+        They may contain views of ``data``: use them before it changes. Bytes kept for the next call
+        are copied.
 
         Raises:
-            RemoteProtocolError: the peer broke the protocol; ``position`` counts from the first
-                byte of the stream. Close the connection: every later call raises it again.
+            RemoteProtocolError: the peer broke the protocol; ``position`` counts from the start of
+                the stream. Close the connection: every later call raises the error again.
 
         """
         if self._error is not None:
@@ -155,7 +155,7 @@ class StreamReader(ABC, Generic[T]):
     def _parse(self) -> Generator[int, memoryview, None]: ...
 
     def _run(self, view: memoryview) -> memoryview:
-        """Hand the parser what it wants while it lasts, and return the rest."""
+        """Pass units to the parser as long as there are enough bytes; return the rest."""
         while len(view) >= self._wanted:
             unit, view = view[: self._wanted], view[self._wanted :]
             self._position += len(unit)
@@ -163,7 +163,7 @@ class StreamReader(ABC, Generic[T]):
         return view
 
     def _check(self, name: str, value: int, *, back: int, most: int, least: int = 0) -> None:
-        """Refuse a number of the peer's that lies ``back`` bytes behind what was taken last."""
+        """Check a number of the peer that was ``back`` bytes before the current position."""
         if not least <= value <= most:
             raise self._refusal(f"{name} is {value}, not in {least}..{most}", back=back)
 
@@ -173,7 +173,7 @@ class StreamReader(ABC, Generic[T]):
 
 
 class ReportReader(StreamReader[Report]):
-    """The primary's ear.
+    """Reads the stream of a replica, at the primary.
 
     >>> ReportReader().feed(report(4096) + report(8192) + b"half")
     [Report(offset=8192)]
@@ -181,7 +181,7 @@ class ReportReader(StreamReader[Report]):
     """
 
     def feed(self, data: Buffer) -> list[Report]:
-        """Return the last complete report in ``data``, or nothing: it outdates those before it.
+        """Return the last complete report in ``data``, which supersedes those before it.
 
         Raises:
             RemoteProtocolError: a report is negative.
@@ -197,7 +197,7 @@ class ReportReader(StreamReader[Report]):
 
 
 class ChunkReader(StreamReader[Chunk | Heartbeat]):
-    """The replica's ear.
+    """Reads the stream of a primary, at the replica.
 
     >>> reader = ChunkReader()
     >>> reader.feed(chunk_head(4096, 5) + b"he")

@@ -1,17 +1,17 @@
-"""One end of a conversation: numbers requests, matches answers, keeps deadlines. No socket.
+"""One end of a connection, without a socket: numbers requests, matches answers, keeps deadlines.
 
 ::
 
-    request(...)  ──▶ buffers to write, and a waiter kept under the request's number
-    receive(data) ──▶ frames; of an answer, take(frame) gives the waiter back, once
+    request(...)  ──▶ the head to write; the waiter is kept under the request's number
+    receive(data) ──▶ frames; for an answer, take(frame) returns the waiter, once
     expire(now)   ──▶ the waiters whose deadline has passed
-    close()       ──▶ all waiters that are left
+    close()       ──▶ all remaining waiters
 
-Laws:
+Invariants:
 
-- A waiter is given back exactly once: answered, expired, forgotten, or at the close.
-- Both ends number their requests on their own; an answer repeats the number of its request.
-- Time comes in as an argument, in any unit as long as it is always the same one.
+- A waiter is returned exactly once: when answered, expired, forgotten, or at the close.
+- Each end numbers its requests; an answer repeats the number of its request.
+- Time is an argument, in any unit as long as it is always the same.
 """
 
 from collections.abc import Iterator, Mapping
@@ -49,17 +49,17 @@ W = TypeVar("W")
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
-    """How this end introduces itself, and writes headers."""
+    """What this end says about itself in every frame, and how it encodes headers."""
 
     language: Language = Language.PYTHON
     version: int = VERSION_5_4_0
     encoding: HeaderEncoding = HeaderEncoding.JSON
     credentials: auth.Credentials | None = None
-    """If given, every request is signed with them."""
+    """Sign every request with these."""
 
 
 class Response(msgspec.Struct, gc=False):
-    """What a server answers.
+    """An answer to a request.
 
     >>> Response(ResponseCode.TOPIC_NOT_EXIST, remark="no such topic: orders").remark
     'no such topic: orders'
@@ -68,14 +68,14 @@ class Response(msgspec.Struct, gc=False):
     code: int = ResponseCode.SUCCESS
     header: Header | None = None
     body: Buffer | tuple[Buffer, ...] = b""
-    """One buffer, or several that are written one after another without being joined."""
+    """One buffer, or several that are written one after the other without joining them."""
     remark: str | None = None
     fields: dict[str, str] | None = None
-    """Extension fields beyond those of the header's type."""
+    """Extension fields in addition to the header's."""
 
 
 class Pending(msgspec.Struct, Generic[W], gc=False, eq=False):
-    """A request on its way.
+    """A request in flight.
 
     >>> str(Pending(7, 105, sent=0.0, deadline=3.0, waiter=None))
     'GET_ROUTEINFO_BY_TOPIC (request 7)'
@@ -92,36 +92,36 @@ class Pending(msgspec.Struct, Generic[W], gc=False, eq=False):
 
     @property
     def timeout_ms(self) -> int:
-        """How long it may take; where times are in seconds."""
+        """The timeout, if times are in seconds."""
         return round((self.deadline - self.sent) * 1000)
 
     def timed_out(self, peer: str, timeout_ms: int) -> RequestTimeout:
         """Return the error of a request that ``peer`` didn't answer in time."""
         return RequestTimeout(
-            f"{peer} did not answer {self} within {timeout_ms} ms; it may still carry it out",
+            f"{peer} did not answer {self} within {timeout_ms} ms; it may still execute it",
             address=peer,
             timeout_ms=timeout_ms,
         )
 
     def not_sent(self, peer: str, timeout_ms: int) -> RequestTimeout:
-        """Return the error of a request whose time was over before it could leave for ``peer``."""
+        """Return the error of a request that expired before it was sent to ``peer``."""
         return RequestTimeout(
-            f"{self} to {peer} was not sent within {timeout_ms} ms, since our own loop stood "
-            "still; it never left",
+            f"{self} to {peer} was not sent within {timeout_ms} ms, because this event loop was "
+            "blocked",
             address=peer,
         )
 
     def cut_off(self, peer: str, reason: str) -> ConnectionClosed:
         """Return the error of a request whose connection to ``peer`` closed before the answer."""
         return ConnectionClosed(
-            f"{self} to {peer} has no answer: {reason}; it may have been carried out", address=peer
+            f"{self} to {peer} has no answer: {reason}; it may have been executed", address=peer
         )
 
 
 class Session(Generic[W]):
-    """The state of one connection, seen from one of its ends.
+    """The state of one end of a connection.
 
-    ``W`` is whatever the driver wants back with the answer: a future, a callback, a number.
+    ``W`` is the type of the waiters, such as a future; the caller chooses it.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class Session(Generic[W]):
         self._language = self._identity.language.name
         self._version = self._identity.version
         self._encoding = self._identity.encoding
-        # For requests that nobody signs, in the encoding that nearly all have.
+        # The fast path: unsigned requests in JSON.
         self._form: RequestForm | None = None
         if self._encoding is HeaderEncoding.JSON and self._identity.credentials is None:
             self._form = RequestForm(self._version, self._language)
@@ -146,9 +146,9 @@ class Session(Generic[W]):
         self._next_opaque = 0
         self._closed: str | None = None
         self.peer = ""
-        """Who is at the other end, for errors; the driver knows."""
+        """The other end, for errors; set by the owner of the session."""
         self.late_answers = 0
-        """Answers that came when nobody waited for them any more."""
+        """Answers that arrived after their request had been settled."""
 
     def __repr__(self) -> str:
         state = (
@@ -160,7 +160,7 @@ class Session(Generic[W]):
 
     @property
     def in_flight(self) -> int:
-        """How many requests wait for an answer."""
+        """How many requests are in flight."""
         return len(self._pending)
 
     # Out
@@ -179,18 +179,18 @@ class Session(Generic[W]):
         """Register a request; return its number and its head, to be written before the body.
 
         Args:
-            header: the typed fields; their class says the request code.
-            body: the body; only its size goes into the head, unless the request is signed.
-            waiter: what ``take``, ``expire`` or ``close`` will give back.
-            now: the time at which it is sent.
-            timeout: how much later ``expire`` gives up on it.
-            code: a sibling code of the header's own.
-            fields: extension fields beyond the header's.
+            header: the typed fields; their class has the request code.
+            body: the body; the head contains only its size, unless the request is signed.
+            waiter: returned by ``take``, ``expire`` or ``close``.
+            now: the current time.
+            timeout: after this time ``expire`` returns the request.
+            code: another request code with the same fields.
+            fields: extension fields in addition to the header's.
 
         Raises:
             ConnectionClosed: the session is closed.
-            TooManyRequests: as many requests as allowed wait for an answer.
-            LocalProtocolError: it can't be written, such as for its size.
+            TooManyRequests: too many requests are in flight.
+            LocalProtocolError: it can't be encoded, for example because it is too large.
 
         """
         if self._closed is not None:
@@ -198,7 +198,7 @@ class Session(Generic[W]):
         pending = self._pending
         if len(pending) >= self._in_flight_max:
             raise TooManyRequests(
-                f"{len(pending)} requests wait for an answer on this connection, as many as allowed"
+                f"{len(pending)} requests are in flight on this connection, which is the limit"
             )
         asked = header.code if code is None else code
         opaque = self._take_number()
@@ -221,11 +221,11 @@ class Session(Generic[W]):
     ) -> bytes:
         """Return the head of a request that is never answered, not even with an error.
 
-        A remark is for the peer's log; of requests, only the end of a transaction has one.
+        A remark is for the peer's log; the only request with one is the end of a transaction.
 
         Raises:
             ConnectionClosed: the session is closed.
-            LocalProtocolError: it can't be written, such as for its size.
+            LocalProtocolError: it can't be encoded, for example because it is too large.
 
         """
         if self._closed is not None:
@@ -235,10 +235,10 @@ class Session(Generic[W]):
         return self._request_head(header, body, asked, opaque, ONEWAY_FLAG, fields, remark)
 
     def answer(self, request: Frame, response: Response) -> tuple[Buffer, ...]:
-        """Return what to write in answer to a request: nothing at all to a one-way one.
+        """Return the buffers of the answer to a request; none for a one-way request.
 
         Raises:
-            LocalProtocolError: it can't be written, such as for its size.
+            LocalProtocolError: it can't be encoded, for example because it is too large.
 
         """
         if request.flag & ONEWAY_FLAG:
@@ -277,25 +277,25 @@ class Session(Generic[W]):
                 return self._form.head(code, opaque, flag, header.to_json(), size)
             except UnicodeEncodeError as error:
                 raise LocalProtocolError(
-                    f"{name_of_request(code)} (code {code}) can't be written: {error}"
+                    f"{name_of_request(code)} (code {code}) can't be encoded: {error}"
                 ) from error
         texts = header.to_texts()
         if fields:
             texts.update(fields)
         identity = self._identity
         encoding = self._encoding
-        if code > binary_header.CODE_MAX:  # it has no place there; each frame tells its form
+        if code > binary_header.CODE_MAX:  # it doesn't fit; the encoding may differ per frame
             encoding = HeaderEncoding.JSON
         if identity.credentials is not None:
             if encoding is HeaderEncoding.ROCKETMQ:
-                # An empty value arrives as null, and a signature over it would not hold.
+                # An empty value arrives as null, which would break the signature.
                 texts = {name: text for name, text in texts.items() if text}
             texts.update(auth.sign(texts, body, identity.credentials))
         outgoing = Outgoing(code, opaque, flag, self._version, self._language, remark, texts)
         return encode_head(outgoing, size, encoding)
 
     def _take_number(self) -> int:
-        """Count up through 32 bits with sign, as Java does, past numbers still in use."""
+        """Return the next free number; numbers are signed 32-bit and wrap around, as in Java."""
         while True:
             opaque = self._next_opaque
             self._next_opaque = opaque + 1 if opaque < _OPAQUE_MAX else opaque + 1 - _OPAQUE_RANGE
@@ -308,32 +308,32 @@ class Session(Generic[W]):
         """Yield the frames that ``data`` completes. Exhaust the iterator before the next call.
 
         Raises:
-            RemoteProtocolError: the peer sent no frame; close the connection.
+            RemoteProtocolError: the bytes are not a frame; close the connection.
 
         """
         return self._reader.feed(data)
 
     def take(self, answer: Frame) -> Pending[W] | None:
-        """Return the request that a frame answers; None if nobody waits for it any more."""
+        """Return the request that a frame answers; None if it has been settled."""
         pending = self._pending.pop(answer.opaque, None)
         if pending is None:
             self.late_answers += 1
         return pending
 
     def waits_for(self, opaque: int) -> bool:
-        """Tell whether the request of that number is on its way."""
+        """Return whether the request with this number is in flight."""
         return opaque in self._pending
 
     def forget(self, opaque: int) -> Pending[W] | None:
-        """Stop waiting for an answer; return the request, None if it is settled already."""
+        """Stop waiting for an answer; return the request, or None if it has been settled."""
         return self._pending.pop(opaque, None)
 
     # Time and end
 
     def next_deadline(self) -> float | None:
-        """Return the earliest time at which a request will expire, None if none waits."""
+        """Return the earliest deadline of the requests in flight; None if there are none."""
         deadlines, pending = self._deadlines, self._pending
-        # Entries of settled requests are dropped when they come up, or when they are the most.
+        # Entries of settled requests are dropped at the top, and when they are the majority.
         if len(deadlines) > 64 and len(deadlines) > 2 * len(pending):
             deadlines[:] = [entry for entry in deadlines if entry[1] in pending]
             heapify(deadlines)
@@ -346,11 +346,11 @@ class Session(Generic[W]):
         return None
 
     def due(self, now: float) -> set[int]:
-        """Return the numbers of the requests whose deadline has come; they wait on."""
+        """Return the numbers of the requests past their deadline; they stay in flight."""
         return {opaque for opaque, one in self._pending.items() if one.deadline <= now}
 
     def expire(self, now: float) -> list[Pending[W]]:
-        """Give up on the requests whose deadline has come; return them, earliest first."""
+        """Remove and return the requests past their deadline, earliest first."""
         expired = []
         while (deadline := self.next_deadline()) is not None and deadline <= now:
             _, opaque = heappop(self._deadlines)
@@ -358,7 +358,7 @@ class Session(Generic[W]):
         return expired
 
     def close(self, reason: str) -> list[Pending[W]]:
-        """End the session; return the requests that still waited, oldest first."""
+        """Close the session; return the requests in flight, oldest first."""
         if self._closed is None:
             self._closed = reason
         waiting = list(self._pending.values())
@@ -381,7 +381,7 @@ def _bytes_in(body: Buffer) -> int:
     """Return the size of a body on the wire.
 
     Raises:
-        LocalProtocolError: it is a view with gaps, or not made of bytes at all.
+        LocalProtocolError: it is a view that is not contiguous, or not bytes.
 
     """
     if body.__class__ is bytes:
@@ -389,7 +389,7 @@ def _bytes_in(body: Buffer) -> int:
     try:
         view = body if body.__class__ is memoryview else memoryview(body)
     except TypeError as error:
-        raise LocalProtocolError(f"a body is bytes, not {type(body).__name__}") from error
+        raise LocalProtocolError(f"a body must be bytes, not {type(body).__name__}") from error
     if not view.c_contiguous:
-        raise LocalProtocolError("a body is a view with gaps; give bytes(view)")
+        raise LocalProtocolError("a body must not be a view with gaps; pass bytes(view)")
     return view.nbytes

@@ -28,7 +28,7 @@ GoldenCrash      0       184  243.3 KiB   0..184  2026-11-15 10:42
                  3       183  243.3 KiB   0..183  2026-11-15 10:42
 
 DAMAGED    1 place
-  × commitlog at byte 996,400: no record; its size field says 582, which is not
+  × commitlog at byte 996,400: not a record; its size field is 582, which isn't
     the sum of its parts; nothing readable follows (291 B skipped)
 """
 
@@ -39,7 +39,7 @@ Queues     735 entries of 4 queues compared with the log
 Index      8 files of 2,205 entries compared with the log
 
 DAMAGED    3 places
-  × commitlog at byte 996,400: no record; its size field says 582, which is not
+  × commitlog at byte 996,400: not a record; its size field is 582, which isn't
     the sum of its parts; nothing readable follows (291 B skipped)
   × consumequeue/GoldenCrash/1 at byte 3,660: offset 183 points to byte 996400
     of the log, where no record of 582 bytes can be read (20 B skipped)
@@ -127,7 +127,7 @@ def test_harmless_damage_is_a_note(tmp_path: Path, capsys: pytest.CaptureFixture
     flip(f"{directory}/commitlog/{262144:020d}", 402855 - 262144 + 4)
     assert main(["store", "verify", directory]) == 0
     printed = capsys.readouterr().out
-    assert "The store is sound.\n  note: commitlog at byte 402,855: no record" in printed
+    assert "The store is sound.\n  note: commitlog at byte 402,855: not a record" in printed
 
 
 @pytest.mark.parametrize(("command", "key"), [("inspect", "queues"), ("verify", "queue_entries")])
@@ -166,7 +166,7 @@ def test_a_queue_without_its_first_file_is_damaged(
     assert main(["store", command, directory]) == 1
     assert capsys.readouterr().out.endswith(
         "DAMAGED    1 place\n"
-        "  × consumequeue/GoldenB/2 at byte 0: the log has messages from 0 on, and the\n"
+        "  × consumequeue/GoldenB/2 at byte 0: the log has messages from 0 on, but the\n"
         "    queue begins at 20\n"
     )
 

@@ -178,7 +178,7 @@ def test_a_broker_that_other_machines_reach_logs_the_warning_when_it_starts(tmp_
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--set=listenHost=0.0.0.0"], "say --insecure if the network keeps others out"),
+        (["--set=listenHost=0.0.0.0"], "add --insecure if the network is trusted"),
         (["--set=brokerRole=SLAVE"], "replicas are not supported yet"),
         (["--set=listenPort=many"], "--set: listenPort: 'many' is not a whole number"),
         (["-c", "/no/such/file"], "/no/such/file can't be read: No such file"),

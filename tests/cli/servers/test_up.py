@@ -159,7 +159,7 @@ def once_back(server: Serving, nameserver: str, before: str) -> str:
     ("arguments", "words"),
     [
         (["--brokers", "0"], "--brokers is 0; it must be from 1 to 26"),
-        (["--host", "0.0.0.0"], "say --insecure"),
+        (["--host", "0.0.0.0"], "add --insecure"),
         (["--set", "listenPort"], "write it as key=value"),
         (["--brokers", "2", "--set", "storePathCommitLog=/x"], "would be the log of all brokers"),
         (["--set", "storePathCommitLog=/x,/y"], "the commit log is in one directory"),

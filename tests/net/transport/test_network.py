@@ -50,7 +50,7 @@ async def listening(network: Network, accepted: list[Recorder]) -> OpenPort:
 
 
 @each_network
-def test_bytes_arrive_in_order_and_the_end_is_told(kind: str) -> None:
+def test_bytes_arrive_in_order_and_then_the_end(kind: str) -> None:
     make, loop_factory = KINDS[kind]
 
     async def scenario() -> None:

@@ -76,7 +76,7 @@ def test_an_enforcing_port_closes_plain_peers(loop: str, certificates: Certifica
 
 
 @on_both_loops
-def test_a_tls_peer_on_a_plain_port_is_told_apart_in_the_log(
+def test_a_tls_peer_on_a_plain_port_is_named_in_the_log(
     loop: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario() -> None:
@@ -107,7 +107,9 @@ def test_a_client_does_not_talk_to_a_server_it_cannot_verify(
 
 
 @on_both_loops
-def test_mutual_tls_admits_who_has_a_certificate(loop: str, certificates: Certificates) -> None:
+def test_mutual_tls_admits_clients_with_a_certificate(
+    loop: str, certificates: Certificates
+) -> None:
     known = TlsFiles(ca_file=str(certificates.ca), cert_file=str(certificates.client))
 
     async def scenario() -> None:
@@ -143,7 +145,9 @@ def test_a_peer_that_stays_silent_is_let_go(
 
 
 @on_both_loops
-def test_a_peer_that_leaves_at_once_harms_nobody(loop: str, certificates: Certificates) -> None:
+def test_a_peer_that_disconnects_immediately_does_no_harm(
+    loop: str, certificates: Certificates
+) -> None:
     async def scenario() -> None:
         tls = server_context(certificates.of_server)
         async with Listener(LOOPBACK, echo, tls=tls) as listener, Dialer() as dialer:
@@ -198,7 +202,7 @@ def test_good_frames_before_garbage_are_served(loop: str) -> None:
 
 
 @on_both_loops
-def test_a_slow_reader_gets_all_and_delays_nobody(loop: str) -> None:
+def test_a_slow_reader_gets_everything_and_delays_no_other_peer(loop: str) -> None:
     def big(connection: Connection, request: Frame) -> Response:
         return Response(body=bytes(1_000_000))
 
@@ -238,7 +242,7 @@ def test_over_the_bound_a_connection_is_closed_as_it_comes(
 
 
 @on_both_loops
-def test_nobody_listening_is_a_connect_failure(loop: str) -> None:
+def test_a_refused_connection_is_a_connect_failure(loop: str) -> None:
     async def scenario() -> None:
         async with Listener(LOOPBACK, echo) as listener:
             free = listener.address
@@ -282,7 +286,7 @@ def test_ipv6_works_as_well(loop: str) -> None:
 
 
 @on_both_loops
-def test_requests_whose_time_is_over_at_once_do_no_harm_to_the_next(loop: str) -> None:
+def test_requests_that_expire_immediately_do_not_affect_the_next(loop: str) -> None:
     """uvloop's timer for what is due at once is none: it can't be asked when it is due."""
 
     async def scenario() -> None:

@@ -8,14 +8,14 @@ from orbitmq.net.transport.tls import TlsFiles, client_context, server_context
 from tests.net.conftest import Certificates
 
 
-def test_a_client_verifies_certificate_and_name_unless_told_not_to() -> None:
+def test_a_client_verifies_certificate_and_name_by_default() -> None:
     context = client_context()
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
     careless = client_context(verify=False)
     assert (careless.verify_mode, careless.check_hostname) == (ssl.CERT_NONE, False)
 
 
-def test_a_server_asks_for_client_certificates_as_told(certificates: Certificates) -> None:
+def test_a_server_requests_client_certificates_as_configured(certificates: Certificates) -> None:
     alone = TlsFiles(cert_file=str(certificates.server))
     assert server_context(alone).verify_mode == ssl.CERT_NONE
     assert server_context(certificates.of_server).verify_mode == ssl.CERT_OPTIONAL

@@ -17,8 +17,8 @@ from orbitmq.errors import (
 )
 from orbitmq.message.model import MessageQueue
 from orbitmq.net.address import Address
-from orbitmq.spark.cluster.brokers import Answers, BrokerLinks
-from orbitmq.spark.cluster.connections import Links
+from orbitmq.spark.cluster.brokers import Brokers, QueueAnswers
+from orbitmq.spark.cluster.connections import Connections
 from orbitmq.spark.cluster.read_route import ReadRoute
 from orbitmq.spark.options.options import Access
 from orbitmq.wire.fields import Header
@@ -37,7 +37,7 @@ def max_offset(queue: MessageQueue) -> tuple[Header, ...]:
     return (GetMaxOffset(topic=queue.topic, queue_id=queue.queue_id),)
 
 
-def read(answers: Answers) -> tuple[int, bool]:
+def read(answers: QueueAnswers) -> tuple[int, bool]:
     (answer,) = answers.frames
     return answer.read(GetMaxOffsetAnswer).offset, answers.is_replica
 
@@ -80,15 +80,15 @@ class Routes:
 
 
 @contextmanager
-def brokers(routes: Routes, clock: FakeClock | None = None) -> Iterator[BrokerLinks]:
-    links = Links(Access(nameserver=str(NOBODY)), SystemClock())
+def brokers(routes: Routes, clock: FakeClock | None = None) -> Iterator[Brokers]:
+    links = Connections(Access(nameserver=str(NOBODY)), SystemClock())
     try:
-        yield BrokerLinks(links, routes, clock or FakeClock())
+        yield Brokers(links, routes, clock or FakeClock())
     finally:
         links.close()
 
 
-def test_questions_about_the_queues_of_a_broker_are_answered_each() -> None:
+def test_requests_about_the_queues_of_a_broker_are_each_answered() -> None:
     with peer(counting(2)) as primary, brokers(Routes(b0=primary)) as found:
         answers = found.ask([QUEUE, OTHER], max_offset, read)
         assert answers == {QUEUE: (0, False), OTHER: (1, False)}
@@ -117,7 +117,7 @@ def test_a_new_route_that_fails_is_not_tried_again() -> None:
     assert routes.asked == 1
 
 
-def test_a_second_failure_is_the_callers() -> None:
+def test_a_second_failure_is_raised() -> None:
     with peer(hang_up) as dead:
         routes = Routes(b0=dead)
         with brokers(routes) as found:
@@ -127,7 +127,7 @@ def test_a_second_failure_is_the_callers() -> None:
                 found.ask([QUEUE], max_offset, read)
 
 
-def test_a_connection_that_breaks_on_a_new_route_is_told() -> None:
+def test_a_connection_that_breaks_on_a_new_route_is_an_error() -> None:
     with peer(hang_up) as dead, brokers(Routes(b0=dead)) as found:
         with pytest.raises(ConnectionClosed):
             found.ask([QUEUE], max_offset, read)
@@ -144,17 +144,17 @@ def test_a_refusal_is_an_error_of_the_broker(shared_cluster: embedded.RunningClu
             found.ask([QUEUE], lambda _queue: (Unknown(),), read)
 
 
-def test_a_route_is_asked_for_again_when_it_is_old() -> None:
+def test_an_old_route_is_looked_up_again() -> None:
     clock = FakeClock()
     with peer(until_closed) as primary:
         routes = Routes(b0=primary)
         with brokers(routes, clock) as found:
-            first = found.connection(QUEUE, 0).link
+            first = found.connection(QUEUE, 0).connection
             clock.pass_ms(30_000)
-            assert found.connection(QUEUE, 0).link is first
+            assert found.connection(QUEUE, 0).connection is first
             assert routes.asked == 1
             clock.pass_ms(1)
-            assert found.connection(QUEUE, 0).link is first
+            assert found.connection(QUEUE, 0).connection is first
             assert routes.asked == 2
 
 
@@ -162,32 +162,32 @@ def test_routes_that_were_found_are_used() -> None:
     routes = Routes()
     with peer(until_closed) as primary, brokers(routes) as found:
         found.remember({"orders": ReadRoute((QUEUE,), {"broker-a": {0: primary}})})
-        assert found.connection(QUEUE, 0).link.is_open
+        assert found.connection(QUEUE, 0).connection.is_open
         assert routes.asked == 0
-        assert repr(found).startswith("<BrokerLinks 1 routes")
+        assert repr(found).startswith("<Brokers 1 routes")
         found.forget_all()
-        assert repr(found).startswith("<BrokerLinks 0 routes")
+        assert repr(found).startswith("<Brokers 0 routes")
 
 
-# Who is reached
+# Which broker is connected
 
 
-def test_who_is_reached_is_told_with_the_connection() -> None:
+def test_a_connection_has_the_id_of_its_broker() -> None:
     with peer(until_closed) as replica, brokers(Routes(b0=NOBODY, b1=replica)) as found:
         assert found.connection(QUEUE, 0).broker_id == 1
         assert found.connection(QUEUE, 1).broker_id == 1
 
 
-def test_where_the_primary_alone_will_do_no_replica_stands_in() -> None:
+def test_no_replica_replaces_a_primary_that_is_required() -> None:
     routes = Routes(b0=NOBODY)
     with peer(until_closed) as replica, brokers(routes) as found:
         routes.where[1] = replica
         with pytest.raises(ConnectFailed, match="no connection to 127.0.0.1:1"):
-            found.connection(QUEUE, 0, alone=True)
+            found.connection(QUEUE, 0, exact=True)
         del routes.where[0]
         found.forget(QUEUE)
         with pytest.raises(NoRoute, match="the primary of broker broker-a is not in the route"):
-            found.connection(QUEUE, 0, alone=True)
+            found.connection(QUEUE, 0, exact=True)
         assert found.connection(QUEUE, 0).broker_id == 1
 
 
@@ -195,7 +195,7 @@ def test_where_the_primary_alone_will_do_no_replica_stands_in() -> None:
 
 
 @pytest.mark.parametrize("queues", [[INVOICE, QUEUE, OTHER], [QUEUE, INVOICE, OTHER]])
-def test_a_topic_that_is_missing_does_not_take_the_news_of_others_away(
+def test_a_missing_topic_does_not_hide_others(
     queues: list[MessageQueue],
 ) -> None:
     clock = FakeClock()
@@ -213,7 +213,7 @@ def test_a_topic_that_is_missing_does_not_take_the_news_of_others_away(
             assert caught.value.is_missing
 
 
-def test_a_topic_that_can_not_be_read_now_is_asked_about_by_the_route_of_another() -> None:
+def test_an_unreadable_topic_is_asked_about_by_the_route_of_another() -> None:
     with peer(counting(2)) as primary:
         routes = Routes(b0=primary)
         routes.unreadable = {"invoices"}
@@ -225,7 +225,7 @@ def test_a_topic_that_can_not_be_read_now_is_asked_about_by_the_route_of_another
             assert not caught.value.is_missing
 
 
-def test_a_topic_that_is_missing_is_looked_for_now_and_then_and_found_again() -> None:
+def test_a_missing_topic_is_looked_up_now_and_then_and_found_again() -> None:
     clock = FakeClock()
     with peer(counting(1)) as primary:
         routes = Routes(b0=primary)
@@ -247,7 +247,7 @@ def test_a_topic_that_goes_while_its_broker_fails_is_left_out() -> None:
             found.connection(INVOICE, 0)
             found.connection(QUEUE, 0)
             routes.where, routes.deleted = {0: alive}, {"invoices"}
-            # By the route of the first, the broker is looked for anew.
+            # The broker is looked up again by the route of the first.
             found.forget(INVOICE)
             left = found.ask([INVOICE, OTHER], max_offset, read, skip_missing=True)
             assert left == {OTHER: (1, False)}
@@ -257,19 +257,19 @@ def test_a_connection_is_found_by_the_last_route_of_a_topic_that_is_missing() ->
     with peer(until_closed) as primary:
         routes = Routes(b0=primary)
         with brokers(routes) as found:
-            assert found.connection(QUEUE, 0).link.is_open
+            assert found.connection(QUEUE, 0).connection.is_open
             routes.deleted = {"orders"}  # by nameservers that have just started
             found.forget(QUEUE)
-            assert found.connection(QUEUE, 0).link.is_open
+            assert found.connection(QUEUE, 0).connection.is_open
             routes.deleted = {"invoices"}
             with pytest.raises(NoRoute, match="no invoices"):
                 found.connection(INVOICE, 0)
 
 
-# Nameservers that are away
+# Nameservers that are down
 
 
-def test_while_nameservers_are_away_the_last_routes_are_used(
+def test_while_nameservers_are_down_the_last_routes_are_used(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     clock = FakeClock()
@@ -281,36 +281,36 @@ def test_while_nameservers_are_away_the_last_routes_are_used(
     with peer(stay) as primary:
         routes = Routes(b0=primary)
         with brokers(routes, clock) as found:
-            link = found.connection(QUEUE, 0).link
+            link = found.connection(QUEUE, 0).connection
             routes.is_silent = True
             for _ in range(3):
                 clock.pass_ms(30_001)
                 assert found.ask([OTHER], max_offset, read) == {OTHER: (1, False)}
-                assert found.connection(QUEUE, 0).link is link
+                assert found.connection(QUEUE, 0).connection is link
             assert routes.asked == 4  # not by each question
             assert len(caplog.messages) == 1
-            assert "the last routes there were: no nameserver answers" in caplog.messages[0]
+            assert "using the last known routes: no nameserver answers" in caplog.messages[0]
             routes.is_silent = False
             clock.pass_ms(30_001)
-            assert found.connection(QUEUE, 0).link.peer == str(primary)
+            assert found.connection(QUEUE, 0).connection.peer == str(primary)
             assert caplog.messages[1:] == ["nameservers answer again"]
 
 
-def test_a_broker_that_fails_is_dialled_anew_while_nameservers_are_away() -> None:
+def test_a_broker_that_fails_is_redialled_while_nameservers_are_down() -> None:
     with peer(until_closed) as primary:
         routes = Routes(b0=primary)
         with brokers(routes) as found:
-            first = found.connection(QUEUE, 0).link
+            first = found.connection(QUEUE, 0).connection
             routes.is_silent = True
             found.forget(QUEUE)
             assert not first.is_open
-            again = found.connection(QUEUE, 0).link
+            again = found.connection(QUEUE, 0).connection
             assert again.is_open
             assert again.peer == str(primary)
             assert routes.asked == 2  # they may be back
 
 
-def test_a_topic_that_was_missing_stays_so_while_nameservers_are_away() -> None:
+def test_a_missing_topic_stays_missing_while_nameservers_are_down() -> None:
     with peer(until_closed) as primary:
         routes = Routes(b0=primary)
         with brokers(routes) as found:
@@ -323,7 +323,7 @@ def test_a_topic_that_was_missing_stays_so_while_nameservers_are_away() -> None:
             assert found.ask([QUEUE], max_offset, read, skip_missing=True) == {}
 
 
-def test_without_a_route_and_nameservers_there_is_nobody_to_ask() -> None:
+def test_without_a_route_and_nameservers_a_request_fails() -> None:
     routes = Routes()
     routes.is_silent = True
     with brokers(routes) as found:

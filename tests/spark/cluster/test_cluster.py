@@ -62,7 +62,7 @@ def test_a_pattern_matches_whole_names_and_no_topic_of_the_brokers(
     assert retries == {"%RETRY%cp"}
 
 
-def test_a_missing_topic_is_told_with_the_nearest(
+def test_a_missing_topic_suggests_the_nearest(
     shared_cluster: embedded.RunningCluster, cluster: Cluster
 ) -> None:
     create(shared_cluster, "invoices")
@@ -72,7 +72,7 @@ def test_a_missing_topic_is_told_with_the_nearest(
     assert list(caught.value.answers) == [shared_cluster.nameserver]
 
 
-def test_queues_that_are_not_there_can_not_be_assigned(
+def test_missing_queues_can_not_be_assigned(
     shared_cluster: embedded.RunningCluster, cluster: Cluster
 ) -> None:
     topic = create(shared_cluster, "ca", queues=1)
@@ -121,7 +121,7 @@ def test_bounds_are_those_of_the_queues(
     assert len(found) == 4
 
 
-def test_a_moment_stands_for_the_first_message_stored_then_or_later(
+def test_a_time_means_the_first_message_stored_at_or_after_it(
     shared_cluster: embedded.RunningCluster, cluster: Cluster
 ) -> None:
     topic = create(shared_cluster, "cm", queues=1)
@@ -133,7 +133,7 @@ def test_a_moment_stands_for_the_first_message_stored_then_or_later(
     assert later == {queue(topic, 0): 1, queue(topic, 0, "broker-b"): 0}
 
 
-def test_a_group_has_come_as_far_as_was_committed(
+def test_committed_offsets_are_returned(
     shared_cluster: embedded.RunningCluster, cluster: Cluster
 ) -> None:
     topic = create(shared_cluster, "cc", queues=1)
@@ -143,7 +143,7 @@ def test_a_group_has_come_as_far_as_was_committed(
     assert cluster.committed("TOOLS_CONSUMER", [one, other]) == {one: 5, other: 7}
 
 
-def test_a_group_is_made_known_to_the_brokers_that_get_its_offsets(
+def test_a_group_is_registered_with_the_brokers_that_get_its_offsets(
     shared_cluster: embedded.RunningCluster, cluster: Cluster
 ) -> None:
     topic = create(shared_cluster, "cg", queues=1)
@@ -166,7 +166,7 @@ def test_a_broker_that_refuses_does_not_keep_offsets_from_the_others(
                 with pytest.raises(GroupNotFound):
                     cluster.commit("strangers", {one: 5, other: progress})
                 assert cluster.committed("strangers", [other]) == {other: progress}
-    told = [line for line in caplog.messages if "takes no offsets of group strangers" in line]
+    told = [line for line in caplog.messages if "refuses the offsets of group strangers" in line]
     assert len(told) == 1
     assert told[0].startswith("broker broker-a ")
 
@@ -179,7 +179,7 @@ def refuses_groups(broker: str) -> None:
     assert answer.code == ResponseCode.SUCCESS
 
 
-def test_a_topic_that_was_deleted_is_named_and_keeps_no_other_from_being_asked_about(
+def test_a_deleted_topic_is_named_and_does_not_block_others(
     shared_cluster: embedded.RunningCluster, cluster: Cluster
 ) -> None:
     kept, gone = create(shared_cluster, "ck", queues=1), create(shared_cluster, "cx", queues=1)
@@ -205,7 +205,7 @@ def delete(running: embedded.RunningCluster, topic: str) -> None:
         connection.request(DeleteTopicFromNamesrv(topic=topic))
 
 
-def test_nothing_is_asked_of_nobody(cluster: Cluster) -> None:
+def test_no_queues_send_no_request(cluster: Cluster) -> None:
     assert cluster.bounds([]) == {}
     assert cluster.offsets_of_key([], "k") == {}
 
@@ -220,24 +220,24 @@ def test_a_thousand_queues_are_asked_about_at_once(
 # Connections
 
 
-def test_connections_stay_open_and_are_made_anew_when_forgotten(
+def test_connections_stay_open_and_are_reopened_when_forgotten(
     shared_cluster: embedded.RunningCluster, cluster: Cluster
 ) -> None:
     topic = create(shared_cluster, "cr", queues=1)
-    first = cluster.connection(queue(topic, 0)).link
+    first = cluster.connection(queue(topic, 0)).connection
     assert cluster.connection(queue(topic, 0)) == (first, 0)
     assert cluster.connection(queue(topic, 0), broker_id=3) == (first, 0)  # there is no such one
     cluster.forget(queue(topic, 0))
     assert not first.is_open
-    assert cluster.connection(queue(topic, 0)).link is not first
+    assert cluster.connection(queue(topic, 0)).connection is not first
     with pytest.raises(NoRoute, match="broker broker-x is not in the route of topic cr"):
         cluster.connection(queue(topic, 0, "broker-x"))
 
 
-def test_after_a_close_it_connects_anew(cluster: Cluster) -> None:
+def test_after_a_close_it_connects_again(cluster: Cluster) -> None:
     cluster.topics()
     cluster.close()
-    assert "to nobody" in repr(cluster)
+    assert "to none" in repr(cluster)
     assert cluster.topics()
 
 

@@ -7,7 +7,7 @@ from orbitmq import embedded
 from orbitmq.message.names import retry_topic
 from orbitmq.net.address import Address
 from orbitmq.net.blocking import BlockingConnection
-from orbitmq.spark.cluster.group_registration import introduce
+from orbitmq.spark.cluster.group_registration import register_group
 from orbitmq.wire.codes import RequestCode, ResponseCode
 from orbitmq.wire.headers.heartbeat import GetConsumerListByGroup
 from orbitmq.wire.headers.query import GetTopicStatsInfo
@@ -21,7 +21,7 @@ def test_a_broker_makes_the_retry_topic_and_has_no_member_of_it(
     with BlockingConnection(Address.parse(shared_cluster.brokers[0])) as broker:
         asks = GetTopicStatsInfo(topic=retry_topic("gi"))
         assert broker.request(asks).code == ResponseCode.TOPIC_NOT_EXIST
-        introduce("gi", broker)
+        register_group("gi", broker)
         assert broker.request(asks).code == ResponseCode.SUCCESS
         members = broker.request(GetConsumerListByGroup(consumer_group="gi"))
         assert members.code == ResponseCode.SYSTEM_ERROR
@@ -29,7 +29,7 @@ def test_a_broker_makes_the_retry_topic_and_has_no_member_of_it(
 
 
 def answering(*codes: int, seen: list[int]) -> Callable[[socket.socket], None]:
-    """A broker that answers as is said, and notes what it is asked."""
+    """A broker with given answers, which records requests."""
 
     def script(accepted: socket.socket) -> None:
         left = iter(codes)
@@ -45,16 +45,16 @@ def test_where_consumers_may_be_at_work_nothing_is_sent() -> None:
     seen: list[int] = []
     with peer(answering(ResponseCode.SUCCESS, seen=seen)) as address:
         with BlockingConnection(address) as broker:
-            introduce("busy", broker)
+            register_group("busy", broker)
     assert seen == [RequestCode.GET_TOPIC_STATS_INFO]
 
 
-def test_a_refusal_is_told_and_no_error(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_refusal_is_logged_and_no_error(caplog: pytest.LogCaptureFixture) -> None:
     seen: list[int] = []
     codes = ResponseCode.TOPIC_NOT_EXIST, ResponseCode.NO_PERMISSION, ResponseCode.SUCCESS
     with peer(answering(*codes, seen=seen)) as address:
         with BlockingConnection(address) as broker:
-            introduce("strangers", broker)
+            register_group("strangers", broker)
     assert seen[1:] == [RequestCode.HEART_BEAT, RequestCode.UNREGISTER_CLIENT]
     assert "tools may not find group strangers" in caplog.text
     assert "not you" in caplog.text

@@ -1,4 +1,4 @@
-"""Keys found by the indexes of brokers; and when these can't tell."""
+"""Keys found by the indexes of brokers, and incomplete indexes."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def test_a_key_is_found_on_all_brokers(shared_cluster: embedded.RunningCluster) 
         assert cluster.offsets_of_key([b], "o-42") == {b: [0]}
 
 
-def test_a_key_that_nobody_has_is_found_nowhere(shared_cluster: embedded.RunningCluster) -> None:
+def test_a_key_without_messages_is_found_nowhere(shared_cluster: embedded.RunningCluster) -> None:
     topic = create(shared_cluster, "kb", queues=1)
     queue = MessageQueue(topic, "broker-a", 0)
     fill(shared_cluster, queue, [b"one"])
@@ -32,7 +32,7 @@ def test_a_key_that_nobody_has_is_found_nowhere(shared_cluster: embedded.Running
         assert cluster.offsets_of_key(both, "o-42") == {one: [] for one in both}
 
 
-def test_more_than_a_broker_returns_can_not_be_told(
+def test_more_messages_than_a_broker_returns_are_incomplete(
     shared_cluster: embedded.RunningCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = create(shared_cluster, "kc", queues=1)
@@ -47,7 +47,7 @@ def test_more_than_a_broker_returns_can_not_be_told(
         assert cluster.offsets_of_key([queue], "k") is None
 
 
-def test_a_broker_without_an_index_can_not_tell() -> None:
+def test_a_broker_without_an_index_is_incomplete() -> None:
     with embedded.start(settings={"messageIndexEnable": "false"}) as running:
         with blocking.Producer("g", nameserver=running.nameserver) as producer:
             queue = producer.send(Message("kd", b"x", keys=["k"])).queue

@@ -8,8 +8,8 @@ import pytest
 
 from orbitmq.clock import SystemClock
 from orbitmq.errors import NameserversFailed, NoPermission, NoRoute
-from orbitmq.spark.cluster.connections import Links
-from orbitmq.spark.cluster.nameservers import RouteLookup
+from orbitmq.spark.cluster.connections import Connections
+from orbitmq.spark.cluster.nameservers import Nameservers
 from orbitmq.spark.options.options import Access
 from orbitmq.wire.bodies.route import BrokerData, QueueData, TopicRouteData
 from orbitmq.wire.bodies.topic import TopicList
@@ -37,7 +37,7 @@ def answer(routes: Mapping[str, TopicRouteData], request: Frame) -> Response:
 
 
 @contextmanager
-def nameservers(*tables: Mapping[str, TopicRouteData]) -> Iterator[RouteLookup]:
+def nameservers(*tables: Mapping[str, TopicRouteData]) -> Iterator[Nameservers]:
     """Nameservers that know the routes of a table each; None of them serves two clients."""
 
     def serving(routes: Mapping[str, TopicRouteData]) -> object:
@@ -53,11 +53,11 @@ def nameservers(*tables: Mapping[str, TopicRouteData]) -> Iterator[RouteLookup]:
     with ExitStack() as stack:
         addresses = [stack.enter_context(peer(serving(one))) for one in tables]  # type: ignore[arg-type]
         access = Access(nameserver=";".join(map(str, addresses)))
-        links = Links(access, SystemClock())
+        links = Connections(access, SystemClock())
         stack.callback(links.close)
         for address in addresses:
             links.to(address)
-        yield RouteLookup(access, links)
+        yield Nameservers(access, links)
 
 
 def test_what_one_nameserver_misses_another_may_know() -> None:
@@ -76,7 +76,7 @@ def test_a_topic_that_none_of_them_knows_is_missing() -> None:
     assert all("no route of order" in said for said in caught.value.answers.values())
 
 
-def test_what_nameservers_say_of_it_stands_on_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_of_nameservers_are_on_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(routes: object, request: Frame) -> Response:
         return Response(ResponseCode.TOPIC_NOT_EXIST, remark="No topic route info.\nSee: \n\n faq")
 
@@ -90,14 +90,14 @@ def test_what_nameservers_say_of_it_stands_on_one_line(monkeypatch: pytest.Monke
 
 def test_a_topic_that_can_not_be_read_now_is_not_missing() -> None:
     with nameservers({"orders": WRITE_ONLY}) as lookup:
-        with pytest.raises(NoRoute, match="is there, and can't be read now") as caught:
+        with pytest.raises(NoRoute, match="topic orders can't be read now") as caught:
             lookup.route("orders")
     assert not caught.value.is_missing
 
 
-def test_nothing_to_look_for_is_nothing_found() -> None:
+def test_no_topics_send_no_request() -> None:
     access = Access(nameserver=NOBODY)
-    assert RouteLookup(access, Links(access, SystemClock())).routes([]) == {}
+    assert Nameservers(access, Connections(access, SystemClock())).routes([]) == {}
 
 
 def test_one_that_answers_is_asked_first_the_next_time() -> None:
@@ -119,17 +119,17 @@ def test_a_refusal_is_no_list_of_topics(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_one_that_fails_is_asked_last_from_then_on() -> None:
     with nameservers({"a": ROUTE}) as lookup:
-        good = str(lookup).removeprefix("<RouteLookup ").removesuffix(">")
-        both = RouteLookup(Access(nameserver=f"{NOBODY};{good}"), lookup._links)
+        good = str(lookup).removeprefix("<Nameservers ").removesuffix(">")
+        both = Nameservers(Access(nameserver=f"{NOBODY};{good}"), lookup._connections)
         assert both.topics() == ["a"]
-        assert str(both) == f"<RouteLookup {good}, {NOBODY}>"
+        assert str(both) == f"<Nameservers {good}, {NOBODY}>"
         assert both.topics() == ["a"]
-        assert str(both) == f"<RouteLookup {good}, {NOBODY}>"
+        assert str(both) == f"<Nameservers {good}, {NOBODY}>"
 
 
 def test_all_that_were_asked_are_named() -> None:
     access = Access(nameserver=f"{NOBODY};127.0.0.1:2")
-    lookup = RouteLookup(access, Links(access, SystemClock()))
+    lookup = Nameservers(access, Connections(access, SystemClock()))
     with pytest.raises(NameserversFailed) as caught:
         lookup.routes(["orders"])
     assert set(caught.value.answers) == {NOBODY, "127.0.0.1:2"}

@@ -35,7 +35,7 @@ def test_queues_with_read_permission_are_read_in_order() -> None:
     assert found.replicas("b") == [(1, Address("h", 2))]
 
 
-def test_the_one_asked_for_comes_first_then_the_others() -> None:
+def test_the_preferred_replica_comes_first() -> None:
     found = read_route("orders", route(a={2: "h:2", 0: "h:0", 1: "h:1"}))
     assert [number for number, _ in found.replicas("a")] == [0, 1, 2]
     assert [number for number, _ in found.replicas("a", 2)] == [2, 0, 1]
@@ -56,12 +56,12 @@ def test_addresses_are_mapped_by_host_or_whole() -> None:
     assert found.addresses == {"a": {0: Address("127.0.0.1", 1)}}
 
 
-def test_topics_that_brokers_have_for_themselves_are_known() -> None:
+def test_topics_of_brokers_are_system_topics() -> None:
     for topic, is_system in (("a", True), ("c", True), ("orders", False)):
         assert read_route(topic, route(a={0: "h:1"})).is_system is is_system
 
 
-def test_routes_that_can_not_be_are_refused() -> None:
+def test_invalid_routes_are_refused() -> None:
     with pytest.raises(InvalidBody, match="has 100000 queues"):
         read_route("orders", route(queues("a", 100_000), a={0: "h:1"}))
     static = TopicRouteData(topic_queue_mapping_by_broker={"a": TopicQueueMappingInfo()})

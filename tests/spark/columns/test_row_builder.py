@@ -16,7 +16,7 @@ from orbitmq.spark.offsets import Slice
 from orbitmq.spark.pulling.record_run import Records
 from orbitmq.spark.schema import READ_COLUMNS
 from tests.spark.fake_cluster import options
-from tests.spark.fake_queue import QUEUE, FakeBrokers, FakeQueue
+from tests.spark.fake_queue import QUEUE, FakeQueue, FakeReplicas
 from tests.spark.records import HERE_IPV6, compressed, record
 
 ALL = Slice(QUEUE, 0, 1_000_000)
@@ -213,7 +213,7 @@ def test_an_answer_that_is_cut_off_is_a_fault(cut: int) -> None:
 def test_a_size_that_cannot_be_is_a_fault(size: int) -> None:
     broken = bytearray(compressed(6, b"1 pizza"))
     broken[:4] = size.to_bytes(4)
-    with pytest.raises(CorruptRecord, match=f"says it has {size} bytes"):
+    with pytest.raises(CorruptRecord, match=f"has size {size},"):
         rows_of([bytes(broken)])
 
 
@@ -221,7 +221,7 @@ def test_a_size_that_cannot_be_is_a_fault(size: int) -> None:
 
 
 def test_a_slice_is_pulled_and_built() -> None:
-    brokers = FakeBrokers(FakeQueue(0, 5_000))
+    brokers = FakeReplicas(FakeQueue(0, 5_000))
     told = options(columns=("queue_offset", "value"))
     rows = [
         row
@@ -231,8 +231,8 @@ def test_a_slice_is_pulled_and_built() -> None:
     assert rows == [{"queue_offset": n, "value": b"%d" % n} for n in range(100, 1_100)]
 
 
-def test_the_options_say_in_whose_name_and_what_loss_means() -> None:
-    brokers = FakeBrokers(FakeQueue(50, 100))
+def test_the_options_set_the_group_and_data_loss() -> None:
+    brokers = FakeReplicas(FakeQueue(50, 100))
     told = options(group="billing", tags="paid", pull_count=9)
     with pytest.raises(DataLost):
         list(read_slice(brokers, Slice(QUEUE, 0, 100), told))
@@ -240,5 +240,5 @@ def test_the_options_say_in_whose_name_and_what_loss_means() -> None:
     assert (asked["consumerGroup"], asked["subscription"]) == ("ns%billing", "paid")
     assert asked["maxMsgNums"] == "9"
     told = options(columns=("queue_offset",), fail_on_data_loss=False)
-    (one,) = read_slice(FakeBrokers(FakeQueue(50, 100)), Slice(QUEUE, 0, 100), told)
+    (one,) = read_slice(FakeReplicas(FakeQueue(50, 100)), Slice(QUEUE, 0, 100), told)
     assert one.num_rows == 50

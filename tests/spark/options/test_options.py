@@ -13,7 +13,7 @@ from orbitmq.spark.options.options import (
     read_options,
     write_options,
 )
-from orbitmq.spark.options.table import OPTIONS, Option, Use
+from orbitmq.spark.options.table import OPTIONS, Operation, Option
 from orbitmq.spark.schema import READ_COLUMNS
 
 BASE = {"nameserver": "ns:9876", "subscribe": "orders"}
@@ -49,16 +49,16 @@ SAYABLE = [option for option in OPTIONS if option.default and option.name not in
 
 
 @pytest.mark.parametrize("option", SAYABLE, ids=lambda option: option.name)
-def test_to_say_a_default_changes_nothing(option: Option) -> None:
+def test_giving_a_default_changes_nothing(option: Option) -> None:
     said = {option.name: option.default.partition(";")[0]}
-    if Use.BATCH in option.use:
+    if Operation.BATCH in option.operation:
         assert batch(**said) == batch()
-    if Use.WRITE in option.use:
+    if Operation.WRITE in option.operation:
         assert write(**said) == write()
     if option.name == "maxTriggerDelay":
         few = {"minOffsetsPerTrigger": "5"}
         assert stream(**said, **few) == stream(**few)
-        assert option.use is Use.STREAM
+        assert option.operation is Operation.STREAM
 
 
 def test_all_options_of_a_read_arrive() -> None:
@@ -175,7 +175,7 @@ def test_without_properties_all_other_columns_are_read() -> None:
         ({"endingOffsets": '{"orders": {"b:0": -2}}'}, "endingOffsets is earliest"),
         ({"accessKey": "alice"}, "accessKey is given without secretKey"),
         ({"securityToken": "x"}, "securityToken is given without accessKey"),
-        ({"tlsCaFile": "ca.pem"}, "tlsCaFile is given, and tls is not true"),
+        ({"tlsCaFile": "ca.pem"}, "tlsCaFile is given, but tls is not true"),
         ({"nameserver": "ns"}, "nameserver: address 'ns' is not of the form host:port"),
         ({"namespace": "a b"}, "namespace: "),
         ({"maxRecordsPerPartition": "0"}, "maxRecordsPerPartition is '0'"),
@@ -189,7 +189,10 @@ def test_bad_options_of_a_batch_are_refused(given: dict[str, str], what: str) ->
 @pytest.mark.parametrize(
     ("given", "what"),
     [
-        ({"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "5"}, "no batch is both"),
+        (
+            {"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "5"},
+            "9, over maxOffsetsPerTrigger",
+        ),
         ({"maxTriggerDelay": "5m"}, "maxTriggerDelay is given without minOffsetsPerTrigger"),
         ({"commitOffsets": "true"}, "commitOffsets is given without groupId"),
         ({"endingTimestamp": "5"}, "endingTimestamp is an option of batch reads"),
@@ -201,7 +204,7 @@ def test_bad_options_of_a_stream_are_refused(given: dict[str, str], what: str) -
         stream(**given)
 
 
-def test_offsets_are_committed_for_a_group_unless_told_not_to() -> None:
+def test_offsets_are_committed_for_a_group_unless_disabled() -> None:
     assert stream(groupId="g").commit_offsets is True
     assert stream(groupId="g", commitOffsets="false").commit_offsets is False
     assert stream(commitOffsets="false").commit_offsets is False
@@ -213,7 +216,7 @@ def test_offsets_are_committed_for_a_group_unless_told_not_to() -> None:
     ("given", "what"),
     [
         ({"topic": "no.dots"}, "topic: topic 'no.dots' holds"),
-        ({"topic": "SCHEDULE_TOPIC_XXXX"}, "is the broker's own"),
+        ({"topic": "SCHEDULE_TOPIC_XXXX"}, "is internal to brokers"),
         ({"onReject": "no topic"}, "onReject: "),
         ({"batchBytes": "99999999"}, "batchBytes is"),
         ({"compressOverBytes": "0"}, "compressOverBytes is '0'; it must be .* from 1 to"),
@@ -225,7 +228,7 @@ def test_bad_options_of_a_write_are_refused(given: dict[str, str], what: str) ->
 
 
 @pytest.mark.parametrize("word", ["fail", "FAIL", "Fail"])
-def test_no_way_to_write_fail_is_a_topic(word: str) -> None:
+def test_fail_is_never_a_topic_in_any_case(word: str) -> None:
     assert write(onReject=word).on_reject == "fail"
 
 
@@ -238,13 +241,13 @@ def test_no_way_to_write_fail_is_a_topic(word: str) -> None:
     ],
     ids=["open", "overflow", "deep"],
 )
-def test_what_is_no_pattern_is_told(pattern: str, what: str) -> None:
+def test_an_invalid_pattern_is_refused(pattern: str, what: str) -> None:
     with pytest.raises(InvalidOption, match=f"^subscribePattern .*{what}") as caught:
         read_options({"nameserver": "n:1", "subscribePattern": pattern}, streaming=False)
     assert len(str(caught.value)) < 300
 
 
-def test_an_unknown_option_is_told_before_anything_else() -> None:
+def test_an_unknown_option_is_reported_first() -> None:
     with pytest.raises(UnknownOption, match="did you mean subscribe"):
         read_options({"subscribee": "orders"}, streaming=False)
 

@@ -3,76 +3,80 @@ import re
 import pytest
 
 from orbitmq.errors import InvalidOption, UnknownOption
-from orbitmq.spark.options.table import OPTIONS, Use, named
+from orbitmq.spark.options.table import OPTIONS, Operation, known_options
 from tests.architecture.sources import ROOT
 
 
 def test_options_are_known_in_any_case_and_by_their_old_names() -> None:
     given = {"NAMESERVER": "ns:9876", "topic": "orders", "pullbatchsize": " 32 ", "group": "g"}
-    assert named(given, Use.STREAM) == {
+    assert known_options(given, Operation.STREAM) == {
         "nameserver": "ns:9876",
         "subscribe": "orders",
         "pullCount": "32",
         "groupId": "g",
     }
-    assert named({"topic": "orders"}, Use.WRITE) == {"topic": "orders"}
+    assert known_options({"topic": "orders"}, Operation.WRITE) == {"topic": "orders"}
 
 
-def test_what_spark_adds_is_passed_over() -> None:
-    assert named({"path": "x", "checkpointLocation": "y"}, Use.STREAM) == {}
+def test_options_that_spark_adds_are_ignored() -> None:
+    assert known_options({"path": "x", "checkpointLocation": "y"}, Operation.STREAM) == {}
 
 
-def test_what_spark_would_not_hand_to_a_reader_again_is_refused() -> None:
+def test_options_of_a_table_are_refused() -> None:
     of_table = {"owner": "alice", "subscribe": "orders", "option.subscribe": "orders"}
     with pytest.raises(InvalidOption, match="Write CREATE TEMPORARY VIEW"):
-        named(of_table, Use.BATCH)
+        known_options(of_table, Operation.BATCH)
 
 
 @pytest.mark.parametrize(
-    ("name", "use", "nearest"),
+    ("name", "operation", "nearest"),
     [
-        ("subscrbe", Use.BATCH, "subscribe"),
-        ("startingoffset", Use.BATCH, "startingOffsets"),
-        ("kafka.bootstrap.servers", Use.BATCH, None),
-        ("onRejected", Use.WRITE, "onReject"),
+        ("subscrbe", Operation.BATCH, "subscribe"),
+        ("startingoffset", Operation.BATCH, "startingOffsets"),
+        ("kafka.bootstrap.servers", Operation.BATCH, None),
+        ("onRejected", Operation.WRITE, "onReject"),
     ],
 )
-def test_an_unknown_option_is_told_with_the_nearest(
-    name: str, use: Use, nearest: str | None
+def test_an_unknown_option_suggests_the_nearest(
+    name: str, operation: Operation, nearest: str | None
 ) -> None:
     with pytest.raises(UnknownOption, match=f"there is no option '{name}'") as caught:
-        named({name: "x"}, use)
+        known_options({name: "x"}, operation)
     assert caught.value.nearest == nearest
     assert (f"did you mean {nearest}?" in str(caught.value)) is (nearest is not None)
 
 
 @pytest.mark.parametrize(
-    ("name", "use", "what"),
+    ("name", "operation", "what"),
     [
-        ("maxOffsetsPerTrigger", Use.BATCH, "an option of streaming reads, .* to batch reads"),
-        ("endingoffsets", Use.STREAM, "endingOffsets is an option of batch reads"),
-        ("subscribe", Use.WRITE, "an option of reads, and means nothing to writes"),
-        ("onReject", Use.BATCH, "an option of writes"),
+        (
+            "maxOffsetsPerTrigger",
+            Operation.BATCH,
+            "an option of streaming reads, .* on batch reads",
+        ),
+        ("endingoffsets", Operation.STREAM, "endingOffsets is an option of batch reads"),
+        ("subscribe", Operation.WRITE, "an option of reads, and has no effect on writes"),
+        ("onReject", Operation.BATCH, "an option of writes"),
     ],
 )
-def test_an_option_of_something_else_is_refused(name: str, use: Use, what: str) -> None:
+def test_an_option_of_something_else_is_refused(name: str, operation: Operation, what: str) -> None:
     with pytest.raises(InvalidOption, match=what):
-        named({name: "x"}, use)
+        known_options({name: "x"}, operation)
 
 
 def test_an_option_is_given_once_and_with_a_value() -> None:
-    with pytest.raises(InvalidOption, match="topic and subscribe are one option"):
-        named({"topic": "a", "subscribe": "a"}, Use.BATCH)
+    with pytest.raises(InvalidOption, match="topic and subscribe are the same option"):
+        known_options({"topic": "a", "subscribe": "a"}, Operation.BATCH)
     with pytest.raises(InvalidOption, match="tags is empty"):
-        named({"tags": " "}, Use.BATCH)
+        known_options({"tags": " "}, Operation.BATCH)
 
 
 def test_no_name_means_two_options_in_one_place() -> None:
-    for use in (Use.BATCH, Use.STREAM, Use.WRITE):
+    for operation in (Operation.BATCH, Operation.STREAM, Operation.WRITE):
         names = [
             name.lower()
             for option in OPTIONS
-            if option.use & use
+            if option.operation & operation
             for name in (option.name, *option.aliases)
         ]
         assert len(names) == len(set(names))
@@ -85,7 +89,7 @@ def test_the_page_lists_the_options_of_the_code() -> None:
     assert shown == [
         (
             option.name,
-            WORDS[option.use],
+            WORDS[option.operation],
             f"`{option.default}`" if option.default else "",
             ", ".join(f"`{alias}`" for alias in option.aliases),
         )
@@ -94,9 +98,9 @@ def test_the_page_lists_the_options_of_the_code() -> None:
 
 
 WORDS = {
-    Use.ANY: "all",
-    Use.READ: "reads",
-    Use.BATCH: "batch",
-    Use.STREAM: "stream",
-    Use.WRITE: "writes",
+    Operation.ANY: "all",
+    Operation.READ: "reads",
+    Operation.BATCH: "batch",
+    Operation.STREAM: "stream",
+    Operation.WRITE: "writes",
 }

@@ -8,7 +8,7 @@ from orbitmq.spark.offsets import Bound
 from orbitmq.spark.options.values import Values
 
 
-def test_what_is_not_said_has_its_default() -> None:
+def test_a_missing_option_has_its_default() -> None:
     values = Values({})
     assert values.text("tags", "*") == "*"
     assert values.flag("tls", default=False) is False
@@ -41,8 +41,8 @@ def test_durations_are_read_as_spark_reads_them(text: str, milliseconds: int) ->
 
 
 @pytest.mark.parametrize("text", ["", "m", "1 fortnight", "-5s", "400d"])
-def test_what_is_no_duration_is_refused(text: str) -> None:
-    with pytest.raises(InvalidOption, match="write a time of at most a year"):
+def test_an_invalid_duration_is_refused(text: str) -> None:
+    with pytest.raises(InvalidOption, match="write a duration of at most a year"):
         Values({"maxTriggerDelay": text}).duration_ms("maxTriggerDelay", 0)
 
 
@@ -55,13 +55,13 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
         ("2023-11-14T23:13:20.250+01:00", 1_700_000_000_250),
     ],
 )
-def test_moments_are_numbers_or_have_a_zone(text: str, milliseconds: int) -> None:
+def test_times_are_numbers_or_have_a_zone(text: str, milliseconds: int) -> None:
     values = Values({"startingTimestamp": text})
     assert values.bound("starting", default="latest").timestamp_ms == milliseconds
 
 
 @pytest.mark.parametrize("text", ["2023-11-14T22:13:20", "yesterday", "-5", "1969-01-01T00:00:00Z"])
-def test_what_is_no_moment_is_refused(text: str) -> None:
+def test_an_invalid_time_is_refused(text: str) -> None:
     with pytest.raises(InvalidOption, match="write milliseconds since 1970, or a time with its"):
         Values({"startingTimestamp": text}).bound("starting", default="latest")
 
@@ -80,9 +80,9 @@ def test_a_bound_is_a_word_or_json() -> None:
         Values({"startingOffsets": "{12}"}).bound("starting", default="latest")
 
 
-def test_a_bound_is_said_once() -> None:
+def test_a_bound_is_given_once() -> None:
     both = Values({"startingOffsets": "earliest", "startingTimestamp": "1"})
-    with pytest.raises(InvalidOption, match="are both given; one of them says where"):
+    with pytest.raises(InvalidOption, match="are both given; give only one"):
         both.bound("starting", default="latest")
 
 
@@ -107,9 +107,9 @@ def test_addresses_are_mapped_by_json() -> None:
         ("fe80::1", "::1"),
     ],
 )
-def test_an_address_stands_for_one_of_its_kind(advertised: str, reached: str) -> None:
+def test_an_address_is_mapped_to_one_of_its_kind(advertised: str, reached: str) -> None:
     values = Values({"addressMap": json.dumps({advertised: reached})})
-    told = f"addressMap says that {advertised!r} is reached at {reached!r}; write a host for a host"
+    told = f"addressMap can't map {advertised!r} to {reached!r}; map a host to a host"
     with pytest.raises(InvalidOption) as caught:
         values.address_map("addressMap")
     assert str(caught.value).startswith(told)
@@ -130,24 +130,24 @@ def test_addresses_of_any_kind_may_be_mapped(advertised: str, reached: str) -> N
     assert values.address_map("addressMap") == ((advertised, reached),)
 
 
-def test_lists_have_no_holes() -> None:
+def test_lists_have_no_empty_parts() -> None:
     assert Values({"subscribe": "a, b"}).words("subscribe") == ("a", "b")
-    with pytest.raises(InvalidOption, match="names with a comma between"):
+    with pytest.raises(InvalidOption, match="separate names by commas"):
         Values({"subscribe": "a,,b"}).words("subscribe")
 
 
-def test_options_that_need_others_are_told_so() -> None:
+def test_options_that_need_others_are_refused_alone() -> None:
     with pytest.raises(InvalidOption, match="a is given without b, which it needs"):
         Values({"a": "1"}).need_each_other("a", "b")
     with pytest.raises(InvalidOption, match="b is given without a"):
         Values({"b": "1"}).need_each_other("a", "b")
-    with pytest.raises(InvalidOption, match="nothing says what to read: give one of a, b"):
+    with pytest.raises(InvalidOption, match="nothing to read is given: give one of a, b"):
         Values({}).exactly_one("a", "b")
     with pytest.raises(InvalidOption, match="a and b are both given"):
         Values({"a": "1", "b": "2"}).exactly_one("a", "b")
 
 
-def test_a_long_value_is_not_shown_whole() -> None:
+def test_a_long_value_is_shortened() -> None:
     with pytest.raises(InvalidOption) as caught:
         Values({"retries": "x" * 10_000}).number("retries", 2, high=9)
     assert len(str(caught.value)) < 200

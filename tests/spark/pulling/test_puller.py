@@ -20,17 +20,19 @@ from orbitmq.errors import (
 from orbitmq.spark.cluster.cluster import Cluster
 from orbitmq.spark.offsets import Slice
 from orbitmq.spark.options.options import Access
-from orbitmq.spark.pulling.puller import Demand, pull
+from orbitmq.spark.pulling.puller import PullOptions, pull
 from orbitmq.spark.pulling.record_run import Records
 from orbitmq.wire.codes import ResponseCode
 from orbitmq.wire.frame import Frame
-from tests.spark.fake_queue import QUEUE, ContainedReplica, FakeBrokers, FakeQueue, offsets_in
+from tests.spark.fake_queue import QUEUE, ContainedReplica, FakeQueue, FakeReplicas, offsets_in
 from tests.spark.records import record
 
-ALL = Demand(group="spark", pull_count=1_024, window=8)
-PAID = Demand(group="spark", tags="paid", pull_count=32, window=8)
-AT_LEAST_GOING_ON = Demand(group="spark", fail_on_data_loss=False)
-PAID_GOING_ON = Demand(group="spark", tags="paid", pull_count=32, window=8, fail_on_data_loss=False)
+ALL = PullOptions(group="spark", pull_count=1_024, window=8)
+PAID = PullOptions(group="spark", tags="paid", pull_count=32, window=8)
+AT_LEAST_GOING_ON = PullOptions(group="spark", fail_on_data_loss=False)
+PAID_GOING_ON = PullOptions(
+    group="spark", tags="paid", pull_count=32, window=8, fail_on_data_loss=False
+)
 
 
 @pytest.fixture
@@ -50,18 +52,20 @@ def orders() -> Iterator[embedded.RunningCluster]:
 
 
 def pulled(
-    brokers: FakeBrokers,
+    brokers: FakeReplicas,
     start: int,
     end: int,
-    demand: Demand = ALL,
+    options: PullOptions = ALL,
     pauses: list[int] | None = None,
 ) -> Iterator[Records]:
     waited = [] if pauses is None else pauses
-    return pull(brokers, Slice(QUEUE, start, end), demand, pause_for=waited.append)
+    return pull(brokers, Slice(QUEUE, start, end), options, pause_for=waited.append)
 
 
-def pulled_offsets(brokers: FakeBrokers, start: int, end: int, demand: Demand = ALL) -> list[int]:
-    return list(offsets_in(pulled(brokers, start, end, demand)))
+def pulled_offsets(
+    brokers: FakeReplicas, start: int, end: int, options: PullOptions = ALL
+) -> list[int]:
+    return list(offsets_in(pulled(brokers, start, end, options)))
 
 
 # What comes
@@ -74,13 +78,13 @@ def pulled_offsets(brokers: FakeBrokers, start: int, end: int, demand: Demand = 
     pull_count=st.integers(1, 64),
     window=st.integers(1, 6),
 )
-def test_a_slice_comes_whole_in_order_and_once(
+def test_a_slice_is_pulled_completely_in_order_and_once(
     start: int, size: int, at_once: int, pull_count: int, window: int
 ) -> None:
-    brokers = FakeBrokers(FakeQueue(0, 1_000, at_once=at_once))
-    demand = Demand(group="spark", pull_count=pull_count, window=window)
-    assert pulled_offsets(brokers, start, start + size, demand) == [*range(start, start + size)]
-    assert brokers.primary.most_on_their_way <= window
+    brokers = FakeReplicas(FakeQueue(0, 1_000, at_once=at_once))
+    options = PullOptions(group="spark", pull_count=pull_count, window=window)
+    assert pulled_offsets(brokers, start, start + size, options) == [*range(start, start + size)]
+    assert brokers.primary.most_in_flight <= window
 
 
 @given(
@@ -90,17 +94,17 @@ def test_a_slice_comes_whole_in_order_and_once(
     st.integers(1, 40),
     st.integers(1, 80),
 )
-def test_a_filtered_slice_has_what_is_wanted_of_it(
+def test_a_filtered_slice_has_all_matching_records(
     wanted: set[int], start: int, size: int, at_once: int, span: int
 ) -> None:
     queue = FakeQueue(0, 500, at_once=at_once, span=span)
     queue.wanted = wanted.__contains__
-    found = pulled_offsets(FakeBrokers(queue), start, start + size, PAID)
+    found = pulled_offsets(FakeReplicas(queue), start, start + size, PAID)
     assert found == [offset for offset in range(start, start + size) if offset in wanted]
 
 
-def test_an_empty_slice_asks_nobody() -> None:
-    brokers = FakeBrokers(FakeQueue(0, 10))
+def test_an_empty_slice_sends_no_request() -> None:
+    brokers = FakeReplicas(FakeQueue(0, 10))
     assert pulled_offsets(brokers, 5, 5) == []
     assert not brokers.primary.asked
 
@@ -109,22 +113,22 @@ def test_an_empty_slice_asks_nobody() -> None:
 
 
 def test_the_first_pull_goes_alone_and_the_others_many_in_a_write() -> None:
-    brokers = FakeBrokers(FakeQueue(0, 10_000))
+    brokers = FakeReplicas(FakeQueue(0, 10_000))
     assert len(pulled_offsets(brokers, 0, 6_400)) == 6_400
     assert len(brokers.primary.asked) == 200
-    assert brokers.primary.most_on_their_way == ALL.window
+    assert brokers.primary.most_in_flight == ALL.window
     assert brokers.primary.writes <= 2 + 200 / (ALL.window // 2)
 
 
-def test_where_answers_are_alike_none_is_asked_for_twice() -> None:
+def test_if_answers_are_alike_nothing_is_pulled_twice() -> None:
     queue = FakeQueue(0, 10_000, at_once=8)
-    assert len(pulled_offsets(FakeBrokers(queue), 0, 4_000)) == 4_000
+    assert len(pulled_offsets(FakeReplicas(queue), 0, 4_000)) == 4_000
     assert len(queue.pulls) == len(set(queue.pulls))
     assert len(queue.pulls) <= 500 * 1.1
 
 
-def test_a_pull_says_what_it_subscribes_to_and_is_never_held() -> None:
-    brokers = FakeBrokers(FakeQueue(0, 10))
+def test_a_pull_has_a_subscription_and_is_never_held() -> None:
+    brokers = FakeReplicas(FakeQueue(0, 10))
     pulled_offsets(brokers, 4, 10, PAID)
     asked = brokers.primary.asked[0]
     assert (asked["consumerGroup"], asked["topic"]) == ("ns%spark", "ns%orders")
@@ -133,13 +137,13 @@ def test_a_pull_says_what_it_subscribes_to_and_is_never_held() -> None:
     assert (asked["sysFlag"], asked["suspendTimeoutMillis"]) == ("4", "0")
 
 
-def test_who_stops_early_leaves_nothing_on_its_way() -> None:
-    brokers = FakeBrokers(FakeQueue(0, 10_000))
+def test_stopping_early_leaves_nothing_in_flight() -> None:
+    brokers = FakeReplicas(FakeQueue(0, 10_000))
     answers = pulled(brokers, 0, 10_000)
     assert len(list(islice(answers, 3))) == 3
-    assert brokers.primary.on_its_way
+    assert brokers.primary.in_flight
     answers.close()  # type: ignore[attr-defined]  # it is a generator, as Spark closes them
-    assert not brokers.primary.on_its_way
+    assert not brokers.primary.in_flight
 
 
 # Replicas
@@ -148,15 +152,15 @@ def test_who_stops_early_leaves_nothing_on_its_way() -> None:
 def test_the_replica_that_is_suggested_is_asked() -> None:
     primary, replica = FakeQueue(0, 1_000), FakeQueue(0, 1_000)
     primary.suggested = replica.suggested = 1
-    assert pulled_offsets(FakeBrokers(primary, replica), 0, 1_000) == [*range(1_000)]
+    assert pulled_offsets(FakeReplicas(primary, replica), 0, 1_000) == [*range(1_000)]
     assert len(replica.pulls) > len(primary.pulls) > 0
 
 
-def test_what_a_replica_does_not_have_the_primary_is_asked_for() -> None:
+def test_the_primary_is_asked_for_what_a_replica_lacks() -> None:
     primary, replica = FakeQueue(0, 1_000), FakeQueue(0, 300)
     primary.suggested = replica.suggested = 1
     pauses: list[int] = []
-    brokers = FakeBrokers(primary, replica)
+    brokers = FakeReplicas(primary, replica)
     assert list(offsets_in(pulled(brokers, 0, 1_000, pauses=pauses))) == [*range(1_000)]
     assert len([offset for offset in replica.pulls if offset >= 300]) <= ALL.window
     assert not pauses
@@ -164,49 +168,49 @@ def test_what_a_replica_does_not_have_the_primary_is_asked_for() -> None:
 
 def test_a_late_answer_of_a_replica_says_nothing_of_the_primary() -> None:
     primary, replica = FakeQueue(0, 1_000), FakeQueue(0, 300)
-    primary.suggested, replica.suggested = 1, 0  # to and fro, with pulls to both on their way
-    assert pulled_offsets(FakeBrokers(primary, replica), 0, 1_000) == [*range(1_000)]
+    primary.suggested, replica.suggested = 1, 0  # back and forth, with pulls to both in flight
+    assert pulled_offsets(FakeReplicas(primary, replica), 0, 1_000) == [*range(1_000)]
     assert replica.pulls
 
 
-def test_a_replica_that_is_not_there_is_no_trouble() -> None:
+def test_a_missing_replica_is_no_error() -> None:
     queue = FakeQueue(0, 1_000)
     queue.suggested = 7
-    assert pulled_offsets(FakeBrokers(queue), 0, 1_000) == [*range(1_000)]
+    assert pulled_offsets(FakeReplicas(queue), 0, 1_000) == [*range(1_000)]
 
 
-@pytest.mark.parametrize("demand", [ALL, PAID])
+@pytest.mark.parametrize("options", [ALL, PAID])
 @pytest.mark.parametrize("kind", [FakeQueue, ContainedReplica])
 @pytest.mark.parametrize(("least", "end"), [(700, 1_000), (0, 300), (0, 301)])
-def test_whatever_a_replica_lacks_the_primary_is_asked_for(
-    kind: type[FakeQueue], least: int, end: int, demand: Demand
+def test_the_primary_is_asked_for_anything_that_a_replica_lacks(
+    kind: type[FakeQueue], least: int, end: int, options: PullOptions
 ) -> None:
     primary, replica = FakeQueue(0, 1_000), kind(least, end)
     primary.suggested = replica.suggested = 1
     primary.wanted = replica.wanted = lambda offset: offset % 3 == 0
-    wanted = [*range(0, 1_000, 3)] if demand is PAID else [*range(1_000)]
-    assert pulled_offsets(FakeBrokers(primary, replica), 0, 1_000, demand) == wanted
+    wanted = [*range(0, 1_000, 3)] if options is PAID else [*range(1_000)]
+    assert pulled_offsets(FakeReplicas(primary, replica), 0, 1_000, options) == wanted
     assert replica.pulls
 
 
-@pytest.mark.parametrize("demand", [ALL, PAID])
-def test_what_a_replica_passes_over_the_primary_is_asked_for(demand: Demand) -> None:
+@pytest.mark.parametrize("options", [ALL, PAID])
+def test_the_primary_is_asked_for_what_a_replica_skips(options: PullOptions) -> None:
     primary, replica = FakeQueue(0, 1_000), FakeQueue(0, 1_000)
     primary.suggested = replica.suggested = 1
     replica.kept_from = 700
-    assert pulled_offsets(FakeBrokers(primary, replica), 0, 1_000, demand) == [*range(1_000)]
+    assert pulled_offsets(FakeReplicas(primary, replica), 0, 1_000, options) == [*range(1_000)]
     assert replica.pulls
 
 
-# A replica that stands in for its primary
+# A replica that replaces its primary
 
 
-@pytest.mark.parametrize("demand", [ALL, PAID, AT_LEAST_GOING_ON, PAID_GOING_ON])
+@pytest.mark.parametrize("options", [ALL, PAID, AT_LEAST_GOING_ON, PAID_GOING_ON])
 @pytest.mark.parametrize(("least", "end"), [(50, 100), (0, 40), (0, 41)])
-def test_a_loss_that_a_replica_tells_of_is_not_believed(
-    least: int, end: int, demand: Demand
+def test_a_loss_that_a_replica_reports_does_not_count(
+    least: int, end: int, options: PullOptions
 ) -> None:
-    brokers = FakeBrokers(FakeQueue(0, 100), FakeQueue(least, end))
+    brokers = FakeReplicas(FakeQueue(0, 100), FakeQueue(least, end))
     brokers.away = {0}
     waits: list[int] = []
 
@@ -215,24 +219,24 @@ def test_a_loss_that_a_replica_tells_of_is_not_believed(
         if len(waits) == 3:
             brokers.away = set()
 
-    found = offsets_in(pull(brokers, Slice(QUEUE, 40, 90), demand, pause_for=wait))
+    found = offsets_in(pull(brokers, Slice(QUEUE, 40, 90), options, pause_for=wait))
     assert list(found) == [*range(40, 90)]
     assert len(waits) == 3
     assert brokers.links[1].queue.pulls
 
 
-@pytest.mark.parametrize("demand", [ALL, PAID, AT_LEAST_GOING_ON, PAID_GOING_ON])
-def test_a_primary_that_stays_away_is_the_clients_own_error(demand: Demand) -> None:
-    brokers = FakeBrokers(FakeQueue(0, 100), FakeQueue(50, 100))
+@pytest.mark.parametrize("options", [ALL, PAID, AT_LEAST_GOING_ON, PAID_GOING_ON])
+def test_a_primary_that_stays_down_is_a_network_error(options: PullOptions) -> None:
+    brokers = FakeReplicas(FakeQueue(0, 100), FakeQueue(50, 100))
     brokers.away = {0}
     pauses: list[int] = []
     with pytest.raises(ConnectFailed, match="no connection to replica 0"):
-        list(pulled(brokers, 40, 90, demand, pauses))
+        list(pulled(brokers, 40, 90, options, pauses))
     assert sum(pauses) > 20_000
 
 
 def test_a_replica_may_stand_in_again_for_a_primary_that_came_and_went() -> None:
-    brokers = FakeBrokers(FakeQueue(0, 1_000), FakeQueue(100, 1_000))
+    brokers = FakeReplicas(FakeQueue(0, 1_000), FakeQueue(100, 1_000))
     brokers.away = {0}
     first_wait = iter([brokers.away.clear])
     answers = pull(
@@ -252,8 +256,8 @@ def test_a_replica_may_stand_in_again_for_a_primary_that_came_and_went() -> None
 # Failures
 
 
-def test_a_broker_that_goes_away_is_asked_again_by_another_route() -> None:
-    brokers = FakeBrokers(FakeQueue(0, 1_000))
+def test_a_broker_that_goes_down_is_asked_again_by_another_route() -> None:
+    brokers = FakeReplicas(FakeQueue(0, 1_000))
     answers = pulled(brokers, 0, 1_000)
     found = list(offsets_in(islice(answers, 5)))
     brokers.primary.broken = True
@@ -261,9 +265,9 @@ def test_a_broker_that_goes_away_is_asked_again_by_another_route() -> None:
     assert brokers.forgotten == 1
 
 
-def test_the_first_try_again_is_at_once_and_success_counts_anew() -> None:
+def test_the_first_retry_is_immediate_and_success_resets_the_count() -> None:
     pauses: list[int] = []
-    brokers = FakeBrokers(FakeQueue(0, 10_000))
+    brokers = FakeReplicas(FakeQueue(0, 10_000))
     answers = pulled(brokers, 0, 10_000, pauses=pauses)
     for _ in range(30):
         next(answers)
@@ -271,9 +275,9 @@ def test_the_first_try_again_is_at_once_and_success_counts_anew() -> None:
     assert set(pauses) == {0}
 
 
-def test_a_broker_that_stays_away_is_the_clients_own_error() -> None:
+def test_a_broker_that_stays_down_is_a_network_error() -> None:
     pauses: list[int] = []
-    brokers = FakeBrokers(FakeQueue(0, 100))
+    brokers = FakeReplicas(FakeQueue(0, 100))
     brokers.failures = [ConnectFailed(f"try {number}", address="x") for number in range(50)]
     with pytest.raises(ConnectFailed, match="try 10"):
         list(pulled(brokers, 0, 100, pauses=pauses))
@@ -293,62 +297,62 @@ class Refusing(FakeQueue):
 
 
 def test_a_refusal_is_raised_at_once() -> None:
-    brokers = FakeBrokers(Refusing(ResponseCode.NO_PERMISSION, remark="not you"))
+    brokers = FakeReplicas(Refusing(ResponseCode.NO_PERMISSION, remark="not you"))
     with pytest.raises(NoPermission, match="not you"):
         list(pulled(brokers, 0, 10))
     assert brokers.forgotten == 0
 
 
-def test_a_refusal_of_a_replica_is_not_believed() -> None:
+def test_a_refusal_of_a_replica_does_not_count() -> None:
     primary = FakeQueue(0, 100)
     # A replica has its topics from the primary, every ten seconds in Java.
     replica = Refusing(ResponseCode.TOPIC_NOT_EXIST, remark="no such topic")
     primary.suggested = 1
-    assert pulled_offsets(FakeBrokers(primary, replica), 0, 100) == [*range(100)]
+    assert pulled_offsets(FakeReplicas(primary, replica), 0, 100) == [*range(100)]
 
 
-def test_an_answer_that_leads_nowhere_is_a_fault_of_the_broker() -> None:
-    with pytest.raises(RemoteProtocolError, match="offset 5 .* begin at 5"):
-        list(pulled(FakeBrokers(Refusing(ResponseCode.SUCCESS, reached=5)), 5, 10))
+def test_an_answer_without_progress_is_a_protocol_error() -> None:
+    with pytest.raises(RemoteProtocolError, match="offset 5 .* 5 as the next offset"):
+        list(pulled(FakeReplicas(Refusing(ResponseCode.SUCCESS, reached=5)), 5, 10))
 
 
 # Lost data
 
 
-def test_offsets_that_retention_took_are_an_error_that_names_them() -> None:
+def test_offsets_that_retention_removed_are_an_error() -> None:
     pauses: list[int] = []
-    with pytest.raises(DataLost, match="offset 40 was to be read, and the queue has 50") as caught:
-        list(pulled(FakeBrokers(FakeQueue(50, 100)), 40, 90, pauses=pauses))
+    with pytest.raises(DataLost, match="offset 40 is lost: the queue has 50") as caught:
+        list(pulled(FakeReplicas(FakeQueue(50, 100)), 40, 90, pauses=pauses))
     assert (caught.value.wanted, caught.value.available) == (40, (50, 100))
     assert not pauses
 
 
-def test_going_on_after_a_loss_gives_what_is_left_and_no_more() -> None:
-    brokers = FakeBrokers(FakeQueue(50, 100))
+def test_continuing_after_a_loss_gives_exactly_what_is_left() -> None:
+    brokers = FakeReplicas(FakeQueue(50, 100))
     assert pulled_offsets(brokers, 40, 90, AT_LEAST_GOING_ON) == [*range(50, 90)]
-    assert pulled_offsets(FakeBrokers(FakeQueue(50, 100)), 10, 40, AT_LEAST_GOING_ON) == []
+    assert pulled_offsets(FakeReplicas(FakeQueue(50, 100)), 10, 40, AT_LEAST_GOING_ON) == []
 
 
-def test_retention_that_passes_a_slice_under_way() -> None:
+def test_retention_may_overtake_a_slice() -> None:
     queue = FakeQueue(0, 10_000)
-    answers = pulled(FakeBrokers(queue), 0, 10_000, AT_LEAST_GOING_ON)
+    answers = pulled(FakeReplicas(queue), 0, 10_000, AT_LEAST_GOING_ON)
     found = list(offsets_in(islice(answers, 3)))
     queue.least = 5_000
     found += offsets_in(answers)
     assert found == [*range(len(found) - 5_000), *range(5_000, 10_000)]
 
 
-def test_an_end_before_the_slices_is_waited_for_and_then_lost() -> None:
+def test_an_end_before_that_of_the_slice_is_awaited_then_lost() -> None:
     pauses: list[int] = []
-    with pytest.raises(DataLost, match="offset 30 was to be read"):
-        list(pulled(FakeBrokers(FakeQueue(0, 30)), 0, 90, pauses=pauses))
+    with pytest.raises(DataLost, match="offset 30 is lost"):
+        list(pulled(FakeReplicas(FakeQueue(0, 30)), 0, 90, pauses=pauses))
     assert sum(pauses) > 20_000
-    assert pulled_offsets(FakeBrokers(FakeQueue(0, 30)), 0, 90, AT_LEAST_GOING_ON) == [*range(30)]
+    assert pulled_offsets(FakeReplicas(FakeQueue(0, 30)), 0, 90, AT_LEAST_GOING_ON) == [*range(30)]
 
 
-def test_a_broker_that_finds_its_end_again_is_waited_for() -> None:
+def test_a_broker_that_finds_its_end_again_is_awaited() -> None:
     queue = FakeQueue(0, 30)
-    brokers = FakeBrokers(queue)
+    brokers = FakeReplicas(queue)
 
     def recover(_wait_ms: int) -> None:
         queue.end = 90
@@ -358,7 +362,7 @@ def test_a_broker_that_finds_its_end_again_is_waited_for() -> None:
 
 
 class MovedOnce(FakeQueue):
-    """An operator moved the group: the next pull is told so, as Java's broker does, once."""
+    """An operator moved the group: the next pull reports it once, as Java's broker does."""
 
     is_told = False
 
@@ -370,53 +374,53 @@ class MovedOnce(FakeQueue):
 
 
 def test_an_operator_who_moves_the_group_does_not_move_a_slice() -> None:
-    assert pulled_offsets(FakeBrokers(MovedOnce(0, 100)), 40, 90) == [*range(40, 90)]
+    assert pulled_offsets(FakeReplicas(MovedOnce(0, 100)), 40, 90) == [*range(40, 90)]
 
 
-@pytest.mark.parametrize("demand", [ALL, PAID])
-def test_a_file_that_is_being_deleted_is_a_loss(demand: Demand) -> None:
+@pytest.mark.parametrize("options", [ALL, PAID])
+def test_a_file_that_is_being_deleted_is_a_loss(options: PullOptions) -> None:
     queue = Refusing(ResponseCode.PULL_RETRY_IMMEDIATELY, reached=10, remark="MESSAGE_WAS_REMOVING")
-    with pytest.raises(DataLost, match="offset 5 was"):
-        list(pulled(FakeBrokers(queue), 5, 10, demand))
+    with pytest.raises(DataLost, match="offset 5 is lost"):
+        list(pulled(FakeReplicas(queue), 5, 10, options))
 
 
-def test_going_on_behind_a_hole() -> None:
+def test_continuing_after_a_gap() -> None:
     hole = Refusing(ResponseCode.PULL_NOT_FOUND, reached=10, remark="OFFSET_FOUND_NULL")
-    assert pulled_offsets(FakeBrokers(hole), 5, 10, AT_LEAST_GOING_ON) == []
+    assert pulled_offsets(FakeReplicas(hole), 5, 10, AT_LEAST_GOING_ON) == []
 
 
 def test_an_answer_that_begins_behind_a_gap_is_a_loss() -> None:
     queue = FakeQueue(0, 1_000)
-    queue.kept_from = 301  # and the queue says that it begins at 0
+    queue.kept_from = 301  # while the queue claims to begin at 0
     pauses: list[int] = []
-    with pytest.raises(DataLost, match="offset 290 was to be read, and the queue has 301") as lost:
-        list(pulled(FakeBrokers(queue), 290, 900, pauses=pauses))
+    with pytest.raises(DataLost, match="offset 290 is lost: the queue has 301") as lost:
+        list(pulled(FakeReplicas(queue), 290, 900, pauses=pauses))
     assert (lost.value.wanted, lost.value.available) == (290, (301, 1_000))
     assert not pauses
 
 
-@pytest.mark.parametrize("demand", [ALL, PAID, AT_LEAST_GOING_ON, PAID_GOING_ON])
-def test_files_that_go_while_a_slice_is_read_are_a_loss_or_gone_on_behind(
-    demand: Demand, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("options", [ALL, PAID, AT_LEAST_GOING_ON, PAID_GOING_ON])
+def test_files_deleted_during_a_slice_are_a_loss_or_skipped(
+    options: PullOptions, caplog: pytest.LogCaptureFixture
 ) -> None:
     queue = FakeQueue(0, 10_000)
     queue.wanted = lambda offset: offset % 2 == 0
-    answers = pulled(FakeBrokers(queue), 0, 10_000, demand)
+    answers = pulled(FakeReplicas(queue), 0, 10_000, options)
     found = list(offsets_in(islice(answers, 3)))
     queue.kept_from = 5_000
-    if demand.fail_on_data_loss:
-        with pytest.raises(DataLost, match="was to be read"):
+    if options.fail_on_data_loss:
+        with pytest.raises(DataLost, match="is lost"):
             list(answers)
         return
     found += offsets_in(answers)
-    step = 2 if demand is PAID_GOING_ON else 1
+    step = 2 if options is PAID_GOING_ON else 1
     before = [offset for offset in found if offset < 5_000]
     assert found == [*range(0, before[-1] + 1, step), *range(5_000, 10_000, step)]
-    assert len([line for line in caplog.messages if "was to be read" in line]) == 1
+    assert len([line for line in caplog.messages if "is lost" in line]) == 1
 
 
 @given(st.randoms(use_true_random=False), st.booleans(), st.booleans(), st.integers(1, 9))
-def test_whatever_happens_on_the_way_a_slice_comes_whole_or_fails(
+def test_whatever_happens_a_slice_is_complete_or_fails(
     chance: Random, is_filtered: bool, fails: bool, window: int
 ) -> None:
     primary = FakeQueue(0, 600, at_once=7, span=40)
@@ -424,10 +428,12 @@ def test_whatever_happens_on_the_way_a_slice_comes_whole_or_fails(
     primary.suggested, replica.suggested = chance.randrange(2), chance.randrange(2)
     for queue in (primary, replica):
         queue.wanted = lambda offset: offset % 5 < 3
-    brokers = FakeBrokers(primary, replica)
+    brokers = FakeReplicas(primary, replica)
     tags = "paid" if is_filtered else "*"
-    demand = Demand(group="spark", tags=tags, pull_count=16, window=window, fail_on_data_loss=fails)
-    answers = pulled(brokers, 0, 600, demand)
+    options = PullOptions(
+        group="spark", tags=tags, pull_count=16, window=window, fail_on_data_loss=fails
+    )
+    answers = pulled(brokers, 0, 600, options)
     found: list[int] = []
     with suppress(DataLost):
         while body := next(answers, None):
@@ -454,14 +460,14 @@ def test_a_gap_inside_an_answer_is_a_loss_where_it_begins() -> None:
             body = b"".join(record(number) for number in (*range(offset, 10), *range(20, 30)))
             return self.frame(ResponseCode.SUCCESS, 30, body)
 
-    with pytest.raises(DataLost, match="offset 10 was to be read, and the queue has 20"):
-        list(pulled(FakeBrokers(Holed(0, 100)), 0, 100))
-    going_on = pulled_offsets(FakeBrokers(Holed(0, 100)), 0, 100, AT_LEAST_GOING_ON)
+    with pytest.raises(DataLost, match="offset 10 is lost: the queue has 20"):
+        list(pulled(FakeReplicas(Holed(0, 100)), 0, 100))
+    going_on = pulled_offsets(FakeReplicas(Holed(0, 100)), 0, 100, AT_LEAST_GOING_ON)
     assert going_on == [*range(10), *range(20, 100)]
 
 
-@pytest.mark.parametrize("demand", [ALL, PAID])
-def test_a_compacted_topic_has_gaps_by_design(demand: Demand) -> None:
+@pytest.mark.parametrize("options", [ALL, PAID])
+def test_a_compacted_topic_has_gaps_by_design(options: PullOptions) -> None:
     class Compacted(FakeQueue):
         """Of every ten messages one is kept; no tags are looked at, as in Java."""
 
@@ -472,21 +478,21 @@ def test_a_compacted_topic_has_gaps_by_design(demand: Demand) -> None:
 
     queue = Compacted(0, 1_000)
     queue.attributes = {"cleanup.policy": "COMPACTION"}
-    assert pulled_offsets(FakeBrokers(queue), 5, 900, demand) == [*range(10, 900, 10)]
+    assert pulled_offsets(FakeReplicas(queue), 5, 900, options) == [*range(10, 900, 10)]
     queue.attributes = {"cleanup.policy": "DELETE"}
-    with pytest.raises(DataLost, match="offset 5 was"):
-        pulled_offsets(FakeBrokers(queue), 5, 900, demand)
+    with pytest.raises(DataLost, match="offset 5 is lost"):
+        pulled_offsets(FakeReplicas(queue), 5, 900, options)
 
 
 # A broker of ours
 
 
-def test_a_connection_that_is_cut_is_dialled_anew(orders: embedded.RunningCluster) -> None:
+def test_a_broken_connection_is_redialled(orders: embedded.RunningCluster) -> None:
     with Cluster(Access(nameserver=orders.nameserver)) as cluster:
         for queue, bounds in cluster.bounds(cluster.queues("orders")).items():
             answers = pull(cluster, Slice(queue, 0, bounds.max), ALL)
             found = list(offsets_in(islice(answers, 1)))
-            cluster.connection(queue).link.close("cut by the test")
+            cluster.connection(queue).connection.close("cut by the test")
             assert found + list(offsets_in(answers)) == [*range(bounds.max)]
 
 
@@ -501,7 +507,7 @@ def test_the_broker_selects_by_tags(orders: embedded.RunningCluster) -> None:
         assert len(paid) == 402
 
 
-def test_a_broker_that_is_gone_for_good_is_the_clients_own_error(
+def test_a_broker_that_is_gone_for_good_is_a_network_error(
     orders: embedded.RunningCluster,
 ) -> None:
     with Cluster(Access(nameserver=orders.nameserver)) as cluster:

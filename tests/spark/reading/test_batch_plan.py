@@ -4,7 +4,7 @@ from pyspark.sql.datasource import EqualTo, Filter, GreaterThanOrEqual, LessThan
 from orbitmq.errors import DataLost, InvalidOffsets
 from orbitmq.spark.offsets import Bound, Offsets, Slice
 from orbitmq.spark.reading.batch_plan import batch_slices
-from orbitmq.spark.reading.filters import Narrowing, Span, narrowed
+from orbitmq.spark.reading.filters import Interval, PushedFilters, pushed_filters
 from tests.spark.fake_cluster import FakeCluster, options, queue
 
 A, B = queue(0), queue(1)
@@ -25,7 +25,7 @@ def test_empty_queues_give_no_slice(cluster: FakeCluster) -> None:
     assert batch_slices(cluster, options()) == [Slice(A, 2, 10)]
 
 
-def test_offsets_and_times_say_where_to_begin_and_end(cluster: FakeCluster) -> None:
+def test_offsets_and_times_set_start_and_end_of_slices(cluster: FakeCluster) -> None:
     cluster.times[1_700] = {A: 5, B: 4}
     end = Bound("offsets", offsets={A: 9, B: -1})
 
@@ -44,16 +44,14 @@ def test_queues_are_cut_into_pieces(cluster: FakeCluster) -> None:
     ("start", "end"),
     [({A: 1, B: 0}, {A: -1, B: -1}), ({A: 11, B: 0}, {A: -1, B: -1}), ({A: 2, B: 0}, {A: 9, B: 5})],
 )
-def test_what_is_not_there_fails_the_read(
-    cluster: FakeCluster, start: Offsets, end: Offsets
-) -> None:
+def test_missing_offsets_fail_the_read(cluster: FakeCluster, start: Offsets, end: Offsets) -> None:
     told = options(start=Bound("offsets", offsets=start), end=Bound("offsets", offsets=end))
 
     with pytest.raises(DataLost):
         batch_slices(cluster, told)
 
 
-def test_or_is_left_out(cluster: FakeCluster) -> None:
+def test_missing_offsets_are_skipped_if_loss_is_accepted(cluster: FakeCluster) -> None:
     start, end = Bound("offsets", offsets={A: 1, B: 9}), Bound("offsets", offsets={A: 99, B: 99})
 
     assert batch_slices(cluster, options(start=start, end=end, fail_on_data_loss=False)) == [
@@ -61,7 +59,7 @@ def test_or_is_left_out(cluster: FakeCluster) -> None:
     ]
 
 
-def test_what_a_replica_lacks_is_read_nevertheless(cluster: FakeCluster) -> None:
+def test_offsets_that_a_replica_lacks_are_still_read(cluster: FakeCluster) -> None:
     cluster.ranges[A] = cluster.ranges[A]._replace(is_replica=True)
     start, end = Bound("offsets", offsets={A: 1, B: 0}), Bound("offsets", offsets={A: 12, B: 4})
     for fails in (True, False):
@@ -69,7 +67,7 @@ def test_what_a_replica_lacks_is_read_nevertheless(cluster: FakeCluster) -> None
         assert found == [Slice(A, 1, 12), Slice(B, 0, 4)]
 
 
-def test_that_a_replica_says_where_a_queue_begins_and_ends_is_told(
+def test_offsets_from_a_replica_are_logged(
     cluster: FakeCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     batch_slices(cluster, options())
@@ -99,21 +97,23 @@ def test_offsets_of_other_queues_are_refused(cluster: FakeCluster) -> None:
 def test_filters_leave_queues_and_offsets_out(
     cluster: FakeCluster, filters: list[Filter], expected: list[Slice]
 ) -> None:
-    narrowing = narrowed(filters)
+    narrowing = pushed_filters(filters)
 
     assert batch_slices(cluster, options(), narrowing) == expected
 
 
 def test_offsets_are_checked_against_all_queues_whatever_the_filters(cluster: FakeCluster) -> None:
     start = Bound("offsets", offsets={A: 4, B: 1})
-    narrowing = narrowed([EqualTo(("queue_id",), 1)])
+    narrowing = pushed_filters([EqualTo(("queue_id",), 1)])
 
     assert batch_slices(cluster, options(start=start), narrowing) == [Slice(B, 1, 4)]
 
 
 def test_times_are_looked_up_for_the_queues_that_are_left(cluster: FakeCluster) -> None:
     cluster.times = {5: {A: 4}, 8: {A: 7}}
-    narrowing = Narrowing(of_queues=(EqualTo(("queue_id",), 0),), times_us=Span(5_000, 8_000))
+    narrowing = PushedFilters(
+        of_queues=(EqualTo(("queue_id",), 0),), times_us=Interval(5_000, 8_000)
+    )
 
     assert batch_slices(cluster, options(), narrowing) == [Slice(A, 4, 7)]
 
@@ -134,7 +134,7 @@ OLD = [100, 100, 200, 300, 300, 300, 400, 500, 500, 600]
         (300, 500, {300: 9, 500: 2}, Slice(A, 3, 7)),  # or what another file would have
     ],
 )
-def test_a_broker_s_answer_by_time_is_a_hint_that_is_made_sure_of(
+def test_a_broker_s_answer_by_time_is_only_a_hint(
     cluster: FakeCluster,
     since_ms: int,
     until_ms: int,
@@ -144,14 +144,14 @@ def test_a_broker_s_answer_by_time_is_a_hint_that_is_made_sure_of(
     cluster.times = {moment: {A: hint, B: 4} for moment, hint in hints.items()}
     cluster.stored = {A: OLD, B: [0] * 4}
     start, end = (Bound("timestamp", timestamp_ms=moment) for moment in (since_ms, until_ms))
-    narrowing = Narrowing(times_us=Span(since_ms * 1000, until_ms * 1000))
+    narrowing = PushedFilters(times_us=Interval(since_ms * 1000, until_ms * 1000))
 
     assert batch_slices(cluster, options(start=start, end=end)) == [expected]
     assert batch_slices(cluster, options(), narrowing) == [expected]
 
 
 def test_filters_that_leave_nothing_ask_for_no_times(cluster: FakeCluster) -> None:
-    narrowing = Narrowing(offsets=Span(50, 60), times_us=Span(5_000, 8_000))
+    narrowing = PushedFilters(offsets=Interval(50, 60), times_us=Interval(5_000, 8_000))
     cluster.times = {5: {}, 8: {}}
 
     assert batch_slices(cluster, options(), narrowing) == []
@@ -161,14 +161,14 @@ def test_filters_that_leave_nothing_ask_for_no_times(cluster: FakeCluster) -> No
 def test_an_index_names_the_offsets_of_a_key(cluster: FakeCluster) -> None:
     cluster.keys["o-42"] = {A: [0, 1, 3, 4, 9, 12], B: [2]}
 
-    found = batch_slices(cluster, options(), Narrowing(key="o-42"))
+    found = batch_slices(cluster, options(), PushedFilters(key="o-42"))
 
     assert found == [Slice(A, 3, 5), Slice(A, 9, 10), Slice(B, 2, 3)]
 
 
-def test_without_one_that_knows_all_is_read(cluster: FakeCluster) -> None:
+def test_without_a_complete_index_all_is_read(cluster: FakeCluster) -> None:
     cluster.keys["o-42"] = None
 
-    assert batch_slices(cluster, options(), Narrowing(key="o-42")) == batch_slices(
+    assert batch_slices(cluster, options(), PushedFilters(key="o-42")) == batch_slices(
         cluster, options()
     )

@@ -99,12 +99,12 @@ def test_only_the_columns_that_are_picked_are_built(orders: Orders) -> None:
     assert {tuple(row) for row in rows} == {("tags", "queue_id")}
 
 
-def test_a_pattern_and_named_queues_say_what_is_read(orders: Orders) -> None:
+def test_a_pattern_and_assigned_queues_select_what_is_read(orders: Orders) -> None:
     assert orders.numbers(subscribePattern="ord.*") == EVERY
     assert orders.numbers(assign='{"orders": ["broker-a:1"]}') == orders.at(ORDERS_A1)
 
 
-def test_offsets_say_from_where_to_where(orders: Orders) -> None:
+def test_offsets_set_start_and_end(orders: Orders) -> None:
     start = '{"orders": {"broker-a:0": 3, "broker-a:1": -2, "broker-b:0": 2, "broker-b:1": -2}}'
     end = '{"orders": {"broker-a:0": 5, "broker-a:1": -1, "broker-b:0": 2, "broker-b:1": 0}}'
 
@@ -113,7 +113,7 @@ def test_offsets_say_from_where_to_where(orders: Orders) -> None:
     assert found == sorted(orders.at(ORDERS_A0)[3:5] + orders.at(ORDERS_A1))
 
 
-def test_times_say_from_when_to_when(orders: Orders, shared_cluster: RunningCluster) -> None:
+def test_times_set_start_and_end(orders: Orders, shared_cluster: RunningCluster) -> None:
     kept = stored(shared_cluster, "orders")
     begin, *_, end = sorted(one.store_timestamp_ms for one in kept)[COUNT // 2 :]
     expected = sorted(int(one.body) for one in kept if begin <= one.store_timestamp_ms < end)
@@ -146,7 +146,7 @@ def test_tags_of_a_filter_meet_those_of_the_option(orders: Orders) -> None:
     assert orders.partitions(late, tags="paid") == 0
 
 
-def test_all_filters_are_given_back_to_spark_and_what_they_do_is_told(
+def test_all_filters_are_returned_to_spark_and_a_warning_is_logged(
     orders: Orders, caplog: pytest.LogCaptureFixture
 ) -> None:
     reader = orders.reader(pushFilters="true", columns="value")
@@ -158,7 +158,7 @@ def test_all_filters_are_given_back_to_spark_and_what_they_do_is_told(
     assert pushed.pushFilters(asked) == asked
     (told,) = caplog.records
     assert told.levelname == "WARNING"
-    assert "this load() reads only what these filters leave" in told.message
+    assert "reads only what these filters select" in told.message
     assert "'late'" in told.message
 
 
@@ -170,11 +170,11 @@ def test_a_topic_without_messages_gives_no_partition(
     assert orders.partitions(subscribePattern="silence") == 0
 
 
-def test_the_partition_that_spark_makes_up_has_no_rows(orders: Orders) -> None:
+def test_the_partition_that_spark_adds_has_no_rows(orders: Orders) -> None:
     assert list(orders.reader().read(InputPartition(None))) == []
 
 
-def test_a_reader_and_its_partitions_travel(orders: Orders) -> None:
+def test_a_reader_and_its_partitions_pickle(orders: Orders) -> None:
     planned = orders.reader(columns="key")
     reader, partitions = pickle.loads(pickle.dumps((planned, planned.partitions())))
 
@@ -229,11 +229,11 @@ def message_id(row: dict[str, object]) -> str:
 
 
 def local_time(at_ms: int) -> datetime:
-    """Return a moment as Spark gives it to Python: in the time of this machine, and unnamed."""
+    """Return a time as Spark passes it to Python: local time without a zone."""
     return datetime.fromtimestamp(at_ms / 1000, tz=UTC).astimezone().replace(tzinfo=None)
 
 
-def test_a_view_can_be_made_of_a_topic_and_a_table_is_told_to_be_one(
+def test_a_view_of_a_topic_works_and_a_table_is_refused(
     spark: SparkSession, orders: Orders
 ) -> None:
     said = ", ".join(f"{name} '{value}'" for name, value in orders.options.items())
@@ -243,7 +243,7 @@ def test_a_view_can_be_made_of_a_topic_and_a_table_is_told_to_be_one(
 
     with pytest.raises(AnalysisException) as caught:
         spark.sql(f"CREATE TABLE all_orders USING rocketmq OPTIONS ({said})")
-    assert "a table can't be made of a topic" in last_line(caught.value)
+    assert "a topic can't be a table" in last_line(caught.value)
 
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
@@ -256,7 +256,7 @@ def pushdown(spark: SparkSession) -> Iterator[str]:
     spark.conf.set(PUSHDOWN, before or "true")
 
 
-def test_filters_that_are_handed_down_give_the_same_rows(
+def test_pushed_filters_give_the_same_rows(
     spark: SparkSession, orders: Orders, pushdown: str
 ) -> None:
     spark.conf.set(pushdown, "true")

@@ -20,7 +20,7 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from orbitmq.spark.reading.filters import Narrowing, Span, narrowed
+from orbitmq.spark.reading.filters import Interval, PushedFilters, pushed_filters
 from tests.spark.fake_cluster import queue
 
 TOPIC, QUEUE_ID, OFFSET, TIME = ("topic",), ("queue_id",), ("queue_offset",), ("timestamp",)
@@ -48,8 +48,8 @@ TAGS, KEY = ("tags",), ("key",)
         (GreaterThanOrEqual(QUEUE_ID, 4), False),
     ],
 )
-def test_a_filter_on_what_a_queue_is_keeps_it_or_not(given_filter: Filter, kept: bool) -> None:
-    assert narrowed([given_filter]).keeps(queue(3)) is kept
+def test_a_filter_on_queue_columns_keeps_or_drops_queues(given_filter: Filter, kept: bool) -> None:
+    assert pushed_filters([given_filter]).keeps(queue(3)) is kept
 
 
 @pytest.mark.parametrize(
@@ -80,39 +80,39 @@ def test_a_filter_on_what_a_queue_is_keeps_it_or_not(given_filter: Filter, kept:
     ],
     ids=repr,
 )
-def test_what_can_not_be_decided_here_is_left_to_spark(unsure: Filter) -> None:
-    assert narrowed([unsure]) == Narrowing()
+def test_undecidable_filters_are_left_to_spark(unsure: Filter) -> None:
+    assert pushed_filters([unsure]) == PushedFilters()
 
 
 @pytest.mark.parametrize(
     ("filters", "span"),
     [
-        ([EqualTo(OFFSET, 5)], Span(5, 6)),
-        ([GreaterThan(OFFSET, 5), LessThan(OFFSET, 9)], Span(6, 9)),
-        ([GreaterThanOrEqual(OFFSET, 5), LessThanOrEqual(OFFSET, 9)], Span(5, 10)),
-        ([GreaterThan(OFFSET, 5), EqualTo(OFFSET, 3)], Span(6, 4)),
+        ([EqualTo(OFFSET, 5)], Interval(5, 6)),
+        ([GreaterThan(OFFSET, 5), LessThan(OFFSET, 9)], Interval(6, 9)),
+        ([GreaterThanOrEqual(OFFSET, 5), LessThanOrEqual(OFFSET, 9)], Interval(5, 10)),
+        ([GreaterThan(OFFSET, 5), EqualTo(OFFSET, 3)], Interval(6, 4)),
     ],
 )
-def test_comparisons_of_offsets_cut_the_ends(filters: list[Filter], span: Span) -> None:
-    assert narrowed(filters).offsets == span
+def test_comparisons_of_offsets_cut_the_ends(filters: list[Filter], span: Interval) -> None:
+    assert pushed_filters(filters).offsets == span
 
 
 def test_a_list_of_offsets_cuts_the_ends_and_spark_does_the_rest() -> None:
-    assert narrowed([In(OFFSET, (9, 2, 4))]).offsets == Span(2, 10)
+    assert pushed_filters([In(OFFSET, (9, 2, 4))]).offsets == Interval(2, 10)
 
 
-def test_times_are_whole_milliseconds_around_what_is_asked_for() -> None:
+def test_times_are_rounded_outwards_to_milliseconds() -> None:
     half_past = datetime(1970, 1, 1, 0, 0, 1, 500_500, tzinfo=UTC)
     filters: list[Filter] = [GreaterThan(TIME, half_past), LessThan(TIME, half_past)]
 
-    found = narrowed(filters)
+    found = pushed_filters(filters)
 
-    assert found.times_us == Span(1_500_501, 1_500_500)
-    assert found.times_ms == Span(1_500, 1_501)
+    assert found.times_us == Interval(1_500_501, 1_500_500)
+    assert found.times_ms == Interval(1_500, 1_501)
 
 
 def test_tags_become_a_subscription() -> None:
-    found = narrowed([In(TAGS, ("paid", "late")), In(TAGS, ("late", "new", "old"))])
+    found = pushed_filters([In(TAGS, ("paid", "late")), In(TAGS, ("late", "new", "old"))])
 
     assert found.subscription("*") == "late"
     assert found.subscription("late || paid") == "late"
@@ -120,18 +120,18 @@ def test_tags_become_a_subscription() -> None:
 
 
 def test_without_tags_the_option_holds() -> None:
-    assert Narrowing().subscription("paid || late") == "paid || late"
+    assert PushedFilters().subscription("paid || late") == "paid || late"
 
 
 def test_the_first_word_of_a_key_is_looked_up_and_spark_compares_the_whole() -> None:
     asked: list[Filter] = [EqualTo(KEY, " o-42 o-43"), EqualTo(KEY, "o-44")]
 
-    assert narrowed(asked).key == "o-42"
+    assert pushed_filters(asked).key == "o-42"
 
 
 @pytest.mark.parametrize("key", ["order\t42", "注文\u300042", "42\n", "\xa042"])
 def test_blanks_alone_separate_keys_as_in_the_index(key: str) -> None:
-    assert narrowed([EqualTo(KEY, f"  {key} o-43")]).key == key
+    assert pushed_filters([EqualTo(KEY, f"  {key} o-43")]).key == key
 
 
 def comparisons() -> st.SearchStrategy[Filter]:
@@ -141,12 +141,12 @@ def comparisons() -> st.SearchStrategy[Filter]:
 
 
 @given(st.lists(comparisons(), max_size=4), st.integers(0, 10))
-def test_an_offset_is_in_the_span_if_and_only_if_it_meets_all_filters(
+def test_an_offset_is_in_the_interval_if_and_only_if_it_meets_all_filters(
     filters: list[Filter], offset: int
 ) -> None:
-    start, end = narrowed(filters).offsets
+    start, end = pushed_filters(filters).offsets
     as_if_of_queues = [type(one)(QUEUE_ID, one.value) for one in filters]  # type: ignore[call-arg, attr-defined]
 
     within = (start is None or start <= offset) and (end is None or offset < end)
 
-    assert within == narrowed(as_if_of_queues).keeps(queue(offset))
+    assert within == pushed_filters(as_if_of_queues).keeps(queue(offset))

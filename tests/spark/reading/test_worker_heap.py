@@ -15,7 +15,7 @@ def frozen_by_calls() -> tuple[int, int]:
     return first, second
 
 
-def test_what_is_there_is_frozen_once() -> None:
+def test_imports_are_frozen_once() -> None:
     with get_context("spawn").Pool(1) as processes:  # what is frozen stays so
         first, second = processes.apply(frozen_by_calls)
 

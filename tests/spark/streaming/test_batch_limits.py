@@ -13,11 +13,11 @@ def test_a_batch_goes_as_far_as_the_queues() -> None:
     assert batch_end({A: 3, B: 5}, {A: Range(0, 9), B: Range(0, 5)}) == {A: 9, B: 5}
 
 
-def test_a_queue_without_news_stays_where_it_is() -> None:
+def test_a_queue_without_an_answer_stays_where_it_is() -> None:
     assert batch_end({A: 3, C: 5}, {A: Range(0, 9)}) == {A: 9, C: 5}
 
 
-def test_a_replica_that_is_behind_takes_nothing_back() -> None:
+def test_a_lagging_replica_does_not_move_a_batch_back() -> None:
     assert batch_end({A: 12}, {A: Range(0, 9, is_replica=True)}) == {A: 12}
 
 
@@ -52,7 +52,7 @@ ranges = st.builds(
     st.dictionaries(queues, ranges),
     st.integers(1, 30),
 )
-def test_batches_move_on_until_nothing_is_left(
+def test_batches_advance_until_nothing_is_left(
     start: Offsets, has: dict[MessageQueue, Range], most: int
 ) -> None:
     for _ in range(200):

@@ -7,7 +7,7 @@ from orbitmq.errors import ConnectFailed, DataLost, GroupNotFound, InvalidOffset
 from orbitmq.spark.offsets import Bound, Offsets, Range, Slice
 from orbitmq.spark.options.options import Topics
 from orbitmq.spark.streaming.batch_limits import Limit
-from orbitmq.spark.streaming.query_progress import COMMIT_PAUSE_MS, Course
+from orbitmq.spark.streaming.query_progress import COMMIT_PAUSE_MS, QueryProgress
 from orbitmq.spark.streaming.queue_watch import ROUTE_AGE_MS
 from tests.spark.fake_cluster import FakeClock, FakeCluster, options, queue
 
@@ -16,7 +16,7 @@ ALL = Limit()
 
 
 class Query:
-    """What Spark does with a course; a restart makes a new one from the checkpoint.
+    """What Spark does with a progress; a restart makes a new one from the checkpoint.
 
     ``ends`` is the offset log of the checkpoint, ``done`` how many of its batches are committed.
     """
@@ -34,20 +34,20 @@ class Query:
         self.clock.pass_ms(ROUTE_AGE_MS)
 
     def start(self, *, available_now: bool = False) -> None:
-        self.course = Course(self.cluster, options(**self.said), self.clock)
+        self.progress = QueryProgress(self.cluster, options(**self.said), self.clock)
         if available_now:
-            self.course.aim()
+            self.progress.set_target()
 
     def restart(self) -> list[Slice]:
-        """Kill the driver, start it anew, and return what the batch that was cut off reads."""
+        """Kill the driver, start it again, and return what the interrupted batch reads."""
         self.start()
         return self.run() if self.done < len(self.ends) else []
 
     def plan(self, limit: Limit = ALL) -> bool:
         """Log where the next batch ends; return False if there is none."""
         self.clock.pass_ms(100)
-        begin = self.ends[-1] if self.ends else self.course.initial()
-        end = self.course.next_end(begin, limit)
+        begin = self.ends[-1] if self.ends else self.progress.initial()
+        end = self.progress.next_end(begin, limit)
         if self.ends and end == begin:
             return False
         self.ends.append(end)
@@ -56,8 +56,8 @@ class Query:
     def run(self) -> list[Slice]:
         """Run the batch that was planned last, and return what it reads."""
         number = self.done
-        begin = self.ends[number - 1] if number else self.course.initial()
-        found = self.course.slices(begin, self.ends[number])
+        begin = self.ends[number - 1] if number else self.progress.initial()
+        found = self.progress.slices(begin, self.ends[number])
         self.done += 1
         return found
 
@@ -102,13 +102,13 @@ def test_a_batch_that_is_repeated_reads_the_same(cluster: FakeCluster) -> None:
     list(query.batches())
     cluster.ranges[A] = Range(0, 8)
     assert query.plan()
-    first = query.course.slices(query.ends[-2], query.ends[-1])
+    first = query.progress.slices(query.ends[-2], query.ends[-1])
     cluster.ranges[A] = Range(0, 20)
 
     assert query.restart() == first == [Slice(A, 5, 8)]
 
 
-def test_a_query_for_what_is_there_now_ends(cluster: FakeCluster) -> None:
+def test_a_query_with_available_now_ends(cluster: FakeCluster) -> None:
     query = Query(cluster)
     query.start(available_now=True)
     cluster.ranges[A] = Range(0, 100)
@@ -120,14 +120,14 @@ def test_a_query_for_what_is_there_now_ends(cluster: FakeCluster) -> None:
     assert query.ends[-1] == {A: 5, B: 4}
 
 
-def test_it_does_not_wait_for_a_minimum_that_will_not_come(cluster: FakeCluster) -> None:
+def test_available_now_does_not_wait_for_a_minimum(cluster: FakeCluster) -> None:
     query = Query(cluster)
     query.start(available_now=True)
 
     assert len(list(query.batches(Limit(least=100)))) == 2
 
 
-def test_a_query_that_begins_at_the_end_of_what_is_there_now_reads_nothing(
+def test_available_now_from_latest_reads_nothing(
     cluster: FakeCluster,
 ) -> None:
     query = Query(cluster, start=Bound("latest"))
@@ -137,7 +137,7 @@ def test_a_query_that_begins_at_the_end_of_what_is_there_now_reads_nothing(
     assert list(query.batches()) == [[]]
 
 
-def test_a_second_query_for_what_is_there_now_goes_on(cluster: FakeCluster) -> None:
+def test_a_second_query_with_available_now_continues(cluster: FakeCluster) -> None:
     query = Query(cluster)
     query.start(available_now=True)
     list(query.batches())
@@ -147,7 +147,7 @@ def test_a_second_query_for_what_is_there_now_goes_on(cluster: FakeCluster) -> N
     assert list(query.batches()) == [[Slice(A, 5, 7)]]
 
 
-def test_a_batch_waits_for_a_minimum_but_not_for_ever(cluster: FakeCluster) -> None:
+def test_a_batch_waits_for_a_minimum_up_to_a_limit(cluster: FakeCluster) -> None:
     query = Query(cluster, max_trigger_delay_ms=10_000)
     limit = Limit(least=7)
     assert len(list(query.batches(limit))) == 2
@@ -179,7 +179,7 @@ def test_a_new_queue_is_read_from_its_beginning(cluster: FakeCluster) -> None:
     assert list(query.batches()) == [[], [Slice(queue(1), 0, 3)]]
 
 
-def test_a_broker_that_comes_back_is_read_where_it_was_left(cluster: FakeCluster) -> None:
+def test_a_broker_that_comes_back_is_read_where_it_stopped(cluster: FakeCluster) -> None:
     query = Query(cluster)
     list(query.batches())
     cluster.lose("broker-b")
@@ -191,7 +191,7 @@ def test_a_broker_that_comes_back_is_read_where_it_was_left(cluster: FakeCluster
     assert list(query.batches()) == [[Slice(B, 4, 9)]]
 
 
-def test_messages_that_retention_took_fail_the_query(cluster: FakeCluster) -> None:
+def test_messages_that_retention_removed_fail_the_query(cluster: FakeCluster) -> None:
     query = Query(cluster)
     assert query.plan()
     query.run()
@@ -201,7 +201,7 @@ def test_messages_that_retention_took_fail_the_query(cluster: FakeCluster) -> No
         query.plan()
 
 
-def test_a_planned_batch_of_which_some_is_gone_fails_too(cluster: FakeCluster) -> None:
+def test_a_planned_batch_with_lost_messages_fails_too(cluster: FakeCluster) -> None:
     query = Query(cluster)
     list(query.batches())
     cluster.ranges[A] = Range(0, 9)
@@ -212,7 +212,7 @@ def test_a_planned_batch_of_which_some_is_gone_fails_too(cluster: FakeCluster) -
         query.restart()
 
 
-def test_or_the_query_goes_on_and_says_so_once(
+def test_or_the_query_continues_and_logs_it_once(
     cluster: FakeCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     query = Query(cluster, fail_on_data_loss=False)
@@ -225,10 +225,10 @@ def test_or_the_query_goes_on_and_says_so_once(
         [Slice(A, 4, 5), Slice(B, 3, 4)],
     ]
     (told,) = (record.message for record in caplog.records)
-    assert told.startswith("reading on although data is lost: topic orders, queue broker-a:0")
+    assert told.startswith("continuing although data is lost: topic orders, queue broker-a:0")
 
 
-def test_it_says_so_once_also_while_messages_come_and_go(
+def test_a_loss_is_logged_once_under_traffic(
     cluster: FakeCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     query = Query(cluster, fail_on_data_loss=False)
@@ -243,7 +243,7 @@ def test_it_says_so_once_also_while_messages_come_and_go(
     assert len(caplog.records) == 1
 
 
-def test_a_queue_that_was_emptied_is_passed_by_one_batch_without_rows(
+def test_an_emptied_queue_takes_one_batch_without_rows(
     cluster: FakeCluster,
 ) -> None:
     query = Query(cluster, fail_on_data_loss=False)
@@ -255,7 +255,7 @@ def test_a_queue_that_was_emptied_is_passed_by_one_batch_without_rows(
     assert list(query.batches()) == [[Slice(A, 8, 9)]]
 
 
-def test_a_queue_that_went_back_is_read_on_at_its_end(cluster: FakeCluster) -> None:
+def test_a_queue_that_became_shorter_continues_at_its_end(cluster: FakeCluster) -> None:
     query = Query(cluster, fail_on_data_loss=False)
     list(query.batches())
     cluster.ranges[A] = Range(0, 3)
@@ -265,29 +265,29 @@ def test_a_queue_that_went_back_is_read_on_at_its_end(cluster: FakeCluster) -> N
     assert list(query.batches()) == [[Slice(A, 3, 6)]]
 
 
-def test_a_start_that_is_gone_is_told_before_anything_is_recorded(cluster: FakeCluster) -> None:
+def test_a_lost_start_is_reported_before_anything_is_recorded(cluster: FakeCluster) -> None:
     with pytest.raises(DataLost):
         Query(cluster, start=Bound("offsets", offsets={A: 0, B: 0})).plan()
 
 
-def test_offsets_of_queues_that_there_are_not_are_refused(cluster: FakeCluster) -> None:
+def test_offsets_of_missing_queues_are_refused(cluster: FakeCluster) -> None:
     with pytest.raises(InvalidOffsets):
         Query(cluster, start=Bound("offsets", offsets={queue(9): 0})).plan()
 
 
-def test_a_topic_that_is_not_there_is_refused() -> None:
+def test_a_missing_topic_is_refused() -> None:
     with pytest.raises(NoRoute):
         Query(FakeCluster({})).plan()
 
 
-def test_the_group_is_told_of_all_that_is_done_also_of_the_last_batch(cluster: FakeCluster) -> None:
+def test_all_batches_are_committed_including_the_last(cluster: FakeCluster) -> None:
     query = Query(cluster, group="billing", commit_offsets=True)
     list(query.batches())
 
     assert cluster.commits == [("billing", {A: 0, B: 2}), ("billing", {A: 5, B: 4})]
 
 
-def test_only_what_has_changed_is_told(cluster: FakeCluster) -> None:
+def test_only_changed_offsets_are_committed(cluster: FakeCluster) -> None:
     query = Query(cluster, group="billing", commit_offsets=True)
     list(query.batches())
     cluster.ranges[A] = Range(0, 6)
@@ -296,40 +296,40 @@ def test_only_what_has_changed_is_told(cluster: FakeCluster) -> None:
     assert cluster.commits[-1] == ("billing", {A: 6})
 
 
-def test_nobody_is_told_unless_it_is_wanted(cluster: FakeCluster) -> None:
+def test_nothing_is_committed_unless_wanted(cluster: FakeCluster) -> None:
     list(Query(cluster, group="billing", commit_offsets=False).batches())
 
     assert cluster.commits == []
 
 
-def test_a_commit_that_fails_is_told_of_once_and_tried_again(
+def test_a_failed_commit_is_logged_once_and_repeated(
     cluster: FakeCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     query = Query(cluster, group="billing", commit_offsets=True)
     cluster.lose("broker-b")
-    query.course.done({A: 1, B: 3})
-    query.course.done({A: 2, B: 3})
+    query.progress.commit({A: 1, B: 3})
+    query.progress.commit({A: 2, B: 3})
     cluster.away.clear()
-    query.course.done({A: 2, B: 3})
+    query.progress.commit({A: 2, B: 3})
     assert cluster.commits == []  # not a hundred times a second
     query.clock.pass_ms(COMMIT_PAUSE_MS)
-    query.course.done({A: 2, B: 3})
+    query.progress.commit({A: 2, B: 3})
 
     assert cluster.commits == [("billing", {A: 2, B: 3})]
     assert [record.message for record in caplog.records] == [
-        "the offsets of group billing are not committed now: no connection to broker-b"
+        "can't commit the offsets of group billing now: no connection to broker-b"
     ]
 
 
-def test_a_group_that_has_not_pulled_yet_is_no_trouble(
+def test_a_group_that_has_not_pulled_yet_is_no_error(
     cluster: FakeCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     query = Query(cluster, group="billing", commit_offsets=True)
     cluster.lose("broker-b", GroupNotFound(26, "not there", address="broker-b"))
 
-    query.course.done({A: 1, B: 3})
+    query.progress.commit({A: 1, B: 3})
     cluster.away.clear()
-    query.course.done({A: 1, B: 4})
+    query.progress.commit({A: 1, B: 4})
 
     assert caplog.records == []
     assert cluster.commits == [("billing", {A: 1, B: 4})]
@@ -337,10 +337,10 @@ def test_a_group_that_has_not_pulled_yet_is_no_trouble(
 
 def test_the_latest_offsets_are_those_last_seen(cluster: FakeCluster) -> None:
     query = Query(cluster)
-    assert query.course.latest() == {}
+    assert query.progress.latest() == {}
     list(query.batches(Limit(most=1)))
 
-    assert query.course.latest() == {A: 5, B: 4}
+    assert query.progress.latest() == {A: 5, B: 4}
 
 
 # Which queues
@@ -354,7 +354,7 @@ def available_now(request: pytest.FixtureRequest) -> bool:
     return bool(request.param)
 
 
-def test_a_topic_that_is_not_chosen_any_more_keeps_its_place_and_is_not_read(
+def test_a_deselected_topic_keeps_its_offsets_and_is_not_read(
     cluster: FakeCluster, available_now: bool
 ) -> None:
     cluster.ranges[BILL] = Range(0, 2)
@@ -371,7 +371,7 @@ def test_a_topic_that_is_not_chosen_any_more_keeps_its_place_and_is_not_read(
     assert list(query.batches()) == [[Slice(BILL, 2, 9)]]
 
 
-def test_a_batch_that_was_planned_with_it_is_read_as_it_was_planned(cluster: FakeCluster) -> None:
+def test_a_batch_planned_before_that_is_read_as_planned(cluster: FakeCluster) -> None:
     cluster.ranges[BILL] = Range(0, 2)
     query = Query(cluster, topics=BOTH)
     list(query.batches())
@@ -382,7 +382,7 @@ def test_a_batch_that_was_planned_with_it_is_read_as_it_was_planned(cluster: Fak
     assert query.restart() == [Slice(BILL, 2, 9)]
 
 
-def test_what_is_unread_in_a_queue_that_was_taken_away_fails_the_query(
+def test_unread_messages_in_a_closed_queue_fail_the_query(
     cluster: FakeCluster, available_now: bool
 ) -> None:
     query = Query(cluster)
@@ -392,11 +392,11 @@ def test_what_is_unread_in_a_queue_that_was_taken_away_fails_the_query(
     cluster.closed = {queue(7)}
     query.start(available_now=available_now)
 
-    with pytest.raises(DataLost, match=r"broker-a:7: offsets 3 up to 5 .* readQueueNums to 8"):
+    with pytest.raises(DataLost, match=r"broker-a:7: offsets 3 up to 5 .* at least 8"):
         list(query.batches())
 
 
-def test_or_it_is_said_once_and_its_place_is_kept(
+def test_or_that_is_logged_once_and_its_offset_is_kept(
     cluster: FakeCluster, available_now: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     query = Query(cluster, fail_on_data_loss=False)
@@ -413,7 +413,9 @@ def test_or_it_is_said_once_and_its_place_is_kept(
     assert list(query.batches()) == [[Slice(queue(7), 3, 5)]]
 
 
-def test_one_that_was_read_to_its_end_is_no_loss(cluster: FakeCluster, available_now: bool) -> None:
+def test_a_closed_queue_that_was_read_to_its_end_is_no_loss(
+    cluster: FakeCluster, available_now: bool
+) -> None:
     query = Query(cluster)
     cluster.ranges[queue(7)] = Range(0, 3)
     list(query.batches())
@@ -423,7 +425,7 @@ def test_one_that_was_read_to_its_end_is_no_loss(cluster: FakeCluster, available
     assert list(query.batches()) == []
 
 
-def test_one_that_came_and_went_before_it_was_read_is_no_loss(cluster: FakeCluster) -> None:
+def test_a_queue_that_came_and_went_unread_is_no_loss(cluster: FakeCluster) -> None:
     query = Query(cluster)
     list(query.batches())
     cluster.ranges[queue(7)] = Range(0, 3)
@@ -434,7 +436,7 @@ def test_one_that_came_and_went_before_it_was_read_is_no_loss(cluster: FakeClust
     assert list(query.batches()) == []
 
 
-def test_a_planned_batch_with_such_a_queue_fails_or_goes_on_without_it(
+def test_a_planned_batch_with_a_closed_queue_fails_or_skips_it(
     cluster: FakeCluster,
 ) -> None:
     query = Query(cluster)
@@ -476,9 +478,7 @@ def test_a_query_that_ends_fails_without_a_broker_of_the_checkpoint(cluster: Fak
     assert list(query.batches()) == [[Slice(A, 5, 6)]]
 
 
-def test_no_query_begins_without_a_topic_whatever_may_be_lost(
-    cluster: FakeCluster, available_now: bool
-) -> None:
+def test_no_query_begins_without_its_topic(cluster: FakeCluster, available_now: bool) -> None:
     query = Query(cluster, topics=BOTH, fail_on_data_loss=False)
     query.start(available_now=available_now)
 
@@ -486,7 +486,7 @@ def test_no_query_begins_without_a_topic_whatever_may_be_lost(
         query.plan()
 
 
-def test_a_topic_that_is_gone_holds_up_no_commits_of_others(
+def test_a_missing_topic_does_not_block_commits_of_others(
     cluster: FakeCluster, available_now: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster.ranges[BILL] = Range(0, 2)

@@ -79,7 +79,7 @@ def test_a_stream_reads_each_message_once(shared_cluster: RunningCluster, traffi
     assert stream.all() == sent
 
     more = traffic.send(5)
-    stream.start()  # anew, from its checkpoint
+    stream.start()  # again, from its checkpoint
     assert stream.all() == more
 
 
@@ -97,7 +97,7 @@ def test_offsets_are_written_as_topic_broker_and_queue(
     assert stream.reader.reportLatestOffset() == stream.end
 
 
-def test_limits_of_options_are_told_to_spark(
+def test_limits_of_options_are_passed_to_spark(
     shared_cluster: RunningCluster, traffic: Traffic
 ) -> None:
     def limit(**options: str) -> ReadLimit:
@@ -118,7 +118,9 @@ def test_a_batch_has_no_more_than_it_may(shared_cluster: RunningCluster, traffic
     assert sizes == [0, 6, 6, 6, 2, 0]
 
 
-def test_but_all_if_spark_wants_all(shared_cluster: RunningCluster, traffic: Traffic) -> None:
+def test_a_batch_has_everything_if_spark_wants_it(
+    shared_cluster: RunningCluster, traffic: Traffic
+) -> None:
     sent = traffic.send(20)
     stream = Stream(shared_cluster, traffic, maxOffsetsPerTrigger="6", minOffsetsPerTrigger="3")
     assert stream.batch(ReadAllAvailable()) == []
@@ -151,7 +153,7 @@ def test_available_now_ends_with_what_was_there(
     assert stream.all() == sent
 
 
-def test_queues_that_a_topic_has_no_more_are_told_of_if_messages_are_left_in_them(
+def test_closed_queues_with_unread_messages_are_reported(
     shared_cluster: RunningCluster, traffic: Traffic
 ) -> None:
     traffic.send(8)
@@ -159,12 +161,12 @@ def test_queues_that_a_topic_has_no_more_are_told_of_if_messages_are_left_in_the
     stream.all()
     sent = traffic.send(8)
     create_topic(shared_cluster.nameserver, traffic.topic, queues=1)
-    stream.start()  # anew, or it would hear of it in five seconds
-    with pytest.raises(DataLost, match="fewer queues by now.* Raise its readQueueNums to 2"):
+    stream.start()  # again, or it would notice in five seconds
+    with pytest.raises(DataLost, match="fewer queues now.* Raise readQueueNums to at least 2"):
         stream.all()
     stream.start()
     stream.reader.prepareForTriggerAvailableNow()
-    with pytest.raises(DataLost, match="fewer queues by now"):
+    with pytest.raises(DataLost, match="fewer queues now"):
         stream.all()
     create_topic(shared_cluster.nameserver, traffic.topic, queues=2)
     stream.start()
@@ -186,7 +188,7 @@ def test_a_stream_may_begin_at_a_time_and_read_some_tags(
     assert 0 < len(late) < 30
 
 
-def test_the_group_has_come_as_far_as_the_stream(
+def test_the_group_commits_what_the_stream_has_read(
     shared_cluster: RunningCluster, traffic: Traffic
 ) -> None:
     traffic.send(9)
@@ -198,7 +200,7 @@ def test_the_group_has_come_as_far_as_the_stream(
         assert cluster.committed("billing", sorted(end)) == end
 
 
-def test_what_spark_has_committed_is_told_too(
+def test_batches_that_spark_commits_are_committed_to_brokers(
     shared_cluster: RunningCluster, traffic: Traffic
 ) -> None:
     traffic.send(9)
@@ -213,7 +215,7 @@ def test_what_spark_has_committed_is_told_too(
         assert cluster.committed("archive", sorted(end)) == end
 
 
-def test_a_reader_travels_to_tasks_without_what_the_driver_knows(
+def test_a_reader_pickles_without_the_state_of_the_driver(
     shared_cluster: RunningCluster, traffic: Traffic
 ) -> None:
     sent = traffic.send(5)
@@ -233,7 +235,7 @@ def test_a_reader_travels_to_tasks_without_what_the_driver_knows(
 # In Spark
 
 
-def test_a_query_reads_all_that_is_there_and_shows_its_lag(
+def test_a_query_reads_everything_and_shows_its_lag(
     spark: SparkSession, shared_cluster: RunningCluster, traffic: Traffic, tmp_path: Path
 ) -> None:
     sent = traffic.send(30)
@@ -290,7 +292,7 @@ def test_a_pattern_finds_new_topics_and_a_query_may_select_tags(
     assert read() == sorted(old + new)
 
 
-def test_what_is_wrong_with_a_stream_is_the_last_line_of_what_python_said(
+def test_the_error_of_a_stream_is_the_last_line_of_the_python_traceback(
     spark: SparkSession, shared_cluster: RunningCluster, traffic: Traffic, tmp_path: Path
 ) -> None:
     def failed(**options: str) -> str:
@@ -304,10 +306,10 @@ def test_what_is_wrong_with_a_stream_is_the_last_line_of_what_python_said(
         return last_line(caught.value)
 
     assert failed(subscribe="orders", endingOffsets="latest") == (
-        "orbitmq.errors.InvalidOption: endingOffsets is an option of batch reads, and means "
-        "nothing to streaming reads; leave it out"
+        "orbitmq.errors.InvalidOption: endingOffsets is an option of batch reads, and has no "
+        "effect on streaming reads; leave it out"
     )
     offsets = json.dumps({traffic.topic: {"broker-z:0": 0}})
     assert failed(subscribe=traffic.topic, startingOffsets=offsets).startswith(
-        "orbitmq.errors.InvalidOffsets: startingOffsets has offsets for queues that there are not"
+        "orbitmq.errors.InvalidOffsets: startingOffsets has offsets of queues that don't exist"
     )

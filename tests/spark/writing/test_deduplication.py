@@ -56,18 +56,18 @@ def test_copies_of_a_batch_go_and_all_else_stays(spark: SparkSession) -> None:
     assert values(once) == sorted(ONCE)
 
 
-def test_what_tells_messages_apart_may_be_their_place(spark: SparkSession) -> None:
+def test_messages_may_be_identified_by_their_position(spark: SparkSession) -> None:
     rows = [(b"1", "a", 0, offset, dict[str, str]()) for offset in (1, 2, 1)]
     columns = ("value", "broker", "queue_id", "queue_offset", "properties")
     given = spark.createDataFrame(rows, read_schema(columns))
     assert values(drop_duplicates(given)) == [b"1", b"1"]
 
 
-def test_what_it_needs_it_names(spark: SparkSession) -> None:
+def test_missing_columns_are_named(spark: SparkSession) -> None:
     given = frame(spark, [])
-    with pytest.raises(InvalidColumn, match="needs the column properties: it holds the ids"):
+    with pytest.raises(InvalidColumn, match="needs the column properties, which has the ids"):
         drop_duplicates(given.drop("properties"))
-    with pytest.raises(InvalidColumn, match="read message_id or offset_message_id or broker"):
+    with pytest.raises(InvalidColumn, match="add message_id or offset_message_id or broker"):
         drop_duplicates(given.drop("message_id"))
 
 
@@ -115,7 +115,7 @@ def test_copies_of_a_stream_go_for_as_long_as_they_are_remembered(
 
 
 def test_a_backlog_is_no_copy_of_what_was_stored_today(spark: SparkSession, tmp_path: Path) -> None:
-    # As two queues are read by turns, the one to its end and the other from last week on.
+    # As if two queues were read alternately, one to its end and the other from last week on.
     day = 24 * 60
     today = [row(b"today", "m1", "a"), row(b"today", "m2", "a", minute=1)]
     week = [[row(b"%d" % n, f"w{n}", f"w-{n}", minute=-n * day)] for n in range(7, 1, -1)]
@@ -127,7 +127,7 @@ def test_a_backlog_is_no_copy_of_what_was_stored_today(spark: SparkSession, tmp_
     assert found == sorted([b"today", *(b"%d" % n for n in range(2, 8))])
 
 
-def test_a_watermark_of_the_user_s_own_counts(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_watermark_of_the_user_is_used(spark: SparkSession, tmp_path: Path) -> None:
     batches = (
         [row(b"copy", "m1", "a")],
         [row(b"copy", "m2", "a", minute=30), row(b"hours pass", "m3", "b", minute=200)],

@@ -43,7 +43,7 @@ def test_other_settings_take_another_one_in_its_place(options: WriteOptions) -> 
 def test_all_that_options_say_reaches_the_producer(monkeypatch: pytest.MonkeyPatch) -> None:
     class Unstarted(Producer):
         def start(self) -> None:
-            """Ask nobody: there are no such servers, and no such files."""
+            """Send no request: the servers and files don't exist."""
 
     monkeypatch.setattr(producers, "Producer", Unstarted)
     said = {
@@ -80,7 +80,7 @@ def test_all_that_options_say_reaches_the_producer(monkeypatch: pytest.MonkeyPat
     assert settings.compress_over_bytes == 99
 
 
-def test_only_so_many_stay_open(options: WriteOptions) -> None:
+def test_only_a_few_stay_open(options: WriteOptions) -> None:
     groups = [msgspec.structs.replace(options, group=f"group-{number}") for number in range(5)]
     opened = [producer_for(one) for one in groups[:4]]
     assert producer_for(groups[0]) is opened[0]
@@ -104,7 +104,7 @@ def test_a_forked_process_has_none_of_them(options: WriteOptions) -> None:
     assert producer_for(options) is ours
 
 
-def test_the_end_of_the_process_closes_them_without_a_word(options: WriteOptions) -> None:
+def test_the_end_of_the_process_closes_them_without_a_warning(options: WriteOptions) -> None:
     program = f"""
 from orbitmq.message.model import Message
 from orbitmq.spark.options.options import write_options

@@ -7,12 +7,12 @@ import pytest
 from orbitmq.message.model import MessageQueue
 from orbitmq.message.names import BODY_SIZE_LIMIT
 from orbitmq.spark.writing.rows_to_messages import (
-    BODY,
-    COLUMN,
-    REASON,
-    TOPIC,
-    Outgoing,
-    OutgoingRows,
+    REJECT_BODY,
+    REJECT_COLUMN,
+    REJECT_REASON,
+    REJECT_TOPIC,
+    MessageBatch,
+    RowConverter,
 )
 from orbitmq.spark.writing.stable_ids import ORBIT_ID, StableIds
 
@@ -46,18 +46,18 @@ def outgoing(
     topic: str | None = "orders",
     id_column: str | None = None,
     dead_letters: str | None = None,
-) -> Outgoing:
-    rows = OutgoingRows(
+) -> MessageBatch:
+    rows = RowConverter(
         StableIds(("query", "7"), 0),
         queues_of,
         topic=topic,
         id_column=id_column,
         dead_letters=dead_letters,
     )
-    return rows.of(given)
+    return rows.convert(given)
 
 
-def test_each_column_says_its_part() -> None:
+def test_each_column_sets_its_part() -> None:
     found = outgoing(
         batch(
             topic=["bills"],
@@ -103,7 +103,7 @@ def test_a_value_may_be_text(kind: pa.DataType) -> None:
     assert outgoing(given).messages[0].body == "grün".encode()
 
 
-def test_ids_are_the_same_for_the_same_rows_and_stand_in_a_property() -> None:
+def test_ids_are_the_same_for_the_same_rows_and_are_in_a_property() -> None:
     values = [b"a", b"b", b"a"]
     first = outgoing(batch(value=values, properties=[{"x": "1", "y": "2"}] * 3)).messages
     again = outgoing(batch(value=values[::-1], properties=[[("y", "2"), ("x", "1")]] * 3)).messages
@@ -127,8 +127,8 @@ def test_the_column_that_is_named_for_ids_counts_before_a_property() -> None:
 
 def test_rows_of_a_queue_go_to_one_broker_and_queues_spread_over_brokers() -> None:
     found = outgoing(batch(value=[b"x"] * 5, queue_id=[0, 1, 2, None, 1]))
-    named = [queue and (queue.broker_name, queue.queue_id) for queue in found.queues]
-    assert named == [("a", 0), ("b", 1), ("a", 2), None, ("b", 1)]
+    known_options = [queue and (queue.broker_name, queue.queue_id) for queue in found.queues]
+    assert known_options == [("a", 0), ("b", 1), ("a", 2), None, ("b", 1)]
 
 
 TOO_LARGE = b"x" * (BODY_SIZE_LIMIT + 1)
@@ -147,14 +147,14 @@ TOO_LARGE = b"x" * (BODY_SIZE_LIMIT + 1)
         ({"properties": [{"__RMQ.TRANSIENT.x": "1"}]}, "properties", "reserved"),
         ({"properties": [{"colour": None}]}, "properties", "must be a str"),
         ({"properties": [{"colour": "x" * 40_000}]}, "properties", "the limit is 32767"),
-        ({"queue_id": [-1]}, "queue_id", "no queue -1"),
-        ({"queue_id": [4]}, "queue_id", "no queue 4 to write to; it has 4"),
+        ({"queue_id": [-1]}, "queue_id", "no writable queue -1"),
+        ({"queue_id": [4]}, "queue_id", "no writable queue 4; it has 4"),
         ({"delay_level": [19]}, "delay_level", "from 1 to 18"),
         ({"delay_level": [-1]}, "delay_level", "from 1 to 18"),
         ({"delay_level": [1], "deliver_at": [AT]}, "delay_level", "at most one"),
     ],
 )
-def test_a_row_that_can_not_be_a_message_is_told(
+def test_a_row_that_can_not_be_a_message_is_rejected(
     columns: dict[str, Sequence[object]], column: str, reason: str
 ) -> None:
     plain: dict[str, Sequence[object]] = {"value": [b"secret"], "key": ["o-42"]}
@@ -170,10 +170,10 @@ def test_a_row_that_can_not_be_a_message_is_told(
 
     (letter,) = outgoing(given, dead_letters="rejects").messages
     assert letter.topic == "rejects"
-    assert letter.properties[COLUMN] == column
-    assert reason in letter.properties[REASON]
-    kept = letter.properties[BODY] == "value"
-    assert letter.body == (b"secret" if kept else letter.properties[REASON].encode())
+    assert letter.properties[REJECT_COLUMN] == column
+    assert reason in letter.properties[REJECT_REASON]
+    kept = letter.properties[REJECT_BODY] == "value"
+    assert letter.body == (b"secret" if kept else letter.properties[REJECT_REASON].encode())
     assert kept is (column != "value")
 
 
@@ -190,7 +190,7 @@ def spoilt_maps(texts: Sequence[bytes]) -> pa.Array:
 
 
 @pytest.mark.parametrize("name", ["key", "tags", "topic", "sharding_key", "properties", "order"])
-def test_text_that_is_none_costs_its_row_alone(name: str) -> None:
+def test_invalid_text_rejects_only_its_row(name: str) -> None:
     texts = [b"good", b"bad\xff", b"fine"]
     column = spoilt_maps(texts) if name == "properties" else spoilt(texts)
     given = pa.record_batch([pa.array([b"1", b"2", b"3"]), column], names=["value", name])
@@ -200,16 +200,16 @@ def test_text_that_is_none_costs_its_row_alone(name: str) -> None:
     assert [one.body for one in found.messages] == [b"1", b"3"]
     (row,) = found.rejected
     assert (row.number, row.column) == (1, "idColumn" if name == "order" else name)
-    assert "is no UTF-8: byte 0xff at position 3" in row.reason
+    assert "is not UTF-8: byte 0xff at position 3" in row.reason
 
     letter = outgoing(given, id_column=id_column, dead_letters="rejects").messages[1]
-    assert (letter.topic, letter.body, letter.properties[BODY]) == ("rejects", b"2", "value")
-    assert letter.properties[COLUMN] == row.column
+    assert (letter.topic, letter.body, letter.properties[REJECT_BODY]) == ("rejects", b"2", "value")
+    assert letter.properties[REJECT_COLUMN] == row.column
     if name == "key":
         assert letter.keys == ("bad\\xff",)
 
 
-def test_in_a_row_with_two_such_texts_the_first_is_told() -> None:
+def test_in_a_row_with_two_invalid_texts_the_first_is_reported() -> None:
     column = spoilt([b"\xff"])
     given = pa.record_batch([pa.array([b"1"]), column, column], names=["value", "tags", "key"])
     assert [row.column for row in outgoing(given).rejected] == ["key"]
@@ -247,20 +247,20 @@ def test_a_column_counts_before_such_a_property_also_without_a_value() -> None:
     assert (message.keys, message.tags, message.sharding_key) == (("o-44",), None, None)
 
 
-def test_a_dead_letter_keeps_what_can_travel() -> None:
+def test_a_dead_letter_keeps_what_is_valid() -> None:
     given = batch(
         topic=["orders"],
         value=[b"paid"],
         key=["o-42"],
         tags=["a||b"],
-        properties=[{"colour": "blue", REASON: "mine"}],
+        properties=[{"colour": "blue", REJECT_REASON: "mine"}],
     )
     found = outgoing(given, dead_letters="rejects")
     (letter,) = found.messages
     assert (letter.keys, letter.tags) == (("o-42",), None)
     assert letter.properties["colour"] == "blue"
-    assert letter.properties[REASON] != "mine"
-    assert letter.properties[TOPIC] == "orders"
+    assert letter.properties[REJECT_REASON] != "mine"
+    assert letter.properties[REJECT_TOPIC] == "orders"
     assert letter.properties[ORBIT_ID] == found.rejected[0].row_id
 
 
@@ -279,15 +279,15 @@ def test_a_time_beyond_all_calendars_is_rejected() -> None:
 
 
 def test_rows_are_numbered_through_the_task() -> None:
-    rows = OutgoingRows(StableIds(("query", "7"), 0), queues_of, topic="orders")
-    rows.of(batch(value=[b"1", b"2", b"3"]))
-    assert [row.number for row in rows.of(batch(value=[b"4", None])).rejected] == [4]
+    rows = RowConverter(StableIds(("query", "7"), 0), queues_of, topic="orders")
+    rows.convert(batch(value=[b"1", b"2", b"3"]))
+    assert [row.number for row in rows.convert(batch(value=[b"4", None])).rejected] == [4]
 
 
 def test_each_message_knows_its_row() -> None:
-    rows = OutgoingRows(StableIds(("query", "7"), 0), queues_of, topic="orders")
-    rows.of(batch(value=[b"1", b"2"]))
-    found = rows.of(batch(value=[b"3", None, b"5"]))
+    rows = RowConverter(StableIds(("query", "7"), 0), queues_of, topic="orders")
+    rows.convert(batch(value=[b"1", b"2"]))
+    found = rows.convert(batch(value=[b"3", None, b"5"]))
     assert [(one.body, n) for one, n in zip(found.messages, found.numbers, strict=True)] == [
         (b"3", 2),
         (b"5", 4),

@@ -34,9 +34,15 @@ from orbitmq.message.model import Message
 from orbitmq.spark.options.options import write_options
 from orbitmq.spark.writing import writer as writer_module
 from orbitmq.spark.writing.producers import close_producers
-from orbitmq.spark.writing.rows_to_messages import BODY, COLUMN, REASON, TOPIC, Outgoing
+from orbitmq.spark.writing.rows_to_messages import (
+    REJECT_BODY,
+    REJECT_COLUMN,
+    REJECT_REASON,
+    REJECT_TOPIC,
+    MessageBatch,
+)
 from orbitmq.spark.writing.stable_ids import ORBIT_ID
-from orbitmq.spark.writing.writer import RocketMQStreamWriter, RocketMQWriter, Written
+from orbitmq.spark.writing.writer import RocketMQStreamWriter, RocketMQWriter, TaskTotals
 from orbitmq.store.reader.reader import StoreReader
 from tests.interop.our_servers import a_small_cluster
 from tests.spark.stored import stored
@@ -88,7 +94,7 @@ def test_all_rows_are_stored_when_a_task_returns(cluster: RunningCluster) -> Non
     bodies = [b"%d" % number for number in range(1_000)]
     batches = [values(*bodies[start : start + 300]) for start in range(0, 1_000, 300)]
     written = batch_writer(cluster, batchBytes="20000").write(iter(batches))
-    assert written == Written(0, row_count=1_000, body_bytes=2_890)
+    assert written == TaskTotals(0, row_count=1_000, body_bytes=2_890)
     assert pickle.loads(pickle.dumps(written)) == written
     found = stored(cluster, "orders")
     assert sorted(one.body for one in found) == sorted(bodies)
@@ -134,10 +140,10 @@ def test_pieces_are_bounded_in_bytes_and_rows() -> None:
 
 
 def test_nothing_is_written_for_nothing(cluster: RunningCluster) -> None:
-    assert batch_writer(cluster).write(iter([values()])) == Written(0)
+    assert batch_writer(cluster).write(iter([values()])) == TaskTotals(0)
 
 
-def test_a_task_that_runs_again_sends_the_same_ids(cluster: RunningCluster) -> None:
+def test_a_retried_task_sends_the_same_ids(cluster: RunningCluster) -> None:
     writer = batch_writer(cluster)
     writer.write(iter([values(b"a", b"b", b"a")]))
     writer.write(iter([values(b"b"), values(b"a", b"a")]))
@@ -174,7 +180,7 @@ def test_without_a_query_id_no_two_tasks_share_ids(
     for _ in range(2):
         RocketMQStreamWriter(options, VALUES).write(iter([values(b"paid")]))
     assert len({one.properties[ORBIT_ID] for one in stored(cluster, "orders")}) == 2
-    assert "Spark tells no query and batch" in caplog.text
+    assert "Spark sets no query and batch id" in caplog.text
 
 
 def test_delayed_rows_wait_with_the_broker(cluster: RunningCluster) -> None:
@@ -206,7 +212,7 @@ def test_rejected_rows_may_go_to_a_topic_of_their_own(cluster: RunningCluster) -
     written = batch_writer(cluster, onReject="rejects").write(iter([values(b"fine", None)]))
     assert (written.row_count, written.rejected_count) == (1, 1)
     (letter,) = stored(cluster, "rejects")
-    assert letter.properties[REASON].startswith("value is null")
+    assert letter.properties[REJECT_REASON].startswith("value is null")
 
 
 @pytest.fixture
@@ -233,7 +239,7 @@ def test_a_row_that_a_broker_refuses_fails_its_batch_and_names_itself(
     assert [row.key for row in error.rows] == ["o-1", "o-3"]
     assert "partition 0: 2 rows can't be messages: row 1 with key 'o-1' (" in str(error)
     assert ": broker-" in str(error)
-    assert "refuses it: the message is illegal" in str(error)
+    assert "refused it: the message is illegal" in str(error)
     assert "secret" not in str(error)
     assert "2 messages of this task are stored, and 0 more may be" in error.__notes__[0]
     found = stored(strict_cluster, "orders")
@@ -251,10 +257,10 @@ def test_rows_that_brokers_refuse_may_go_to_a_topic_of_their_own(
     assert [one.body for one in stored(strict_cluster, "orders")] == [b"fine"]
     letters = {one.keys: one for one in stored(strict_cluster, "rejects")}
     too_large = letters["o-1",]
-    assert "refuses it: the message is illegal" in too_large.properties[REASON]
-    assert too_large.body.decode() == too_large.properties[REASON]
-    assert too_large.properties[BODY] == "reason"
-    assert {one.properties[TOPIC] for one in letters.values()} == {"orders"}
+    assert "refused it: the message is illegal" in too_large.properties[REJECT_REASON]
+    assert too_large.body.decode() == too_large.properties[REJECT_REASON]
+    assert too_large.properties[REJECT_BODY] == "reason"
+    assert {one.properties[REJECT_TOPIC] for one in letters.values()} == {"orders"}
     assert len({one.properties[ORBIT_ID] for one in letters.values()}) == 2
 
 
@@ -283,19 +289,19 @@ class TimerlessProducer:
 def test_a_letter_keeps_the_value_if_that_was_not_what_a_broker_refused() -> None:
     producer = TimerlessProducer()
     options = write_options({"nameserver": "127.0.0.1:1", "topic": "orders", "onReject": "rejects"})
-    sending = writer_module._Sending(producer, options, 3)  # type: ignore[arg-type]
+    sending = writer_module._TaskSender(producer, options, 3)  # type: ignore[arg-type]
     at = datetime(2099, 1, 1, tzinfo=UTC)
     rows = [Message("orders", b"fine"), Message("orders", b"late", tags="x", deliver_at=at)]
-    sending.send(Outgoing(rows, [None, None], [10, 11], row_count=2))
+    sending.send(MessageBatch(rows, [None, None], [10, 11], row_count=2))
     fine, letter = producer.sent
     assert fine is rows[0]
     assert (letter.topic, letter.body, letter.tags) == ("rejects", b"late", "x")
     assert letter.deliver_at is None
-    assert letter.properties[REASON] == "a broker refuses it: timer too long"
-    assert sending.written == Written(3, row_count=1, rejected_count=1, body_bytes=8)
+    assert letter.properties[REJECT_REASON] == "a broker refused it: timer too long"
+    assert sending.written == TaskTotals(3, row_count=1, rejected_count=1, body_bytes=8)
 
 
-def test_what_else_a_broker_answers_is_no_reason_to_reject() -> None:
+def test_other_answers_of_a_broker_are_no_reason_to_reject() -> None:
     class BusyProducer(TimerlessProducer):
         def send_many(self, messages: Sequence[Message], **_how: object) -> None:
             errors = {
@@ -305,9 +311,9 @@ def test_what_else_a_broker_answers_is_no_reason_to_reject() -> None:
             raise partly_sent(errors, len(messages))
 
     options = write_options({"nameserver": "127.0.0.1:1", "topic": "orders", "onReject": "rejects"})
-    sending = writer_module._Sending(BusyProducer(), options, 3)  # type: ignore[arg-type]
+    sending = writer_module._TaskSender(BusyProducer(), options, 3)  # type: ignore[arg-type]
     with pytest.raises(PartlySent):
-        sending.send(Outgoing([Message("orders", b"x")] * 2, [None] * 2, [0, 1], row_count=2))
+        sending.send(MessageBatch([Message("orders", b"x")] * 2, [None] * 2, [0, 1], row_count=2))
 
 
 def test_a_letter_that_a_broker_refuses_loses_its_value(strict_cluster: RunningCluster) -> None:
@@ -315,11 +321,14 @@ def test_a_letter_that_a_broker_refuses_loses_its_value(strict_cluster: RunningC
     written = batch_writer(strict_cluster, onReject="rejects").write(iter([given]))
     assert (written.row_count, written.rejected_count) == (0, 1)
     (letter,) = stored(strict_cluster, "rejects")
-    assert letter.body.startswith(b"topic orders has no queue 99")
-    assert (letter.properties[COLUMN], letter.properties[BODY]) == ("queue_id", "reason")
+    assert letter.body.startswith(b"topic orders has no writable queue 99")
+    assert (letter.properties[REJECT_COLUMN], letter.properties[REJECT_BODY]) == (
+        "queue_id",
+        "reason",
+    )
 
 
-def test_rows_behind_a_refused_one_are_stored_in_their_order(
+def test_rows_after_a_refused_one_are_stored_in_order(
     strict_cluster: RunningCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     bodies = [b"%02d" % number for number in range(40)]
@@ -329,7 +338,7 @@ def test_rows_behind_a_refused_one_are_stored_in_their_order(
     assert writer.write(iter([given])).rejected_count == 2
     found = [one.body for one in stored(strict_cluster, "orders")]
     assert found == [body for body in bodies if len(body) == 2]
-    assert "if that goes on, batchBytes is over their maxMessageSize" in caplog.text
+    assert "if this repeats, batchBytes is over their maxMessageSize" in caplog.text
 
 
 def test_frames_that_are_too_large_for_a_broker_are_sent_in_parts(
@@ -340,7 +349,7 @@ def test_frames_that_are_too_large_for_a_broker_are_sent_in_parts(
     assert len(stored(strict_cluster, "orders")) == 10
 
 
-def test_what_can_not_be_written_is_refused_on_the_driver(cluster: RunningCluster) -> None:
+def test_invalid_columns_are_refused_on_the_driver(cluster: RunningCluster) -> None:
     options = write_options({"nameserver": cluster.nameserver, "topic": "orders"})
     wrong = StructType([StructField("value", IntegerType())])
     with pytest.raises(InvalidInput, match=r"mode\('append'\)"):
@@ -356,7 +365,7 @@ def test_what_can_not_be_written_is_refused_on_the_driver(cluster: RunningCluste
     RocketMQStreamWriter(missing, with_id)
 
 
-def test_topics_that_are_missing_are_told_on_the_driver() -> None:
+def test_missing_topics_are_reported_on_the_driver() -> None:
     with embedded.start(settings={"autoCreateTopicEnable": "false"}) as cluster:
         with pytest.raises(NoRoute, match="orders"):
             batch_writer(cluster)
@@ -369,7 +378,9 @@ def test_topics_that_are_missing_are_told_on_the_driver() -> None:
         close_producers()
 
 
-def test_a_nameserver_that_is_away_is_told_on_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_nameserver_that_is_down_is_reported_on_the_driver(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     options = write_options({"nameserver": "127.0.0.1:1", "topic": "orders"})
     with pytest.raises(OrbitError, match="127.0.0.1:1"):
         RocketMQWriter(options, VALUES, overwrite=False)
@@ -385,7 +396,7 @@ def test_a_nameserver_that_is_away_is_told_on_the_driver(monkeypatch: pytest.Mon
     RocketMQStreamWriter(options, VALUES)
 
 
-def test_a_broker_that_is_away_fails_the_task_with_the_client_s_error() -> None:
+def test_a_broker_that_is_down_fails_the_task_with_the_client_s_error() -> None:
     with embedded.start() as cluster:
         writer = batch_writer(cluster, retries="1", sendTimeoutMs="500")
         writer.write(iter([values(b"first")]))
@@ -404,7 +415,7 @@ def test_a_task_outlasts_the_restart_of_a_broker(tmp_path: Path) -> None:
 
     def batches() -> Iterator[pa.RecordBatch]:
         broker.kill()
-        yield values(b"while it is away")  # which is tried while the next batch is waited for
+        yield values(b"while it is down")  # retried while the next batch is awaited
         broker.start()
         yield values(b"after")
 
@@ -416,13 +427,13 @@ def test_a_task_outlasts_the_restart_of_a_broker(tmp_path: Path) -> None:
         close_producers()
     (directory,) = tmp_path.rglob("commitlog")
     views = StoreReader(str(directory.parent)).records()
-    assert {bytes(view.body) for view in views} == {b"before", b"while it is away", b"after"}
+    assert {bytes(view.body) for view in views} == {b"before", b"while it is down", b"after"}
 
 
 def test_totals_are_logged(cluster: RunningCluster, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "orbitmq.spark")
     options = write_options({"nameserver": cluster.nameserver, "topic": "orders"})
-    tasks = [Written(0, 10, 1, 500), Written(1, 5, 0, 100)]
+    tasks = [TaskTotals(0, 10, 1, 500), TaskTotals(1, 5, 0, 100)]
     streaming = RocketMQStreamWriter(options, VALUES)
     streaming.commit(tasks, 7)
     streaming.abort([*tasks, None], 8)
@@ -434,6 +445,6 @@ def test_totals_are_logged(cluster: RunningCluster, caplog: pytest.LogCaptureFix
         "dead-letter topic"
     )
     assert told[1].startswith("streaming batch 8 failed: 15 messages")
-    assert "of 1 tasks that did not end, some rows may be stored" in told[1]
+    assert "1 tasks did not finish and may have stored some rows" in told[1]
     assert "15 messages" in told[2]
     assert "0 messages" in told[3]

@@ -23,7 +23,7 @@ def files() -> OpenFiles:
 
 @pytest.fixture
 def file(files: OpenFiles, tmp_path: Path) -> GrowingIndexFile:
-    return GrowingIndexFile.create(files, str(tmp_path / "1"), SHAPE, behind=None)
+    return GrowingIndexFile.create(files, str(tmp_path / "1"), SHAPE, previous=None)
 
 
 def add(file: GrowingIndexFile, hashes: Iterable[int], offset: int, stored_ms: int) -> int:
@@ -36,7 +36,7 @@ def select(file: GrowingIndexFile, key_hash: int) -> list[int]:
 
 
 def patched(file: GrowingIndexFile, files: OpenFiles, position: int, number: int) -> None:
-    """Overwrite four bytes of the file behind its back, and let go of what is in memory."""
+    """Overwrite four bytes of the file directly, and drop the data in memory."""
     file.finish()
     files.write(file.path, struct.pack(">i", number), position)
 
@@ -90,7 +90,7 @@ def test_a_file_is_searched_the_same_in_memory_written_and_loaded(
 
 def test_many_entries_do_not_wait_in_memory(files: OpenFiles, tmp_path: Path) -> None:
     shape = IndexShape(slots=5000, entries=100_000)
-    file = GrowingIndexFile.create(files, str(tmp_path / "1"), shape, behind=None)
+    file = GrowingIndexFile.create(files, str(tmp_path / "1"), shape, previous=None)
     add(file, range(65_537), 100, 1)
     in_file = Path(file.path).read_bytes()[shape.entries_at + 20 :]
     assert struct.unpack_from(">iqii", in_file, 65_536 * 20) == (65_536, 100, 0, 60_537)
@@ -140,9 +140,9 @@ def test_a_slot_that_points_past_the_end_is_empty(
     assert loaded.used_slots == 2
 
 
-def test_an_impossible_count_is_told(file: GrowingIndexFile, files: OpenFiles) -> None:
+def test_an_impossible_count_raises(file: GrowingIndexFile, files: OpenFiles) -> None:
     patched(file, files, 36, 7)
-    with pytest.raises(StoreDamaged, match="counts 7 entries, and has room for 6"):
+    with pytest.raises(StoreDamaged, match="counts 7 entries, but a file has 6 at most"):
         GrowingIndexFile.load(files, file.path, SHAPE)
 
 

@@ -100,7 +100,7 @@ def is_meant(record: StoredMessage, query: dict[str, Any]) -> bool:
 
 
 def was_there(record: StoredMessage, manifest: dict[str, Any]) -> bool:
-    """Tell when Java was asked from the offsets it gave then; delayed messages came later."""
+    """Find out when Java was asked by the offsets it returned; delayed messages came later."""
     offsets = manifest["topicOffsets"].get(record.topic, {})
     return bool(record.queue_offset < offsets[str(record.queue_id)]["max"])
 
@@ -219,7 +219,7 @@ def test_a_file_from_before_the_span_ends_the_search(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("given_name", ["20240229120000000", "20240229115959999"])
-def test_a_file_is_named_behind_the_last_whatever_the_clock_says(
+def test_a_new_file_name_is_always_after_the_last_whatever_the_clock_says(
     tmp_path: Path, given_name: str
 ) -> None:
     clock = iter(["20240229120000000", given_name])
@@ -289,7 +289,7 @@ def test_a_file_that_was_just_being_made_is_removed(
 def test_a_file_of_other_sizes_is_refused(tmp_path: Path) -> None:
     filled(tmp_path)
     with pytest.raises(
-        StoreDamaged, match="has 140 bytes, and an index file of 10 slots"
+        StoreDamaged, match="has 140 bytes, but an index file of 10 slots"
     ) as caught:
         index_in(tmp_path, entries=4).load(clean_stop=True, checkpoint_ms=0)
     assert caught.value.path.endswith("20240229120000000")
@@ -333,7 +333,7 @@ def test_another_process_is_noticed(tmp_path: Path, written: bool) -> None:
     assert not index.is_untouched()
 
 
-def test_all_files_are_removed_whoever_made_them(tmp_path: Path) -> None:
+def test_all_files_are_removed_even_those_of_other_processes(tmp_path: Path) -> None:
     index = index_in(tmp_path)
     index.remove_spoiled()
     index.put(keyed(100, keys="k"))
@@ -423,7 +423,7 @@ def test_every_key_is_found_whatever_the_files(
 def test_files_that_end_at_the_time_of_the_checkpoint_are_trusted_up_to_the_first(
     tmp_path: Path,
 ) -> None:
-    """While the clock stands still, the checkpoint may speak for the first of them only."""
+    """While the clock does not advance, the checkpoint may vouch for only the first of them."""
     index = index_in(tmp_path, entries=3)
     for number, ms in enumerate((1, 1, 2, 2, 2, 2, 3)):
         index.put(keyed(100 * number, f"key-{number}", store_timestamp_ms=ms))
@@ -448,7 +448,7 @@ def test_what_was_reached_is_known_to_the_next_start(tmp_path: Path) -> None:
     assert (find(again, "a"), find(again, "before"), find(again, "behind")) == ([100], [], [641])
 
 
-def test_the_last_record_of_full_files_is_told(tmp_path: Path) -> None:
+def test_the_last_record_of_full_files_is_known(tmp_path: Path) -> None:
     index = index_in(tmp_path, entries=3)
     assert index.filled_end_offset == -1
     for number in range(3):
@@ -523,7 +523,7 @@ def lost_at(place: int, asked: list[tuple[int, int]]) -> Callable[[int, int], in
         (350, 3, [(-1, 100), (100, 200), (200, 300)]),
     ],
 )
-def test_files_behind_a_gap_are_removed_after_an_orderly_stop_too(
+def test_files_after_a_gap_are_removed_after_an_orderly_stop_too(
     place: int, kept: int, asked: list[tuple[int, int]], tmp_path: Path
 ) -> None:
     filled(tmp_path)
@@ -536,7 +536,7 @@ def test_files_behind_a_gap_are_removed_after_an_orderly_stop_too(
     assert index.ends_full is (kept in {1, 2})
 
 
-def test_files_behind_a_gap_are_removed_after_a_crash(tmp_path: Path) -> None:
+def test_files_after_a_gap_are_removed_after_a_crash(tmp_path: Path) -> None:
     mark = filled(tmp_path).write_mark(400)
     index = index_in(tmp_path, entries=3)
     find_keyed = lost_at(150, [])
@@ -544,7 +544,7 @@ def test_files_behind_a_gap_are_removed_after_a_crash(tmp_path: Path) -> None:
     assert (index.end_offset, len(contents(tmp_path))) == (100, 1)
 
 
-def test_a_mark_is_told_when_it_is_on_the_disk() -> None:
+def test_a_mark_is_returned_when_it_is_on_disk() -> None:
     disk = SimulatedDisk()
     disk.make_directory("/store")
     disk.sync_directory("/")

@@ -87,7 +87,7 @@ def test_what_is_known_is_not_taken_twice(tmp_path: Path, known: Dispatched) -> 
     assert queue.max_offset == 3
 
 
-def test_a_gap_is_told_and_changes_nothing(tmp_path: Path) -> None:
+def test_a_gap_raises_and_changes_nothing(tmp_path: Path) -> None:
     queue = filled(tmp_path, 3)
     with pytest.raises(StoreDamaged, match="ends at offset 3, and the next record has offset 5"):
         queue.append(dispatched(5, 500))
@@ -149,7 +149,7 @@ def test_entries_end_with_their_file(tmp_path: Path) -> None:
     assert [offset for offset, _ in queue.iterate(7)] == [7, 8]
 
 
-def test_the_next_file_begins_behind_this_one(tmp_path: Path) -> None:
+def test_the_next_file_begins_after_this_one(tmp_path: Path) -> None:
     queue = filled(tmp_path, 6)
     assert [queue.next_file_offset(offset) for offset in (0, 3, 4, 100)] == [4, 4, 8, 104]
 
@@ -187,7 +187,7 @@ def test_a_record_that_is_gone_is_older_than_any_moment(tmp_path: Path) -> None:
 # After a crash.
 
 
-def test_a_start_finds_the_end_and_clears_what_is_behind(tmp_path: Path) -> None:
+def test_a_start_finds_the_end_and_clears_everything_after_it(tmp_path: Path) -> None:
     filled(tmp_path, 10)
     second = tmp_path / f"{80:020d}"
     overwrite(second, 20, bytes(20))  # the page of entry 5 did not reach the disk
@@ -218,7 +218,7 @@ def test_an_empty_last_file_keeps_the_offset(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 3, 4, 5, 8])
 @pytest.mark.parametrize("kept", [0, 1, 3, 4, 5, 8])
-def test_entries_behind_the_log_are_dropped_and_made_zero(
+def test_entries_after_the_end_of_the_log_are_dropped_and_zeroed(
     tmp_path: Path, count: int, kept: int
 ) -> None:
     queue = filled(tmp_path, count)

@@ -1,4 +1,4 @@
-"""Tags codes that stand elsewhere. Java's store is read in test_consume_queues, test_lookup."""
+"""Tags codes in extensions. Java's store is read in test_consume_queues and test_lookup."""
 
 import logging
 import os
@@ -49,7 +49,7 @@ def test_units_are_read_in_every_file(tmp_path: Path, queue: Path) -> None:
 
 
 @pytest.mark.parametrize("position", [20, 60, 64, 1_000_000, (1 << 63) - (1 << 31) - 1])
-def test_an_address_of_nothing_is_told(tmp_path: Path, queue: Path, position: int) -> None:
+def test_an_address_without_a_unit_raises(tmp_path: Path, queue: Path, position: int) -> None:
     (queue / f"{0:020d}").write_bytes(unit(-5).ljust(64, b"\0"))
     with pytest.raises(StoreDamaged, match="has no unit") as caught:
         extensions(tmp_path).tags_code_of("orders", 0, LEAST + position)
@@ -112,6 +112,6 @@ def test_few_files_are_open_however_many_queues_there_are(tmp_path: Path) -> Non
     assert open_below(tmp_path) == 0
 
 
-def test_a_queue_without_extension_is_told(tmp_path: Path) -> None:
+def test_a_queue_without_extension_is_logged(tmp_path: Path) -> None:
     with pytest.raises(StoreDamaged, match="has no unit"):
         extensions(tmp_path).tags_code_of("orders", 0, LEAST)

@@ -107,7 +107,7 @@ def test_the_bitmap_tells_who_has_a_value(texts: list[bytes]) -> None:
 def test_tags_are_found_as_elsewhere(parts: list[bytes]) -> None:
     text = b"".join(parts)
     [value] = values_of(build(block_of(text), ["tags"])["tags"])
-    assert value == properties.get(text, b"TAGS")
+    assert value == properties.finder(b"TAGS")(text)
 
 
 def test_a_column_is_laid_out_as_arrow_does_it() -> None:

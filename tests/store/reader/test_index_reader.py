@@ -111,7 +111,7 @@ def test_headers_that_can_not_be(header: tuple[int, ...], reason: str) -> None:
 def test_a_file_too_short_for_its_header() -> None:
     fault = opened(b"short").fault
     assert fault is not None
-    assert fault.reason == "5 bytes are too few for a header"
+    assert fault.reason == "the file has only 5 bytes, less than a header"
 
 
 def test_which_times_a_file_covers() -> None:

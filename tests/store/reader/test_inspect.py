@@ -72,7 +72,7 @@ def test_only_the_first_damages_are_kept() -> None:
 @pytest.mark.parametrize(
     ("name", "queue", "file", "reason"),
     [
-        ("normal", "GoldenB/2", 0, "the log has messages from 0 on, and the queue begins at 20"),
+        ("normal", "GoldenB/2", 0, "the log has messages from 0 on, but the queue begins at 20"),
         ("crash", "GoldenCrash/2", 800, "no file holds offsets 40 to 59"),
     ],
 )

@@ -63,7 +63,7 @@ def test_fillers_are_no_messages(tmp_path: Path) -> None:
     assert found(reader) == [(2, 2), (3, 3)]
 
 
-def test_entries_behind_the_end_of_the_log_are_stale(tmp_path: Path) -> None:
+def test_entries_after_the_end_of_the_log_are_stale(tmp_path: Path) -> None:
     stale = ENTRY.pack(SEGMENT + 3 * SIZE, SIZE, 0)
     reader = write_queue(tmp_path, [*(entry(number) for number in range(6)), stale, stale])
     assert bounds(reader) == (0, 6)

@@ -98,7 +98,7 @@ def test_every_queue_is_as_java_lists_it(name: str, tmp_path: Path) -> None:
 
 
 @every_store
-def test_what_a_client_was_told_is_found_by_offset_id(name: str, tmp_path: Path) -> None:
+def test_acknowledged_messages_are_found_by_offset_id(name: str, tmp_path: Path) -> None:
     reader = StoreReader(unpacked(name, tmp_path))
     sends = manifest(name).get("sends", ())
     told = [send for send in sends if send["offsetMsgId"]]
@@ -108,7 +108,7 @@ def test_what_a_client_was_told_is_found_by_offset_id(name: str, tmp_path: Path)
         assert view is not None
         assert view.queue_offset == send["queueOffset"]
         assert hashlib.sha256(view.message().body).hexdigest() == send["bodySha256"]
-    # Half messages are told without one, batches with several, and crash-torn without its sends.
+    # The manifest lists half messages without one, batches with several, crash-torn without sends.
     assert told or name in {"trans", "batch", "crash-torn"}
 
 
@@ -149,7 +149,7 @@ def test_without_an_index_the_log_is_read_for_keys(name: str, tmp_path: Path) ->
     found = {pair: offsets(indexed.find_key(*pair)) for pair in asked}
     assert indexed.has_index
     shutil.rmtree(f"{directory}/index")
-    if name == "crash-torn":  # its end can't be read, and that is told
+    if name == "crash-torn":  # its end can't be read, and that is reported
         with pytest.raises(StoreDamaged):
             StoreReader(directory).find_key("GoldenCrash", "ck-1")
         return
@@ -186,7 +186,7 @@ def test_every_time_is_found(name: str, tmp_path: Path) -> None:
 def test_segments_outside_the_time_are_not_opened(tmp_path: Path) -> None:
     directory = unpacked("crash", tmp_path)
     second = records_of("crash")[194]["storeTimestamp"]
-    # Damage in the middle of the first two segments: whoever reads them hears of it.
+    # Damage in the middle of the first two segments: reading them would report it.
     for segment in (0, SEGMENT):
         overwrite(f"{directory}/commitlog/{segment:020d}", 100_000, bytes(4096))
     reader = StoreReader(directory)
@@ -258,7 +258,7 @@ def test_a_segment_deleted_while_it_is_read_stays_readable(tmp_path: Path) -> No
 
 
 class Deleting(RealDisk):
-    """A disk on which a file goes away between being listed and being opened."""
+    """A disk whose file is deleted between being listed and being opened."""
 
     def __init__(self, doomed: Path) -> None:
         self._doomed = doomed
@@ -278,7 +278,7 @@ def test_a_segment_deleted_before_it_is_read_is_noted(tmp_path: Path) -> None:
     assert damages == [Damage(0, "the file was deleted before it was read", SEGMENT, harmless=True)]
 
 
-def test_harmless_places_are_logged_if_nobody_asks(
+def test_harmless_damage_is_logged_without_a_callback(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     directory = unpacked("normal", tmp_path)

@@ -84,8 +84,8 @@ def test_a_zeroed_entry(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "reason"),
     [
-        (0, "the log has messages from 0 on, and the queue begins at 20"),
-        (400, "the log has messages up to 24, and the queue ends at 19"),
+        (0, "the log has messages from 0 on, but the queue begins at 20"),
+        (400, "the log has messages up to 24, but the queue ends at 19"),
     ],
 )
 def test_a_missing_queue_file(file: int, reason: str, tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_missing_queues(tmp_path: Path) -> None:
     shutil.rmtree(f"{directory}/consumequeue")
     damages = verified(directory).damages
     assert len(damages) == 8
-    assert damages[0].reason == "the log has messages 0 to 24, and the queue no files"
+    assert damages[0].reason == "the log has messages 0 to 24, but the queue has no files"
 
 
 def test_a_missing_segment_is_missed_by_queues_and_index_too(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_progress_never_goes_back_and_ends_at_all(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("missing", [0, 1, 3])
-def test_a_missing_index_file_is_told_by_the_one_behind_it(missing: int, tmp_path: Path) -> None:
+def test_a_missing_index_file_is_found_by_the_one_after_it(missing: int, tmp_path: Path) -> None:
     directory = unpacked("crash", tmp_path)
     files = manifest("crash")["dump"]["indexFiles"]
     (Path(directory) / "index" / files[missing]["file"]).unlink()
@@ -178,7 +178,7 @@ def test_a_missing_index_file_is_told_by_the_one_behind_it(missing: int, tmp_pat
     [damage] = verified(directory).damages
     assert (damage.where, damage.position) == (f"index/{behind['file']}", 0)
     assert damage.reason == (
-        f"it begins at byte {behind['beginPhyOffset']} of the log, and no file before it has the "
+        f"it begins at byte {behind['beginPhyOffset']} of the log, but no file before it has the "
         f"keys of the record at byte {lost['physicalOffset']}"
     )
 
@@ -203,7 +203,7 @@ def test_an_index_without_the_files_that_went_with_the_log_is_whole(tmp_path: Pa
     assert damage.reason.endswith("the record at byte 262144")
 
 
-def test_behind_an_index_file_that_is_broken_nobody_knows_what_is_missing(tmp_path: Path) -> None:
+def test_a_broken_index_file_hides_what_is_missing_before_the_next(tmp_path: Path) -> None:
     directory = unpacked("crash", tmp_path)
     files = [one["file"] for one in manifest("crash")["dump"]["indexFiles"]]
     flip(f"{directory}/index/{files[1]}", 38)

@@ -47,7 +47,7 @@ def place_of(chain: Segments, queue_offset: int) -> RecordView:
 
 
 @pytest.mark.parametrize("cut", [True, False])
-def test_a_whole_log_ends_behind_its_last_record(tmp_path: Path, cut: bool) -> None:
+def test_a_whole_log_ends_after_its_last_record(tmp_path: Path, cut: bool) -> None:
     log, chain = new_log(RealDisk(), str(tmp_path))
     log.append([incoming(bytes(900)) for _ in range(12)], NOW)
     found, offsets = walk(chain, cut=cut)
@@ -80,7 +80,7 @@ def test_a_torn_tail_is_where_the_log_ends_after_a_crash(tmp_path: Path) -> None
     assert found.end == last.commit_log_offset
 
 
-def test_after_a_crash_nothing_behind_an_unreadable_record_counts(tmp_path: Path) -> None:
+def test_after_a_crash_nothing_after_an_unreadable_record_counts(tmp_path: Path) -> None:
     chain = written(tmp_path)
     middle = place_of(chain, 5)
     spoil(chain, middle.commit_log_offset + 200, b"\xff")
@@ -110,7 +110,7 @@ def test_after_a_crash_the_first_record_of_the_unvouched_part_is_the_end_if_it_i
     assert (offsets, found.damages) == ([0, 1, 2, 3, 4], [])
 
 
-def test_what_the_checkpoint_does_not_vouch_for_is_told(tmp_path: Path) -> None:
+def test_the_part_that_the_checkpoint_does_not_vouch_for_is_known(tmp_path: Path) -> None:
     chain = written(tmp_path)
     second_file = place_of(chain, 4).commit_log_offset
     found, _ = walk(chain, cut=True, vouched_ms=NOW + 3)
@@ -181,7 +181,7 @@ def test_the_time_of_a_file_is_that_of_its_first_record(tmp_path: Path) -> None:
     assert first_store_ms(chain.add(chain.next_base())) is None
 
 
-def test_progress_is_told_block_by_block(tmp_path: Path) -> None:
+def test_progress_is_reported_per_block(tmp_path: Path) -> None:
     chain = written(tmp_path)
     lasts = [place_of(chain, queue_offset) for queue_offset in (3, 7, 11)]
     ends = [view.commit_log_offset + view.size for view in lasts]
@@ -197,8 +197,8 @@ def test_an_empty_chain_ends_at_its_beginning(tmp_path: Path) -> None:
     assert (found.end, offsets) == (0, [])
 
 
-def test_older_records_behind_the_end_are_no_part_of_the_log(tmp_path: Path) -> None:
-    """Java cuts a log by moving its end, and leaves what lies behind."""
+def test_older_records_after_the_end_are_not_part_of_the_log(tmp_path: Path) -> None:
+    """Java cuts a log by moving its end, and leaves the bytes after it."""
     chain = written(tmp_path, 3)
     third = place_of(chain, 2)
     log = CommitLog(chain, StoreSettings(segment_bytes=4096), lambda _topic, _queue: 1)
@@ -258,7 +258,7 @@ def test_damage_on_both_sides_of_a_border_cuts_nothing_off(
     assert all(any(low <= begin < high for low, high in told) for begin, _ in holes)
 
 
-def test_damage_ends_at_the_blank_and_each_file_is_told_of(tmp_path: Path) -> None:
+def test_damage_ends_at_the_blank_and_is_reported_per_file(tmp_path: Path) -> None:
     chain = written(tmp_path, 20)
     last, first = last_of_file(chain, 0), place_of(chain, 4)
     for view in (last, first):
@@ -269,7 +269,7 @@ def test_damage_ends_at_the_blank_and_each_file_is_told_of(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("files_behind", [0, 1])
-def test_a_blank_that_java_left_behind_the_end_does_not_let_the_log_go_on(
+def test_a_blank_that_java_left_after_the_end_does_not_continue_the_log(
     tmp_path: Path, files_behind: int
 ) -> None:
     chain = written(tmp_path, 5)
@@ -285,7 +285,7 @@ def test_a_blank_that_java_left_behind_the_end_does_not_let_the_log_go_on(
     assert (offsets, found.end, found.damages) == ([0, 1], log.end, [])
 
 
-def test_no_later_file_is_looked_through_but_behind_damage(
+def test_later_files_are_searched_only_after_damage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a crash there is one that was made ahead: a gigabyte of zeros."""
@@ -349,7 +349,7 @@ def test_of_some_files_alone_the_damage_can_be_asked(tmp_path: Path) -> None:
     assert [damage.position for damage in found.damages] == [4096 + RECORD]
 
 
-def test_what_lies_behind_the_last_record_can_be_taken_for_damage(tmp_path: Path) -> None:
+def test_bytes_after_the_last_record_can_be_reported_as_damage(tmp_path: Path) -> None:
     chain = written(tmp_path)
     last = place_of(chain, 11).commit_log_offset
     spoil(chain, last + 200, b"\xff")
@@ -377,7 +377,7 @@ def test_before_the_vouched_offset_damage_cuts_nothing_off_whatever_the_time(
 
 
 @pytest.mark.parametrize("damaged", [range(9, 10), range(8, 10), range(6, 10)])
-def test_what_was_written_behind_damage_since_is_kept(tmp_path: Path, damaged: range) -> None:
+def test_records_written_after_damage_are_kept(tmp_path: Path, damaged: range) -> None:
     """As after a start that has found it, and has stepped over it."""
     chain = written(tmp_path)
     whole, _ = walk(chain, cut=False)
@@ -391,7 +391,7 @@ def test_what_was_written_behind_damage_since_is_kept(tmp_path: Path, damaged: r
 
 
 @pytest.mark.parametrize("vouched", [4, 6, 8])
-def test_what_cannot_be_read_behind_the_vouched_offset_ends_the_log(
+def test_an_unreadable_record_after_the_vouched_offset_ends_the_log(
     tmp_path: Path, vouched: int
 ) -> None:
     chain = written(tmp_path)

@@ -24,7 +24,7 @@ def test_short_files_get_their_length_and_keep_what_they_hold(tmp_path: Path) ->
     assert (tmp_path / file_name(100)).read_bytes() == b"y" * 30 + bytes(70)
 
 
-def test_files_behind_a_missing_one_are_removed(tmp_path: Path) -> None:
+def test_files_after_a_missing_one_are_removed(tmp_path: Path) -> None:
     for base in (100, 200, 400, 500):
         (tmp_path / file_name(base)).write_bytes(bytes(100))
     mend_stream(RealDisk(), str(tmp_path), 100)
@@ -52,7 +52,7 @@ def test_nothing_there_is_nothing_to_mend(tmp_path: Path) -> None:
     mend_queues(RealDisk(), str(tmp_path / "none"), 100)
 
 
-def test_a_file_of_the_log_behind_a_missing_one_is_kept_if_it_holds_something(
+def test_a_log_file_after_a_missing_one_is_kept_if_it_has_data(
     tmp_path: Path,
 ) -> None:
     (tmp_path / file_name(0)).write_bytes(bytes(100))
@@ -64,7 +64,7 @@ def test_a_file_of_the_log_behind_a_missing_one_is_kept_if_it_holds_something(
     assert sizes(tmp_path) == {0: 100}
 
 
-def test_a_short_file_behind_one_that_was_taken_away_gets_its_length(tmp_path: Path) -> None:
+def test_a_short_file_after_a_removed_one_is_extended(tmp_path: Path) -> None:
     for base in (0, 200, 300):
         (tmp_path / "orders/0").mkdir(parents=True, exist_ok=True)
         (tmp_path / "orders/0" / file_name(base)).write_bytes(b"entries")

@@ -1,4 +1,4 @@
-"""Queues whose first files somebody took away: what a start makes of them."""
+"""A start restores the first files of queues when they were removed."""
 
 from contextlib import suppress
 
@@ -72,7 +72,7 @@ def test_a_queue_that_lacks_files_before_others_is_whole_after_a_start(
     store.close()
     caplog.clear()
     assert bodies(opened(disk, clock=clock), queue_id=1) == [*BODIES, b"on" * 40]
-    assert "written again" not in caplog.text
+    assert "restored their entries" not in caplog.text
 
 
 def test_all_queues_without_their_first_files_are_made_whole_at_once(
@@ -82,8 +82,8 @@ def test_all_queues_without_their_first_files_are_made_whole_at_once(
     stored(disk, clock)
     take_away(disk, file_of(0, 0), file_of(0, 1), file_of(1, 1))
     assert_whole(opened(disk, clock=clock), disk)
-    assert "queue 0 of topic orders began at 5, and the log has messages from 0 on" in caplog.text
-    assert "queue 1 of topic orders began at 10, and the log has messages from 0 on" in caplog.text
+    assert "queue 0 of topic orders began at 5 but the log has messages from 0 on" in caplog.text
+    assert "queue 1 of topic orders began at 10 but the log has messages from 0 on" in caplog.text
 
 
 def test_a_light_queue_gets_its_first_file_again() -> None:
@@ -111,7 +111,7 @@ def test_files_that_went_with_the_log_do_not_come_again_nor_is_the_log_read_for_
     stored(disk, clock)
     disk.remove(f"/store/commitlog/{0:020d}")
     store = opened(disk, clock=clock)
-    assert "written again" not in caplog.text
+    assert "restored their entries" not in caplog.text
     queue = store.queues.queue("orders", 1)
     assert queue is not None
     assert 0 < queue.min_offset < queue.max_offset == len(NAMES)
@@ -145,7 +145,7 @@ def test_a_message_that_is_lost_has_the_next_one_in_its_place(last: bool) -> Non
     assert where == ["commitlog", "consumequeue/orders/1"]
 
 
-def test_a_record_that_names_a_place_far_behind_is_left_out_of_a_head() -> None:
+def test_a_record_with_a_much_too_high_offset_is_left_out_of_a_head() -> None:
     disk, clock = SimulatedDisk(), HandClock()
     stored(disk, clock)
     store = opened(disk, clock=clock)
@@ -175,7 +175,7 @@ def test_a_damaged_time_keeps_no_record_out_of_a_head() -> None:
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
 @pytest.mark.parametrize("gone", [[1], [0, 2]], ids=lambda gone: f"files {gone}")
-def test_files_behind_a_missing_one_are_kept_where_no_list_tells_of_them(
+def test_files_after_a_missing_one_are_kept_without_a_list_of_queue_ends(
     gone: list[int], end: str
 ) -> None:
     disk, clock = SimulatedDisk(), HandClock()

@@ -77,7 +77,7 @@ def test_a_queue_whose_first_records_are_gone_begins_where_the_log_does() -> Non
     assert (queue.min_offset, queue.max_offset, damages) == (7, 12, [])
 
 
-def test_entries_that_are_not_those_of_the_log_are_dropped_with_all_behind_them() -> None:
+def test_entries_that_contradict_the_log_are_dropped_with_all_after_them() -> None:
     queues, _ = restored(*run_of(range(8)), *run_of(range(8, 12), at=5_000_000))
     assert places(queues)[8:] == [5_000_000 + 100 * i for i in range(8, 12)]
     queues, damages = restored(*run_of(range(3, 10)), queues=queues)
@@ -131,7 +131,7 @@ def test_a_hole_before_the_listed_end_is_filled_though_nothing_is_known_to_be_lo
     queues, damages = restored(*run_of(range(5)), *run_of(range(7, 9)), listed_end=9)
     assert places(queues) == [0, 100, 200, 300, 400, 700, 700, 700, 800]
     (damage,) = damages
-    assert "messages 5 to 6 are lost; 7 is in their place" in damage.reason
+    assert "messages 5 to 6 are lost; message 7 takes their place" in damage.reason
     queues, damages = restored(*run_of(range(5)), *run_of(range(7, 8)), listed_end=8)
     assert places(queues) == [0, 100, 200, 300, 400, 700, 700, 700]
     assert len(damages) == 1
@@ -149,7 +149,7 @@ def test_a_queue_that_has_lost_its_last_messages_ends_where_it_is_listed_to() ->
     queues, damages = restored(*run_of(range(5)), listed_end=7)
     assert places(queues) == [0, 100, 200, 300, 400, 400, 400]
     (damage,) = damages
-    assert "messages 5 to 6 are lost" in damage.reason
+    assert "messages 5 to 6, the last of the queue, are lost" in damage.reason
 
 
 @pytest.mark.parametrize("end", [5, 7])
@@ -184,7 +184,7 @@ def test_of_two_records_with_one_place_the_first_has_it() -> None:
     assert (places(queues), damages) == ([0, 100, 200, 300, 400, 500], [])
 
 
-def test_a_topic_that_was_deleted_and_made_again_begins_anew() -> None:
+def test_a_recreated_topic_begins_at_offset_0() -> None:
     queues, damages = restored(*run_of(range(7)), *run_of(range(3), at=9_000))
     assert (places(queues), damages) == ([9_000, 9_100, 9_200], [])
 
@@ -196,8 +196,8 @@ def test_records_of_the_deleted_topic_are_no_damage() -> None:
     assert (places(queues), damages) == ([9_000, 9_100, 9_200], [])
 
 
-def test_a_light_queue_never_begins_anew() -> None:
-    """Its offsets stand in a property that a client may set as it likes."""
+def test_a_light_queue_never_begins_again() -> None:
+    """Its offsets come from a property that a client may set to anything."""
     topic = "%LMQ%a"
     queues, _ = restored(*run_of(range(3), topic=topic), *run_of(range(1), at=9_000, topic=topic))
     assert places(queues, topic) == [0, 100, 200]
@@ -234,7 +234,7 @@ def test_a_record_whose_topic_no_directory_can_have_is_reported_once() -> None:
 
 
 def view_of_one(text: bytes, queue_offset: int = 0, at: int = 0, **fields: object) -> RecordView:
-    """Return a record with these properties, as it lies at an offset of the log."""
+    """Return a record with these properties at an offset of the log."""
     given_fields = {
         "topic": b"orders", "body": b"1 pizza", "queue_id": 0, "born_timestamp_ms": 0,
         "born_host": HERE, "store_host": HERE, "properties": text, "queue_offset": queue_offset,
@@ -290,6 +290,6 @@ def test_the_code_of_an_ordinary_record_is_the_dispatchers(text: bytes) -> None:
         assert code == entry.tags_code
 
 
-def test_what_comes_before_the_properties_is_not_read() -> None:
-    assert plain_code(b"\x02TAGS\x01no\x02KEYS\x01a\x02", 9) == 0
-    assert plain_code(b"\x02TAGS\x01no\x02TAGS\x01TagA\x02", 9) == 2598919
+def test_tags_have_the_code_of_java() -> None:
+    assert plain_code(b"KEYS\x01a\x02") == 0
+    assert plain_code(b"TAGS\x01no\x02TAGS\x01TagA\x02") == 2598919

@@ -170,11 +170,11 @@ def test_what_one_queue_lacks_comes_back_from_the_log(
     assert bodies(store)[:12] == BODIES[:12]
     assert put(store, b"next", queue_id=1)[0].queue_offset == 12
     state = "is missing" if part == "directory" else "ends at 10"
-    assert f"queue 1 of topic orders {state}, and ended at 12 before" in caplog.text
+    assert f"queue 1 of topic orders {state} (listed end 12)" in caplog.text
     store.close()
     caplog.clear()
     opened(disk, clock=clock).close()
-    assert "before" not in caplog.text
+    assert "listed end" not in caplog.text
 
 
 def test_a_light_queue_that_is_missing_comes_back_too() -> None:
@@ -228,7 +228,7 @@ def test_a_deleted_topic_does_not_come_back_when_another_queue_does() -> None:
 
 @pytest.mark.parametrize("calls", range(20))
 def test_a_topic_whose_deletion_was_cut_short_is_there_or_not_as_its_files_are(calls: int) -> None:
-    """Its files tell, and not a list that still has it. A start reads none of its records."""
+    """Its files decide, not a list that still has it. A start reads none of its records."""
     disk, clock = SimulatedDisk(SeededRandomness(calls)), HandClock()
     store = opened(disk, clock=clock, index_entries=500)
     store.append([incoming(topic="bills")] * 3)
@@ -281,7 +281,7 @@ def test_a_list_that_another_program_left_behind_does_no_harm() -> None:
 
 
 def test_a_queue_whose_files_are_of_records_that_went_begins_where_the_log_does() -> None:
-    """Files of the log went, and before those of the queue did somebody took its last ones."""
+    """Log files expired, and the last files of the queue were removed by hand."""
     disk, clock = SimulatedDisk(), HandClock()
     store = filled(disk, clock)
     put(store, b"other", queue_id=1)
@@ -302,7 +302,7 @@ def test_a_queue_whose_files_are_of_records_that_went_begins_where_the_log_does(
 
 
 def tick_until_checkpointed(store: MessageStore, clock: HandClock) -> None:
-    """Let everything be synced, and the checkpoint tell so."""
+    """Sync everything, and write that to the checkpoint."""
     clock.now += 100_000
     store.tick()
     clock.now += 100_000
@@ -316,7 +316,7 @@ def bodies_from(store: MessageStore, offset: int) -> list[bytes]:
     return [bytes(view.body) for view in views if view]
 
 
-def test_messages_behind_a_lost_one_are_there_when_their_queue_is_made_again() -> None:
+def test_messages_after_a_lost_one_are_in_the_rebuilt_queue() -> None:
     disk, clock = SimulatedDisk(), HandClock()
     store = filled(disk, clock)
     queue = store.queues.queue("orders", 0)

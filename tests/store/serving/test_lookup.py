@@ -5,7 +5,7 @@ from orbitmq.message.record import HEADS
 from orbitmq.store.index.key_index import KeyKind
 from orbitmq.store.message_store import MessageStore
 from orbitmq.store.queues.consume_queue import Boundary
-from orbitmq.store.serving.pull_selection import Selected
+from orbitmq.store.serving.pull_reader import GetMessageStatus
 from orbitmq.store.settings import FlushMode
 from orbitmq.testing.disks import SimulatedDisk
 from tests.store.logs import NOW, incoming
@@ -24,7 +24,7 @@ def a_store_of_three_hours() -> tuple[MessageStore, HandClock]:
     return store, clock
 
 
-def test_a_queue_that_nobody_wrote_to_is_empty() -> None:
+def test_a_queue_without_writes_is_empty() -> None:
     store = opened(SimulatedDisk())
     found = store.lookup
     assert (found.min_offset("nobody", 0), found.max_offset("nobody", 0)) == (0, 0)
@@ -34,8 +34,8 @@ def test_a_queue_that_nobody_wrote_to_is_empty() -> None:
     assert found.earliest_store_time_ms("nobody", 0) is None
     assert found.log_start_time_ms() is None
     assert not found.is_in_memory("nobody", 0, 0)
-    pull = found.select("nobody", 0, 0, max_count=32)
-    assert pull.status is Selected.NO_MATCHED_LOGIC_QUEUE
+    pull = found.get_messages("nobody", 0, 0, max_count=32)
+    assert pull.status is GetMessageStatus.NO_MATCHED_LOGIC_QUEUE
     store.close()
 
 
@@ -77,9 +77,9 @@ def test_old_records_count_as_being_on_the_disk() -> None:
     # Of the memory, 40 % count; and a pull doesn't go past the end of a queue's file.
     store = opened(SimulatedDisk(), memory_limit=10_000, queue_file_entries=100)
     put(store, *(b"%04d" % number for number in range(40)))
-    young, old = (store.lookup.select("orders", 0, at, max_count=32) for at in (35, 0))
-    assert (young.status, young.from_disk, len(young.views)) == (Selected.FOUND, False, 5)
-    assert (old.status, old.from_disk, len(old.views)) == (Selected.FOUND, True, 8)
+    young, old = (store.lookup.get_messages("orders", 0, at, max_count=32) for at in (35, 0))
+    assert (young.status, young.from_disk, len(young.views)) == (GetMessageStatus.FOUND, False, 5)
+    assert (old.status, old.from_disk, len(old.views)) == (GetMessageStatus.FOUND, True, 8)
     assert store.lookup.is_in_memory("orders", 0, 35)
     assert not store.lookup.is_in_memory("orders", 0, 0)
     store.close()
@@ -88,12 +88,12 @@ def test_old_records_count_as_being_on_the_disk() -> None:
 def test_a_pull_takes_no_more_than_it_asks_for() -> None:
     store = opened(SimulatedDisk(), queue_file_entries=100)
     put(store, *(b"%04d" % number for number in range(9)))
-    pull = store.lookup.select("orders", 0, 0, max_count=2)
+    pull = store.lookup.get_messages("orders", 0, 0, max_count=2)
     assert (len(pull.views), pull.next_offset) == (2, 2)
-    pull = store.lookup.select("orders", 0, 0, max_count=9, max_bytes=pull.size + 1)
+    pull = store.lookup.get_messages("orders", 0, 0, max_count=9, max_bytes=pull.size + 1)
     assert (len(pull.views), pull.next_offset) == (2, 2)
-    pull = store.lookup.select("orders", 0, 0, max_count=9, wants=lambda _code: False)
-    assert (pull.status, pull.next_offset) == (Selected.NO_MATCHED_MESSAGE, 9)
+    pull = store.lookup.get_messages("orders", 0, 0, max_count=9, wants=lambda _code: False)
+    assert (pull.status, pull.next_offset) == (GetMessageStatus.NO_MATCHED_MESSAGE, 9)
     store.close()
 
 

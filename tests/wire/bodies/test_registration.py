@@ -71,10 +71,10 @@ def test_damage_gives_a_body_or_invalid_body(start: int, damage: bytes) -> None:
         assert isinstance(read, BrokerRegistration)
 
 
-def test_a_count_or_length_beyond_the_body_is_refused_at_once() -> None:
+def test_a_count_or_length_beyond_the_body_is_refused() -> None:
     for number in (-1, 2**31 - 1):
         huge = struct.pack(">i", number) + INFLATED[4:]
-        with pytest.raises(InvalidBody, match="wanted at byte 4"):
+        with pytest.raises(InvalidBody, match="expected at byte 4"):
             BrokerRegistration.from_compressed(zlib.compress(huge))
 
 
@@ -83,7 +83,7 @@ def test_what_opens_too_far_is_refused() -> None:
     chunk = bytes(1024 * 1024)
     pieces = [inflater.compress(chunk) for _ in range(INFLATED_LIMIT // len(chunk) + 1)]
     bomb = b"".join((*pieces, inflater.flush()))
-    with pytest.raises(InvalidBody, match="open to more than"):
+    with pytest.raises(InvalidBody, match="decompress to more than"):
         BrokerRegistration.from_compressed(bomb)
 
 

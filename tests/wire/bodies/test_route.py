@@ -1,4 +1,4 @@
-"""The forms of a route that differ by the version of whoever asks."""
+"""The forms of a route, by the version of the client."""
 
 import json
 from pathlib import Path

@@ -38,7 +38,7 @@ TRAPS = st.text(alphabet='{}[],:"\\0 a\n', max_size=12)
         ('{{"q":0}:1,{"q":1}:{0:2}}', '{"{\\"q\\":0}":1,"{\\"q\\":1}":{"0":2}}'),
         ('[{{"q":"}"}:1}]', '[{"{\\"q\\":\\"}\\"}":1}]'),
         ("{{ }:{}}", '{"{ }":{}}'),
-        # The text of an inner object key stays as it is: whoever reads the key sees to it.
+        # The text of an inner object key stays as it is, for the reader of the key.
         ("{{{0:1}:2}:3}", '{"{{0:1}:2}":3}'),
     ],
 )

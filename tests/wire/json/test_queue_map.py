@@ -34,7 +34,7 @@ def test_all_forms_are_read(table: str, expected: dict[MessageQueue, int]) -> No
     ("table", "words"),
     [
         ("[]", r"Expected `object`, got `list` - at `\$.offsetTable`"),
-        ('{"0":1}', "a key of 1 characters is no message queue"),
+        ('{"0":1}', "a key of 1 characters is not a message queue"),
         ('{"{}":1}', "missing required field `topic`"),
         (f"{{{OBJECT_KEY}:[]}}", "Expected `int`, got `array`"),
     ],

@@ -49,6 +49,9 @@ _BYTES_AT_ONCE: Final = 4 * 1024 * 1024
 _COPIES_MAX: Final = 64
 """Records with one unique key that a start reads; with more it delivers the message again."""
 _END_OF_TIME: Final = 2**63 - 1
+_unique_key = properties.finder(properties.UNIQUE_KEY.encode())
+_real_topic = properties.finder(properties.REAL_TOPIC.encode())
+_real_queue_id = properties.finder(properties.REAL_QUEUE_ID.encode())
 # The store will not take these later either, and a level must not wait for one forever.
 _NEVER_STORED: Final = (PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED)
 
@@ -331,7 +334,7 @@ class Delays:
 
     def _alike(self, record: RecordView, topic: str, queue_id: int) -> list[int]:
         """Return the log offsets of the records in a queue that hold the same message."""
-        key = properties.get(record.properties, properties.UNIQUE_KEY.encode())
+        key = _unique_key(record.properties)
         if key is None or not self._store.settings.index_enabled:
             return []
         found = self._store.index.query(
@@ -370,8 +373,8 @@ def _due_message(record: RecordView) -> Incoming | None:
     DELAY, REAL_TOPIC and REAL_QID stay in its properties, as in Java.
     """
     text = record.properties
-    topic = properties.get(text, properties.REAL_TOPIC.encode())
-    queue_id = properties.get(text, properties.REAL_QUEUE_ID.encode())
+    topic = _real_topic(text)
+    queue_id = _real_queue_id(text)
     if topic is None or queue_id is None or not (queue_id.isdigit() and len(queue_id) < 10):
         return None
     if topic == HALF_TOPIC.encode():

@@ -44,6 +44,7 @@ PutOutcome: TypeAlias = PutResult | Refusal
 """The result of the store, or why a message never got there."""
 OnStored: TypeAlias = Callable[[PutOutcome], None]
 
+_real_topic = properties.finder(properties.REAL_TOPIC.encode())
 _TURN_MESSAGES: Final = 256
 """At ten microseconds each, other requests wait a few milliseconds at most."""
 _TURN_BYTES: Final = 1024 * 1024
@@ -351,5 +352,5 @@ def _final_topic(message: Incoming) -> str:
     """Return the topic that consumers read a message from: a delayed one is stored elsewhere."""
     if message.topic != SCHEDULE_TOPIC:
         return message.topic
-    real = properties.get(message.properties, properties.REAL_TOPIC.encode())
+    real = _real_topic(message.properties)
     return message.topic if real is None else real.decode(errors="replace")

@@ -20,11 +20,10 @@ __all__ = [
     "plain_key",
     "read",
     "schedule",
-    "write",
 ]
 
-_KEY_OPENING: Final = f"{properties.UNIQUE_KEY}{properties.NAME_END}"
-_KEY_SIZE: Final = len(_KEY_OPENING)
+_VALUE_END: Final = properties.VALUE_END
+_unique_key = properties.finder(properties.UNIQUE_KEY)
 
 _NEVER_STORED: Final = (properties.POP_CHECKPOINT, properties.CRC32)
 # Only the broker assigns offsets in light queues; a client could write anywhere with its own.
@@ -71,10 +70,7 @@ def plain_key(text: str) -> str | None:
         or "__CRC32#" in text
     ):
         return None
-    at = text.rfind(_KEY_OPENING)
-    if at < 0 or text[-1] != "\x02" or (at and text[at - 1] != "\x02"):
-        return None
-    return text[at + _KEY_SIZE : text.find("\x02", at)] or None
+    return _unique_key(text) if text[-1:] == _VALUE_END else None
 
 
 def read(text: str) -> dict[str, str]:
@@ -83,17 +79,6 @@ def read(text: str) -> dict[str, str]:
     for name in (*_NEVER_STORED, *_NOT_FOR_CLIENTS):
         found.pop(name, None)
     return found
-
-
-def write(found: Mapping[str, str]) -> bytes:
-    r"""Return properties of a peer as the text to store.
-
-    Unlike ``properties.encode`` it checks nothing; the store checks the size.
-
-    >>> write({"TAGS": "paid"})
-    b'TAGS\x01paid\x02'
-    """
-    return "".join([f"{name}\x01{value}\x02" for name, value in found.items()]).encode()
 
 
 def delay_level(found: Mapping[str, str], levels: int) -> int:

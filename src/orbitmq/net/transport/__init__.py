@@ -1,1 +1,1 @@
-"""TCP, TLS and addresses of the machine: what a connection stands on."""
+"""TCP, TLS and the machine's addresses, below connections."""

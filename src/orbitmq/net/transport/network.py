@@ -1,7 +1,7 @@
-"""The seam between connections and the machine's network.
+"""The interface between connections and the network, so that tests can replace it.
 
-A connection is an ``asyncio.Protocol``: it is handed a transport and knows nothing below it. What
-hands them out is a ``Network``: TCP in ``net/transport/tcp.py``, memory in ``testing/links.py``.
+A connection is an ``asyncio.Protocol``: it gets a transport and knows nothing below that. A
+``Network`` makes transports: by TCP in ``net/transport/tcp.py``, in memory in ``testing/links.py``.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ __all__ = ["Network", "OpenPort", "TlsMode"]
 
 
 class TlsMode(Enum):
-    """What a listening port makes of a peer's first byte; a TLS handshake begins with 0x16."""
+    """Which peers a listening port accepts; the first byte of a TLS handshake is 0x16."""
 
     DISABLED = "disabled"
     """Plain text only."""
@@ -27,28 +27,28 @@ class TlsMode(Enum):
 
 
 class OpenPort(Protocol):
-    """A port that is being listened on."""
+    """A listening port."""
 
     @property
     def address(self) -> Address:
-        """Where it listens; the port is the real one where 0 was asked for."""
+        """Where it listens; the actual port if 0 was requested."""
         ...
 
     async def close(self) -> None:
-        """Stop accepting; connections already made are not touched."""
+        """Stop accepting; established connections stay open."""
         ...
 
 
 class Network(Protocol):
-    """Gives out transports."""
+    """Makes transports."""
 
     async def connect(
         self, protocol: asyncio.Protocol, address: Address, *, tls: ssl.SSLContext | None
     ) -> None:
-        """Join ``protocol`` to whoever listens at ``address``; return when it is joined.
+        """Connect ``protocol`` to the server at ``address``.
 
         Raises:
-            OSError: nobody listens there, or it can't be reached.
+            OSError: the address refuses connections, or can't be reached.
             ssl.SSLError: the handshake failed.
 
         """
@@ -63,7 +63,7 @@ class Network(Protocol):
         mode: TlsMode,
         handshake_timeout_ms: int,
     ) -> OpenPort:
-        """Join each peer that comes to a protocol made by ``accept``.
+        """Listen at ``address``, and connect each peer to a protocol made by ``accept``.
 
         Raises:
             OSError: the address can't be listened on.

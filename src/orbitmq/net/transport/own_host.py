@@ -1,4 +1,4 @@
-"""Which address of this machine others reach it by."""
+"""The address by which other machines reach this one."""
 
 import socket
 from typing import Final
@@ -6,8 +6,8 @@ from typing import Final
 __all__ = ["own_host"]
 
 _ELSEWHERE: Final = ("192.0.2.1", 9)
-"""An address of documentation. A datagram socket that is connected to it sends nothing; the system
-only chooses the way that a datagram would take."""
+"""An address for documentation. Connecting a datagram socket to it sends nothing; the system only
+chooses a route, and with it the local address."""
 
 
 def own_host() -> str:
@@ -19,6 +19,6 @@ def own_host() -> str:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(_ELSEWHERE)
-        except OSError:  # no way leads there
+        except OSError:  # no route
             return "127.0.0.1"
         return str(probe.getsockname()[0])

@@ -1,8 +1,7 @@
-"""Transports over TCP, plain or TLS, told apart on one port by a peer's first byte.
+"""Transports over TCP, plain or TLS; one port accepts both.
 
-A RocketMQ frame is under 16 MiB, so its first byte is 0; a TLS handshake record begins with 0x16.
-A port that may speak TLS looks at the first byte without taking it, then hands the socket over to
-a transport of the right kind.
+A RocketMQ frame is under 16 MiB, so its first byte is 0; a TLS handshake begins with 0x16. A port
+that accepts TLS peeks at the first byte, then makes a transport of the right kind.
 """
 
 import asyncio
@@ -11,6 +10,7 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from orbitmq.net.address import Address
 from orbitmq.net.transport.network import OpenPort, TlsMode
@@ -21,27 +21,21 @@ log = logging.getLogger("orbitmq.net")
 
 _TLS_HANDSHAKE = b"\x16"
 _BACKLOG = 1024
-"""As Java's servers have it."""
+"""As in Java's servers."""
 _ADMITTING_MAX = 1024
-"""Peers that may be silent, or in the middle of a TLS handshake, at once on one port."""
+"""Peers of one port that may be silent or in a TLS handshake at a time."""
 _TLS_GOODBYE_S = 0.1
-"""How long a close waits for the peer's end of TLS. Java never sends it, and frames carry their
-length, so nothing is lost without it."""
+"""How long a close waits for the peer's TLS close_notify. Java never sends it, and it is not needed
+to detect truncation, since frames have lengths."""
 
 
 class TcpNetwork:
-    """The machine's own network."""
+    """The network of this machine."""
 
     async def connect(
         self, protocol: asyncio.Protocol, address: Address, *, tls: ssl.SSLContext | None
     ) -> None:
-        """Join ``protocol`` to whoever listens at ``address``.
-
-        Raises:
-            OSError: nobody listens there, or it can't be reached.
-            ssl.SSLError: the handshake failed.
-
-        """
+        """Connect ``protocol`` to the server at ``address``."""
         transport, _ = await asyncio.get_running_loop().create_connection(
             lambda: protocol,
             address.host,
@@ -61,32 +55,27 @@ class TcpNetwork:
         mode: TlsMode,
         handshake_timeout_ms: int,
     ) -> OpenPort:
-        """Join each peer that comes to a protocol made by ``accept``.
-
-        Raises:
-            OSError: the address can't be listened on.
-
-        """
+        """Listen at ``address``, and connect each peer to a protocol made by ``accept``."""
         loop = asyncio.get_running_loop()
         infos = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
         listening = _bind(infos[0][0], infos[0][4])
         if mode is TlsMode.DISABLED:
             server = await loop.create_server(accept, sock=listening, backlog=_BACKLOG)
-            return _PlainPort(server, listening)
+            return _PlainPort(server, _address_of(listening))
         return _MixedPort(listening, accept, tls, mode, handshake_timeout_ms / 1000)
 
 
+@dataclass(frozen=True)
 class _PlainPort:
-    def __init__(self, server: asyncio.Server, listening: socket.socket) -> None:
-        self._server = server
-        self.address = _address_of(listening)
+    server: asyncio.Server
+    address: Address
 
     async def close(self) -> None:
-        self._server.close()
+        self.server.close()
 
 
 class _MixedPort:
-    """Accepts by itself, since the kind of transport is known only after the first byte."""
+    """A port for TLS, perhaps beside plain text; the first byte of a peer decides."""
 
     def __init__(
         self,
@@ -113,8 +102,8 @@ class _MixedPort:
         self._closed = True
         self._loop.remove_reader(self._listening)
         self._listening.close()
-        # Not cancelled: a transport that is being made would be left without an owner. An end of
-        # the stream lets each of them finish at once.
+        # Not cancelled: that would leak a transport that is being made. Shutting the sockets down
+        # lets the tasks finish immediately.
         for peer in self._admitting.values():
             with contextlib.suppress(OSError):
                 peer.shutdown(socket.SHUT_RDWR)
@@ -126,18 +115,22 @@ class _MixedPort:
             self._loop.add_reader(self._listening, self._accept_ready)
 
     def _accept_ready(self) -> None:
-        # A callback, not a task in sock_accept(): cancelling that can lose an accepted socket.
+        # A callback, not a task in sock_accept(): cancelling that can leak an accepted socket.
         try:
             peer, _ = self._listening.accept()
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):
             return
-        except OSError as error:  # out of descriptors: wait for some to be free
+        except OSError as error:  # out of file descriptors: try again later
             log.warning("%s: a connection could not be accepted: %s", self.address, error)
             self._loop.remove_reader(self._listening)
             self._loop.call_later(0.1, self._begin)
             return
         if len(self._admitting) >= _ADMITTING_MAX:
-            log.warning("%s: closing a new peer: %d say nothing", self.address, _ADMITTING_MAX)
+            log.warning(
+                "%s: closing a new peer: %d have not finished connecting",
+                self.address,
+                _ADMITTING_MAX,
+            )
             peer.close()
             return
         peer.setblocking(False)
@@ -146,7 +139,7 @@ class _MixedPort:
         task.add_done_callback(self._admitting.pop)
 
     async def _admit(self, peer: socket.socket) -> None:
-        """Look at the first byte, then join the socket to a connection, or close it."""
+        """Look at the first byte, then make a connection of the socket, or close it."""
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self._handshake_timeout):
@@ -167,7 +160,7 @@ class _MixedPort:
             log.info("%s: a peer sent nothing for %g s", self.address, self._handshake_timeout)
             peer.close()
         except OSError as error:  # an ssl.SSLError is one
-            log.info("%s: a peer was not admitted: %s", self.address, error)
+            log.info("%s: a peer could not connect: %s", self.address, error)
             peer.close()
         except asyncio.CancelledError:
             peer.close()
@@ -180,7 +173,7 @@ class _MixedPort:
 
 
 async def _peek(peer: socket.socket) -> bytes:
-    """Return the first byte that a peer sends, leaving it to be read; empty if it closes."""
+    """Return the first byte that a peer sends without consuming it; empty if it closes."""
     loop = asyncio.get_running_loop()
     readable: asyncio.Future[None] = loop.create_future()
 
@@ -215,6 +208,6 @@ def _address_of(listening: socket.socket) -> Address:
 
 
 def _send_at_once(peer: socket.socket | None) -> None:
-    """Turn Nagle's delay off: we put small writes together ourselves."""
+    """Turn Nagle's algorithm off: connections combine small writes themselves."""
     if peer is not None:
         peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -1,4 +1,4 @@
-"""TLS contexts from files. A client verifies the server unless it is told not to."""
+"""TLS contexts from files. A client verifies the server by default."""
 
 import ssl
 
@@ -9,7 +9,7 @@ from orbitmq.errors import InvalidInput
 __all__ = ["TlsContext", "TlsFiles", "client_context", "server_context"]
 
 TlsContext = ssl.SSLContext
-"""What others name the type by: ``ssl`` itself is for this room alone."""
+"""The type for other rooms, which may not import ``ssl``."""
 
 
 class TlsFiles(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,11 +20,11 @@ class TlsFiles(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     ca_file: str | None = None
-    """Who is trusted; the system's authorities if None."""
+    """The trusted authorities; by default the system's."""
     cert_file: str | None = None
-    """Our own certificate chain: a server needs it, a client may."""
+    """Our certificate chain; required for a server."""
     key_file: str | None = None
-    """The key of our certificate; looked for in ``cert_file`` if None."""
+    """The key of our certificate; by default in ``cert_file``."""
     key_password: str | None = None
 
     def __repr__(self) -> str:
@@ -38,12 +38,12 @@ def client_context(files: TlsFiles | None = None, *, verify: bool = True) -> ssl
     """Return the context of a client.
 
     Args:
-        files: whom to trust, and who we are; the system's authorities and nobody if None.
-        verify: check the server's certificate and name. Off, anyone can pose as the broker; Java's
-            test mode needs it, since its servers sign for themselves.
+        files: trusted authorities and our certificate; by default the system's and none.
+        verify: check the server's certificate and name. Without it anyone can impersonate the
+            broker; Java's test mode needs that, since its servers have self-signed certificates.
 
     Raises:
-        InvalidInput: a file is missing, or is not what it should be.
+        InvalidInput: a file is missing or invalid.
 
     """
     files = files or TlsFiles()
@@ -61,11 +61,11 @@ def server_context(files: TlsFiles, *, require_client_cert: bool = False) -> ssl
     """Return the context of a server.
 
     Args:
-        files: our certificate and key; the authority that client certificates must come from.
+        files: our certificate and key, and the authorities for client certificates.
         require_client_cert: refuse clients without a certificate (mutual TLS).
 
     Raises:
-        InvalidInput: a file is missing, or is not what it should be.
+        InvalidInput: a file is missing or invalid.
 
     """
     if files.cert_file is None:

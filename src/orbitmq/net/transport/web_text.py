@@ -1,7 +1,7 @@
-"""One short text from a web address: all the HTTP that a client of RocketMQ needs.
+"""A short text from a URL: all the HTTP that a RocketMQ client needs.
 
-A nameserver list can be kept behind a URL (``TopAddressing`` in Java). The request is one of
-HTTP/1.0, so that the answer comes in one piece and ends with the connection::
+A nameserver list can be served by a URL (``TopAddressing`` in Java). The request is HTTP/1.0, so
+that the answer is not chunked and ends with the connection::
 
     GET /rocketmq/nsaddr HTTP/1.0        HTTP/1.1 200 OK
     Host: names.local                    Content-Length: 29
@@ -27,7 +27,7 @@ from orbitmq.net.transport.tls import TlsContext, client_context
 __all__ = ["fetch_text"]
 
 _ANSWER_BYTES_MAX: Final = 64 * 1024
-"""A list of a thousand nameservers has a third of it."""
+"""Three times as much as a list of a thousand nameservers."""
 _PORTS: Final = {"http": 80, "https": 443}
 _OK: Final = b"200"
 
@@ -35,17 +35,17 @@ _OK: Final = b"200"
 async def fetch_text(
     url: str, *, network: Network, timeout_ms: int, tls: TlsContext | None = None
 ) -> str:
-    """Return the text that a URL answers with, blanks around it cut.
+    """Return the text at a URL, stripped.
 
     Args:
-        url: an ``http://`` or ``https://`` address.
-        network: what to dial on.
-        timeout_ms: how long all of it may take.
-        tls: what https is secured with; the system's authorities if None.
+        url: an ``http://`` or ``https://`` URL.
+        network: the network to connect by.
+        timeout_ms: how long it may take in all.
+        tls: the context for https; by default the system's authorities.
 
     Raises:
-        InvalidInput: the URL can't be used.
-        NetworkError: nobody answers there, or not in time.
+        InvalidInput: the URL is invalid.
+        NetworkError: the server can't be reached, or doesn't answer in time.
         RemoteProtocolError: the answer is not 200 with a short text.
 
     """
@@ -79,10 +79,10 @@ def _split(url: str) -> SplitResult:
             parts = urlsplit(url)
             if parts.scheme in _PORTS and parts.hostname and parts.port != 0:
                 return parts
-        except ValueError:  # brackets that don't match, or a port that is none
+        except ValueError:  # unmatched brackets, or an invalid port
             pass
     raise InvalidInput(
-        f"{url[:80]!r} is no address of the web, as in http://names.local:8080/list", field="url"
+        f"{url[:80]!r} is not a URL such as http://names.local:8080/list", field="url"
     )
 
 
@@ -98,15 +98,15 @@ def _text(url: str, answer: bytes) -> str:
     status = head.split(b"\r\n", 1)[0].split()
     if len(status) < 2 or not status[0].startswith(b"HTTP/") or status[1] != _OK:
         first = head[:60].decode("ascii", "replace")
-        raise RemoteProtocolError(f"{url} answered {first!r}, and not 200 with a text")
+        raise RemoteProtocolError(f"{url} answered {first!r}, not 200 with a text")
     try:
         return body.decode().strip()
     except UnicodeDecodeError as error:
-        raise RemoteProtocolError(f"{url} answered with what is not UTF-8") from error
+        raise RemoteProtocolError(f"{url} answered with a text that is not UTF-8") from error
 
 
 class _Exchange(asyncio.Protocol):
-    """Writes a request and gathers the answer, until the peer closes or all of it is there."""
+    """Sends a request and collects the answer, until it is complete or the peer closes."""
 
     def __init__(self, request: bytes) -> None:
         self._request = request
@@ -115,14 +115,16 @@ class _Exchange(asyncio.Protocol):
         self.answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport  # type: ignore[assignment]  # uvloop's are no subclass of it
+        self._transport = transport  # type: ignore[assignment]  # not the base class of uvloop's transports
         transport.write(self._request)  # type: ignore[attr-defined]
 
     def data_received(self, data: bytes) -> None:
         self._received += data
         if len(self._received) > _ANSWER_BYTES_MAX:
             self._fail(
-                RemoteProtocolError(f"the answer has over {_ANSWER_BYTES_MAX} bytes; no list does")
+                RemoteProtocolError(
+                    f"the answer has over {_ANSWER_BYTES_MAX} bytes, too many for a list"
+                )
             )
         elif self._is_complete():
             self._settle()
@@ -139,7 +141,7 @@ class _Exchange(asyncio.Protocol):
             self._transport.abort()
 
     def _is_complete(self) -> bool:
-        """Tell whether the length that the head names is there."""
+        """Return whether all bytes of the Content-Length have arrived."""
         head, separator, body = bytes(self._received).partition(b"\r\n\r\n")
         for line in head.split(b"\r\n")[1:] if separator else ():
             name, _, value = line.partition(b":")

@@ -1,8 +1,8 @@
-"""Brokers by the queues they serve: whom to ask about one, and the same question about many.
+"""Finds the broker of a queue by its route, and sends the same requests about many queues.
 
-A route is used until it is old, and asked for again then. While no nameserver answers, the last
-route there was is used, as Java's clients do it. For connections it is used also if none knows the
-topic: they may just have started, and brokers know best which topics they have.
+A route is looked up again when it is old. While no nameserver answers, the last route is used, as
+in Java clients. For connections it is also used if no nameserver knows the topic: nameservers may
+have just started, and brokers know best which topics they have.
 """
 
 import logging
@@ -21,49 +21,49 @@ from orbitmq.errors import (
 from orbitmq.message.model import MessageQueue
 from orbitmq.net.address import Address
 from orbitmq.net.blocking import BlockingConnection
-from orbitmq.spark.cluster.connections import Links
+from orbitmq.spark.cluster.connections import Connections
 from orbitmq.spark.cluster.read_route import PRIMARY_ID, ReadRoute
 from orbitmq.wire.codes import ResponseCode
 from orbitmq.wire.fields import Header
 from orbitmq.wire.frame import Frame
 
-__all__ = ["Answers", "BrokerLinks", "Questions", "Reached"]
+__all__ = ["Brokers", "QueueAnswers", "QueueConnection", "Requests"]
 
 log = logging.getLogger("orbitmq.spark")
 
 _ROUTE_AGE_MAX_MS: Final = 30_000
-"""How long a route is used without asking again; Java's clients poll as often."""
+"""Age at which a route is looked up again; Java clients poll as often."""
 _MISSING_AGE_MAX_MS: Final = 5_000
-"""How long a topic is missing without asking again: news is asked for twenty times a second."""
+"""Age at which a missing topic is looked up again; streams ask twenty times a second."""
 _ANSWERED: Final = frozenset({ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND})
 
 T = TypeVar("T")
-Questions = Callable[[MessageQueue], tuple[Header, ...]]
-"""What to ask about a queue."""
-_Asked = Mapping[MessageQueue, tuple[Header, ...]]
+Requests = Callable[[MessageQueue], tuple[Header, ...]]
+"""Returns the requests to send about a queue."""
+_RequestsByQueue = Mapping[MessageQueue, tuple[Header, ...]]
 
 
-class Answers(NamedTuple):
-    """What a broker says of one queue: an answer to each question."""
+class QueueAnswers(NamedTuple):
+    """The answers of a broker about one queue, one per request."""
 
     frames: Sequence[Frame]
     is_replica: bool
 
 
-class Reached(NamedTuple):
-    """A connection, and to whom: 0 is the primary, any other number one of its replicas."""
+class QueueConnection(NamedTuple):
+    """A connection to a broker of a queue; its id is 0 for the primary, else a replica's."""
 
-    link: BlockingConnection
+    connection: BlockingConnection
     broker_id: int
 
 
-class _Known(NamedTuple):
-    """What nameservers said of a topic.
+class _KnownRoute(NamedTuple):
+    """What nameservers answered about a topic.
 
     Attributes:
-        route: the last route there was, None if there never was one.
-        asked_ms: when they said so; None if they have to be asked again.
-        missing: that they don't know the topic, if so.
+        route: the last route; None if there never was one.
+        asked_ms: when they answered; None if the next use must look the route up again.
+        missing: the error, if they don't know the topic.
 
     """
 
@@ -72,38 +72,33 @@ class _Known(NamedTuple):
     missing: NoRoute | None = None
 
 
-class BrokerLinks:
-    """Connections to brokers, found by the routes of topics; for one thread at a time.
+class Brokers:
+    """Connections to brokers, found by the routes of topics; for one thread at a time."""
 
-    Args:
-        links: connections by address.
-        find_route: asks nameservers for the route of a topic.
-        clock: tells how old a route is.
-
-    """
-
-    def __init__(self, links: Links, find_route: Callable[[str], ReadRoute], clock: Clock) -> None:
-        self._links = links
+    def __init__(
+        self, connections: Connections, find_route: Callable[[str], ReadRoute], clock: Clock
+    ) -> None:
+        self._connections = connections
         self._find_route = find_route
         self._clock = clock
-        self._routes: dict[str, _Known] = {}
-        self._silent_ms: int | None = None  # when nameservers last gave no answer
+        self._routes: dict[str, _KnownRoute] = {}
+        self._silent_ms: int | None = None  # when nameservers last failed to answer
 
     def __repr__(self) -> str:
-        return f"<BrokerLinks {len(self._routes)} routes, {self._links!r}>"
+        return f"<Brokers {len(self._routes)} routes, {self._connections!r}>"
 
     def remember(self, routes: Mapping[str, ReadRoute]) -> None:
-        """Use routes that were found just now."""
+        """Use routes that were just found."""
         now_ms = self._clock.monotonic_ms()
-        self._routes.update({topic: _Known(route, now_ms) for topic, route in routes.items()})
+        self._routes.update({topic: _KnownRoute(route, now_ms) for topic, route in routes.items()})
         if routes and self._silent_ms is not None:
             log.warning("nameservers answer again")
             self._silent_ms = None
 
     def forget(self, queue: MessageQueue) -> None:
-        """Ask for the route of a queue again, and dial its broker anew: after a failure.
+        """Look up the route of a queue again, and redial its broker: after a failure.
 
-        Unless nameservers give another one, it is still the route.
+        The known route stays in use unless nameservers return another one.
         """
         known = self._routes.get(queue.topic)
         if known is None:
@@ -111,53 +106,55 @@ class BrokerLinks:
         self._routes[queue.topic] = known._replace(asked_ms=None)
         if known.route is not None:
             for _id, address in known.route.replicas(queue.broker_name):
-                self._links.drop(address, "it failed")
+                self._connections.drop(address, "it failed")
 
     def forget_all(self) -> None:
         """Forget all routes."""
         self._routes.clear()
 
-    def connection(self, queue: MessageQueue, broker_id: int, *, alone: bool = False) -> Reached:
-        """Return a connection to who serves a queue; see ``Cluster.connection``."""
+    def connection(
+        self, queue: MessageQueue, broker_id: int, *, exact: bool = False
+    ) -> QueueConnection:
+        """Return a connection to a broker of a queue; see ``Cluster.connection``."""
         try:
             route = self._route(queue.topic)
         except NoRoute as error:
             last = self._routes.get(queue.topic)
             if not error.is_missing or last is None or last.route is None:
                 raise
-            route = last.route  # a nameserver that has just started knows no topic yet
-        number, address = self._reached(queue, route, broker_id, alone=alone)
-        return Reached(self._links.to(address), number)
+            route = last.route  # a nameserver that has just started knows no topics yet
+        number, address = self._reached(queue, route, broker_id, exact=exact)
+        return QueueConnection(self._connections.to(address), number)
 
     def ask(
         self,
         queues: Iterable[MessageQueue],
-        questions: Questions,
-        read: Callable[[Answers], T],
+        requests: Requests,
+        read: Callable[[QueueAnswers], T],
         *,
         skip_missing: bool = False,
     ) -> dict[MessageQueue, T]:
-        """Ask the same about all queues, and return what ``read`` makes of the answers.
+        """Send the same requests about all queues; return what ``read`` makes of the answers.
 
-        The questions about the queues of one broker travel together. A broker that fails is asked
-        once more, by a new route, unless its route is new.
+        The requests about all queues of a broker are in flight together. If a broker fails, its
+        route is looked up again and the requests are repeated once, unless the route is new.
 
         Args:
             queues: the queues.
-            questions: what to ask about each.
-            read: is given the answers.
-            skip_missing: leave queues out of the result whose topic no nameserver knows.
+            requests: returns the requests to send about a queue.
+            read: turns the answers about a queue into a result.
+            skip_missing: leave out queues whose topic no nameserver knows.
 
         Raises:
-            NetworkError: a broker can't be reached, nor a replica of it.
-            NoRoute: a broker is in no route any more; or a topic is missing (``is_missing``), and
-                nobody was asked about the others of its broker.
-            BrokerError: it refuses. That it found nothing is left to ``read``.
+            NetworkError: neither a broker nor a replica of it can be reached.
+            NoRoute: no route has the broker, or a topic is missing (``is_missing``). The other
+                queues of that broker were not asked about.
+            BrokerError: the broker refused. An answer "not found" is left to ``read``.
 
         """
         by_broker: dict[str, dict[MessageQueue, tuple[Header, ...]]] = {}
         for queue in queues:
-            by_broker.setdefault(queue.broker_name, {})[queue] = questions(queue)
+            by_broker.setdefault(queue.broker_name, {})[queue] = requests(queue)
         found: dict[MessageQueue, T] = {}
         for asked in by_broker.values():
             answers = self._of_broker(asked, skip_missing=skip_missing)
@@ -165,9 +162,9 @@ class BrokerLinks:
         return found
 
     def _of_broker(
-        self, asked: _Asked, *, skip_missing: bool, is_last_try: bool = False
-    ) -> list[tuple[MessageQueue, Answers]]:
-        """Return what one broker says of its queues, but for those of topics that are missing."""
+        self, asked: _RequestsByQueue, *, skip_missing: bool, is_last_try: bool = False
+    ) -> list[tuple[MessageQueue, QueueAnswers]]:
+        """Return the answers of one broker; skips queues of missing topics."""
         was_old = {queue.topic: self._is_old(queue.topic) for queue in asked}
         routes, missing = self._routes_of(was_old)
         if missing and not skip_missing:
@@ -175,7 +172,7 @@ class BrokerLinks:
         left = {queue: some for queue, some in asked.items() if queue.topic not in missing}
         if not left:
             return []
-        # Any of the topics leads to the broker, unless its route has it no more.
+        # The route of any topic leads to the broker, unless the broker has left it.
         routed = [queue for queue in left if queue.topic in routes]
         serving = (one for one in routed if one.broker_name in routes[one.topic].addresses)
         any_queue = next(serving, routed[0])
@@ -188,13 +185,7 @@ class BrokerLinks:
         return self._of_broker(left, skip_missing=skip_missing, is_last_try=True)
 
     def _routes_of(self, topics: Iterable[str]) -> tuple[dict[str, ReadRoute], dict[str, NoRoute]]:
-        """Return the routes of topics, and which of them are missing: one of both, at least.
-
-        Raises:
-            NoRoute: they are there, and none of them can be read now.
-            NameserversFailed: no nameserver answers.
-
-        """
+        """Return the routes of topics, and an error per missing topic."""
         routes: dict[str, ReadRoute] = {}
         missing: dict[str, NoRoute] = {}
         failure: OrbitError | None = None
@@ -211,35 +202,35 @@ class BrokerLinks:
         return routes, missing
 
     def _answers(
-        self, any_queue: MessageQueue, route: ReadRoute, asked: _Asked
-    ) -> list[tuple[MessageQueue, Answers]]:
+        self, any_queue: MessageQueue, route: ReadRoute, asked: _RequestsByQueue
+    ) -> list[tuple[MessageQueue, QueueAnswers]]:
         broker_id, address = self._reached(any_queue, route, PRIMARY_ID)
-        frames = self._links.ask(address, (one for some in asked.values() for one in some))
+        frames = self._connections.ask(address, (one for some in asked.values() for one in some))
         for frame in frames:
             if frame.code not in _ANSWERED:
                 raise BrokerError.of(frame.code, frame.remark, address=str(address))
         left = iter(frames)
         is_replica = broker_id != PRIMARY_ID
         return [
-            (queue, Answers([next(left) for _ in some], is_replica))
+            (queue, QueueAnswers([next(left) for _ in some], is_replica))
             for queue, some in asked.items()
         ]
 
     def _reached(
-        self, queue: MessageQueue, route: ReadRoute, broker_id: int, *, alone: bool = False
+        self, queue: MessageQueue, route: ReadRoute, broker_id: int, *, exact: bool = False
     ) -> tuple[int, Address]:
-        """Return who serves a queue, and where: there is a connection now."""
+        """Return the id and address of a broker of a queue; it is connected now."""
         failure: ConnectFailed | None = None
         for number, address in route.replicas(queue.broker_name, broker_id):
-            if alone and number != broker_id:
+            if exact and number != broker_id:
                 continue
             try:
-                self._links.to(address)
+                self._connections.to(address)
             except ConnectFailed as error:
                 failure = failure or error
             else:
                 return number, address
-        who = "the primary of broker" if alone and broker_id == PRIMARY_ID else "broker"
+        who = "the primary of broker" if exact and broker_id == PRIMARY_ID else "broker"
         raise failure or NoRoute(
             f"{who} {queue.broker_name} is not in the route of topic {queue.topic}; is it up?",
             topic=queue.topic,
@@ -250,30 +241,24 @@ class BrokerLinks:
     # Routes
 
     def _route(self, topic: str) -> ReadRoute:
-        """Return the route of a topic: as it was found, or the last one if nobody can be asked.
-
-        Raises:
-            NoRoute: no nameserver knows it (``is_missing``), or it can't be read now.
-            NameserversFailed: no nameserver answers, and there never was a route.
-
-        """
+        """Return the route of a topic; the last one if no nameserver answers."""
         if self._is_old(topic):
             self._look_up(topic)
         known = self._routes[topic]
         if known.missing is not None:
             raise known.missing
-        assert known.route is not None  # or it were missing
+        assert known.route is not None  # else it would be missing
         return known.route
 
     def _is_old(self, topic: str) -> bool:
-        """Return whether nameservers have to be asked about a topic."""
+        """Return whether the route of a topic has to be looked up."""
         known = self._routes.get(topic)
         if known is None or known.asked_ms is None:
             return True
         age_max_ms = _ROUTE_AGE_MAX_MS if known.missing is None else _MISSING_AGE_MAX_MS
         now_ms = self._clock.monotonic_ms()
         if self._silent_ms is not None and now_ms - self._silent_ms <= _ROUTE_AGE_MAX_MS:
-            return False  # they did not answer just now
+            return False  # they failed to answer just now
         return now_ms - known.asked_ms > age_max_ms
 
     def _look_up(self, topic: str) -> None:
@@ -284,12 +269,12 @@ class BrokerLinks:
             if known is None:
                 raise
             if self._silent_ms is None:
-                log.warning("brokers are asked by the last routes there were: %s", error)
+                log.warning("using the last known routes: %s", error)
             self._silent_ms = self._clock.monotonic_ms()
         except NoRoute as error:
             if not error.is_missing:
                 raise
             last = None if known is None else known.route
-            self._routes[topic] = _Known(last, self._clock.monotonic_ms(), error)
+            self._routes[topic] = _KnownRoute(last, self._clock.monotonic_ms(), error)
         else:
             self.remember({topic: route})

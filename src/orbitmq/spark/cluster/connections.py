@@ -1,4 +1,4 @@
-"""The connections of one process: one for each address, made when needed, made anew when lost."""
+"""Connections by address: opened when first needed, and again after they were lost."""
 
 from collections.abc import Iterable
 from itertools import islice
@@ -16,21 +16,15 @@ from orbitmq.wire.fields import Header
 from orbitmq.wire.frame import Frame
 from orbitmq.wire.session import Identity
 
-__all__ = ["Links"]
+__all__ = ["Connections"]
 
 _AT_ONCE: Final = 256
-"""Requests on their way at once. Nothing is read while they are sent: with many more, both sides
-might come to wait for each other."""
+"""Requests in flight at once. Nothing is read while requests are sent, so with many more, client
+and server could block each other."""
 
 
-class Links:
-    """Connections by address, for one thread at a time.
-
-    Args:
-        access: credentials, TLS and time limits.
-        clock: where deadlines come from.
-
-    """
+class Connections:
+    """Connections by address, for one thread at a time."""
 
     def __init__(self, access: Access, clock: Clock) -> None:
         self._access = access
@@ -44,16 +38,10 @@ class Links:
         self._open: dict[Address, BlockingConnection] = {}
 
     def __repr__(self) -> str:
-        return f"<Links to {', '.join(map(str, self._open)) or 'nobody'}>"
+        return f"<Connections to {', '.join(map(str, self._open)) or 'none'}>"
 
     def to(self, address: Address) -> BlockingConnection:
-        """Return the connection to an address, a new one if there is none or the peer closed it.
-
-        Raises:
-            ConnectFailed: nobody answers there, or the TLS handshake failed.
-            InvalidInput: a TLS file is missing, or is not what it should be.
-
-        """
+        """Return the connection to an address; open one if there is none or the peer closed it."""
         known = self._open.get(address)
         if known is not None and known.poll():
             return known
@@ -71,11 +59,11 @@ class Links:
     def ask(
         self, address: Address, headers: Iterable[Header], *, code: int | None = None
     ) -> list[Frame]:
-        """Return the answers to some requests, whatever their codes, in order.
+        """Return the answers to some requests, in order, whatever their codes.
 
         Raises:
-            NetworkError: one of them was not answered; the connection is closed then, since
-                answers that nobody waits for any more may still come.
+            NetworkError: a request was not answered. The connection is closed, since late answers
+                may still arrive on it.
 
         """
         left = iter(headers)
@@ -90,14 +78,14 @@ class Links:
             raise
         return answers
 
-    def drop(self, address: Address, reason: str = "not wanted any more") -> None:
+    def drop(self, address: Address, reason: str = "no longer needed") -> None:
         """Close the connection to an address, if there is one."""
         known = self._open.pop(address, None)
         if known is not None:
             known.close(reason)
 
     def close(self) -> None:
-        """Close all of them; what is asked afterwards opens them anew."""
+        """Close all connections; later requests open new ones."""
         for address in list(self._open):
             self.drop(address)
 

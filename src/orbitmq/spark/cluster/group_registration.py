@@ -1,10 +1,10 @@
-"""A consumer group made known to a broker, as its first consumer makes it.
+"""Registers a consumer group with a broker, as the first consumer of the group would.
 
 Tools find the brokers of a group by its retry topic: ``mqadmin consumerProgress -g`` fails without
-one. A broker makes that, and the group if it may, at the first heartbeat of a consumer; where a
-group only pulls and commits, it never does. So if there is none, a heartbeat is sent, and the group
-left again at once: Spark is no member, who would be given queues. If there is one, consumers may be
-at work, and nothing is sent that would have them share queues out anew.
+it. A broker creates the topic, and the group if it may, at the first heartbeat of a consumer. For a
+group that only pulls and commits it never would. So if the topic is missing, we send a heartbeat
+and unregister at once: Spark must not be assigned queues. If the topic exists, consumers may be
+running, and we send nothing that would make them rebalance.
 """
 
 import logging
@@ -24,23 +24,15 @@ from orbitmq.wire.codes import ResponseCode
 from orbitmq.wire.headers.heartbeat import Heartbeat, UnregisterClient
 from orbitmq.wire.headers.query import GetTopicStatsInfo
 
-__all__ = ["introduce"]
+__all__ = ["register_group"]
 
 log = logging.getLogger("orbitmq.spark")
 
 
-def introduce(group: str, broker: BlockingConnection) -> None:
-    """Have a broker make the retry topic of a group, unless it has it.
+def register_group(group: str, broker: BlockingConnection) -> None:
+    """Make a broker create the retry topic of a group, unless it has one.
 
-    A broker that refuses is told of in the log: commits don't depend on it.
-
-    Args:
-        group: as brokers know it.
-        broker: a connection to it.
-
-    Raises:
-        NetworkError: it doesn't answer.
-
+    A refusal is logged: commits don't depend on the topic.
     """
     known = broker.request(GetTopicStatsInfo(topic=retry_topic(group)))
     if known.code != ResponseCode.TOPIC_NOT_EXIST:
@@ -57,6 +49,6 @@ def introduce(group: str, broker: BlockingConnection) -> None:
     broker.request(UnregisterClient(client_id=client_id, consumer_group=group))
     if answer.code != ResponseCode.SUCCESS:
         log.warning(
-            "tools may not find group %s, since a broker does not make its retry topic: %s",
+            "tools may not find group %s, since a broker did not create its retry topic: %s",
             *(group, BrokerError.of(answer.code, answer.remark, address=broker.peer)),
         )

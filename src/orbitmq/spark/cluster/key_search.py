@@ -1,8 +1,8 @@
-"""Where messages with a key are, by the indexes of brokers; or that these can't tell for sure.
+"""Finds messages by key, using the indexes of brokers if these are reliable.
 
-A broker's answer to QUERY_MESSAGE is the same whether no message has the key, or the broker keeps
-no index at all (``messageIndexEnable=false`` in Java). So a broker that finds nothing is put to the
-test: it is asked for the newest message of a queue, by its unique id, which is in the same index.
+A broker answers QUERY_MESSAGE the same way whether no message has the key or the broker keeps no
+index (``messageIndexEnable=false`` in Java). So a broker that finds nothing is tested: it must find
+the newest message of a queue by its unique id, which is in the same index.
 """
 
 import logging
@@ -14,7 +14,7 @@ from orbitmq.message import properties
 from orbitmq.message.model import MessageQueue, StoredMessage
 from orbitmq.message.scan import decode_all
 from orbitmq.message.tags import SELECT_ALL
-from orbitmq.spark.cluster.brokers import Answers, BrokerLinks
+from orbitmq.spark.cluster.brokers import Brokers, QueueAnswers
 from orbitmq.spark.offsets import Range
 from orbitmq.wire.fields import INT64_MAX, Header
 from orbitmq.wire.headers.pull import SUBSCRIPTION, PullMessage
@@ -25,25 +25,17 @@ __all__ = ["KeySearch"]
 log = logging.getLogger("orbitmq.spark")
 
 _FOUND_MAX: Final = 64
-"""The most that a broker returns for a key, unless it is set to less (maxMsgsNumBatch in Java)."""
+"""The most messages that a broker returns for a key by default (maxMsgsNumBatch in Java)."""
 _BYTES_MAX: Final = 8 * 1024 * 1024
-"""Of a larger answer a part may have been left out: a frame has a limit, and Java cuts it off."""
+"""A larger answer may be incomplete: Java truncates it to the limit of a frame."""
 
 
 class KeySearch:
-    """A search in queues.
-
-    Args:
-        brokers: whom to ask.
-        ranges: the queues, and what they have.
-        wire_name: returns topics and groups as brokers know them.
-        group: in whose name a message is pulled.
-
-    """
+    """Searches some queues."""
 
     def __init__(
         self,
-        brokers: BrokerLinks,
+        brokers: Brokers,
         ranges: Mapping[MessageQueue, Range],
         wire_name: Callable[[str], str],
         group: str,
@@ -55,10 +47,10 @@ class KeySearch:
         self._group = group
 
     def offsets(self, key: str) -> dict[MessageQueue, list[int]] | None:
-        """Return the offsets of the messages that have a key, sorted, for each queue.
+        """Return the offsets of the messages with a key, sorted, per queue.
 
-        None means that the queues have to be read: an index is off, has more than a broker
-        returns, or can't be asked. What is wrong then shows there.
+        None if all messages have to be read: an index is off, has more messages than a broker
+        returns, or can't be queried. The read then shows what is wrong.
         """
         wanted = {queue: list[int]() for queue in self._queues}
         one_of_each_broker = {(queue.topic, queue.broker_name): queue for queue in self._filled}
@@ -69,16 +61,16 @@ class KeySearch:
                     return None
                 for message in found:
                     queue = MessageQueue(one.topic, one.broker_name, message.queue_id)
-                    # An index holds hashes: what has another key of the same hash is not meant.
+                    # The index holds hashes: messages with another key of the same hash come too.
                     if queue in wanted and key in message.keys:
                         wanted[queue].append(message.queue_offset)
         except OrbitError as error:
-            log.info("key %.60s is looked for in all messages, not in indexes: %s", key, error)
+            log.info("key %.60s is searched in all messages, not in indexes: %s", key, error)
             return None
         return {queue: sorted(offsets) for queue, offsets in wanted.items()}
 
     def _found(self, queue: MessageQueue, key: str) -> list[StoredMessage] | None:
-        """Return what the broker of a queue has for a key in its topic, None if perhaps not all."""
+        """Return a topic's messages with a key from the broker of a queue; None if incomplete."""
         header = QueryMessage(
             topic=self._wire_name(queue.topic),
             key=key,
@@ -90,7 +82,7 @@ class KeySearch:
         return self._ask(queue, header, _whole)
 
     def _has_index(self, queue: MessageQueue) -> bool:
-        """Return whether the broker of a queue finds its newest message, which it has to."""
+        """Return whether the broker of a queue finds its newest message by index."""
         newest = self._ask(queue, self._pull_of_newest(queue), _messages)
         unique_key = newest[0].properties.get(properties.UNIQUE_KEY) if newest else None
         return unique_key is not None and bool(self._found(queue, unique_key))
@@ -113,17 +105,17 @@ class KeySearch:
         self,
         queue: MessageQueue,
         header: Header,
-        read: Callable[[Answers], list[StoredMessage] | None],
+        read: Callable[[QueueAnswers], list[StoredMessage] | None],
     ) -> list[StoredMessage] | None:
         return self._brokers.ask([queue], lambda _queue: (header,), read)[queue]
 
 
-def _whole(answers: Answers) -> list[StoredMessage] | None:
+def _whole(answers: QueueAnswers) -> list[StoredMessage] | None:
     if len(answers.frames[0].body) > _BYTES_MAX:
         return None
     found = _messages(answers)
     return found if len(found) < _FOUND_MAX else None
 
 
-def _messages(answers: Answers) -> list[StoredMessage]:
+def _messages(answers: QueueAnswers) -> list[StoredMessage]:
     return decode_all(answers.frames[0].body)

@@ -1,4 +1,4 @@
-"""Asking nameservers: which topics there are, and where they are read. Any of them may be down."""
+"""Looks up topics and routes at nameservers, some of which may be down."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
@@ -7,7 +7,7 @@ from typing import Final
 from orbitmq.errors import BrokerError, NameserversFailed, NoRoute, OrbitError
 from orbitmq.message import names
 from orbitmq.net.address import Address, parse_addresses
-from orbitmq.spark.cluster.connections import Links
+from orbitmq.spark.cluster.connections import Connections
 from orbitmq.spark.cluster.read_route import ReadRoute, read_route
 from orbitmq.spark.options.options import Access
 from orbitmq.wire.bodies.route import TopicRouteData
@@ -17,41 +17,29 @@ from orbitmq.wire.fields import NoFields
 from orbitmq.wire.frame import Frame
 from orbitmq.wire.headers.route import GetRouteInfo
 
-__all__ = ["RouteLookup"]
+__all__ = ["Nameservers"]
 
 _REMARK_MAX: Final = 200
 
 
-class RouteLookup:
-    """The nameservers of one cluster. Names of topics are the user's, without the namespace.
+class Nameservers:
+    """The nameservers of one cluster. Topic names are the user's, without the namespace."""
 
-    Args:
-        access: the list of nameservers, the namespace, and how broker addresses are rewritten.
-        links: connections to them.
-
-    """
-
-    def __init__(self, access: Access, links: Links) -> None:
-        self._links = links
+    def __init__(self, access: Access, connections: Connections) -> None:
+        self._connections = connections
         self._namespace = access.namespace
         self._address_map = access.address_map
         self._addresses = list(parse_addresses(access.nameserver))
 
     def __repr__(self) -> str:
-        return f"<RouteLookup {', '.join(map(str, self._addresses))}>"
+        return f"<Nameservers {', '.join(map(str, self._addresses))}>"
 
     def topics(self) -> list[str]:
-        """Return the names of all topics of the namespace, sorted.
-
-        Raises:
-            NameserversFailed: no nameserver answers.
-            BrokerError: the one that does gives no list.
-
-        """
+        """Return the names of all topics of the namespace, sorted."""
         failures: dict[str, str] = {}
         for address in self._in_turn():
             try:
-                (answer,) = self._links.ask(
+                (answer,) = self._connections.ask(
                     address, [NoFields()], code=RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER
                 )
             except OrbitError as error:
@@ -60,45 +48,34 @@ class RouteLookup:
             if answer.code != ResponseCode.SUCCESS:
                 raise BrokerError.of(answer.code, answer.remark, address=str(address))
             return sorted(self._of_namespace(TopicList.from_json(answer.body).topic_list))
-        raise _silence("the list of topics can't be had", failures)
+        raise _silence("can't list topics", failures)
 
     def routes(self, topics: Iterable[str]) -> dict[str, ReadRoute]:
-        """Return where topics are read; those that no nameserver knows are left out.
-
-        Raises:
-            NameserversFailed: no nameserver answers.
-            InvalidBody: an answer is no route.
-
-        """
+        """Return the routes of topics; leaves out those that no nameserver knows."""
         found, _ = self._find(topics)
         return found
 
     def route(self, topic: str) -> ReadRoute:
-        """Return where a topic is read: it has one queue at least.
+        """Return the route of a topic, which has at least one queue.
 
         Raises:
-            NoRoute: no nameserver knows it, or no broker lets it be read now.
+            NoRoute: no nameserver knows it, or it can't be read now.
             NameserversFailed: no nameserver answers.
 
         """
         return self.all_routes([topic])[topic]
 
     def all_routes(self, topics: Iterable[str]) -> dict[str, ReadRoute]:
-        """Return where topics are read: each is there, and has one queue at least.
-
-        Raises:
-            NoRoute, NameserversFailed: as ``route`` does, for the first that fails.
-
-        """
+        """Return the routes of topics, each with at least one queue."""
         wanted = list(topics)
-        found, said = self._find(wanted)
+        found, answers_by_topic = self._find(wanted)
         for topic in wanted:
             if topic not in found:
-                raise self._missing(topic, said.get(topic, {}))
+                raise self._missing(topic, answers_by_topic.get(topic, {}))
             if not found[topic].queues:
                 raise NoRoute(
-                    f"topic {topic} is there, and can't be read now: it has no queue with read "
-                    "permission (perm 4 or 6) on a broker that is up",
+                    f"topic {topic} can't be read now: it has no queue with read permission "
+                    "(perm 4 or 6) on a running broker",
                     topic=topic,
                     is_missing=False,
                     answers={},
@@ -108,19 +85,20 @@ class RouteLookup:
     def _find(
         self, topics: Iterable[str]
     ) -> tuple[dict[str, ReadRoute], dict[str, dict[str, str]]]:
-        """Return routes, and what nameservers said of the topics that have none.
+        """Return routes, and what each nameserver answered about topics that have none.
 
-        One that knows nothing of a topic may have missed its registration: the next is asked too.
+        A nameserver that doesn't know a topic may have missed its registration, so the next one is
+        asked too.
         """
         left = list(topics)
         found: dict[str, ReadRoute] = {}
-        said: dict[str, dict[str, str]] = {topic: {} for topic in left}
+        answers_by_topic: dict[str, dict[str, str]] = {topic: {} for topic in left}
         failures: dict[str, str] = {}
         if not left:
             return {}, {}
         for address in self._in_turn():
             try:
-                answers = self._links.ask(address, map(self._question, left))
+                answers = self._connections.ask(address, map(self._question, left))
             except OrbitError as error:
                 failures[str(address)] = str(error)
                 continue
@@ -128,13 +106,13 @@ class RouteLookup:
                 if answer.code == ResponseCode.SUCCESS:
                     found[topic] = self._read(topic, answer)
                 else:
-                    said[topic][str(address)] = _told(answer)
+                    answers_by_topic[topic][str(address)] = _shown(answer)
             left = [topic for topic in left if topic not in found]
             if not left:
                 return found, {}
         if len(failures) == len(self._addresses):
-            raise _silence("the route can't be had", failures)
-        return found, said
+            raise _silence("can't look up the route", failures)
+        return found, answers_by_topic
 
     def _question(self, topic: str) -> GetRouteInfo:
         wrapped = names.wrap_namespace(self._namespace, topic)
@@ -143,19 +121,19 @@ class RouteLookup:
     def _read(self, topic: str, answer: Frame) -> ReadRoute:
         return read_route(topic, TopicRouteData.from_json(answer.body), self._address_map)
 
-    def _missing(self, topic: str, said: Mapping[str, str]) -> NoRoute:
+    def _missing(self, topic: str, answers: Mapping[str, str]) -> NoRoute:
         try:
             near = get_close_matches(topic, self.topics(), n=1)
-        except OrbitError:  # the hint is a courtesy; what is wrong is known without it
+        except OrbitError:  # only the hint is lost
             near = []
         hint = f"did you mean {near[0]}?" if near else "create it (orbitmq topic create …)."
-        told = "; ".join(f"{address}: {words}" for address, words in said.items())
+        details = "; ".join(f"{address}: {words}" for address, words in answers.items())
         return NoRoute(
-            f"topic {topic} is missing; {hint} Look at the name, the namespace and the "
-            f"nameservers too: {told}",
+            f"topic {topic} is missing; {hint} Check the name, the namespace and the "
+            f"nameservers: {details}",
             topic=topic,
             is_missing=True,
-            answers=said,
+            answers=answers,
         )
 
     def _of_namespace(self, topics: Iterable[str]) -> Iterator[str]:
@@ -164,19 +142,19 @@ class RouteLookup:
                 yield names.strip_namespace(topic, self._namespace)
 
     def _in_turn(self) -> Iterator[Address]:
-        """Yield each nameserver once; one that fails is asked last from then on."""
+        """Yield each nameserver once; one that fails comes last from then on."""
         for address in list(self._addresses):
             yield address
             if address is self._addresses[0]:
                 self._addresses.append(self._addresses.pop(0))
 
 
-def _told(answer: Frame) -> str:
-    # On one line, for it stands at the end of an error, whose last line is all that many look at.
+def _shown(answer: Frame) -> str:
+    # On one line, since many readers see only the last line of an error.
     remark = " ".join((answer.remark or "").split()) or "(no remark)"
     return f"{name_of_response(answer.code)}: {remark:.{_REMARK_MAX}}"
 
 
 def _silence(what: str, failures: Mapping[str, str]) -> NameserversFailed:
-    told = "; ".join(f"{address}: {error}" for address, error in failures.items())
-    return NameserversFailed(f"{what}, since no nameserver answers: {told}", answers=failures)
+    details = "; ".join(f"{address}: {error}" for address, error in failures.items())
+    return NameserversFailed(f"{what}: no nameserver answers: {details}", answers=failures)

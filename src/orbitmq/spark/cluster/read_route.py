@@ -1,4 +1,4 @@
-"""From a nameserver's answer to the queues that can be read, and where they are. Pure.
+"""Reads a route: which queues can be read, and the addresses of their brokers.
 
 A queue can be read from the primary, whose id is 0, or from any of its replicas.
 """
@@ -18,16 +18,16 @@ __all__ = ["PRIMARY_ID", "ReadRoute", "mapped_address", "read_route"]
 PRIMARY_ID: Final = 0
 _READABLE: Final = 4
 _QUEUES_MAX: Final = 65_536
-"""Queues of one topic; brokers have some, never so many, and each takes memory here."""
+"""The most queues of a topic that we accept; each takes memory."""
 
 
 class ReadRoute(msgspec.Struct, frozen=True):
-    """Where the messages of a topic can be read.
+    """The queues of a topic that can be read, and the brokers that serve them.
 
     Attributes:
-        queues: its queues, sorted.
-        addresses: for each broker name, where its brokers are reached, by broker id.
-        is_system: whether the topic is one that RocketMQ makes for a broker or cluster of its name.
+        queues: sorted.
+        addresses: broker name → broker id → address.
+        is_system: whether RocketMQ created the topic for the broker or cluster of that name.
 
     """
 
@@ -36,7 +36,7 @@ class ReadRoute(msgspec.Struct, frozen=True):
     is_system: bool = False
 
     def replicas(self, broker_name: str, first: int = PRIMARY_ID) -> list[tuple[int, Address]]:
-        """Return who serves the queues of a broker: the one with the id ``first``, then others.
+        """Return the ids and addresses of a broker: that of id ``first``, then the others.
 
         >>> where = {0: Address("10.0.0.7", 10911), 1: Address("10.0.0.8", 10911)}
         >>> [number for number, _ in ReadRoute((), {"broker-a": where}).replicas("broker-a", 1)]
@@ -49,22 +49,22 @@ class ReadRoute(msgspec.Struct, frozen=True):
 def read_route(
     topic: str, route: TopicRouteData, address_map: Sequence[tuple[str, str]] = ()
 ) -> ReadRoute:
-    """Return where a topic can be read.
+    """Return the route of a topic for reads.
 
     Args:
-        topic: the name that its queues are to have: the user's, without a namespace.
-        route: what a nameserver says.
-        address_map: what brokers advertise, and where it is reached.
+        topic: its name for the user, without a namespace.
+        route: the answer of a nameserver.
+        address_map: rewrites the addresses that brokers advertise.
 
     Raises:
-        InvalidBody: it has more queues than there can be.
+        InvalidBody: the topic has too many queues.
         InvalidInput: it is a static topic, whose queues move between brokers.
 
     """
     if route.topic_queue_mapping_by_broker:
         raise InvalidInput(
-            f"topic {topic} is a static topic, whose queues are laid over those of several "
-            "brokers; the Spark source can't read these",
+            f"topic {topic} is a static topic, whose queues are mapped to several brokers; the "
+            "Spark source can't read static topics",
             field="topic",
         )
     mapping = dict(address_map)
@@ -76,7 +76,7 @@ def read_route(
         }
         for broker in route.broker_datas
     }
-    # Every broker has a topic of its own name, and one of its cluster's (TopicConfigManager).
+    # Every broker has a topic named like itself, and one like its cluster (TopicConfigManager).
     own = {name for broker in route.broker_datas for name in (broker.broker_name, broker.cluster)}
     queues = tuple(sorted(_queues(topic, route, addresses)))
     return ReadRoute(queues, addresses, topic in own)
@@ -88,7 +88,7 @@ def _queues(
     for data in route.queue_datas:
         if data.read_queue_nums > _QUEUES_MAX:
             raise InvalidBody(
-                f"the route of {topic} has {data.read_queue_nums} queues; there are {_QUEUES_MAX}"
+                f"the route of {topic} has {data.read_queue_nums} queues, over {_QUEUES_MAX}"
             )
         if data.perm & _READABLE and addresses.get(data.broker_name):
             for number in range(data.read_queue_nums):
@@ -96,7 +96,7 @@ def _queues(
 
 
 def mapped_address(advertised: str, mapping: Mapping[str, str]) -> Address | None:
-    """Return where a broker is reached that advertises an address; None if it can't be read.
+    """Return the address to use for an advertised one; None if it can't be parsed.
 
     >>> mapped_address("172.17.0.3:10911", {"172.17.0.3": "127.0.0.1"})
     Address(host='127.0.0.1', port=10911)

@@ -1,7 +1,6 @@
-"""The columns of a read as Arrow has them.
+"""The Arrow types of the columns of a read.
 
-A module of its own, for the sake of Spark's processes that ask for columns alone: they need not
-wait for Arrow to be imported.
+In a separate module, so that Spark's processes which need only the schema don't import Arrow.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,9 +32,7 @@ _ARROW: Final[Mapping[type[DataType], pa.DataType]] = {
 
 
 def arrow_schema(columns: Sequence[str] = READ_COLUMNS) -> pa.Schema:
-    """Return the schema that record batches have to have.
-
-    Spark takes a batch only if that equals the one that Spark makes of ours.
+    """Return the schema of record batches; Spark requires exactly this one.
 
     >>> arrow_schema(["queue_offset"]).field("queue_offset").type
     DataType(int64)

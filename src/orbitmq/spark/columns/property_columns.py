@@ -22,7 +22,8 @@ from orbitmq.message import properties
 
 __all__ = ["PropertyPairs"]
 
-_NAME_END, _VALUE_END = 1, 2
+_NAME_END, _VALUE_END = ord(properties.NAME_END), ord(properties.VALUE_END)
+assert (_NAME_END, _VALUE_END) == (1, 2)  # no byte between them, and only zero below
 _TABLE_MAX: Final = 1 << 24
 """Cells of the table in which repeated names are looked for; with more, they are sorted."""
 

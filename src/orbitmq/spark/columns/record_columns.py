@@ -17,20 +17,19 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from orbitmq.message import flags
+from orbitmq.message import flags, properties
 from orbitmq.message.record import (
-    BORN_TIMESTAMP_AT,
-    CRC_AT,
-    FLAG_AT,
-    HEADS,
+    AT,
+    COMMIT_LOG_OFFSET_AT,
+    IPV4_HEAD,
+    IPV6_EXTRA,
     LONG,
     MAGICS,
-    OFFSETS_AT,
     PROPERTIES_LENGTH,
-    SYS_FLAG_AT,
     TOPIC_LENGTH_V1,
     TOPIC_LENGTH_V2,
     Version,
+    dtype,
 )
 
 __all__ = ["MARGIN", "RecordBlock"]
@@ -44,22 +43,12 @@ MARGIN: Final = 64
 _PIECES: Final = 4
 _BODY, _TEXT = 1, 3
 
-# Fields behind an address, as they lie if all addresses before them are of IPv4.
-_STORE_TIMESTAMP_AT: Final = 56
-_STORE_HOST_AT: Final = 64
-_RECONSUME_TIMES_AT: Final = 72
-_BODY_LENGTH_AT: Final = 84
-_IPV4_HEAD: Final = HEADS[0].size
-assert _BODY_LENGTH_AT + 4 == _IPV4_HEAD
-_IPV6_MORE: Final = 12  # bytes that an IPv6 address takes beyond those of IPv4
-assert HEADS[1].size - HEADS[0].size == _IPV6_MORE
-
-_ADDRESS_AND_PORT: Final = 8
+_ADDRESS_AND_PORT: Final = AT["reconsume_times"] - AT["store_ip"]
 _ID_BYTES: Final = _ADDRESS_AND_PORT + LONG.size  # of an IPv4 broker
 _HEX: Final = np.frombuffer(b"".join(b"%02X" % byte for byte in range(256)), np.uint16)
 """The two digits of every byte, as they lie in memory."""
 
-_VALUE_END: Final = 2  # U+0002, which ends a pair of the properties
+_VALUE_END: Final = ord(properties.VALUE_END)
 
 
 class RecordBlock:
@@ -76,17 +65,16 @@ class RecordBlock:
     def __init__(self, data: Bytes, starts: Sequence[int]) -> None:
         self._data = data
         self._starts = np.array(starts, np.int64)
-        self._ends = self._starts + self._read(self._starts, ">i4")
-        sys_flags = self._read(self._starts + SYS_FLAG_AT, ">i4")
+        self._ends = self._starts + self._field("size")
+        sys_flags = self._field("sys_flag")
         self._store_is_ipv6 = sys_flags & flags.STORE_HOST_IPV6 != 0
         self._behind_born: Places | int = 0
         self._behind_hosts: Places | int = 0
         if (sys_flags & (flags.BORN_HOST_IPV6 | flags.STORE_HOST_IPV6)).any():
-            self._behind_born = _IPV6_MORE * (sys_flags & flags.BORN_HOST_IPV6 != 0)
-            self._behind_hosts = self._behind_born + _IPV6_MORE * self._store_is_ipv6
-        self._body_starts = self._starts + (_IPV4_HEAD + self._behind_hosts)
-        lengths = self._read(self._starts + (_BODY_LENGTH_AT + self._behind_hosts), ">i4")
-        self._body_ends = self._body_starts + lengths
+            self._behind_born = IPV6_EXTRA * (sys_flags & flags.BORN_HOST_IPV6 != 0)
+            self._behind_hosts = self._behind_born + IPV6_EXTRA * self._store_is_ipv6
+        self._body_starts = self._starts + (IPV4_HEAD.size + self._behind_hosts)
+        self._body_ends = self._body_starts + self._field("body_length", self._behind_hosts)
         self.faulty = self._first_fault()
         """The first row whose lengths don't add up; None if there is none. Then alone do the
         other methods give what the records hold."""
@@ -94,17 +82,21 @@ class RecordBlock:
     def __len__(self) -> int:
         return len(self._starts)
 
-    def _read(self, places: Places, dtype: str) -> Places:
+    def _field(self, name: str, shift: Places | int = 0) -> Places:
+        """Return a number of each head; IPv6 addresses shift the fields behind them."""
+        return self._read(self._starts + (AT[name] + shift), dtype(name))
+
+    def _read(self, places: Places, kind: str) -> Places:
         """Return the integers that begin at some places, in the machine's byte order."""
-        size = np.dtype(dtype).itemsize
+        size = np.dtype(kind).itemsize
         at_every_byte: NDArray[np.int64] = np.ndarray(
-            (len(self._data) - size + 1,), dtype, self._data.data, strides=(1,)
+            (len(self._data) - size + 1,), kind, self._data.data, strides=(1,)
         )
         return at_every_byte[places].astype(np.int64)
 
     def _first_fault(self) -> int | None:
         """Find the pieces of all records; return the first row that is not the sum of its own."""
-        magics = self._read(self._starts + 4, ">u4")
+        magics = self._field("magic")
         sound = np.isin(magics, list(MAGICS))
         sound &= self._body_starts <= self._body_ends
         is_v2 = magics == Version.V2.value
@@ -112,12 +104,14 @@ class RecordBlock:
         sound &= topics + PROPERTIES_LENGTH.size <= self._ends
         # Of a faulty record nothing is read that may lie anywhere.
         at = np.where(sound, self._body_ends, 0)
-        topic_lengths = np.where(is_v2, self._read(at, ">i2"), self._read(at, ">i1"))
+        topic_lengths = np.where(
+            is_v2, self._read(at, TOPIC_LENGTH_V2.format), self._read(at, TOPIC_LENGTH_V1.format)
+        )
         sound &= topic_lengths >= 0
         texts = topics + topic_lengths + PROPERTIES_LENGTH.size
         sound &= texts <= self._ends
         at = np.where(sound, texts - PROPERTIES_LENGTH.size, 0)
-        sound &= texts + self._read(at, ">i2") == self._ends
+        sound &= texts + self._read(at, PROPERTIES_LENGTH.format) == self._ends
         self._text_starts = texts
         return None if sound.all() else int(np.argmin(sound))
 
@@ -125,27 +119,27 @@ class RecordBlock:
 
     def queue_offsets(self) -> Places:
         """Return the place of each message in its queue."""
-        return self._read(self._starts + OFFSETS_AT, ">i8")
+        return self._field("queue_offset")
 
     def born_ms(self) -> Places:
         """Return when each message was made, by its client's clock."""
-        return self._read(self._starts + BORN_TIMESTAMP_AT, ">i8")
+        return self._field("born_timestamp_ms")
 
     def stored_ms(self) -> Places:
         """Return when each message was stored."""
-        return self._read(self._starts + (_STORE_TIMESTAMP_AT + self._behind_born), ">i8")
+        return self._field("store_timestamp_ms", self._behind_born)
 
     def user_flags(self) -> Places:
         """Return the user's own number of each message."""
-        return self._read(self._starts + FLAG_AT, ">i4")
+        return self._field("flag")
 
     def body_crcs(self) -> Places:
         """Return the checksum of each body as it was stored."""
-        return self._read(self._starts + CRC_AT, ">i4")
+        return self._field("body_crc")
 
     def reconsume_times(self) -> Places:
         """Return how often each message was delivered in vain."""
-        return self._read(self._starts + (_RECONSUME_TIMES_AT + self._behind_hosts), ">i4")
+        return self._field("reconsume_times", self._behind_hosts)
 
     # Bytes and texts
 
@@ -173,7 +167,7 @@ class RecordBlock:
         if not is_ipv6.any():
             return self._ids(rows, 0)
         both = pa.concat_arrays(
-            [self._ids(rows[~is_ipv6], 0), self._ids(rows[is_ipv6], _IPV6_MORE)]
+            [self._ids(rows[~is_ipv6], 0), self._ids(rows[is_ipv6], IPV6_EXTRA)]
         )
         place = np.empty(len(self), np.int64)
         place[np.concatenate([rows[~is_ipv6], rows[is_ipv6]])] = rows
@@ -185,8 +179,8 @@ class RecordBlock:
         behind = (
             self._behind_born if isinstance(self._behind_born, int) else self._behind_born[rows]
         )
-        host = np.arange(_ADDRESS_AND_PORT + more) + _STORE_HOST_AT
-        offset = np.arange(LONG.size) + OFFSETS_AT + LONG.size
+        host = np.arange(_ADDRESS_AND_PORT + more) + AT["store_ip"]
+        offset = np.arange(LONG.size) + COMMIT_LOG_OFFSET_AT
         ids = np.concatenate(
             [self._data[(starts + behind)[:, None] + host], self._data[starts[:, None] + offset]], 1
         )

@@ -1,14 +1,13 @@
-"""Pull answers as Arrow record batches: large ones, of which only the picked columns are built.
+"""Builds Arrow record batches from pull answers; builds only the selected columns.
 
 ::
 
-    answers ──▶ RowBuilder.feed: copied behind each other, records that are not plain made so
+    answers ──▶ RowBuilder.feed: records are copied into one array, and opened if necessary
                   │ 16,384 rows or 16 MB
                   ▼
-            RecordBlock, PropertyPairs ──▶ columns ──▶ rows of other tags left out ──▶ batch
+            RecordBlock, PropertyPairs ──▶ columns ──▶ rows of other tags removed ──▶ batch
 """
 
-import struct
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Final
@@ -22,9 +21,10 @@ from orbitmq.errors import CorruptRecord
 from orbitmq.message import properties
 from orbitmq.message.buffer import Buffer
 from orbitmq.message.model import MessageQueue
-from orbitmq.message.record import LEAST_SIZE
+from orbitmq.message.record import LEAST_SIZE, reader
 from orbitmq.message.record_view import RecordView
 from orbitmq.message.tags import TagFilter
+from orbitmq.spark.cluster.cluster import Cluster
 from orbitmq.spark.columns.arrow_schema import arrow_schema
 from orbitmq.spark.columns.property_columns import PropertyPairs
 from orbitmq.spark.columns.record_columns import MARGIN, RecordBlock
@@ -32,70 +32,60 @@ from orbitmq.spark.offset_json import queue_name
 from orbitmq.spark.offsets import Slice
 from orbitmq.spark.options.options import ReadOptions
 from orbitmq.spark.pulling.opened_records import NOT_PLAIN, plain_records
-from orbitmq.spark.pulling.puller import Brokers, Demand, pull
+from orbitmq.spark.pulling.puller import PullOptions, pull
 from orbitmq.spark.pulling.record_run import Records
 
 __all__ = ["BATCH_BYTES", "BATCH_ROWS", "RowBuilder", "read_slice"]
 
 BATCH_ROWS: Final = 16_384
 BATCH_BYTES: Final = 16 * 1024 * 1024
-"""A batch ends with the answer, or the opened record, that reaches one of the two. Spark pays for
-each batch, so that a count costs half as much again with batches of a quarter."""
+"""A batch ends with the answer or opened record that reaches one of the two limits. Each batch
+has a cost in Spark: a count takes half as long again with batches of a quarter of this size."""
 
 _FIRST_BYTES: Final = BATCH_BYTES + 1024 * 1024  # for all but the largest answers
 
 _TIME_MIN_MS: Final = -62_135_424_000_000  # 0001-01-03
 _TIME_MAX_MS: Final = 253_402_214_400_000  # 9999-12-31
-"""Within a day of what Python's calendar has, so that ``collect`` can make local times of them."""
+"""Within a day of Python's calendar, so that ``collect`` can convert them to local time."""
 
-_SIZE_AND_FLAG: Final = struct.Struct(
-    ">i"  # size
-    "32x"
-    "i"  # 36: sys flag
-)
+_SIZE_AND_FLAG: Final = reader("size", "sys_flag")
 
 
-def read_slice(brokers: Brokers, piece: Slice, options: ReadOptions) -> Iterator[pa.RecordBatch]:
+def read_slice(cluster: Cluster, piece: Slice, options: ReadOptions) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a slice, in the order of its queue.
 
-    Memory is bounded, whatever the slice: as many answers as ``pulling.WINDOW`` says (with tags
-    twice as many), each of 256 KiB unless one record is larger or the broker is set otherwise, and
-    twice a batch, as records and as columns. A batch has `BATCH_BYTES`, and the answer or the
-    opened record that reached them.
-
-    Args:
-        brokers: connections, such as a ``Cluster``.
-        piece: what to read.
-        options: columns, tags, and how to pull.
+    Memory is bounded for any slice: ``puller.WINDOW`` answers (twice as many with tags) of 256 KiB
+    each, unless a record is larger or the broker is configured otherwise, and a batch twice, as
+    records and as columns. A batch has `BATCH_BYTES` plus the answer or opened record that exceeds
+    them.
 
     Raises:
         DataLost: offsets of the slice are gone, and ``fail_on_data_loss`` is set.
-        CorruptRecord: a record can't be read, or its body can't be opened; it names the place.
-        MissingExtra: the package to open a body with is not installed.
-        NetworkError, BrokerError: the broker could not be reached, or refused, and no other route
-            helped.
+        CorruptRecord: a record can't be read, or its body can't be decompressed.
+        MissingExtra: the package to decompress a body is not installed.
+        NetworkError, BrokerError: no broker could be reached, or it refused.
 
     """
     builder = RowBuilder(piece, options.columns, tags=options.tags)
-    demand = Demand(
+    pull_options = PullOptions(
         group=options.pull_group,
         tags=options.tags,
         pull_count=options.pull_count,
         fail_on_data_loss=options.fail_on_data_loss,
     )
-    for records in pull(brokers, piece, demand):
+    for records in pull(cluster, piece, pull_options):
         yield from builder.feed(records)
     yield from builder.finish()
 
 
 class RowBuilder:
-    """Makes batches of the records of one slice.
+    """Builds batches from the records of one slice.
 
     Args:
-        piece: the slice; of an inner batch, offsets outside it are left out.
-        columns: what to build, in this order.
-        tags: a subscription; rows that it doesn't select are left out. A broker compares hashes
-            alone, hence the second look, as in Java's ``PullAPIWrapper``.
+        piece: the slice; messages of an inner batch outside of it are dropped.
+        columns: the columns to build, in order.
+        tags: a subscription; other rows are dropped. A broker compares hashes only, so tags are
+            compared again here, as in Java's ``PullAPIWrapper``.
 
     >>> from orbitmq.message.host import Host
     >>> from orbitmq.message.record import Record, encode
@@ -117,16 +107,10 @@ class RowBuilder:
         self._data = np.empty(_FIRST_BYTES, np.uint8)
         self._used = 0
         self._starts: list[int] = []
-        self._reached = piece.start  # by the parts of inner batches
+        self._reached = piece.start  # by messages of inner batches
 
     def feed(self, records: Records) -> Iterator[pa.RecordBatch]:
-        """Take records; yield the batches that are full. Exhaust the iterator.
-
-        Raises:
-            CorruptRecord: a record can't be read, or its body can't be opened.
-            MissingExtra: the package to open a body with is not installed.
-
-        """
+        """Add records; yield full batches. The caller must exhaust the iterator."""
         if records.starts is None:
             yield from self._feed_any(memoryview(records.data))
         else:
@@ -137,21 +121,16 @@ class RowBuilder:
             yield self._batch()
 
     def finish(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows that are left, if there are any.
-
-        Raises:
-            CorruptRecord: a record can't be read.
-
-        """
+        """Yield the remaining rows, if there are any."""
         if self._starts:
             yield self._batch()
 
     def _feed_any(self, view: memoryview) -> Iterator[pa.RecordBatch]:
-        """Take records of any kind, whose places are not known."""
+        """Add records of any kind, whose positions are not known."""
         position = copied = 0
-        base = self._used  # where the first byte lies, or would lie
+        base = self._used  # the position of the first byte in the array
         starts, unpack, end = self._starts, _SIZE_AND_FLAG.unpack_from, len(view)
-        last = end - LEAST_SIZE  # no record begins behind it
+        last = end - LEAST_SIZE  # no record begins after it
         while position <= last:
             size, sys_flag = unpack(view, position)
             if sys_flag & NOT_PLAIN or size < LEAST_SIZE:
@@ -168,9 +147,9 @@ class RowBuilder:
         self._append(view[copied:])
 
     def _feed_opened(self, view: RecordView) -> Iterator[pa.RecordBatch]:
-        """Take a record that is not plain; what it opens to may fill batches alone."""
+        """Add a compressed record or an inner batch, which may fill batches by itself."""
         for offset, record in self._opened(view):
-            # A pull that begins inside an inner batch gets all of it, perhaps once more.
+            # A pull that begins inside an inner batch returns all of it, maybe again.
             if self._reached <= offset < self._piece.end:
                 self._starts.append(self._used)
                 self._append(record)
@@ -194,7 +173,7 @@ class RowBuilder:
         self._used = end
 
     def _batch(self) -> pa.RecordBatch:
-        """Return the records so far as a batch, and forget them."""
+        """Return the records so far as a batch, and start the next one."""
         self._data[self._used : self._used + MARGIN] = 0
         block = RecordBlock(self._data[: self._used + MARGIN], self._starts)
         if block.faulty is not None:
@@ -213,8 +192,7 @@ class RowBuilder:
     def _check_size(self, size: int, left: int) -> None:
         if not LEAST_SIZE <= size <= left:
             raise CorruptRecord(
-                f"{self._where()}: a record says it has {size} bytes, and {left} are left of the "
-                "answer"
+                f"{self._where()}: a record has size {size}, with {left} bytes left of the answer"
             )
 
     def _cut_off(self, size: int) -> CorruptRecord:
@@ -230,7 +208,7 @@ class RowBuilder:
 
 
 class _Rows:
-    """What columns are built of; what several of them need is made once."""
+    """Input of the columns; what several columns need is computed once."""
 
     def __init__(self, block: RecordBlock, queue: MessageQueue) -> None:
         self.block = block
@@ -249,7 +227,7 @@ class _Rows:
         return self.block.offset_ids()
 
     def message_ids(self) -> pa.Array:
-        """Return the id that the producer gave, else that of the place in the log; as in Java."""
+        """Return the producer's id, else that of the position in the log, as in Java."""
         given = self.pairs.values_of(properties.UNIQUE_KEY)
         return pc.coalesce(given, self.offset_ids) if given.null_count else given
 
@@ -262,7 +240,7 @@ def _int32(values: NDArray[np.int64]) -> pa.Array:
 
 
 def _times(values_ms: NDArray[np.int64]) -> pa.Array:
-    # Clients send what they like, and one such time must not make a query fail.
+    # Clients may send any time, and an extreme one must not fail a query.
     within = np.clip(values_ms, _TIME_MIN_MS, _TIME_MAX_MS)
     return pa.array(within * 1000).view(pa.timestamp("us", tz="UTC"))
 

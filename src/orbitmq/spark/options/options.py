@@ -1,6 +1,6 @@
-"""The options of a read or a write: texts from Spark, and the values they stand for.
+"""The options of a read or a write, parsed and checked.
 
-All of it is checked here, on the driver, before anything is asked of a cluster:
+This happens on the driver, before the cluster is contacted:
 
 >>> read_options({"nameserver": "127.0.0.1:9876", "subscribe": "orders"}, streaming=True).start.kind
 'latest'
@@ -8,7 +8,7 @@ All of it is checked here, on the driver, before anything is asked of a cluster:
 Traceback (most recent call last):
 orbitmq.errors.UnknownOption: there is no option 'subscrbe'; did you mean subscribe?
 
-Which options there are is said in ``option_table``. The values travel to tasks, so they pickle.
+``table`` lists the options. The values are pickled for tasks.
 """
 
 import re
@@ -25,7 +25,7 @@ from orbitmq.net.address import parse_addresses
 from orbitmq.settings import environment
 from orbitmq.spark.offset_json import parse_queues
 from orbitmq.spark.offsets import Bound
-from orbitmq.spark.options.table import Use, named
+from orbitmq.spark.options.table import Operation, known_options
 from orbitmq.spark.options.values import Values
 from orbitmq.spark.schema import PROPERTIES, READ_COLUMNS, check_read_columns
 
@@ -46,14 +46,14 @@ _PULL_COUNT_MAX: Final = 65_536
 _TIMEOUT_MAX_MS: Final = 600_000
 
 DEFAULT_PULL_GROUP: Final = "TOOLS_CONSUMER"
-"""In whose name tasks pull where no group is given: every RocketMQ broker has this group."""
+"""The group that tasks pull with if none is given; every RocketMQ broker has it."""
 DEFAULT_WRITE_GROUP: Final = "orbitmq-spark"
 FAIL: Final = "fail"
-"""The value of ``onReject`` that is no topic: a rejected row fails the write."""
+"""The value of ``onReject`` that is not a topic: a rejected row fails the write."""
 
 
 class Access(msgspec.Struct, frozen=True, kw_only=True):
-    """Whom to ask, and as whom; fields are called as those of ``ClientSettings``.
+    """How to connect to a cluster; the fields are named as in ``ClientSettings``.
 
     >>> Access(nameserver="127.0.0.1:9876", access_key="alice", secret_key="open sesame")
     <Access 127.0.0.1:9876 as alice>
@@ -71,25 +71,25 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     tls_key_file: str = ""
     tls_key_password: str = ""
     address_map: tuple[tuple[str, str], ...] = ()
-    """What brokers advertise, as host or host:port, and where it is reached."""
+    """Pairs of an advertised address, as host or host:port, and the one to use instead."""
     request_timeout_ms: int = 3_000
 
-    def __repr__(self) -> str:  # it stands in plans and logs, where no secret may be seen
+    def __repr__(self) -> str:  # it appears in plans and logs, so it shows no secret
         who = f" as {self.access_key}" if self.access_key else ""
         return f"<Access {self.nameserver}{who}>"
 
 
 class Topics(msgspec.Struct, frozen=True):
-    """What is read: one of the three is set."""
+    """What to read: one of the three is set."""
 
     names: tuple[str, ...] = ()
     pattern: str | None = None
-    """A regular expression that a whole name has to match."""
+    """A regular expression for whole names."""
     assigned: tuple[MessageQueue, ...] = ()
 
 
 class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a read was told; see ``docs/spark.md``."""
+    """The options of a read; see ``docs/spark.md``."""
 
     access: Access
     topics: Topics
@@ -110,43 +110,43 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def pull_group(self) -> str:
-        """In whose name tasks pull."""
+        """The consumer group that tasks pull with."""
         return self.group or DEFAULT_PULL_GROUP
 
 
 class WriteOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a write was told; see ``docs/spark.md``."""
+    """The options of a write; see ``docs/spark.md``."""
 
     access: Access
     topic: str | None = None
-    """Where rows without a topic of their own go."""
+    """The topic of rows that have none."""
     group: str = DEFAULT_WRITE_GROUP
     on_reject: str = FAIL
-    """`FAIL`, or the topic that rejected rows go to."""
+    """`FAIL`, or the topic of dead letters."""
     id_column: str | None = None
     batch_bytes: int = 1024 * 1024
     send_timeout_ms: int = 30_000
-    """Nearly as long as reads wait: it outlasts the restart of a broker, for which Spark would else
-    give up a task, and without a cluster the query."""
+    """Long enough for the restart of a broker, which would otherwise fail the task, and with
+    ``local[*]`` the query."""
     retries: int = 100
     compress_over_bytes: int = 4_096
 
 
 def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
-    """Return what the options of a read mean.
+    """Parse the options of a read.
 
     Args:
         given: names, in any case, and values.
-        streaming: whether it is a streaming read: another start holds where none is given.
+        streaming: whether it is a streaming read, which has another default start.
 
     Raises:
         UnknownOption: there is no option of that name.
-        InvalidOffsets: JSON that can't be read, and where.
-        InvalidOption: a value can't be used, or two contradict each other.
-        NoNameserver: nothing says whom to ask.
+        InvalidOffsets: offsets are invalid JSON; the text says where.
+        InvalidOption: a value is invalid, or two contradict each other.
+        NoNameserver: no nameserver is given.
 
     """
-    values = Values(named(given, Use.STREAM if streaming else Use.BATCH))
+    values = Values(known_options(given, Operation.STREAM if streaming else Operation.BATCH))
     group = _group(values)
     options = ReadOptions(
         access=_access(values),
@@ -173,19 +173,14 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
 
 
 def write_options(given: Mapping[str, str]) -> WriteOptions:
-    """Return what the options of a write mean.
-
-    Raises:
-        UnknownOption, InvalidOption, NoNameserver: as for `read_options`.
-
-    """
-    values = Values(named(given, Use.WRITE))
+    """Parse the options of a write."""
+    values = Values(known_options(given, Operation.WRITE))
     on_reject = values.text("onReject", FAIL)
     if on_reject.lower() == FAIL:
         on_reject = FAIL
     for option, topic in (("topic", values.text("topic")), ("onReject", on_reject)):
         if topic and topic != FAIL:
-            _named_well(option, topic)
+            _check_name(option, topic)
     return WriteOptions(
         access=_access(values),
         topic=values.text("topic") or None,
@@ -220,20 +215,17 @@ def _access(values: Values) -> Access:
     if not access.tls:
         for option in ("tlsVerify", "tlsCaFile", "tlsCertFile", "tlsKeyFile", "tlsKeyPassword"):
             if option in values:
-                raise InvalidOption(f"{option} is given, and tls is not true", field=option)
+                raise InvalidOption(f"{option} is given, but tls is not true", field=option)
     if access.namespace:
-        _named_well("namespace", access.namespace)
+        _check_name("namespace", access.namespace)
     return access
 
 
 def _nameserver(values: Values) -> str:
-    """Return the list of nameservers; tasks get it from us, so it is looked up here at the latest.
-
-    An address is checked, and nobody is asked.
-    """
-    said = values.text("nameserver") or environment("NAMESRV_ADDR")
+    """Return the list of nameservers, from the option or the driver's environment."""
+    given = values.text("nameserver") or environment("NAMESRV_ADDR")
     try:
-        addresses = parse_addresses(said)
+        addresses = parse_addresses(given)
     except InvalidInput as error:
         raise InvalidOption(str(error), field="nameserver") from error
     if not addresses:
@@ -264,11 +256,11 @@ def _topics(values: Values) -> Topics:
         try:
             re.compile(pattern)
         except RecursionError:
-            raise _no_pattern(
-                pattern, "it is nested too deep; write it with fewer parentheses"
+            raise _invalid_pattern(
+                pattern, "it is nested too deeply; use fewer parentheses"
             ) from None
         except (re.error, OverflowError) as error:
-            raise _no_pattern(pattern, error) from error
+            raise _invalid_pattern(pattern, error) from error
         return Topics(pattern=pattern)
     names = tuple(dict.fromkeys(values.words("subscribe")))
     for name in names:
@@ -279,9 +271,9 @@ def _topics(values: Values) -> Topics:
     return Topics(names=names)
 
 
-def _no_pattern(pattern: str, why: object) -> InvalidOption:
+def _invalid_pattern(pattern: str, why: object) -> InvalidOption:
     return InvalidOption(
-        f"subscribePattern {pattern[:60]!r} is no regular expression: {why}",
+        f"subscribePattern {pattern[:60]!r} is not a regular expression: {why}",
         field="subscribePattern",
     )
 
@@ -293,7 +285,7 @@ def _columns(values: Values) -> tuple[str, ...]:
     include = values.flag("includeProperties", default=True)
     if "columns" in values and include != (PROPERTIES in picked):
         raise InvalidOption(
-            f"includeProperties is {str(include).lower()}, and columns says otherwise; "
+            f"includeProperties is {str(include).lower()}, but columns says otherwise; "
             "columns alone is enough",
             field="includeProperties",
         )
@@ -308,7 +300,7 @@ def _tags(values: Values) -> str:
         raise InvalidOption(f"tags: {error}", field="tags") from error
 
 
-def _named_well(option: str, name: str) -> None:
+def _check_name(option: str, name: str) -> None:
     try:
         check_topic(name)
         check_sendable(name)
@@ -320,7 +312,7 @@ def _check_triggers(options: ReadOptions, values: Values) -> None:
     least, most = options.min_offsets_per_trigger, options.max_offsets_per_trigger
     if least is not None and most is not None and least > most:
         raise InvalidOption(
-            f"minOffsetsPerTrigger is {least} and maxOffsetsPerTrigger {most}; no batch is both",
+            f"minOffsetsPerTrigger is {least}, over maxOffsetsPerTrigger {most}; lower it",
             field="minOffsetsPerTrigger",
         )
     values.need("maxTriggerDelay", "minOffsetsPerTrigger")
@@ -329,15 +321,15 @@ def _check_triggers(options: ReadOptions, values: Values) -> None:
 
 
 def _check_batch(options: ReadOptions) -> None:
-    """Refuse what Spark's Kafka source refuses: a batch that begins at the end, or ends at once."""
+    """Refuse empty batches, as Spark's Kafka source does: from latest, or to earliest."""
     if options.start.kind == "latest" or -1 in options.start.offsets.values():
         raise InvalidOption(
-            "startingOffsets is latest (-1), where a batch read has nothing to read; that is for "
-            "streaming reads",
+            "startingOffsets is latest (-1), which is for streaming reads only: a batch read would "
+            "be empty",
             field="startingOffsets",
         )
     if options.end.kind == "earliest" or -2 in options.end.offsets.values():
         raise InvalidOption(
-            "endingOffsets is earliest (-2), where a batch read has nothing to read",
+            "endingOffsets is earliest (-2): the read would be empty",
             field="endingOffsets",
         )

@@ -1,4 +1,4 @@
-"""The texts of options, read as what they stand for; an error names the option and shows little."""
+"""Parses the values of options; an error names the option and shows the start of its value."""
 
 import json
 import re
@@ -29,46 +29,46 @@ _DURATION_MAX_MS: Final = 366 * 86_400_000
 
 
 class Values:
-    """What was said, by the names of options.
+    """The given options by name.
 
     >>> values = Values({"minPartitions": "8", "failOnDataLoss": "false"})
     >>> values.optional_number("minPartitions", high=100), values.flag("tls", default=False)
     (8, False)
     """
 
-    def __init__(self, said: Mapping[str, str]) -> None:
-        self._said = dict(said)
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self._given = dict(given)
 
     def __contains__(self, option: object) -> bool:
-        return option in self._said
+        return option in self._given
 
     def text(self, option: str, default: str = "") -> str:
         """Return a text."""
-        return self._said.get(option, default)
+        return self._given.get(option, default)
 
     def words(self, option: str) -> tuple[str, ...]:
-        """Return the parts of a comma list, blanks around them cut; none of them is empty."""
+        """Return the parts of a comma-separated list, trimmed; none is empty."""
         words = tuple(word.strip() for word in self.text(option).split(","))
         if "" in words:
             raise InvalidOption(
-                f"{option} is {_shown(self.text(option))}; write names with a comma between",
+                f"{option} is {_shown(self.text(option))}; separate names by commas",
                 field=option,
             )
         return words
 
     def flag(self, option: str, *, default: bool) -> bool:
-        """Return a truth value."""
+        """Return true or false."""
         text = self.text(option, str(default)).lower()
         if text not in ("true", "false"):
             raise InvalidOption(f"{option} is {_shown(text)}, not true or false", field=option)
         return text == "true"
 
     def optional_number(self, option: str, *, high: int) -> int | None:
-        """Return a number from 1 on, None without."""
+        """Return a number of at least 1; None if it is not given."""
         return self.number(option, 1, high=high) if option in self else None
 
     def number(self, option: str, default: int, *, low: int = 1, high: int) -> int:
-        """Return a whole number in its range."""
+        """Return a whole number within its limits."""
         text = self.text(option, str(default))
         if not _NUMBER.fullmatch(text) or not low <= int(text) <= high:
             raise InvalidOption(
@@ -78,14 +78,14 @@ class Values:
         return int(text)
 
     def duration_ms(self, option: str, default_ms: int) -> int:
-        """Return a time such as ``15m``, ``30s`` or ``500ms``; a bare number is milliseconds."""
+        """Return a duration such as ``15m``, ``30s`` or ``500ms``; a bare number is in ms."""
         text = self.text(option, f"{default_ms}ms").lower()
         found = _DURATION.fullmatch(text)
         unit_ms = _UNITS_MS.get(found[2] or "ms") if found else None
         if found is None or unit_ms is None or int(found[1]) * unit_ms > _DURATION_MAX_MS:
             raise InvalidOption(
-                f"{option} is {_shown(text)}; write a time of at most a year, such as 15m, 30s or "
-                "500ms",
+                f"{option} is {_shown(text)}; write a duration of at most a year, such as 15m, 30s "
+                "or 500ms",
                 field=option,
             )
         return int(found[1]) * unit_ms
@@ -93,14 +93,14 @@ class Values:
     def bound(
         self, end: Literal["starting", "ending"], *, default: Literal["earliest", "latest"]
     ) -> Bound:
-        """Return where a read starts or ends, said by offsets or by a time."""
+        """Return where a read starts or ends, given as offsets or as a time."""
         offsets, timestamp = f"{end}Offsets", f"{end}Timestamp"
         if offsets in self and timestamp in self:
             raise InvalidOption(
-                f"{offsets} and {timestamp} are both given; one of them says where", field=timestamp
+                f"{offsets} and {timestamp} are both given; give only one", field=timestamp
             )
         if timestamp in self:
-            return Bound("timestamp", timestamp_ms=self.moment_ms(timestamp))
+            return Bound("timestamp", timestamp_ms=self.timestamp_ms(timestamp))
         text = self.text(offsets, default)
         if text.startswith("{"):
             return Bound("offsets", parse_offsets(text, field=offsets))
@@ -118,25 +118,25 @@ class Values:
             field=offsets,
         )
 
-    def moment_ms(self, option: str) -> int:
-        """Return a time in milliseconds since 1970; it may be written by ISO 8601, with a zone."""
+    def timestamp_ms(self, option: str) -> int:
+        """Return a time in milliseconds since 1970; the value may be ISO 8601 with a zone."""
         text = self.text(option)
         if _NUMBER.fullmatch(text) and 0 <= int(text) <= _INT64_MAX:
             return int(text)
         try:
-            moment = datetime.fromisoformat(text)
+            parsed = datetime.fromisoformat(text)
         except ValueError:
-            moment = None
-        if moment is None or moment.tzinfo is None or moment.timestamp() < 0:
+            parsed = None
+        if parsed is None or parsed.tzinfo is None or parsed.timestamp() < 0:
             raise InvalidOption(
                 f"{option} is {_shown(text)}; write milliseconds since 1970, or a time with its "
                 "zone, such as 2026-01-31T12:00:00Z",
                 field=option,
             )
-        return round(moment.timestamp() * 1000)
+        return round(parsed.timestamp() * 1000)
 
     def address_map(self, option: str) -> tuple[tuple[str, str], ...]:
-        """Return pairs of addresses out of a JSON object of texts, in order."""
+        """Return pairs of addresses from a JSON object, sorted."""
         if option not in self:
             return ()
         try:
@@ -150,42 +150,42 @@ class Values:
                 field=option,
             )
         for advertised, reached in pairs.items():
-            if not _can_stand_for(advertised, reached):
+            if not _is_mappable(advertised, reached):
                 raise InvalidOption(
-                    f"{option} says that {_shown(advertised)} is reached at {_shown(reached)}; "
-                    "write a host for a host, and host:port (1 to 65535) for host:port",
+                    f"{option} can't map {_shown(advertised)} to {_shown(reached)}; map a host to "
+                    "a host, and host:port (1 to 65535) to host:port",
                     field=option,
                 )
         return tuple(sorted(pairs.items()))
 
     def exactly_one(self, *options: str) -> None:
-        """Check that one of some options is given, and no more."""
+        """Check that exactly one of some options is given."""
         found = [option for option in options if option in self]
         if not found:
             raise InvalidOption(
-                f"nothing says what to read: give one of {', '.join(options)}", field=options[0]
+                f"nothing to read is given: give one of {', '.join(options)}", field=options[0]
             )
         if len(found) > 1:
             raise InvalidOption(
-                f"{' and '.join(found)} are both given; one of them says what to read",
+                f"{' and '.join(found)} are both given; give only one",
                 field=found[1],
             )
 
     def need(self, option: str, other: str) -> None:
-        """Check that an option comes with the one it needs."""
+        """Check that an option is given together with one that it needs."""
         if option in self and other not in self:
             raise InvalidOption(f"{option} is given without {other}, which it needs", field=option)
 
     def need_each_other(self, one: str, other: str) -> None:
-        """Check that both options are given, or none."""
+        """Check that both options are given, or neither."""
         self.need(one, other)
         self.need(other, one)
 
 
-def _can_stand_for(advertised: str, reached: str) -> bool:
-    """Return whether what a broker advertises can be rewritten so: hosts keep their ports.
+def _is_mappable(advertised: str, reached: str) -> bool:
+    """Return whether an advertised address can be mapped to another: host to host, or both ports.
 
-    An address of IPv6 without brackets may be meant with a port or without.
+    An IPv6 address without brackets may be with or without a port.
     """
     host, colon, port = advertised.rpartition(":")
     with_port = bool(colon) and port.isdecimal()

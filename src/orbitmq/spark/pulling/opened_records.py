@@ -15,11 +15,11 @@ from orbitmq.message.record import (
     CRC_AT,
     FLAG_AT,
     HEADS,
-    HOSTS_SHIFT,
     INT,
     LONG,
-    OFFSETS_AT,
     PROPERTIES_LENGTH,
+    QUEUE_OFFSET_AT,
+    SIZE_AT,
     SYS_FLAG_AT,
 )
 from orbitmq.message.record_view import RecordView
@@ -45,7 +45,7 @@ def plain_records(view: RecordView) -> Iterator[tuple[int, bytes]]:
 
     """
     sys_flag, body = view.sys_flag, view.body
-    head = bytearray(view.raw[: HEADS[sys_flag >> HOSTS_SHIFT & 3].size])
+    head = bytearray(view.raw[: HEADS[sys_flag & 0xFF].size])
     behind = view.raw[len(head) + len(body) :]
     opened: Buffer = body
     if sys_flag & flags.COMPRESSED and body:
@@ -61,13 +61,13 @@ def plain_records(view: RecordView) -> Iterator[tuple[int, bytes]]:
     INT.pack_into(head, CRC_AT, 0)
     for offset, inner in enumerate(batch.split(opened), view.queue_offset):
         INT.pack_into(head, FLAG_AT, inner.flag)
-        LONG.pack_into(head, OFFSETS_AT, offset)
+        LONG.pack_into(head, QUEUE_OFFSET_AT, offset)
         tail = b"".join((topic, PROPERTIES_LENGTH.pack(len(inner.properties)), inner.properties))
         yield offset, _record(head, inner.body, tail)
 
 
 def _record(head: bytearray, body: Buffer, behind: Buffer) -> bytes:
     """Return a record; the sizes in its head are made right."""
-    INT.pack_into(head, 0, len(head) + len(body) + len(behind))
-    INT.pack_into(head, len(head) - INT.size, len(body))
+    INT.pack_into(head, SIZE_AT, len(head) + len(body) + len(behind))
+    INT.pack_into(head, len(head) - INT.size, len(body))  # the last field of the head
     return b"".join((head, body, behind))

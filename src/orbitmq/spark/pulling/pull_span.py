@@ -1,33 +1,33 @@
-"""How many offsets one pull covers: learnt from the answers, so that the next pulls need not wait.
+"""How many offsets one pull should cover, learned from the answers.
 
-A broker gives what it likes: 32 records or 256 KiB, of old ones 8 or 64 KiB, with a filter as many
-as it finds in 800 entries. Several pulls can be on their way at once only if one knows where the
-one before will end; so each gets a stretch of the queue, and what an answer leaves of it has to be
-asked for once more. Too long a stretch costs that second question, too short a one gives answers
-that could be larger.
+The broker decides how much it returns: 32 records or 256 KiB, of old records 8 or 64 KiB, with a
+filter what it finds in 800 entries. To have several pulls in flight, the client must guess where
+each answer ends. So each pull gets a span of offsets, and what the answer leaves of it is pulled
+again. A span that is too long costs that second pull; one that is too short makes answers smaller
+than they could be.
 """
 
 from typing import Final
 
-__all__ = ["Stride"]
+__all__ = ["PullSpan"]
 
 _PATIENCE_MIN: Final = 128
 _PATIENCE_MAX: Final = 4_096
 
 
-class Stride:
-    """The length of the next stretch. Pure: it is told how far answers went.
+class PullSpan:
+    """The number of offsets for the next pull.
 
     It shrinks at once to what an answer covered, and grows by a quarter after many answers that
-    covered all they were asked for. Growing in vain makes it wait twice as long before the next
-    try: where all records have one size, nearly every answer is whole.
+    covered all they were asked for. If growing was a mistake, it waits twice as long before it
+    grows again: if all records have the same size, nearly every answer is complete.
 
     Args:
-        most: what an answer may cover at best.
+        most: the most offsets that an answer may cover.
 
-    >>> stride = Stride(1024)
-    >>> stride.learn(asked=1024, covered=32)
-    >>> stride.length
+    >>> span = PullSpan(1024)
+    >>> span.learn(asked=1024, covered=32)
+    >>> span.length
     32
 
     """
@@ -39,10 +39,10 @@ class Stride:
         self._whole = 0
 
     def __repr__(self) -> str:
-        return f"<Stride of {self.length}, at most {self._most}>"
+        return f"<PullSpan of {self.length}, at most {self._most}>"
 
     def learn(self, *, asked: int, covered: int) -> None:
-        """Take note of an answer to a stretch of ``asked`` offsets, which went ``covered`` far."""
+        """Note that an answer to a pull of ``asked`` offsets covered ``covered`` of them."""
         if covered < asked:
             if covered < self.length:
                 self.length = max(covered, 1)

@@ -1,38 +1,41 @@
-"""A slice of a queue, pulled: several requests on their way, answers in the order of the queue.
+"""Pulls a slice of a queue: several requests in flight, answers in the order of the queue.
 
 ::
 
-    slice   ├── stretch ──┼── stretch ──┼── stretch ──┼─ not asked for yet ──▶
-               answered      on its way    on its way
+    slice   ├── pull range ──┼── pull range ──┼── pull range ──┼─ not requested yet ──▶
+                answered         in flight        in flight
 
-Each pull is for a stretch that no other one covers; what an answer leaves of its stretch is asked
-for again when its turn comes. Requests leave several at a time, in one write. The first goes alone:
-its answer tells how far one goes (``stride``).
+Pull ranges don't overlap. What an answer leaves of its range is requested again when its turn
+comes. Several requests leave in one write. The first request goes alone: its answer shows how many
+offsets one answer covers (``pull_span``).
 
 What an answer can be::
 
-    SUCCESS                       records, and where the next pull should begin
-    PULL_RETRY_IMMEDIATELY        by its remark: none of the records looked at has the tags, go on
-                                  behind them; or their file is being deleted; or a replica in one
-                                  of Java's broker containers says so instead of what follows
-    PULL_NOT_FOUND, OFFSET_MOVED  the queue doesn't have the offset: a replica is behind, an
-                                  operator moved the group, or the data is gone
+    SUCCESS                       records, and the offset of the next pull
+    PULL_RETRY_IMMEDIATELY        depends on the remark: no record in the range has the tags, so
+                                  continue behind it; or the log file is being deleted; or it comes
+                                  from a replica in a Java broker container, which sends this code
+                                  instead of the following ones
+    PULL_NOT_FOUND, OFFSET_MOVED  the queue doesn't have the offset: a replica lags behind, an
+                                  operator moved the group's offset, or the data is gone
     other codes                   errors
 
-Brokers pass over entries whose log file is gone, and the queue may begin there for a while yet. So
-an answer counts as far as its records have no gap, and where it begins with one, data is gone. With
-tags that can't be seen. There, answers are held until their broker has shown the record that stands
-where the first of them began: files go from the oldest on, so that it had all behind it too.
+Brokers skip entries whose log file is gone, and the queue may still claim to begin there. So an
+answer counts up to the first gap in its records, and if it begins with a gap, data is gone. A
+filtered answer doesn't show gaps. Therefore filtered answers are held until their broker has
+returned the record at which the first of them begins: files are deleted oldest first, so the broker
+had all later records too.
 
-What a replica lacks, the primary may have. So only the primary is believed that data is gone, and
-if a replica stands in for it, the primary is waited for.
+The primary may have what a replica lacks. So only the primary can say that data is gone. If a
+replica answers while the primary is down, the pull waits for the primary.
 """
 
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from itertools import islice
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -49,34 +52,36 @@ from orbitmq.errors import (
 )
 from orbitmq.message.model import MessageQueue
 from orbitmq.message.tags import SELECT_ALL
+from orbitmq.net.blocking import BlockingConnection
+from orbitmq.spark.cluster.brokers import QueueConnection
+from orbitmq.spark.cluster.cluster import Cluster
 from orbitmq.spark.cluster.read_route import PRIMARY_ID
 from orbitmq.spark.offset_json import queue_name
 from orbitmq.spark.offsets import Lost, Range, Slice, data_lost
-from orbitmq.spark.pulling.pull_span import Stride
+from orbitmq.spark.pulling.pull_span import PullSpan
 from orbitmq.spark.pulling.record_run import Records, records_before, run_from
 from orbitmq.wire.bodies.static_topic import TopicConfigAndQueueMapping
 from orbitmq.wire.codes import ResponseCode
-from orbitmq.wire.fields import Header
 from orbitmq.wire.frame import Frame
 from orbitmq.wire.headers.admin import GetTopicConfig
 from orbitmq.wire.headers.pull import SUBSCRIPTION, PullMessage, PullMessageAnswer
 from orbitmq.wire.pull_template import PullTemplate
 
-__all__ = ["WINDOW", "Brokers", "Demand", "pull"]
+__all__ = ["WINDOW", "PullOptions", "pull", "pull_header"]
 
 log = logging.getLogger("orbitmq.spark")
 
 WINDOW: Final = 16
-"""Pulls on their way at once: at 256 KiB each, 4 MiB, which keeps a fast network busy."""
+"""Pulls in flight at once: at 256 KiB each, 4 MiB, which keeps a fast network busy."""
 
 _FILTER_SPAN: Final = 800
-"""Entries that a broker looks at for one filtered pull (maxFilterMessageSize, 16,000 bytes)."""
+"""Entries that a broker scans for one filtered pull (maxFilterMessageSize, 16,000 bytes)."""
 
 _PAUSES_MS: Final = (0, 100, 200, 400, 800, 1_600, 3_200, 6_400, 6_400, 6_400)
-"""Between tries without any success; together they outlast the restart of a broker."""
+"""Pauses between retries; together they outlast the restart of a broker."""
 
 _PASSING: Final = (NetworkError, NoRoute, BrokerFailed, BrokerBusy, ServiceNotAvailable)
-"""What may be over soon: a broker that restarts is gone from the routes, then not ready yet."""
+"""Errors worth a retry: a restarting broker leaves the routes, and is not ready at first."""
 
 _ANSWERS: Final = frozenset(
     {ResponseCode.SUCCESS, ResponseCode.PULL_RETRY_IMMEDIATELY}
@@ -84,7 +89,7 @@ _ANSWERS: Final = frozenset(
 )
 
 _NOT_MATCHED: Final = "NO_MATCHED_MESSAGE"
-"""The remark of an answer that looked at records, none of which has the tags."""
+"""The remark of a broker that scanned records and found none with the tags."""
 
 _NONE: Final = Records(b"")
 
@@ -92,54 +97,15 @@ _CLEANUP: Final = "cleanup.policy"
 _COMPACTION: Final = "COMPACTION"
 
 
-class Link(Protocol):
-    """What a pull needs of a connection; a ``BlockingConnection`` is one."""
-
-    peer: str
-
-    def start_all(self, headers: Iterable[Header]) -> list[int]:
-        """Send requests in one write; return their numbers."""
-        ...
-
-    def result(self, number: int) -> Frame:
-        """Return the answer to a request that was started."""
-        ...
-
-    def abandon(self, number: int) -> None:
-        """Give up on a request that was started."""
-        ...
-
-
-class Brokers(Protocol):
-    """Who is asked; a ``Cluster`` is one."""
-
-    def connection(
-        self, queue: MessageQueue, broker_id: int = 0, *, alone: bool = False
-    ) -> tuple[Link, int]:
-        """Return a connection to who serves a queue, and which replica that is.
-
-        It is another one if the wanted one is not there, unless that alone will do.
-        """
-        ...
-
-    def forget(self, queue: MessageQueue) -> None:
-        """Have the route of a queue asked for again, and its broker dialled anew."""
-        ...
-
-    def wire_name(self, name: str) -> str:
-        """Return a topic or group as brokers know it."""
-        ...
-
-
-class Demand(msgspec.Struct, frozen=True, kw_only=True):
+class PullOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How to pull.
 
     Attributes:
-        group: in whose name.
-        tags: a subscription, by which the broker selects.
-        pull_count: the most records that one pull asks for; the broker may give fewer.
-        window: the most pulls on their way at once.
-        fail_on_data_loss: whether lost offsets are an error, or a line in the log.
+        group: the consumer group that pulls.
+        tags: a subscription; the broker selects by it.
+        pull_count: how many records one pull requests; the broker may return fewer.
+        window: the most pulls in flight at once.
+        fail_on_data_loss: whether lost offsets raise an error or are logged.
 
     """
 
@@ -151,220 +117,221 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def pull(
-    brokers: Brokers, piece: Slice, demand: Demand, *, pause_for: Callable[[int], None] = pause
+    cluster: Cluster,
+    piece: Slice,
+    options: PullOptions,
+    *,
+    pause_for: Callable[[int], None] = pause,
 ) -> Iterator[Records]:
-    """Yield what answers hold: the records of a slice, all of them, in order, each once.
+    """Yield all records of a slice, in order, each once.
 
-    Of inner batches, parts may lie outside the slice or come twice; and if tags are demanded, there
-    may be records of other tags with the same hash. A caller may stop at any time and close the
-    iterator: what is on its way is dropped then. At most ``window`` answers are held, and with
-    tags as many again.
+    Two exceptions: parts of an inner batch may be outside the slice or come twice, and with tags
+    there may be records of other tags with the same hash. The caller may close the iterator at any
+    time, which drops the requests in flight. At most ``window`` answers are held in memory, twice
+    as many with tags. Nothing else may use the connections of the cluster meanwhile.
 
     Args:
-        brokers: connections; used by nobody else while this runs.
-        piece: what to pull; an empty slice asks nobody.
-        demand: how.
-        pause_for: waits between tries, so many milliseconds.
+        cluster: where to pull from.
+        piece: the slice; an empty one sends no request.
+        options: how to pull.
+        pause_for: waits between retries, in milliseconds.
 
     Raises:
         DataLost: offsets of the slice are gone.
-        NetworkError, NoRoute: for about half a minute, nobody who has the queue could be reached.
-        BrokerError: the broker refuses.
+        NetworkError, NoRoute: no broker with the queue could be reached for about half a minute.
+        BrokerError: the broker refused.
 
     """
-    puller = _Puller(brokers, piece, demand, pause_for)
+    puller = _Puller(cluster, piece, options, pause_for)
     try:
         yield from puller.records()
     finally:
         puller.give_up()
 
 
-class _Request(NamedTuple):
-    """A pull that is on its way."""
+def pull_header(
+    cluster: Cluster, queue: MessageQueue, options: PullOptions, *, offset: int = 0, count: int = 0
+) -> PullMessage:
+    """Return the header of a pull."""
+    return PullMessage(
+        consumer_group=cluster.wire_name(options.group),
+        topic=cluster.wire_name(queue.topic),
+        queue_id=queue.queue_id,
+        queue_offset=offset,
+        max_msg_nums=count,
+        sys_flag=SUBSCRIPTION,
+        commit_offset=0,
+        suspend_timeout_millis=0,
+        subscription=options.tags,
+        sub_version=0,
+        expression_type="TAG",
+    )
 
-    link: Link
+
+class _Request(NamedTuple):
+    """A pull in flight."""
+
+    connection: BlockingConnection
     number: int
     is_replica: bool
 
 
-class _Stretch:
-    """Offsets that one pull is for, and the request on its way for them, if one is."""
+@dataclass(slots=True)
+class _PullRange:
+    """The offsets of one pull, and its request while that is in flight."""
 
-    __slots__ = ("asked", "end", "start")
-
-    def __init__(self, start: int, end: int) -> None:
-        self.start = start
-        self.end = end
-        self.asked: _Request | None = None
+    start: int
+    end: int
+    request: _Request | None = None
 
     def give_up(self) -> None:
-        """Drop the request that is on its way."""
-        if self.asked is not None:
-            self.asked.link.abandon(self.asked.number)
-            self.asked = None
+        """Drop the request in flight."""
+        if self.request is not None:
+            self.request.connection.abandon(self.request.number)
+            self.request = None
 
 
-class _Held:
-    """Filtered answers of one broker: whether it had all that they passed over is not known yet."""
+@dataclass(slots=True)
+class _HeldAnswers:
+    """Filtered answers of one broker that may hide a gap."""
 
-    __slots__ = ("answers", "is_replica", "link", "records", "start")
-
-    def __init__(self, start: int, request: _Request) -> None:
-        self.start = start
-        self.link = request.link
-        self.is_replica = request.is_replica
-        self.answers = 0
-        self.records: list[Records] = []
+    start: int
+    connection: BlockingConnection
+    is_replica: bool
+    answers: int = 0
+    records: list[Records] = field(default_factory=list)
 
     def add(self, records: Records) -> None:
-        """Take what one more answer holds, if it holds any."""
+        """Add the records of one more answer; it may have none."""
         self.answers += 1
         if records.data:
             self.records.append(records)
 
 
 class _Puller:
-    """The state of one pull of a slice."""
+    """Pulls one slice."""
 
     def __init__(
-        self, brokers: Brokers, piece: Slice, demand: Demand, pause_for: Callable[[int], None]
+        self, cluster: Cluster, piece: Slice, options: PullOptions, pause_for: Callable[[int], None]
     ) -> None:
-        self._brokers = brokers
+        self._cluster = cluster
         self._queue = piece.queue
-        self._next = piece.start  # from here on no stretch is laid out
+        self._next = piece.start  # no pull range covers offsets from here on
         self._end = piece.end
-        self._demand = demand
+        self._options = options
         self._pause_for = pause_for
-        self._is_filtered = demand.tags != SELECT_ALL
+        self._is_filtered = options.tags != SELECT_ALL
         span = _FILTER_SPAN if self._is_filtered else 0
-        self._stride = Stride(max(demand.pull_count, span))
-        self._window = 1  # until the first answer has told how far one goes
-        self._stretches: deque[_Stretch] = deque()
-        self._held: deque[_Held] = deque()
-        self._shows_all = False  # whether all that is held is to be shown before anything else
-        self._reached: tuple[Link, int] | None = None
+        self._span = PullSpan(max(options.pull_count, span))
+        self._window = 1  # until the first answer shows how many offsets it covers
+        self._pull_ranges: deque[_PullRange] = deque()
+        self._held: deque[_HeldAnswers] = deque()
+        self._confirms_all = False  # whether to confirm all held answers before the next pull
+        self._connection: QueueConnection | None = None
         self._broker_id = PRIMARY_ID
         self._stays_with_primary = False
         self._needs_primary = False  # a replica lacks what comes next
-        self._has_gaps: bool | None = None  # by design; None until that is asked for
+        self._has_gaps: bool | None = None  # by design; None: not known yet
         self._lost_until: int | None = None
         self._failures = 0  # since the last success
-        self._headers = self._template(demand.tags)
-
-    def _template(self, tags: str) -> PullTemplate:
-        return PullTemplate(
-            PullMessage(
-                consumer_group=self._brokers.wire_name(self._demand.group),
-                topic=self._brokers.wire_name(self._queue.topic),
-                queue_id=self._queue.queue_id,
-                queue_offset=0,
-                max_msg_nums=0,
-                sys_flag=SUBSCRIPTION,
-                commit_offset=0,
-                suspend_timeout_millis=0,
-                subscription=tags,
-                sub_version=0,
-                expression_type="TAG",
-            )
-        )
+        self._headers = PullTemplate(pull_header(cluster, piece.queue, options))
 
     def records(self) -> Iterator[Records]:
-        while self._stretches or self._next < self._end or self._held:
+        while self._pull_ranges or self._next < self._end or self._held:
             try:
-                found = self._shown() if self._is_showing_due() else self._pulled()
+                found = self._confirmed() if self._is_confirmation_due() else self._pulled()
             except _PASSING as error:
                 self._try_again(error)
             else:
                 yield from found
 
     def _pulled(self) -> Iterable[Records]:
-        """Return what comes next."""
+        """Return the records of the next answer."""
         request = self._first_request()
-        records = self._taken(request, request.link.result(request.number))
+        records = self._records_of(request, request.connection.result(request.number))
         return (records,) if records.data else ()
 
     def give_up(self) -> None:
-        """Drop all requests that are on their way."""
-        for stretch in self._stretches:
-            stretch.give_up()
+        """Drop all requests in flight."""
+        for pull_range in self._pull_ranges:
+            pull_range.give_up()
 
-    # Asking
+    # Requests
 
     def _first_request(self) -> _Request:
-        """Take the request for the first stretch, and see to it that enough others are under way.
+        """Return the request of the first pull range, after filling the window.
 
-        Requests leave when half the window is empty: several in one write.
+        Requests are sent when half the window is empty: several in one write.
         """
-        stretches = self._stretches
-        if not stretches or stretches[0].asked is None or len(stretches) <= self._window // 2:
+        pull_ranges = self._pull_ranges
+        if (
+            not pull_ranges
+            or pull_ranges[0].request is None
+            or len(pull_ranges) <= self._window // 2
+        ):
             self._lay_out()
-            window = islice(stretches, self._window)
-            self._ask([stretch for stretch in window if stretch.asked is None])
-        asked, stretches[0].asked = stretches[0].asked, None
-        assert asked is not None
-        return asked
+            window = islice(pull_ranges, self._window)
+            self._send([pull_range for pull_range in window if pull_range.request is None])
+        request, pull_ranges[0].request = pull_ranges[0].request, None
+        assert request is not None
+        return request
 
     def _lay_out(self) -> None:
-        while len(self._stretches) < self._window and self._next < self._end:
-            end = min(self._next + self._stride.length, self._end)
-            self._stretches.append(_Stretch(self._next, end))
+        while len(self._pull_ranges) < self._window and self._next < self._end:
+            end = min(self._next + self._span.length, self._end)
+            self._pull_ranges.append(_PullRange(self._next, end))
             self._next = end
 
-    def _ask(self, stretches: list[_Stretch]) -> None:
-        if not stretches:
+    def _send(self, pull_ranges: list[_PullRange]) -> None:
+        if not pull_ranges:
             return
-        if self._reached is None:
-            self._reached = self._brokers.connection(
-                self._queue, self._broker_id, alone=self._needs_primary
+        if self._connection is None:
+            self._connection = self._cluster.connection(
+                self._queue, self._broker_id, exact=self._needs_primary
             )
-        link, broker_id = self._reached
-        most = self._demand.pull_count
-        numbers = link.start_all(
-            self._headers.fill(one.start, min(most, one.end - one.start)) for one in stretches
+        connection, broker_id = self._connection
+        most = self._options.pull_count
+        numbers = connection.start_all(
+            self._headers.fill(one.start, min(most, one.end - one.start)) for one in pull_ranges
         )
-        for stretch, number in zip(stretches, numbers, strict=True):
-            stretch.asked = _Request(link, number, broker_id != PRIMARY_ID)
+        for pull_range, number in zip(pull_ranges, numbers, strict=True):
+            pull_range.request = _Request(connection, number, broker_id != PRIMARY_ID)
 
     def _try_again(self, error: OrbitError) -> None:
-        """Go another way after a failure; raise it if that was tried often enough."""
+        """Prepare a retry by a new connection; raise the error after the last one."""
         if self._failures >= len(_PAUSES_MS):
             raise error
         log.warning(
-            "a pull of topic %s, queue %s failed, and is tried again: %s",
+            "a pull of topic %s, queue %s failed and is retried: %s",
             *(self._queue.topic, queue_name(self._queue), error),
         )
         self._take_back()
         self.give_up()
-        self._brokers.forget(self._queue)
-        self._reached, self._broker_id = None, PRIMARY_ID
+        self._cluster.forget(self._queue)
+        self._connection, self._broker_id = None, PRIMARY_ID
         self._pause_for(_PAUSES_MS[self._failures])
         self._failures += 1
 
     # Answers
 
-    def _taken(self, request: _Request, answer: Frame) -> Records:
-        """Return the records that an answer has of the first stretch; the rest stays to be asked.
+    def _records_of(self, request: _Request, answer: Frame) -> Records:
+        """Return the records of an answer to the first pull range; what it leaves is pulled again.
 
-        Filtered ones are held.
-
-        Raises:
-            DataLost: its offsets are gone.
-            BrokerError: the broker refuses.
-
+        Filtered records are held, and none is returned.
         """
         if answer.code not in _ANSWERS:
             self._refused(request, answer)
             return _NONE
         header = answer.read(PullMessageAnswer)
-        if not self._goes_on(answer):
-            self._lacks(request.is_replica, answer.code, header)
+        if not self._continues(answer):
+            self._handle_missing(request.is_replica, answer.code, header)
             return _NONE
         covered = self._covered(request, answer, header)
         if covered is None:
             return _NONE
-        (records, reached), first = covered, self._stretches[0]
-        self._stride.learn(asked=first.end - first.start, covered=reached - first.start)
-        self._window = self._demand.window
+        (records, reached), first = covered, self._pull_ranges[0]
+        self._span.learn(asked=first.end - first.start, covered=reached - first.start)
+        self._window = self._options.window
         if self._is_filtered:
             self._hold(first.start, request, records)
             records = _NONE
@@ -374,8 +341,8 @@ class _Puller:
         self._follow(header.suggest_which_broker_id)
         return records
 
-    def _goes_on(self, answer: Frame) -> bool:
-        """Return whether an answer covers what it says, with or without records."""
+    def _continues(self, answer: Frame) -> bool:
+        """Return whether the pull continues behind an answer, which may have no records."""
         if answer.code == ResponseCode.PULL_RETRY_IMMEDIATELY:
             return self._is_filtered and answer.remark == _NOT_MATCHED
         return answer.code == ResponseCode.SUCCESS
@@ -383,28 +350,28 @@ class _Puller:
     def _covered(
         self, request: _Request, answer: Frame, header: PullMessageAnswer
     ) -> tuple[Records, int] | None:
-        """Return what an answer has of the first stretch, and how far it goes: up to its first gap.
+        """Return the records of an answer up to its first gap, and the offset behind them.
 
-        None means that it begins with one, and that the first stretch is to be asked for again, or
-        is another by now.
+        None if the answer begins with a gap; the pull then continues with the first pull range as
+        it is now.
         """
         records = Records(answer.body)
-        first, reached = self._stretches[0], header.next_begin_offset
+        first, reached = self._pull_ranges[0], header.next_begin_offset
         if not self._is_filtered and not self._has_gaps:
             run = run_from(answer.body, first.start, first.end)
             if run.first is None or run.first <= first.start:
                 records = Records(memoryview(answer.body)[: run.size], run.starts)
                 reached = min(reached, run.reached)
-            elif not self._may_have_gaps(request.link):
+            elif not self._may_have_gaps(request.connection):
                 behind = msgspec.structs.replace(header, min_offset=run.first)
-                self._lacks(request.is_replica, answer.code, behind)
+                self._handle_missing(request.is_replica, answer.code, behind)
                 return None
         if reached > first.end:
             records, reached = Records(records_before(records.data, first.end)), first.end
         if reached <= first.start:
             raise RemoteProtocolError(
-                f"{request.link.peer} answered a pull at offset {first.start} of topic "
-                f"{self._queue.topic}, and has the next begin at {reached}"
+                f"{request.connection.peer} answered a pull at offset {first.start} of topic "
+                f"{self._queue.topic} with {reached} as the next offset"
             )
         return records, reached
 
@@ -414,89 +381,89 @@ class _Puller:
             self._needs_primary = False
 
     def _done_before(self, offset: int) -> None:
-        """Forget all stretches before an offset; nothing is asked for them any more."""
-        stretches = self._stretches
-        while stretches and stretches[0].end <= offset:
-            stretches.popleft().give_up()
-        if stretches and stretches[0].start < offset:
-            stretches[0].give_up()
-            stretches[0].start = offset
-        if len(stretches) == 1 and stretches[0].asked is None:
-            self._next = stretches.popleft().start  # to be laid out anew, in better lengths
+        """Drop all pull ranges before an offset, and their requests."""
+        pull_ranges = self._pull_ranges
+        while pull_ranges and pull_ranges[0].end <= offset:
+            pull_ranges.popleft().give_up()
+        if pull_ranges and pull_ranges[0].start < offset:
+            pull_ranges[0].give_up()
+            pull_ranges[0].start = offset
+        if len(pull_ranges) == 1 and pull_ranges[0].request is None:
+            self._next = pull_ranges.popleft().start  # so that it is divided again, by the new span
         self._next = max(self._next, offset)
 
     def _follow(self, suggested: int) -> None:
-        """Send what comes next to the replica that the broker suggests, as Java's clients do."""
+        """Send the next pulls to the replica that the broker suggests, as Java clients do."""
         if suggested != self._broker_id and not self._stays_with_primary:
-            self._reached, self._broker_id = None, suggested
+            self._connection, self._broker_id = None, suggested
 
-    # Filtered answers, until their broker has shown where they begin
+    # Filtered answers, held until their broker returns the record where they begin
 
     def _hold(self, start: int, request: _Request, records: Records) -> None:
-        if not self._held or self._held[-1].link is not request.link:
-            self._held.append(_Held(start, request))
+        if not self._held or self._held[-1].connection is not request.connection:
+            self._held.append(_HeldAnswers(start, request.connection, request.is_replica))
         self._held[-1].add(records)
 
-    def _is_showing_due(self) -> bool:
-        """Return whether held answers are enough, or all there are from their broker."""
+    def _is_confirmation_due(self) -> bool:
+        """Return whether held answers fill the window, or are all there are from their broker."""
         if not self._held:
             return False
-        is_last = self._shows_all or not (self._stretches or self._next < self._end)
-        return is_last or len(self._held) > 1 or self._held[0].answers >= self._demand.window
+        is_last = self._confirms_all or not (self._pull_ranges or self._next < self._end)
+        return is_last or len(self._held) > 1 or self._held[0].answers >= self._options.window
 
-    def _shown(self) -> Iterable[Records]:
-        """Have a broker show the record where held answers begin; return them if it is there.
-
-        Raises:
-            DataLost: it is gone.
-            BrokerError: the broker refuses.
-
-        """
+    def _confirmed(self) -> Iterable[Records]:
+        """Pull the record where held answers begin, and return the held records if it is there."""
         held = self._held[0]
-        # If it is not there, more records are asked for: how far the gap goes.
-        lacking = self._lacking(held, 1) and self._lacking(held, self._demand.pull_count)
+        # If it is missing, a larger pull shows where the gap ends.
+        lacking = self._answer_without(held, 1) and self._answer_without(
+            held, self._options.pull_count
+        )
         if lacking is None:
             self._succeeded(held.is_replica)
             self._held.popleft()
-            self._shows_all = self._shows_all and bool(self._held)
+            self._confirms_all = self._confirms_all and bool(self._held)
             return held.records
         self._take_back()
-        self._lacks(held.is_replica, *lacking)
+        self._handle_missing(held.is_replica, *lacking)
         return ()
 
-    def _lacking(self, held: _Held, count: int) -> tuple[int, PullMessageAnswer] | None:
-        """Return what a broker answers that lacks the record where held answers begin, or None."""
-        (number,) = held.link.start_all([self._template(SELECT_ALL).fill(held.start, count)])
-        answer = held.link.result(number)
+    def _answer_without(
+        self, held: _HeldAnswers, count: int
+    ) -> tuple[int, PullMessageAnswer] | None:
+        """Return a broker's answer if it lacks the record where held answers begin, else None."""
+        every = msgspec.structs.replace(self._options, tags=SELECT_ALL)
+        header = pull_header(self._cluster, self._queue, every, offset=held.start, count=count)
+        (number,) = held.connection.start_all([header])
+        answer = held.connection.result(number)
         if answer.code not in _ANSWERS:
-            raise BrokerError.of(answer.code, answer.remark, address=held.link.peer)
-        header = answer.read(PullMessageAnswer)
+            raise BrokerError.of(answer.code, answer.remark, address=held.connection.peer)
+        found = answer.read(PullMessageAnswer)
         if answer.code == ResponseCode.SUCCESS:
             run = run_from(answer.body, held.start, held.start + 1)
-            if run.first is None or run.first <= held.start or self._may_have_gaps(held.link):
+            if run.first is None or run.first <= held.start or self._may_have_gaps(held.connection):
                 return None
-            header = msgspec.structs.replace(header, min_offset=run.first)
-        return answer.code, header
+            found = msgspec.structs.replace(found, min_offset=run.first)
+        return answer.code, found
 
     def _take_back(self) -> None:
-        """Drop what is held; it has to be asked for again."""
+        """Drop held answers, to pull them again."""
         if self._held:
-            end = self._stretches[0].start if self._stretches else min(self._next, self._end)
-            self._stretches.appendleft(_Stretch(self._held[0].start, end))
+            end = self._pull_ranges[0].start if self._pull_ranges else min(self._next, self._end)
+            self._pull_ranges.appendleft(_PullRange(self._held[0].start, end))
             self._held.clear()
-            self._shows_all = False
+            self._confirms_all = False
 
-    # What a broker doesn't have
+    # Missing records
 
-    def _may_have_gaps(self, link: Link) -> bool:
-        """Return whether a topic has gaps by design: of each key the last message alone is kept.
+    def _may_have_gaps(self, connection: BlockingConnection) -> bool:
+        """Return whether a topic has gaps by design, since it keeps the last message per key only.
 
-        Such topics are Java's, from 5.1 on; who doesn't know the question has none.
+        Java has such topics from 5.1 on. A broker that doesn't know the request has none.
         """
         if self._has_gaps is None:
-            topic = self._brokers.wire_name(self._queue.topic)
-            (number,) = link.start_all([GetTopicConfig(topic=topic)])
-            answer = link.result(number)
+            topic = self._cluster.wire_name(self._queue.topic)
+            (number,) = connection.start_all([GetTopicConfig(topic=topic)])
+            answer = connection.result(number)
             if answer.code != ResponseCode.SUCCESS:
                 return False
             config = TopicConfigAndQueueMapping.from_json(answer.body)
@@ -504,61 +471,46 @@ class _Puller:
         return self._has_gaps
 
     def _refused(self, request: _Request, answer: Frame) -> None:
-        """Turn to the primary if a replica refuses: that hears of new topics and groups later.
-
-        Raises:
-            BrokerError: the primary refuses, or the replica for a reason that may be over soon.
-
-        """
-        error = BrokerError.of(answer.code, answer.remark, address=request.link.peer)
+        """Switch to the primary if a replica refused: it learns of topics and groups later."""
+        error = BrokerError.of(answer.code, answer.remark, address=request.connection.peer)
         if not request.is_replica or isinstance(error, _PASSING):
             raise error
-        self._turn_to_primary()
+        self._switch_to_primary()
 
-    def _turn_to_primary(self) -> None:
-        self._reached, self._broker_id = None, PRIMARY_ID
+    def _switch_to_primary(self) -> None:
+        self._connection, self._broker_id = None, PRIMARY_ID
         self._stays_with_primary = self._needs_primary = True
 
-    def _lacks(self, is_replica: bool, code: int, header: PullMessageAnswer) -> None:
-        """Turn to the primary for what a replica lacks: that is behind, or keeps less.
-
-        Raises:
-            DataLost: the primary lacks it, and it is gone.
-
-        """
+    def _handle_missing(self, is_replica: bool, code: int, header: PullMessageAnswer) -> None:
+        """Switch to the primary for what a replica lacks: it may lag behind, or keep less."""
         if is_replica:
-            self._turn_to_primary()
-        elif self._held:  # in which the loss may have begun; this one is asked for again
-            self._shows_all = True
+            self._switch_to_primary()
+        elif self._held:  # the loss may begin there, so they come first
+            self._confirms_all = True
         else:
-            self._missed(code, header)
+            self._handle_loss(code, header)
 
-    def _missed(self, code: int, header: PullMessageAnswer) -> None:
-        """Find out why the primary doesn't have an offset, and what to do.
-
-        Raises:
-            DataLost: it is gone.
-
-        """
-        first = self._stretches[0]
+    def _handle_loss(self, code: int, header: PullMessageAnswer) -> None:
+        """Retry an offset that the primary may have soon; otherwise fail, or skip the loss."""
+        first = self._pull_ranges[0]
         least, most = header.min_offset, header.max_offset
         error = data_lost(Lost(self._queue, first.start, Range(least, most)))
         is_there = least <= first.start < most
         was_moved = is_there and code == ResponseCode.PULL_OFFSET_MOVED
         if (was_moved or first.start >= most) and self._failures < len(_PAUSES_MS):
-            # An operator's move is told once. A broker that starts may still look for its end.
+            # A broker reports an operator's move once. A starting broker may not know its end yet.
             self._try_again(error)
-        elif self._demand.fail_on_data_loss:
+        elif self._options.fail_on_data_loss:
             raise error
         else:
-            if first.start != self._lost_until:  # or it is the same loss, which takes several pulls
+            if first.start != self._lost_until:  # a loss may take several pulls
                 log.warning("%s", error)
             self._lost_until = self._after_loss(header)
             self._done_before(self._lost_until)
 
     def _after_loss(self, header: PullMessageAnswer) -> int:
-        """Return where to go on: at the least offset there is, behind a hole, or nowhere."""
-        start = self._stretches[0].start
+        """Return the offset to continue at: the first one there is, behind a gap, or the end."""
+        start = self._pull_ranges[0].start
         if start < header.min_offset:
             return header.min_offset
         if start < header.next_begin_offset <= header.max_offset:

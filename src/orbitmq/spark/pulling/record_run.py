@@ -6,32 +6,19 @@ property has the number of its messages, by which the broker counts on.
 """
 
 from collections.abc import Sequence
-from struct import Struct
 from typing import Final, NamedTuple
 
 from orbitmq.message import flags, properties
 from orbitmq.message.buffer import Buffer
-from orbitmq.message.record import LEAST_SIZE, MAGICS
+from orbitmq.message.record import LEAST_SIZE, MAGICS, reader
 from orbitmq.message.record_view import RecordView
 from orbitmq.spark.pulling.opened_records import NOT_PLAIN
 
 __all__ = ["Records", "Run", "records_before", "run_from"]
 
-_FIELDS: Final = Struct(
-    ">i"  # size
-    "I"  # 4: magic
-    "12x"
-    "q"  # 20: queue offset
-    "8x"
-    "i"  # 36: sys flag
-)
-_PLAIN_FIELDS: Final = Struct(
-    ">i"  # size
-    "16x"
-    "q"  # 20: queue offset
-    "8x"
-    "i"  # 36: sys flag
-)
+_inner_count = properties.finder(properties.INNER_COUNT.encode())
+_FIELDS: Final = reader("size", "magic", "queue_offset", "sys_flag")
+_PLAIN_FIELDS: Final = reader("size", "queue_offset", "sys_flag")
 
 
 class Records(NamedTuple):
@@ -124,5 +111,5 @@ def _messages_in(batch: RecordView) -> int:
 
     (Java's ``CommitLog.getMessageNum`` goes by the property alone.)
     """
-    said = properties.decode(bytes(batch.properties)).get(properties.INNER_COUNT, "")
-    return int(said) if said.isascii() and said.isdecimal() else 1
+    count = _inner_count(batch.properties)
+    return int(count) if count and count.isdigit() else 1

@@ -1,7 +1,7 @@
 """Batch reads: planned on the driver, read by tasks.
 
-There are two classes, because Spark refuses a reader that takes filters unless its setting
-``spark.sql.python.filterPushdown.enabled`` is on, and doesn't tell the reader whether it is.
+There are two classes, because Spark refuses a reader with ``pushFilters`` unless the setting
+``spark.sql.python.filterPushdown.enabled`` is on, which the reader can't see.
 """
 
 import logging
@@ -17,7 +17,7 @@ from orbitmq.spark.cluster.cluster import cluster_for
 from orbitmq.spark.offsets import Slice
 from orbitmq.spark.options.options import ReadOptions
 from orbitmq.spark.reading.batch_plan import batch_slices
-from orbitmq.spark.reading.filters import Narrowing, narrowed
+from orbitmq.spark.reading.filters import PushedFilters, pushed_filters
 from orbitmq.spark.reading.worker_heap import freeze_imports
 
 __all__ = ["BatchReader", "FilteringBatchReader", "SlicePartition", "rows_of"]
@@ -28,7 +28,7 @@ _FILTERS_SHOWN: Final = 300  # characters: a list of values may be long
 
 
 class SlicePartition(InputPartition):
-    """What one task reads, as Spark hands it over."""
+    """What one task reads, in the form that Spark wants."""
 
     def __init__(self, piece: Slice) -> None:
         super().__init__(piece)
@@ -36,17 +36,13 @@ class SlicePartition(InputPartition):
 
 
 def rows_of(partition: InputPartition, options: ReadOptions) -> Iterator[pa.RecordBatch]:
-    """Return the rows of a partition, in a task, over the connections that its process has.
+    """Return the rows of a partition, in a task.
 
-    A read without any partition is given one by Spark, which holds nothing.
-
-    Raises:
-        OrbitError: the errors of ``read_slice``, when rows are taken.
-
+    If a read has no partitions, Spark adds an empty one.
     """
     if not isinstance(partition, SlicePartition):
         return iter(())
-    # Here, because the processes that plan a read need not wait for numpy and Arrow's kernels.
+    # Imported here, so that processes which plan a read don't wait for numpy and Arrow.
     from orbitmq.spark.columns.row_builder import read_slice  # noqa: PLC0415
 
     if TaskContext.get() is not None:
@@ -55,20 +51,13 @@ def rows_of(partition: InputPartition, options: ReadOptions) -> Iterator[pa.Reco
 
 
 class BatchReader(DataSourceReader):
-    """Reads all that the options say; Spark applies the filters."""
+    """Reads what the options select; Spark applies the filters."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
 
     def partitions(self) -> list[InputPartition]:
-        """Return what tasks read: fixed here, so that a task that is tried again reads the same.
-
-        Raises:
-            InvalidOffsets: the options have offsets of queues that there are not.
-            DataLost: they ask for what the queues don't have, and that is to fail the read.
-            OrbitError: the topic, or a server, can't be found.
-
-        """
+        """Return what tasks read: fixed offsets, so that a retried task reads the same."""
         found = batch_slices(cluster_for(self._options.access), self._options)
         return [SlicePartition(piece) for piece in found]
 
@@ -78,31 +67,31 @@ class BatchReader(DataSourceReader):
 
 
 class FilteringBatchReader(BatchReader):
-    """Leaves out what filters exclude, as far as brokers can tell; see ``filters``.
+    """Skips what the filters of a query exclude, as far as brokers can; see ``filters``.
 
-    One ``load()`` is for one query. Spark (4.3) keeps what was planned for the last filters with
-    the loaded table, and gives it to each later query of that table, and to each use of it in one
-    plan (``PythonDataSourceV2.getOrCreateReadInfo``): these lack what the last filters exclude.
-    Python isn't asked again, so that nothing here can mend that. It can only be told, and Spark be
-    given all filters back: so a query never gets rows that its own filters exclude.
+    One ``load()`` is for one query. Spark (4.3) keeps the plan for the last filters with the loaded
+    table and reuses it for later queries of that table, and for other uses of it in the same query
+    (``PythonDataSourceV2.getOrCreateReadInfo``): these lack what the last filters exclude. Python
+    is not called again, so we can only log a warning. All filters are returned to Spark, so a query
+    never gets rows that its own filters exclude.
     """
 
     def __init__(self, options: ReadOptions) -> None:
         super().__init__(options)
-        self._narrowing = Narrowing()
+        self._filters = PushedFilters()
         self._selects_nothing = False
 
     def pushFilters(self, filters: list[Filter]) -> list[Filter]:  # noqa: N802  # Spark's name
-        """Take the filters of a query; return all of them, for Spark to apply them too."""
-        self._narrowing = narrowed(filters)
-        if self._narrowing != Narrowing():
+        """Take the filters of a query; return them all, so that Spark applies them too."""
+        self._filters = pushed_filters(filters)
+        if self._filters != PushedFilters():
             log.warning(
-                "pushFilters: from now on this load() reads only what these filters leave, for "
-                "every query that uses it: %s. Another query, or another filter in the same one, "
-                "needs a load() of its own",
+                "pushFilters: from now on, every query of this load() reads only what these "
+                "filters select: %s. Call load() again for another query, or for another filter "
+                "in the same query",
                 f"{', '.join(map(str, filters)):.{_FILTERS_SHOWN}}",
             )
-        tags = self._narrowing.subscription(self._options.tags)
+        tags = self._filters.subscription(self._options.tags)
         if tags is None:
             self._selects_nothing = True
         else:
@@ -110,10 +99,10 @@ class FilteringBatchReader(BatchReader):
         return filters
 
     def partitions(self) -> list[InputPartition]:
-        """Return what tasks read; the errors are those of ``BatchReader``."""
+        """Return what tasks read; raises what ``BatchReader`` does."""
         if self._selects_nothing:
             return []
         cluster = cluster_for(self._options.access)
         return [
-            SlicePartition(piece) for piece in batch_slices(cluster, self._options, self._narrowing)
+            SlicePartition(piece) for piece in batch_slices(cluster, self._options, self._filters)
         ]

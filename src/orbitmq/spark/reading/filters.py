@@ -1,25 +1,24 @@
-"""Filters that Spark hands down: what a read leaves out for them.
+"""Filters that Spark pushes down: what a read can skip because of them.
 
 =================== =====================================
-column              what is left out
+column              what is skipped
 =================== =====================================
 topic, broker,      queues
 queue_id
-queue_offset        the offsets before and behind
-timestamp           the same, as brokers find them by
-                    the time of storing
+queue_offset        offsets outside of a range
+timestamp           the same, found by store time
 tags                messages, by the subscription
-key                 messages that the index doesn't name
+key                 messages that are not in the index
 =================== =====================================
 
-Spark applies all filters once more (see ``FilteringBatchReader``). What can't be told here for
-sure is its business alone. Pure: nothing here asks a broker.
+Spark applies all filters again (see ``FilteringBatchReader``), so what can't be decided here is
+simply not skipped.
 
->>> found = narrowed([EqualTo(("topic",), "orders"), GreaterThan(("queue_offset",), 41)])
+>>> found = pushed_filters([EqualTo(("topic",), "orders"), GreaterThan(("queue_offset",), 41)])
 >>> found.keeps(MessageQueue("orders", "broker-a", 0)), found.keeps(MessageQueue("x", "b", 0))
 (True, False)
 >>> found.offsets
-Span(start=42, end=None)
+Interval(start=42, end=None)
 """
 
 import operator
@@ -50,12 +49,12 @@ from orbitmq.message.model import MessageQueue
 from orbitmq.message.properties import KEY_SEPARATOR
 from orbitmq.message.tags import SELECT_ALL, TAG_SEPARATOR, TagFilter, check_tag
 
-__all__ = ["Narrowing", "Span", "narrowed"]
+__all__ = ["Interval", "PushedFilters", "pushed_filters"]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
-# What is the same for all messages of a queue: such a filter is decided once for each queue.
+# Columns with one value per queue: a filter on them is decided once per queue.
 _OF_QUEUES: Final[Mapping[str, tuple[type, Callable[[MessageQueue], str | int]]]] = {
     "topic": (str, lambda queue: queue.topic),
     "broker": (str, lambda queue: queue.broker_name),
@@ -75,55 +74,55 @@ _COMPARISONS: Final[Mapping[type[Filter], Callable[..., bool]]] = {
 }
 
 
-class Span(NamedTuple):
-    """Numbers from ``start`` up to, and without, ``end``; None for no limit."""
+class Interval(NamedTuple):
+    """Numbers from ``start`` to before ``end``; None: no limit."""
 
     start: int | None = None
     end: int | None = None
 
-    def within(self, other: "Span") -> "Span":
-        """Return what both spans hold."""
+    def intersect(self, other: "Interval") -> "Interval":
+        """Return the intersection of two intervals."""
         starts = [start for start in (self.start, other.start) if start is not None]
         ends = [end for end in (self.end, other.end) if end is not None]
-        return Span(max(starts, default=None), min(ends, default=None))
+        return Interval(max(starts, default=None), min(ends, default=None))
 
 
-class Narrowing(msgspec.Struct, frozen=True):
-    """What a read is narrowed to.
+class PushedFilters(msgspec.Struct, frozen=True):
+    """What a read is limited to.
 
     Attributes:
-        of_queues: filters that a queue meets with all its messages, or with none.
-        offsets: the offsets to read, in each queue.
-        times_us: the times of storing to read, in microseconds since 1970.
-        tags: the tags to read; None for all messages.
-        key: a word among the keys of each message to read.
+        of_queues: filters that hold for all messages of a queue, or for none.
+        offsets: the offsets to read in each queue.
+        times_us: the store times to read, in microseconds since 1970.
+        tags: the tags to read; None: all.
+        key: a key that all messages to read have.
 
     """
 
     of_queues: tuple[Filter, ...] = ()
-    offsets: Span = Span()
-    times_us: Span = Span()
+    offsets: Interval = Interval()
+    times_us: Interval = Interval()
     tags: frozenset[str] | None = None
     key: str | None = None
 
     def keeps(self, queue: MessageQueue) -> bool:
-        """Return whether messages of a queue may be wanted."""
+        """Return whether a queue may have messages to read."""
         return all(_holds(test, _OF_QUEUES[_column(test)][1](queue)) for test in self.of_queues)
 
     @property
-    def times_ms(self) -> Span:
-        """The times to read in milliseconds, as brokers count them: never less than asked for."""
+    def times_ms(self) -> Interval:
+        """The store times to read in milliseconds, as brokers count them, rounded outwards."""
         start, end = self.times_us
-        return Span(
+        return Interval(
             None if start is None else start // 1000, None if end is None else -(-end // 1000)
         )
 
     def subscription(self, tags: str) -> str | None:
-        """Return the subscription that selects what both this and another one select.
+        """Return a subscription for the tags that both these filters and another one select.
 
-        None: no message can be selected by both.
+        None if there are none.
 
-        >>> Narrowing(tags=frozenset({"paid", "late"})).subscription("late || new")
+        >>> PushedFilters(tags=frozenset({"paid", "late"})).subscription("late || new")
         'late'
         """
         if self.tags is None:
@@ -133,35 +132,35 @@ class Narrowing(msgspec.Struct, frozen=True):
         return f" {TAG_SEPARATOR} ".join(sorted(both)) or None
 
 
-def narrowed(filters: Iterable[Filter]) -> Narrowing:
-    """Return what all filters together narrow a read to."""
-    found = Narrowing()
+def pushed_filters(filters: Iterable[Filter]) -> PushedFilters:
+    """Return what a read can skip by all filters together."""
+    found = PushedFilters()
     for given in filters:
-        found = _narrowed_by(given, found)
+        found = _with_filter(given, found)
     return found
 
 
-def _narrowed_by(given: Filter, found: Narrowing) -> Narrowing:
-    """Return the narrowing with one filter more."""
+def _with_filter(given: Filter, found: PushedFilters) -> PushedFilters:
+    """Return pushed filters with one more."""
     column = _column(given)
     if column in _OF_QUEUES and _is_decidable(given, _OF_QUEUES[column][0]):
         return msgspec.structs.replace(found, of_queues=(*found.of_queues, given))
     if column == "queue_offset":
-        span = _span(given, _as_offset)
-        return msgspec.structs.replace(found, offsets=found.offsets.within(span))
+        interval = _interval(given, _as_offset)
+        return msgspec.structs.replace(found, offsets=found.offsets.intersect(interval))
     if column == "timestamp":
-        span = _span(given, _as_microseconds)
-        return msgspec.structs.replace(found, times_us=found.times_us.within(span))
+        interval = _interval(given, _as_microseconds)
+        return msgspec.structs.replace(found, times_us=found.times_us.intersect(interval))
     if column == "tags" and (tags := _selectable_tags(given)) is not None:
         both = tags if found.tags is None else tags & found.tags
         return msgspec.structs.replace(found, tags=both)
     if column == "key" and found.key is None:
-        return msgspec.structs.replace(found, key=_word(given))
+        return msgspec.structs.replace(found, key=_first_key(given))
     return found
 
 
 def _column(given: Filter) -> str:
-    """Return the column that a filter is about; an empty text for a field inside of one."""
+    """Return the column of a filter; empty if it is about a field inside of a column."""
     path = _column_path(given)
     return path[0] if len(path) == 1 else ""
 
@@ -177,14 +176,14 @@ def _column_path(given: Filter) -> tuple[str, ...]:
 
 
 def _is_decidable(given: Filter, kind: type) -> bool:
-    """Return whether a filter is true or false for each value of a column that is never null."""
+    """Return whether a filter is true or false for any value of a column without nulls."""
     if isinstance(given, Not):
         return _is_decidable(given.child, kind)
     if isinstance(given, IsNull | IsNotNull):
         return True
     if type(given) not in _COMPARISONS:
         return False
-    if isinstance(given, In):  # with a null among the values, it may be neither true nor false
+    if isinstance(given, In):  # with a null in the list, it may be neither
         return all(type(value) is kind for value in given.value)
     return type(getattr(given, "value", None)) is kind
 
@@ -200,28 +199,28 @@ def _holds(given: Filter, value: str | int) -> bool:
 # Offsets and times
 
 
-def _span(given: Filter, number: Callable[[object], int | None]) -> Span:
-    """Return the span outside of which a filter can't be true; without limits if it says nothing.
+def _interval(given: Filter, number: Callable[[object], int | None]) -> Interval:
+    """Return an interval outside of which a filter is never true; unlimited if there is none.
 
-    Of a list of values that is all from the least to the greatest.
+    For a list of values, it is from the least to the greatest.
     """
     if isinstance(given, In):
         numbers = [number(value) for value in given.value]
         known = [value for value in numbers if value is not None]
         whole = bool(numbers) and len(known) == len(numbers)
-        return Span(min(known), max(known) + 1) if whole else Span()
+        return Interval(min(known), max(known) + 1) if whole else Interval()
     value = number(getattr(given, "value", None))
     if value is None:
-        return Span()
-    spans: Mapping[type[Filter], Span] = {
-        EqualTo: Span(value, value + 1),
-        EqualNullSafe: Span(value, value + 1),
-        GreaterThan: Span(value + 1, None),
-        GreaterThanOrEqual: Span(value, None),
-        LessThan: Span(None, value),
-        LessThanOrEqual: Span(None, value + 1),
+        return Interval()
+    intervals: Mapping[type[Filter], Interval] = {
+        EqualTo: Interval(value, value + 1),
+        EqualNullSafe: Interval(value, value + 1),
+        GreaterThan: Interval(value + 1, None),
+        GreaterThanOrEqual: Interval(value, None),
+        LessThan: Interval(None, value),
+        LessThanOrEqual: Interval(None, value + 1),
     }
-    return spans.get(type(given), Span())
+    return intervals.get(type(given), Interval())
 
 
 def _as_offset(value: object) -> int | None:
@@ -238,7 +237,7 @@ def _as_microseconds(value: object) -> int | None:
 
 
 def _selectable_tags(given: Filter) -> frozenset[str] | None:
-    """Return the tags that a filter asks for; None if a subscription can't ask for just these."""
+    """Return the tags that a filter selects; None if no subscription selects exactly these."""
     if isinstance(given, In):
         values = list(given.value)
     elif isinstance(given, EqualTo | EqualNullSafe):
@@ -258,10 +257,10 @@ def _is_selectable(tag: object) -> bool:
     return True
 
 
-def _word(given: Filter) -> str | None:
-    """Return the first word of the keys that a filter asks for: brokers index them by word.
+def _first_key(given: Filter) -> str | None:
+    """Return the first key in the value of a filter: brokers index each key separately.
 
-    Only blanks separate keys. A tab, or a blank of another script, is part of one.
+    Only spaces separate keys. A tab or another white space is part of a key.
     """
     if isinstance(given, EqualTo | EqualNullSafe) and isinstance(given.value, str):
         return next(filter(None, given.value.split(KEY_SEPARATOR)), None)

@@ -1,79 +1,88 @@
-"""The offset that a moment stands for, made sure of by the messages around it.
+"""Finds the offset of the first message stored at or after a time, in many queues at once.
 
-Brokers search by time, and not all alike. From 5.1.1 on they name the first message that was stored
-then or later. Those before name the nearest, be it earlier or later, and any one of several that
-have the very time; and they look in one file alone, which they choose by the time it was last
-written. So an answer is a hint. Mostly it is right, which the two messages around it show; if not,
-the search goes on from there in steps that double.
+Brokers search by time, but not all alike. From 5.1.1 on they return the first message stored at or
+after the time. Older ones return the nearest message, earlier or later, and any one of several with
+the same time; and they search one file only, chosen by the time it was last written. So an answer
+is a hint. It is usually right, which the two messages around it confirm; if not, the search
+continues from there in steps that double.
 
-Times of storing are taken to rise in a queue, as brokers take them to.
+All queues are searched side by side, in rounds. In each round the pulls of all queues of a broker
+are in flight together, so a round costs one round trip however many queues there are.
+
+Store times are assumed to rise along a queue, as brokers assume too.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Final
+import logging
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
+from orbitmq.errors import OrbitError
 from orbitmq.message.model import MessageQueue
 from orbitmq.message.record_view import RecordView
 from orbitmq.message.scan import Scan
+from orbitmq.net.blocking import BlockingConnection
+from orbitmq.spark.cluster.cluster import Cluster
 from orbitmq.spark.offsets import Offsets, Range, Slice
-from orbitmq.spark.pulling.puller import Brokers, Demand, pull
+from orbitmq.spark.pulling.puller import PullOptions, pull, pull_header
+from orbitmq.spark.pulling.record_run import run_from
+from orbitmq.wire.codes import ResponseCode
+from orbitmq.wire.frame import Frame
 
 __all__ = ["first_since", "offsets_since"]
 
-_AT_ONCE: Final = 2
-"""Messages to a look: the one before a hint, and the one at it."""
+log = logging.getLogger("orbitmq.spark")
+
+_PER_PULL: Final = 2
+"""Messages per pull: the one before a hint, and the one at it."""
+_IN_FLIGHT: Final = 32
+"""Pulls in flight per broker. Answers are held in memory, and a message may have megabytes."""
+
+Search = Generator[int, int | None, int]
+"""Yields offsets, is sent their store times (None: the message is gone), returns the result."""
 
 
 def offsets_since(
-    brokers: Brokers,
-    moment_ms: int,
+    cluster: Cluster,
+    timestamp_ms: int,
     ranges: Mapping[MessageQueue, Range],
     hints: Mapping[MessageQueue, int],
     *,
     group: str,
 ) -> Offsets:
-    """Return the offset of the first message in each range that was stored at a moment or later.
+    """Return the offset of the first message of each range stored at or after a time.
 
-    Where there is none, it is the end of the range. A message that is gone counts as older.
-
-    Args:
-        brokers: who has the messages.
-        moment_ms: the moment, in milliseconds since 1970.
-        ranges: where to search.
-        hints: what brokers say of each queue.
-        group: in whose name messages are pulled.
-
-    Raises:
-        NetworkError, NoRoute, BrokerError: a broker can't be asked.
-
+    If a range has none, its end is returned. A message that is gone counts as older.
     """
-    found: Offsets = {}
-    for queue, within in ranges.items():
-        stored = _StoreTimes(brokers, queue, within.max, group)
-        found[queue] = first_since(moment_ms, within, hints[queue], stored.at)
-    return found
+    searches = [
+        _QueueSearch(queue, within.max, first_since(timestamp_ms, within, hints[queue]))
+        for queue, within in ranges.items()
+    ]
+    pull_options = PullOptions(group=group, fail_on_data_loss=False)
+    pending = searches
+    while pending := [search for search in pending if not search.advance()]:
+        _pull_round(cluster, pending, pull_options)
+    return {search.queue: search.result for search in searches}
 
 
-def first_since(
-    moment_ms: int, within: Range, hint: int, stored_ms: Callable[[int], int | None]
-) -> int:
-    """Return the first offset of a range whose time is a moment or later; its end if none is.
+def first_since(timestamp_ms: int, within: Range, hint: int) -> Search:
+    """Search the first offset of a range that was stored at or after a time; its end if none was.
 
-    >>> first_since(1_000, Range(0, 100), 2, lambda offset: 900 + offset // 10 * 50)
-    20
+    >>> search = first_since(1_000, Range(0, 100), 20)
+    >>> next(search), search.send(950)
+    (19, 20)
     """
 
-    def is_older(offset: int) -> bool:
-        stored = stored_ms(offset)
-        return stored is None or stored < moment_ms
+    def is_older(stored_ms: int | None) -> bool:
+        return stored_ms is None or stored_ms < timestamp_ms
 
-    low, high, step = within.min, within.max, 1  # it is from low to high
+    low, high, step = within.min, within.max, 1  # the result is between low and high
     look = min(max(hint, low), high)
-    if low < look and not is_older(look - 1):
+    if low < look and not is_older((yield look - 1)):
         high = look - 1
         while low < high:
             look = max(low, high - step)
-            if is_older(look):
+            if is_older((yield look)):
                 low = look + 1
                 break
             high, step = look, 2 * step
@@ -81,41 +90,124 @@ def first_since(
         low = look
         while low < high:
             look = min(low + step, high) - 1
-            if not is_older(look):
+            if not is_older((yield look)):
                 high = look
                 break
             low, step = look + 1, 2 * step
     while low < high:
         look = (low + high) // 2
-        low, high = (look + 1, high) if is_older(look) else (low, look)
+        low, high = (look + 1, high) if is_older((yield look)) else (low, look)
     return low
 
 
-class _StoreTimes:
-    """When the messages of a queue were stored; each is asked for once."""
+@dataclass(slots=True)
+class _QueueSearch:
+    """The search in one queue; it pauses at an offset whose store time is not known yet."""
 
-    def __init__(self, brokers: Brokers, queue: MessageQueue, end: int, group: str) -> None:
-        self._brokers = brokers
-        self._queue = queue
-        self._end = end
-        self._demand = Demand(group=group, fail_on_data_loss=False)
-        self._known: dict[int, int | None] = {}
+    queue: MessageQueue
+    end: int
+    steps: Search
+    offset: int | None = None
+    result: int = 0
+    known_ms: dict[int, int | None] = field(default_factory=dict)
 
-    def at(self, offset: int) -> int | None:
-        """Return when the message at an offset was stored; None if it is gone."""
-        if offset not in self._known:
-            piece = Slice(self._queue, offset, min(offset + _AT_ONCE, self._end))
-            views = [
-                view
-                for records in pull(self._brokers, piece, self._demand)
-                for view in Scan(records.data)
-            ]
-            for one in range(piece.start, piece.end):
-                self._known[one] = _time_of(one, views)
-        return self._known[offset]
+    def advance(self) -> bool:
+        """Search on as far as store times are known; return whether the search has finished."""
+        try:
+            while self.offset is None or self.offset in self.known_ms:
+                known = None if self.offset is None else self.known_ms[self.offset]
+                self.offset = self.steps.send(known)
+        except StopIteration as stop:
+            self.result = stop.value
+            return True
+        return False
+
+    @property
+    def wanted(self) -> Slice:
+        """The offset that the search pauses at, and the one behind it."""
+        assert self.offset is not None
+        return Slice(self.queue, self.offset, min(self.offset + _PER_PULL, self.end))
+
+    def learn(self, until: int, records: Sequence[RecordView]) -> None:
+        """Note the store times of the wanted offsets before another: None if no record has one."""
+        for offset in range(self.wanted.start, until):
+            # A record may be an inner batch, of several offsets.
+            before = [view for view in records if view.queue_offset <= offset]
+            self.known_ms[offset] = before[-1].store_timestamp_ms if before else None
 
 
-def _time_of(offset: int, views: list[RecordView]) -> int | None:
-    """Return when the record that has an offset was stored: an inner batch has several."""
-    at_or_before = [view for view in views if view.queue_offset <= offset]
-    return at_or_before[-1].store_timestamp_ms if at_or_before else None
+class _Pull(NamedTuple):
+    """A pull that is in flight."""
+
+    search: _QueueSearch
+    connection: BlockingConnection
+    number: int
+
+
+def _pull_round(
+    cluster: Cluster, searches: Sequence[_QueueSearch], pull_options: PullOptions
+) -> None:
+    """Pull what each search pauses at; all brokers work at the same time."""
+    by_broker: dict[str, list[_QueueSearch]] = {}
+    for search in searches:
+        by_broker.setdefault(search.queue.broker_name, []).append(search)
+    for first in range(0, max(map(len, by_broker.values())), _IN_FLIGHT):
+        some = [one[first : first + _IN_FLIGHT] for one in by_broker.values()]
+        _pull_at_once(cluster, some, pull_options)
+    for search in searches:
+        if search.offset not in search.known_ms:
+            piece = search.wanted
+            pulled = pull(cluster, piece, pull_options)
+            search.learn(piece.end, [view for records in pulled for view in Scan(records.data)])
+
+
+def _pull_at_once(
+    cluster: Cluster, by_broker: Sequence[Sequence[_QueueSearch]], pull_options: PullOptions
+) -> None:
+    """Pull once for each search, and skip what isn't answered with the wanted message.
+
+    The caller pulls that again with ``pull``, which retries, and knows why a message may be gone.
+    """
+    pulls: list[_Pull] = []
+    try:
+        for searches in by_broker:
+            try:
+                pulls += _started(cluster, searches, pull_options)
+            except OrbitError as error:
+                log.debug("a search by time pulls one queue at a time: %s", error)
+        for search, connection, number in pulls:
+            try:
+                _learn_from(connection.result(number), search)
+            except OrbitError as error:
+                log.debug("a search by time pulls %s again: %s", search.queue, error)
+    finally:
+        for _search, connection, number in pulls:
+            connection.abandon(number)
+
+
+def _started(
+    cluster: Cluster, searches: Sequence[_QueueSearch], pull_options: PullOptions
+) -> Iterator[_Pull]:
+    """Send the pulls of some queues of one broker in one write."""
+    if not searches:
+        return
+    connection, _broker_id = cluster.connection(searches[0].queue)
+    wanted = [search.wanted for search in searches]
+    numbers = connection.start_all(
+        pull_header(
+            cluster, piece.queue, pull_options, offset=piece.start, count=piece.end - piece.start
+        )
+        for piece in wanted
+    )
+    for search, number in zip(searches, numbers, strict=True):
+        yield _Pull(search, connection, number)
+
+
+def _learn_from(answer: Frame, search: _QueueSearch) -> None:
+    if answer.code != ResponseCode.SUCCESS:
+        return
+    piece = search.wanted
+    run = run_from(answer.body, piece.start, piece.end)
+    records = list(Scan(answer.body))
+    if records and run.first is not None and run.first <= piece.start:
+        search.learn(min(run.reached, piece.end), records)

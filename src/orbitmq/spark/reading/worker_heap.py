@@ -1,4 +1,4 @@
-"""The heap of Spark's Python workers, which serve one task after the other."""
+"""Keeps garbage collection short in Spark's Python workers, which run many tasks."""
 
 import gc
 from functools import cache
@@ -8,11 +8,11 @@ __all__ = ["freeze_imports"]
 
 @cache
 def freeze_imports() -> None:
-    """Take what is imported out of all later garbage collections; the first call in a process does.
+    """Exclude all imported modules from later garbage collections; once per process.
 
-    To be called in a task, where the process is Spark's. Its worker collects all garbage after each
-    task (``pyspark/daemon.py``), and for that looks at whatever PySpark, Arrow and numpy consist
-    of: some 50 ms, in which 30,000 messages can be read. Of what is frozen nothing goes away any
-    more, be it garbage one day; so this is done once, when little else is there.
+    Call it in a task only: there the process is Spark's. The worker collects garbage after each
+    task (``pyspark/daemon.py``), and traversing the objects of PySpark, Arrow and numpy takes some
+    50 ms, enough to read 30,000 messages. Frozen objects are never freed, so this is done once,
+    while there are few others.
     """
     gc.freeze()

@@ -1,8 +1,8 @@
-"""How far one batch of a stream goes: decided from where it begins and what the queues have. Pure.
+"""Where a batch of a stream ends, given its start and the offsets of the queues.
 
-A queue that the stream has not met before enters at its beginning, and is read from the next batch
-on. So no batch reads a queue whose start the checkpoint doesn't hold, and a batch that is repeated
-after a crash reads the same again, whatever the queues have by then.
+A new queue is added at its beginning, and read from the next batch on. So no batch reads a queue
+whose start is not in the checkpoint, and a batch that is repeated after a crash reads the same
+messages.
 
 >>> old, new = MessageQueue("orders", "broker-a", 0), MessageQueue("orders", "broker-a", 1)
 >>> batch_end({old: 5}, {old: Range(0, 9), new: Range(2, 3)}) == {old: 9, new: 2}
@@ -19,11 +19,11 @@ __all__ = ["Limit", "batch_end", "lag", "whole_batch"]
 
 
 class Limit(NamedTuple):
-    """How many offsets a batch has; None for any number.
+    """How many offsets a batch may have; None: no limit.
 
     Attributes:
-        least: with fewer there is no batch, unless they have waited for long.
-        most: the rest is left to later batches.
+        least: with fewer offsets, the batch waits for more, up to a time limit.
+        most: later batches read the rest.
 
     """
 
@@ -36,11 +36,11 @@ def batch_end(
     ranges: Mapping[MessageQueue, Range],
     most: int | None = None,
 ) -> Offsets:
-    """Return where a batch ends; where it begins if there is nothing to read.
+    """Return where a batch ends; its start if there is nothing to read.
 
     Args:
         start: where it begins.
-        ranges: what the queues have, as far as is known: one that is not there has no news.
+        ranges: the offsets of the queues that answered.
         most: how many offsets it may have.
 
     """
@@ -65,7 +65,7 @@ Range(0, 9)})
 def whole_batch(
     start: Mapping[MessageQueue, int], end: Mapping[MessageQueue, int]
 ) -> dict[MessageQueue, Range]:
-    """Return what a batch reads: nothing of a queue that it doesn't begin with."""
+    """Return what a batch reads; it skips queues that are not in its start."""
     return {
         queue: Range(start[queue], offset)
         for queue, offset in end.items()

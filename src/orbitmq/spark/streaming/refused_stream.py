@@ -1,4 +1,4 @@
-"""What stands for a stream that can't be read; it loads on Spark versions that have no better."""
+"""The reader of a stream that can't be read; it loads on old Spark versions too."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NoReturn
@@ -14,10 +14,10 @@ __all__ = ["RefusedStreamReader"]
 
 
 class RefusedStreamReader(DataSourceStreamReader):
-    """Says why there is no stream, when it is first asked.
+    """Raises an error at its first use.
 
-    An error from ``DataSource.streamReader`` never reaches the user: PySpark's runner then fails
-    on a name that it has not set, and shows that instead (4.3.0).
+    An error from ``DataSource.streamReader`` itself never reaches the user: PySpark's runner then
+    fails on an unset name and shows that instead (4.3.0).
     """
 
     # Spark's names
@@ -27,7 +27,7 @@ class RefusedStreamReader(DataSourceStreamReader):
         self._error = error
 
     def getDefaultReadLimit(self) -> NoReturn:
-        """Raise the error: this is what Spark asks for first, from 4.2 on."""
+        """Raise the error: Spark calls this first, from 4.2 on."""
         raise self._error
 
     def initialOffset(self) -> NoReturn:

@@ -1,8 +1,8 @@
-"""Streaming reads, as Spark asks for them. What they do is decided in ``course``.
+"""Streaming reads in the form that Spark wants; ``query_progress`` makes the decisions.
 
-Spark makes a reader in the driver's own Python process for the stream, which lives as long as the
-query and is asked all but ``read``; and others, elsewhere, whose ``read`` goes to tasks. So a new
-reader asks nobody for anything.
+Spark creates one reader in a Python process of the driver, which lives as long as the query and
+gets all calls but ``read``; and others elsewhere, whose ``read`` runs in tasks. So creating a
+reader sends no request.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,7 +25,7 @@ from orbitmq.spark.offsets import from_spark, to_spark
 from orbitmq.spark.options.options import ReadOptions
 from orbitmq.spark.reading.batch_reader import SlicePartition, rows_of
 from orbitmq.spark.streaming.batch_limits import Limit
-from orbitmq.spark.streaming.query_progress import Course
+from orbitmq.spark.streaming.query_progress import QueryProgress
 
 __all__ = ["StreamReader"]
 
@@ -42,19 +42,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
 
     def initialOffset(self) -> SparkOffsets:
-        """Return where a query without a checkpoint begins.
-
-        Raises:
-            OrbitError: the errors of ``Course.initial``.
-
-        """
-        return to_spark(self._course.initial())
+        """Return where a query without a checkpoint begins."""
+        return to_spark(self._progress.initial())
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Return the limit that the options set.
 
-        A Python source can give one alone. With both, it is the upper one, and ``latestOffset``
-        knows of the other.
+        A Python source can return only one. With both, it is the maximum, and ``latestOffset``
+        applies the minimum.
         """
         if self._options.max_offsets_per_trigger is not None:
             return ReadMaxRows(self._options.max_offsets_per_trigger)
@@ -63,30 +58,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def latestOffset(self, start: SparkOffsets, limit: ReadLimit) -> SparkOffsets:
-        """Return where the next batch ends; its start if there is none now.
-
-        Raises:
-            OrbitError: the errors of ``Course.next_end``.
-
-        """
-        return to_spark(self._course.next_end(from_spark(start), self._limit(limit)))
+        """Return where the next batch ends; its start if there is no batch yet."""
+        return to_spark(self._progress.next_end(from_spark(start), self._limit(limit)))
 
     def reportLatestOffset(self) -> SparkOffsets | None:
-        """Return where the queues ended when they were last asked: the progress shows the lag."""
-        return to_spark(self._course.latest()) or None
+        """Return the last known ends of the queues, for the lag in Spark's progress report."""
+        return to_spark(self._progress.latest()) or None
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Let the query end with what there is now."""
-        self._course.aim()
+        """Make the query end at the current end of the queues."""
+        self._progress.set_target()
 
     def partitions(self, start: SparkOffsets, end: SparkOffsets) -> list[InputPartition]:
-        """Return what the tasks of a batch read.
-
-        Raises:
-            OrbitError: the errors of ``Course.slices``.
-
-        """
-        found = self._course.slices(from_spark(start), from_spark(end))
+        """Return what the tasks of a batch read."""
+        found = self._progress.slices(from_spark(start), from_spark(end))
         return [SlicePartition(piece) for piece in found]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -94,11 +79,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return rows_of(partition, self._options)
 
     def commit(self, end: SparkOffsets) -> None:
-        """Tell the brokers how far the group has come."""
-        self._course.done(from_spark(end))
+        """Commit the offsets of the group."""
+        self._progress.commit(from_spark(end))
 
     def _limit(self, limit: ReadLimit) -> Limit:
-        """Return a limit of Spark's as ours: one that it sets against our options counts."""
+        """Return Spark's limit as ours; it overrides the options."""
         if isinstance(limit, ReadMaxRows):
             return Limit(self._options.min_offsets_per_trigger, limit.max_rows)
         if isinstance(limit, ReadMinRows):
@@ -106,8 +91,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Limit()
 
     @cached_property
-    def _course(self) -> Course:
-        return Course(cluster_for(self._options.access), self._options, SystemClock())
+    def _progress(self) -> QueryProgress:
+        return QueryProgress(cluster_for(self._options.access), self._options, SystemClock())
 
     def __getstate__(self) -> Mapping[str, object]:
-        return {"_options": self._options}  # a task only reads
+        return {"_options": self._options}  # all that a task needs

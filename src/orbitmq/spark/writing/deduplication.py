@@ -1,4 +1,4 @@
-"""Copies taken out: what was written more than once is read once."""
+"""Removes copies of messages that were written more than once."""
 
 from typing import Final
 
@@ -13,29 +13,27 @@ __all__ = ["drop_duplicates"]
 _ID: Final = "__orbit_id"
 _READ_AT: Final = "__orbit_read_at"
 _DELAY: Final = "spark.watermarkDelayMs"
-"""What Spark notes of a column that has a watermark."""
+"""The metadata that Spark adds to a column with a watermark."""
 _UNIQUE: Final = (("message_id",), ("offset_message_id",), ("broker", "queue_id", "queue_offset"))
-"""What else tells messages of a topic apart, the best first: the unique id is the same for copies
-that a producer's own retries made."""
+"""Columns that identify messages without an ``ORBIT_ID``, best first: the unique id is the same for
+copies from a producer's retries."""
 
 
 def drop_duplicates(df: DataFrame, within: str = "1 hour") -> DataFrame:
     """Return the messages of a read without the copies that retried writes left.
 
     Copies have the same topic and the same property ``ORBIT_ID``, which every write of
-    ``format("rocketmq")`` sets. Messages without it, from other producers, are told apart by their
-    message id: a copy that a producer's retry made goes, all else stays.
+    ``format("rocketmq")`` sets. Messages without it, from other producers, are identified by their
+    message id: only copies from a producer's retries are removed.
 
-    A batch read is compared as a whole. A streaming one remembers an id for at least ``within``
-    after a batch has read it, by the clock of the driver: a copy that is read later than that may
-    stay. So ``within`` is about when messages are read, and not when they were stored. No message
-    is ever too old to be read, be it the backlog of a queue, of a broker that was away, or of a
-    query that stood still. (A clock that is set back by more than ``within`` would make new ones
-    too old: Spark drops what lies behind a watermark.)
+    A batch read is compared as a whole. A stream remembers an id for at least ``within`` after a
+    batch has read it, by the driver's clock; a copy that is read later may stay. So ``within`` is
+    about when messages are read, not when they were stored. No message is ever too old: the backlog
+    of a queue, of a broker that was down, or of a stopped query is read completely. (If the clock
+    is set back by more than ``within``, new messages count as too old, and Spark drops them.)
 
-    A stream with a watermark of its own is compared by that one, and ``within`` says nothing then,
-    since Spark allows one watermark alone. It takes one to count in windows behind this. What is
-    older than such a watermark is dropped, whether it is a copy or not.
+    If the stream has a watermark, for example for windows, that is used instead of ``within``,
+    since Spark allows only one watermark. Messages older than it are dropped, copies or not.
 
     ::
 
@@ -43,17 +41,17 @@ def drop_duplicates(df: DataFrame, within: str = "1 hour") -> DataFrame:
         once = orbitmq.spark.drop_duplicates(orders, within="1 hour")
 
     Args:
-        df: what ``format("rocketmq")`` read, with the column ``properties``, and one that tells
-            messages apart, such as ``message_id``.
+        df: a read of ``format("rocketmq")`` with the columns ``properties`` and ``message_id``, or
+            another id.
         within: for a stream, how far apart copies may be read.
 
     Raises:
-        InvalidColumn: a column that this needs was not read.
+        InvalidColumn: a required column is missing.
 
     """
     if "properties" not in df.columns:
         raise InvalidColumn(
-            "drop_duplicates needs the column properties: it holds the ids. Read it too, by "
+            "drop_duplicates needs the column properties, which has the ids; add it to the "
             "option columns, and drop it afterwards",
             field="properties",
         )
@@ -62,9 +60,8 @@ def drop_duplicates(df: DataFrame, within: str = "1 hour") -> DataFrame:
     if not df.isStreaming:
         return marked.dropDuplicates(same).drop(_ID)
     if not _has_watermark(df):
-        # The time of storing would not do: a batch with the end of one queue would make the
-        # backlog of another one too old. The time of a batch is in the checkpoint, and the same
-        # when the batch is repeated.
+        # Not the store time: a batch with the end of one queue would make the backlog of another
+        # too old. The time of a batch is in the checkpoint, so a repeated batch has the same.
         marked = marked.withColumn(_READ_AT, f.current_timestamp()).withWatermark(_READ_AT, within)
     return marked.dropDuplicatesWithinWatermark(same).drop(_ID, _READ_AT)
 
@@ -77,11 +74,11 @@ def _row_id(df: DataFrame) -> Column:
     written = f.try_element_at(f.col("properties"), f.lit(ORBIT_ID))
     for columns in _UNIQUE:
         if set(columns) <= set(df.columns):
-            # No id begins so by chance: that of a written row could be any text.
+            # The prefix keeps these apart from written ids, which may be any text.
             unique = f.concat_ws("\x01", f.lit(""), *(f.col(name) for name in columns))
             return f.coalesce(written, unique)
     raise InvalidColumn(
-        "drop_duplicates needs a column that tells messages without an id apart: read "
-        f"{' or '.join(', '.join(columns) for columns in _UNIQUE)} too",
+        "drop_duplicates needs a column that identifies messages without an ORBIT_ID: add "
+        f"{' or '.join(', '.join(columns) for columns in _UNIQUE)}",
         field="message_id",
     )

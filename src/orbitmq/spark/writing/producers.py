@@ -1,7 +1,7 @@
-"""The producers of a process: tasks that follow each other in it share connections.
+"""The producers of a process, shared by its tasks.
 
-Spark's Python workers live on after a task. So a producer stays open for the next one, and is
-closed when the process ends, when others were used since, or when its settings have changed.
+Spark's Python workers outlive a task. So a producer stays open for the next task. It is closed when
+the process ends, when several others were used since, or when its settings change.
 """
 
 import os
@@ -14,17 +14,16 @@ from orbitmq.threads import Lock, at_exit
 __all__ = ["close_producers", "producer_for"]
 
 _OPEN_MAX: Final = 4
-"""Clusters, or groups, that a process keeps a producer for; the one that was asked for least
-recently is closed for one more."""
+"""Producers that a process keeps open; beyond that, the least recently used one is closed."""
 
 _TRY_MS: Final = 3_000
-"""So long one try may take while others are left: a broker that says nothing is given up then."""
+"""Timeout of one attempt, so that a silent broker doesn't use up the time for retries."""
 
 _Key = tuple[Access, str]
 
 
 class _Open:
-    """The open producers of this process, the one that was used last at the end."""
+    """The open producers of this process, the last used one at the end."""
 
     def __init__(self) -> None:
         self.guard = Lock()
@@ -38,12 +37,7 @@ _open = _Open()
 def producer_for(options: WriteOptions) -> Producer:
     """Return the started producer of this process for a write; the caller doesn't close it.
 
-    Brokers know a producer by its group, so there is one for each cluster and group. A write with
-    other settings gets one of its own, in place of the one before.
-
-    Raises:
-        OrbitError: a producer can't be started: a file for TLS can't be used, say.
-
+    There is one per cluster and group. A write with other settings replaces it.
     """
     key = (options.access, options.group)
     with _open.guard:
@@ -60,7 +54,7 @@ def producer_for(options: WriteOptions) -> Producer:
 
 
 def close_producers() -> None:
-    """Close all producers of this process; the next write starts its own."""
+    """Close all producers of this process; the next write starts a new one."""
     with _open.guard:
         while _open.by_key:
             _open.by_key.popitem()[1][1].close()
@@ -94,20 +88,20 @@ def _started(options: WriteOptions) -> Producer:
         send_timeout_ms=options.send_timeout_ms,
         per_try_timeout_ms=min(_TRY_MS, options.send_timeout_ms),
         retries=options.retries,
-        # Rows with a sharding key or a queue can go nowhere else.
+        # Rows with a sharding key or a queue can't go to another queue.
         retry_same_queue=True,
         compress_over_bytes=options.compress_over_bytes,
     )
     producer.start()
     if not _open.is_watching_exit:
-        # After the start, so that it is done before the client's own end, which would warn.
+        # After the start, so that it runs before the client's exit hook, which would warn.
         at_exit(close_producers)
         _open.is_watching_exit = True
     return producer
 
 
 def _forget() -> None:
-    # They are the parent's: its threads are not here, and one of them may have held the lock.
+    # The producers are the parent's: their threads don't exist here, and one may hold the lock.
     global _open  # noqa: PLW0603 - one per process
     _open = _Open()
 

@@ -1,13 +1,13 @@
-"""From rows to messages: what each row of an Arrow batch says, and what is wrong with others.
+"""Converts rows of an Arrow batch to messages, and rejects those that can't be one.
 
 ::
 
     RecordBatch ──▶ rows ──▶ ids ──▶ message and queue of each row
-                                └──▶ or a rejected row, and its letter for the dead-letter topic
+                                └──▶ or a rejected row, and its dead letter
 
-A row is rejected for what it says: no value, a topic that can't be, a queue that there isn't; or
-because a broker refuses it for that, which shows when it is sent. That a broker can't be reached is
-no fault of a row.
+A row is rejected for its content: no value, an invalid topic, a queue that doesn't exist; or a
+broker refuses the content when it is sent. A broker that can't be reached is no reason to reject a
+row.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -25,26 +25,26 @@ from orbitmq.message.model import Message, MessageQueue
 from orbitmq.spark.writing.stable_ids import ORBIT_ID, StableIds
 
 __all__ = [
-    "BODY",
-    "COLUMN",
-    "REASON",
-    "TOPIC",
-    "Outgoing",
-    "OutgoingRows",
-    "Row",
-    "letter_of_refused",
+    "REJECT_BODY",
+    "REJECT_COLUMN",
+    "REJECT_REASON",
+    "REJECT_TOPIC",
+    "MessageBatch",
+    "RowConverter",
+    "WriteRow",
+    "dead_letter_of",
     "refused_row",
     "without_value",
 ]
 
-REASON: Final = "ORBIT_REJECT_REASON"
-"""Properties of a dead letter: what was wrong,"""
-COLUMN: Final = "ORBIT_REJECT_COLUMN"
-"""with which column,"""
-TOPIC: Final = "ORBIT_REJECT_TOPIC"
-"""where the row was to go, if it said so,"""
-BODY: Final = "ORBIT_REJECT_BODY"
-"""and whether the body is the row's ``value``, or, if that can't be one, the ``reason``."""
+REJECT_REASON: Final = "ORBIT_REJECT_REASON"
+"""Property of a dead letter: why the row was rejected."""
+REJECT_COLUMN: Final = "ORBIT_REJECT_COLUMN"
+"""Property of a dead letter: the column at fault."""
+REJECT_TOPIC: Final = "ORBIT_REJECT_TOPIC"
+"""Property of a dead letter: the topic of the row, if it has one."""
+REJECT_BODY: Final = "ORBIT_REJECT_BODY"
+"""Property of a dead letter: whether its body is the row's ``value`` or, else, the ``reason``."""
 
 _DELAY_LEVEL_MAX: Final = 18
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -58,15 +58,15 @@ _PROPERTY_OF: Final = {
     "tags": properties.TAGS,
     "sharding_key": properties.SHARDING_KEY,
 }
-"""What a row may say by a column, and a message that was read says by a property."""
+"""Columns of a write, and the properties that a message which was read has instead."""
 _MAP_OF_BYTES: Final = pa.map_(pa.large_binary(), pa.large_binary())
 
 _Faults = dict[int, InvalidInput]
-"""What is wrong with rows of a batch, by their index, before they are looked at one by one."""
+"""Errors found while columns are read, by the index of the row."""
 
 
-class Row(NamedTuple):
-    """One row, as it is hashed: the columns of the write schema, None where there is none."""
+class WriteRow(NamedTuple):
+    """The columns of the write schema in one row, as they are hashed; None: no value."""
 
     topic: str | None
     value: bytes | None
@@ -80,15 +80,15 @@ class Row(NamedTuple):
     """In microseconds since 1970."""
 
 
-class Outgoing(msgspec.Struct):
-    """What becomes of the rows of one batch.
+class MessageBatch(msgspec.Struct):
+    """The messages of one batch of rows.
 
     Attributes:
-        messages: what is to be sent, dead letters among them.
-        queues: where each goes; None leaves it to its sharding key, or to the turn.
-        numbers: the row that each is of, as the task counts them.
+        messages: the messages to send, including dead letters.
+        queues: the queue of each; None: chosen by the sharding key, or round-robin.
+        numbers: the row number of each in the task.
         rejected: the rows that can't be messages.
-        row_count: how many rows there were.
+        row_count: the number of rows.
 
     """
 
@@ -99,15 +99,15 @@ class Outgoing(msgspec.Struct):
     row_count: int = 0
 
 
-class OutgoingRows:
-    """Makes the messages of one task.
+class RowConverter:
+    """Converts the rows of one task.
 
     Args:
-        ids: gives rows their ids.
+        ids: computes the ids of rows.
         queues_of: returns the queues of a topic that can be written to.
-        topic: where rows go that name no topic.
-        id_column: the column with the ids of rows; None: they are made by ``ids``.
-        dead_letters: the topic that gets the letters of rejected rows; None: nobody does.
+        topic: the topic of rows that have none.
+        id_column: the column with the ids of rows; None: ``ids`` computes them.
+        dead_letters: the topic of dead letters for rejected rows; None: there are none.
 
     """
 
@@ -128,22 +128,17 @@ class OutgoingRows:
         self._row_count = 0
         self._queues: dict[str, dict[int, MessageQueue]] = {}
 
-    def of(self, batch: pa.RecordBatch) -> Outgoing:
-        """Return what becomes of the next rows of the task.
-
-        Raises:
-            OrbitError: a row names a queue, and the queues of its topic can't be found.
-
-        """
-        self._queues.clear()  # they may have changed since the batch before
+    def convert(self, batch: pa.RecordBatch) -> MessageBatch:
+        """Return the messages of the next rows of the task."""
+        self._queues.clear()  # they may have changed since the last batch
         faults: _Faults = {}
-        rows = list(map(Row, *_columns(batch, self._topic, faults)))
+        rows = list(map(WriteRow, *_columns(batch, self._topic, faults)))
         lacking = _PROPERTY_OF.keys() - set(batch.schema.names)
-        outgoing = Outgoing(row_count=len(rows))
+        converted = MessageBatch(row_count=len(rows))
         add, place, number_of = (
-            outgoing.messages.append,
-            outgoing.queues.append,
-            outgoing.numbers.append,
+            converted.messages.append,
+            converted.queues.append,
+            converted.numbers.append,
         )
         first = self._row_count
         for number, (row, row_id) in enumerate(
@@ -157,7 +152,7 @@ class OutgoingRows:
                 message = _message(row, row_id, self._id_column)
                 queue = None if row.queue_id is None else self._queue(message.topic, row.queue_id)
             except InvalidInput as error:
-                outgoing.rejected.append(_rejected(number, row, row_id, error))
+                converted.rejected.append(_rejected(number, row, row_id, error))
                 if self._dead_letters is None:
                     continue
                 message, queue = _dead_letter(self._dead_letters, row, row_id, error), None
@@ -165,10 +160,10 @@ class OutgoingRows:
             place(queue)
             number_of(number)
         self._row_count += len(rows)
-        return outgoing
+        return converted
 
     def _row_ids(
-        self, batch: pa.RecordBatch, rows: Sequence[Row], faults: _Faults
+        self, batch: pa.RecordBatch, rows: Sequence[WriteRow], faults: _Faults
     ) -> Iterable[str | None]:
         if self._id_column is None:
             return self._ids.of(rows)
@@ -182,17 +177,17 @@ class OutgoingRows:
         queue = known.get(queue_id)
         if queue is None:
             raise InvalidInput(
-                f"topic {topic} has no queue {queue_id} to write to; it has "
-                f"{len(known)}, numbered from 0 by each broker",
+                f"topic {topic} has no writable queue {queue_id}; it has {len(known)}, "
+                "numbered from 0 on each broker",
                 field="queue_id",
             )
         return queue
 
 
 def _by_id(queues: Iterable[MessageQueue]) -> dict[int, MessageQueue]:
-    """Return one queue for each id: of those of several brokers, always the same one.
+    """Return one queue per id; if several brokers have it, always the same one.
 
-    All rows with an id keep their order so, and different ids still spread over the brokers.
+    So rows of an id keep their order, and different ids are spread over the brokers.
 
     >>> queues = [MessageQueue("orders", name, id) for name in ("a", "b") for id in (0, 1)]
     >>> {id: queue.broker_name for id, queue in _by_id(queues).items()}
@@ -207,8 +202,8 @@ def _by_id(queues: Iterable[MessageQueue]) -> dict[int, MessageQueue]:
 def _columns(
     batch: pa.RecordBatch, topic: str | None, faults: _Faults
 ) -> Iterator[Iterable[object]]:
-    """Yield the values of each column of the write schema, in the order of ``Row``."""
-    for name in Row._fields:
+    """Yield the values of each column of the write schema, in the order of ``WriteRow``."""
+    for name in WriteRow._fields:
         index = batch.schema.get_field_index(name)
         if index < 0:
             yield repeat(topic if name == "topic" else None, batch.num_rows)
@@ -220,7 +215,7 @@ def _columns(
             case "value":
                 yield _as_bytes(column).to_pylist()
             case "properties":
-                # Sorted, since the order of a map means nothing, and must not change the id.
+                # Sorted, because the order of a map must not change the id.
                 maps = _values(column, name, faults)
                 yield [sorted(pairs) if pairs else None for pairs in maps]
             case "deliver_at":
@@ -230,9 +225,9 @@ def _columns(
 
 
 def _values(column: pa.Array, name: str, faults: _Faults) -> list[Any]:
-    r"""Return the values of a column; Spark's texts may be any bytes, and such a row is at fault.
+    r"""Return the values of a column; note a fault for each text that is not UTF-8.
 
-    For the error, and for its letter, bytes that are not UTF-8 are written as ``\xff``.
+    Spark allows any bytes in a text. In the error and the dead letter they are written as ``\xff``.
     """
     try:
         return column.to_pylist()  # type: ignore[no-any-return]  # pyarrow has no types
@@ -245,8 +240,8 @@ def _values(column: pa.Array, name: str, faults: _Faults) -> list[Any]:
         except UnicodeDecodeError as error:
             values.append(_decoded(raw, "backslashreplace"))
             fault = InvalidInput(
-                f"{name} is no UTF-8: byte {error.object[error.start]:#04x} at position "
-                f"{error.start}; write bytes as text by hex or base64",
+                f"{name} is not UTF-8: byte {error.object[error.start]:#04x} at position "
+                f"{error.start}; encode bytes by hex or base64",
                 field=name,
             )
             faults.setdefault(index, fault)
@@ -267,36 +262,32 @@ def _as_bytes(column: pa.Array) -> pa.Array:
     return column.cast(pa.large_binary()) if pa.types.is_large_string(column.type) else column
 
 
-def _with_own_properties(row: Row, lacking: Collection[str]) -> Row:
-    """Return a row with the application's own properties, for one that may have been read.
+def _with_own_properties(row: WriteRow, lacking: Collection[str]) -> WriteRow:
+    """Return a row without RocketMQ's properties, which it may have from a read.
 
-    What RocketMQ says by properties, a producer and a broker say anew; but for the keys, the tag
-    and the sharding key, where the data frame lacks the column to say them by.
+    Producers and brokers set those again. But keys, tags and the sharding key become columns of the
+    row if the data frame lacks these columns.
     """
     pairs = row.properties or []
     if properties.RESERVED.isdisjoint([name for name, _ in pairs]):
         return row
-    said = dict(pairs)
-    told: dict[str, Any] = {column: said.get(_PROPERTY_OF[column]) for column in lacking}
+    by_name = dict(pairs)
+    from_properties: dict[str, Any] = {
+        column: by_name.get(_PROPERTY_OF[column]) for column in lacking
+    }
     own = [(name, value) for name, value in pairs if name not in properties.RESERVED]
-    return row._replace(properties=own or None, **told)
+    return row._replace(properties=own or None, **from_properties)
 
 
-def _message(row: Row, row_id: str | None, id_column: str | None) -> Message:
-    """Return the message that a row says; an empty key, tag or sharding key is none.
+def _message(row: WriteRow, row_id: str | None, id_column: str | None) -> Message:
+    """Return the message of a row; an empty key, tag or sharding key counts as none.
 
-    A row that was read may have the id of its first write among its properties. It keeps that,
-    unless its writer names a column for ids.
-
-    Raises:
-        InvalidInput: or one of its kinds: it can't be one.
-
+    A row that was read may have the id of its first write in its properties. It keeps that id,
+    unless ``idColumn`` is set.
     """
     topic, value, key, tags, pairs, _, sharding_key, delay_level, deliver_at = row
     if topic is None:
-        raise InvalidInput(
-            "topic is null, and no option topic says where such rows go", field="topic"
-        )
+        raise InvalidInput("topic is null, and the option topic is not set", field="topic")
     if not row_id:
         raise InvalidInput("the id of the row is null or empty", field="idColumn")
     if delay_level and not 0 < delay_level <= _DELAY_LEVEL_MAX:
@@ -323,14 +314,14 @@ def _properties(
 ) -> dict[str, str]:
     if not pairs:
         return {ORBIT_ID: row_id}
-    said = dict(pairs)
-    return {**said, ORBIT_ID: row_id} if is_named else {ORBIT_ID: row_id, **said}
+    by_name = dict(pairs)
+    return {**by_name, ORBIT_ID: row_id} if is_named else {ORBIT_ID: row_id, **by_name}
 
 
 def _body(value: bytes | None) -> bytes:
     if not value:
-        told = "null" if value is None else "empty"
-        raise InvalidInput(f"value is {told}, and RocketMQ takes no empty body", field="value")
+        kind = "null" if value is None else "empty"
+        raise InvalidInput(f"value is {kind}, and RocketMQ accepts no empty body", field="value")
     names.check_body(len(value))
     return value
 
@@ -339,11 +330,11 @@ def _moment(microseconds: int) -> datetime:
     try:
         return _EPOCH + timedelta(microseconds=microseconds)
     except OverflowError:
-        raise InvalidInput("deliver_at lies beyond the year 9999", field="deliver_at") from None
+        raise InvalidInput("deliver_at is after the year 9999", field="deliver_at") from None
 
 
 def _check_properties(message: Message) -> None:
-    """Check the size of all properties as the producer will: there it would fail the task."""
+    """Check the size of all properties now: an error in the producer would fail the task."""
     given = message.properties
     texts = (*given, *given.values(), *message.keys, message.tags or "", message.sharding_key or "")
     if _CHARACTER_BYTES_MAX * sum(map(len, texts)) + _ADDED_BYTES < names.PROPERTIES_SIZE_LIMIT:
@@ -351,7 +342,7 @@ def _check_properties(message: Message) -> None:
     names.check_properties(len(properties.encode(message.wire_properties())) + _ADDED_BYTES)
 
 
-def _rejected(number: int, row: Row, row_id: str | None, error: InvalidInput) -> RejectedRow:
+def _rejected(number: int, row: WriteRow, row_id: str | None, error: InvalidInput) -> RejectedRow:
     return RejectedRow(
         number=number,
         column=_COLUMN_OF.get(error.field, error.field),
@@ -361,17 +352,17 @@ def _rejected(number: int, row: Row, row_id: str | None, error: InvalidInput) ->
     )
 
 
-def _dead_letter(topic: str, row: Row, row_id: str | None, error: InvalidInput) -> Message:
-    """Return the letter of a row that can't be a message; what of the row can travel, does."""
+def _dead_letter(topic: str, row: WriteRow, row_id: str | None, error: InvalidInput) -> Message:
+    """Return the dead letter of a row, with as much of the row as is valid."""
     reason = _printable(str(error))
     value = row.value
     keeps_value = value is not None and 0 < len(value) <= names.BODY_SIZE_LIMIT
-    told = {
+    reject_properties = {
         ORBIT_ID: _printable(row_id or ""),
-        REASON: reason,
-        COLUMN: _COLUMN_OF.get(error.field, error.field),
-        TOPIC: _printable(row.topic or ""),
-        BODY: "value" if keeps_value else "reason",
+        REJECT_REASON: reason,
+        REJECT_COLUMN: _COLUMN_OF.get(error.field, error.field),
+        REJECT_TOPIC: _printable(row.topic or ""),
+        REJECT_BODY: "value" if keeps_value else "reason",
     }
     extras: dict[str, object] = {
         "keys": (row.key or "").split(),
@@ -379,11 +370,11 @@ def _dead_letter(topic: str, row: Row, row_id: str | None, error: InvalidInput) 
         "properties": dict(row.properties or ()),
     }
     body = value if value is not None and keeps_value else reason.encode()
-    return _letter(topic, body, told, extras)
+    return _letter(topic, body, reject_properties, extras)
 
 
 def refused_row(number: int, message: Message, reason: str) -> RejectedRow:
-    """Return a row whose message a broker refuses for what it is."""
+    """Return the rejected row of a message whose content a broker refuses."""
     return RejectedRow(
         number=number,
         column="",
@@ -393,38 +384,44 @@ def refused_row(number: int, message: Message, reason: str) -> RejectedRow:
     )
 
 
-def letter_of_refused(topic: str, message: Message, reason: str) -> Message:
-    """Return the letter of a row whose message a broker refuses; it is delivered at once."""
-    told = {REASON: _printable(reason), TOPIC: message.topic, BODY: "value"}
+def dead_letter_of(topic: str, message: Message, reason: str) -> Message:
+    """Return the dead letter of a message that a broker refuses; it has no delay."""
+    reject_properties = {
+        REJECT_REASON: _printable(reason),
+        REJECT_TOPIC: message.topic,
+        REJECT_BODY: "value",
+    }
     extras: dict[str, object] = {
         "keys": message.keys,
         "tags": message.tags,
         "properties": dict(message.properties),
     }
-    return _letter(topic, message.body, told, extras)
+    return _letter(topic, message.body, reject_properties, extras)
 
 
 def without_value(letter: Message) -> Message:
-    """Return a letter without the row's value, which brokers refuse too: it may be too large."""
-    said = letter.properties
-    return letter.replace(body=said[REASON].encode(), properties={**said, BODY: "reason"})
+    """Return a dead letter with the reason as its body: the row's value may be too large."""
+    by_name = letter.properties
+    return letter.replace(
+        body=by_name[REJECT_REASON].encode(), properties={**by_name, REJECT_BODY: "reason"}
+    )
 
 
 def _letter(
-    topic: str, body: bytes, told: Mapping[str, str], extras: Mapping[str, object]
+    topic: str, body: bytes, reject_properties: Mapping[str, str], extras: Mapping[str, object]
 ) -> Message:
-    """Return a letter with what is told of a row, and what of the row can travel."""
-    told = {name: text for name, text in told.items() if text}
-    letter = Message(topic, body, properties=told)
+    """Return a dead letter with some properties, and each of the extra fields that is valid."""
+    reject_properties = {name: text for name, text in reject_properties.items() if text}
+    letter = Message(topic, body, properties=reject_properties)
     for field, value in extras.items():
         if isinstance(value, dict):
-            value = {**value, **told}
+            value = {**value, **reject_properties}
         letter = _with(letter, field, value)
     return letter
 
 
 def _with(letter: Message, field: str, value: object) -> Message:
-    """Return the letter with one more field; as it was, if the field is what is wrong."""
+    """Return a letter with one more field; the same letter if the field is invalid."""
     try:
         fuller = letter.replace(**{field: value})
         _check_properties(fuller)
@@ -434,6 +431,6 @@ def _with(letter: Message, field: str, value: object) -> Message:
 
 
 def _printable(text: str) -> str:
-    """Return a text that can be a property: short, and without separators."""
+    """Return a text that is valid in a property: short, and without separators."""
     shown = text if len(text) <= _TEXT_MAX else f"{text[:_TEXT_MAX]}…"
     return shown if shown.isprintable() else "".join(c if c.isprintable() else "�" for c in shown)

@@ -1,31 +1,31 @@
-r"""Stable ids of written rows: the same row of a task has the same id however often it is sent.
+r"""Stable ids of written rows: a row of a task has the same id each time it is sent.
 
-A Spark write is at least once: a task that fails half-way is run again, a streaming batch whose
-commit failed is replayed, and brokers may store a message whose answer was lost. Each written
-message therefore carries the property ``ORBIT_ID``, by which ``drop_duplicates`` finds copies::
+A Spark write is at least once: Spark retries a failed task and replays a streaming batch whose
+commit failed, and a broker may have stored a message whose answer was lost. So each written message
+has the property ``ORBIT_ID``, by which ``drop_duplicates`` finds copies::
 
     scope   = hash(query id and batch id, or the id of a batch write; partition id)
-    content = hash, under the scope, of all columns that make the message
-    id      = content                      of the first row with this content in the task
-              hash(content, n)             of the n-th equal one after it
+    content = hash, under the scope, of all columns of the message
+    id      = content                      for the first row with this content in the task
+              hash(content, n)             for the n-th equal row after it
 
-What that promises:
+Guaranteed:
 
-- A task that is run again gives its rows the ids they had, in whatever order they come: the n-th of
-  equal rows is n-th by count, not by place.
-- Rows that are equal, and were meant to be, keep different ids: within a task by n, across tasks
-  by the partition id.
-- Of different rows no two have the same id, but for a collision of 128 bits.
+- A retried task gives its rows the same ids, in any order: equal rows are numbered by count, not by
+  position.
+- Rows that are equal on purpose have different ids: within a task by n, across tasks by the
+  partition id.
+- Different rows have different ids, except for a collision of 128 bits.
 
-What it doesn't:
+Not guaranteed:
 
-- A replayed streaming batch has the ids it had as long as Spark cuts it into the same partitions,
-  as it does for the same offsets and options. If it is cut otherwise, copies differ in their ids,
-  and stay. The partition id is part of the scope all the same: without it, equal rows of two
-  partitions would have one id, and dropping copies would lose a row.
+- A replayed streaming batch has the same ids only if Spark divides it into the same partitions, as
+  it does for the same offsets and options. Otherwise copies have different ids, and stay. The
+  partition id is still part of the scope: without it, equal rows of two partitions would have the
+  same id, and dropping copies would lose a row.
 - A batch write that you start again is another write, with other ids.
 
-Where rows have an id of their own, the option ``idColumn`` names it, and none of this applies.
+If rows have ids already, name the column by the option ``idColumn``, and none of this applies.
 """
 
 from collections.abc import Iterable, Sequence
@@ -51,8 +51,8 @@ class StableIds:
     """The ids of the rows of one task.
 
     Args:
-        origin: what the write is: query id and batch id, or the id of a batch write.
-        partition: which task of the write it is.
+        origin: identifies the write: query id and batch id, or the id of a batch write.
+        partition: identifies the task in the write.
 
     >>> ids = StableIds(("query", "7"), partition=0)
     >>> first = ids.of([(b"paid",), (b"paid",), (b"late",)])
@@ -70,14 +70,14 @@ class StableIds:
         self._equal = EqualRows()
 
     def of(self, rows: Iterable[tuple[object, ...]]) -> list[str]:
-        """Return an id for each row: a tuple of texts, bytes, numbers, lists of them and None.
+        """Return an id per row; a row is a tuple of texts, bytes, numbers, lists of them and None.
 
-        Rows are counted: the next call goes on where this one ended.
+        Equal rows are counted over all calls.
         """
         encode, key = _encode, self._key
         contents = [blake2b(encode(row), digest_size=_ID_BYTES, key=key).digest() for row in rows]
         ids = [content.hex() for content in contents]
-        # Two numbers in a content, of which the first will do to tell whether rows are equal.
+        # A content is two numbers; the first is enough to find equal rows.
         numbers = self._equal.count(np.frombuffer(b"".join(contents), "<u8")[::2])
         for index, number in numbers.items():
             again = b"%s%d" % (contents[index], number)
@@ -86,12 +86,12 @@ class StableIds:
 
 
 class EqualRows:
-    """Counts equal rows by the first eight bytes of their hashes, in about eight bytes a row.
+    """Counts equal rows by the first eight bytes of their hashes, in about eight bytes per row.
 
-    A partition may have ten million rows, for which a dict would take a gigabyte. So what was seen
-    is kept in sorted arrays, each more than twice as long as the next, and only what was seen twice
-    in a dict. Should the eight bytes of different rows be equal, they are counted together: their
-    ids still differ, and only depend on the order.
+    A partition may have ten million rows, for which a dict would take a gigabyte. So hashes are
+    kept in sorted arrays, each more than twice as long as the next, and only repeated ones in a
+    dict. If different rows have the same eight bytes, they are counted together: their ids still
+    differ, but depend on the order.
 
     >>> rows = EqualRows()
     >>> rows.count(np.array([5, 6, 5], np.uint64)), rows.count(np.array([6, 7], np.uint64))
@@ -104,7 +104,7 @@ class EqualRows:
         self._counts: dict[int, int] = {}
 
     def count(self, prefixes: Prefixes) -> dict[int, int]:
-        """Return how many equal rows came before, by index, of those that any came before."""
+        """Return how many equal rows came before, by index; leaves out rows without any."""
         fresh, counts = np.unique(prefixes, return_counts=True)
         seen = np.zeros(len(prefixes), bool)
         for run in self._seen:
@@ -128,7 +128,7 @@ class EqualRows:
 
 
 def _is_in(run: Prefixes, prefixes: Prefixes) -> npt.NDArray[np.bool_]:
-    """Return of each prefix whether it is in a sorted run."""
+    """Return for each prefix whether it is in a sorted run."""
     if not len(run):
         return np.zeros(len(prefixes), bool)
     places = np.minimum(np.searchsorted(run, prefixes), len(run) - 1)

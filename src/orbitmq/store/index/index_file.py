@@ -1,8 +1,9 @@
-"""One file of the key index as it is written: a hash table on disk, with chains through entries.
+"""One file of the key index: a hash table on disk whose entries are chained.
 
-New entries, and which slots they changed, are kept in memory until ``write``. The slots of the file
-that grows are there twice, as an array (20 MB with Java's sizes): the slot of a key is anywhere in
-the file, and reading and writing four bytes of it for each key would cost more than all the rest.
+New entries and the numbers of changed slot blocks are kept in memory until ``write``. The slots of
+the growing file are also kept in memory, as an array (20 MB with Java's sizes): the slot of a key
+can be anywhere in the file, and reading and writing four bytes per key would cost more than
+everything else.
 """
 
 import sys
@@ -23,7 +24,7 @@ _SLOT_SIZE: Final = INDEX_SLOT.size
 _ENTRY_SIZE: Final = INDEX_ENTRY.size
 _SECONDS_MAX: Final = 0x7FFF_FFFF
 _BLOCK_SHIFT: Final = 10  # slots are written in blocks of 1024, that is 4 KiB
-_PENDING_BYTES: Final = 4096 * _ENTRY_SIZE  # of entries that wait in memory
+_PENDING_BYTES: Final = 4096 * _ENTRY_SIZE  # of entries in memory
 _REPLAYED_AT_ONCE: Final = 65_536
 _SLOT_CODE: Final = "i"
 assert array(_SLOT_CODE).itemsize == _SLOT_SIZE
@@ -31,11 +32,11 @@ assert array(_SLOT_CODE).itemsize == _SLOT_SIZE
 _pack = INDEX_ENTRY.pack
 
 IndexKey = tuple[int, int, int]
-"""One key of a record: its hash, the record's commit log offset, and its store time in ms."""
+"""A key of a record: the key's hash, the record's commit log offset and store time in ms."""
 
 
 class IndexShape(msgspec.Struct, frozen=True):
-    """How large index files are. Files don't say it, so a store has to keep to it.
+    """The size of index files. Files don't contain it, so a store must never change it.
 
     >>> IndexShape(slots=5_000_000, entries=20_000_000).file_bytes
     420000040
@@ -51,21 +52,20 @@ class IndexShape(msgspec.Struct, frozen=True):
 
     @property
     def file_bytes(self) -> int:
-        """The length of a file."""
+        """The length of a file in bytes."""
         return self.entries_at + _ENTRY_SIZE * self.entries
 
 
 class GrowingIndexFile:
-    """An index file that keys are added to, until it is full; it can be searched all along.
+    """An index file that takes keys until it is full; it can be searched at any time.
 
     Attributes:
-        path: where it is.
         begin_timestamp_ms: when its first record was stored; 0 while it is empty.
         end_timestamp_ms: when its last record was stored.
         begin_offset: the commit log offset of its first record.
-        end_offset: that of its last record.
-        used_slots: how many slots have a chain.
-        next_number: the number that the next entry will get; the first one's is 1.
+        end_offset: the commit log offset of its last record.
+        used_slots: how many slots have entries.
+        next_number: the number of the next entry; the first entry has number 1.
 
     """
 
@@ -93,15 +93,15 @@ class GrowingIndexFile:
         """Return the file at ``path`` as its header describes it.
 
         Raises:
-            StoreDamaged: it has another length than files of this shape, or an impossible count.
+            StoreDamaged: the length does not fit the shape, or the header's count is impossible.
 
         """
         length = files.disk.size(path)
         if length != shape.file_bytes:
             raise StoreDamaged(
-                f"{path} has {length} bytes, and an index file of {shape.slots} slots and "
+                f"{path} has {length} bytes, but an index file of {shape.slots} slots and "
                 f"{shape.entries} entries has {shape.file_bytes}; set the sizes that the store "
-                "was made with, or remove the file: its keys can't be found otherwise",
+                "was created with, or remove the file and lose its keys",
                 path=path,
                 position=length,
             )
@@ -117,23 +117,24 @@ class GrowingIndexFile:
         ) = INDEX_HEADER.unpack(file._header_on_disk)
         if count > shape.entries:
             raise StoreDamaged(
-                f"{path} counts {count} entries, and has room for {shape.entries}; remove it",
+                f"the header of {path} counts {count} entries, but a file has {shape.entries} at "
+                "most; remove the file",
                 path=path,
             )
-        file.next_number = max(count, 1)  # Java's IndexHeader too takes 0 for 1: nothing in it yet
+        file.next_number = max(count, 1)  # an empty file may have 0, as Java's IndexHeader knows
         return file
 
     @classmethod
     def replay(
         cls, files: OpenFiles, path: str, shape: IndexShape, next_number: int
     ) -> "GrowingIndexFile | None":
-        """Return the file as it was before entry ``next_number``; None if it is not to be trusted.
+        """Return the file as it was before entry ``next_number``; None if it can't be trusted.
 
-        Those entries, and the header, must have been synced. Whatever stands in the slots, they
-        are made again, and every link from an entry to the one before it is compared with them.
+        Those entries and the header must have been synced. The slots are rebuilt from the entries,
+        and the link of every entry to the one before it is compared with them.
 
         Raises:
-            StoreDamaged: the file has another length than files of this shape.
+            StoreDamaged: the length does not fit the shape.
 
         """
         file = cls.load(files, path, shape)
@@ -162,32 +163,32 @@ class GrowingIndexFile:
 
     @classmethod
     def create(
-        cls, files: OpenFiles, path: str, shape: IndexShape, *, behind: "GrowingIndexFile | None"
+        cls, files: OpenFiles, path: str, shape: IndexShape, *, previous: "GrowingIndexFile | None"
     ) -> "GrowingIndexFile":
-        """Return a new file, in which nothing is but the end of the one before it.
+        """Create a file whose range begins and ends at the end of the file before it.
 
-        That is how Java's IndexFile begins: both ends of its range are the end of the file before,
-        and the first entry's time counts from there. Then the first entry overwrites the begin.
+        Java's IndexFile begins the same way: the time of the first entry counts from the end of the
+        file before, then the first entry overwrites the beginning.
         """
         directory, _, name = path.rpartition("/")
         files.create(directory, name, shape.file_bytes)
         file = cls(files, path, shape)
         file._slots = array(_SLOT_CODE, bytes(_SLOT_SIZE * shape.slots))
         file._header_changed = True
-        if behind is not None:
-            file.begin_timestamp_ms = file.end_timestamp_ms = behind.end_timestamp_ms
-            file.begin_offset = file.end_offset = behind.end_offset
+        if previous is not None:
+            file.begin_timestamp_ms = file.end_timestamp_ms = previous.end_timestamp_ms
+            file.begin_offset = file.end_offset = previous.end_offset
         return file
 
     @property
     def is_full(self) -> bool:
-        """Whether no entry finds room."""
+        """Whether it has no room for another entry."""
         return self.next_number >= self._shape.entries
 
     def add(self, keys: Sequence[IndexKey]) -> int:
-        """Add keys in the order of the log; return how many of them found room."""
+        """Add keys in the order of the log; return how many were added before it became full."""
         if self.next_number == 1 and len(keys) > 1:
-            # The time of the first becomes the begin, from which those of the others count.
+            # The times of the others count from the time of the first.
             return self.add(keys[:1]) + self.add(keys[1:])
         keys = keys[: self._shape.entries - self.next_number]
         if not keys:
@@ -201,7 +202,7 @@ class GrowingIndexFile:
                 seconds, seconds_of = self._seconds_to(store_timestamp_ms), store_timestamp_ms
             slot = key_hash % slot_count
             previous = slots[slot]
-            # A slot may point past the end: the file was not written to its end before a crash.
+            # A slot may point past the last entry: a crash prevented the write of the entries.
             if not 0 < previous <= number:
                 previous = 0
                 new_chains += 1
@@ -219,15 +220,15 @@ class GrowingIndexFile:
         return len(keys)
 
     def reach(self, offset: int) -> None:
-        """Note that all records up to an offset of the log are indexed, those without keys too."""
+        """Note that all records up to a log offset are indexed, including those without keys."""
         if offset > self.end_offset:
             self.end_offset = offset
             self._header_changed = True
 
     def select(self, key_hash: int, max_count: int, begin_ms: int, end_ms: int) -> list[int]:
-        """Return commit log offsets of keys with this hash, stored in a span of time, newest first.
+        """Return log offsets of keys with a hash, stored within a time range, newest first.
 
-        Entries know their time to the second, counted from the first; so one stored in the same
+        Entries have their time in whole seconds since the first entry, so one stored in the same
         second as ``begin_ms`` may be missed, as in Java.
         """
         found: list[int] = []
@@ -240,14 +241,14 @@ class GrowingIndexFile:
         return found
 
     def is_untouched(self) -> bool:
-        """Return whether nobody else has added to the file: its header is the one written here."""
+        """Return whether the header on disk is the one that this process wrote."""
         return self._files.read(self.path, _HEADER_SIZE, 0) == self._header_on_disk
 
     def write(self) -> None:
-        """Write what is in memory only: entries, then the slots that lead to them, then the header.
+        """Write pending entries, then the changed slots, then the header.
 
         Raises:
-            DiskFailed: what was not written is kept, and this may be called again.
+            DiskFailed: unwritten data is kept; call again.
 
         """
         self._write_entries()
@@ -258,24 +259,24 @@ class GrowingIndexFile:
         self._write_header()
 
     def write_entries(self) -> None:
-        """Write what :meth:`replay` needs: entries and the header, not the slots.
+        """Write what :meth:`replay` needs: pending entries and the header, not the slots.
 
         Raises:
-            DiskFailed: what was not written is kept, and this may be called again.
+            DiskFailed: unwritten data is kept; call again.
 
         """
         self._write_entries()
         self._write_header()
 
     def finish(self) -> None:
-        """Write all, and give up the array of slots: nothing more will be added."""
+        """Write everything and free the array of slots: the file is full."""
         self.write()
         self._slots = None
 
     def _write_entries(self) -> None:
         if self._pending:
             self._note_changed_blocks()
-            # A copy: as long as somebody holds a view of it, a bytearray can't grow.
+            # A copy: a bytearray can't grow while a view of it exists.
             self._files.write(self.path, bytes(self._pending), self._entry_at(self._written_number))
             self._pending.clear()
 
@@ -294,9 +295,9 @@ class GrowingIndexFile:
             self._header_changed = False
 
     def _note_changed_blocks(self) -> None:
-        """Note which blocks of slots the waiting entries changed, unless all are changed already.
+        """Note which blocks of slots the pending entries changed, unless all are changed already.
 
-        Done for many entries at once, and soon not at all: hashes spread over the whole file.
+        This is done for many entries at once; hashes soon have changed every block.
         """
         changed, slot_count = self._changed_blocks, self._shape.slots
         if len(changed) << _BLOCK_SHIFT < slot_count:
@@ -318,9 +319,9 @@ class GrowingIndexFile:
         return min(max(store_timestamp_ms - self.begin_timestamp_ms, 0) // 1000, _SECONDS_MAX)
 
     def _chain(self, slot: int) -> Iterator[tuple[int, int, int]]:
-        """Yield hash, commit log offset and seconds of a slot's entries, the newest first."""
+        """Yield hash, log offset and seconds of a slot's entries, the newest first."""
         number = self._newest_in(slot)
-        # Links lead to ever smaller numbers; where one doesn't, the file is damaged from there on.
+        # Links lead to ever smaller numbers; a link that does not is damaged.
         following = self.next_number
         while 0 < number < following:
             key_hash, offset, seconds, previous = self._entry(number)
@@ -347,19 +348,19 @@ class GrowingIndexFile:
 
     @property
     def _written_number(self) -> int:
-        """The number of the first entry that is not in the file yet."""
+        """The number of the first entry that is not written."""
         return self.next_number - len(self._pending) // _ENTRY_SIZE
 
 
 def _swapped(slots: "array[int]") -> "array[int]":
-    """Turn an array of slots from the file's byte order to the machine's, or back, in place."""
+    """Convert slots between the file's and the machine's byte order, in place."""
     if sys.byteorder == "little":
         slots.byteswap()
     return slots
 
 
 def _runs(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Yield the ranges, begin and end, that sorted numbers consist of.
+    """Yield the begin and end of each range of consecutive numbers.
 
     >>> list(_runs([1, 2, 3, 7]))
     [(1, 4), (7, 8)]
@@ -376,9 +377,9 @@ def _runs(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
 
 
 def _clear_behind(files: OpenFiles, path: str, shape: IndexShape, number: int) -> None:
-    """Make zeros of the entries from ``number`` on: a reader takes what stands there for entries.
+    """Zero the entries from ``number`` on, so that no reader finds them.
 
-    Entries are written one behind the other, so the first part without any is the last to look at.
+    Entries are written in order, so this stops at the first part that is all zeros.
     """
     while number < shape.entries:
         count = min(shape.entries - number, _REPLAYED_AT_ONCE)

@@ -1,16 +1,16 @@
-"""The key index: which records of the commit log have a key, by the hash of ``topic#key``.
+"""The key index: finds records of the commit log by the hash of ``topic#key``.
 
 Laws:
 
-- Keys of a record are indexed in the order unique key, keys, tags. A full file is followed by the
-  next in the middle of a record, if need be.
-- File names are local times and only sort the files: a new one is always the last.
-- After a crash full files are trusted that were synced before the last checkpoint, and of the one
-  that was growing the entries that it speaks for.
-- Files follow each other without a gap: no record with keys lies in the log behind the end of one
-  and before the begin of the next. What is behind a gap goes, and is made again from the log.
-- After an orderly stop the last file tells how far the index reaches, be it over records without
-  keys: the next start need not look at them again.
+- Keys of a record are indexed in the order unique key, keys, tags. A file may become full in the
+  middle of a record; the next file then has the other keys.
+- File names are local times and only sort the files: a new file is always the last.
+- After a crash full files are trusted if they were synced before the last checkpoint; the growing
+  file is trusted as far as the checkpoint's mark reaches.
+- Files follow each other without a gap: the log has no record with keys between the end of one and
+  the beginning of the next. Files after a gap are removed and rebuilt from the log.
+- After an orderly stop the last file covers the log to its end, including records without keys, so
+  the next start does not read them again.
 """
 
 import enum
@@ -41,39 +41,41 @@ _REMEMBERED_TAGS: Final = 16_384
 _REMEMBERED_LENGTH: Final = 64
 
 FindKeyed: TypeAlias = Callable[[int, int], int | None]
-"""Returns where in the log the first record with keys is, behind the one at an offset (-1: from the
-beginning on) and before another offset; None if there is none, or nobody knows."""
+"""Returns the offset of the first record with keys after the record at one offset (-1: from the
+beginning of the log) and before another offset; None if none was found."""
 
 
 class KeyKind(enum.Enum):
-    """What a text is looked up as; the value stands between topic and text."""
+    """What a text is looked up as; the value is the separator between topic and text."""
 
     KEY = "#"
-    """A unique key, or one of the keys."""
+    """A unique key or one of the keys."""
     TAGS = "#T#"
-    """The tags; indexed since RocketMQ 5.4.0."""
+    """The tags, which RocketMQ indexes since 5.4.0."""
 
 
 class IndexMark(NamedTuple):
-    """How much of the key index is on the disk besides full files, and how far it reaches."""
+    """How much of the growing index file is on disk, and how far in the log it reaches."""
 
     name: int = 0
-    """The file that grows; file names are numbers."""
+    """The name of the growing file; file names are numbers."""
     number: int = 0
-    """All its entries before this one are on the disk. Its slots are not: entries tell them."""
+    """All its entries before this one are on disk. Its slots are not; they follow from entries."""
     offset: int = 0
-    """The keys of all records before this offset of the log are among them, or in older files."""
+    """The keys of all records before this log offset are on disk, in this or older files."""
 
 
 class KeyIndex:
     """The index files of a store: ``<directory>/<yyyyMMddHHmmssSSS>``.
 
     Args:
-        directory: the ``index`` of the store.
-        slots: hash slots of a file, and
-        entries: entries of a file, one of which is never used; as the store was made with.
-        file_name: returns a name for a file made now, local time; the caller has the clock.
-        tag_keys: whether tags are indexed too, as RocketMQ 5.4.0 does and older ones don't.
+        disk: where the store is.
+        directory: the ``index`` directory of the store.
+        slots: hash slots per file, as the store was created with.
+        entries: entries per file, one of which is never used; as the store was created with.
+        file_name: returns a name for a new file, the local time.
+        tag_keys: whether tags are indexed too, as in RocketMQ 5.4.0 but not in older releases.
+        make_room: closes other idle files when the process can't open more.
 
     >>> from tempfile import TemporaryDirectory
     >>> from orbitmq.store.disk.disk import RealDisk
@@ -117,40 +119,40 @@ class KeyIndex:
 
     @property
     def last_name(self) -> int:
-        """The name of the last file, as the number that it is; 0 without."""
+        """The name of the last file as a number; 0 if there is none."""
         return int(self._files[-1].path.rpartition("/")[2]) if self._files else 0
 
     @property
     def last_timestamp_ms(self) -> int:
-        """The store time of the last record indexed; 0 without."""
+        """The store time of the last indexed record; 0 if there is none."""
         return self._files[-1].end_timestamp_ms if self._files else 0
 
     @property
     def filled_timestamp_ms(self) -> int:
-        """The store time of the last record in a full file; 0 without.
+        """The store time of the last record in a full file; 0 if no file is full.
 
-        It belongs into the checkpoint once those files are synced: a crash costs what is younger.
+        It goes into the checkpoint once those files are synced; a crash loses newer keys.
         """
         return max((file.end_timestamp_ms for file in self._files if file.is_full), default=0)
 
     @property
     def filled_end_offset(self) -> int:
-        """The commit log offset of that record; -1 without."""
+        """The log offset of the last record in a full file; -1 if no file is full."""
         return max((file.end_offset for file in self._files if file.is_full), default=-1)
 
     @property
     def filled(self) -> tuple[int, int]:
-        """Both of them."""
+        """``filled_timestamp_ms`` and ``filled_end_offset``."""
         return self.filled_timestamp_ms, self.filled_end_offset
 
     @property
     def end_offset(self) -> int:
-        """The commit log offset of the last record indexed; 0 without."""
+        """The log offset of the last indexed record; 0 if there is none."""
         return self._files[-1].end_offset if self._files else 0
 
     @property
     def ends_full(self) -> bool:
-        """Whether the last file has no room: other keys of its last record may be in a next one."""
+        """Whether the last file is full: other keys of its last record may be in a next file."""
         return bool(self._files) and self._files[-1].is_full
 
     def load(
@@ -161,19 +163,19 @@ class KeyIndex:
         mark: IndexMark | None = None,
         find_keyed: FindKeyed = lambda _after, _before: None,
     ) -> list[str]:
-        """Find the files; return the paths of those removed, whose keys must be indexed again.
+        """Find the files; return the paths of removed ones, whose keys must be indexed again.
 
-        After a crash these are the files with records younger than ``checkpoint_ms``, as in Java's
-        IndexService, and also one that was not full, and one that is too short; except that the
-        file of the ``mark`` is kept as far as that speaks for it. The checkpoint has the time of a
-        full file. If others behind it end at the same time, because the clock stood still, nobody
-        knows whether they were synced, and they go too.
+        After a crash, files with records newer than ``checkpoint_ms`` are removed, as in Java's
+        IndexService, and so are files that are not full or too short. The file of the ``mark`` is
+        kept as far as the mark reaches. The checkpoint has the end time of a full file; later full
+        files that end at the same time, because the clock did not advance, may not have been synced
+        and are removed too.
 
-        Whatever the stop was, files behind a gap go: ``find_keyed`` knows of records in the log
-        that should be in a file and are in none.
+        Files after a gap are always removed: ``find_keyed`` finds records with keys that no file
+        covers.
 
         Raises:
-            StoreDamaged: a file does not have the length that ``slots`` and ``entries`` give.
+            StoreDamaged: a file does not have the length that ``slots`` and ``entries`` require.
 
         """
         removed: list[str] = []
@@ -186,14 +188,14 @@ class KeyIndex:
                 continue
             self._open_files.remove(path)
             removed.append(path)
-            # Behind a file that is gone, another would claim that its keys are all indexed.
+            # A file after a removed one would claim that all keys before it are indexed.
             is_cut = is_cut or not clean_stop or file is not None
         return removed
 
     def _loaded(
         self, path: str, clean_stop: bool, checkpoint_ms: int, mark: IndexMark | None
     ) -> GrowingIndexFile | None:
-        """Return a file as far as it can be trusted; None if it can't."""
+        """Return a file with its trusted entries; None if it can't be trusted."""
         if self._was_being_made(path, clean_stop=clean_stop):
             return None
         file = GrowingIndexFile.load(self._open_files, path, self._shape)
@@ -202,13 +204,13 @@ class KeyIndex:
         return None if mark is None else self._replayed(path, mark)
 
     def _is_behind_gap(self, file: GrowingIndexFile, find_keyed: FindKeyed) -> bool:
-        """Return whether a file is missing between the last one and this, and say so."""
+        """Return, and log, whether a file is missing between the last one and this."""
         last = self._files[-1].end_offset if self._files else -1
         lost = find_keyed(last, file.begin_offset)
         if lost is not None:
             log.warning(
                 "%s begins at byte %d of the log, and no file before it has the keys of the record "
-                "at byte %d: the index is made again from there on",
+                "at byte %d: rebuilding the index from there",
                 file.path,
                 file.begin_offset,
                 lost,
@@ -216,7 +218,7 @@ class KeyIndex:
         return lost is not None
 
     def _replayed(self, path: str, mark: IndexMark) -> GrowingIndexFile | None:
-        """Return the file that grew, as far as a mark speaks for it; None if it does not."""
+        """Return the growing file as far as the mark reaches; None if the mark is not for it."""
         if int(path.rpartition("/")[2]) != mark.name:
             return None
         file = GrowingIndexFile.replay(self._open_files, path, self._shape, mark.number)
@@ -226,7 +228,7 @@ class KeyIndex:
         return file
 
     def _is_vouched(self, file: GrowingIndexFile, checkpoint_ms: int) -> bool:
-        """Return whether a checkpoint speaks for a full file, those before it being vouched."""
+        """Return whether a checkpoint vouches for a full file, given that it does for the last."""
         is_next = not self._files or self.last_timestamp_ms < checkpoint_ms
         return is_next and file.end_timestamp_ms <= checkpoint_ms
 
@@ -237,37 +239,37 @@ class KeyIndex:
     def reach(self, offset: int) -> None:
         """Note for the next start that all records up to an offset of the log are indexed.
 
-        It stands in the header in place of the last record with keys, and means the same to Java's
-        IndexService: records before it are not indexed again.
+        The header then has this offset instead of that of the last record with keys. Java's
+        IndexService reads it the same way: it does not index records before it again.
         """
         if self._files:
             self._files[-1].reach(offset)
 
     def put(self, entry: Dispatched) -> None:
-        """Index the keys of one record; see :meth:`put_all`."""
+        """Index the keys of one record."""
         self.put_all((entry,))
 
     def put_all(self, entries: Iterable[Dispatched]) -> None:
         """Index the keys of records, in the order of the log.
 
-        Nothing is done for a record that was rolled back, and for one before the last indexed.
-        That last one itself is indexed again, as in Java: a record split between two files is.
+        Rolled-back records, and records before the last indexed one, are skipped. The last indexed
+        one is indexed again, as in Java: its keys may be split between two files.
 
         Raises:
-            DiskFailed: a new file could not be made, or a full one not written.
+            DiskFailed: a new file can't be created, or a full one can't be written.
 
         """
-        # Made even if none of the records has a key, as by Java's IndexService.buildIndex.
+        # Created even if no record has a key, as in Java's IndexService.buildIndex.
         file = self._file_with_room()
         keys = self._keys(entries, file.end_offset)
         while keys:
             file = self._file_with_room()
             keys = keys[file.add(keys) :]
             if file.is_full:
-                file.finish()  # at once: from now on a checkpoint may speak for it
+                file.finish()  # at once: from now on a checkpoint may claim it
 
     def _keys(self, entries: Iterable[Dispatched], indexed_to: int) -> list[IndexKey]:
-        """Return the keys of records from an offset of the log on."""
+        """Return the keys of the records that begin at or after a log offset."""
         keys: list[IndexKey] = []
         for entry in entries:
             offset, stored_ms = entry.commit_log_offset, entry.store_timestamp_ms
@@ -294,11 +296,11 @@ class KeyIndex:
         *,
         kind: KeyKind = KeyKind.KEY,
     ) -> list[int]:
-        """Return commit log offsets of records with that key, stored in a span of time.
+        """Return log offsets of records with a key, stored within a time range, newest first.
 
-        The newest come first, from the newest file to the oldest. As in Java's IndexService the
-        first file that begins before ``begin_ms`` is the last to be searched, whatever the clock
-        did meanwhile. Other keys may have the same hash: the caller looks at the records.
+        As in Java's IndexService, the search ends at the first file that begins before
+        ``begin_ms``, even if the clock was set back. Other keys may have the same hash, so the
+        caller must check the records.
         """
         wanted = key_hash(f"{topic}{kind.value}{key}")
         found: list[int] = []
@@ -310,29 +312,26 @@ class KeyIndex:
         return found
 
     def write(self) -> None:
-        """Write what is in memory only.
+        """Write the data that is in memory only, for other readers and before a stop.
 
-        Queries here don't need it, and a crash loses the file that grows in any case; it is for
-        other readers, and before a stop. At worst it writes all slots, 20 MB with Java's sizes.
+        Queries in this process don't need it. At worst it writes all slots, 20 MB with Java's
+        sizes.
 
         Raises:
-            DiskFailed: what was not written is kept, and this may be called again.
+            DiskFailed: unwritten data is kept; call again.
 
         """
         if self._files:
             self._files[-1].write()
 
     def write_mark(self, offset: int) -> IndexMark | None:
-        """Write the entries of the file that grows; return what a sync makes true of it.
+        """Write the entries of the growing file; return its mark, valid after the next sync.
 
-        None if there is no such file, or if Java, which trusts a file by its time alone, could take
-        this one for a full one.
-
-        Args:
-            offset: the keys of all records before it were put.
+        None if no file is growing, or if Java, which trusts a file by its time alone, would read
+        this one as a full file. The keys of all records before ``offset`` must have been put.
 
         Raises:
-            DiskFailed: what was not written is kept, and this may be called again.
+            DiskFailed: unwritten data is kept; call again.
 
         """
         file = self._files[-1] if self._files else None
@@ -342,50 +341,45 @@ class KeyIndex:
         return IndexMark(self.last_name, file.next_number, offset)
 
     def sync_mark(self, offset: int) -> IndexMark | None:
-        """Return the same when that, and all that was written before, is on the disk."""
+        """Write and sync the index; return the mark of the growing file."""
         mark = self.write_mark(offset)
         self._open_files.sync_all()
         return mark
 
     def take_unsynced(self) -> Unsynced:
-        """Return what was written and not synced yet; ``Unsynced.sync`` may run on a worker."""
+        """Return the files to sync; ``Unsynced.sync`` may run on a worker."""
         return self._open_files.take_unsynced()
 
     def sync(self) -> None:
-        """Write what is in memory, and return when all is on the disk."""
+        """Write the data in memory and sync all files."""
         self.write()
         self._open_files.sync_all()
 
     def put_back(self, unsynced: Unsynced) -> None:
-        """Take back what could not be synced since there was no descriptor for it."""
+        """Take back files that could not be synced because no descriptor was free."""
         self._open_files.put_back(unsynced)
 
-    def rest(self) -> None:
-        """Close the files until they are used again."""
-        self._open_files.close()
-
     def close(self) -> None:
-        """Close the files; what was not written is lost."""
+        """Close the files; they are reopened on use."""
         self._open_files.close()
 
     def is_untouched(self) -> bool:
-        """Return whether the files are those made here, and nobody else has written to the last.
+        """Return whether no other process has changed the files.
 
-        A Java broker that is started on a store in use removes index files and adds to the last
-        one, before it asks for the lock (DefaultMessageStore.load).
+        A Java broker started on a store in use removes index files and writes to the last one
+        before it takes the lock (DefaultMessageStore.load).
         """
         known = [file.path.rpartition("/")[2] for file in self._files]
         return self._names() == known and (not known or self._files[-1].is_untouched())
 
     def remove_spoiled(self) -> None:
-        """Remove all files, whoever made them; the next start makes the index again.
+        """Remove all files, and sync the removal; the next start rebuilds the index.
 
-        Returns when the names are gone from the disk: after an orderly stop what is there is
-        trusted.
+        After an orderly stop the next start would trust the files.
         """
         log.error(
-            "%s was changed by another process, and is removed; the next start makes it again from "
-            "the log. Was a second broker started on this directory?",
+            "another process changed %s: removing it, and the next start rebuilds it from the log; "
+            "check that no second broker runs on this directory",
             self._directory,
         )
         self._files.clear()
@@ -403,11 +397,11 @@ class KeyIndex:
         return removed
 
     def _names(self) -> list[str]:
-        """Return the names of the index files there are, the oldest first."""
+        """Return the names of the index files, the oldest first."""
         return [
             name
             for name in self._disk.list(self._directory)
-            # Java takes no notice of other names either.
+            # Java ignores other names too.
             if name.isascii()
             and name.isdecimal()
             and not self._disk.is_directory(f"{self._directory}/{name}")
@@ -421,14 +415,14 @@ class KeyIndex:
         if last is not None:
             last.finish()
         path = f"{self._directory}/{self._next_name()}"
-        file = GrowingIndexFile.create(self._open_files, path, self._shape, behind=last)
+        file = GrowingIndexFile.create(self._open_files, path, self._shape, previous=last)
         files.append(file)
         return file
 
     def _next_name(self) -> str:
-        """Return the name of a file made now, or a millisecond behind the last if that is later.
+        """Return a name for a new file: the current time, but after the name of the last file.
 
-        Names that are equal, or go back with the clock, would lose a file or its order.
+        A clock that was set back would otherwise overwrite a file or break the order.
         """
         name = int(self._file_name())
         name = max(name, self.last_name + 1)
@@ -444,5 +438,5 @@ def _tags_hash(topic: str, tags: bytes) -> int:
     return key_hash_utf8(f"{topic}{KeyKind.TAGS.value}".encode() + tags)
 
 
-# The tags of a topic are few and short, and come with every message.
+# A topic has few tags, they are short, and most messages have one.
 _remembered_tags_hash = lru_cache(maxsize=_REMEMBERED_TAGS)(_tags_hash)

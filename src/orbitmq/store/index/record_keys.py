@@ -9,9 +9,9 @@ from orbitmq.store.layout import key_hash
 
 __all__ = ["has_key", "hashes_of", "is_keyed"]
 
-_KEYS: Final = properties.KEYS.encode()
-_UNIQUE_KEY: Final = properties.UNIQUE_KEY.encode()
-_TAGS: Final = properties.TAGS.encode()
+_keys = properties.finder(properties.KEYS.encode())
+_unique_key = properties.finder(properties.UNIQUE_KEY.encode())
+_tags = properties.finder(properties.TAGS.encode())
 _SEPARATOR: Final = properties.KEY_SEPARATOR.encode()
 
 
@@ -45,8 +45,8 @@ def is_keyed(view: RecordView) -> bool:
 def _keys_of(view: RecordView, kind: KeyKind) -> list[bytes]:
     text = view.properties
     if kind is KeyKind.TAGS:
-        found = [properties.get(text, _TAGS)]
+        found = [_tags(text)]
     else:
-        keys = properties.get(text, _KEYS) or b""
-        found = [properties.get(text, _UNIQUE_KEY), *keys.split(_SEPARATOR)]
+        keys = _keys(text) or b""
+        found = [_unique_key(text), *keys.split(_SEPARATOR)]
     return [key for key in found if key]

@@ -41,7 +41,9 @@ __all__ = ["CommitLog"]
 
 log = logging.getLogger("orbitmq.store")
 
-_PROPERTIES_MAX: Final = 32_767
+_PROPERTIES_MAX: Final = record.LONGEST_TEXT
+_VALUE_END: Final = properties.VALUE_END.encode()
+_seal = properties.finder(properties.CRC32.encode())
 _REMEMBERED_FORMS: Final = 16_384
 _WITHOUT_QUEUE: Final = flags.TRANSACTION_PREPARED  # a bit that rolled-back messages have, too
 _PUT_OK: Final = PutStatus.PUT_OK  # looking up an enum member takes as long as making a struct
@@ -409,12 +411,12 @@ def _topic_bytes(topic: str) -> bytes:
 def _with_room_for_seal(message: Incoming) -> Incoming:
     """Return a message without a seal of its sender, and with space for ours."""
     text = message.properties
-    if properties.get(text, properties.CRC32.encode()) is not None:
+    if _seal(text) is not None:
         kept = properties.decode(text)
         del kept[properties.CRC32]
-        text = properties.encode(kept)
-    if text and not text.endswith(b"\x02"):
-        text += b"\x02"
+        text = properties.join(kept)
+    if text and not text.endswith(_VALUE_END):
+        text += _VALUE_END
     return msgspec.structs.replace(message, properties=text + bytes(CRC_PROPERTY_SIZE))
 
 

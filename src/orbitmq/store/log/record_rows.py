@@ -4,35 +4,39 @@ A row is a plain tuple and not a class, because this runs once for every record 
 """
 
 import enum
-import struct
 from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 from zlib import crc32
 
 from orbitmq.message import flags
 from orbitmq.message.record import (
     BLANK_SIZE,
-    CRC_NAME,
-    CRC_PROPERTY_SIZE,
     HEADS,
-    HOSTS_SHIFT,
     INT,
+    IPV4_HEAD,
     LEAST_SIZE,
+    LONGEST_TEXT,
+    LONGEST_V1_TOPIC,
+    MAGIC_AT,
     MAGIC_BLANK,
+    PROPERTIES_LENGTH,
+    PROPERTIES_LENGTH_SIZE,
     SIGN_CLEARED,
     SIZE_AND_MAGIC,
+    TOPIC_LENGTH_V1,
+    TOPIC_LENGTH_V2,
+    Row,
     Version,
-    crc_property,
+    reader,
+    seal_agrees,
 )
-from orbitmq.message.record_view import Filed, RecordView
+from orbitmq.message.record_view import RecordView
 from orbitmq.message.scan import Scan, StopReason
 
 __all__ = [
     "Block",
     "Checked",
-    "Row",
     "fault_at",
-    "filed_of",
     "is_blank",
     "magics",
     "next_sound",
@@ -43,46 +47,22 @@ __all__ = [
     "written_end_by_maps",
 ]
 
-# Where in the buffer the record begins and ends, its body begins and ends, its topic begins and
-# ends. The properties begin two bytes behind the topic, and end with the record.
-Row: TypeAlias = tuple[int, int, int, int, int, int]
-
-# What has to be looked at to know that a record is sound: a third of the head, in one unpack.
-_CHECKED: Final = struct.Struct(
-    ">i"  # size
-    "I"  # magic
-    "i"  # CRC of the body
-    "16x"
-    "q"  # 28: commit log offset
-    "i"  # 36: sys flag
-    "44x"
-    "i"  # 84: body length, if both hosts have IPv4 addresses
+# All that has to be read to know that a record is sound, in one unpack.
+_CHECKED: Final = reader(
+    "size", "magic", "body_crc", "commit_log_offset", "sys_flag", "body_length"
 )
-assert _CHECKED.size == HEADS[0].size
-
-# What it takes to file a record.
-_FILED: Final = struct.Struct(
-    ">12x"
-    "i"  # 12: queue id
-    "4x"
-    "q"  # 20: queue offset
-    "q"  # 28: commit log offset
-    "i"  # 36: sys flag
-    "16x"
-    "q"  # 56: store timestamp, if the born host has an IPv4 address
-)
+assert _CHECKED.size == IPV4_HEAD.size  # the head ends with the length of the body
 
 _V1, _V2 = Version.V1.value, Version.V2.value
-_LONGEST_V1_TOPIC = 127
-_LONGEST_TEXT = 32767
-_HOSTS = 3 << HOSTS_SHIFT
-_IPV4_HEAD = HEADS[0].size
-_LEAST_BEHIND_BODY = 3  # the length of the topic, in one byte, and that of the properties
+_HOSTS: Final = flags.BORN_HOST_IPV6 | flags.STORE_HOST_IPV6
+_IPV4_HEAD_SIZE: Final = IPV4_HEAD.size
+_LEAST_BEHIND_BODY: Final = TOPIC_LENGTH_V1.size + PROPERTIES_LENGTH.size
+# The loop below reads these lengths by hand: one byte, two bytes, two bytes.
+assert (TOPIC_LENGTH_V1.size, TOPIC_LENGTH_V2.size, PROPERTIES_LENGTH_SIZE) == (1, 2, 2)
 
 # What both magics begin with; they differ in the last byte.
 _MAGIC_START = _V1.to_bytes(4)[:3]
 assert _V2.to_bytes(4).startswith(_MAGIC_START)
-_MAGIC_AT = 4
 _BLANK_MAGIC = MAGIC_BLANK.to_bytes(4)
 _SEARCHED_AT_ONCE = 1 << 20
 _SECTOR = 512  # the least that a disk writes at once
@@ -128,9 +108,9 @@ def sound_rows(
     while position < stop and len(rows) < limit:
         size, magic, crc, offset, sys_flag, body_length = unpack(buffer, position)
         end = position + size
-        body_start = position + _IPV4_HEAD
+        body_start = position + _IPV4_HEAD_SIZE
         if sys_flag & _HOSTS:
-            body_start = position + HEADS[sys_flag >> HOSTS_SHIFT & 3].size
+            body_start = position + HEADS[sys_flag & 0xFF].size
             if body_start > length:
                 break
             (body_length,) = INT.unpack_from(buffer, body_start - INT.size)
@@ -145,18 +125,18 @@ def sound_rows(
         if magic == _V1:
             topic_start = body_end + 1
             topic_end = topic_start + buffer[body_end]
-            if topic_end - topic_start > _LONGEST_V1_TOPIC:
+            if topic_end - topic_start > LONGEST_V1_TOPIC:
                 break
         elif magic == _V2:
             topic_start = body_end + 2
             topic_end = topic_start + (buffer[body_end] << 8 | buffer[body_end + 1])
-            if topic_end - topic_start > _LONGEST_TEXT:
+            if topic_end - topic_start > LONGEST_TEXT:
                 break
         else:
             break
         properties_length = end - topic_end - 2
         if (
-            not 0 <= properties_length <= _LONGEST_TEXT
+            not 0 <= properties_length <= LONGEST_TEXT
             or (buffer[topic_end] << 8 | buffer[topic_end + 1]) != properties_length
         ):
             break
@@ -168,7 +148,7 @@ def sound_rows(
             _is_torn(buffer, topic_start, topic_end) or _is_torn(buffer, topic_end + 2, end)
         ):
             break
-        if check_seal and not _seal_agrees(buffer, position, topic_end + 2, end):
+        if check_seal and not seal_agrees(buffer, position, topic_end + 2, end):
             break
         append((position, end, body_start, body_end, topic_start, topic_end))
         position = end
@@ -188,14 +168,6 @@ def _is_torn(buffer: memoryview, start: int, end: int) -> bool:
         return True
     sector = (start | _SECTOR - 1) + 1
     return sector < end and any(not buffer[at - 1] for at in range(sector, end, _SECTOR))
-
-
-def _seal_agrees(buffer: memoryview, start: int, properties_start: int, end: int) -> bool:
-    """Return whether the property that seals a record, if it ends in one, is that of its bytes."""
-    at = end - CRC_PROPERTY_SIZE
-    if at < properties_start or buffer[at : at + len(CRC_NAME)] != CRC_NAME:
-        return True
-    return buffer[at:end] == crc_property(buffer[start:at])
 
 
 def sound_row(
@@ -221,17 +193,6 @@ def fault_at(buffer: memoryview, position: int) -> str:
         return "the end of the file"
     text: str = stop.reason.value
     return text.format(stop.detail)
-
-
-def filed_of(buffer: memoryview, row: Row) -> Filed:
-    """Return what an index needs of the record of a row; as ``RecordView.filed``, in less time."""
-    start, end, _, _, topic_start, topic_end = row
-    queue_id, queue_offset, offset, sys_flag, stored_ms = _FILED.unpack_from(buffer, start)
-    if sys_flag & flags.BORN_HOST_IPV6:
-        stored_ms = view_of(buffer, row).store_timestamp_ms
-    topic = bytes(buffer[topic_start:topic_end])
-    text = bytes(buffer[topic_end + 2 : end])
-    return Filed(topic, queue_id, queue_offset, offset, end - start, sys_flag, stored_ms, text)
 
 
 def view_of(buffer: memoryview, row: Row) -> RecordView:
@@ -292,12 +253,12 @@ def magics(buffer: memoryview, position: int, stop: int) -> Iterator[int]:
     Bytes from ``stop`` on are known to be zeros.
     """
     overlap = len(_BLANK_MAGIC) - 1
-    position += _MAGIC_AT
+    position += MAGIC_AT
     while position < stop:
         # A copy of a part: a view can't be searched.
         part = bytes(buffer[position : position + _SEARCHED_AT_ONCE + overlap])
         for found in sorted({*_finds(part, _MAGIC_START), *_finds(part, _BLANK_MAGIC)}):
-            yield position + found - _MAGIC_AT
+            yield position + found - MAGIC_AT
         position += _SEARCHED_AT_ONCE
 
 

@@ -2,11 +2,11 @@
 
 Laws:
 
-- Entry ``n`` stands at byte ``20·n`` of the queue's stream, and is that of the record whose queue
-  offset is ``n``. Commit log offsets grow along a queue.
-- Entries are buffered by ``append`` and reach the files by ``write``. Readers here see both; other
-  processes see the files.
-- All of it can be made again from the commit log, as far back as that goes.
+- Entry ``n`` is at byte ``20·n`` of the queue's stream and belongs to the record with queue offset
+  ``n``. Commit log offsets never decrease along a queue.
+- ``append`` buffers entries, ``write`` writes them to the files. Readers in this process see both;
+  other processes see the files.
+- A queue can be rebuilt from the commit log, as far back as the log goes.
 """
 
 import enum
@@ -43,27 +43,26 @@ _SCANNED_AT_ONCE: Final = 4096
 _FILES_SCANNED: Final = 3
 
 StoreTimeOf = Callable[[int, int], int | None]
-"""The store time in ms of the record at an offset of the log, of that size; None if it is gone."""
+"""Returns the store time in ms of the record with an offset and a size; None if it is gone."""
 
 
 class Boundary(enum.Enum):
-    """Which message a moment stands for, if none or many were stored at it."""
+    """Which message belongs to a time at which none or many were stored."""
 
     LOWER = "lower"
-    """The first one stored at it or later."""
+    """The first one stored at the time or later."""
     UPPER = "upper"
-    """The last one stored at it or earlier."""
+    """The last one stored at the time or earlier."""
 
 
 class ConsumeQueue:
-    """One queue of one topic; :class:`~orbitmq.store.queues.consume_queues.ConsumeQueues` makes it.
+    """One queue of one topic, made by :class:`~orbitmq.store.queues.consume_queues.ConsumeQueues`.
 
     Attributes:
-        topic: its topic.
-        queue_id: its number in the topic.
         min_offset: the first entry whose record is in the commit log; ``max_offset`` if none is.
-        max_offset: the offset that the next entry will have.
-        record_end: where in the commit log the record of the last entry ends; -1 without.
+        max_offset: the offset of the next entry.
+        record_end: where in the commit log the record of the last entry ends; -1 if the queue has
+            no entry.
 
     """
 
@@ -105,7 +104,7 @@ class ConsumeQueue:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it holds no entry of a message; its offsets may go on from an earlier one."""
+        """Whether it has no entry of a message; its offsets may still not begin at 0."""
         return self.record_end < 0 and not self._pending
 
     # Writing.
@@ -113,13 +112,12 @@ class ConsumeQueue:
     def append(self, entry: Dispatched) -> bool:
         """Buffer an entry; return False if the queue has it already.
 
-        An entry is known by the end of its record, or by its queue offset. Unlike Java's
-        ConsumeQueue, which appends a record of queue offset 0 wherever the queue ends, this holds
-        for every offset.
+        An entry is recognised by the end of its record, or by its queue offset. Java's ConsumeQueue
+        makes an exception for queue offset 0, which it appends wherever the queue ends.
 
         Raises:
             StoreDamaged: entries are missing before this one; nothing was changed. Java appends
-                it all the same, and from then on every message has a wrong offset.
+                the entry, and every later message has a wrong offset.
 
         """
         record_end = entry.commit_log_offset + entry.size
@@ -157,15 +155,15 @@ class ConsumeQueue:
         return True
 
     def write(self) -> int:
-        """Write what is buffered; return how many entries that was.
+        """Write the buffered entries; return how many there were.
 
         Raises:
-            DiskFailed: they are still buffered, and this may be called again.
+            DiskFailed: they are still buffered; call again.
 
         """
         count = len(self._pending) // ENTRY_SIZE
         if count:
-            # A copy: as long as somebody holds a view of it, a bytearray can't grow.
+            # A copy: a bytearray can't grow while a view of it exists.
             self._files.write(self._written * ENTRY_SIZE, bytes(self._pending))
             self._written = self.max_offset
             self._pending.clear()
@@ -176,8 +174,8 @@ class ConsumeQueue:
     def entries(self, offset: int, count: int) -> bytes:
         """Return up to ``count`` entries from ``offset`` on, 20 bytes each.
 
-        They end at the end of a file, as RocketMQ's pulls do. There are none below ``min_offset``
-        and none from ``max_offset`` on.
+        They never cross the end of a file, like RocketMQ's pulls. There are none below
+        ``min_offset`` and none from ``max_offset`` on.
         """
         if not self.min_offset <= offset < self.max_offset:
             return b""
@@ -185,7 +183,7 @@ class ConsumeQueue:
         return self._bytes(offset, end)
 
     def next_file_offset(self, offset: int) -> int:
-        """Return the first offset of the file behind the one that holds, or held, ``offset``."""
+        """Return the first offset of the file after the one that holds, or held, ``offset``."""
         return offset - offset % self._per_file + self._per_file
 
     def entry(self, offset: int) -> QueueEntry | None:
@@ -194,7 +192,7 @@ class ConsumeQueue:
         return QueueEntry._make(ENTRY.unpack(data)) if data else None
 
     def iterate(self, offset: int) -> Iterator[tuple[int, QueueEntry]]:
-        """Yield offsets and entries from ``offset`` on, or from the first there is, to the end."""
+        """Yield offsets and entries from ``offset`` (at least ``min_offset``) to the end."""
         offset = max(offset, self.min_offset)
         while data := self.entries(offset, _SCANNED_AT_ONCE):
             for entry in unpack(data):
@@ -204,10 +202,10 @@ class ConsumeQueue:
     def offset_by_time(
         self, timestamp_ms: int, boundary: Boundary, store_time_of: StoreTimeOf
     ) -> int:
-        """Return the offset of the message that a moment stands for.
+        """Return the offset of the message that belongs to a store time.
 
-        If all messages are older, LOWER gives ``max_offset``; if all are younger, UPPER gives
-        ``min_offset``. A record that is gone counts as older than any moment.
+        If all messages are older, LOWER returns ``max_offset``; if all are newer, UPPER returns
+        ``min_offset``. A record that is gone counts as older than any time.
         """
         offsets = range(self.min_offset, self.max_offset)
 
@@ -221,10 +219,10 @@ class ConsumeQueue:
         at_or_before = bisect_right(offsets, timestamp_ms, key=time_at)
         return self.min_offset + max(at_or_before - 1, 0)
 
-    # Start, and the end of old files.
+    # Start, and removal of old files.
 
     def load(self) -> None:
-        """Find the files; ``recover`` then finds where in them the entries end.
+        """Find the files; ``recover`` then finds where their entries end.
 
         Raises:
             StoreDamaged: a file has another length or name.
@@ -235,11 +233,11 @@ class ConsumeQueue:
         self._end_at(self._files.end // ENTRY_SIZE)
 
     def recover(self) -> None:
-        """Find the last entry, from the third last file on, and clear what stands behind it.
+        """Find the last entry, from the third last file on, and clear everything after it.
 
-        After a crash there may be entries behind a gap, whose pages happened to reach the disk.
-        Java leaves them where they are. When the queue has grown up to them, the next start would
-        take them for real; hence they are made 0, and the files behind removed.
+        After a crash there may be entries after a gap, whose pages happened to reach the disk. Java
+        leaves them. Once the queue has grown up to them, the next start would read them as entries;
+        so they are zeroed, and the files after them removed.
         """
         last_files = self._files.end // ENTRY_SIZE - _FILES_SCANNED * self._per_file
         self._end_at(self._good_from(max(last_files, self.first_offset)))
@@ -247,10 +245,10 @@ class ConsumeQueue:
         self.correct_min_offset(0)
 
     def cut(self, offset: int) -> None:
-        """Drop the entries from ``offset``, which the queue has, to the end.
+        """Drop the entries from ``offset`` to the end.
 
-        Unlike Java, which moves its position and leaves the bytes, this makes them 0: nobody who
-        scans the file later is to take them for real.
+        Java moves its position and leaves the bytes. Here they are zeroed, so that no later scan of
+        the file reads them as entries.
         """
         self.write()
         old_end = self.max_offset
@@ -259,11 +257,11 @@ class ConsumeQueue:
         self.min_offset = min(self.min_offset, self.max_offset)
 
     def restore(self, offset: int, entries: bytes) -> None:
-        """Have these entries from ``offset`` on, which is not behind the end; for recovery.
+        """Write entries from ``offset`` on, which is at most ``max_offset``; for recovery.
 
-        Entries that the queue has are written again, since a failed sync may have left them in
-        memory only. Where it has another one, that and all behind it are dropped first. An empty
-        queue begins at ``offset``.
+        Entries that the queue has already are written again, since a failed sync may have left them
+        in memory only. From the first different entry on, the queue is cut first. An empty queue
+        begins at ``offset``.
         """
         if self.is_empty and offset != self.max_offset:
             self._begins_at(offset)
@@ -290,25 +288,25 @@ class ConsumeQueue:
         return agreeing
 
     def truncate(self, commit_log_end: int) -> None:
-        """Drop the entries whose records begin at ``commit_log_end`` or behind it."""
+        """Drop the entries whose records begin at or after ``commit_log_end``."""
         first = self.first_offset
         if first < self.max_offset and self._entry_at(self.max_offset - 1)[0] >= commit_log_end:
             self.cut(first + self._count_below(commit_log_end, first))
 
     def correct_min_offset(self, commit_log_start: int) -> None:
-        """Set ``min_offset`` to the first entry of a record that is not before an offset.
+        """Set ``min_offset`` to the first entry whose record is in the log.
 
-        If all records are, it is ``max_offset``: the queue is empty, and its offsets go on.
+        If none is, it becomes ``max_offset``: the queue is empty, and its offsets go on.
         """
         first = self.first_offset
         self.min_offset = first + self._count_below(commit_log_start, first)
 
     def may_lack_head(self, commit_log_start: int) -> bool:
-        """Return whether files may be missing before its first one.
+        """Return whether files may be missing before the first one.
 
-        A file goes when its last record has. The log then begins behind that record, and hardly
-        ever just before the first one of the next file. If all entries of the files that are left
-        had to go with the end of the log, nothing tells.
+        A file is removed after its last record. The log then begins after that record, and hardly
+        ever exactly at the first record of the next file. If the remaining files have no entries
+        left, files may be missing.
         """
         first = self.first_offset
         if first == 0 or first == self.max_offset:
@@ -317,10 +315,10 @@ class ConsumeQueue:
         return size != PREFILL_SIZE and commit_log_offset > commit_log_start
 
     def take_head(self, head: "ConsumeQueue") -> None:
-        """Have the files of a queue that ends where the first file of this one begins.
+        """Take over the files of a queue that ends where the first file of this one begins.
 
-        If this one is empty it ends where that one does. The files are on the disk, and closed;
-        that queue must not be used any more.
+        An empty queue then ends where ``head`` does. The files must be on disk and closed, and
+        ``head`` must not be used afterwards.
         """
         was_empty = self.is_empty
         if was_empty:
@@ -331,7 +329,7 @@ class ConsumeQueue:
         self.min_offset = head.min_offset
 
     def clean(self, commit_log_start: int) -> list[str]:
-        """Remove the files, never the last, whose records are all older; return their paths."""
+        """Remove files whose records are all before an offset, never the last; return the paths."""
         removed = []
         while self._files.start + self._per_file * ENTRY_SIZE < self._files.end:
             last_in_file = self._files.start // ENTRY_SIZE + self._per_file - 1
@@ -342,7 +340,7 @@ class ConsumeQueue:
         return removed
 
     def discard(self) -> None:
-        """Forget what is not written, and close the files; it must not be used any more."""
+        """Drop the buffered entries and close the files; the queue must not be used afterwards."""
         self._pending.clear()
         self._files.discard()
 
@@ -350,17 +348,17 @@ class ConsumeQueue:
 
     @property
     def first_offset(self) -> int:
-        """The first entry that a file or the buffer holds, be it of a record that is gone."""
+        """The first entry in a file or the buffer, even if its record is gone."""
         files = self._files
         return files.start // ENTRY_SIZE if files.start < files.end else self._written
 
     def _entry_at(self, offset: int) -> tuple[int, int, int]:
-        """Return an entry of a file or of the buffer, whether below ``min_offset`` or not."""
+        """Return an entry from a file or the buffer, even below ``min_offset``."""
         commit_log_offset, size, tags_code = ENTRY.unpack(self._bytes(offset, offset + 1))
         return commit_log_offset, size, tags_code
 
     def _bytes(self, offset: int, end: int) -> bytes:
-        """Return entries of one file, the buffered ones included."""
+        """Return entries within one file, buffered ones included."""
         written = self._written
         if offset >= written:
             begin, end = (offset - written) * ENTRY_SIZE, (end - written) * ENTRY_SIZE
@@ -371,7 +369,7 @@ class ConsumeQueue:
         return data
 
     def _count_below(self, commit_log_offset: int, first: int) -> int:
-        """Return how many entries from ``first`` on are of records before an offset, or prefill."""
+        """Return how many entries from ``first`` on are prefill or of records before an offset."""
 
         def place(offset: int) -> int:
             found, size, _ = self._entry_at(offset)
@@ -380,7 +378,7 @@ class ConsumeQueue:
         return bisect_left(range(first, self.max_offset), commit_log_offset, key=place)
 
     def _good_from(self, offset: int) -> int:
-        """Return the offset behind the last of the good entries that begin at ``offset``."""
+        """Return the offset after the last of the good entries that begin at ``offset``."""
         while data := self._scanned(offset):
             count = good_entries(data)
             offset += count
@@ -401,6 +399,6 @@ class ConsumeQueue:
 
     def _clear_behind(self, stale_end: int) -> None:
         end = self.max_offset * ENTRY_SIZE
-        # The file that holds the end stays, even if it is empty: it keeps the offset.
+        # The file that holds the end stays even if it is empty: its name keeps the offset.
         self._files.remove_behind(end + 1)
         self._files.clear(end, stale_end * ENTRY_SIZE)

@@ -1,4 +1,4 @@
-"""The consume queues of a store: by the thousand, buffered together, with few files open."""
+"""All consume queues of a store: thousands of queues share a buffer and a few open files."""
 
 import logging
 from collections import deque
@@ -21,23 +21,24 @@ log = logging.getLogger("orbitmq.store")
 
 _PAGE: Final = 4096
 _RETIRED: Final = ".deleted"
-"""Behind the number of a queue that is deleted; Java too passes over what is no number."""
+"""Suffix of the directory of a deleted queue; Java also ignores names that are not numbers."""
 _ASIDE: Final = ".made"
-"""Behind the name of the directory, for what is not part of it yet."""
+"""Suffix of the directory for queue files that are not part of the store yet."""
 
 
 Ends: TypeAlias = dict[str, dict[int, int]]
-"""The offset that the next entry of a queue will have, by topic and queue id."""
+"""The end of each queue (the offset of its next entry), by topic and queue id."""
 
 
 class ConsumeQueues:
     """All consume queues of a store: ``<directory>/<topic>/<queue id>/<20 digits>``.
 
     Args:
-        directory: the ``consumequeue`` of the store.
-        entries_per_file: as the store was made with; Java's default is 300,000.
-        open_files_max: how many files may be open at a time, however many queues there are.
-        make_room: closes other idle files, if the process can't open more.
+        disk: where the store is.
+        directory: the ``consumequeue`` directory of the store.
+        entries_per_file: as the store was created with; Java's default is 300,000.
+        open_files_max: the most open files, however many queues there are.
+        make_room: closes other idle files when the process can't open more.
 
     >>> from tempfile import TemporaryDirectory
     >>> from orbitmq.store.disk.disk import RealDisk
@@ -72,9 +73,9 @@ class ConsumeQueues:
         self._topics: dict[str, dict[int, ConsumeQueue]] = {}
         self._backlog: deque[ConsumeQueue] = deque()
         self.buffered = 0
-        """How many entries are in memory only, or a few more."""
+        """The number of entries in memory only, or slightly more."""
         self.on_topic_deleted: Callable[[str], None] = lambda _topic: None
-        """Called with a topic whose queues go, all of them."""
+        """Called with a topic before all its queues are deleted."""
 
     def __repr__(self) -> str:
         return f"<ConsumeQueues {self._directory}: {sum(map(len, self._topics.values()))} queues>"
@@ -91,7 +92,7 @@ class ConsumeQueues:
         return None if queues is None else queues.get(queue_id)
 
     def made(self, topic: str, queue_id: int) -> ConsumeQueue:
-        """Return a queue, an empty one if there is none yet.
+        """Return a queue; create it if it does not exist.
 
         Raises:
             InvalidTopic: the topic can't be the name of a directory.
@@ -100,15 +101,15 @@ class ConsumeQueues:
         return self.queue(topic, queue_id) or self._create(topic, queue_id)
 
     def topics(self) -> list[str]:
-        """Return the topics that have queues, sorted."""
+        """Return the topics with queues, sorted."""
         return sorted(self._topics)
 
     def queues_of(self, topic: str) -> list[ConsumeQueue]:
-        """Return the queues of a topic by their ids; none if it is unknown."""
+        """Return the queues of a topic in the order of their ids."""
         return [queue for _, queue in sorted(self._topics.get(topic, {}).items())]
 
     def ends(self) -> Ends:
-        """Return where each queue ends; what is buffered counts."""
+        """Return where each queue ends, buffered entries included."""
         return {
             topic: {queue_id: queue.max_offset for queue_id, queue in queues.items()}
             for topic, queues in self._topics.items()
@@ -117,15 +118,14 @@ class ConsumeQueues:
     # Writing.
 
     def append_all(self, entries: Iterable[Dispatched]) -> list[Dispatched]:
-        """Buffer the queue entries of records; return those that are new, which consumers now see.
+        """Buffer the queue entries of records; return the new ones, which consumers now see.
 
-        The caller calls :meth:`write` in time. Records that have no queue entry are passed over. So
-        is an entry of a light queue behind a gap:
-        its offset stands in a property of the message, which is no reason to stop for everybody.
+        The caller must call :meth:`write` soon. Records without a queue entry are skipped. So is an
+        entry of a light queue after a gap: its offset comes from a property of the message, and a
+        client must not be able to stop the store with it.
 
         Raises:
-            StoreDamaged: entries of another queue are missing before one; those before it were
-                taken.
+            StoreDamaged: entries of an ordinary queue are missing; earlier entries were buffered.
             InvalidTopic: a topic can't be the name of a directory.
 
         """
@@ -143,18 +143,18 @@ class ConsumeQueues:
             except StoreDamaged as error:
                 if not is_lmq(entry.topic):
                     raise
-                log.error("an entry of a light queue is left out: %s", error)
+                log.error("skipped an entry of a light queue: %s", error)
         self.buffered += len(taken)
         return taken
 
     def write(self, most: int | None = None) -> None:
-        """Write what is buffered: one call of the disk for each queue, two at a file's end.
+        """Write buffered entries, one disk write per queue (two at the end of a file).
 
         Args:
-            most: how many queues are written, those first that have waited longest; None for all.
+            most: how many queues to write, those that have waited longest first; None for all.
 
         Raises:
-            DiskFailed: what was not written is still buffered, and this may be called again.
+            DiskFailed: unwritten entries are still buffered; call again.
 
         """
         backlog = self._backlog
@@ -165,34 +165,30 @@ class ConsumeQueues:
             self.buffered = 0
 
     def take_unsynced(self, least_pages: int = 0) -> Unsynced:
-        """Return what was written and not synced yet; ``Unsynced.sync`` may run on a worker.
+        """Return the files to sync; ``Unsynced.sync`` may run on a worker.
 
-        Files with fewer than ``least_pages`` pages of 4 KiB to sync are left for later.
+        Files with fewer than ``least_pages`` unsynced pages of 4 KiB are left for later.
         """
         return self._files.take_unsynced(least_pages * _PAGE)
 
     def sync(self, least_pages: int = 0) -> None:
-        """Return when what was written is on the disk, except where less than that is new."""
+        """Sync all files with at least ``least_pages`` unsynced pages."""
         self._files.sync_all(least_pages * _PAGE)
 
     def put_back(self, unsynced: Unsynced) -> None:
-        """Take back what could not be synced since there was no descriptor for it."""
+        """Take back files that could not be synced because no descriptor was free."""
         self._files.put_back(unsynced)
 
-    def rest(self) -> None:
-        """Close the files until they are used again."""
-        self._files.close()
-
     def close(self) -> None:
-        """Close the files; what was not written is lost."""
+        """Close the files; they are reopened on use."""
         self._files.close()
 
     # Start.
 
     def load(self) -> None:
-        """Find all queues. What is not ``<topic>/<number>/`` is none, and left alone.
+        """Find all queues; anything but ``<topic>/<number>/`` is ignored.
 
-        Of queues that were being deleted what is left is removed.
+        Leftovers of deleted queues are removed.
 
         Raises:
             StoreDamaged: a file of a queue has another length or name.
@@ -208,25 +204,25 @@ class ConsumeQueues:
                     self._create(topic, int(name)).load()
 
     def recover(self) -> int:
-        """Find where each queue ends; return the highest record end they know, -1 if none.
+        """Find where each queue ends; return the highest record end of all queues, -1 if none.
 
-        The caller calls :meth:`load` first; then :meth:`truncate` with the end of the commit log,
-        and :meth:`correct_min_offsets` with its start.
+        Call :meth:`load` before; afterwards :meth:`truncate` with the end of the commit log and
+        :meth:`correct_min_offsets` with its start.
         """
         for queue in self:
             queue.recover()
         return max((queue.record_end for queue in self), default=-1)
 
     def truncate(self, commit_log_end: int) -> None:
-        """Drop the entries of records that begin at the end of the commit log or behind it."""
+        """Drop the entries of records that begin at or after the end of the commit log."""
         for queue in self:
             queue.truncate(commit_log_end)
 
     def aside(self) -> "ConsumeQueues":
-        """Return other queues of the same kind, none yet, in a directory beside this one.
+        """Return an empty set of queues in a directory beside this one.
 
-        There a part of a queue is made that is to come into its place whole. What a start that was
-        cut short has left there is removed.
+        Missing files of a queue are built there before they are moved in. Leftovers of an
+        interrupted start are removed.
         """
         aside = ConsumeQueues(
             self._files.disk, self._directory + _ASIDE, entries_per_file=self._per_file
@@ -235,32 +231,31 @@ class ConsumeQueues:
         return aside
 
     def remove(self) -> None:
-        """Close the files, and remove the directory with all that is in it."""
+        """Close the files and remove the whole directory."""
         self.close()
         remove_tree(self._files.disk, self._directory)
 
     def correct_min_offsets(self, commit_log_start: int) -> None:
-        """Set each queue's ``min_offset`` to its first entry that is still in the commit log."""
+        """Set each queue's ``min_offset`` to its first entry whose record is in the log."""
         for queue in self:
             queue.correct_min_offset(commit_log_start)
 
-    # The end of old files.
+    # Removal.
 
     def clean(self, commit_log_start: int) -> list[str]:
         """Remove files whose records are gone, never a queue's last; return their paths."""
         return [path for queue in self for path in queue.clean(commit_log_start)]
 
     def delete_topic(self, topic: str) -> None:
-        """Remove all queues of a topic with their files and directories."""
+        """Delete all queues of a topic."""
         self.on_topic_deleted(topic)
         self.delete(topic, list(self._topics.get(topic, ())))
 
     def delete(self, topic: str, queue_ids: Collection[int]) -> None:
-        """Remove queues that are there, with files and directories, and the topic's if empty.
+        """Delete existing queues, and the directory of the topic if it becomes empty.
 
-        A queue goes in one step, by another name for its directory: a power loss brings back all
-        of it or nothing. One that came back without its last file would lack entries that nobody
-        writes again.
+        A queue is deleted in one step, by renaming its directory: a power loss brings back all of
+        it or nothing. A queue that came back without its last file would lack entries for good.
         """
         queues = self._topics.get(topic, {})
         folder = f"{self._directory}/{topic}"
@@ -276,11 +271,11 @@ class ConsumeQueues:
     def _retire(self, directory: str) -> None:
         disk, retired = self._files.disk, directory + _RETIRED
         if disk.exists(directory):
-            remove_tree(disk, retired)  # of a deletion that failed half-way
+            remove_tree(disk, retired)  # left by a deletion that failed
             disk.rename(directory, retired)
 
     def _remove_retired(self, topic: str) -> None:
-        """Remove the files of queues that are deleted already, and the directory left empty."""
+        """Remove the files of deleted queues, and the directory of the topic if it is empty."""
         disk, folder = self._files.disk, f"{self._directory}/{topic}"
         for name in disk.list(folder):
             if name.endswith(_RETIRED):
@@ -291,8 +286,8 @@ class ConsumeQueues:
     def _create(self, topic: str, queue_id: int) -> ConsumeQueue:
         if not topic or topic in (".", "..") or "/" in topic or "\x00" in topic or queue_id < 0:
             raise InvalidTopic(
-                f"queue {queue_id} of a topic of {len(topic)} characters can't be a directory: "
-                "the topic is empty, holds a / or a 0, or the id is negative",
+                f"queue {queue_id} of a topic of {len(topic)} characters can't have a directory: "
+                "the topic is empty, . or .., contains / or NUL, or the queue id is negative",
                 field="topic",
                 length=len(topic),
             )

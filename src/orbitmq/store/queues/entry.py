@@ -1,4 +1,4 @@
-"""The entries of a consume queue: their layout, and where in a file they end."""
+"""The layout of consume queue entries."""
 
 import struct
 from collections.abc import Iterator
@@ -8,20 +8,20 @@ __all__ = ["ENTRY", "ENTRY_SIZE", "PREFILL", "PREFILL_SIZE", "QueueEntry", "good
 
 ENTRY: Final = struct.Struct(
     ">q"  # commit log offset of the record
-    "i"  # its size, in bytes
+    "i"  # size of the record in bytes
     "q"  # hash of its tags, the delivery time of a delayed record, or an address in an extension
 )
 ENTRY_SIZE: Final = 20
 assert ENTRY.size == ENTRY_SIZE
 
-# A queue whose first record is not its number 0 begins with these, from the start of the file to
-# that record's place, as in Java's ConsumeQueue.fillPreBlank. No record has that size.
+# A queue whose first record has an offset above 0 is filled with these from the beginning of the
+# file up to that record, as in Java's ConsumeQueue.fillPreBlank. No record has that size.
 PREFILL_SIZE: Final = 0x7FFF_FFFF
 PREFILL: Final = ENTRY.pack(0, PREFILL_SIZE, 0)
 
 
 class QueueEntry(NamedTuple):
-    """Where in the commit log a message is, and what its tags hash to."""
+    """The place of a message in the commit log, and the hash of its tags."""
 
     commit_log_offset: int
     size: int
@@ -29,7 +29,7 @@ class QueueEntry(NamedTuple):
 
 
 def unpack(data: bytes) -> Iterator[QueueEntry]:
-    """Yield the entries that ``data`` consists of.
+    """Yield the entries in ``data``.
 
     >>> list(unpack(bytes(20)))
     [QueueEntry(commit_log_offset=0, size=0, tags_code=0)]
@@ -38,13 +38,13 @@ def unpack(data: bytes) -> Iterator[QueueEntry]:
 
 
 def good_entries(data: bytes) -> int:
-    """Return how many entries stand before the first that can't be one: unwritten, or negative.
+    """Return how many entries come before the first invalid one: unwritten or negative.
 
     >>> good_entries(ENTRY.pack(640, 100, 0) + bytes(20))
     1
     """
-    # A start has to look at all entries of three files per queue, so whole pieces are judged at
-    # once: sign bits by isascii on every twentieth byte, sizes of 0 by or-ing their four bytes.
+    # A start checks all entries of three files per queue, so many are checked at once: sign bits by
+    # isascii on every twentieth byte, sizes of 0 by or-ing their four bytes.
     if data[0::ENTRY_SIZE].isascii() and data[8::ENTRY_SIZE].isascii():
         count = len(data) // ENTRY_SIZE
         sizes = 0

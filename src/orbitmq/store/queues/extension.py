@@ -1,8 +1,8 @@
-"""Extensions of consume queues, read-only: tags codes that entries hold the address of.
+"""Reads consume queue extensions: tags codes kept outside the queue, by address.
 
-A Java broker with ``enableConsumeQueueExt`` writes them. The position of a unit is made an address
-by adding the least number of 64 bits, so that no hash of 32 bits can be one. How long a file is, it
-says itself, so that nobody has to know what the store was made with.
+A Java broker with ``enableConsumeQueueExt`` writes them. The address of a unit is its position plus
+the smallest 64-bit number, so no 32-bit hash can be an address. The size of a file is its length on
+disk, so no setting of the store is needed.
 """
 
 import logging
@@ -30,7 +30,7 @@ assert UNIT.size == 20
 _LEAST_ADDRESS: Final = -(1 << 63)
 _OPEN_FILES_MAX: Final = 64
 _BLOCK_BYTES: Final = 16 * 1024
-"""What is read at once: a pull asks for the units of hundreds of entries, one behind the other."""
+"""The bytes read at once: a pull asks for hundreds of consecutive units."""
 
 
 def is_address(tags_code: int) -> bool:
@@ -45,13 +45,8 @@ def is_address(tags_code: int) -> bool:
 class QueueExtensions:
     """The extensions of all queues of a store: ``<directory>/<topic>/<queue id>/<20 digits>``.
 
-    The files of a queue are looked for when the first of its addresses is asked for, and again
-    when one leads nowhere, until the first that is in vain: only Java writes them.
-
-    Args:
-        disk: where the store is.
-        directory: its ``consumequeue_ext``.
-
+    The files of a queue are listed at its first address, and again for an address outside all
+    files, until the first failure: only Java writes them.
     """
 
     def __init__(self, disk: Disk, directory: str) -> None:
@@ -60,17 +55,17 @@ class QueueExtensions:
         self._directory = directory
         self._queues: dict[tuple[str, int], list[StreamFile]] = {}
         self._damaged: set[tuple[str, int]] = set()
-        # The bytes read last: where in which file they begin, and what they are.
+        # The bytes read last: path, position, data.
         self._block: tuple[str, int, bytes] = ("", 0, b"")
 
     def __repr__(self) -> str:
         return f"<QueueExtensions {self._directory}, {len(self._queues)} queues in use>"
 
     def find(self, topic: str, queue_id: int, address: int) -> int | None:
-        """Return the tags code that an address stands for; None if nothing is found there.
+        """Return the tags code at an address; None if there is none.
 
-        The caller lets the message pass then, as Java's broker does: clients filter by the tag
-        itself. The first such address of a queue is logged.
+        The caller then lets the message pass, like Java's broker: clients filter by the tag itself.
+        The first failure per queue is logged.
         """
         try:
             return self.tags_code_of(topic, queue_id, address)
@@ -78,8 +73,7 @@ class QueueExtensions:
             if (topic, queue_id) not in self._damaged:
                 self._damaged.add((topic, queue_id))
                 log.error(
-                    "pulls by tag get messages of queue %d of %s whatever their tags, and clients "
-                    "have to filter: %s",
+                    "pulls from queue %d of %s can't be filtered by tag, so clients have to: %s",
                     queue_id,
                     topic,
                     error,
@@ -87,7 +81,7 @@ class QueueExtensions:
             return None
 
     def tags_code_of(self, topic: str, queue_id: int, tags_code: int) -> int:
-        """Return the tags code that an address stands for; one that is none comes back as it is.
+        """Return the tags code at an address; a code that is no address is returned as it is.
 
         Raises:
             StoreDamaged: there is no unit at the address.
@@ -103,8 +97,8 @@ class QueueExtensions:
         if size != UNIT.size + bitmap_length or bitmap_length < 0:
             path = self._directory_of(topic, queue_id) if file is None else file.path
             raise StoreDamaged(
-                f"{path} has no unit for the tags code {tags_code} of queue {queue_id} of {topic}, "
-                f"at {position}: a size of {size} and a bitmap of {bitmap_length} bytes",
+                f"{path} has no unit at {position} for tags code {tags_code} of queue {queue_id} "
+                f"of {topic}: found size {size} and a bitmap of {bitmap_length} bytes",
                 path=path,
                 position=position,
             )
@@ -112,7 +106,7 @@ class QueueExtensions:
         return code
 
     def forget(self, topic: str) -> None:
-        """Close the files of a topic that is deleted."""
+        """Close the files of a deleted topic."""
         for key in [key for key in self._queues if key[0] == topic]:
             for file in self._queues.pop(key):
                 self._open.discard(file.path)
@@ -120,7 +114,7 @@ class QueueExtensions:
         self._block = ("", 0, b"")
 
     def close(self) -> None:
-        """Close all files. They open again when they are used."""
+        """Close all files; they are reopened on use."""
         self._open.close()
 
     def _file_of(self, topic: str, queue_id: int, position: int) -> StreamFile | None:

@@ -1,8 +1,8 @@
-"""Records as columns: buffers that numpy and Arrow take as they are, without importing either.
+"""Records as columns that numpy and Arrow can use without a copy; neither is imported.
 
-A column of numbers is one ``array``. A column of texts or bodies is one run of bytes, int32
-offsets, one more than rows, and a bitmap of the rows that have a value, if some have none: the
-layout of an Arrow binary array.
+A column of numbers is an ``array``. A column of texts or bodies has the layout of an Arrow binary
+array: all bytes, int32 offsets (one more than rows), and a bitmap of the rows with a value, if some
+have none.
 
 >>> from array import array
 >>> names = VariableColumn(b"abc", array("i", [0, 1, 1, 3]), bytes([0b101]))
@@ -21,7 +21,15 @@ import msgspec
 from orbitmq.errors import InvalidInput
 from orbitmq.message import properties
 from orbitmq.message.ids import offset_id
-from orbitmq.message.record import HEADS, HOSTS_SHIFT, SYS_FLAG_LOW_BYTE_AT
+from orbitmq.message.record import (
+    AT,
+    COMMIT_LOG_OFFSET_AT,
+    FORMATS,
+    HEADS,
+    IPV4_HEAD,
+    PROPERTIES_LENGTH_SIZE,
+    SYS_FLAG_LOW_BYTE_AT,
+)
 from orbitmq.store.log.record_rows import Block, view_of
 
 __all__ = ["COLUMNS", "Column", "ColumnBatch", "VariableColumn", "build", "check_columns"]
@@ -30,17 +38,16 @@ __all__ = ["COLUMNS", "Column", "ColumnBatch", "VariableColumn", "build", "check
 assert array("i").itemsize == 4
 assert array("q").itemsize == 8
 
-_HEAD: Final = HEADS[0]
-# Where the addresses stand in the tuple that a head unpacks to.
-_BORN_IP: Final = 9
-_STORE_IP: Final = 12
+# Indexes into the tuple that a head unpacks to.
+_BORN_IP: Final = tuple(FORMATS).index("born_ip")
+_STORE_IP: Final = tuple(FORMATS).index("store_ip")
 
 
 class VariableColumn(msgspec.Struct, frozen=True, eq=False):
     """Values of any length: row n is ``data[offsets[n]:offsets[n + 1]]``.
 
     Bit n of ``validity``, counted from the lowest bit of the first byte, is 0 if row n has no
-    value; without a bitmap all rows have one.
+    value; without ``validity`` all rows have one.
     """
 
     data: bytes
@@ -60,7 +67,7 @@ Column: TypeAlias = "array[int] | VariableColumn"
 
 
 class ColumnBatch(msgspec.Struct, frozen=True, eq=False):
-    """Some rows, in the order of the log, as the columns that were picked."""
+    """Some rows, in the order of the log, as the requested columns."""
 
     rows: int
     columns: Mapping[str, Column]
@@ -72,19 +79,10 @@ class ColumnBatch(msgspec.Struct, frozen=True, eq=False):
         return self.columns[name]
 
 
-# Columns of numbers: the code of array, and where the field is in a head with IPv4 hosts.
+# Columns of numbers: the type code of array, and the position in a head with IPv4 hosts.
+_HIDDEN: Final = ("magic", "born_ip", "born_port", "store_ip", "store_port", "body_length")
 _NUMBERS: Final[Mapping[str, tuple[str, int]]] = {
-    "size": ("i", 0),
-    "body_crc": ("i", 8),
-    "queue_id": ("i", 12),
-    "flag": ("i", 16),
-    "queue_offset": ("q", 20),
-    "commit_log_offset": ("q", 28),
-    "sys_flag": ("i", 36),
-    "born_timestamp_ms": ("q", 40),
-    "store_timestamp_ms": ("q", 56),
-    "reconsume_times": ("i", 72),
-    "prepared_transaction_offset": ("q", 76),
+    name: (code, AT[name]) for name, code in FORMATS.items() if name not in _HIDDEN
 }
 
 
@@ -100,27 +98,29 @@ def _bodies(block: Block) -> list[memoryview]:
 
 def _properties(block: Block) -> list[memoryview]:
     buffer = block.buffer
-    return [buffer[topic_end + 2 : end] for _, end, _, _, _, topic_end in block.rows]
+    return [
+        buffer[topic_end + PROPERTIES_LENGTH_SIZE : end]
+        for _, end, _, _, _, topic_end in block.rows
+    ]
 
 
-# Columns of bytes that every record has, perhaps empty: the body as stored, UTF-8 texts.
+# Columns of bytes that every record has: topic, body as stored, properties.
 _PARTS: Final[Mapping[str, Callable[[Block], list[memoryview]]]] = {
     "topic": _topics,
     "body": _bodies,
     "properties": _properties,
 }
 
-# Columns of texts that a record may have among its properties.
-_PROPERTIES: Final[Mapping[str, bytes]] = {
-    "tags": properties.TAGS.encode(),
-    "keys": properties.KEYS.encode(),
-    "unique_key": properties.UNIQUE_KEY.encode(),
+# Columns of single properties, which a record may lack.
+_PROPERTIES: Final[Mapping[str, Callable[[bytes], bytes | None]]] = {
+    "tags": properties.finder(properties.TAGS.encode()),
+    "keys": properties.finder(properties.KEYS.encode()),
+    "unique_key": properties.finder(properties.UNIQUE_KEY.encode()),
 }
 
-# Where a message is stored, by which a broker finds it again: text, made of its head.
+# The id by which a broker finds a message: store host and commit log offset in hex digits.
 _OFFSET_MESSAGE_ID: Final = "offset_message_id"
-_STORE_HOST_AT: Final = 64
-_COMMIT_LOG_OFFSET_AT: Final = _NUMBERS["commit_log_offset"][1]
+_STORE_HOST_AT: Final = AT["store_ip"]
 _ID_BYTES: Final = 16  # IPv4 address, port, commit log offset; twice as many digits
 
 COLUMNS: Final = (*_NUMBERS, *_PARTS, *_PROPERTIES, _OFFSET_MESSAGE_ID)
@@ -130,7 +130,7 @@ def check_columns(names: Iterable[str]) -> tuple[str, ...]:
     """Return the names as a tuple.
 
     Raises:
-        InvalidInput: there is no column of such a name.
+        InvalidInput: a column does not exist.
 
     >>> check_columns(["topic", "body"])
     ('topic', 'body')
@@ -147,7 +147,7 @@ def check_columns(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def build(block: Block, names: Sequence[str]) -> ColumnBatch:
-    """Return the records of a block as the columns ``names``; nothing else is read of them."""
+    """Return the records of a block as the columns ``names``; only their fields are read."""
     columns: dict[str, Column] = {}
     heads: bytes | None = None
     texts: list[bytes] | None = None
@@ -167,18 +167,13 @@ def build(block: Block, names: Sequence[str]) -> ColumnBatch:
 
 
 def numbers(block: Block, name: str) -> "array[int]":
-    """Return one column of numbers.
-
-    Raises:
-        KeyError: there is no such column, or it has no numbers.
-
-    """
+    """Return one column of numbers."""
     return _number_column(_heads(block), *_NUMBERS[name])
 
 
 def _heads(block: Block) -> bytes:
-    """Return the heads of all records one behind the other, each as if its hosts had IPv4."""
-    buffer, size = block.buffer, _HEAD.size
+    """Return the heads of all records concatenated, each in the layout for IPv4 hosts."""
+    buffer, size = block.buffer, IPV4_HEAD.size
     heads = [buffer[row[0] : row[0] + size] for row in block.rows]
     for number, (start, _, body_start, _, _, _) in enumerate(block.rows):
         if body_start - start != size:
@@ -187,38 +182,38 @@ def _heads(block: Block) -> bytes:
 
 
 def _without_addresses(buffer: memoryview, start: int) -> memoryview:
-    """Return a head whose hosts have IPv6 addresses, with none in their place."""
-    layout = HEADS[buffer[start + SYS_FLAG_LOW_BYTE_AT] >> HOSTS_SHIFT & 3]
+    """Return a head with IPv6 hosts in the layout for IPv4, with empty addresses."""
+    layout = HEADS[buffer[start + SYS_FLAG_LOW_BYTE_AT]]
     fields = list(layout.unpack_from(buffer, start))
     fields[_BORN_IP] = fields[_STORE_IP] = b""
-    return memoryview(_HEAD.pack(*fields))
+    return memoryview(IPV4_HEAD.pack(*fields))
 
 
 def _number_column(heads: bytes, code: str, at: int) -> "array[int]":
-    """Return one field of all heads, in the machine's own byte order.
+    """Return one field of all heads, in the machine's byte order.
 
-    It is cut out byte by byte: the first bytes of all rows, the second bytes of all rows, and so
-    on. That is a few copies in C for a whole block, where unpacking would cost a call per row.
+    It is copied byte by byte: the first byte of all rows, the second byte of all rows, and so on.
+    That is a few copies in C per block, where unpacking would cost a call per row.
     """
     size = array(code).itemsize
-    column = bytearray(len(heads) // _HEAD.size * size)
+    column = bytearray(len(heads) // IPV4_HEAD.size * size)
     for byte in range(size):
         to = size - 1 - byte if sys.byteorder == "little" else byte
-        column[to::size] = heads[at + byte :: _HEAD.size]
+        column[to::size] = heads[at + byte :: IPV4_HEAD.size]
     return array(code, bytes(column))
 
 
 def _offset_message_ids(block: Block, heads: bytes) -> VariableColumn:
     """Return what ``message.ids.offset_id`` gives for each record."""
-    if any(body_start - start != _HEAD.size for start, _, body_start, _, _, _ in block.rows):
+    if any(body_start - start != IPV4_HEAD.size for start, _, body_start, _, _, _ in block.rows):
         views = (view_of(block.buffer, row) for row in block.rows)
         texts = [offset_id(view.store_host, view.commit_log_offset) for view in views]
         return _variable([text.encode() for text in texts])
     ids = bytearray(len(block.rows) * _ID_BYTES)
     half = _ID_BYTES // 2
     for byte in range(half):  # all rows at once, as columns of numbers are
-        ids[byte::_ID_BYTES] = heads[_STORE_HOST_AT + byte :: _HEAD.size]
-        ids[half + byte :: _ID_BYTES] = heads[_COMMIT_LOG_OFFSET_AT + byte :: _HEAD.size]
+        ids[byte::_ID_BYTES] = heads[_STORE_HOST_AT + byte :: IPV4_HEAD.size]
+        ids[half + byte :: _ID_BYTES] = heads[COMMIT_LOG_OFFSET_AT + byte :: IPV4_HEAD.size]
     digits = 2 * _ID_BYTES
     offsets = array("i", range(0, (len(block.rows) + 1) * digits, digits))
     return VariableColumn(ids.hex().upper().encode(), offsets)
@@ -229,35 +224,17 @@ def _variable(values: Sequence[memoryview | bytes]) -> VariableColumn:
     return VariableColumn(b"".join(values), offsets)
 
 
-def _property_column(texts: Sequence[bytes], name: bytes) -> VariableColumn:
-    found = _property_values(texts, name)
+def _property_column(
+    texts: Sequence[bytes], find: Callable[[bytes], bytes | None]
+) -> VariableColumn:
+    found = list(map(find, texts))
     column = _variable([value or b"" for value in found])
     if None not in found:
         return column
     return VariableColumn(column.data, column.offsets, _bitmap(found))
 
 
-def _property_values(texts: Sequence[bytes], name: bytes) -> list[bytes | None]:
-    """Return what ``properties.get`` returns for each text, in a third of the time."""
-    first_pair, later_pair = name + b"\x01", b"\x02" + name + b"\x01"
-    values: list[bytes | None] = []
-    for text in texts:
-        at = text.rfind(later_pair)  # the last one counts
-        if at >= 0:
-            start = at + len(later_pair)
-        elif text.startswith(first_pair):
-            start = len(first_pair)
-        else:
-            values.append(None)
-            continue
-        end = text.find(b"\x02", start)
-        value = text[start:end] if end >= 0 else text[start:]
-        # An empty value doesn't count, and one before it may.
-        values.append(value or properties.get(text, name))
-    return values
-
-
 def _bitmap(values: Sequence[bytes | None]) -> bytes:
-    """Return a bit for each value, the first the lowest: 1 where there is one."""
+    """Return a bitmap, lowest bit first: 1 for each row with a value."""
     digits = "".join("0" if value is None else "1" for value in reversed(values))
     return int(digits, 2).to_bytes((len(values) + 7) // 8, "little")

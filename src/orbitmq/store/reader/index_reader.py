@@ -1,8 +1,8 @@
-"""The key index, read-only: where in the log the records with a key may lie.
+"""Reads the key index: log offsets of records that may have a key.
 
-A file doesn't say how many slots it has, and a reader is told no settings. But the last bytes
-written to a file are those of its last entry, and the entries fill the file up to its end: the two
-leave one place where the entries can begin, and the slot of the last entry tells whether it is so.
+A file does not contain its number of slots, and a reader has no settings. But the last bytes
+written are those of the last entry, and room for whole entries follows up to the end of the file:
+this leaves one possible start of the entries, which the slot of the last entry confirms.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,8 +21,8 @@ __all__ = ["IndexFile", "IndexHeader", "index_files", "index_names"]
 _DEFAULT_SLOTS: Final = 5_000_000
 _DEFAULT_SIZE: Final = 420_000_040
 
-# What was read through a map counts as memory of the process until the map is gone, and a full file
-# has 400 MB of entries.
+# Pages read through a map count as memory of the process until the map is gone, and a full file has
+# 400 MB of entries.
 _MAP_BYTES: Final = 32 << 20
 
 
@@ -38,12 +38,12 @@ class IndexHeader(NamedTuple):
 
 
 class IndexFile:
-    """One file of the key index. An empty one has no entries; a broken one says so in ``fault``.
+    """One file of the key index; ``fault`` is set if it is damaged as a whole.
 
     Args:
         name: the name of the file.
         view: its bytes.
-        map_again: returns the same through a new map; None if the file is gone.
+        map_again: returns its bytes through a new map; None if the file is gone.
 
     """
 
@@ -64,19 +64,19 @@ class IndexFile:
 
     @property
     def count(self) -> int:
-        """How many entries it has."""
+        """The number of entries."""
         return max(0, self.header.next_number - 1)
 
     @property
     def fault(self) -> Damage | None:
-        """What is wrong with it as a whole, None if nothing is."""
+        """Damage of the file as a whole; None if it is sound."""
         header = self.header
         if len(self._view) < INDEX_HEADER.size:
-            reason = f"{len(self._view)} bytes are too few for a header"
+            reason = f"the file has only {len(self._view)} bytes, less than a header"
         elif not self.count:
             return None
         elif self.slots is None:
-            reason = f"its header counts {self.count} entries, and the file doesn't hold them so"
+            reason = f"its header counts {self.count} entries, but the file does not match that"
         elif header.begin_offset > header.end_offset or header.begin_offset < 0:
             reason = (
                 f"its header says that it covers bytes {header.begin_offset} to "
@@ -89,22 +89,22 @@ class IndexFile:
         return Damage(0, reason, len(self._view), where=self.where)
 
     def covers(self, begin_ms: int, end_ms: int) -> bool:
-        """Return whether records stored from one time on and before another may be in it."""
+        """Return whether it may have records stored from ``begin_ms`` on and before ``end_ms``."""
         return self.header.begin_timestamp_ms < end_ms and begin_ms <= self.header.end_timestamp_ms
 
     def find(self, key: str) -> Iterator[int]:
         """Yield the log offsets of records that may have the key, the newest first.
 
-        ``key`` is the text that was indexed, topic included: :func:`layout.index_key`. Other keys
-        may have the same hash, so the caller has to look at the records. They have their times,
-        too: that of an entry is in whole seconds, and too late in the first one of a file whose
-        predecessor was full (Java's IndexFile counts it from the end of that file).
+        ``key`` is the indexed text, topic included: :func:`layout.index_key`. Other keys may have
+        the same hash, so the caller must check the records, and their times too: an entry has whole
+        seconds only, and the first entry after a full file is too late (Java's IndexFile counts it
+        from the end of that file).
         """
         if self.slots is None:
             return
         wanted = key_hash(key)
         (number,) = INDEX_SLOT.unpack_from(self._view, self._slot_at(wanted % self.slots))
-        left = self.count  # a damaged chain may run in a circle; no chain has more entries
+        left = self.count  # a damaged chain may be a circle; no chain has more entries
         while 0 < number <= self.count and left:
             hash_, offset, _, previous = self._entry(number)
             if hash_ == wanted:
@@ -116,7 +116,7 @@ class IndexFile:
         if self.slots is None:
             return
         at_once = max(1, _MAP_BYTES // INDEX_ENTRY.size)
-        # _find_slots has seen that the last one ends inside the file.
+        # _find_slots has checked that the last one ends inside the file.
         for first in range(1, self.count + 1, at_once):
             end = min(first + at_once, self.count + 1)
             part = self._mapped_again()[self.position_of(first) : self.position_of(end)]
@@ -125,7 +125,7 @@ class IndexFile:
                 yield number, hash_, offset
 
     def position_of(self, number: int) -> int:
-        """Return where in the file an entry stands."""
+        """Return the position of an entry in the file."""
         assert self.slots is not None
         return self._slot_at(self.slots) + number * INDEX_ENTRY.size
 
@@ -136,9 +136,9 @@ class IndexFile:
         if size == _DEFAULT_SIZE and self._fits(_DEFAULT_SLOTS, self.count):
             return _DEFAULT_SLOTS
         written = written_end_by_maps(self._mapped_again, INDEX_HEADER.size, _MAP_BYTES)
-        # A crash may leave an entry behind those that the header counts.
+        # A crash may leave one entry more than the header counts.
         for number in (self.count, self.count + 1):
-            # The last byte written lies in that entry, and whole entries follow up to the end.
+            # The last written byte is in that entry, and whole entries follow up to the end.
             latest = written - 1 - number * INDEX_ENTRY.size
             entries_at = latest - (latest - size) % INDEX_ENTRY.size
             slots, odd = divmod(entries_at - INDEX_HEADER.size, INDEX_SLOT.size)
@@ -147,7 +147,7 @@ class IndexFile:
         return None
 
     def _fits(self, slots: int, number: int) -> bool:
-        """Return whether with so many slots the last entry is the newest of its slot."""
+        """Return whether the last entry is the newest of its slot, given a number of slots."""
         end = INDEX_HEADER.size + slots * INDEX_SLOT.size + (number + 1) * INDEX_ENTRY.size
         if slots <= 0 or end > len(self._view):
             return False
@@ -156,7 +156,7 @@ class IndexFile:
         return bool(newest == number)
 
     def _mapped_again(self) -> memoryview:
-        """Return a new map of the file; the old one if it is gone."""
+        """Return a new map of the file; the old map if the file is gone."""
         view = self._map_again()
         return self._view if view is None else view
 
@@ -171,12 +171,7 @@ class IndexFile:
 
 
 def index_names(disk: Disk, directory: str) -> list[str]:
-    """Return the names of the index files of a store directory, the oldest first: they are times.
-
-    Raises:
-        DiskFailed: the directory can't be listed.
-
-    """
+    """Return the names of the index files of a store, which are times; the oldest first."""
     folder = path_join(directory, INDEX)
     return [
         name
@@ -186,12 +181,7 @@ def index_names(disk: Disk, directory: str) -> list[str]:
 
 
 def index_files(disk: Disk, directory: str) -> Iterator[IndexFile]:
-    """Yield the index files of a store directory, the newest first.
-
-    Raises:
-        DiskFailed: one can't be opened.
-
-    """
+    """Yield the index files of a store, the newest first."""
     for name in reversed(index_names(disk, directory)):
         path = path_join(directory, INDEX, name)
         map_again = partial(map_file, disk, StreamFile(path, 0, disk.size(path)))

@@ -1,6 +1,6 @@
-"""What is in a store: totals for each queue, times, disk use, and places that can't be read.
+"""Summarises a store: totals per queue, times, disk use, and damage.
 
-All of the log is read for it, so what queues lack at their beginning is seen, too.
+The whole log is read, so missing first files of queues are found too.
 """
 
 from collections.abc import Collection
@@ -31,27 +31,27 @@ __all__ = [
     "late_queue",
 ]
 
-# A store of which nothing can be read could have a damaged place in every page.
+# A completely unreadable store could have damage in every page.
 MOST_DAMAGES = 1000
 _NOT_QUEUED: Final = (flags.TRANSACTION_PREPARED, flags.TRANSACTION_ROLLBACK)
 
 
 class DamageList:
-    """The first places reported, and how many of all are not harmless."""
+    """The first reported damages, and the number of all that are not harmless."""
 
     def __init__(self) -> None:
         self.kept: list[Damage] = []
         self.count = 0
 
     def add(self, damage: Damage) -> None:
-        """Count a place, and keep it unless there are too many; for use as ``on_damage``."""
+        """Count a damage, and keep it unless there are too many; for use as ``on_damage``."""
         self.count += not damage.harmless
         if len(self.kept) < MOST_DAMAGES:
             self.kept.append(damage)
 
 
 class QueueTotals(msgspec.Struct, kw_only=True):
-    """What the log has of one queue; offsets are those of its consume queue."""
+    """The messages of one queue in the log, and the offsets of its consume queue."""
 
     topic: str
     queue_id: int
@@ -60,20 +60,20 @@ class QueueTotals(msgspec.Struct, kw_only=True):
     first_stored_ms: int | None = None
     last_stored_ms: int | None = None
     first_offset: int | None = None
-    """The first of its offsets that the log has."""
+    """The first queue offset in the log."""
     min_offset: int = 0
     max_offset: int = 0
 
 
 class DiskUse(msgspec.Struct, frozen=True):
-    """The files below one part of the store, and their lengths together."""
+    """The number of files below a part of the store, and their total length."""
 
     files: int
     bytes: int
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """All that :func:`inspect` found."""
+    """The result of :func:`inspect`."""
 
     directory: str
     stopped_cleanly: bool
@@ -88,16 +88,16 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     disk: dict[str, DiskUse]
     damage_count: int
     damages: list[Damage]
-    """The first of them, and harmless ones, :data:`MOST_DAMAGES` at most."""
+    """The first damages, harmless ones included, at most :data:`MOST_DAMAGES`."""
 
     @property
     def is_damaged(self) -> bool:
-        """Whether a place can't be read that should be."""
+        """Whether any damage is not harmless."""
         return self.damage_count > 0
 
 
 def inspect(reader: StoreReader, progress: Progress | None = None) -> Summary:
-    """Return what is in a store; neither checksums nor entries of queues and index are looked at.
+    """Return a summary of a store; checksums, queue entries and index entries are not checked.
 
     Raises:
         DiskFailed: a file can't be opened.
@@ -116,7 +116,7 @@ def inspect(reader: StoreReader, progress: Progress | None = None) -> Summary:
         last = view_of(block.buffer, block.rows[-1])
         log_end = last.commit_log_offset + last.size
     queues = _with_offsets(reader, totals, damages)
-    # On a live store old files may have gone meanwhile, those of the log before those of queues.
+    # On a live store retention may have removed files since, those of the log before the queues'.
     if [file.base for file in reader.segments[:1]] == [file.base for file in segments[:1]]:
         _report_late_queues(queues, damages)
     if progress is not None:
@@ -140,15 +140,15 @@ def inspect(reader: StoreReader, progress: Progress | None = None) -> Summary:
 def is_queued(sys_flag: int) -> bool:
     """Return whether a record is in a consume queue.
 
-    One that was prepared or rolled back is in none, and an inner batch in ``batchconsumequeue``,
-    which has a layout of its own.
+    Prepared and rolled-back records are in none; inner batches are in ``batchconsumequeue``, which
+    has another layout.
     """
     return sys_flag & flags.TRANSACTION_MASK not in _NOT_QUEUED and not sys_flag & flags.INNER_BATCH
 
 
 def late_queue(name: QueueName, least: int, low: int) -> Damage:
-    """Return the damage of a queue that begins behind what the log has of it."""
-    reason = f"the log has messages from {least} on, and the queue begins at {low}"
+    """Return the damage of a queue that begins after its first message in the log."""
+    reason = f"the log has messages from {least} on, but the queue begins at {low}"
     where = f"{CONSUME_QUEUE}/{name.topic}/{name.queue_id}"
     return Damage(least * ENTRY_SIZE, reason, 0, where=where)
 
@@ -173,13 +173,13 @@ def _add(totals: dict[tuple[bytes, int], QueueTotals], block: Block) -> None:
             queue.first_offset = offset
         queue.messages += 1
         queue.bytes += row[1] - row[0]
-        queue.last_stored_ms = stored_ms  # the log is in the order of time
+        queue.last_stored_ms = stored_ms  # store times never decrease along the log
 
 
 def _with_offsets(
     reader: StoreReader, totals: dict[tuple[bytes, int], QueueTotals], damages: DamageList
 ) -> list[QueueTotals]:
-    """Return the totals of all queues, with their bounds, by topic and number; report gaps."""
+    """Return the totals of all queues with their offsets, sorted; report gaps between files."""
     queues = {QueueName(queue.topic, queue.queue_id): queue for queue in totals.values()}
     for name in reader.queues():
         queue = queues.setdefault(name, QueueTotals(topic=name.topic, queue_id=name.queue_id))
@@ -201,7 +201,7 @@ def _disk_use(reader: StoreReader) -> dict[str, DiskUse]:
     parts = {name: path_join(reader.directory, name) for name in (CONSUME_QUEUE, INDEX)}
     parts = {COMMIT_LOG: reader.log_directory, **parts}
     use = {name: _below(reader.disk, path) for name, path in parts.items()}
-    # Not all files less those: on a live store some of them may have gone meanwhile.
+    # Counted, not subtracted from a total: files of a live store may disappear in between.
     use["other"] = _below(reader.disk, reader.directory, but=parts.values())
     return use
 

@@ -1,4 +1,4 @@
-"""One consume queue, read-only: which messages a queue of a topic has, in their order."""
+"""Reads one consume queue: the messages of a queue in order."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
@@ -17,24 +17,24 @@ __all__ = ["QueueName", "QueueReader", "QueueRecord"]
 
 
 class QueueName(NamedTuple):
-    """A queue of a topic on this broker."""
+    """A topic and a queue id."""
 
     topic: str
     queue_id: int
 
 
 class QueueRecord(NamedTuple):
-    """A message of a queue. A light queue counts for itself: the view's own offset differs."""
+    """A message of a queue; in a light queue ``queue_offset`` differs from that of the view."""
 
     queue_offset: int
     view: RecordView
 
 
 class QueueReader:
-    """A queue as its files show it now; make a new one to see files that came since.
+    """A queue by its current files; create another reader to see later ones.
 
-    Bounds are found once, when first asked for. ``find`` returns the sound record at an offset of
-    the log, None if there is none, and ``log_start`` is the first byte the log still has.
+    The offsets are determined once, on first use. ``find`` returns the sound record at a log
+    offset, None if there is none; ``log_start`` is the first offset of the log.
     """
 
     def __init__(
@@ -59,19 +59,19 @@ class QueueReader:
 
     @property
     def min_offset(self) -> int:
-        """The first offset whose record the log still has; the maximum if it has none."""
+        """The first offset whose record is in the log; ``max_offset`` if there is none."""
         return self._found_bounds()[0]
 
     @property
     def max_offset(self) -> int:
-        """The offset that the next message will get: one behind the last whose record is there."""
+        """The offset of the next message: one after the last one whose record is in the log."""
         return self._found_bounds()[1]
 
     @property
     def written_end(self) -> int:
-        """One behind the last entry with anything in it, be its record there or not."""
+        """The offset after the last entry that is not zero, whether it has a record or not."""
         for file in reversed(self._maps.files):
-            # Most of a file is a hole, and to look at its zeros takes longer than all the rest.
+            # Most of a file is a hole, and scanning its zeros would take longer than the rest.
             view = map_file(self._disk, file, with_last_hole=False)
             if view is not None and (written := written_end(view, 0)):
                 return (file.base + written + ENTRY_SIZE - 1) // ENTRY_SIZE
@@ -79,7 +79,7 @@ class QueueReader:
         return files[0].base // ENTRY_SIZE if files else 0
 
     def entry(self, queue_offset: int) -> QueueEntry | None:
-        """Return the entry at an offset, as it is written; None if no file holds it."""
+        """Return the entry at an offset unchecked; None if no file holds it."""
         found = self._maps.at(queue_offset * ENTRY_SIZE)
         if found is None:
             return None
@@ -91,11 +91,11 @@ class QueueReader:
 
     @property
     def stored_bytes(self) -> int:
-        """How long its files are together."""
+        """The total length of its files."""
         return sum(file.size for file in self._maps.files)
 
     def written(self) -> Iterator[tuple[int, QueueEntry]]:
-        """Yield each entry with its offset as it is written, up to the last with anything in it."""
+        """Yield each entry unchecked with its offset, up to ``written_end``."""
         end = self.written_end
         for file in self._maps.files:
             view = map_file(self._disk, file)
@@ -105,7 +105,7 @@ class QueueReader:
                 yield from enumerate(unpack(bytes(view[:whole])), start=first)
 
     def gaps(self) -> Iterator[Damage]:
-        """Yield the places between its files that no file holds."""
+        """Yield the gaps between its files."""
         for before, after in pairwise(self._maps.files):
             if before.end < after.base:
                 least, most = before.end // ENTRY_SIZE, after.base // ENTRY_SIZE - 1
@@ -115,13 +115,13 @@ class QueueReader:
     def read(
         self, offset: int, count: int, *, on_damage: OnDamage | None = None
     ) -> Iterator[QueueRecord]:
-        """Yield the messages at ``offset`` and behind it, ``count`` offsets at most.
+        """Yield the messages from ``offset`` on, at most ``count`` offsets.
 
-        Offsets outside the bounds have no messages. A place inside them that can't be read goes to
-        ``on_damage``; without it the first one raises.
+        There are none outside ``min_offset`` and ``max_offset``. Damage within goes to
+        ``on_damage``; without it the first damage raises.
 
         Raises:
-            StoreDamaged: an entry, or the record it stands for, can't be read.
+            StoreDamaged: an entry or its record can't be read.
 
         """
         least, most = self._found_bounds()
@@ -136,7 +136,7 @@ class QueueReader:
                 yield QueueRecord(queue_offset, found)
 
     def record_of(self, queue_offset: int, entry: QueueEntry | None) -> RecordView | Damage:
-        """Return the record that an entry stands for, or why there is none."""
+        """Return the record of an entry, or why it can't be read."""
         if entry is None:
             reason = f"no file holds the entry of offset {queue_offset}"
         elif entry.size <= 0 or entry.commit_log_offset < 0:
@@ -152,7 +152,7 @@ class QueueReader:
         return Damage(queue_offset * ENTRY_SIZE, reason, ENTRY_SIZE, where=self.where)
 
     def claims(self, commit_log_offset: int) -> bool:
-        """Return whether an entry says that a record begins at an offset of the log."""
+        """Return whether an entry points to a log offset."""
         files = self._maps.files
         if not files:
             return False
@@ -181,9 +181,9 @@ class QueueReader:
             return 0, 0
         first, most = files[0].base // ENTRY_SIZE, self.written_end
         if most > first and self._is_below_log(most - 1):
-            return most, most  # all of it was deleted with its part of the log; offsets go on
+            return most, most  # all records were removed with their log files; offsets go on
         while most > first and not self._is_readable(most - 1):
-            most -= 1  # stale, or ahead of the log: recovery would drop it as well
+            most -= 1  # stale or ahead of the log: recovery would drop it too
         offsets = range(first, most)
         at = bisect_left(offsets, True, key=lambda offset: not self._is_below_log(offset))
         return first + at, most

@@ -1,27 +1,27 @@
-"""A store directory opened read-only: live or copied, Java's or ours.
+"""Reads a store directory, live or copied, written by Java or by orbitmq.
 
-Nothing is locked, written or repaired, and no settings are needed: what a file is follows from its
-name and its length. A broker may go on writing; a reader sees what was there when it looked. It
-holds no more than some rows and maps of a few files, which are page cache, whatever the store's
-size.
+Nothing is locked, written or repaired, and no settings are needed: names and lengths of files tell
+their structure. A broker may keep writing; a reader sees the state at the time of each read. Memory
+use does not grow with the store: some rows, and maps of a few files, which are page cache.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Final
 
 from orbitmq.errors import StoreError
+from orbitmq.message.record import Row
 from orbitmq.message.record_view import RecordView
 from orbitmq.store.damage import Damage, OnDamage, raise_damage
 from orbitmq.store.disk.disk import Disk, RealDisk
 from orbitmq.store.disk.stream_files import StreamFile, StreamMaps, map_file
 from orbitmq.store.index.record_keys import has_key
 from orbitmq.store.layout import ABORT, CHECKPOINT, COMMIT_LOG, CONSUME_QUEUE, index_key, path_join
-from orbitmq.store.log.record_rows import Block, Row, sound_row, view_of
+from orbitmq.store.log.record_rows import Block, sound_row, view_of
 from orbitmq.store.reader import columns as column_builder
 from orbitmq.store.reader.columns import ColumnBatch
 from orbitmq.store.reader.index_reader import index_files, index_names
-from orbitmq.store.reader.log_walk import LogWalk
 from orbitmq.store.reader.queue_reader import QueueName, QueueReader, QueueRecord
+from orbitmq.store.reader.reader_walk import ReaderWalk
 
 __all__ = [
     "ColumnBatch",
@@ -41,8 +41,8 @@ _BATCH_BYTES: Final = 32 << 20
 class StoreReader:
     """A store directory, read-only; ``commit_log`` is where its log is, if it is elsewhere.
 
-    Where a method takes ``on_damage``, it is called with each place that can't be read, and the
-    reading goes on behind it. Without it the first such place raises; what is harmless is logged.
+    Methods with ``on_damage`` call it with each place that can't be read, and go on after it.
+    Without it the first such place raises, unless it is harmless; harmless ones are logged.
 
     Raises:
         StoreError: there is no store in the directory.
@@ -76,21 +76,21 @@ class StoreReader:
 
     @property
     def segments(self) -> list[StreamFile]:
-        """The files of the commit log, as they are now."""
+        """The current files of the commit log."""
         return self._log.files
 
     @property
     def has_abort_file(self) -> bool:
-        """Whether a broker has the store open, or ended without closing it."""
+        """Whether a broker has the store open or ended without closing it."""
         return self.has(ABORT)
 
     def has(self, part: str) -> bool:
-        """Return whether the store has a file or directory of that name."""
+        """Return whether the store has a file or directory named ``part``."""
         return self.disk.exists(self._path(part))
 
     @property
     def has_index(self) -> bool:
-        """Whether there are files of a key index."""
+        """Whether there are key index files."""
         return bool(index_names(self.disk, self.directory))
 
     # The log.
@@ -105,8 +105,8 @@ class StoreReader:
     ) -> Iterator[RecordView]:
         """Yield the records that begin from ``start`` on and before ``end``, in order.
 
-        They lie in a map of their file, which lives as long as one of them. With ``verify``
-        records that a checksum shows to be damaged are reported and left out.
+        They are views of a map of their file, which stays open as long as one of them exists. With
+        ``verify`` records with a wrong checksum are reported and left out.
 
         Raises:
             StoreDamaged: a place can't be read, and there is no ``on_damage``.
@@ -122,8 +122,7 @@ class StoreReader:
     ) -> Iterator[RecordView]:
         """Yield the records stored from ``begin_ms`` on and before ``end_ms``, in order.
 
-        Times run along the log, so segments whose first record tells that nothing of it can be
-        within are not read.
+        Store times never decrease along the log, so files outside the range are not read.
 
         Raises:
             StoreDamaged: a place can't be read, and there is no ``on_damage``.
@@ -136,7 +135,7 @@ class StoreReader:
                 yield view_of(block.buffer, row)
 
     def message(self, commit_log_offset: int) -> RecordView | None:
-        """Return the record that begins at an offset of the log, None if no sound one does.
+        """Return the record at an offset of the log; None if no sound record begins there.
 
         Raises:
             DiskFailed: the file can't be opened.
@@ -158,26 +157,25 @@ class StoreReader:
         on_damage: OnDamage | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> Iterator[Block]:
-        """Yield what :meth:`records` yields, as rows: many at a time, and for a fraction.
+        """Yield the records of :meth:`records` as blocks of rows, in a fraction of the time.
 
-        ``progress`` is called with the bytes read so far, holes included.
+        ``progress`` is called with the bytes walked so far.
         """
         files = self.segments
         first = files[0].base if files else 0
-        walk = LogWalk(
+        walk = ReaderWalk(
             files,
             open_file=lambda file: map_file(self.disk, file),
             claimed=self._is_claimed,
             on_damage=on_damage or raise_damage,
             verify=verify,
         )
-        for block in walk.blocks(
+        for block in walk.records(
             first if start is None else max(start, first), _FOREVER if end is None else end
         ):
             yield block
             if progress is not None:
-                last = view_of(block.buffer, block.rows[-1])
-                progress(last.commit_log_offset + last.size - first)
+                progress(walk.end - first)
 
     def batches(
         self,
@@ -192,8 +190,8 @@ class StoreReader:
     ) -> Iterator[ColumnBatch]:
         """Yield records as columns, some thousand rows at a time; only ``columns`` are built.
 
-        Rows may be narrowed to some topics and to a time of storing, as in :meth:`by_time`. The
-        names of all columns are :data:`orbitmq.store.reader.columns.COLUMNS`.
+        ``topics`` and a range of store times restrict the rows. All column names are in
+        :data:`orbitmq.store.reader.columns.COLUMNS`.
 
         Raises:
             InvalidInput: there is no such column.
@@ -217,11 +215,11 @@ class StoreReader:
     # Queues and keys.
 
     def topics(self) -> list[str]:
-        """Return the topics that have consume queues, sorted; system topics among them."""
+        """Return the topics with consume queues, system topics included, sorted."""
         return sorted({name.topic for name in self.queues()})
 
     def queues(self) -> list[QueueName]:
-        """Return the consume queues, by topic and number; what is no directory is none."""
+        """Return the consume queues, sorted by topic and queue id."""
         folder = self._path(CONSUME_QUEUE)
         return sorted(
             QueueName(topic, int(queue_id))
@@ -235,7 +233,7 @@ class StoreReader:
         return [name for name in names if self.disk.is_directory(path_join(folder, name))]
 
     def queue(self, topic: str, queue_id: int) -> QueueReader:
-        """Return a consume queue; one that doesn't exist has no messages."""
+        """Return a consume queue; a queue that does not exist has no messages."""
         files = self.segments
         return QueueReader(
             self.directory,
@@ -250,9 +248,9 @@ class StoreReader:
     ) -> list[RecordView]:
         """Return the records of a topic with a key or a unique key, in the order of the log.
 
-        Without an index, which brokers may be told to do without, the log is read: all of the time
-        asked for. With one, only what is in it is found; after a crash its last file is missing
-        until a broker has started again.
+        A store without an index (brokers can disable it) is searched by reading the log. With one,
+        only indexed records are found; after a crash the last index file is missing until a broker
+        has started again.
 
         Raises:
             StoreDamaged: there is no index, and a place of the log can't be read.
@@ -286,7 +284,7 @@ class StoreReader:
         return any(self.queue(*name).claims(commit_log_offset) for name in self.queues())
 
     def _range_of(self, begin_ms: int, end_ms: int) -> tuple[int, int]:
-        """Return the part of the log outside of which nothing was stored within a time."""
+        """Return the range of log offsets that covers a range of store times."""
         files = self.segments
         low, high = files[0].base if files else 0, _FOREVER
         if begin_ms <= 0 and end_ms >= _FOREVER:
@@ -294,7 +292,7 @@ class StoreReader:
         for file in files:
             first = self.message(file.base)
             if first is None:
-                continue  # damaged or not written: read it, and hear of it
+                continue  # damaged or unwritten: reading it will report that
             if first.store_timestamp_ms < begin_ms:
                 low = file.base
             elif first.store_timestamp_ms >= end_ms:
@@ -311,9 +309,9 @@ def _narrowed(block: Block, topics: frozenset[bytes] | None, begin_ms: int, end_
 
 
 def _parts(block: Block) -> Iterator[Block]:
-    """Yield a block in parts that are not too large for a batch."""
+    """Yield a block in parts that fit in a batch."""
     if block.rows and block.rows[-1][1] - block.rows[0][0] <= _BATCH_BYTES:
-        yield block  # as nearly all are
+        yield block  # nearly always
         return
     rows: list[Row] = []
     size = 0

@@ -1,8 +1,7 @@
-"""Whether a store is whole: every checksum, and every entry of queues and index against its record.
+"""Verifies a store: all checksums, and every queue and index entry against its record.
 
-Nothing is changed, and nothing is taken for granted: the three are read each for itself and then
-compared. A live store may be checked; the log is read first, so that what is compared with it can
-only be newer.
+Nothing is changed. Log, queues and index are read independently and then compared. A live store can
+be verified; the log is read first, so that queues and index can only be newer.
 """
 
 from collections.abc import Iterator
@@ -33,13 +32,13 @@ from orbitmq.store.reader.reader import QueueName, StoreReader
 
 __all__ = ["Verdict", "verify"]
 
-_TAGS: Final = properties.TAGS.encode()
+_tags = properties.finder(properties.TAGS.encode())
 _ENTRIES_PER_STEP: Final = 4096
 _NOT_CHECKED: Final = (BATCH_CONSUME_QUEUE, CONSUME_QUEUE_EXT)
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What :func:`verify` looked at, and the places where it found something wrong."""
+    """The result of :func:`verify`: what was checked, and the damage found."""
 
     directory: str
     messages: int
@@ -48,24 +47,23 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     index_files: int
     index_entries: int
     not_checked: tuple[str, ...] = ()
-    """Parts of the store that nobody here can check."""
+    """Parts of the store that orbitmq can't check."""
     damage_count: int
     damages: list[Damage]
-    """The first of them, and harmless ones, ``inspect.MOST_DAMAGES`` at most."""
+    """The first damages, harmless ones included, at most ``inspect.MOST_DAMAGES``."""
 
     @property
     def is_damaged(self) -> bool:
-        """Whether anything is wrong that a sound store would not show."""
+        """Whether any damage is not harmless."""
         return self.damage_count > 0
 
 
 def verify(reader: StoreReader, progress: Progress | None = None) -> Verdict:
-    """Read all of a store and return what is wrong with it.
+    """Read a whole store and return what is wrong with it.
 
-    A queue that ends before the log does, or begins behind it, is reported: its messages are there
-    and no consumer would get them. A broker that starts after a crash makes the missing entries
-    again. So is an index file before which another one is missing; a broker that starts makes the
-    index again.
+    A queue that lacks entries for its first or last messages in the log is reported: consumers
+    can't get those messages. A broker that starts after a crash rebuilds them. An index file after
+    a missing one is reported too; a broker that starts rebuilds the index.
 
     Raises:
         DiskFailed: a file can't be opened.
@@ -93,7 +91,7 @@ def verify(reader: StoreReader, progress: Progress | None = None) -> Verdict:
 
 
 class _Verification:
-    """One run of :func:`verify`: what it has seen so far."""
+    """The state of one run of :func:`verify`."""
 
     def __init__(self, reader: StoreReader, progress: Progress | None) -> None:
         self.damages = DamageList()
@@ -112,18 +110,18 @@ class _Verification:
         self.total = self._log_bytes + self._queue_bytes + index_bytes
 
     def read_log(self) -> None:
-        """Read every record, and keep from where to where each queue is in the log."""
+        """Read every record, and note the range of offsets of each queue."""
         for block in self._reader.blocks(
             verify=True,
             on_damage=self.damages.add,
-            progress=lambda done: self._tell(min(done, self._log_bytes)),
+            progress=lambda done: self._report_progress(min(done, self._log_bytes)),
         ):
             self.messages += len(block.rows)
             self._note_offsets(block)
-        self._tell(self._log_bytes)
+        self._report_progress(self._log_bytes)
 
     def check_queue(self, queue: QueueReader) -> int:
-        """Check the entries of a queue, all that are written; return how many there are."""
+        """Check all written entries of a queue; return how many there are."""
         checked = 0
         for gap in queue.gaps():
             self.damages.add(gap)
@@ -138,20 +136,20 @@ class _Verification:
                 self.damages.add(Damage(queue_offset * ENTRY_SIZE, reason, 0, where=queue.where))
             if not checked % _ENTRIES_PER_STEP:
                 done = self._queue_bytes_done + checked * ENTRY_SIZE
-                self._tell(self._log_bytes + done)
+                self._report_progress(self._log_bytes + done)
         self._queue_bytes_done += queue.stored_bytes
         self.bounds[queue.name] = queue.min_offset, queue.max_offset
         return checked
 
     def compare_log_with_queues(self) -> None:
-        """Report queues that lack messages which the log has."""
+        """Report queues without entries for messages in the log."""
         for (topic, queue_id), (least, most) in sorted(self._in_log.items()):
             name = QueueName(str(topic, "utf-8", "replace"), queue_id)
             low, high = self.bounds.get(name, (0, 0))
             if name not in self.bounds:
-                reason = f"the log has messages {least} to {most - 1}, and the queue no files"
+                reason = f"the log has messages {least} to {most - 1}, but the queue has no files"
             elif most > high:
-                reason = f"the log has messages up to {most - 1}, and the queue ends at {high - 1}"
+                reason = f"the log has messages up to {most - 1}, but the queue ends at {high - 1}"
             elif least < low:
                 self.damages.add(late_queue(name, least, low))
                 continue
@@ -173,31 +171,31 @@ class _Verification:
         return counts
 
     def check_index_gaps(self) -> None:
-        """Report index files before which one is missing: the log has keys that are in none.
+        """Report index files after a missing one: the log has keys that no file covers.
 
-        The log is looked at after the files were listed: it is the log that retention takes first.
+        The log is read after the files were listed, because retention removes log files first.
         """
         last: int | None = -1
         for where, header in reversed(self._index_headers):
             if header is None:
-                last = None  # told already, and nobody knows what it held
+                last = None  # reported already; its range is unknown
                 continue
             lost = None if last is None else self._first_keyed(last, header.begin_offset)
             if lost is not None:
                 reason = (
-                    f"it begins at byte {header.begin_offset} of the log, and no file before it "
+                    f"it begins at byte {header.begin_offset} of the log, but no file before it "
                     f"has the keys of the record at byte {lost}"
                 )
                 self.damages.add(Damage(0, reason, 0, where=where))
             last = header.end_offset if last is None else max(last, header.end_offset)
 
     def _first_keyed(self, after: int, before: int) -> int | None:
-        """Return where in the log the first record with keys is, behind one that is indexed."""
+        """Return the offset of the first record with keys between two indexed records."""
         view = self._reader.message(after)
         begin = after + (1 if view is None else view.size)
         if begin >= before:
             return None
-        # What can't be read there is told already.
+        # read_log has reported the damage already.
         for record in self._reader.records(begin, before, on_damage=lambda _damage: None):
             if is_keyed(record):
                 return record.commit_log_offset
@@ -209,9 +207,9 @@ class _Verification:
         for number, hash_, offset in file.entries():
             if not number % _ENTRIES_PER_STEP:
                 done = (before + number) * INDEX_ENTRY.size
-                self._tell(self._log_bytes + self._queue_bytes + done)
+                self._report_progress(self._log_bytes + self._queue_bytes + done)
             if 0 <= offset < self._log_start:
-                continue  # the record went with its file, and the entry will with its own
+                continue  # retention has removed the record, and will remove the index file
             reason = ""
             if offset != last_offset:  # the keys of a record follow each other
                 view = self._reader.message(offset)
@@ -243,13 +241,13 @@ class _Verification:
             least, _ = in_log.get(name, (offset, 0))
             in_log[name] = least, offset + 1
 
-    def _tell(self, done: int) -> None:
+    def _report_progress(self, done: int) -> None:
         if self._progress is not None:
-            self._progress(min(done, self.total), self.total)  # a live store grows meanwhile
+            self._progress(min(done, self.total), self.total)  # a live store may have grown
 
 
 def _mismatch(name: QueueName, queue_offset: int, code: int, view: RecordView) -> str:
-    """Return how an entry and its record contradict each other, nothing if they agree."""
+    """Return how an entry contradicts its record; empty if they agree."""
     if name.topic.startswith(LMQ_PREFIX):
         return ""  # a light queue lists records of other queues
     topic, queue_id, offset = view.topic, view.queue_id, view.queue_offset
@@ -257,12 +255,12 @@ def _mismatch(name: QueueName, queue_offset: int, code: int, view: RecordView) -
         shown = str(topic, "utf-8", "replace")
         return f"offset {queue_offset} points to message {offset} of {shown}/{queue_id}"
     if not _tags_agree(view, code):
-        return f"offset {queue_offset} has a tags code that is not that of its record"
+        return f"the tags code of offset {queue_offset} differs from that of its record"
     return ""
 
 
 def _tags_agree(view: RecordView, code: int) -> bool:
     if view.topic == SCHEDULE_TOPIC.encode() or code < EXT_ADDRESS_LIMIT:
         return True  # a delivery time, or an address
-    tags = properties.get(view.properties, _TAGS)
+    tags = _tags(view.properties)
     return code == tags_code(None if tags is None else str(tags, "utf-8", "replace"))

@@ -1,1 +1,1 @@
-"""A start: log, queues and index brought into agreement after a stop or a crash."""
+"""The start of a store: brings log, queues and index into agreement after a stop or a crash."""

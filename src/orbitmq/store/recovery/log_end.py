@@ -1,31 +1,32 @@
-"""Finding the end of the log after a stop or a crash.
+"""Finds the end of the log after a stop or a crash.
 
-The write position is stored nowhere: the end is where the records end. What a record that can't be
-read means depends on whether it is known to have been on the disk::
+The write position is not stored anywhere: the log ends where its records end. An unreadable record
+means different things, depending on whether it is known to have been on disk::
 
     log   ──────────────────────────────┬───────────────────┬─────────────
-           known to be on the disk      │ written later     │ unwritten
-           ✗ is damage: reported,       │ ✗ is the end: all behind it
-             stepped over, all behind   │   is zeroed, and never
-             it is kept                 │   taken for records again
+           known to be on disk          │ written later     │ unwritten
+           ✗ is damage: reported and    │ ✗ is the end: everything after
+             skipped; everything after  │   it is zeroed, so that it is
+             it is kept                 │   never read as records again
 
-After an orderly stop all of the log is known to be on the disk, after a crash what the checkpoint
-vouches for: all before an offset, if it was one of us who wrote it, else all before a time. Damage
-may be as long as it likes: the log goes on where any later record is sound, be it files away; or at
-that offset, with what was written there since.
+After an orderly stop the whole log is known to be on disk. After a crash the checkpoint vouches for
+a part: everything before an offset if orbitmq wrote the checkpoint, else everything before a time.
+Damage may have any length: the log goes on at the next sound record, even if that is files away, or
+at the vouched offset with the records written there since.
 
-Java's rules (``CommitLog.recoverNormally`` and ``recoverAbnormally``), without five of their holes:
-the record that begins exactly at the last dispatched end is dispatched too; the look-back is not
-limited to ten files; missing index files are rebuilt even if the queues are whole; a damaged record
-behind an orderly stop cuts nothing off; nor does one behind a crash that was on the disk before.
+The rules are Java's (``CommitLog.recoverNormally`` and ``recoverAbnormally``) without five of their
+gaps: the record that begins exactly at the last dispatched end is dispatched too; the look-back is
+not limited to ten files; missing index files are rebuilt even if the queues are complete; a damaged
+record after an orderly stop cuts nothing off; nor does one that was on disk before a crash.
 """
 
 import logging
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from orbitmq.message.record import SIZE_AND_MAGIC
 from orbitmq.store.damage import Damage
+from orbitmq.store.log.log_walk import LogWalk
 from orbitmq.store.log.record_rows import (
     Block,
     Checked,
@@ -33,7 +34,6 @@ from orbitmq.store.log.record_rows import (
     is_blank,
     magics,
     sound_row,
-    sound_rows,
     view_of,
 )
 from orbitmq.store.log.segments import Segment, Segments
@@ -44,32 +44,29 @@ __all__ = ["ALL_VOUCHED", "RecoveryWalk", "first_store_ms", "zero_behind"]
 log = logging.getLogger("orbitmq.store")
 
 ALL_VOUCHED: Final = (1 << 63) - 1
-"""The time of a checkpoint that vouches for everything: the store was stopped in order."""
+"""The time of a checkpoint that vouches for everything, after an orderly stop."""
 
-_BLOCK_ROWS: Final = 4096
 _ZEROS: Final = bytes(1024 * 1024)
 
 
-class RecoveryWalk:
-    """The records of a chain of segments from one of them on, block by block, checksums compared.
+class RecoveryWalk(LogWalk[Segment]):
+    """A walk over the log from one of its files to its end, with checksums compared.
 
     Args:
-        chain: the files.
-        first: the index of the segment to begin with.
-        vouched_ms: the store time up to which all records are known to be on the disk.
-        vouched_end: the offset up to which all of the log is, and is ours; 0 if the time alone
-            tells.
-        checked: which checksums count; the seal only in a store that seals its records itself.
-        files: how many segments are read; None for all of them.
-        reached: an offset that the log is known to have come to, by the entries of its queues.
-        progress: told how far the walk has come, in bytes of all.
+        chain: the files of the log.
+        first: the index of the file to begin with.
+        vouched_ms: the store time up to which all records are known to be on disk.
+        vouched_end: the offset up to which the log is on disk and was written by orbitmq; 0 if
+            only the time is known.
+        checked: the checksums that count; the seal only in a store that seals its records itself.
+        files: how many files to read; None for all of them.
+        reached: an offset that the log is known to have reached, by the entries of its queues.
+        progress: called with the bytes walked and all bytes to walk.
 
-    Attributes, right once the walk is over:
+    Attributes, final after the walk:
         end: where the log ends.
-        last_store_ms: when its last record was stored.
-        before_last_ms: when the one before it was; 0 without.
-        unvouched: where the records begin that may not be on the disk; None if all are.
-        damages: the places that were stepped over.
+        unvouched: where the records begin that may not be on disk; None if all are.
+        damages: the places that were skipped.
 
     """
 
@@ -85,95 +82,71 @@ class RecoveryWalk:
         reached: int = 0,
         progress: Progress = lambda _done, _total: None,
     ) -> None:
+        super().__init__(
+            chain.files[first:][:files],
+            open_file=lambda segment: segment.view,
+            on_damage=self._keep,
+            checked=checked,
+        )
         self._chain = chain
-        self._segments = chain.files[first:][:files]
         self._vouched_ms = vouched_ms
         self._ours_end = vouched_end
         self._vouched_end = 0 if vouched_ms == ALL_VOUCHED else vouched_end
-        self._checked = checked
-        self._reached = reached
+        self._reached_by_queues = reached
         self._progress = progress
-        self._found_ahead = 0  # the offset of a record that the log goes on to behind damage
-        self._begin = chain.files[first].base if chain.files else chain.next_base()
+        self._found_ahead = 0  # the offset of a sound record found after damage
+        self._begin = self.end
         self._total = chain.next_base() - self._begin
-        self.end = self._begin
-        self.last_store_ms = 0
-        self.before_last_ms = 0
         self.unvouched: int | None = None
         self.damages: list[Damage] = []
 
     def __iter__(self) -> Iterator[Block]:
-        for segment in self._segments:
-            goes_on = yield from self._blocks(segment)
-            if not goes_on:
-                break
-            segment.drop()  # a log may have more files than a process may have maps open
+        for block in self.blocks():
+            if self.unvouched is None and not self._is_vouched(self.end):
+                self.unvouched = self.end - block.rows[-1][1] + block.rows[0][0]
+            yield block
+            self._progress(self.end - self._begin, self._total)
         self._progress(self._total, self._total)
 
-    def _blocks(self, segment: Segment) -> Generator[Block, None, bool]:
-        """Yield the records of one segment; return whether the log goes on in the next one."""
-        buffer, position = segment.view, 0
-        while True:
-            rows, position = sound_rows(
-                buffer, segment.base, position, segment.size, _BLOCK_ROWS, self._checked
-            )
-            if rows:
-                self.end = segment.base + position
-                for row in rows[-2:]:
-                    self.before_last_ms = self.last_store_ms
-                    self.last_store_ms = view_of(buffer, row).store_timestamp_ms
-                if self.unvouched is None and not self._is_vouched(self.end):
-                    self.unvouched = segment.base + rows[0][0]
-                yield Block(buffer, rows)
-                self._progress(self.end - self._begin, self._total)
-            if len(rows) == _BLOCK_ROWS:
-                continue
-            if is_blank(buffer, position):
-                self.end = segment.end
-                return True
-            resumed = self._resumed(segment, position)
-            if resumed is None:
-                return False
-            position = resumed
-            if position == segment.size:
-                self.end = segment.end
-                return True
+    def leave(self, file: Segment) -> None:
+        """Close a file and its map: a log may have more files than a process may map."""
+        file.drop()
 
-    def _resumed(self, segment: Segment, position: int) -> int | None:
-        """Return where a file goes on behind a place that can't be read; None if the log ends.
+    def resume(self, file: Segment, buffer: memoryview, position: int) -> int | None:
+        """Return where a file goes on after an unreadable place; None if the log ends.
 
-        That is at a record, at the blank, or at the end of the file if neither is left.
+        That is at a record, at the blank, or at the end of the file if it has neither.
         """
-        offset = segment.base + position
+        offset = file.base + position
         is_vouched = self._is_vouched(offset + 1)
-        resumed = self._found(segment, position + 1) if is_vouched else None
+        resumed = self._found(file, position + 1) if is_vouched else None
         if resumed is None and is_vouched:
-            if offset < self._vouched_end < segment.end:
+            if offset < self._vouched_end < file.end:
                 self.step_over(self._vouched_end)
-                return self._tail_of(segment)
-            if self._goes_on_behind(segment, position):
-                resumed = _blank_behind(segment, position)
+                return self._tail_of(file)
+            if self._goes_on_behind(file, position):
+                resumed = _blank_behind(file, position)
         if resumed is not None:
-            self._note(offset, segment.base + resumed)
-        elif not _is_unwritten(segment, position):
-            fault = fault_at(segment.view, position)
-            log.warning("no record follows from byte %d of %r on: %s", position, segment, fault)
+            self._note(offset, file.base + resumed)
+        elif not _is_unwritten(file, position):
+            fault = fault_at(buffer, position)
+            log.warning("the log ends at byte %d of %r: %s", position, file, fault)
         return resumed
 
     def _is_vouched(self, end: int) -> bool:
-        """Return whether the log is known to be on the disk up to an offset.
+        """Return whether the log is known to be on disk up to an offset.
 
-        By the time alone it is if the last sound record before is.
+        If only a time is known, the last sound record before the offset decides.
         """
         if self._vouched_end:
             return end <= self._vouched_end
         return self.last_store_ms <= self._vouched_ms
 
     def _tail_of(self, segment: Segment) -> int | None:
-        """Return where the log goes on that is vouched for up to damage; None if it ends there.
+        """Return where a log goes on whose vouched part ends in damage; None if it ends there.
 
-        What was written behind it since lies exactly there, and is no older; one time before it
-        may be damaged.
+        Records written since begin exactly at the vouched end and are not older than those before;
+        one of the two times before may be damaged.
         """
         position = self._vouched_end - segment.base
         row = sound_row(segment.view, segment.base, position, self._checked)
@@ -182,58 +155,58 @@ class RecoveryWalk:
         return None if is_stale else position
 
     def _found(self, segment: Segment, begin: int) -> int | None:
-        """Return where in a file, from a position on, the first record lies that belongs."""
+        """Return the position of the first record from ``begin`` on that belongs to the log."""
         buffer, base = segment.view, segment.base
         stop = min(segment.size, self._vouched_end - base) if self._vouched_end else segment.size
         for start in magics(buffer, begin, stop):
             if start >= stop:
-                break  # it may be of a former life: nothing says that the log came so far
+                break  # it may be stale: nothing shows that the log reached this far
             row = sound_row(buffer, base, start, self._checked)
             if row and self._belongs(base + start, view_of(buffer, row).store_timestamp_ms):
                 return start
         return None
 
     def _goes_on_behind(self, segment: Segment, position: int) -> bool:
-        """Return whether a later file has records of the log, behind a place that can't be read.
+        """Return whether a later file has records of the log, after an unreadable place.
 
-        A blank alone does not tell: Java leaves one behind the end when it cuts a log.
+        A blank proves nothing: Java leaves one after the end when it cuts a log.
         """
         if max(self._found_ahead, self._vouched_end) >= segment.end:
-            return True  # all files up to there are vouched for, or were looked through already
+            return True  # the files up to there are vouched for or were searched already
         later = [other for other in self._chain.files if other.base >= segment.end]
         if self._is_made_ahead(later, segment, position):
             return False
         for other in later:
             found = self._found(other, 0)
-            other.drop()  # one map at a time, besides that of the segment itself
+            other.drop()  # one map at a time, besides that of the damaged file
             if found is not None:
                 self._found_ahead = other.base + found
                 return True
         return False
 
     def _is_made_ahead(self, later: list[Segment], segment: Segment, position: int) -> bool:
-        """Return whether a log ends in order after a crash, but for a file that was made ahead.
+        """Return whether a crashed log ends properly, followed by one file made in advance.
 
-        It is not looked through: it may have a gigabyte of zeros. An orderly stop leaves none.
+        That file is not searched: it may have a gigabyte of zeros. An orderly stop leaves none.
         """
         return (
             self._vouched_ms != ALL_VOUCHED
             and len(later) == 1
-            and segment.base + position >= self._reached
+            and segment.base + position >= self._reached_by_queues
             and _is_unwritten(segment, position)
             and _is_unwritten(later[0], 0)
         )
 
     def step_over(self, end: int) -> None:
-        """Have the log end at an offset behind the last record; what lies between is damage."""
+        """Move the end of the log to an offset, and report the bytes before it as damage."""
         self._note(self.end, end)
         self.end = end
 
     def _belongs(self, offset: int, stored_ms: int) -> bool:
-        """Return whether a record behind a fault is part of the log.
+        """Return whether a record after an unreadable place is part of the log.
 
-        What is ours is. Else the time tells: older ones than before the fault are what Java leaves
-        behind the end when it cuts a log.
+        It is if orbitmq wrote the log up to there. Else the time decides: records older than those
+        before the place are what Java leaves after the end when it cuts a log.
         """
         if offset < self._ours_end:
             return True
@@ -242,14 +215,15 @@ class RecoveryWalk:
     def _note(self, begin: int, end: int) -> None:
         segment = self._chain.segment_at(begin)
         assert segment is not None
-        reason = fault_at(segment.view, begin - segment.base)
-        damage = Damage(begin, reason, end - begin)
-        log.error("%s; everything behind it is kept", damage)
+        self._report(begin, fault_at(segment.view, begin - segment.base), end - begin)
+
+    def _keep(self, damage: Damage) -> None:
+        log.error("%s; everything after it is kept", damage)
         self.damages.append(damage)
 
 
 def first_store_ms(segment: Segment) -> int | None:
-    """Return when the first record of a file was stored; None if it begins with no whole one."""
+    """Return when the first record of a file was stored; None if it has no sound first record."""
     row = sound_row(segment.view, segment.base, 0, Checked.BODY)
     return None if row is None else view_of(segment.view, row).store_timestamp_ms
 
@@ -259,23 +233,23 @@ def _is_unwritten(segment: Segment, position: int) -> bool:
 
 
 def _blank_behind(segment: Segment, position: int) -> int:
-    """Return where the blank of a file begins, behind a position; its end if it has none."""
+    """Return the position of a file's blank after a position; the end of the file if none."""
     buffer, size = segment.view, segment.size
     starts = magics(buffer, position + 1, size)
     return next((start for start in starts if is_blank(buffer, start)), size)
 
 
 def zero_behind(segment: Segment, offset: int) -> int:
-    """Write zeros over whatever lies behind an offset of the log in its file; return how much.
+    """Zero everything after an offset of the log in its file; return how many bytes that were.
 
-    Bytes behind the end are legal, but a record among them could come to lie exactly where a
-    later, shorter log ends, and be taken for its next record.
+    Stale bytes after the end are legal, but a later, shorter log might end exactly at a stale
+    record, which would then be read as its next record.
     """
     view = segment.view
     zeroed = 0
     for begin in range(offset - segment.base, segment.size, len(_ZEROS)):
         end = min(begin + len(_ZEROS), segment.size)
-        # A copy: comparing a view takes it byte by byte, and a gigabyte may have to be looked at.
+        # A copy: a view is compared byte by byte, and this may be a gigabyte.
         if bytes(view[begin:end]) != _ZEROS[: end - begin]:
             segment.file.write([_ZEROS[: end - begin]], begin)
             zeroed += end - begin

@@ -1,8 +1,8 @@
-"""Files as a power loss leaves them: shorter than they were made, or missing among others.
+"""Repairs files after a power loss: too short ones, and ones after a missing file.
 
 A file system may keep the name of a new file and lose its length, or keep one new name and lose
-another. None of it held anything that was on the disk for sure; what it was to hold comes again
-from recovery, or is behind the end of the log.
+another. Such files held nothing that was known to be on disk; recovery restores their content, or
+it was after the end of the log.
 """
 
 import logging
@@ -18,35 +18,31 @@ __all__ = ["mend_queues", "mend_stream", "write_again"]
 log = logging.getLogger("orbitmq.store")
 
 _WRITTEN_AT_ONCE = 1024 * 1024
-# A record begins with its size and magic, and neither is 0; an entry of a queue with where its
-# record is, which is 0 in the first file of a queue at most, and that one lies behind no other.
+# A record begins with size and magic, neither of them 0. A queue entry begins with the offset of
+# its record, which is 0 at most in the first file of a queue, and no file is missing before that.
 _HEAD_BYTES = 8
 
 
 def mend_stream(disk: Disk, directory: str, file_bytes: int, *, keep_filled: bool = False) -> None:
-    """Give short files of a stream their length again, and remove those behind a missing one.
+    """Extend short files of a stream to their length, and remove files after a missing one.
 
-    With ``keep_filled`` files behind a missing one that hold something are left. No crash makes
-    those, since names reach the disk before what is in the files counts: somebody took the missing
-    one away, and loading the stream deals with it.
-
-    Raises:
-        DiskFailed: a file can't be looked at or changed.
-
+    With ``keep_filled`` files after a missing one are kept if they hold data. A crash leaves no
+    such files, since a file's name is on disk before its content counts: the missing file was
+    removed by hand, and loading the stream handles that.
     """
     expected: int | None = None
     for path, base, size in named_files(disk, directory):
         is_behind_gap = expected is not None and base != expected
         if is_behind_gap and not (keep_filled and _is_filled(disk, path)):
-            log.warning("%s lies behind a file that a crash has lost: removed", path)
+            log.warning("removed %s: a crash lost the file before it", path)
             disk.remove(path)
             continue
         expected = base + file_bytes
         if size < file_bytes:
-            log.warning("%s was left with %d of its %d bytes: extended", path, size, file_bytes)
+            log.warning("extended %s: it had %d of its %d bytes", path, size, file_bytes)
             file = disk.open(path)
             file.extend(file_bytes)
-            file.sync()  # nobody may write to it before the next stop, after which none is mended
+            file.sync()  # it may not be written again before the next stop
             file.close()
 
 
@@ -59,14 +55,10 @@ def _is_filled(disk: Disk, path: str) -> bool:
 
 
 def mend_queues(disk: Disk, directory: str, file_bytes: int) -> None:
-    """Mend the files of every queue of every topic below a directory, and sync them all.
+    """Repair and sync the files of every queue of every topic below a directory.
 
-    A killed process may have left entries in memory only. Recovery finds them there and does not
-    write them again, and the next checkpoint speaks for them.
-
-    Raises:
-        DiskFailed: a file can't be looked at, changed or synced.
-
+    Entries of a killed process may be in the page cache only. Recovery reads them there and does
+    not write them again, although the next checkpoint claims them.
     """
     for topic in disk.list(directory):
         below = path_join(directory, topic)
@@ -89,19 +81,14 @@ def _sync_stream(disk: Disk, directory: str) -> None:
 
 
 def write_again(segment: Segment, begin: int, end: int) -> None:
-    """Write what a file of the log holds between two offsets over itself.
+    """Write the bytes of a log file between two offsets again.
 
-    After a failed sync the system counts pages as clean that are in memory only: they are read as
-    if nothing had happened, and no later sync writes them. Once written again they are dirty again.
-
-    Raises:
-        DiskFailed: they can't be written.
-
+    After a failed sync the system counts pages as clean that are in memory only: they can be read,
+    but no later sync writes them. Writing makes them dirty again.
     """
     begin, end = max(begin, segment.base), min(end, segment.end)
     for offset in range(begin, end, _WRITTEN_AT_ONCE):
         at = offset - segment.base
         part = segment.view[at : min(at + _WRITTEN_AT_ONCE, end - segment.base)]
-        # A copy: a page that is written from a map of itself may have to be read in while it is
-        # locked for the write.
+        # A copy: writing a page from its own map may have to read it while it is locked.
         segment.file.write([bytes(part)], at)

@@ -1,14 +1,14 @@
-"""Consume queues that lack their first files, made whole from the log at a start.
+"""Restores the first files of consume queues from the log at a start.
 
-Old files of a queue go with those of the log, so that one may rightly begin with any file. But then
-the log begins among the records of that file, and not before all of them::
+Old files of a queue are removed together with those of the log, so a queue may begin with any file.
+But then the log begins within the records of that file, not before all of them::
 
-    log        [ a0 b0 a1 b1 a2 b2 …     begins here, and is all there
-    queue a    [ 0 1 ][ 2 3 ]            as it should be
-    queue b           [ 2 3 ]            b0 and b1 are in the log, and no consumer gets them
+    log        [ a0 b0 a1 b1 a2 b2 …     begins here
+    queue a    [ 0 1 ][ 2 3 ]            complete
+    queue b           [ 2 3 ]            b0 and b1 are in the log, but consumers can't get them
 
-What is missing is made beside the queues, and takes its place file by file, the last one first: a
-start that is cut short leaves a queue as it was, or with more of it.
+Missing files are built in a directory beside the queues and moved in one by one, the last one
+first: an interrupted start leaves a queue as it was, or with more files.
 """
 
 import logging
@@ -36,23 +36,14 @@ def restored_heads(
     checked: Checked,
     vouched_end: int = 0,
 ) -> list[Damage]:
-    """Give queues the first files that they lack, as far as the log has their records.
+    """Restore missing first files of queues, as far as the log has their records.
 
-    All else about the queues is right. Of the log only the files are read that have something to
-    say; where queues lack nothing, as nearly always, none. The caller corrects least offsets.
-
-    Args:
-        chain: the files of the log.
-        queues: the queues.
-        dispatcher: says what a record means.
-        checked: which checksums count.
-        vouched_end: the offset up to which all of the log is ours; 0 if nobody knows.
+    The rest of the queues must be right already. Only files of the log before the first known
+    entries are read; none if no queue lacks files, as nearly always. The caller corrects
+    ``min_offset``.
 
     Returns:
-        What of the log could not be read, and what queues lack for it.
-
-    Raises:
-        StoreError: a file can't be read or written.
+        The damaged places of the log, and the messages that queues lack because of them.
 
     """
     aside = queues.aside()
@@ -84,7 +75,7 @@ def _filled(
     vouched_end: int,
     headless: Mapping[QueueName, ConsumeQueue],
 ) -> list[Damage]:
-    """Give the queues beside what the log has of them before the first entries of the others."""
+    """Fill the queues ``aside`` with the entries that ``headless`` queues lack."""
     known = max(
         chain.next_base() if queue.is_empty else next(unpack(_first(queue))).commit_log_offset
         for queue in headless.values()
@@ -98,7 +89,7 @@ def _filled(
         checked=checked,
         files=files,
     )
-    # All of these places were given out: what is listed says that holes in the log are no mistake.
+    # All of these offsets were given out; listing them allows holes to be filled.
     listed: dict[str, dict[int, int]] = {}
     for queue in headless.values():
         listed.setdefault(queue.topic, {})[queue.queue_id] = queue.first_offset
@@ -122,9 +113,9 @@ def _first(queue: ConsumeQueue) -> bytes:
 
 
 def _completed(head: ConsumeQueue, queue: ConsumeQueue) -> list[Damage]:
-    """Let a head, unless one is empty, end where its queue begins; return what it lacks of that.
+    """Cut or extend a head so that it ends where its queue begins; return the lost messages.
 
-    Places of messages that are lost get the entry of the next one, as in ``queue_restore``.
+    Offsets of lost messages get the entry of the next one, as in ``queue_restore``.
     """
     end, begin = head.max_offset, queue.first_offset
     if head.is_empty or queue.is_empty or end == begin:
@@ -139,10 +130,10 @@ def _completed(head: ConsumeQueue, queue: ConsumeQueue) -> list[Damage]:
 
 def _join(head: ConsumeQueue, queue: ConsumeQueue) -> None:
     if head.is_empty:
-        return  # the files went with those of the log, all of them
+        return  # the missing files were removed with those of the log
     log.warning(
-        "queue %d of topic %s began at %d, and the log has messages from %d on: their entries were "
-        "written again",
+        "queue %d of topic %s began at %d but the log has messages from %d on: restored their "
+        "entries",
         *(queue.queue_id, queue.topic, queue.first_offset, head.min_offset),
     )
     queue.take_head(head)

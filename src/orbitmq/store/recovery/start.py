@@ -1,24 +1,25 @@
-"""A start: log, queues and index brought into agreement, after a stop or a crash.
+"""The start of a store: brings log, queues and index into agreement after a stop or a crash.
 
 ::
 
     queues end here ──┐   ┌── index ends here
     log  ─────────────┴───┴──────────▶ first record that can't be read, or the end
-          read from the file that the checkpoint vouches for, or both indexes reach
+          read from the last file that the checkpoint vouches for and both indexes cover
 
-After an orderly stop only what queues and index lack is added. After a crash each record that the
-checkpoint does not vouch for is compared with its queue entry; what the log does not hold is
-dropped from the queues; and all of it is written again, in the log and in the queues, before it is
-synced and served: the process may have ended because a sync had failed. An entry whose record was
-on the disk and is damaged stays: the offset was given out, and must not be a second time.
+After an orderly stop only the missing queue and index entries are added. After a crash each record
+that the checkpoint does not vouch for is compared with its queue entry, and entries without a
+record are dropped. Those records and entries are then written again and synced before they are
+served: the process may have ended because a sync failed. The entry of a damaged record that was on
+disk stays: its offset was given out and must not be given out again.
 
-A queue that is missing, or lacks its last files, is known by the list of where queues ended; the
-others agree with the log as it is. It alone gets what it lacks of the records before that. One that
-lacks its first files is known by what its first entry leads to.
+The list of queue ends shows which queues are missing or lack their last files. Only those are
+rebuilt from older records; the other queues already agree with the log. A queue that lacks its
+first files is recognised by the record of its first entry.
 """
 
 import logging
 from collections.abc import Collection
+from dataclasses import dataclass, field
 from typing import Final
 
 from msgspec.structs import replace
@@ -26,14 +27,14 @@ from msgspec.structs import replace
 from orbitmq.clock import Clock
 from orbitmq.message.names import is_lmq
 from orbitmq.message.record import BLANK_SIZE
-from orbitmq.message.record_view import Filed
+from orbitmq.message.record_view import Filed, filed_of
 from orbitmq.store.checkpoint.checkpoint import CheckpointValues, OwnValues
 from orbitmq.store.damage import Damage
 from orbitmq.store.dispatch import Dispatcher
 from orbitmq.store.index.key_index import IndexMark, KeyIndex
 from orbitmq.store.layout import COMMIT_LOG
 from orbitmq.store.log.commit_log import CommitLog
-from orbitmq.store.log.record_rows import Block, Checked, filed_of, sound_row, written_end
+from orbitmq.store.log.record_rows import Block, Checked, sound_row, written_end
 from orbitmq.store.log.segments import Segment, Segments
 from orbitmq.store.progress import Progress
 from orbitmq.store.queues.consume_queue import ConsumeQueue
@@ -45,7 +46,7 @@ from orbitmq.store.recovery.queue_heads import restored_heads
 from orbitmq.store.recovery.queue_restore import QueueName, QueueRestore
 from orbitmq.store.settings import StoreSettings
 
-__all__ = ["Restart"]
+__all__ = ["StoreRecovery"]
 
 log = logging.getLogger("orbitmq.store")
 
@@ -54,39 +55,25 @@ _DAY_MS: Final = 24 * 60 * 60 * 1000  # clocks may be set back, hardly by more
 _ORDERLY = CheckpointValues(log_ms=ALL_VOUCHED, queues_ms=ALL_VOUCHED, index_ms=ALL_VOUCHED)
 
 
-class Restart:
-    """Recovers a store whose files are loaded; ``run`` it once.
+@dataclass(eq=False)
+class StoreRecovery:
+    """Recovers a store whose files are loaded; call ``run`` once."""
 
-    Args:
-        chain, commit_log, queues, index: the parts of the store.
-        dispatcher: says what a record means.
-        settings: those of the store.
-        clock: tells which store times can't be.
+    _chain: Segments
+    _log: CommitLog
+    _queues: ConsumeQueues
+    _index: KeyIndex
+    _dispatcher: Dispatcher
+    _settings: StoreSettings
+    _clock: Clock
+    damages: list[Damage] = field(init=False, default_factory=list)
+    """Places that could not be read; before the run, what is known to be lost."""
+    index_mark: IndexMark | None = field(init=False, default=None)
+    """How much of the growing index file is on disk; full files are on disk entirely."""
 
-    """
-
-    def __init__(
-        self,
-        chain: Segments,
-        commit_log: CommitLog,
-        queues: ConsumeQueues,
-        index: KeyIndex,
-        dispatcher: Dispatcher,
-        settings: StoreSettings,
-        clock: Clock,
-    ) -> None:
-        self._chain = chain
-        self._log = commit_log
-        self._queues = queues
-        self._index = index
-        self._dispatcher = dispatcher
-        self._settings = settings
-        self._clock = clock
-        self._checked = Checked.BODY_AND_SEAL if settings.append_crc else Checked.BODY
-        self.damages: list[Damage] = []
-        """Places that could not be read; before the run, what is known to be lost."""
-        self.index_mark: IndexMark | None = None
-        """What is on the disk of the index file that grows; the full ones are, too."""
+    @property
+    def _checked(self) -> Checked:
+        return Checked.BODY_AND_SEAL if self._settings.append_crc else Checked.BODY
 
     def run(
         self,
@@ -99,11 +86,10 @@ class Restart:
         """Find the end of the log, and bring the queues and the index up to it.
 
         Args:
-            crashed_at: what the checkpoint says if the last process did not stop in order; None
-                if it did.
-            progress: told how far it has come, in bytes of all.
-            listed: where queues ended when that was last noted; None if nobody knows.
-            own: what the checkpoint says for ourselves; None if a Java broker used the store last.
+            crashed_at: Java's fields of the checkpoint after a crash; None after an orderly stop.
+            progress: called with the bytes read and all bytes to read.
+            listed: where queues ended, by the list of queue ends; None if there is no list.
+            own: orbitmq's fields of the checkpoint; None if a Java broker used the store last.
 
         Raises:
             StoreError: a file can't be read or written.
@@ -116,7 +102,7 @@ class Restart:
         lacking = self._lacking(listed)
         known_end = min((dispatched_end, *lacking.values()))
         first = self._first_to_read(known.recovery_limit_ms, known_end)
-        self._log.end = self._chain.next_base()  # until the walk has found where it really is
+        self._log.end = self._chain.next_base()  # until the walk has found the real end
         walk = RecoveryWalk(
             self._chain,
             first,
@@ -149,7 +135,7 @@ class Restart:
         queues.keep_ends(lacking)
         self._queues.correct_min_offsets(self._chain.first_offset)
         self._log.last_store_ms = self._plausible_ms(walk)
-        # What a killed process wrote may be in memory only: it counts as flushed after this.
+        # Writes of a killed process may be in the page cache only; from here on they are flushed.
         for segment in self._chain.files[first:]:
             if walk.unvouched is not None:
                 write_again(segment, walk.unvouched, walk.end)
@@ -160,9 +146,9 @@ class Restart:
         self.index_mark = self._index.sync_mark(walk.end)
 
     def _lacking(self, listed: Ends) -> dict[QueueName, int]:
-        """Return the queues that end before they did, and how far in the log each is whole."""
+        """Return the queues that end before their listed end, with the log offset each reaches."""
         lacking: dict[QueueName, int] = {}
-        told = []
+        found = []
         for topic, ends in listed.items():
             for queue_id, end in ends.items():
                 queue = self._queues.queue(topic, queue_id)
@@ -170,12 +156,12 @@ class Restart:
                     continue
                 lacking[topic.encode(), queue_id] = -1 if queue is None else queue.record_end
                 state = "is missing" if queue is None else f"ends at {queue.max_offset}"
-                told.append(f"queue {queue_id} of topic {topic} {state}, and ended at {end} before")
-        if told:
-            more = len(told) - _NAMED_AT_ONCE
+                found.append(f"queue {queue_id} of topic {topic} {state} (listed end {end})")
+        if found:
+            more = len(found) - _NAMED_AT_ONCE
             log.warning(
-                "%s%s: what the log has of them is written again",
-                "; ".join(told[:_NAMED_AT_ONCE]),
+                "%s%s: rebuilding their entries from the log",
+                "; ".join(found[:_NAMED_AT_ONCE]),
                 f"; and {more} other queues lack entries" if more > 0 else "",
             )
         return lacking
@@ -188,14 +174,14 @@ class Restart:
         dispatched_end: int,
         lacking: Collection[QueueName],
     ) -> None:
-        """Give the queues and the index what they lack of the records of a walk."""
+        """Add the records of a walk to the queues and the index, as far as they lack them."""
         vouched_ms = ALL_VOUCHED if crashed_at is None else crashed_at.queues_vouched_ms
         indexed_end = self._indexed_end(crashed=crashed_at is not None)
         for block in walk:
             base = walk.end - block.rows[-1][1]
             if walk.end > indexed_end:
                 self._index_rows(_behind(block, indexed_end - base))
-            # Up to here those queues have all their entries that lack none.
+            # Up to here the queues that are not lacking have all their entries.
             whole_end = base if walk.last_store_ms > vouched_ms else dispatched_end
             if lacking:
                 queues.add_block(_before(block, whole_end - base), lacking)
@@ -204,16 +190,16 @@ class Restart:
         queues.finish()
 
     def _plausible_ms(self, walk: RecoveryWalk) -> int:
-        """Return when the last record was stored, which is the least that the next one can say.
+        """Return when the last record was stored: store times never decrease along the log.
 
-        A damaged time may lie millennia ahead, and all that is stored from now on would be then.
+        A damaged time may be millennia ahead, and all later records would get it too.
         """
         known_ms = max(self._clock.now_ms(), walk.before_last_ms)
         if walk.last_store_ms <= known_ms + _DAY_MS:
             return walk.last_store_ms
         log.error(
-            "the last record says that it was stored at %d, in ms since 1970, which can't be: its "
-            "time is damaged, and what comes next is stored at %d or later",
+            "the store time of the last record is damaged: %d ms since 1970 is in the future; the "
+            "next records are stored at %d or later",
             walk.last_store_ms,
             known_ms,
         )
@@ -226,10 +212,10 @@ class Restart:
         self.damages += [damage for damage in found if damage not in self.damages]
 
     def _indexed_end(self, *, crashed: bool) -> int:
-        """Return the offset of the log from which on keys are to be indexed."""
+        """Return the offset of the log from which keys must be indexed."""
         if not self._settings.index_enabled:
             return self._chain.next_base()
-        # The last indexed record may lack keys: those in a next file, which is gone.
+        # Some keys of the last indexed record may have been in a next file, which is gone.
         last = self._index.end_offset
         return last if not last or crashed or self._index.ends_full else last + 1
 
@@ -239,10 +225,10 @@ class Restart:
         self._index.put_all(self._dispatcher.entries_of(records))
 
     def _drop_false_tails(self, first: int, listed: Ends, vouched_end: int) -> None:
-        """Drop entries at the ends of queues whose records never were in the log.
+        """Drop entries at the ends of queues whose records were never in the log.
 
-        The walk has read the log from the segment ``first`` on. What is listed was true once: if
-        its record says something else now, then the record is damaged.
+        The walk has read the log from segment ``first`` on. Entries before the listed end were
+        right once: if the record says otherwise now, the record is damaged.
         """
         unread = {segment.base for segment in self._chain.files[:first]}
         for queue in self._queues:
@@ -260,16 +246,16 @@ class Restart:
                 queue.cut(last)
 
     def _is_removed(self, queue: ConsumeQueue, offset: int, entry: QueueEntry) -> bool:
-        """Return whether an entry's record went with its file: the entry keeps the offset."""
+        """Return whether an entry's record was removed with its file; the entry stays."""
         before = queue.entry(offset - 1)
         in_order = before is None or before.commit_log_offset < entry.commit_log_offset
         return in_order and entry.commit_log_offset < self._log.first_offset
 
     def _holds(self, queue: ConsumeQueue, offset: int, entry: QueueEntry, vouched_end: int) -> bool:
-        """Return whether the log holds the record that a queue entry stands for.
+        """Return whether the log holds the record of a queue entry.
 
-        One that was on the disk may name another place in a queue by now, through damage: it does
-        if no entry there leads to it.
+        A record that was on disk may name another queue offset now, by damage: that is so if no
+        entry at that offset points to it.
         """
         segment = self._chain.segment_at(entry.commit_log_offset)
         if segment is None:
@@ -278,7 +264,7 @@ class Restart:
         if row is None or row[1] - row[0] != entry.size:
             return False
         if is_lmq(queue.topic):
-            return True  # the record lies in another queue, and names this one in a property
+            return True  # the record belongs to another queue and names this one in a property
         filed = filed_of(segment.view, row)
         if (filed.queue_id, filed.queue_offset) == (queue.queue_id, offset):
             return True
@@ -288,15 +274,10 @@ class Restart:
         return entry.commit_log_offset + entry.size <= vouched_end and not is_taken
 
     def _is_damaged(self, offset: int, unread: set[int]) -> bool:
-        """Return whether a place of the log is damaged; its file is read for that if it was not.
+        """Return whether an offset of the log is damaged; read its file first if it is ``unread``.
 
-        An entry that leads to no record may be one that Java left behind the end of a queue when
-        it cut the log: then other records, all sound, have come to lie there.
-
-        Args:
-            offset: the place.
-            unread: the files that were not read yet, by where they begin.
-
+        An entry that points to no record may be one that Java left after the end of a queue when it
+        cut the log; sound records have been written to that place since.
         """
         segment = self._chain.segment_at(offset)
         if segment is not None and segment.base in unread:
@@ -308,7 +289,7 @@ class Restart:
         )
 
     def _read_for_damages(self, segment: Segment) -> None:
-        """Read a file all of whose records are vouched for, and report what is damaged."""
+        """Read a file whose records are all vouched for, and add its damaged places."""
         walk = RecoveryWalk(
             self._chain,
             self._chain.files.index(segment),
@@ -321,7 +302,7 @@ class Restart:
         self.damages += walk.damages
 
     def _first_to_read(self, limit_ms: int, known_end: int) -> int:
-        """Return the segment from which on the log must be read."""
+        """Return the index of the first segment that must be read."""
         segments = self._chain.files
         if self._settings.index_enabled:
             known_end = min(known_end, self._index.end_offset)
@@ -334,10 +315,10 @@ class Restart:
         return 0
 
     def _keep_tail(self, walk: RecoveryWalk, dispatched_end: int, vouched_end: int) -> None:
-        """Take what was written behind the last sound record for damage.
+        """Report anything written after the last sound record as damage, and keep it.
 
-        We leave nothing but zeros there, neither in the log nor in queues, and Java does: it cuts
-        both by moving their ends.
+        orbitmq leaves only zeros there, in the log and in queues. Java does not: it cuts both by
+        moving their ends.
         """
         written = walk.end
         for segment in reversed(self._chain.files):
@@ -346,32 +327,28 @@ class Restart:
             begin = max(walk.end - segment.base, 0)
             end = written_end(segment.view, begin)
             written = segment.base + end if end > begin else written
-        is_in_log = dispatched_end <= self._chain.next_base()  # a damaged entry may say anything
+        is_in_log = dispatched_end <= self._chain.next_base()  # a damaged entry may be anything
         end = max(written, vouched_end, dispatched_end if is_in_log else 0)
         if end > walk.end:
             left = -end % self._chain.segment_bytes
             walk.step_over(end + left if left < BLANK_SIZE else end)
 
     def _cut(self, end: int) -> None:
-        """Remove what lies behind the end of the log."""
+        """Remove the files after the end of the log, and zero the rest of the last one."""
         while (last := self._chain.last) is not None and last.base > end:
-            log.info("%r lies behind the end of the log: removed", last)
+            log.info("removed %r: it begins after the end of the log", last)
             self._chain.remove_last()
         last = self._chain.segment_at(end)
         if last is not None and (zeroed := zero_behind(last, end)):
-            log.warning("%d bytes behind the end of the log at %d were zeroed", zeroed, end)
+            log.warning("zeroed %d bytes after the end of the log at %d", zeroed, end)
 
 
 def _mend_times(records: list[Filed], before_ms: int) -> None:
-    """Give records whose store times contradict those on both sides the time before them.
+    """Replace store times that contradict both neighbours by the time of the record before.
 
-    An index file says from when to when its records are: by one damaged time none of its keys, and
-    none of those in older files, would be found.
-
-    Args:
-        records: some that follow each other.
-        before_ms: the time of what was before them; 0 if nobody knows.
-
+    The header of an index file has the time range of its records: one damaged time would hide all
+    its keys, and those of older files. ``before_ms`` is the time of the record before the first; 0
+    if it is unknown.
     """
     times = [before_ms, *(record.store_timestamp_ms for record in records)]
     if before_ms <= 0:
@@ -388,7 +365,7 @@ def _mend_times(records: list[Filed], before_ms: int) -> None:
 
 
 def _behind(block: Block, position: int) -> Block:
-    """Return the records of a block that begin at a position of its buffer, or behind it."""
+    """Return the records of a block that begin at or after a position of its buffer."""
     if block.rows[0][0] >= position:
         return block
     return Block(block.buffer, [row for row in block.rows if row[0] >= position])

@@ -1,1 +1,1 @@
-"""What pulls and queries get."""
+"""Answers to pulls and queries."""

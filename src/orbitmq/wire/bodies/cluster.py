@@ -1,4 +1,4 @@
-"""Brokers as members of clusters, and the tables of texts that servers answer admin tools with."""
+"""Brokers as members of clusters, and tables of texts for admin tools."""
 
 from msgspec import field
 
@@ -12,7 +12,7 @@ __all__ = ["BrokerMemberGroup", "BrokerMembers", "BrokerSyncInfo", "ClusterInfo"
 class ClusterInfo(Body, frozen=True, kw_only=True):
     """All clusters a nameserver knows: its answer to GET_BROKER_CLUSTER_INFO.
 
-    Java writes it with bare numbers as keys whatever the version of the client: old peers want
+    Java writes bare numbers as keys for clients of all versions: old peers need
     ``to_json(java_keys=True)``.
     """
 
@@ -29,13 +29,13 @@ class BrokerMemberGroup(Body, frozen=True, kw_only=True):
 
 
 class BrokerMembers(Body, frozen=True, kw_only=True):
-    """A nameserver tells a broker who shares its name; Java: GetBrokerMemberGroupResponseBody."""
+    """The brokers that share a name, from a nameserver; Java: GetBrokerMemberGroupResponseBody."""
 
     broker_member_group: BrokerMemberGroup | None = None
 
 
 class BrokerSyncInfo(Body, frozen=True, kw_only=True):
-    """A master tells a slave where to copy from: the answer to EXCHANGE_BROKER_HA_INFO."""
+    """Where a slave copies from: a master's answer to EXCHANGE_BROKER_HA_INFO."""
 
     master_address: str | None = None
     master_flush_offset: Int64 = 0
@@ -43,6 +43,6 @@ class BrokerSyncInfo(Body, frozen=True, kw_only=True):
 
 
 class KVTable(Body, frozen=True, kw_only=True):
-    """Texts by name: runtime figures of a broker, or a namespace of a nameserver's settings."""
+    """Texts by name: runtime information of a broker, or a namespace of nameserver settings."""
 
     table: dict[str, str] = field(default_factory=dict)

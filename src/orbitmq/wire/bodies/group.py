@@ -1,4 +1,4 @@
-"""Consumer groups: what one is set to, who is in it, and lists of their names."""
+"""Consumer groups: their settings, their members, and lists of names."""
 
 from enum import StrEnum
 
@@ -26,14 +26,14 @@ _SECOND_MS, _MINUTE_MS, _HOUR_MS = 1_000, 60_000, 3_600_000
 
 
 class GroupRetryPolicyType(StrEnum):
-    """Which of the two policies a group follows."""
+    """The kind of retry policy of a group."""
 
     EXPONENTIAL = "EXPONENTIAL"
     CUSTOMIZED = "CUSTOMIZED"
 
 
 class ExponentialRetryPolicy(Body, frozen=True, kw_only=True):
-    """Each wait is ``multiplier`` times the one before; ``initial`` and ``max`` in ms."""
+    """Each delay is ``multiplier`` times the previous one; ``initial`` and ``max`` in ms."""
 
     initial: Int64 = 5 * _SECOND_MS
     max_: Int64 = field(default=2 * _HOUR_MS, name="max")
@@ -41,7 +41,7 @@ class ExponentialRetryPolicy(Body, frozen=True, kw_only=True):
 
 
 class CustomizedRetryPolicy(Body, frozen=True, kw_only=True):
-    """The waits one by one, in ms; the default is Java's, 1 s up to 2 h."""
+    """A list of delays in ms; the default is Java's, from 1 s to 2 h."""
 
     next_: tuple[Int64, ...] = field(
         default=(
@@ -54,7 +54,7 @@ class CustomizedRetryPolicy(Body, frozen=True, kw_only=True):
 
 
 class GroupRetryPolicy(Body, frozen=True, kw_only=True):
-    """How long a message waits before it is delivered again."""
+    """How long a message is delayed before it is delivered again."""
 
     customized_retry_policy: CustomizedRetryPolicy | None = None
     exponential_retry_policy: ExponentialRetryPolicy | None = None
@@ -62,7 +62,7 @@ class GroupRetryPolicy(Body, frozen=True, kw_only=True):
 
 
 class SubscriptionGroupConfig(Body, frozen=True, kw_only=True):
-    """A consumer group as a broker keeps it; admin tools set it."""
+    """The settings of a consumer group on a broker; admin tools change them."""
 
     attributes: dict[str, str] = field(default_factory=dict)
     broker_id: Int64 = 0
@@ -82,7 +82,7 @@ class SubscriptionGroupConfig(Body, frozen=True, kw_only=True):
 
 
 class SubscriptionGroupList(Body, frozen=True, kw_only=True):
-    """Groups to create at once; admin tools send it."""
+    """Several groups to create, from admin tools."""
 
     group_config_list: tuple[SubscriptionGroupConfig, ...] = ()
 
@@ -90,7 +90,7 @@ class SubscriptionGroupList(Body, frozen=True, kw_only=True):
 class SubscriptionGroupTable(Body, frozen=True, kw_only=True):
     """All groups of a broker, for slaves and tools; Java: SubscriptionGroupWrapper.
 
-    ``forbidden_table``: by group, then topic, the bits of what the group may not do.
+    ``forbidden_table`` has, by group and topic, the bits of what the group may not do.
     """
 
     data_version: DataVersion = DataVersion()
@@ -113,7 +113,7 @@ class GroupList(Body, frozen=True, kw_only=True):
 
 
 class ConsumerIdList(Body, frozen=True, kw_only=True):
-    """The clients of a group, from a broker for consumers, which share the queues by it.
+    """The clients of a group; consumers use it to share the queues among them.
 
     Java: GetConsumerListByGroupResponseBody.
     """

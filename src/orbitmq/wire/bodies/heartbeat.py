@@ -1,4 +1,4 @@
-"""What a client tells every broker it talks to, again and again: who it is and what it reads."""
+"""Heartbeats of clients to brokers: the client's id, its groups and subscriptions."""
 
 from enum import StrEnum
 
@@ -21,7 +21,7 @@ __all__ = [
 
 
 class ConsumeType(StrEnum):
-    """Who asks for messages: the program (actively), its client (passively), or by popping."""
+    """How messages are requested: by the program (actively), its client (passively), or by pop."""
 
     CONSUME_ACTIVELY = "CONSUME_ACTIVELY"
     CONSUME_PASSIVELY = "CONSUME_PASSIVELY"
@@ -29,14 +29,14 @@ class ConsumeType(StrEnum):
 
 
 class MessageModel(StrEnum):
-    """Whether each consumer of a group sees all messages, or they share them."""
+    """Whether each consumer of a group gets all messages, or they share them."""
 
     BROADCASTING = "BROADCASTING"
     CLUSTERING = "CLUSTERING"
 
 
 class ConsumeFromWhere(StrEnum):
-    """Where a group without offsets begins; Java reads MIN, MAX and the long one as LAST."""
+    """Where a group without offsets begins; Java treats MIN, MAX and the long one as LAST."""
 
     CONSUME_FROM_LAST_OFFSET = "CONSUME_FROM_LAST_OFFSET"
     CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST = (
@@ -49,10 +49,10 @@ class ConsumeFromWhere(StrEnum):
 
 
 class SubscriptionData(Body, frozen=True, kw_only=True):
-    """What a consumer wants of one topic; ``code_set`` has the hash codes of ``tags_set``.
+    """A consumer's subscription to one topic; ``code_set`` has the hash codes of ``tags_set``.
 
-    A missing ``sub_version`` is 0 here, and the time of reading in Java. Java reads the source of
-    a class filter but never writes it; we leave it out both ways.
+    A missing ``sub_version`` is 0; in Java it is the current time. Java reads the source of a class
+    filter but never writes it, so it is omitted here.
     """
 
     class_filter_mode: bool = False
@@ -65,7 +65,7 @@ class SubscriptionData(Body, frozen=True, kw_only=True):
 
 
 class SimpleSubscriptionData(Body, frozen=True, kw_only=True):
-    """A subscription that the settings of a group fix beforehand."""
+    """A subscription in the settings of a group."""
 
     expression: str = ""
     expression_type: str = ""
@@ -93,8 +93,8 @@ class ConsumerData(Body, frozen=True, kw_only=True):
 class HeartbeatData(Body, frozen=True, kw_only=True):
     """The body of HEART_BEAT, from every client to every broker of its routes.
 
-    ``without_sub`` goes with a fingerprint the broker has answered before: the subscriptions are
-    left out, and hold as they are.
+    ``without_sub`` is for a fingerprint that the broker knows: the subscriptions are omitted, since
+    they have not changed.
 
     >>> orders = ProducerData(group_name="orders")
     >>> HeartbeatData(client_id="10.0.0.7@1", producer_data_set=(orders,)).to_json()
@@ -110,7 +110,7 @@ class HeartbeatData(Body, frozen=True, kw_only=True):
 
 
 class SubscriptionCheck(Body, frozen=True, kw_only=True):
-    """A consumer asks whether a broker can run its filter; Java: CheckClientRequestBody."""
+    """A consumer's question whether a broker supports its filter; Java: CheckClientRequestBody."""
 
     client_id: str = ""
     group: str = ""

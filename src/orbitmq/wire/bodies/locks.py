@@ -1,4 +1,4 @@
-"""Locks on queues: consumers that keep the order of messages ask brokers for them."""
+"""Locks on queues, for consumers that keep messages in order."""
 
 from msgspec import field
 
@@ -9,9 +9,9 @@ __all__ = ["LockRequest", "LockedQueues", "UnlockRequest"]
 
 
 class LockRequest(Body, frozen=True, kw_only=True):
-    """Queues a consumer wants for itself alone; Java: LockBatchRequestBody.
+    """Queues that a consumer wants to lock; Java: LockBatchRequestBody.
 
-    ``only_this_broker`` keeps a broker from asking its peers of the same name too.
+    With ``only_this_broker`` the broker doesn't ask the other brokers of its name.
     """
 
     client_id: str = ""
@@ -21,13 +21,13 @@ class LockRequest(Body, frozen=True, kw_only=True):
 
 
 class LockedQueues(Body, frozen=True, kw_only=True):
-    """Those of them it now has; Java: LockBatchResponseBody."""
+    """The queues that were locked; Java: LockBatchResponseBody."""
 
     locked: tuple[MessageQueue, ...] = field(default=(), name="lockOKMQSet")
 
 
 class UnlockRequest(Body, frozen=True, kw_only=True):
-    """Queues a consumer gives back; Java: UnlockBatchRequestBody."""
+    """Queues that a consumer unlocks; Java: UnlockBatchRequestBody."""
 
     client_id: str = ""
     consumer_group: str = ""

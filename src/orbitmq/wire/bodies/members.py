@@ -1,4 +1,4 @@
-"""Who is connected to a broker, as it tells admin tools."""
+"""The clients connected to a broker, for admin tools."""
 
 from msgspec import field
 
@@ -21,7 +21,7 @@ __all__ = [
 
 
 class Connection(Body, frozen=True, kw_only=True):
-    """One client; ``language`` is a text, so that a language newer than us still has its name."""
+    """One client; ``language`` is a text, so that unknown languages keep their name."""
 
     client_addr: str = ""
     client_id: str = ""

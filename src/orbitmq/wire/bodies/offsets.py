@@ -1,4 +1,4 @@
-"""How far groups have read: tables of offsets, and the order to begin elsewhere."""
+"""The progress of groups: tables of offsets, and resets."""
 
 from msgspec import field
 
@@ -27,7 +27,7 @@ class ConsumerOffsetTable(Body, frozen=True, kw_only=True):
 
     Java: ConsumerOffsetSerializeWrapper. A slave gets it from its master
     (GET_ALL_CONSUMER_OFFSET), and a broker keeps it as consumerOffset.json. Java's broker adds
-    ``group_topic_map``, which says nothing new.
+    ``group_topic_map``, which is redundant.
     """
 
     data_version: DataVersion | None = None
@@ -36,7 +36,7 @@ class ConsumerOffsetTable(Body, frozen=True, kw_only=True):
 
 
 class DelayOffsetTable(Body, frozen=True, kw_only=True):
-    """How far each delay level is delivered; Java: DelayOffsetSerializeWrapper.
+    """The progress of each delay level; Java: DelayOffsetSerializeWrapper.
 
     A slave gets it from its master: the answer to GET_ALL_DELAY_OFFSET.
     """
@@ -46,13 +46,13 @@ class DelayOffsetTable(Body, frozen=True, kw_only=True):
 
 
 class LocalOffsetTable(Body, frozen=True, kw_only=True):
-    """The offsets a broadcasting consumer keeps on its own disk; Java: OffsetSerializeWrapper."""
+    """The offsets in the local file of a broadcasting consumer; Java: OffsetSerializeWrapper."""
 
     offset_table: QueueMap[Int64] = QueueMap()
 
 
 class OffsetReset(Body, frozen=True, kw_only=True):
-    """A broker tells consumers where to begin anew; Java: ResetOffsetBody.
+    """New offsets for consumers, from a broker; Java: ResetOffsetBody.
 
     >>> OffsetReset(offset_table=QueueMap({MessageQueue("orders", "broker-a", 0): 100})).to_json()
     b'{"offsetTable":{{"topic":"orders","brokerName":"broker-a","queueId":0}:100}}'
@@ -71,16 +71,16 @@ class QueueOffset(Body, frozen=True, kw_only=True):
 
 
 class OffsetResetForC(Body, frozen=True, kw_only=True):
-    """The list form of `OffsetReset`, when the operator's request says language CPP."""
+    """The list form of `OffsetReset`, if the language of the operator's request is CPP."""
 
     offset_table: tuple[QueueOffset, ...] = ()
 
 
 class ConsumerStatus(Body, frozen=True, kw_only=True):
-    """How far consumers have come; Java: GetConsumerStatusBody.
+    """The progress of consumers; Java: GetConsumerStatusBody.
 
-    A consumer answers a broker with ``message_queue_table``; the broker gathers these by client id
-    in ``consumer_table`` for the admin tool.
+    A consumer answers with ``message_queue_table``; the broker collects these by client id in
+    ``consumer_table`` for the admin tool.
     """
 
     consumer_table: dict[str, QueueMap[Int64]] = field(default_factory=dict)
@@ -88,13 +88,13 @@ class ConsumerStatus(Body, frozen=True, kw_only=True):
 
 
 class CorrectionOffsets(Body, frozen=True, kw_only=True):
-    """By queue id, the least offset of other groups; Java: QueryCorrectionOffsetBody."""
+    """The lowest offset of other groups, by queue id; Java: QueryCorrectionOffsetBody."""
 
     correction_offsets: dict[Int32, Int64] = field(default_factory=dict)
 
 
 class OffsetMovedEvent(Body, frozen=True, kw_only=True):
-    """A broker's note, as a message of topic OFFSET_MOVED_EVENT, that it moved a consumer."""
+    """A message of topic OFFSET_MOVED_EVENT: a broker has moved a consumer's offset."""
 
     consumer_group: str = ""
     message_queue: MessageQueue | None = None
@@ -103,7 +103,7 @@ class OffsetMovedEvent(Body, frozen=True, kw_only=True):
 
 
 class RollbackStats(Body, frozen=True, kw_only=True):
-    """What a reset by time did to one queue, in the tables of admin tools."""
+    """The result of a reset by time for one queue, for admin tools."""
 
     broker_name: str = ""
     broker_offset: Int64 = 0

@@ -1,4 +1,4 @@
-"""Popping: a broker shares queues out, hands messages out for a time, and is told of acks."""
+"""Pop consumption: assignments of queues, request modes, and batches of acks."""
 
 from enum import StrEnum
 
@@ -22,14 +22,14 @@ __all__ = [
 
 
 class MessageRequestMode(StrEnum):
-    """How consumers of a group get messages of a topic."""
+    """How the consumers of a group read a topic."""
 
     PULL = "PULL"
     POP = "POP"
 
 
 class AssignmentQuery(Body, frozen=True, kw_only=True):
-    """A consumer asks a broker for its queues; Java: QueryAssignmentRequestBody."""
+    """A consumer's request for its queues; Java: QueryAssignmentRequestBody."""
 
     client_id: str = ""
     consumer_group: str = ""
@@ -39,7 +39,7 @@ class AssignmentQuery(Body, frozen=True, kw_only=True):
 
 
 class MessageQueueAssignment(Body, frozen=True, kw_only=True):
-    """One queue, and how to read it; queue id -1 is all queues of the broker, by popping."""
+    """One queue, and how to read it; queue id -1 means pop from all queues of the broker."""
 
     attachments: dict[str, str] | None = None
     message_queue: MessageQueue | None = None
@@ -53,7 +53,7 @@ class Assignments(Body, frozen=True, kw_only=True):
 
 
 class RequestModeSetting(Body, frozen=True, kw_only=True):
-    """An admin tool sets how a group reads a topic; Java: SetMessageRequestModeRequestBody."""
+    """How a group reads a topic, set by admin tools; Java: SetMessageRequestModeRequestBody."""
 
     consumer_group: str = ""
     mode: MessageRequestMode | None = MessageRequestMode.PULL
@@ -62,7 +62,7 @@ class RequestModeSetting(Body, frozen=True, kw_only=True):
 
 
 class RequestModeTable(Body, frozen=True, kw_only=True):
-    """All such settings of a broker, by topic, then group, for its slaves.
+    """All request mode settings of a broker, by topic and group, for its slaves.
 
     Java: MessageRequestModeSerializeWrapper.
     """
@@ -71,9 +71,10 @@ class RequestModeTable(Body, frozen=True, kw_only=True):
 
 
 class BatchAck(Body, frozen=True, kw_only=True):
-    """Acks of messages that one pop handed out.
+    """Acks of the messages of one pop.
 
-    ``bits``, least bit of the first byte first: bit i acks the message at ``start_offset`` + i.
+    Bit i of ``bits``, from the lowest bit of the first byte, acks the message at
+    ``start_offset`` + i.
     """
 
     bits: bytes = field(default=b"", name="b")
@@ -88,7 +89,7 @@ class BatchAck(Body, frozen=True, kw_only=True):
 
 
 class BatchAcks(Body, frozen=True, kw_only=True):
-    """Acks of several pops at once, from a client; Java: BatchAckMessageRequestBody."""
+    """Acks of the messages of several pops; Java: BatchAckMessageRequestBody."""
 
     acks: tuple[BatchAck, ...] = ()
     broker_name: str = ""

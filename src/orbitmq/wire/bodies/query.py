@@ -1,4 +1,4 @@
-"""A look at the entries of a consume queue, and at one subscription, for admin tools."""
+"""Entries of a consume queue, and single subscriptions, for admin tools."""
 
 from orbitmq.wire.bodies.heartbeat import SubscriptionData
 from orbitmq.wire.fields import Int32, Int64
@@ -8,7 +8,7 @@ __all__ = ["ConsumeQueueData", "ConsumeQueueEntries", "SubscriptionAnswer"]
 
 
 class ConsumeQueueData(Body, frozen=True, kw_only=True):
-    """One entry: where its message lies, and whether the group's filter (``eval``) takes it."""
+    """One entry: the position of its message, and whether the group's filter matches (``eval``)."""
 
     bit_map: str | None = None
     eval: bool = False

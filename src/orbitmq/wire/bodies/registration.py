@@ -1,7 +1,7 @@
-"""What a broker tells every nameserver about itself, again and again: its topics.
+"""Registrations of brokers at nameservers: the table of their topics.
 
-A registration is JSON, or, with ``compressed=true`` in the header, a zlib stream of the layout
-that `BrokerRegistration.to_compressed` draws (``RegisterBrokerBody`` in Java).
+A registration is JSON, or, with ``compressed=true`` in the header, a zlib stream with the layout
+shown at `BrokerRegistration.to_compressed` (``RegisterBrokerBody`` in Java).
 """
 
 import struct
@@ -19,7 +19,7 @@ from orbitmq.wire.json.body import Body
 __all__ = ["INFLATED_LIMIT", "BrokerRegistration", "TopicConfigAndMappingTable", "body_crc32"]
 
 INFLATED_LIMIT = 64 * 1024 * 1024
-"""Bytes a compressed registration may open to: some 500,000 topics. zlib alone allows 16 GiB."""
+"""The largest decompressed registration, some 500,000 topics; 16 MiB of zlib could be 16 GiB."""
 
 INT = struct.Struct(
     ">i"  # a length in bytes, or a count
@@ -28,7 +28,7 @@ assert INT.size == 4
 
 
 def body_crc32(body: bytes | memoryview) -> int:
-    """Return the ``bodyCrc32`` of a registration's header, over the body as it is sent.
+    """Return the ``bodyCrc32`` of a registration's header: the checksum of the body as sent.
 
     The sign bit is cleared (``UtilAll.crc32`` in Java).
 
@@ -39,7 +39,7 @@ def body_crc32(body: bytes | memoryview) -> int:
 
 
 class TopicConfigAndMappingTable(Body, frozen=True, kw_only=True):
-    """All topics of a broker, static ones too; Java: TopicConfigAndMappingSerializeWrapper.
+    """All topics of a broker with static ones; Java: TopicConfigAndMappingSerializeWrapper.
 
     Part of a registration, and a broker's answer to GET_ALL_TOPIC_CONFIG.
     """
@@ -60,9 +60,9 @@ class BrokerRegistration(Body, frozen=True, kw_only=True):
     )
 
     def to_compressed(self) -> bytes:
-        """Return the compressed form; it has no room for sys flags, order and mapping details.
+        """Return the compressed form, which omits sys flags, order and mapping details.
 
-        Raises `LocalProtocolError` if a topic name has a blank in it. Once inflated::
+        Raises `LocalProtocolError` if a topic name holds a blank. Decompressed::
 
             int  length, then the DataVersion as JSON
             int  count, then for each topic:    int length, its text form
@@ -83,9 +83,9 @@ class BrokerRegistration(Body, frozen=True, kw_only=True):
 
     @classmethod
     def from_compressed(cls, data: bytes | memoryview) -> "BrokerRegistration":
-        """Read what `to_compressed` writes; brokers before 5.0 leave the mappings out.
+        """Decode the compressed form; brokers before 5.0 omit the mappings.
 
-        Raises `InvalidBody`, also if it would open to more than `INFLATED_LIMIT` bytes.
+        Raises `InvalidBody`, also for more than `INFLATED_LIMIT` decompressed bytes.
         """
         parts = _Parts(_inflate(data))
         data_version = DataVersion.from_json(parts.bytes_())
@@ -122,10 +122,10 @@ def _inflate(data: bytes | memoryview) -> bytes:
     try:
         plain = inflater.decompress(data, INFLATED_LIMIT + 1)
     except zlib.error as error:
-        raise InvalidBody(f"BrokerRegistration: {len(data)} bytes are no zlib: {error}") from error
+        raise InvalidBody(f"BrokerRegistration: {len(data)} bytes are not zlib: {error}") from error
     if len(plain) > INFLATED_LIMIT:
         raise InvalidBody(
-            f"BrokerRegistration: {len(data)} bytes open to more than {INFLATED_LIMIT}"
+            f"BrokerRegistration: {len(data)} bytes decompress to more than {INFLATED_LIMIT}"
         )
     if not inflater.eof:
         raise InvalidBody(f"BrokerRegistration: the zlib stream ends early, at byte {len(data)}")
@@ -133,7 +133,7 @@ def _inflate(data: bytes | memoryview) -> bytes:
 
 
 class _Parts:
-    """The inflated bytes, read from front to back."""
+    """Reads the decompressed bytes in order."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -147,7 +147,7 @@ class _Parts:
         start, end = self.position, self.position + size
         if not start <= end <= len(self._data):
             raise InvalidBody(
-                f"BrokerRegistration: {size} bytes wanted at byte {start} of the inflated body,"
+                f"BrokerRegistration: {size} bytes expected at byte {start} of the inflated body,"
                 f" which has {len(self._data)}",
                 position=start,
             )

@@ -1,4 +1,4 @@
-"""Where the queues of a topic are: the answer a nameserver gives to producers and consumers."""
+"""Routes: where the queues of a topic are, from a nameserver for clients."""
 
 import msgspec
 from msgspec import field
@@ -22,7 +22,7 @@ class BrokerData(Body, frozen=True, kw_only=True):
 
 
 class QueueData(Body, frozen=True, kw_only=True):
-    """How many queues of the topic the brokers of one name have; ``perm`` is 4 read, 2 write."""
+    """The queues of a topic on the brokers of one name; ``perm`` is 4 for read, 2 for write."""
 
     broker_name: str = ""
     perm: Int32 = 0
@@ -46,9 +46,9 @@ class TopicRouteData(Body, frozen=True, kw_only=True):
     topic_queue_mapping_by_broker: dict[str, TopicQueueMappingInfo] | None = None
 
     def to_standard_json(self) -> bytes:
-        """Return the form for clients from version 401 on: keys quoted and sorted, all ASCII.
+        """Return the form for clients since version 401: keys quoted and sorted, all ASCII.
 
-        Clients that set ``acceptStandardJsonOnly`` get it too; others get
+        Clients that set ``acceptStandardJsonOnly`` get it as well; others get
         ``to_json(java_keys=True)`` (``ClientRequestProcessor`` in Java).
 
         >>> TopicRouteData(filter_server_table={"b": (), "a": ()}).to_standard_json()

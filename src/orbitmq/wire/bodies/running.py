@@ -1,4 +1,4 @@
-"""What a running consumer tells about itself when a broker passes an admin tool's question on."""
+"""The state of a running consumer, which a broker requests for admin tools."""
 
 from enum import StrEnum
 
@@ -20,7 +20,7 @@ __all__ = [
 
 
 class ConsumeStatus(Body, frozen=True, kw_only=True):
-    """Speed of one topic: messages a second (TPS), and milliseconds a message (RT)."""
+    """The throughput of one topic: messages per second (TPS), milliseconds per message (RT)."""
 
     consume_failed_msgs: Int64 = 0
     consume_failed_tps: float = field(default=0.0, name="consumeFailedTPS")
@@ -31,7 +31,7 @@ class ConsumeStatus(Body, frozen=True, kw_only=True):
 
 
 class ProcessQueueInfo(Body, frozen=True, kw_only=True):
-    """Messages of one queue inside the consumer; ``droped`` is spelt so on the wire."""
+    """The buffered messages of one queue; ``droped`` is the spelling on the wire."""
 
     cached_msg_count: Int32 = 0
     cached_msg_max_offset: Int64 = 0
@@ -50,7 +50,7 @@ class ProcessQueueInfo(Body, frozen=True, kw_only=True):
 
 
 class PopProcessQueueInfo(Body, frozen=True, kw_only=True):
-    """Popped messages of one queue that wait for their ack."""
+    """The popped messages of one queue that are not acknowledged yet."""
 
     dropped: bool = field(default=False, name="droped")
     last_pop_timestamp: Int64 = 0
@@ -58,7 +58,7 @@ class PopProcessQueueInfo(Body, frozen=True, kw_only=True):
 
 
 class ConsumerRunningInfo(Body, frozen=True, kw_only=True):
-    """A consumer's answer to GET_CONSUMER_RUNNING_INFO; ``jstack`` if stacks were asked for."""
+    """A consumer's answer to GET_CONSUMER_RUNNING_INFO; ``jstack`` if it was requested."""
 
     jstack: str | None = None
     mq_pop_table: QueueMap[PopProcessQueueInfo] = QueueMap()
@@ -70,7 +70,7 @@ class ConsumerRunningInfo(Body, frozen=True, kw_only=True):
 
 
 class CMResult(StrEnum):
-    """What the program made of the message it was handed."""
+    """The outcome of consuming a message on demand."""
 
     CR_SUCCESS = "CR_SUCCESS"
     CR_LATER = "CR_LATER"
@@ -81,7 +81,7 @@ class CMResult(StrEnum):
 
 
 class ConsumeMessageDirectlyResult(Body, frozen=True, kw_only=True):
-    """A consumer's answer to CONSUME_MESSAGE_DIRECTLY: one message, consumed on demand."""
+    """A consumer's answer to CONSUME_MESSAGE_DIRECTLY."""
 
     auto_commit: bool = True
     consume_result: CMResult | None = None

@@ -1,4 +1,4 @@
-"""Static topics: how the queues a client sees are laid over the queues of brokers."""
+"""Static topics: how logic queues, which clients see, map to queues of brokers."""
 
 from msgspec import field
 
@@ -18,7 +18,7 @@ __all__ = [
 
 
 class LogicQueueMappingItem(Body, frozen=True, kw_only=True):
-    """One stretch of a logic queue: it lives on one broker, from one offset to another."""
+    """A part of a logic queue, from one offset to another, that is on one broker."""
 
     bname: str = ""
     end_offset: Int64 = -1
@@ -31,7 +31,7 @@ class LogicQueueMappingItem(Body, frozen=True, kw_only=True):
 
 
 class TopicQueueMappingInfo(Body, frozen=True, kw_only=True):
-    """Which logic queues a broker leads; brokers register it, routes carry it."""
+    """The logic queues that a broker leads; part of registrations and routes."""
 
     bname: str = ""
     curr_id_map: dict[Int32, Int32] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class TopicQueueMappingInfo(Body, frozen=True, kw_only=True):
 
 
 class TopicQueueMappingDetail(Body, frozen=True, kw_only=True):
-    """All that a broker knows about its share of a static topic; admin tools set it."""
+    """A broker's part of a static topic; admin tools set it."""
 
     bname: str = ""
     curr_id_map: dict[Int32, Int32] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class TopicQueueMappingDetail(Body, frozen=True, kw_only=True):
 
 
 class TopicQueueMappingOne(Body, frozen=True, kw_only=True):
-    """One logic queue with its history, as tools move it from broker to broker."""
+    """One logic queue with its history, for tools that move it between brokers."""
 
     bname: str = ""
     global_id: Int32 | None = None
@@ -73,7 +73,7 @@ class TopicQueueMappingTable(Body, frozen=True, kw_only=True):
 
 
 class TopicConfigAndQueueMapping(Body, frozen=True, kw_only=True):
-    """A topic with its share of a static topic: the answer to GET_TOPIC_CONFIG."""
+    """A topic and the broker's part of a static topic: the answer to GET_TOPIC_CONFIG."""
 
     attributes: dict[str, str] = field(default_factory=dict)
     mapping_detail: TopicQueueMappingDetail | None = None
@@ -87,7 +87,7 @@ class TopicConfigAndQueueMapping(Body, frozen=True, kw_only=True):
 
 
 class TopicRemappingDetail(Body, frozen=True, kw_only=True):
-    """A plan of an admin tool to move a static topic; Java: TopicRemappingDetailWrapper."""
+    """An admin tool's plan to move a static topic; Java: TopicRemappingDetailWrapper."""
 
     broker_config_map: dict[str, TopicConfigAndQueueMapping] = field(default_factory=dict)
     broker_to_map_in: tuple[str, ...] = ()

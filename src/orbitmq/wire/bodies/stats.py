@@ -1,4 +1,4 @@
-"""Figures a broker gives admin tools: how full topics are, how far behind groups are."""
+"""Statistics of a broker for admin tools: sizes of topics, lag of groups."""
 
 from orbitmq.message.model import MessageQueue
 from orbitmq.wire.fields import Int32, Int64
@@ -20,7 +20,7 @@ __all__ = [
 
 
 class OffsetWrapper(Body, frozen=True, kw_only=True):
-    """One queue of a group: its end, what is consumed, what is pulled."""
+    """Offsets of a group in one queue: the end of the queue, consumed, and pulled."""
 
     broker_offset: Int64 = 0
     consumer_offset: Int64 = 0
@@ -29,14 +29,14 @@ class OffsetWrapper(Body, frozen=True, kw_only=True):
 
 
 class ConsumeStats(Body, frozen=True, kw_only=True):
-    """How far a group has read: the answer to GET_CONSUME_STATS."""
+    """The progress of a group: the answer to GET_CONSUME_STATS."""
 
     consume_tps: float = 0.0
     offset_table: QueueMap[OffsetWrapper] = QueueMap()
 
 
 class ConsumeStatsList(Body, frozen=True, kw_only=True):
-    """How far all groups of a broker have read: the answer to GET_BROKER_CONSUME_STATS."""
+    """The progress of all groups of a broker: the answer to GET_BROKER_CONSUME_STATS."""
 
     broker_addr: str | None = None
     consume_stats_list: tuple[dict[str, tuple[ConsumeStats, ...]], ...] = ()
@@ -45,7 +45,7 @@ class ConsumeStatsList(Body, frozen=True, kw_only=True):
 
 
 class TopicOffset(Body, frozen=True, kw_only=True):
-    """The first and the next offset of a queue, and when it last grew."""
+    """The first and the next offset of a queue, and the time of its last message."""
 
     last_update_timestamp: Int64 = 0
     max_offset: Int64 = 0
@@ -53,7 +53,7 @@ class TopicOffset(Body, frozen=True, kw_only=True):
 
 
 class TopicStatsTable(Body, frozen=True, kw_only=True):
-    """How full a topic is: the answer to GET_TOPIC_STATS_INFO."""
+    """The offsets of a topic's queues: the answer to GET_TOPIC_STATS_INFO."""
 
     offset_table: QueueMap[TopicOffset] = QueueMap()
     topic_put_tps: float = 0.0
@@ -92,7 +92,7 @@ class BrokerStatsData(Body, frozen=True, kw_only=True):
 
 
 class ConsumeByWho(Body, frozen=True, kw_only=True):
-    """Which groups have consumed a message, and which not yet; admin tools make it."""
+    """The groups that have consumed a message, and those that have not; made by admin tools."""
 
     consumed_group: tuple[str, ...] = ()
     not_consumed_group: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Topics: what one is set to, and the tables of them that brokers and nameservers exchange."""
+"""Topics: their settings, and tables that brokers and nameservers exchange."""
 
 from enum import StrEnum
 
@@ -20,16 +20,16 @@ __all__ = [
 
 
 class TopicFilterType(StrEnum):
-    """Whether a message of the topic has one tag or several; brokers look at the first only."""
+    """Whether messages of the topic have one tag or several; brokers use only the first."""
 
     SINGLE_TAG = "SINGLE_TAG"
     MULTI_TAG = "MULTI_TAG"
 
 
 class DataVersion(Body, frozen=True, kw_only=True):
-    """The age of a table: whoever sees another one than before fetches the table anew.
+    """The version of a table: if it has changed, readers fetch the table again.
 
-    A missing ``timestamp`` is 0 here, and the time of reading in Java.
+    A missing ``timestamp`` is 0; in Java it is the current time.
     """
 
     counter: Int64 = 0
@@ -46,7 +46,7 @@ class DataVersion(Body, frozen=True, kw_only=True):
 
 
 class TopicConfig(Body, frozen=True, kw_only=True):
-    """A topic as a broker keeps it; attributes to be set have names that begin with ``+``."""
+    """The settings of a topic; the names of attributes to be set begin with ``+``."""
 
     attributes: dict[str, str] = field(default_factory=dict)
     order: bool = False
@@ -58,17 +58,17 @@ class TopicConfig(Body, frozen=True, kw_only=True):
     write_queue_nums: Int32 = 16
 
     def to_text(self) -> str:
-        """Return the form inside a compressed registration; it has no sys flag and no order.
+        """Return the form for compressed registrations, which omits sys flag and order.
 
-        Raises `LocalProtocolError` if the name has a blank in it, which separates the parts.
+        Raises `LocalProtocolError` if the name holds a blank, which separates the parts.
 
         >>> TopicConfig(topic_name="orders").to_text()
         'orders 16 16 6 SINGLE_TAG {}'
         """
         if not self.topic_name or " " in self.topic_name:
             raise LocalProtocolError(
-                f"topic_name of {len(self.topic_name)} characters is empty or has a blank in it;"
-                " the text form of a topic can't hold that"
+                f"topic_name of {len(self.topic_name)} characters is empty or holds a blank;"
+                " a compressed registration can't contain it"
             )
         filter_type = self.topic_filter_type or TopicFilterType.SINGLE_TAG
         return (
@@ -78,10 +78,10 @@ class TopicConfig(Body, frozen=True, kw_only=True):
 
     @classmethod
     def from_text(cls, text: str) -> "TopicConfig":
-        """Read what `to_text` writes; brokers before 5.0 leave the attributes out.
+        """Decode the text form; brokers before 5.0 omit the attributes.
 
-        Blanks inside the attributes are no separators here; Java's ``TopicConfig.decode`` loses
-        all attributes then. Raises `InvalidBody`.
+        The attributes may hold blanks; Java's ``TopicConfig.decode`` loses all attributes then.
+        Raises `InvalidBody`.
 
         >>> TopicConfig.from_text('orders 4 8 6 SINGLE_TAG').write_queue_nums
         8
@@ -113,7 +113,7 @@ class TopicConfigTable(Body, frozen=True, kw_only=True):
 
 
 class TopicConfigList(Body, frozen=True, kw_only=True):
-    """Topics to create at once; Java: CreateTopicListRequestBody, sent by admin tools."""
+    """Several topics to create, from admin tools; Java: CreateTopicListRequestBody."""
 
     topic_config_list: tuple[TopicConfig, ...] = ()
 

@@ -20,14 +20,14 @@ from orbitmq.wire.headers import (
 __all__ = ["CONVERSATIONS", "answer_type", "request_type"]
 
 CONVERSATIONS = (admin, heartbeat, offset, pop, pull, query, route, send, transaction)
-"""The modules; importing them has declared their headers."""
+"""Importing the modules declares their headers."""
 
 
 def request_type(code: int) -> type[Header] | None:
-    """Return the header class of a request code, None if it is not declared."""
+    """Return the header class of a request code; None if it is not declared."""
     return REQUESTS.get(code)
 
 
 def answer_type(code: int) -> type[Header] | None:
-    """Return the header class of the answer to a request code, None if it is not declared."""
+    """Return the header class of the answer to a request code; None if not declared."""
     return ANSWERS.get(code)

@@ -34,7 +34,7 @@ __all__ = [
 
 @declares(RequestCode.UPDATE_AND_CREATE_TOPIC, RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC)
 class CreateTopic(TopicHeader):
-    """Create or change a topic; the sibling code makes a static topic."""
+    """Create or change a topic; with the second code, a static topic."""
 
     topic: str
     default_topic: str
@@ -76,10 +76,10 @@ class GetAllTopicConfigAnswer(Header):
 
 @declares(RequestCode.GET_ALL_TOPIC_CONFIG, answer=GetAllTopicConfigAnswer)
 class GetAllTopicConfig(Header):
-    """Ask for all topics, a page at a time where the peer knows pages."""
+    """Ask for all topics, in pages if the peer supports them."""
 
     topic_seq: Int32 | None = None
-    """The first topic wanted. Peers before 5.4 send no fields and want all topics at once."""
+    """The first topic of the page. Peers before 5.4 send no fields and get all topics."""
     data_version: str | None = None
     max_topic_num: Int32 | None = None
 
@@ -93,10 +93,10 @@ class GetAllSubscriptionGroupAnswer(Header):
 
 @declares(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, answer=GetAllSubscriptionGroupAnswer)
 class GetAllSubscriptionGroup(Header):
-    """Ask for all groups, a page at a time where the peer knows pages."""
+    """Ask for all groups, in pages if the peer supports them."""
 
     group_seq: Int32 | None = None
-    """The first group wanted. Peers before 5.4 send no fields and want all groups at once."""
+    """The first group of the page. Peers before 5.4 send no fields and get all groups."""
     data_version: str | None = None
     max_group_num: Int32 | None = None
 
@@ -110,7 +110,7 @@ class GetSubscriptionGroupConfig(RpcHeader):
 
 @declares(RequestCode.DELETE_SUBSCRIPTIONGROUP)
 class DeleteSubscriptionGroup(RpcHeader):
-    """Delete a group, with its progress if asked."""
+    """Delete a group, optionally with its offsets."""
 
     group_name: str
     clean_offset: bool = False
@@ -160,7 +160,7 @@ class ExchangeHAInfo(Header):
 
 @declares(RequestCode.RESET_MASTER_FLUSH_OFFSET)
 class ResetMasterFlushOffset(Header):
-    """Tell a slave how far its master's log is on disk."""
+    """Send a slave the flushed offset of its master's log."""
 
     master_flush_offset: Int64
 
@@ -173,7 +173,7 @@ class GetBrokerConfigAnswer(Header):
 
 without_fields(RequestCode.GET_BROKER_CONFIG, answer=GetBrokerConfigAnswer)
 
-# These carry no fields: nothing, or everything in the body.
+# These have no fields; some have a body.
 without_fields(
     RequestCode.UPDATE_BROKER_CONFIG,
     RequestCode.GET_BROKER_RUNTIME_INFO,

@@ -1,4 +1,4 @@
-"""Membership: who is connected, in which group, holding which queues."""
+"""Membership: connected clients, their groups, and locked queues."""
 
 import msgspec
 
@@ -22,7 +22,7 @@ __all__ = [
 
 
 class HeartbeatAnswer(Header):
-    """Whether the next heartbeat may leave the subscriptions out, and whether they changed."""
+    """Whether the next heartbeat may omit the subscriptions, and whether they changed."""
 
     supports_v2: bool | None = msgspec.field(default=None, name="IS_SUPPORT_HEART_BEAT_V2")
     subscriptions_changed: bool | None = msgspec.field(default=None, name="IS_SUB_CHANGE")
@@ -30,7 +30,7 @@ class HeartbeatAnswer(Header):
 
 @declares(RequestCode.HEART_BEAT, answer=HeartbeatAnswer)
 class Heartbeat(RpcHeader):
-    """Keep producer and consumer groups of a client alive; they are in the body."""
+    """Register or keep the groups of a client, which are in the body."""
 
 
 @declares(RequestCode.UNREGISTER_CLIENT)
@@ -51,19 +51,19 @@ class GetConsumerListByGroup(RpcHeader):
 
 @declares(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED)
 class NotifyConsumerIdsChanged(RpcHeader):
-    """Tell the clients of a group that a member came or went. One-way."""
+    """Notify the clients of a group that a member joined or left. One-way."""
 
     consumer_group: str
 
 
 @declares(RequestCode.LOCK_BATCH_MQ)
 class LockBatchMq(RpcHeader):
-    """Lock queues for ordered consumption; the body names them."""
+    """Lock queues for ordered consumption; they are in the body."""
 
 
 @declares(RequestCode.UNLOCK_BATCH_MQ)
 class UnlockBatchMq(RpcHeader):
-    """Give locked queues back."""
+    """Unlock queues; they are in the body."""
 
 
 @declares(RequestCode.GET_CONSUMER_CONNECTION_LIST)
@@ -87,7 +87,7 @@ class GetAllProducerInfo(Header):
 
 @declares(RequestCode.GET_CONSUMER_RUNNING_INFO)
 class GetConsumerRunningInfo(RpcHeader):
-    """Ask a consumer for its inner state, through its broker."""
+    """Ask a consumer for its internal state, through its broker."""
 
     consumer_group: str
     client_id: str
@@ -96,7 +96,7 @@ class GetConsumerRunningInfo(RpcHeader):
 
 @declares(RequestCode.CONSUME_MESSAGE_DIRECTLY)
 class ConsumeMessageDirectly(TopicHeader):
-    """Have a client consume one message at once, through its broker."""
+    """Make a client consume one message immediately, through its broker."""
 
     consumer_group: str
     client_id: str | None = None
@@ -107,7 +107,7 @@ class ConsumeMessageDirectly(TopicHeader):
     group_sys_flag: Int32 | None = None
 
 
-# These carry no fields: nothing, or everything in the body.
+# These have no fields; some have a body.
 without_fields(
     RequestCode.CHECK_CLIENT_CONFIG,
     RequestCode.QUERY_ASSIGNMENT,

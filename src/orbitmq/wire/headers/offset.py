@@ -1,4 +1,4 @@
-"""Offsets: where a queue begins and ends, and how far a group has come."""
+"""Offsets: the first and last of a queue, and the progress of groups."""
 
 from orbitmq.wire.codes import RequestCode
 from orbitmq.wire.fields import Header, Int32, Int64, RpcHeader, TopicHeader, declares
@@ -31,7 +31,7 @@ class QueryConsumerOffsetAnswer(Header):
 
 @declares(RequestCode.QUERY_CONSUMER_OFFSET, answer=QueryConsumerOffsetAnswer)
 class QueryConsumerOffset(TopicHeader):
-    """Ask how far a group has come in a queue."""
+    """Ask for the committed offset of a group in a queue."""
 
     consumer_group: str
     topic: str
@@ -41,7 +41,7 @@ class QueryConsumerOffset(TopicHeader):
 
 @declares(RequestCode.UPDATE_CONSUMER_OFFSET)
 class UpdateConsumerOffset(TopicHeader):
-    """Record how far a group has come in a queue."""
+    """Commit the offset of a group in a queue."""
 
     consumer_group: str
     topic: str
@@ -73,7 +73,7 @@ class GetMaxOffsetAnswer(Header):
 
 @declares(RequestCode.GET_MAX_OFFSET, answer=GetMaxOffsetAnswer)
 class GetMaxOffset(TopicHeader):
-    """Ask for the offset the next message of a queue will get."""
+    """Ask for the offset of the next message of a queue."""
 
     topic: str
     queue_id: Int32
@@ -110,7 +110,7 @@ class GetEarliestMsgStoretime(TopicHeader):
 
 @declares(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET)
 class ResetOffset(TopicHeader):
-    """Move a group to a time or an offset; broker to client with the new offsets."""
+    """Reset a group to a time or an offset; a broker sends clients the new offsets."""
 
     group: str
     topic: str
@@ -124,7 +124,7 @@ class ResetOffset(TopicHeader):
     RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS
 )
 class GetConsumerStatus(TopicHeader):
-    """Ask clients of a group how far they have come."""
+    """Ask the clients of a group for their offsets."""
 
     topic: str
     group: str
@@ -133,7 +133,7 @@ class GetConsumerStatus(TopicHeader):
 
 @declares(RequestCode.QUERY_CORRECTION_OFFSET)
 class QueryCorrectionOffset(TopicHeader):
-    """Ask for the offsets at which groups would agree."""
+    """Ask for the lowest offsets of other groups."""
 
     filter_groups: str | None = None
     compare_group: str
@@ -142,7 +142,7 @@ class QueryCorrectionOffset(TopicHeader):
 
 @declares(RequestCode.CLONE_GROUP_OFFSET)
 class CloneGroupOffset(RpcHeader):
-    """Copy one group's progress to another."""
+    """Copy the offsets of one group to another."""
 
     src_group: str
     dest_group: str
@@ -152,7 +152,7 @@ class CloneGroupOffset(RpcHeader):
 
 @declares(RequestCode.QUERY_CONSUME_TIME_SPAN)
 class QueryConsumeTimeSpan(TopicHeader):
-    """Ask for the time span that a group has still to consume."""
+    """Ask for the time span that a group has yet to consume."""
 
     topic: str
     group: str

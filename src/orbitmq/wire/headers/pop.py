@@ -1,4 +1,4 @@
-"""Pop consumption: messages taken for a time and acknowledged one by one."""
+"""Pop consumption: messages become invisible for a time, and are acknowledged one by one."""
 
 from orbitmq.wire.codes import RequestCode
 from orbitmq.wire.fields import Header, Int32, Int64, TopicHeader, declares, without_fields
@@ -31,7 +31,7 @@ class PopMessageAnswer(Header):
 
 @declares(RequestCode.POP_MESSAGE, answer=PopMessageAnswer)
 class PopMessage(TopicHeader):
-    """Take messages of any queue, invisible to others for a time."""
+    """Get messages of any queue, and make them invisible to others for a time."""
 
     consumer_group: str
     topic: str
@@ -49,7 +49,7 @@ class PopMessage(TopicHeader):
 
 @declares(RequestCode.ACK_MESSAGE)
 class AckMessage(TopicHeader):
-    """Acknowledge one taken message."""
+    """Acknowledge one popped message."""
 
     consumer_group: str
     topic: str
@@ -68,7 +68,7 @@ class ChangeInvisibleTimeAnswer(Header):
 
 @declares(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, answer=ChangeInvisibleTimeAnswer)
 class ChangeInvisibleTime(TopicHeader):
-    """Keep a taken message invisible for longer, or give it back sooner."""
+    """Change how long a popped message stays invisible."""
 
     consumer_group: str
     topic: str
@@ -87,7 +87,7 @@ class NotificationAnswer(Header):
 
 @declares(RequestCode.NOTIFICATION, answer=NotificationAnswer)
 class Notification(TopicHeader):
-    """Wait until a queue has something to pop."""
+    """Wait until there is a message to pop."""
 
     consumer_group: str
     topic: str
@@ -106,7 +106,7 @@ class PollingInfoAnswer(Header):
 
 @declares(RequestCode.POLLING_INFO, answer=PollingInfoAnswer)
 class PollingInfo(TopicHeader):
-    """Ask how many pops wait on a queue."""
+    """Ask how many pops are waiting for a queue."""
 
     consumer_group: str
     topic: str
@@ -115,7 +115,7 @@ class PollingInfo(TopicHeader):
 
 @declares(RequestCode.PEEK_MESSAGE)
 class PeekMessage(TopicHeader):
-    """Look at the next messages without taking them."""
+    """Get the next messages without making them invisible."""
 
     topic: str
     queue_id: Int32 = 0
@@ -123,7 +123,7 @@ class PeekMessage(TopicHeader):
     consumer_group: str
 
 
-# These carry no fields: nothing, or everything in the body.
+# These have no fields; some have a body.
 without_fields(
     RequestCode.BATCH_ACK_MESSAGE,
 )

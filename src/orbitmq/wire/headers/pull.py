@@ -1,4 +1,4 @@
-"""Pulling: from a consumer, or a Spark task, to a broker."""
+"""Pulling: from a consumer or a Spark task to a broker."""
 
 from typing import Final
 
@@ -16,10 +16,10 @@ __all__ = [
 ]
 
 # The bits of a pull's sys flag (PullSysFlag in Java).
-COMMIT_OFFSET: Final = 1  # ``commit_offset`` is to be recorded as the group's progress
-SUSPEND: Final = 2  # hold the request if there is nothing yet
-SUBSCRIPTION: Final = 4  # the request says what it subscribes to
-CLASS_FILTER: Final = 8  # filter by a class on the broker; long gone
+COMMIT_OFFSET: Final = 1  # commit ``commit_offset`` for the group
+SUSPEND: Final = 2  # hold the request until there is a message
+SUBSCRIPTION: Final = 4  # the request has a subscription
+CLASS_FILTER: Final = 8  # filter by a class on the broker; obsolete
 LITE_PULL: Final = 16  # the client manages its queues itself
 
 
@@ -38,7 +38,7 @@ class PullMessageAnswer(Header):
 
 @declares(RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE, answer=PullMessageAnswer)
 class PullMessage(TopicHeader):
-    """Fetch messages of one queue from an offset on; held by the broker if there are none."""
+    """Get messages of one queue from an offset on; the broker may hold it until there are some."""
 
     consumer_group: str
     topic: str

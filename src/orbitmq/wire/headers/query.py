@@ -1,4 +1,4 @@
-"""Queries: single messages by id or key, and what the store holds."""
+"""Queries: single messages by id or key, and statistics of the store."""
 
 import msgspec
 
@@ -39,7 +39,7 @@ class QueryMessage(TopicHeader):
     index_type: str | None = None
     last_key: str | None = None
     unique_key: bool | None = msgspec.field(default=None, name="_UNIQUE_KEY_QUERY")
-    """True: ``key`` is a message's unique id. Not in Java's header class, set by its client."""
+    """True: ``key`` is a unique id. It is not in Java's header class, but its client sets it."""
 
 
 @declares(RequestCode.VIEW_MESSAGE_BY_ID)
@@ -93,14 +93,14 @@ class QueryTopicConsumeByWho(TopicHeader):
 
 @declares(RequestCode.QUERY_TOPICS_BY_CONSUMER)
 class QueryTopicsByConsumer(RpcHeader):
-    """Ask which topics a group has progress in."""
+    """Ask for the topics in which a group has offsets."""
 
     group: str
 
 
 @declares(RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER)
 class QuerySubscriptionByConsumer(TopicHeader):
-    """Ask what a group subscribes to in a topic."""
+    """Ask for a group's subscription to a topic."""
 
     group: str
     topic: str | None = None
@@ -108,7 +108,7 @@ class QuerySubscriptionByConsumer(TopicHeader):
 
 @declares(RequestCode.VIEW_BROKER_STATS_DATA)
 class ViewBrokerStatsData(Header):
-    """Ask for one figure of the broker by name and key."""
+    """Ask for one statistic of the broker by name and key."""
 
     stats_name: str
     stats_key: str

@@ -1,4 +1,4 @@
-"""Routes and registration: what brokers and clients tell and ask a nameserver."""
+"""Routes and registration: requests of brokers and clients to a nameserver."""
 
 import msgspec
 
@@ -38,7 +38,7 @@ class GetRouteInfo(TopicHeader):
     accept_standard_json_only: bool | None = None
     zone: str | None = msgspec.field(default=None, name="__ZONE_NAME")
     zone_mode: bool | None = msgspec.field(default=None, name="__ZONE_MODE")
-    """With the mode on, only brokers of the zone are wanted. Set by hooks of Java's client."""
+    """If the mode is on, only brokers of the zone. Set by hooks of Java's client."""
 
 
 class RegisterBrokerAnswer(Header):
@@ -50,7 +50,7 @@ class RegisterBrokerAnswer(Header):
 
 @declares(RequestCode.REGISTER_BROKER, answer=RegisterBrokerAnswer)
 class RegisterBroker(Header):
-    """Announce a broker and its topics; the body holds the topic table."""
+    """Register a broker and its topics; the body is the topic table."""
 
     broker_name: str
     broker_addr: str
@@ -61,13 +61,13 @@ class RegisterBroker(Header):
     enable_acting_master: bool | None = None
     compressed: bool = False
     body_crc32: Int32 = 0
-    """CRC-32 of the body as sent, with the sign bit cleared; 0 means it is not to be checked."""
+    """CRC-32 of the body as sent, with the sign bit cleared; 0 if it must not be checked."""
     zone: str | None = msgspec.field(default=None, name="__ZONE_NAME")
 
 
 @declares(RequestCode.UNREGISTER_BROKER)
 class UnregisterBroker(Header):
-    """Take a broker out of all routes."""
+    """Remove a broker from all routes."""
 
     broker_name: str
     broker_addr: str
@@ -77,7 +77,7 @@ class UnregisterBroker(Header):
 
 @declares(RequestCode.BROKER_HEARTBEAT)
 class BrokerHeartbeat(Header):
-    """Say that a broker is alive, without its topic table."""
+    """Report that a broker is alive, without its topic table."""
 
     cluster_name: str
     broker_addr: str
@@ -116,7 +116,7 @@ class GetBrokerMemberGroup(Header):
 
 @declares(RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE)
 class NotifyMinBrokerIdChange(Header):
-    """Tell brokers of a group which member has the least id now."""
+    """Notify the brokers of a group which member now has the lowest id."""
 
     min_broker_id: Int64 | None = None
     broker_name: str | None = None
@@ -191,7 +191,7 @@ class AddWritePermOfBroker(Header):
 
 @declares(RequestCode.DELETE_TOPIC_IN_NAMESRV)
 class DeleteTopicFromNamesrv(TopicHeader):
-    """Forget the route of a topic."""
+    """Delete the route of a topic."""
 
     topic: str
     cluster_name: str | None = None
@@ -199,7 +199,7 @@ class DeleteTopicFromNamesrv(TopicHeader):
 
 @declares(RequestCode.REGISTER_TOPIC_IN_NAMESRV)
 class RegisterTopic(TopicHeader):
-    """Register the route of a topic that no broker announces itself."""
+    """Register the route of a topic that no broker registers."""
 
     topic: str
 
@@ -211,7 +211,7 @@ class GetTopicsByCluster(Header):
     cluster: str
 
 
-# These carry no fields: nothing, or everything in the body.
+# These have no fields; some have a body.
 without_fields(
     RequestCode.GET_BROKER_CLUSTER_INFO,
     RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,

@@ -1,4 +1,4 @@
-"""Sending: from a producer to a broker, and replies on their way back to the requester."""
+"""Sending: from a producer to a broker, and replies to requests."""
 
 import msgspec
 
@@ -20,8 +20,8 @@ class SendMessageAnswer(Header):
     """The answer to every kind of send: where the message is stored.
 
     For a batch ``msg_id`` lists the ids, separated by commas, and ``queue_offset`` is the first.
-    Region and trace switch are not part of Java's header class, yet its broker sends them with
-    every answer, errors included.
+    Region and trace switch are not in Java's header class, but its broker sends them with every
+    answer, including errors.
     """
 
     msg_id: str
@@ -36,7 +36,7 @@ class SendMessageAnswer(Header):
 
 @declares(RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAGE, answer=SendMessageAnswer)
 class SendMessage(TopicHeader):
-    """Store one message; the body is the message body. Replies use the sibling code."""
+    """Store one message; the body is the message body. Replies use the second code."""
 
     producer_group: str
     topic: str
@@ -62,7 +62,7 @@ class SendMessage(TopicHeader):
 class SendMessageV2(TopicHeader):
     """Store one message or a batch; the same fields as SendMessage under one letter each.
 
-    Java's clients send this form. The letters stand here and nowhere else.
+    Java's clients send this form.
     """
 
     producer_group: str = msgspec.field(name="a")
@@ -83,7 +83,7 @@ class SendMessageV2(TopicHeader):
 
 @declares(RequestCode.CONSUMER_SEND_MSG_BACK)
 class ConsumerSendMsgBack(RpcHeader):
-    """Give a message back that could not be consumed, to be delivered again later."""
+    """Return a message that could not be consumed, to be delivered again later."""
 
     offset: Int64
     group: str
@@ -96,7 +96,7 @@ class ConsumerSendMsgBack(RpcHeader):
 
 @declares(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT)
 class ReplyMessage(TopicHeader):
-    """Hand a reply to the client that asked; sent by the broker it is connected to."""
+    """Pass a reply to the client that sent the request, from the broker it is connected to."""
 
     producer_group: str
     topic: str
@@ -122,7 +122,7 @@ class RecallMessageAnswer(Header):
 
 @declares(RequestCode.RECALL_MESSAGE, answer=RecallMessageAnswer)
 class RecallMessage(TopicHeader):
-    """Take back a timed message that is not due yet."""
+    """Recall a timed message that is not due yet."""
 
     producer_group: str | None = None
     topic: str

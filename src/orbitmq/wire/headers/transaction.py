@@ -1,4 +1,4 @@
-"""Transactions: the second half of a send, and the question about a missing one."""
+"""Transactions: the end of one, and checks of undecided ones."""
 
 from orbitmq.wire.codes import RequestCode
 from orbitmq.wire.fields import Header, Int32, Int64, RpcHeader, declares
@@ -36,7 +36,7 @@ class CheckTransactionStateAnswer(Header):
 
 @declares(RequestCode.CHECK_TRANSACTION_STATE, answer=CheckTransactionStateAnswer)
 class CheckTransactionState(RpcHeader):
-    """Ask a producer what became of a half message; the body holds it."""
+    """Ask a producer for the outcome of a half message, which is in the body."""
 
     topic: str | None = None
     tran_state_table_offset: Int64
@@ -48,7 +48,7 @@ class CheckTransactionState(RpcHeader):
 
 @declares(RequestCode.RESUME_CHECK_HALF_MESSAGE)
 class ResumeCheckHalfMessage(Header):
-    """Check a half message again that was given up."""
+    """Check a half message again whose checks had ended."""
 
     topic: str | None = None
     msg_id: str | None = None

@@ -1,1 +1,1 @@
-"""How JSON bodies are read and written, fastjson's dialect included."""
+"""JSON bodies: encoding and decoding, including fastjson's dialect."""

@@ -1,20 +1,19 @@
-"""What all JSON bodies share: how one is read from any bytes whatever, and how it is written.
+"""The base of all JSON bodies: decoding in two steps, and encoding.
 
-Reading has two steps, so that a program with an event loop can hand the slow one to a worker::
+There are two steps, so that a program with an event loop can run the slow one on a worker::
 
     try:
-        body = TopicRouteData.from_json_strict(data)      # C speed, standard JSON only
+        body = TopicRouteData.from_json_strict(data)      # in C, standard JSON only
     except NotStandardJson:
         body = TopicRouteData.from_json_tolerant(data)    # Python; on a worker if is_large(data)
 
 `Body.from_json` does both. Rules for the classes of this package:
 
-- Fields stand in the order of their wire names, the order in which Java writes them.
-- A field that is missing has Java's default. Where Java would leave null, a text that names
-  something is empty, anything else is None, and None is not written. A field that is null is
-  None if it may be, and has its default otherwise.
-- Java's sets are tuples here: they keep their order, so that the same value is always the same
-  text. Times that Java takes from its clock when they are missing are 0.
+- Fields are in the order of their wire names, as Java writes them.
+- A missing field has Java's default. Where Java would leave null, a name is empty and anything else
+  is None, which is not written. A null field is None if its type allows it, else the default.
+- Java's sets are tuples here, so that equal values have equal texts. Missing times are 0; Java uses
+  the current time.
 """
 
 import enum
@@ -38,18 +37,15 @@ from orbitmq.wire.json.queue_map import QueueMap, queue_map_from_builtins
 __all__ = ["INLINE_LIMIT", "Body", "NotStandardJson", "is_large"]
 
 INLINE_LIMIT = 16 * 1024
-"""Bytes up to which the tolerant reading is quick enough for an event loop: 2 to 3 ms.
-
-What is larger would hold it up for longer than a send should wait.
-"""
+"""The largest body for tolerant decoding on an event loop: it takes 2 to 3 ms."""
 
 
 class NotStandardJson(InvalidBody):
-    """The strict reading failed; the tolerant one may succeed, or will say what is wrong."""
+    """Strict decoding failed; tolerant decoding may succeed, or raises the actual error."""
 
 
 def is_large(data: bytes | memoryview) -> bool:
-    """Tell whether the tolerant reading of ``data`` belongs on a worker, not on an event loop.
+    """Return whether ``data`` is too large for tolerant decoding on an event loop.
 
     >>> is_large(b"{}")
     False
@@ -61,13 +57,13 @@ B = TypeVar("B", bound="Body")
 
 
 class Body(msgspec.Struct, frozen=True, rename="camel"):
-    """A JSON body of a request or an answer, or a part of one."""
+    """The JSON body of a request or an answer, or a part of it."""
 
     @classmethod
     def from_json(cls, data: bytes | memoryview) -> Self:
-        """Read a body, in standard JSON or as fastjson writes it.
+        """Decode a body, in standard JSON or fastjson's dialect.
 
-        Raises `InvalidBody` with the path or the byte at fault, whatever the bytes are.
+        Raises `InvalidBody` with the path or the byte at fault.
         """
         try:
             return cls.from_json_strict(data)
@@ -76,30 +72,29 @@ class Body(msgspec.Struct, frozen=True, rename="camel"):
 
     @classmethod
     def from_json_strict(cls, data: bytes | memoryview) -> Self:
-        """Read a body in standard JSON, each value of its own type.
+        """Decode a body in standard JSON, with every value of its type.
 
-        Raises `NotStandardJson` if `from_json_tolerant` should be tried, `InvalidBody` if that
-        would fail too.
+        Raises `NotStandardJson` if `from_json_tolerant` may succeed, else `InvalidBody`.
         """
         try:
             if has_reference(data):
                 raise InvalidBody(
-                    f"{cls.__name__}: a fastjson $ref stands for a part of the body; the sender"
-                    " has to turn it off (SerializerFeature.DisableCircularReferenceDetect)"
+                    f"{cls.__name__}: a fastjson $ref replaces a part of the body; the sender"
+                    " has to turn that off (SerializerFeature.DisableCircularReferenceDetect)"
                 )
             body: Self = _decoder(cls).decode(data)
             return body
         except RecursionError as error:
-            raise InvalidBody(f"{cls.__name__}: nested too deep to be read") from error
+            raise InvalidBody(f"{cls.__name__}: nested too deeply") from error
         except ValueError as error:  # msgspec's errors, and text that is not UTF-8
             raise NotStandardJson(f"{cls.__name__}: {_brief(error)}") from error
 
     @classmethod
     def from_json_tolerant(cls, data: bytes | memoryview) -> Self:
-        """Read a body with everything that Java's reader forgives.
+        """Decode a body with everything that Java's reader tolerates.
 
-        These are bare and object keys, null for a default, numbers and truth values in quotes, and
-        names that an enumeration doesn't have (None). Raises `InvalidBody`.
+        That is bare and object keys, null for a default, quoted numbers and booleans, and unknown
+        names of an enumeration (None). Raises `InvalidBody`.
         """
         standard = standard_json(bytes(data))
         try:
@@ -110,16 +105,16 @@ class Body(msgspec.Struct, frozen=True, rename="camel"):
                 body = msgspec.convert(forgiven, cls, strict=False, dec_hook=_queue_map_forgiving)
             return body
         except RecursionError as error:
-            raise InvalidBody(f"{cls.__name__}: nested too deep to be read") from error
+            raise InvalidBody(f"{cls.__name__}: nested too deeply") from error
         except ValueError as error:
             _refuse(cls, standard, error)
 
     def to_json(self, *, java_keys: bool = False) -> bytes:
         """Return the body as JSON that every Java version reads.
 
-        Numeric keys are quoted, as standard JSON wants, unless ``java_keys``: then the text is
-        that of Java, byte for byte, for peers that wait for it. Maps of message queues have
-        objects as keys in either case, since Java 5.4 reads nothing else.
+        Numeric keys are quoted, as in standard JSON. With ``java_keys`` the text is Java's, byte
+        for byte, for peers that expect it. Maps of message queues always have objects as keys,
+        since Java 5.4 reads nothing else.
         """
         if java_keys:
             return java_json(self)
@@ -149,9 +144,9 @@ _type_info = cache(inspect.type_info)
 
 
 def _forgive(value: object, kind: inspect.Type) -> object:
-    """Return ``value`` without nulls that stand for a default or an empty entry of a map.
+    """Return ``value`` without nulls that mean a default or an empty entry of a map.
 
-    Each name that its enumeration doesn't have becomes None. Goes no deeper than the type does.
+    Unknown names of an enumeration become None. The recursion is as deep as the type.
     """
     match kind, value:
         case inspect.UnionType(types=types), _:  # only ever: one type, or None
@@ -184,7 +179,7 @@ def _allows_none(kind: inspect.Type) -> bool:
 
 def _encode_queue_map(value: object) -> msgspec.Raw:
     if not isinstance(value, QueueMap):
-        raise TypeError(f"bodies hold no {type(value).__name__}")
+        raise TypeError(f"bodies can't hold a {type(value).__name__}")
     members = (_ENCODER.encode(queue) + b":" + _ENCODER.encode(value[queue]) for queue in value)
     return msgspec.Raw(b"{%b}" % b",".join(members))
 
@@ -193,13 +188,13 @@ _ENCODER = msgspec.json.Encoder(enc_hook=_encode_queue_map)
 
 
 def _brief(error: ValueError) -> str:
-    """Return the words of ``error``, which may quote a value of any length, cut to a line."""
+    """Return the text of ``error``, shortened, since it may quote a long value."""
     words = str(error)
     return words if len(words) <= 200 else f"{words[:160]}… ({len(words)} characters)"
 
 
 def _refuse(cls: type[Body], standard: StandardJson, error: ValueError) -> NoReturn:
-    """Raise the `InvalidBody` for ``error``, with the byte it names counted in the original."""
+    """Raise the `InvalidBody` for ``error``, with its byte position in the original text."""
     words, position = _brief(error), 0
     if found := re.search(r"\(byte (\d+)\)$", words):
         position = standard.original_position(int(found[1]))

@@ -1,13 +1,13 @@
-"""The JSON that Java's fastjson writes, turned into the JSON that everybody else reads, and back.
+"""Conversion between the dialect of Java's fastjson and standard JSON.
 
-RocketMQ's Java writes bodies with fastjson, which departs from RFC 8259 in two places, both of
+Java's RocketMQ writes bodies with fastjson, which deviates from RFC 8259 in two places, both of
 them keys of maps (``RemotingSerializable`` in Java)::
 
     {0:"10.0.0.7:10911"}                                a Map<Long, …>: bare numbers as keys
     {{"brokerName":"a","queueId":0,"topic":"T"}:100}    a Map<MessageQueue, …>: objects as keys
 
-`standard_json` quotes such keys and touches nothing else. It is one pass over the tokens of the
-text: no recursion, linear time, and a bound on the depth.
+`standard_json` quotes such keys and changes nothing else. It is one pass over the tokens, without
+recursion, in linear time, and with a limit on the depth.
 """
 
 import re
@@ -31,11 +31,11 @@ __all__ = [
 ]
 
 DEPTH_LIMIT = 128
-"""How many brackets may be open at once: the deepest body we know has 8, a hostile one millions."""
+"""The most brackets open at a time; the deepest body of RocketMQ has 8."""
 
-# All text up to the next bracket or comma outside of strings, that one, and a bare key after it.
-# Each part takes all it can and gives nothing back (++, *+), so that no text, however broken, is
-# looked at twice. A string that never ends is taken up to the end of the text.
+# All text up to the next bracket or comma outside of strings, that character, and a bare key after
+# it. The quantifiers are possessive (++, *+), so that no input causes backtracking. An unterminated
+# string extends to the end of the text.
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?+'
 _BARE_KEY = rb"-?[0-9]++|[A-Za-z_$][A-Za-z0-9_$]*+"
 _STEP = re.compile(
@@ -46,7 +46,7 @@ _OPENING, _OBJECT = frozenset((b"{", b"[")), ord("{")
 
 
 class Edit(NamedTuple):
-    """A key to rewrite: where it stands in the original, and the string it becomes."""
+    """A key to rewrite: its position in the original, and the string that replaces it."""
 
     start: int
     end: int
@@ -54,7 +54,7 @@ class Edit(NamedTuple):
 
 
 class StandardJson(NamedTuple):
-    """A text rewritten as standard JSON, and how to find a place of it in the original."""
+    """A text rewritten as standard JSON, and the edits, to find positions in the original."""
 
     text: bytes
     edits: tuple[Edit, ...] = ()
@@ -70,12 +70,12 @@ class StandardJson(NamedTuple):
 
 
 def standard_json(source: bytes) -> StandardJson:
-    r"""Quote the bare and the object keys of ``source``; what stands in strings is never touched.
+    r"""Quote the bare and the object keys of ``source``; strings are not changed.
 
-    An object key becomes a string that holds the object's own text. Standard JSON comes back as
-    it is, and so does what no rule here mends: it is the parser's to refuse.
+    An object key becomes a string with the object's text. Standard JSON is returned unchanged, and
+    so is any other invalid text, which the parser will refuse.
 
-    Raises `InvalidBody` if more than `DEPTH_LIMIT` brackets are open at once.
+    Raises `InvalidBody` if more than `DEPTH_LIMIT` brackets are open at a time.
 
     >>> standard_json(b'{0:"{0:1}"}').text
     b'{"0":"{0:1}"}'
@@ -95,7 +95,7 @@ def standard_json(source: bytes) -> StandardJson:
 
 
 def _odd_keys(source: bytes) -> Iterator[Edit]:
-    """Yield each key that is not a string, outermost ones only, from first to last."""
+    """Yield each key that is not a string, in order, and only the outermost."""
     open_brackets = bytearray()
     key_start = key_level = -1  # of the object key being read: its first byte, brackets around it
     for step in _STEP.finditer(source):
@@ -112,7 +112,7 @@ def _odd_keys(source: bytes) -> Iterator[Edit]:
                 key_level = -1
             continue
         if key_level >= 0 or not open_brackets or open_brackets[-1] != _OBJECT:
-            continue  # what comes next is no key, or is inside of one already
+            continue  # not followed by a key, or inside of one
         if bare_key:
             yield Edit(*step.span(2), b'"%b"' % bare_key)
         elif source.startswith(b"{", step.end()):
@@ -130,7 +130,7 @@ _ESCAPES = ((b"\\", b"\\\\"), (b'"', b'\\"'), (b"\n", b"\\n"), (b"\r", b"\\r"), 
 
 
 def _quoted(key: bytes) -> bytes:
-    """Return the text of an object as a string; of control characters only blanks are in it."""
+    """Return the text of an object as a JSON string; its only control characters are blanks."""
     for char, escape in _ESCAPES:
         key = key.replace(char, escape)
     return b'"%b"' % key
@@ -140,9 +140,9 @@ _REFERENCE = re.compile(rb'\{\s*+"\$ref"\s*+:\s*+"[$@.]')
 
 
 def has_reference(text: bytes | memoryview) -> bool:
-    """Tell whether fastjson 1 wrote a reference in place of an object it had written before.
+    """Return whether fastjson 1 wrote a reference instead of repeating an object.
 
-    Inside a string the quotes would be escaped, so this can't be the text of a string.
+    It can't be inside a string, where the quotes would be escaped.
 
     >>> has_reference(b'{"first":{"counter":7},"second":{"$ref":"$.first"}}')
     True
@@ -154,10 +154,10 @@ _NULL = b'":null'
 
 
 def without_nulls(compact: bytes) -> bytes:
-    """Drop the members that are null, as fastjson does; ``compact`` is as msgspec writes it.
+    """Drop the null members, as fastjson does; ``compact`` is a text written by msgspec.
 
-    Only ``":null`` is searched for. In a string its quote would come after a backslash; so might
-    the quote at the end of a name, and such a member stays, but no field of ours has such a name.
+    It searches for ``":null``. Inside a string the quote would follow a backslash. So would that
+    of a name that ends in a backslash, and such a member would stay, but no field has such a name.
 
     >>> without_nulls(b'{"zoneName":null,"cluster":"c","remark":null}')
     b'{"cluster":"c"}'
@@ -170,9 +170,9 @@ def without_nulls(compact: bytes) -> bytes:
         if compact[name_end - 1 : name_end] != b"\\":
             start = compact.rfind(b'"', 0, name_end)
             if start > copied and compact[start - 1 : start] == b",":
-                start -= 1  # the comma before it goes with it
+                start -= 1  # with the comma before it
             elif compact[end : end + 1] == b",":
-                end += 1  # it is the first of what is left: the comma after it goes
+                end += 1  # the first member: with the comma after it
             pieces.append(compact[copied:start])
             copied = end
         name_end = compact.find(_NULL, end)
@@ -181,7 +181,7 @@ def without_nulls(compact: bytes) -> bytes:
 
 
 def ascii_json(text: bytes) -> bytes:
-    r"""Escape all that is not ASCII, as Java's ``BrowserCompatible`` does.
+    r"""Escape all characters that are not ASCII, as Java's ``BrowserCompatible`` does.
 
     >>> ascii_json('{"cluster":"上海"}'.encode())
     b'{"cluster":"\\u4e0a\\u6d77"}'
@@ -192,14 +192,14 @@ def ascii_json(text: bytes) -> bytes:
 
 
 def _escaped(match: re.Match[str]) -> str:
-    units = match[0].encode("utf-16-be")  # two of them beyond the basic plane, as JSON wants
+    units = match[0].encode("utf-16-be")  # two units for a character beyond the basic plane
     return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
 
 
 def java_json(value: object) -> bytes:
     """Return ``value`` as fastjson writes it: bare numbers and objects as keys, no nulls.
 
-    ``value`` is a struct, or what structs are made of; its depth is that of its type.
+    ``value`` is a struct or a part of one.
 
     >>> java_json({"brokerAddrs": {0: "10.0.0.7:10911"}})
     b'{"brokerAddrs":{0:"10.0.0.7:10911"}}'
@@ -220,5 +220,5 @@ def java_json(value: object) -> bytes:
 
 @cache
 def _fields_of(struct: type[msgspec.Struct]) -> list[tuple[str, str]]:
-    """Return the wire name and the name of each field, in the order of the former, as in Java."""
+    """Return the wire name and the name of each field, sorted by wire name as in Java."""
     return sorted((field.encode_name, field.name) for field in msgspec.structs.fields(struct))

@@ -1,6 +1,6 @@
-"""Java properties as text: the body of GET_ and UPDATE_…_CONFIG, and of RocketMQ's own files.
+"""Java properties as text: the body of GET_ and UPDATE_…_CONFIG, and RocketMQ's files.
 
-Read by the rules of ``orbitmq.settings``, which are Java's.
+They are parsed by ``orbitmq.settings``, with Java's rules.
 """
 
 from collections.abc import Mapping
@@ -16,10 +16,10 @@ _SOURCE = "properties"
 
 
 def properties_to_text(properties: Mapping[str, str]) -> bytes:
-    r"""Return one line per property, sorted by key, escaped just as far as Java needs.
+    r"""Return one line per property, sorted by key, escaped only where Java needs it.
 
-    Java's servers escape nothing, and can't read back what has a backslash in it; what is not
-    ASCII they would read as Latin-1 (``MixAll.string2Properties``), so it is escaped too.
+    Java's servers escape nothing, and misread their own backslashes. They would read other
+    characters than ASCII as Latin-1 (``MixAll.string2Properties``), so those are escaped.
 
     >>> properties_to_text({"listenPort": "10911", "brokerName": "a=b"})
     b'brokerName=a=b\nlistenPort=10911\n'
@@ -32,9 +32,9 @@ def properties_to_text(properties: Mapping[str, str]) -> bytes:
 
 
 def properties_from_text(text: bytes | memoryview) -> dict[str, str]:
-    r"""Read properties; of a key that comes twice, the last one holds.
+    r"""Parse properties; of a repeated key the last one wins.
 
-    Raises `InvalidBody` if the text is not UTF-8 or an escape is cut short.
+    Raises `InvalidBody` if the text is not UTF-8 or an escape is incomplete.
 
     >>> properties_from_text(b"# a comment\nbrokerIP1 : 10.0.0.7\nnames=a,\\\n   b\n")
     {'brokerIP1': '10.0.0.7', 'names': 'a,b'}
@@ -43,9 +43,9 @@ def properties_from_text(text: bytes | memoryview) -> dict[str, str]:
 
 
 def properties_of_body(text: bytes | memoryview) -> list[Property]:
-    """Read properties as `orbitmq.settings.build` takes them, with the line of each.
+    """Parse properties with their line numbers, for `orbitmq.settings.build`.
 
-    Raises `InvalidBody` if the text is not UTF-8 or an escape is cut short.
+    Raises `InvalidBody` if the text is not UTF-8 or an escape is incomplete.
     """
     try:
         return parse(bytes(text).decode(), _SOURCE)

@@ -1,12 +1,12 @@
-r"""A map keyed by message queue, the one kind of map that JSON has no way to write.
+r"""Maps with message queues as keys, which standard JSON can't express.
 
-Three forms are read, one is written::
+Three forms are decoded, the first is encoded::
 
-    {{"brokerName":"a","queueId":0,"topic":"T"}:100}             as Java does, and as we write
+    {{"brokerName":"a","queueId":0,"topic":"T"}:100}             as in Java
     {"{\"brokerName\":\"a\",\"queueId\":0,\"topic\":\"T\"}":100}   the key as a string
     {}
 
-Java 5.4 reads the first form alone: fastjson 2 doesn't take a string for a ``MessageQueue``.
+Java 5.4 reads only the first form: fastjson 2 doesn't convert a string to a ``MessageQueue``.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -23,7 +23,7 @@ V_co = TypeVar("V_co", covariant=True)
 
 
 class QueueMap(Mapping[MessageQueue, V_co]):
-    """An immutable map from message queue to whatever is known about it.
+    """An immutable map with message queues as keys.
 
     >>> offsets = QueueMap({MessageQueue("orders", "broker-a", 0): 100})
     >>> offsets[MessageQueue("orders", "broker-a", 0)]
@@ -51,14 +51,13 @@ class QueueMap(Mapping[MessageQueue, V_co]):
 def queue_map_from_builtins(
     kind: object, value: object, convert: Callable[[object, type], object]
 ) -> QueueMap[object]:
-    """Return the `QueueMap` of type ``kind`` that the decoded object ``value`` stands for.
+    """Return the `QueueMap` of type ``kind`` for a decoded JSON object.
 
-    ``convert(item, kind)`` turns each value of the map into its type; null is no value, and its
-    queue is left out, as in any other map. Raises ValueError, which
-    msgspec reports with the path, if a key is no message queue or ``kind`` is no `QueueMap`.
+    ``convert(item, kind)`` converts each value; null values are dropped, as in other maps. Raises
+    ValueError, which msgspec reports with the path, if a key is not a message queue.
     """
     if get_origin(kind) is not QueueMap:
-        raise TypeError(f"bodies hold no {kind!r}; a map of queues is a QueueMap[…]")
+        raise TypeError(f"bodies can't hold {kind!r}; a map of queues is a QueueMap[…]")
     if not isinstance(value, dict):
         raise ValueError(f"Expected `object`, got `{type(value).__name__}`")
     (item_kind,) = get_args(kind)
@@ -81,4 +80,6 @@ def _queue_from_key(key: str) -> MessageQueue:
         except msgspec.DecodeError:
             return _DECODER.decode(standard_json(key.encode()).text)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise ValueError(f"a key of {len(key)} characters is no message queue: {error}") from error
+        raise ValueError(
+            f"a key of {len(key)} characters is not a message queue: {error}"
+        ) from error

@@ -27,7 +27,7 @@ from orbitmq.net.connection import Connection, Handler
 from orbitmq.net.refusal import Refusal, failure
 from orbitmq.store.dispatch import Dispatched
 from orbitmq.store.message_store import MessageStore
-from orbitmq.store.serving.pull_selection import Selected, Selection
+from orbitmq.store.serving.pull_reader import GetMessageResult, GetMessageStatus
 from orbitmq.wire.codes import RequestCode, ResponseCode
 from orbitmq.wire.frame import Frame
 from orbitmq.wire.headers.pull import COMMIT_OFFSET, SUSPEND, PullMessage, PullMessageAnswer
@@ -45,19 +45,22 @@ _HOLD_MS_MAX: Final = 60_000
 _TURN_PULLS: Final = 256
 """Held pulls answered in one turn of the loop, so that thousands of them don't block it."""
 
-_CODES: Final[Mapping[Selected, int]] = {
-    Selected.FOUND: ResponseCode.SUCCESS,
-    Selected.MESSAGE_WAS_REMOVING: ResponseCode.PULL_RETRY_IMMEDIATELY,
-    Selected.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
-    Selected.NO_MATCHED_LOGIC_QUEUE: ResponseCode.PULL_NOT_FOUND,
-    Selected.NO_MESSAGE_IN_QUEUE: ResponseCode.PULL_NOT_FOUND,
-    Selected.OFFSET_FOUND_NULL: ResponseCode.PULL_NOT_FOUND,
-    Selected.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND,
-    Selected.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
-    Selected.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
-    Selected.OFFSET_RESET: ResponseCode.PULL_OFFSET_MOVED,
+_CODES: Final[Mapping[GetMessageStatus, int]] = {
+    GetMessageStatus.FOUND: ResponseCode.SUCCESS,
+    GetMessageStatus.MESSAGE_WAS_REMOVING: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    GetMessageStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    GetMessageStatus.NO_MATCHED_LOGIC_QUEUE: ResponseCode.PULL_NOT_FOUND,
+    GetMessageStatus.NO_MESSAGE_IN_QUEUE: ResponseCode.PULL_NOT_FOUND,
+    GetMessageStatus.OFFSET_FOUND_NULL: ResponseCode.PULL_NOT_FOUND,
+    GetMessageStatus.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND,
+    GetMessageStatus.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
+    GetMessageStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
+    GetMessageStatus.OFFSET_RESET: ResponseCode.PULL_OFFSET_MOVED,
 }
-_WITHOUT_MESSAGES: Final = (Selected.NO_MATCHED_LOGIC_QUEUE, Selected.NO_MESSAGE_IN_QUEUE)
+_WITHOUT_MESSAGES: Final = (
+    GetMessageStatus.NO_MATCHED_LOGIC_QUEUE,
+    GetMessageStatus.NO_MESSAGE_IN_QUEUE,
+)
 
 
 class PullHandlers:
@@ -119,9 +122,9 @@ class PullHandlers:
         pull = request.read(PullMessage)
         checked = self._checks.check(pull, request.code, connection.peer)
         began_ms = self._clock.monotonic_ms()
-        selection = self._select(pull, checked)
+        result = self._read(pull, checked)
         # Java's broker commits here even when it answers with a reset, and so undoes the reset.
-        if pull.sys_flag & COMMIT_OFFSET and selection.status is not Selected.OFFSET_RESET:
+        if pull.sys_flag & COMMIT_OFFSET and result.status is not GetMessageStatus.OFFSET_RESET:
             self._offsets.commit(
                 pull.consumer_group,
                 pull.topic,
@@ -129,26 +132,26 @@ class PullHandlers:
                 pull.commit_offset,
                 client=connection.peer,
             )
-        code = _code(selection.status, pull.queue_offset)
+        code = _code(result.status, pull.queue_offset)
         waits = code == ResponseCode.PULL_NOT_FOUND and pull.sys_flag & SUSPEND
         if waits:
             self._hold(connection, request, pull, checked)
             return None
-        return self._answer(pull, checked, selection, code, began_ms)
+        return self._answer(pull, checked, result, code, began_ms)
 
-    def _select(self, pull: PullMessage, checked: CheckedPull) -> Selection:
+    def _read(self, pull: PullMessage, checked: CheckedPull) -> GetMessageResult:
         """Select the messages for a pull, and record how far its group has pulled."""
         topic, queue_id, lookup = pull.topic, pull.queue_id, self._store.lookup
         moved_to = self._offsets.query_then_erase_reset(pull.consumer_group, topic, queue_id)
         if moved_to is not None:
-            selection = Selection(
-                status=Selected.OFFSET_RESET,
+            result = GetMessageResult(
+                status=GetMessageStatus.OFFSET_RESET,
                 next_offset=moved_to,
                 min_offset=lookup.min_offset(topic, queue_id),
                 max_offset=lookup.max_offset(topic, queue_id),
             )
         else:
-            selection = lookup.select(
+            result = lookup.get_messages(
                 topic,
                 queue_id,
                 pull.queue_offset,
@@ -156,8 +159,8 @@ class PullHandlers:
                 max_bytes=pull.max_msg_bytes or _UNLIMITED,
                 wants=filters.wants(checked.subscription),
             )
-        self._offsets.commit_pull(pull.consumer_group, topic, queue_id, selection.next_offset)
-        return selection
+        self._offsets.commit_pull(pull.consumer_group, topic, queue_id, result.next_offset)
+        return result
 
     def _hold(
         self, connection: Connection, request: Frame, pull: PullMessage, checked: CheckedPull
@@ -188,7 +191,7 @@ class PullHandlers:
         self,
         pull: PullMessage,
         checked: CheckedPull,
-        selection: Selection,
+        result: GetMessageResult,
         code: int,
         began_ms: int,
     ) -> Response:
@@ -196,31 +199,31 @@ class PullHandlers:
             self._stats.fetched(
                 pull.consumer_group,
                 pull.topic,
-                len(selection.views),
-                selection.size,
+                len(result.views),
+                result.size,
                 self._clock.monotonic_ms() - began_ms,
             )
         else:
             self._stats.missed()
         answer = PullMessageAnswer(
-            suggest_which_broker_id=self._suggested(checked, selection),
-            next_begin_offset=selection.next_offset,
-            min_offset=selection.min_offset,
-            max_offset=selection.max_offset,
+            suggest_which_broker_id=self._suggested(checked, result),
+            next_begin_offset=result.next_offset,
+            min_offset=result.min_offset,
+            max_offset=result.max_offset,
             topic_sys_flag=checked.topic.topic_sys_flag,
             group_sys_flag=checked.group.group_sys_flag,
         )
-        status = selection.status
-        if status is Selected.NO_MATCHED_LOGIC_QUEUE:
+        status = result.status
+        if status is GetMessageStatus.NO_MATCHED_LOGIC_QUEUE:
             # Java creates the queue at the first pull, and answers that it is empty.
-            status = Selected.NO_MESSAGE_IN_QUEUE
-        return Response(code, answer, tuple(selection.views), remark=status.value)
+            status = GetMessageStatus.NO_MESSAGE_IN_QUEUE
+        return Response(code, answer, tuple(result.views), remark=status.value)
 
-    def _suggested(self, checked: CheckedPull, selection: Selection) -> int:
+    def _suggested(self, checked: CheckedPull, result: GetMessageResult) -> int:
         if not self._settings.broker.slave_read_enable:
             return _MASTER
         group = checked.group
-        return group.which_broker_when_consume_slowly if selection.from_disk else group.broker_id
+        return group.which_broker_when_consume_slowly if result.from_disk else group.broker_id
 
     # Held pulls
 
@@ -244,9 +247,9 @@ class PullHandlers:
             pull = held.request.read(PullMessage)
             checked = self._checks.check(pull, held.request.code, held.connection.peer)
             began_ms = self._clock.monotonic_ms()
-            selection = self._select(pull, checked)
-            code = _code(selection.status, pull.queue_offset)
-            return self._answer(pull, checked, selection, code, began_ms)
+            result = self._read(pull, checked)
+            code = _code(result.status, pull.queue_offset)
+            return self._answer(pull, checked, result, code, began_ms)
         except Refusal as refusal:
             return refusal.response()
         except Exception as error:  # the other pulls are answered all the same
@@ -254,7 +257,7 @@ class PullHandlers:
             return failure(error)
 
 
-def _code(status: Selected, queue_offset: int) -> int:
+def _code(status: GetMessageStatus, queue_offset: int) -> int:
     """Return the response code; in an empty queue any offset but 0 is wrong."""
     if status in _WITHOUT_MESSAGES and queue_offset:
         return ResponseCode.PULL_OFFSET_MOVED

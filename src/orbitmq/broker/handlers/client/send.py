@@ -148,7 +148,7 @@ class SendHandlers:
             found[properties.UNIQUE_KEY] = unique_key
             topic, queue_id = self._place(request, header, queue_id, found)
             wait = _waits(found)
-            raw = stored_properties.write(found)
+            raw = properties.join(found)
         message = Incoming(
             topic=topic,
             queue_id=queue_id,
@@ -307,7 +307,7 @@ class SendHandlers:
         """Cache what depends on the settings, until they change."""
         self._adopted = settings
         self._own = stored_properties.own_properties(settings)
-        self._suffix = stored_properties.write(self._own).decode()
+        self._suffix = properties.join(self._own).decode()
         self._region_id = self._own[properties.REGION]
         self._trace_on = self._own[properties.TRACE_ON]
         self._region = {"MSG_REGION": self._region_id, "TRACE_ON": self._trace_on}

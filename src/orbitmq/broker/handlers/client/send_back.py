@@ -105,7 +105,7 @@ class SendBackHandlers:
             topic=topic,
             queue_id=queue_id,
             body=record.body,
-            properties=stored_properties.write(found),
+            properties=properties.join(found),
             flag=record.flag,
             sys_flag=record.sys_flag,
             born_timestamp_ms=record.born_timestamp_ms,

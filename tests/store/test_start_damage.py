@@ -73,7 +73,7 @@ def pulled(store: MessageStore) -> list[bytes]:
     """
     offset, found = 0, []
     while offset < store.lookup.max_offset("orders", 0):
-        selection = store.lookup.select("orders", 0, offset, max_count=4)
+        selection = store.lookup.get_messages("orders", 0, offset, max_count=4)
         assert selection.next_offset > offset
         offset = selection.next_offset
         records = [RecordView(view, 0, len(view)) for view in selection.views]
@@ -157,7 +157,7 @@ def test_the_offset_of_a_damaged_record_that_was_on_the_disk_is_not_given_out_ag
 
 
 @pytest.mark.parametrize("place", ["another record", "inside a record"])
-def test_an_entry_that_java_left_behind_the_end_of_a_queue_is_dropped(place: str) -> None:
+def test_an_entry_that_java_left_after_the_end_of_a_queue_is_dropped(place: str) -> None:
     """It leads to what came to lie there later, in a part that the start does not read."""
     disk, clock = SimulatedDisk(), HandClock()
     store = opened(disk, clock=clock)
@@ -179,7 +179,7 @@ def test_an_entry_that_java_left_behind_the_end_of_a_queue_is_dropped(place: str
 @pytest.mark.parametrize(
     ("at", "length"), [(100, 1), (0, 8), (0, 187), (170, 17)], ids=["body", "head", "all", "end"]
 )
-def test_a_last_record_that_is_damaged_behind_an_orderly_stop_is_reported_too(
+def test_a_damaged_last_record_after_an_orderly_stop_is_reported_too(
     at: int, length: int, queues: bool
 ) -> None:
     disk, clock = SimulatedDisk(), HandClock()
@@ -203,7 +203,7 @@ def test_a_last_record_that_is_damaged_behind_an_orderly_stop_is_reported_too(
     store.close()
 
 
-def test_a_byte_behind_the_end_where_no_blank_fits_has_the_log_go_on_in_the_next_file() -> None:
+def test_a_byte_after_the_end_where_no_blank_fits_continues_the_log_in_the_next_file() -> None:
     disk, clock = SimulatedDisk(), HandClock()
     store = filled(disk, clock)
     log_end = store.log.end
@@ -232,7 +232,7 @@ def test_a_queue_entry_that_leads_out_of_the_log_does_not_move_its_end() -> None
     store.close()
 
 
-def test_what_java_leaves_behind_the_end_of_log_and_queues_is_no_damage() -> None:
+def test_bytes_that_java_leaves_after_the_end_of_log_and_queues_are_no_damage() -> None:
     disk, clock = SimulatedDisk(), HandClock()
     store = filled(disk, clock)
     last = entries_of(store)[-1]
@@ -251,10 +251,10 @@ def test_what_java_leaves_behind_the_end_of_log_and_queues_is_no_damage() -> Non
 @pytest.mark.parametrize("at", [-1, -2])
 @pytest.mark.parametrize("count", [0, 1, 20])
 @pytest.mark.parametrize("ticks", [True, False], ids=["ticks", "no ticks"])
-def test_what_is_acknowledged_behind_known_damage_outlives_a_crash(
+def test_messages_acknowledged_after_known_damage_survive_a_crash(
     end: str, at: int, count: int, ticks: bool
 ) -> None:
-    """Though all records behind the damage are younger than what the checkpoint's time covers."""
+    """Even if all records after the damage are newer than the checkpoint's time."""
     disk, clock = SimulatedDisk(), HandClock()
     store = filled(disk, clock)
     damaged = entries_of(store)[at].commit_log_offset
@@ -380,7 +380,7 @@ def test_a_queue_whose_files_and_last_records_are_gone_ends_where_it_did(
 
 
 def test_the_last_offset_stays_if_an_entry_before_it_is_another_by_now() -> None:
-    """All entries behind one that its record belies are made again, and the last has no record."""
+    """All entries after one that contradicts its record are rebuilt; the last has no record."""
     disk, clock = SimulatedDisk(), HandClock()
     store = filled(disk, clock)
     before, last = entries_of(store)[-2:]
@@ -396,10 +396,10 @@ def test_the_last_offset_stays_if_an_entry_before_it_is_another_by_now() -> None
 
 
 @pytest.mark.parametrize("end", ["stop", "kill", "crash"])
-def test_a_record_of_which_the_time_is_damaged_does_not_hide_those_behind_the_next_damage(
+def test_a_damaged_store_time_does_not_hide_records_after_the_next_damage(
     end: str,
 ) -> None:
-    """They are older than it by then; but no stale record lies in what we wrote ourselves."""
+    """They are older than it by then; but a log that orbitmq wrote has no stale records."""
     disk, clock = SimulatedDisk(), HandClock()
     store = filled(disk, clock)
     entries = entries_of(store)
@@ -428,7 +428,7 @@ def test_a_last_record_with_a_damaged_time_takes_none_of_the_next_ones_along(
     view = store.record(stored.offsets[0])
     assert view is not None
     assert clock.now <= view.store_timestamp_ms < clock.now + 60_000
-    assert "its time is damaged" in caplog.text
+    assert "the store time of the last record is damaged" in caplog.text
     assert bodies(store)[-2:] == [BODIES[-1], b"on" * 40]
     store.close()
 
@@ -461,6 +461,6 @@ def test_a_damaged_time_hides_no_key_from_queries_when_the_index_is_made_again(
     store = opened(disk, clock=clock)
     found = store.index.query("orders", "paid", 99, NOW, clock.now, kind=KeyKind.TAGS)
     missing = {entry.commit_log_offset for entry in entries}.difference(found)
-    last_is_ahead = number == 59 and time > NOW  # nothing behind it tells that it is wrong
+    last_is_ahead = number == 59 and time > NOW  # no record after it shows that it is wrong
     assert missing == ({entries[59].commit_log_offset} if last_is_ahead else set())
     store.close()

@@ -11,8 +11,8 @@ from orbitmq.errors import StoreDamaged
 from orbitmq.store.damage import Damage
 from orbitmq.store.disk.stream_files import StreamFile
 from orbitmq.store.queues.entry import ENTRY
-from orbitmq.store.reader.log_walk import LogWalk
 from orbitmq.store.reader.reader import StoreReader
+from orbitmq.store.reader.reader_walk import ReaderWalk
 from tests.store.small_logs import NOW, SEGMENT, record, segment_of, write_log
 from tests.store.unpacked import SEGMENT as GOLDEN_SEGMENT
 from tests.store.unpacked import flip, overwrite, records_of, unpacked
@@ -48,10 +48,10 @@ def test_a_last_segment_made_in_advance_is_the_end(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("at", "reason"),
     [
-        (0, "cut off; 16777423 bytes needed"),
-        (4, "no record; its magic is 0xdba320a7"),
+        (0, "truncated; 16777423 bytes needed"),
+        (4, "not a record; its magic is 0xdba320a7"),
         (35, "a record that says it lies at byte"),
-        (87, "no record; its size field says"),
+        (87, "not a record; its size field is"),
     ],
 )
 def test_a_flipped_byte_costs_one_record(at: int, reason: str, tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_a_flipped_byte_of_a_body_is_seen_by_its_checksum(tmp_path: Path) -> Non
     assert read(directory)[1] == []
     offsets, damages = read(directory, verify=True)
     assert offsets == [0, SIZE, 3 * SIZE, 4 * SIZE]
-    reason = f"a record of {SIZE} bytes that a checksum shows to be damaged"
+    reason = f"a damaged record of {SIZE} bytes: a checksum does not match"
     assert damages == [Damage(2 * SIZE, reason, SIZE)]
 
 
@@ -89,7 +89,7 @@ def test_a_zeroed_end_is_not_the_end_if_the_log_goes_on(tmp_path: Path) -> None:
     assert (damage.position, damage.skipped_bytes) == (3 * SIZE, SEGMENT - 3 * SIZE)
 
 
-def test_behind_damage_a_blank_ends_the_segment(tmp_path: Path) -> None:
+def test_a_blank_after_damage_ends_the_segment(tmp_path: Path) -> None:
     directory = write_log(tmp_path, segment_of(3, ended=True), segment_of(1, SEGMENT))
     flip(log_file(directory), 2 * SIZE + 4)
     offsets, [damage] = read(directory)
@@ -138,8 +138,8 @@ def test_a_segment_cut_off_within_a_record(tmp_path: Path) -> None:
     assert sum(damage.skipped_bytes for damage in damages) == SEGMENT - 3 * SIZE
 
 
-def test_stale_bytes_behind_the_end_are_legal(tmp_path: Path) -> None:
-    # A recovery cut the log behind two records; a shorter one was then written over the third.
+def test_stale_bytes_after_the_end_are_legal(tmp_path: Path) -> None:
+    # A recovery cut the log after two records; a shorter one was then written over the third.
     old = segment_of(6)
     new = record(2 * SIZE, 2, stored_ms=NOW + 1000, body=b"short")
     segment = old[: 2 * SIZE] + new + old[2 * SIZE + len(new) :]
@@ -181,9 +181,9 @@ def test_a_record_finished_while_the_walk_looks_at_it(tmp_path: Path) -> None:
     def unexpected(place: object) -> NoReturn:
         raise AssertionError(f"the record is whole by then: {place}")
 
-    walk = LogWalk([file], open_file=lambda _: buffer, claimed=unexpected, on_damage=unexpected)
+    walk = ReaderWalk([file], open_file=lambda _: buffer, claimed=unexpected, on_damage=unexpected)
     found: list[int] = []
-    for block in walk.blocks(0, SEGMENT):
+    for block in walk.records(0, SEGMENT):
         found += [row[0] for row in block.rows]
         live[SIZE + 50 : 2 * SIZE] = unfinished  # the writer goes on
     assert found == [0, SIZE]
@@ -199,14 +199,14 @@ def test_a_segment_ended_while_the_walk_looks_at_it() -> None:
         return memoryview(live)[file.base : file.end]
 
     damages: list[Damage] = []
-    walk = LogWalk(files, open_file=open_file, claimed=lambda _: False, on_damage=damages.append)
-    assert sum(len(block.rows) for block in walk.blocks(0, 2 * SEGMENT)) == 3
+    walk = ReaderWalk(files, open_file=open_file, claimed=lambda _: False, on_damage=damages.append)
+    assert sum(len(block.rows) for block in walk.records(0, 2 * SEGMENT)) == 3
     assert damages == []
 
 
 def test_a_walk_takes_new_maps_as_it_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orbitmq.store.reader.log_walk._MAP_BYTES", 3 * SIZE)
-    monkeypatch.setattr("orbitmq.store.reader.log_walk._BLOCK_ROWS", 2)
+    monkeypatch.setattr("orbitmq.store.log.log_walk.MAP_BYTES", 3 * SIZE)
+    monkeypatch.setattr("orbitmq.store.log.log_walk.BLOCK_ROWS", 2)
     directory = write_log(tmp_path, segment_of(12), bytes(SEGMENT))
     views = StoreReader(directory).records()
     first = next(views)
@@ -217,7 +217,7 @@ def test_a_walk_takes_new_maps_as_it_goes(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_start_within_a_record_begins_at_the_next(tmp_path: Path) -> None:
     directory = write_log(tmp_path, segment_of(5))
     flip(log_file(directory), SIZE + 4)
-    # The damage before the start is somebody else's.
+    # Damage before the start is not reported.
     assert read(directory, start=2 * SIZE + 1) == ([3 * SIZE, 4 * SIZE], [])
 
 
@@ -237,14 +237,14 @@ def test_whatever_is_written_over_a_log_the_rest_is_read(at: int, junk: bytes) -
     log[at : at + len(junk)] = junk
     files = [StreamFile("", number * SEGMENT, SEGMENT) for number in range(3)]
     damages: list[Damage] = []
-    walk = LogWalk(
+    walk = ReaderWalk(
         files,
         open_file=lambda file: memoryview(log)[file.base : file.end],
         claimed=lambda _: True,
         on_damage=damages.append,
     )
     found = set()
-    for block in walk.blocks(0, len(log)):
+    for block in walk.records(0, len(log)):
         for row in block.rows:
             found.add(int.from_bytes(block.buffer[row[0] + 28 : row[0] + 36]))
     untouched = {

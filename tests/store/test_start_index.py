@@ -68,7 +68,7 @@ def calls_of_a_start() -> int:
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_a_loss_of_power_while_the_index_is_made_again_costs_no_key(seed: int) -> None:
-    """The checkpoint of the stop speaks for full files, and half of one is none."""
+    """The checkpoint of the stop vouches for full files only."""
     chance = SeededRandomness(seed)
     disk, clock = SimulatedDisk(chance), HandClock()
     without_index(disk, clock)
@@ -81,7 +81,7 @@ def test_a_loss_of_power_while_the_index_is_made_again_costs_no_key(seed: int) -
 
 
 def test_an_index_made_again_is_vouched_for_at_once() -> None:
-    """The next start, even behind a crash, need not make it once more."""
+    """The next start, even after a crash, does not rebuild it again."""
     disk, clock = SimulatedDisk(), HandClock()
     without_index(disk, clock)
     store = paged(disk, clock)

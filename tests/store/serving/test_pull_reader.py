@@ -1,8 +1,12 @@
+from typing import cast
+
 import pytest
 
 from orbitmq.message.record import MAGICS, SIZE_AND_MAGIC
+from orbitmq.store.log.commit_log import CommitLog
+from orbitmq.store.queues.consume_queue import ConsumeQueue
 from orbitmq.store.queues.entry import ENTRY
-from orbitmq.store.serving.pull_selection import Selected, Selection, Selector
+from orbitmq.store.serving.pull_reader import GetMessageResult, GetMessageStatus, PullReader
 from orbitmq.store.settings import StoreSettings
 
 SEGMENT = 10_000
@@ -56,32 +60,36 @@ class FakeQueue:
 def pull(
     queue: FakeQueue | None, offset: int = 0, *, max_count: int = 1000, max_bytes: int = 2**30,
     log: FakeLog | None = None, wants: int | None = None, memory: int = 2**40,
-) -> Selection:  # fmt: skip
+) -> GetMessageResult:  # fmt: skip
     found = log or FakeLog(queue.size * queue.max_offset if queue else 0)
     filtered = None if wants is None else (lambda code: code == wants)
-    return Selector(found, StoreSettings(), memory).select(
-        queue, offset, max_count=max_count, max_bytes=max_bytes, wants=filtered
+    return PullReader(cast(CommitLog, found), StoreSettings(), memory).get_messages(
+        cast(ConsumeQueue | None, queue),
+        offset,
+        max_count=max_count,
+        max_bytes=max_bytes,
+        wants=filtered,
     )
 
 
 @pytest.mark.parametrize(
     ("queue", "offset", "status", "next_offset"),
     [
-        (None, 5, Selected.NO_MATCHED_LOGIC_QUEUE, 0),
-        (FakeQueue(0), 5, Selected.NO_MESSAGE_IN_QUEUE, 0),
-        (FakeQueue(50, lowest=10), 9, Selected.OFFSET_TOO_SMALL, 10),
-        (FakeQueue(50), 50, Selected.OFFSET_OVERFLOW_ONE, 50),
-        (FakeQueue(50), 51, Selected.OFFSET_OVERFLOW_BADLY, 50),
-        (FakeQueue(50), 49, Selected.FOUND, 50),
+        (None, 5, GetMessageStatus.NO_MATCHED_LOGIC_QUEUE, 0),
+        (FakeQueue(0), 5, GetMessageStatus.NO_MESSAGE_IN_QUEUE, 0),
+        (FakeQueue(50, lowest=10), 9, GetMessageStatus.OFFSET_TOO_SMALL, 10),
+        (FakeQueue(50), 50, GetMessageStatus.OFFSET_OVERFLOW_ONE, 50),
+        (FakeQueue(50), 51, GetMessageStatus.OFFSET_OVERFLOW_BADLY, 50),
+        (FakeQueue(50), 49, GetMessageStatus.FOUND, 50),
     ],
 )
 def test_an_offset_outside_the_queue_is_answered_with_the_next_one(
-    queue: FakeQueue | None, offset: int, status: Selected, next_offset: int
+    queue: FakeQueue | None, offset: int, status: GetMessageStatus, next_offset: int
 ) -> None:
-    selection = pull(queue, offset)
-    assert (selection.status, selection.next_offset) == (status, next_offset)
+    result = pull(queue, offset)
+    assert (result.status, result.next_offset) == (status, next_offset)
     if queue is not None:
-        assert (selection.min_offset, selection.max_offset) == (queue.min_offset, queue.max_offset)
+        assert (result.min_offset, result.max_offset) == (queue.min_offset, queue.max_offset)
 
 
 def test_the_limits_of_recent_records_hold() -> None:
@@ -92,36 +100,36 @@ def test_the_limits_of_recent_records_hold() -> None:
 
 
 def test_the_limits_of_older_records_hold() -> None:
-    selection = pull(FakeQueue(99), memory=1000)
-    assert (len(selection.views), selection.from_disk) == (8, True)
+    result = pull(FakeQueue(99), memory=1000)
+    assert (len(result.views), result.from_disk) == (8, True)
     assert len(pull(FakeQueue(99, size=30_000), memory=1000).views) == 2
 
 
 def test_the_first_record_is_taken_whatever_its_size() -> None:
-    selection = pull(FakeQueue(9, size=5_000_000), max_bytes=10)
-    assert (len(selection.views), selection.next_offset) == (1, 1)
+    result = pull(FakeQueue(9, size=5_000_000), max_bytes=10)
+    assert (len(result.views), result.next_offset) == (1, 1)
 
 
 def test_a_pull_ends_with_the_file_of_its_queue() -> None:
-    selection = pull(FakeQueue(300), 95)
-    assert (len(selection.views), selection.next_offset) == (5, 100)
+    result = pull(FakeQueue(300), 95)
+    assert (len(result.views), result.next_offset) == (5, 100)
 
 
-def test_records_nobody_wants_are_passed_over() -> None:
-    selection = pull(FakeQueue(99), wants=1, max_count=5)
-    assert (len(selection.views), selection.next_offset) == (5, 14)
+def test_unwanted_records_are_skipped() -> None:
+    result = pull(FakeQueue(99), wants=1, max_count=5)
+    assert (len(result.views), result.next_offset) == (5, 14)
     nothing = pull(FakeQueue(50), wants=7)
-    assert (nothing.status, nothing.next_offset) == (Selected.NO_MATCHED_MESSAGE, 50)
+    assert (nothing.status, nothing.next_offset) == (GetMessageStatus.NO_MATCHED_MESSAGE, 50)
 
 
 def test_records_of_a_file_that_is_gone_are_passed_over_to_the_next_one() -> None:
     queue = FakeQueue(300)
-    selection = pull(queue, 95, log=FakeLog(30_000, first_offset=20_000))
-    assert (selection.status, selection.next_offset) == (Selected.MESSAGE_WAS_REMOVING, 100)
+    result = pull(queue, 95, log=FakeLog(30_000, first_offset=20_000))
+    assert (result.status, result.next_offset) == (GetMessageStatus.MESSAGE_WAS_REMOVING, 100)
     further = pull(queue, 195, log=FakeLog(30_000, first_offset=19_700))
-    assert (further.status, len(further.views)) == (Selected.MESSAGE_WAS_REMOVING, 0)
+    assert (further.status, len(further.views)) == (GetMessageStatus.MESSAGE_WAS_REMOVING, 0)
     there = pull(queue, 200, log=FakeLog(30_000, first_offset=20_000))
-    assert there.status is Selected.FOUND
+    assert there.status is GetMessageStatus.FOUND
 
 
 @pytest.mark.parametrize(
@@ -129,7 +137,7 @@ def test_records_of_a_file_that_is_gone_are_passed_over_to_the_next_one() -> Non
     [bytes(8), SIZE_AND_MAGIC.pack(101, MAGICS[0]), SIZE_AND_MAGIC.pack(100, 7)],
     ids=["zeros", "size", "magic"],
 )
-def test_damaged_records_are_passed_over_one_by_one_and_told_once(
+def test_damaged_records_are_skipped_one_by_one_and_logged_once(
     head: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A client would drop whatever follows them in an answer."""
@@ -139,19 +147,19 @@ def test_damaged_records_are_passed_over_one_by_one_and_told_once(
             damaged = 300 <= offset < 600
             return memoryview(head.ljust(size, b"\0")) if damaged else super().view(offset, size)
 
-    selection = pull(FakeQueue(10), log=Damaged(1_000), max_count=10)
-    assert (selection.status, len(selection.views)) == (Selected.FOUND, 7)
-    assert (selection.next_offset, selection.size) == (10, 700)
+    result = pull(FakeQueue(10), log=Damaged(1_000), max_count=10)
+    assert (result.status, len(result.views)) == (GetMessageStatus.FOUND, 7)
+    assert (result.next_offset, result.size) == (10, 700)
     (told,) = caplog.messages
     assert "byte 300 of the log" in told
     nothing = pull(FakeQueue(10), 3, log=Damaged(1_000), max_count=3)
-    assert (nothing.status, nothing.next_offset) == (Selected.NO_MATCHED_MESSAGE, 6)
+    assert (nothing.status, nothing.next_offset) == (GetMessageStatus.NO_MATCHED_MESSAGE, 6)
 
 
 @pytest.mark.parametrize("size", [0, 7, 90])
 def test_an_entry_too_small_for_a_record_is_passed_over(size: int) -> None:
-    selection = pull(FakeQueue(3, size=size), log=FakeLog(1_000))
-    assert (selection.views, selection.next_offset) == ([], 3)
+    result = pull(FakeQueue(3, size=size), log=FakeLog(1_000))
+    assert (result.views, result.next_offset) == ([], 3)
 
 
 def test_a_queue_file_that_is_gone_leads_to_the_next_one() -> None:
@@ -159,8 +167,8 @@ def test_a_queue_file_that_is_gone_leads_to_the_next_one() -> None:
         def entries(self, offset: int, count: int) -> bytes:
             return b""
 
-    selection = pull(Holey(300), 120)
-    assert (selection.status, selection.next_offset) == (Selected.OFFSET_FOUND_NULL, 200)
+    result = pull(Holey(300), 120)
+    assert (result.status, result.next_offset) == (GetMessageStatus.OFFSET_FOUND_NULL, 200)
 
 
 class ExtendedQueue(FakeQueue):
@@ -182,9 +190,7 @@ class ExtendedQueue(FakeQueue):
         (7, [9]),
     ],
 )
-def test_an_address_stands_for_the_tags_code_of_the_extension(
-    wanted: int, found: list[int]
-) -> None:
+def test_an_address_leads_to_the_tags_code_in_the_extension(wanted: int, found: list[int]) -> None:
     asked: list[int] = []
 
     def extended(address: int) -> int | None:
@@ -194,12 +200,16 @@ def test_an_address_stands_for_the_tags_code_of_the_extension(
 
     queue = ExtendedQueue(10)
     log = OffsetLog(1_000)
-    selection = Selector(log, StoreSettings(), 2**40).select(
-        queue, 0, max_count=32, wants=lambda code: code == wanted, extended=extended
+    result = PullReader(cast(CommitLog, log), StoreSettings(), 2**40).get_messages(
+        cast(ConsumeQueue, queue),
+        0,
+        max_count=32,
+        wants=lambda code: code == wanted,
+        extended=extended,
     )
     assert log.taken == [offset * 100 for offset in found]
-    assert selection.status is Selected.FOUND
-    assert selection.next_offset == 10
+    assert result.status is GetMessageStatus.FOUND
+    assert result.next_offset == 10
     assert asked == [LEAST + offset * 100 for offset in range(1, 10)]
 
 
@@ -207,7 +217,11 @@ def test_ordinary_codes_ask_no_extension() -> None:
     def extended(_address: int) -> int | None:
         raise AssertionError
 
-    selection = Selector(FakeLog(1_000), StoreSettings(), 2**40).select(
-        FakeQueue(10), 0, max_count=32, wants=lambda code: code == 1, extended=extended
+    result = PullReader(cast(CommitLog, FakeLog(1_000)), StoreSettings(), 2**40).get_messages(
+        cast(ConsumeQueue, FakeQueue(10)),
+        0,
+        max_count=32,
+        wants=lambda code: code == 1,
+        extended=extended,
     )
-    assert len(selection.views) == 3
+    assert len(result.views) == 3

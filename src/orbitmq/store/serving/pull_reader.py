@@ -1,0 +1,230 @@
+"""Reads the records that answer one pull: those of a queue from an offset on, within limits.
+
+The limits and the order of the checks are those of Java's ``DefaultMessageStore.getMessage``. The
+first record is always returned, whatever its size. A pull never crosses the end of a consume queue
+file. Records far before the end of the log count as being on disk, and a pull returns fewer of
+those.
+
+Unlike Java, a pull skips an entry that points to no record, as in a damaged file: a client drops
+everything in a response after bytes that it can't decode, including good messages.
+"""
+
+import enum
+import logging
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+import msgspec
+
+from orbitmq.message.record import LEAST_SIZE, MAGICS, SIZE_AND_MAGIC
+from orbitmq.store.layout import EXT_ADDRESS_LIMIT
+from orbitmq.store.log.commit_log import CommitLog
+from orbitmq.store.queues.consume_queue import ConsumeQueue
+from orbitmq.store.queues.entry import ENTRY, ENTRY_SIZE
+from orbitmq.store.settings import StoreSettings
+
+__all__ = [
+    "PULL_BYTES_MAX",
+    "Extended",
+    "GetMessageResult",
+    "GetMessageStatus",
+    "PullReader",
+    "Wants",
+]
+
+log = logging.getLogger("orbitmq.store")
+
+Wants: TypeAlias = Callable[[int], bool]
+"""Returns whether a consumer may want a record with this tags code."""
+Extended: TypeAlias = Callable[[int], int | None]
+"""Returns the tags code at an address in a queue extension; None if there is none."""
+
+_NO_HEAD: Final = (0, 0)
+_SCANNED_BYTES_MIN: Final = 16_000
+_BYTES_MIN: Final = 100
+PULL_BYTES_MAX: Final = 128 * 1024 * 1024
+"""The most bytes that one pull returns, whatever the consumer and the settings allow."""
+
+
+class GetMessageStatus(enum.Enum):
+    """How a pull ended, by Java's names."""
+
+    FOUND = "FOUND"
+    NO_MATCHED_MESSAGE = "NO_MATCHED_MESSAGE"
+    MESSAGE_WAS_REMOVING = "MESSAGE_WAS_REMOVING"
+    OFFSET_FOUND_NULL = "OFFSET_FOUND_NULL"
+    OFFSET_OVERFLOW_BADLY = "OFFSET_OVERFLOW_BADLY"
+    OFFSET_OVERFLOW_ONE = "OFFSET_OVERFLOW_ONE"
+    OFFSET_TOO_SMALL = "OFFSET_TOO_SMALL"
+    NO_MATCHED_LOGIC_QUEUE = "NO_MATCHED_LOGIC_QUEUE"
+    NO_MESSAGE_IN_QUEUE = "NO_MESSAGE_IN_QUEUE"
+    OFFSET_RESET = "OFFSET_RESET"
+    """Set by the broker when an operator moved the group's offset; the store never returns it."""
+
+
+class GetMessageResult(msgspec.Struct, kw_only=True):
+    """The records that answer a pull, and where the next pull begins."""
+
+    status: GetMessageStatus
+    views: list[memoryview] = msgspec.field(default_factory=list)
+    """The records, as views of the log."""
+    next_offset: int = 0
+    min_offset: int = 0
+    max_offset: int = 0
+    size: int = 0
+    """The total bytes of the records."""
+    from_disk: bool = False
+    """Whether the last record read is too old to be in memory; a slave could serve it."""
+
+
+class PullReader:
+    """Answers pulls; ``memory_bytes`` is the memory of the machine or the container."""
+
+    def __init__(self, commit_log: CommitLog, settings: StoreSettings, memory_bytes: int) -> None:
+        self._log = commit_log
+        self._reported: set[int] = set()  # the ends of log files whose damage was logged
+        self._memory_bytes = memory_bytes
+        self.apply(settings)
+
+    def apply(self, settings: StoreSettings) -> None:
+        """Use the limits of these settings from now on."""
+        self._settings = settings
+        self._near_bytes = self._memory_bytes * settings.memory_percent // 100
+
+    def is_near(self, commit_log_offset: int) -> bool:
+        """Return whether a record is close enough to the end of the log to be in memory."""
+        return self._log.end - commit_log_offset <= self._near_bytes
+
+    def get_messages(
+        self,
+        queue: ConsumeQueue | None,
+        offset: int,
+        *,
+        max_count: int,
+        max_bytes: int = PULL_BYTES_MAX,
+        wants: Wants | None = None,
+        extended: Extended = lambda _address: None,
+    ) -> GetMessageResult:
+        """Return the records from ``offset`` on; ``queue`` is None if it does not exist.
+
+        ``wants`` filters by tags code; ``extended`` resolves an address in place of a tags code.
+        """
+        if queue is None:
+            return GetMessageResult(status=GetMessageStatus.NO_MATCHED_LOGIC_QUEUE)
+        outside = _outside(queue, offset)
+        if outside is not None:
+            return outside
+        scanned = max(1, max_count)  # without a filter each entry is returned or ends the pull
+        if wants is not None:
+            scanned = max(_SCANNED_BYTES_MIN // ENTRY_SIZE, max_count)
+        entries = queue.entries(offset, scanned)
+        result = GetMessageResult(
+            status=GetMessageStatus.NO_MATCHED_MESSAGE,
+            next_offset=offset,
+            min_offset=queue.min_offset,
+            max_offset=queue.max_offset,
+        )
+        if not entries:
+            result.status = GetMessageStatus.OFFSET_FOUND_NULL
+            result.next_offset = queue.next_file_offset(offset)
+            return result
+        limit = min(max(max_bytes, _BYTES_MIN), PULL_BYTES_MAX)
+        self._collect(entries, result, max_count, limit, wants, extended)
+        return result
+
+    def _collect(
+        self,
+        entries: bytes,
+        result: GetMessageResult,
+        max_count: int,
+        max_bytes: int,
+        wants: Wants | None,
+        extended: Extended,
+    ) -> None:
+        skip_to, taken, passed, from_disk = 0, 0, 0, False
+        views, view_of = result.views, self._log.view
+        head_of = SIZE_AND_MAGIC.unpack_from
+        near_from = self._log.end - self._near_bytes
+        for position, size, code in ENTRY.iter_unpack(entries):
+            is_far = position < near_from
+            if views and self._is_full(len(views), taken + size, max_count, max_bytes, is_far):
+                break
+            from_disk = is_far
+            passed += 1
+            if position < skip_to:  # in a file that is gone
+                continue
+            if (
+                wants is not None
+                and not wants(code)
+                and (code >= EXT_ADDRESS_LIMIT or not _wants_extended(wants, extended(code)))
+            ):
+                if not views:
+                    result.status = GetMessageStatus.NO_MATCHED_MESSAGE
+                continue
+            view = view_of(position, size)
+            if view is None:
+                if not views:
+                    result.status = GetMessageStatus.MESSAGE_WAS_REMOVING
+                skip_to = self._log.next_segment_offset(position)
+                continue
+            skip_to = 0
+            # Only the head is checked, and inline: a function call would double the cost.
+            found_size, magic = head_of(view) if size >= LEAST_SIZE else _NO_HEAD
+            if found_size != size or magic not in MAGICS:
+                self._log_damage(position)
+                continue
+            views.append(view)
+            taken += size
+        if views:
+            result.status = GetMessageStatus.FOUND
+        result.size, result.from_disk = taken, from_disk
+        result.next_offset += passed
+
+    def _log_damage(self, position: int) -> None:
+        """Log that an entry points to no record, once per file of the log."""
+        file_end = self._log.next_segment_offset(position)
+        if file_end not in self._reported:
+            self._reported.add(file_end)
+            log.error(
+                "a pull skipped a message: its queue entry points to byte %d of the log, where no "
+                "record begins; further ones in this file are not logged, run orbitmq store verify "
+                "to list them all",
+                position,
+            )
+
+    def _is_full(
+        self, count: int, total: int, max_count: int, max_bytes: int, from_disk: bool
+    ) -> bool:
+        """Return whether the next record exceeds a limit; ``total`` bytes include it."""
+        if count >= max_count or total > max_bytes:
+            return True
+        settings = self._settings
+        if from_disk:
+            return total > settings.pull_bytes_on_disk or count >= settings.pull_count_on_disk
+        return total > settings.pull_bytes_in_memory or count >= settings.pull_count_in_memory
+
+
+def _wants_extended(wants: Wants, code: int | None) -> bool:
+    """Return whether a filter matches an extended tags code; True if the extension is missing.
+
+    Java's ``DefaultMessageFilter`` does the same: the client compares the tags themselves.
+    """
+    return code is None or wants(code)
+
+
+def _outside(queue: ConsumeQueue, offset: int) -> GetMessageResult | None:
+    """Return the answer to a pull whose offset is outside the queue; None if it is inside."""
+    lowest, highest = queue.min_offset, queue.max_offset
+    if highest == 0:
+        status, next_offset = GetMessageStatus.NO_MESSAGE_IN_QUEUE, 0
+    elif offset < lowest:
+        status, next_offset = GetMessageStatus.OFFSET_TOO_SMALL, lowest
+    elif offset == highest:
+        status, next_offset = GetMessageStatus.OFFSET_OVERFLOW_ONE, offset
+    elif offset > highest:
+        status, next_offset = GetMessageStatus.OFFSET_OVERFLOW_BADLY, highest
+    else:
+        return None
+    return GetMessageResult(
+        status=status, next_offset=next_offset, min_offset=lowest, max_offset=highest
+    )
