@@ -148,3 +148,8 @@ def test_settings_are_texts_and_unknown_names_are_logged(caplog: pytest.LogCaptu
     with embedded.start(settings={"listenPrt": "0"}):
         pass
     assert "did you mean listenPort?" in caplog.text
+
+
+def test_brokers_cannot_share_a_log() -> None:
+    with pytest.raises(InvalidInput, match="the log of all brokers"):
+        embedded.EmbeddedCluster(brokers=2, settings={"storePathCommitLog": "/fast/commitlog"})

@@ -29,10 +29,10 @@ def test_the_keys_said_to_be_served_are_settings(
     classes: tuple[str, ...], settings: set[str]
 ) -> None:
     everything = {key for key, _ in TABLE}
-    served = rows(classes, Kind.SERVED) - {"storePathCommitLog"}
+    served = rows(classes, Kind.SERVED)
     if classes is NAMESERVER_CLASSES:
         served -= {"serverChannelMaxIdleTimeSeconds", "connectTimeoutMillis"}  # it keeps defaults
-    assert served == (settings & everything) - {"storePathCommitLog"}
+    assert served == settings & everything
 
 
 def test_a_key_has_one_row_in_a_class_and_a_reason_unless_it_is_served() -> None:

@@ -46,7 +46,7 @@ log = logging.getLogger("orbitmq.broker")
 
 _BROKERS_MAX: Final = 26  # broker-a to broker-z
 
-# Small files: with Java's sizes a test would allocate 1 GiB for the log and 400 MB for the index.
+# Small files: with Java's sizes each broker would reserve 64 MiB for its log.
 _SMALL_FILES: Final[Mapping[str, str]] = {
     "mappedFileSizeCommitLog": str(16 * 1024 * 1024),
     "mappedFileSizeConsumeQueue": str(20 * 10_000),
@@ -78,6 +78,11 @@ class EmbeddedCluster:
         if not 1 <= brokers <= _BROKERS_MAX:
             raise InvalidInput(
                 f"brokers is {brokers}; it must be from 1 to {_BROKERS_MAX}", field="brokers"
+            )
+        if brokers > 1 and settings and "storePathCommitLog" in settings:
+            raise InvalidInput(
+                "storePathCommitLog would be the log of all brokers; set it for one broker alone",
+                field="settings",
             )
         self._directory = directory
         self._count = brokers

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import socket
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import pairwise
@@ -13,7 +14,7 @@ import pytest
 from orbitmq.broker.machine import Machine
 from orbitmq.broker.server import Broker
 from orbitmq.broker.settings import LiveSettings
-from orbitmq.errors import ConnectionClosed, InvalidInput, StoreLocked
+from orbitmq.errors import ConnectionClosed, InvalidInput, StoreError, StoreLocked
 from orbitmq.nameserver.server import Nameserver
 from orbitmq.nameserver.settings import LiveSettings as LiveNameserverSettings
 from orbitmq.nameserver.settings import NameserverSettings
@@ -22,6 +23,7 @@ from orbitmq.net.dialer import Dialer
 from orbitmq.net.listener import Listener
 from orbitmq.net.transport.tls import client_context
 from orbitmq.settings import from_arguments
+from orbitmq.store.message_store import MessageStore
 from orbitmq.testing.clocks import InlineWorkers, VirtualClock, run_virtual
 from orbitmq.testing.disks import SimulatedDisk
 from orbitmq.testing.links import MemoryNetwork
@@ -58,6 +60,63 @@ async def route(nameserver: Nameserver, topic: str) -> TopicRouteData | None:
         if answer.code == ResponseCode.TOPIC_NOT_EXIST
         else TopicRouteData.from_json(answer.body)
     )
+
+
+def test_a_nameserver_on_the_same_loop_answers_while_the_store_is_recovered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answered = threading.Event()
+    waited: list[bool] = []
+
+    def recover(_store: MessageStore, _progress: object) -> None:
+        waited.append(answered.wait(10))
+        raise StoreError("recovered enough", path="")
+
+    monkeypatch.setattr(MessageStore, "open", recover)
+
+    async def main() -> None:
+        async with Nameserver(NameserverSettings(listen_port=0, kv_config_path="")) as nameserver:
+            broker = Broker(settings(tmp_path))
+            start = asyncio.create_task(broker.start())
+            assert await route(nameserver, "orders") is None
+            answered.set()
+            with pytest.raises(StoreError, match="recovered enough"):
+                await start
+            await broker.close()
+
+    asyncio.run(main())
+    assert waited == [True]
+
+
+def test_a_start_that_is_cancelled_waits_for_the_recovery(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store is closed after it, and must not be while a worker recovers it."""
+    goes_on = threading.Event()
+    calls: list[str] = []
+
+    def recover(_store: MessageStore, _progress: object) -> None:
+        calls.append("begun")
+        goes_on.wait(10)
+        calls.append("recovered")
+
+    monkeypatch.setattr(MessageStore, "open", recover)
+    monkeypatch.setattr(MessageStore, "close", lambda _store: calls.append("closed"))
+
+    async def main() -> None:
+        async def start() -> None:
+            async with Broker(settings(tmp_path)):
+                pass
+
+        starting = asyncio.create_task(start())
+        await asyncio.sleep(0)
+        starting.cancel()
+        asyncio.get_running_loop().call_later(0.01, goes_on.set)
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+
+    asyncio.run(main())
+    assert calls == ["begun", "recovered", "closed"]
 
 
 def test_it_registers_with_every_nameserver_tells_them_changes_and_leaves(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from tests.golden_files import golden
 ALL_NAMES = {**JAVA_NAMES, **STORE_NAMES, **CONNECTION_NAMES}
 OURS = {
     *("listenHost", "handshakeTimeoutMs", "closeTimeoutMs", "requestTimeoutMs", "inFlightMax"),
-    *("servingMax", "unsentBytesMax", "frameBytesMax", "connectionsMax"),
+    *("servingMax", "unsentBytesMax", "frameBytesMax", "connectionsMax", "acceptLoss"),
 }
 
 
@@ -73,11 +73,18 @@ def test_the_defaults_are_java_s_unless_the_recording_has_another() -> None:
     ours = LiveSettings().as_properties()
     chosen_by_the_one_who_recorded = {
         *("listenPort", "namesrvAddr", "brokerIP1", "bindAddress", "storePathRootDir"),
+        "storePathCommitLog",  # which Java tells as it derives it
         *("mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue", "maxHashSlotNum"),
         *("maxIndexNum", "traceTopicEnable"),
     }
     different = {name for name in ours.keys() & java.keys() if ours[name] != java[name]}
     assert different <= chosen_by_the_one_who_recorded
+
+
+def test_the_log_may_have_a_directory_of_its_own() -> None:
+    live = LiveSettings.load(from_arguments(["storePathCommitLog=/fast/commitlog"]))
+    assert live.store.log_directory("/data") == "/fast/commitlog"
+    assert LiveSettings().store.log_directory("/data") == "/data/commitlog"
 
 
 @pytest.mark.parametrize(
@@ -93,7 +100,7 @@ def test_the_defaults_are_java_s_unless_the_recording_has_another() -> None:
         ("brokerIP1=not an ip", "without a port"),
         ("brokerIP1=127.0.0.1:10911", "without a port"),
         ("brokerIP1=a;b", "without a port"),
-        ("deleteWhen=25", "is no hour from 00 to 23"),
+        ("deleteWhen=25", "is not an hour from 00 to 23"),
         ("aclEnable=true", "there is no access control yet"),
         ("authenticationEnabled = True ", "there is no access control yet"),
         ("enableDLegerCommitLog=true", "replication by DLedger is not supported"),

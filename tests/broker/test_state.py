@@ -18,7 +18,7 @@ from tests.store.logs import incoming
 TOPICS = f"/store/config/{TOPICS_FILE}"
 
 
-def opened(
+async def opened(
     clock: VirtualClock, disk: SimulatedDisk, changes: list[str], registration_s: float = 0
 ) -> State:
     settings = LiveSettings(BrokerSettings(store_path_root_dir="/store"), SMALL_STORE)
@@ -29,7 +29,7 @@ def opened(
         await clock.sleep(registration_s)
 
     state = State(settings, machine, tell)
-    state.open(lambda _done, _total: None)
+    await state.open(lambda _done, _total: None)
     return state
 
 
@@ -39,7 +39,7 @@ def test_a_send_to_a_new_topic_is_acknowledged_after_registration_and_save() -> 
     results: list[tuple[PutOutcome, bool]] = []
 
     async def main(clock: VirtualClock) -> None:
-        state = opened(clock, disk, changes)
+        state = await opened(clock, disk, changes)
         assert state.topics.for_send("orders", "TBW102", 4, 0) is not None
 
         def note(outcome: PutOutcome) -> None:
@@ -61,7 +61,7 @@ def test_a_flood_of_new_topics_delays_no_other_send() -> None:
     results: list[tuple[str, int]] = []
 
     async def main(clock: VirtualClock) -> None:
-        state = opened(clock, SimulatedDisk(), [], registration_s=0.05)
+        state = await opened(clock, SimulatedDisk(), [], registration_s=0.05)
         state.topics.for_send("known", "TBW102", 4, 0)
         await clock.sleep(1)
 
@@ -98,7 +98,7 @@ def test_a_topic_deleted_and_created_again_during_a_save_is_held_for_the_next_on
     rounds: list[str] = []
 
     async def main(clock: VirtualClock) -> None:
-        state = opened(clock, SimulatedDisk(), rounds, registration_s=0.05)
+        state = await opened(clock, SimulatedDisk(), rounds, registration_s=0.05)
         state.topics.for_send("orders", "TBW102", 4, 0)
         await clock.sleep(0.01)
         state.topics.delete("orders")
@@ -118,7 +118,7 @@ def test_a_failed_save_of_topics_does_not_block_sends() -> None:
     results: list[PutOutcome] = []
 
     async def main(clock: VirtualClock) -> None:
-        state = opened(clock, disk, [])
+        state = await opened(clock, disk, [])
         disk.fail("write", "config", errno.ENOSPC)
         state.topics.for_send("orders", "TBW102", 4, 0)
         state.inbox.put(incoming(), results.append)
@@ -136,7 +136,7 @@ def test_all_tables_survive_a_restart() -> None:
     disk = SimulatedDisk()
 
     async def first(clock: VirtualClock) -> None:
-        state = opened(clock, disk, [])
+        state = await opened(clock, disk, [])
         state.topics.for_send("orders", "TBW102", 4, 0)
         assert state.groups.get("pullers") is not None
         state.offsets.commit("pullers", "orders", 2, 17)
@@ -144,7 +144,7 @@ def test_all_tables_survive_a_restart() -> None:
         state.store.close()
 
     async def second(clock: VirtualClock) -> tuple[bool, bool, int]:
-        state = opened(clock, disk, [])
+        state = await opened(clock, disk, [])
         found = (
             "orders" in state.topics.table,
             "pullers" in state.groups,
@@ -159,7 +159,7 @@ def test_all_tables_survive_a_restart() -> None:
 
 def test_a_deleted_topic_starts_again_at_0() -> None:
     async def main(clock: VirtualClock) -> list[int]:
-        state = opened(clock, SimulatedDisk(), [])
+        state = await opened(clock, SimulatedDisk(), [])
         offsets = [state.store.append([incoming()])[0].queue_offset for _ in range(2)]
         state.delete_topic("orders")
         offsets.append(state.store.append([incoming()])[0].queue_offset)
@@ -186,14 +186,14 @@ def test_the_store_has_the_threads_that_it_needs() -> None:
         State(settings, machine, tell)
 
     run_virtual(main)
-    assert made["store"] == STORE_WORKERS == 4
+    assert made["store"] == STORE_WORKERS == 5
 
 
 def test_what_was_admitted_before_its_topic_was_deleted_goes_with_it() -> None:
     results: list[PutOutcome] = []
 
     async def main(clock: VirtualClock) -> None:
-        state = opened(clock, SimulatedDisk(), [])
+        state = await opened(clock, SimulatedDisk(), [])
         state.inbox.put(incoming(), results.append)
         state.delete_topic("orders")
         await clock.sleep(1)

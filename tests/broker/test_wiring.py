@@ -25,7 +25,7 @@ EVERY_DAY = {
 
 def test_what_every_client_does_on_every_day_is_served() -> None:
     async def main(clock: VirtualClock) -> frozenset[int]:
-        state = opened(clock, SimulatedDisk(), [])
+        state = await opened(clock, SimulatedDisk(), [])
 
         async def announce() -> None:
             pass

@@ -4,7 +4,7 @@ from orbitmq.message.host import Host
 from orbitmq.store.disk.disk import Disk
 from orbitmq.store.log.append import Incoming
 from orbitmq.store.log.commit_log import CommitLog
-from orbitmq.store.log.segments import SegmentChain
+from orbitmq.store.log.segments import Segments
 from orbitmq.store.settings import StoreSettings
 
 HERE = Host.parse("127.0.0.1:10911")
@@ -22,8 +22,8 @@ def incoming(
     return Incoming(**{**given, **fields})  # type: ignore[arg-type]
 
 
-def new_log(disk: Disk, directory: str, **settings: object) -> tuple[CommitLog, SegmentChain]:
+def new_log(disk: Disk, directory: str, **settings: object) -> tuple[CommitLog, Segments]:
     chosen = StoreSettings(**{"segment_bytes": 4096, **settings})  # type: ignore[arg-type]
-    chain = SegmentChain(disk, f"{directory}/commitlog", chosen.segment_bytes)
+    chain = Segments(disk, f"{directory}/commitlog", chosen.segment_bytes)
     chain.load()
     return CommitLog(chain, chosen, lambda _topic, _queue: 0), chain

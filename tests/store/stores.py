@@ -51,6 +51,30 @@ class HandWorkers:
         pass
 
 
+class AskedWorkers(HandWorkers):
+    """Does work when somebody blocks on it, or when the test says so."""
+
+    def submit(self, work: Callable[..., Any], *args: Any, **kwargs: Any) -> "Future[Any]":
+        asked = _Asked(self.do_all)
+        self.waiting.append((asked, lambda: work(*args, **kwargs)))
+        return asked
+
+    def do_all(self) -> None:
+        while self.waiting:
+            self.run()
+
+
+class _Asked(Future[Any]):
+    def __init__(self, do: Callable[[], None]) -> None:
+        super().__init__()
+        self._do = do
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        if not self.done():
+            self._do()
+        return super().exception(timeout)
+
+
 def opened(
     disk: Disk,
     directory: str = "/store",

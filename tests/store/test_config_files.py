@@ -64,7 +64,7 @@ def test_the_backup_stands_in_and_the_bad_file_is_kept(
     assert read_file(disk, f"{TOPICS}.damaged") == bad
     [line] = caplog.messages
     assert line.startswith(f"{TOPICS} can't be used (")
-    assert line.endswith(f"); {TOPICS}.bak is, an older version")
+    assert line.endswith(f"); its older version {TOPICS}.bak is used")
     # And the good backup is not pushed out by the next write.
     config.write("topics.json", "[2]")
     assert read_file(disk, f"{TOPICS}.bak") == b"[1]"
@@ -119,7 +119,9 @@ def test_no_usable_version_is_an_error_and_changes_nothing(
             put(disk, path, data)
     before = disk.list(CONFIG)
     for _ in range(2):  # a second start must not take the loss for a new store
-        with pytest.raises(StoreDamaged, match=r"can't be used \(.*put a good one") as caught:
+        with pytest.raises(
+            StoreDamaged, match=r"can't be used \(.*replace it by a good one"
+        ) as caught:
             config.read("topics.json", parse)
         assert caught.value.path == at_fault
         assert isinstance(caught.value.__cause__, json.JSONDecodeError)
@@ -143,7 +145,7 @@ def test_a_reader_of_somebody_else_s_store_changes_nothing(disk: SimulatedDisk) 
     disk.fail("rename", "", errno.EROFS, times=None)
     config = ConfigFiles(disk, CONFIG, writable=False)
     assert config.read("topics.json", parse) == [1]
-    with pytest.raises(StoreError, match="opened for reading; topics.json was not written"):
+    with pytest.raises(StoreError, match="opened for reading only; topics.json was not written"):
         config.write("topics.json", "[2]")
     assert disk.list(CONFIG) == before
 

@@ -42,7 +42,7 @@ def test_a_lock_of_another_process_is_told_with_its_pid(
     with pytest.raises(StoreLocked) as caught:
         RealDisk().lock(path, "lock")
     assert caught.value.pid == holder.pid
-    assert f"locked by process {holder.pid}; stop it first" in str(caught.value)
+    assert f"locked by process {holder.pid}; stop that process" in str(caught.value)
     holder.communicate("")
     RealDisk().lock(path, "lock").release()
 

@@ -11,13 +11,16 @@ import pytest
 from orbitmq.errors import DiskFailed, StoreDamaged, StoreLocked
 from orbitmq.message import flags
 from orbitmq.randomness import SeededRandomness
-from orbitmq.store.disk.disk import RealDisk
+from orbitmq.store.checkpoint.checkpoint import read_checkpoint
+from orbitmq.store.disk.disk import RealDisk, Usage
 from orbitmq.store.dispatch import Dispatched
 from orbitmq.store.log.append import PutStatus
 from orbitmq.store.message_store import MessageStore
 from orbitmq.store.queues.consume_queue import Boundary
+from orbitmq.store.reader.inspect import inspect
+from orbitmq.store.reader.reader import StoreReader
 from orbitmq.store.settings import FlushMode, StoreSettings
-from orbitmq.testing.clocks import InlineWorkers
+from orbitmq.testing.clocks import InlineWorkers, LateWorkers, VirtualClock, run_virtual
 from orbitmq.testing.disks import PowerLost, SimulatedDisk
 from tests.architecture.sources import ROOT
 from tests.store.logs import NOW, incoming
@@ -54,6 +57,32 @@ def test_a_store_goes_on_after_an_orderly_stop(tmp_path: Path) -> None:
     assert bodies(store) == [b"%d%d" % (r, i) * 40 for r in range(3) for i in range(7)]
     assert store.damages == []
     store.close()
+
+
+def test_a_stop_waits_for_the_checkpoint_in_flight() -> None:
+    """Written after the stop, it would be older than what the stop wrote."""
+    disk = SimulatedDisk()
+
+    async def stop_while_a_checkpoint_is_written(_clock: VirtualClock) -> int:
+        clock = HandClock()
+        store = MessageStore(
+            "/store",
+            StoreSettings(**SMALL),  # type: ignore[arg-type]
+            disk=disk,
+            clock=clock,
+            workers=LateWorkers(lambda: 5.0),
+        )
+        store.open()
+        clock.now += 2_000
+        store.tick()
+        put(store, b"a", b"b")
+        store.close()
+        return store.log.end
+
+    end = run_virtual(stop_while_a_checkpoint_is_written)
+    own = read_checkpoint(disk, "/store/checkpoint").own
+    assert own is not None
+    assert own.log_end == end > 0
 
 
 def test_a_second_process_is_kept_out(tmp_path: Path) -> None:
@@ -147,7 +176,7 @@ def test_a_store_with_another_file_size_is_refused(tmp_path: Path) -> None:
     store = opened(RealDisk(), str(tmp_path))
     put(store, b"a")
     store.close()
-    with pytest.raises(StoreDamaged, match="files of this log have 8192"):
+    with pytest.raises(StoreDamaged, match="has 4096 bytes, not 8192"):
         opened(RealDisk(), str(tmp_path), segment_bytes=8192)
     opened(RealDisk(), str(tmp_path)).close()  # the lock was given back
 
@@ -175,7 +204,7 @@ def test_many_queues_work_in_a_process_that_may_open_few_files(tmp_path: Path) -
     command = [sys.executable, "-m", "tests.store.many_queues", str(tmp_path), str(MANY_QUEUES)]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stdout) == (0, f"{4 * MANY_QUEUES}\n"), ended.stderr
-    assert "too many files are open" in ended.stderr
+    assert "too many open files" in ended.stderr
 
 
 @pytest.mark.parametrize("place", ["consumequeue", "index", "commitlog", "queue_ends"])
@@ -193,6 +222,50 @@ def test_a_file_that_cannot_be_opened_since_too_many_are_stops_nobody(place: str
     store = opened(disk, clock=clock)
     assert bodies(store) == [b"%02d" % number * 40 for number in range(30)]
     store.close()
+
+
+@pytest.mark.parametrize("crashed", [False, True])
+def test_a_log_may_have_a_disk_of_its_own(crashed: bool) -> None:
+    disk = SimulatedDisk()
+    names = [b"%02d" % number for number in range(30)]
+    store = opened(disk, commit_log_path="/fast/log/")
+    put(store, *names)
+    if crashed:
+        disk.kill()
+    else:
+        store.close()
+    assert disk.list("/fast/log")[0] == f"{0:020d}"
+    assert not disk.exists("/store/commitlog")
+    reader = StoreReader("/store", disk, commit_log="/fast/log")
+    assert len(list(reader.records())) == 30
+    assert inspect(reader).disk["commitlog"].files == len(disk.list("/fast/log"))
+    store = opened(disk, commit_log_path="/fast/log")
+    assert bodies(store) == [name * 40 for name in names]
+    store.close()
+    with pytest.raises(StoreDamaged, match="/store/commitlog has the log up to byte 0"):
+        opened(disk)
+
+
+def test_the_fuller_disk_counts() -> None:
+    class TwoDisks(SimulatedDisk):
+        def usage(self, path: str) -> Usage:
+            return Usage(100, 95 if path.startswith("/fast") else 10)
+
+    store = opened(TwoDisks(), commit_log_path="/fast/log")
+    store.clean()
+    assert store.disk_used_ratio == 0.95
+    assert put(store, b"a")[0].remark == "the disk is full"
+    store.close()
+
+
+def test_a_store_of_javas_sizes_takes_little_of_the_disk(tmp_path: Path) -> None:
+    store = MessageStore(str(tmp_path), clock=HandClock(), workers=InlineWorkers())
+    store.open()
+    store.append([incoming(properties=b"KEYS\x01k\x02")])
+    store.close()
+    files = [path.stat() for path in tmp_path.rglob("*") if path.is_file()]
+    assert sum(file.st_size for file in files) > 1 << 30
+    assert sum(file.st_blocks * 512 for file in files) < 80 << 20
 
 
 def test_a_full_disk_refuses_and_serves_on() -> None:

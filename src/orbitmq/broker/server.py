@@ -52,7 +52,7 @@ class Broker:
         settings: the settings in force.
         machine: network, disk, clock and so on.
         insecure: allow an address that other machines reach; there is no access control.
-        progress: called during recovery with the bytes done and in total.
+        progress: called during recovery, on a worker, with the bytes done and in total.
 
     Raises:
         InvalidInput: the address is not loopback and ``insecure`` is False, or a TLS file can't be
@@ -124,7 +124,7 @@ class Broker:
             InvalidInput: it can't listen on the address.
 
         """
-        self.state.open(self._progress)
+        await self.state.open(self._progress)
         await self._listen()
         self._jobs.start()
         await self._register()

@@ -270,6 +270,7 @@ JAVA_NAMES: Final[Mapping[str, str]] = {
 """Keys → fields of `BrokerSettings`. ``listenHost`` is ours, for Java's ``bindAddress``."""
 
 STORE_NAMES: Final[Mapping[str, str]] = {
+    "storePathCommitLog": "commit_log_path",
     "mappedFileSizeCommitLog": "segment_bytes",
     "mappedFileSizeConsumeQueue": "queue_file_entries",
     "messageIndexEnable": "index_enabled",
@@ -294,8 +295,9 @@ STORE_NAMES: Final[Mapping[str, str]] = {
     "maxTransferBytesOnMessageInDisk": "pull_bytes_on_disk",
     "maxTransferCountOnMessageInDisk": "pull_count_on_disk",
     "messageDelayLevel": "message_delay_level",
+    "acceptLoss": "accept_loss",
 }
-"""Keys → fields of `StoreSettings`."""
+"""Keys → fields of `StoreSettings`; ``acceptLoss`` is ours."""
 
 CONNECTION_NAMES: Final[Mapping[str, str]] = {
     "connectTimeoutMillis": "connect_timeout_ms",

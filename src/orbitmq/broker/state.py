@@ -90,14 +90,19 @@ class State:
     def __repr__(self) -> str:
         return f"<State of {self.settings.broker.broker_name}, {self.topics!r}>"
 
-    def open(self, progress: Callable[[int, int], None]) -> None:
-        """Recover the store and load the tables.
+    async def open(self, progress: Callable[[int, int], None]) -> None:
+        """Recover the store, on a worker, and load the tables.
 
         Raises:
             StoreError: a file can't be used; the message says why.
 
         """
-        self.store.open(progress)
+        opening = asyncio.wrap_future(self.workers.submit(self.store.open, progress))
+        try:
+            await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            await asyncio.wait([opening])  # the store must not be closed while it is recovered
+            raise
         self.persistence.load()
         self.delays.start(self.clock.now_ms())
 

@@ -1,8 +1,8 @@
-"""The texts in ``config/``: topics, groups, offsets, each with the version before it as ``.bak``.
+"""The files in ``config/``: topics, groups, offsets, each with its previous version as ``.bak``.
 
-They are written and found as Java's ConfigManager does, with two differences. A new version is
-written under another name first, so no crash leaves a half of it. And a file that can't be read is
-kept as ``.damaged``, where Java deletes it.
+They are written and read as Java's ConfigManager does, with two differences. A new version is
+written to another name first, so that no crash leaves half of it. A file that can't be read is kept
+as ``.damaged``; Java deletes it.
 
 >>> from orbitmq.testing.disks import SimulatedDisk
 >>> config = ConfigFiles(SimulatedDisk(), "/store/config")
@@ -16,6 +16,7 @@ True
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from orbitmq.errors import OrbitError, StoreDamaged, StoreError
@@ -33,31 +34,30 @@ _DAMAGED: Final = ".damaged"
 _REASON_CHARACTERS: Final = 200
 
 
+@dataclass(repr=False)
 class ConfigFiles:
-    """The directory of the metadata files; made at the first write.
+    """The directory of the metadata files; created at the first write.
 
-    With ``writable`` False nothing is changed, not even to set a damaged file aside: for offline
-    readers of a store that may belong to somebody else.
+    With ``writable`` False nothing is changed, not even to rename a damaged file: for offline
+    readers.
     """
 
-    def __init__(self, disk: Disk, directory: str, *, writable: bool = True) -> None:
-        self.directory = directory
-        self._disk = disk
-        self._writable = writable
+    _disk: Disk
+    directory: str
+    writable: bool = True
 
     def __repr__(self) -> str:
         return f"<ConfigFiles {self.directory}>"
 
     def read(self, name: str, parse: Callable[[str], T]) -> T | None:
-        """Return what ``parse`` makes of the file, or of its backup; None if there is neither.
+        """Return the parsed file, or its parsed backup; None if both are missing or empty.
 
-        An empty file counts as absent. ``parse`` says that a text can't be used by raising an
-        ``OrbitError`` or a ``ValueError``; the backup is taken then, a warning logged, and the bad
-        file set aside, so that the next write doesn't make it the backup.
+        If ``parse`` raises an ``OrbitError`` or a ``ValueError``, the backup is used, with a
+        warning, and the bad file is renamed, so that the next write doesn't make it the backup.
 
         Raises:
-            StoreDamaged: there is a file, and no version of it can be used. Nothing was changed.
-            DiskFailed: a file is there and can't be read.
+            StoreDamaged: no version of the file can be parsed. Nothing was changed.
+            DiskFailed: a file can't be read.
 
         """
         path = f"{self.directory}/{name}"
@@ -73,25 +73,25 @@ class ConfigFiles:
                 fault = fault or (version, error)
                 continue
             if version == backup:
-                self._fall_back(path, "absent or empty" if fault is None else _reason(fault[1]))
+                self._fall_back(path, "missing or empty" if fault is None else _reason(fault[1]))
             return value
         if fault is not None:
             raise _unusable(*fault) from fault[1]
         return None
 
     def write(self, name: str, text: str) -> None:
-        """Write a new version, keep the last one as the backup; return when it is on the disk.
+        """Write a new version, keep the last one as the backup; return when it is on disk.
 
-        After a crash at any point ``read`` finds the old version or the new one, and so does Java.
+        After a crash at any point ``read``, and Java, find the old version or the new one.
 
         Raises:
             DiskFailed: the old version is still there.
-            StoreError: the files were opened for reading alone.
+            StoreError: the files were opened for reading only.
 
         """
-        if not self._writable:
+        if not self.writable:
             raise StoreError(
-                f"{self.directory} was opened for reading; {name} was not written",
+                f"{self.directory} was opened for reading only; {name} was not written",
                 path=self.directory,
             )
         if not self._disk.exists(self.directory):
@@ -100,22 +100,24 @@ class ConfigFiles:
         replace_file(self._disk, path, text.encode(), backup=path + _BACKUP)
 
     def _fall_back(self, path: str, reason: str) -> None:
-        """Say that the backup is used, and set the file aside if there is one."""
-        log.warning("%s can't be used (%s); %s is, an older version", path, reason, path + _BACKUP)
-        if self._writable and self._disk.exists(path):
-            # Not synced: a crash that undoes it brings this same choice back.
+        """Log that the backup is used, and rename the bad file."""
+        log.warning(
+            "%s can't be used (%s); its older version %s is used", path, reason, path + _BACKUP
+        )
+        if self.writable and self._disk.exists(path):
+            # Not synced: if a crash undoes it, the next start does the same again.
             self._disk.rename(path, path + _DAMAGED)
 
 
 def _unusable(path: str, error: Exception) -> StoreDamaged:
     return StoreDamaged(
-        f"{path} can't be used ({_reason(error)}), and there is no other version; put a good one "
-        "in its place, or remove it to begin without",
+        f"{path} can't be used ({_reason(error)}), and there is no other version; replace it "
+        "by a good one, or remove it to start without",
         path=path,
     )
 
 
 def _reason(error: Exception) -> str:
-    """Return a parser's words, but not all of a text that it may repeat."""
+    """Return a parser's message, shortened: it may quote the whole file."""
     text = str(error)
     return text if len(text) <= _REASON_CHARACTERS else f"{text[:_REASON_CHARACTERS]}…"

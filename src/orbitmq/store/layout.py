@@ -1,4 +1,4 @@
-"""What a store directory holds, by name, and the layout of a key index file.
+"""The names in a store directory, and the layout of a key index file.
 
 Numbers are big-endian and signed, as everywhere in a store.
 """
@@ -20,9 +20,7 @@ __all__ = [
     "INDEX_ENTRY",
     "INDEX_HEADER",
     "INDEX_SLOT",
-    "NAME_DIGITS",
     "QUEUE_ENDS",
-    "file_name",
     "index_key",
     "is_directory_name",
     "key_hash",
@@ -30,28 +28,27 @@ __all__ = [
     "path_join",
 ]
 
-# What a store directory holds.
 COMMIT_LOG: Final = "commitlog"
 CONSUME_QUEUE: Final = "consumequeue"
 INDEX: Final = "index"
-# What only Java writes: tags codes that fit no entry, and queues of topics that keep batches whole.
+# Written by Java only: long tags codes and filters, and queues of topics that keep batches whole.
 CONSUME_QUEUE_EXT: Final = "consumequeue_ext"
 BATCH_CONSUME_QUEUE: Final = "batchconsumequeue"
 CHECKPOINT: Final = "checkpoint"
-ABORT: Final = "abort"  # there while a broker runs, and after a crash
-QUEUE_ENDS: Final = "queue_ends.json"  # which only we write and read
+ABORT: Final = "abort"  # exists while a broker runs, and after a crash
+QUEUE_ENDS: Final = "queue_ends.json"  # ours; Java ignores it
 
-# A tags code below is an address in consumequeue_ext (Java's ConsumeQueueExt.MAX_ADDR).
+# A tags code below this is an address in consumequeue_ext (Java's ConsumeQueueExt.MAX_ADDR).
 EXT_ADDRESS_LIMIT: Final = -(1 << 31)
 
-# A file of the key index: header, slots, entries. Nothing in it says how many slots there are.
+# A file of the key index: header, slots, entries. It does not contain the number of slots.
 INDEX_HEADER: Final = struct.Struct(
     ">q"  # store timestamp of the first entry's record, ms
     "q"  # store timestamp of the last entry's record, ms
     "q"  # commit log offset of the first entry's record
     "q"  # commit log offset of the last entry's record
     "i"  # slots in use
-    "i"  # number of the next entry; the first is 1, so an empty file says 1 (or 0, unwritten)
+    "i"  # number of the next entry; the first is 1, so an empty file has 1 (or 0, if unwritten)
 )
 assert INDEX_HEADER.size == 40
 
@@ -71,7 +68,7 @@ _SIGN_CLEARED: Final = 0x7FFF_FFFF
 
 
 def index_key(topic: str, key: str) -> str:
-    """Return the text that a key is indexed by.
+    """Return the text whose hash a key is indexed by.
 
     >>> index_key("orders", "o-42")
     'orders#o-42'
@@ -80,7 +77,7 @@ def index_key(topic: str, key: str) -> str:
 
 
 def key_hash(text: str) -> int:
-    """Return the hash an index entry holds: Java's, without a sign; the one without a twin is 0.
+    """Return the hash in an index entry: the absolute value of Java's, 0 for the least integer.
 
     >>> key_hash("orders#o-42"), key_hash("polygenelubricants")
     (1823211654, 0)
@@ -89,7 +86,7 @@ def key_hash(text: str) -> int:
 
 
 def key_hash_utf8(raw: bytes) -> int:
-    """Return the same for a text in UTF-8.
+    """Return ``key_hash`` of a text in UTF-8.
 
     >>> key_hash_utf8(b"orders#o-42")
     1823211654
@@ -98,34 +95,22 @@ def key_hash_utf8(raw: bytes) -> int:
     return bits if bits <= _SIGN_CLEARED else -bits & _SIGN_CLEARED
 
 
-NAME_DIGITS = 20
-
-
-_NAME_BYTES_MAX = 255  # of every file system that matters
-
-
-def file_name(offset: int) -> str:
-    """Return the name of the file that begins at an offset of its stream.
-
-    >>> file_name(1073741824)
-    '00000000001073741824'
-    """
-    return f"{offset:0{NAME_DIGITS}d}"
+_NAME_BYTES_MAX = 255  # on all common file systems
 
 
 def path_join(*parts: str) -> str:
-    """Return the path made of parts; a store knows one kind of separator."""
+    """Join the parts of a path with slashes."""
     return "/".join(parts)
 
 
 def is_directory_name(name: str) -> bool:
-    """Return whether a directory may have that name: topics become directories as they are.
+    """Return whether a directory may have this name; topics are directory names, unescaped.
 
     >>> is_directory_name("%RETRY%billing"), is_directory_name("../billing")
     (True, False)
     """
     if not name or name in (".", "..") or "/" in name or "\0" in name:
         return False
-    # A text with half a surrogate pair is not UTF-8, and "?" for it is not the same name.
+    # Half a surrogate pair can't be encoded; with "?" in its place it would be another name.
     raw = name.encode(errors="replace")
     return len(raw) <= _NAME_BYTES_MAX and raw.decode() == name

@@ -1,13 +1,14 @@
-"""A store directory in use: everything below it, wired together.
+"""A store directory in use: all of its parts, wired together.
 
 ::
 
     append ──▶ commit log ──▶ (flushed, in SYNC_FLUSH) ──▶ consume queues, key index ──▶ listeners
                    │
-                   └──▶ flusher ──▶ whoever waits for the disk
+                   └──▶ flusher ──▶ waiters
 
-One thread owns a store. It appends a turn's messages at once, asks to be told of their durability,
-and lets the clock in by ``tick``. Workers only sync; they reach the owner through ``post``.
+One thread owns a store. It appends the messages of a turn at once, learns by ``when_durable`` that
+they are on disk, and calls ``tick`` periodically. Workers do what blocks, and call back through
+``post``.
 """
 
 import logging
@@ -15,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -26,6 +27,7 @@ from orbitmq.store.checkpoint.checkpoint import AbortMarker, Checkpoint, Checkpo
 from orbitmq.store.checkpoint.claims import Claims, Synced, without_lost_index
 from orbitmq.store.checkpoint.queue_ends import QueueEnds
 from orbitmq.store.checkpoint.queue_sync import QueueSync
+from orbitmq.store.cleaning.log_expiry import LogExpiry
 from orbitmq.store.cleaning.removal import Removal
 from orbitmq.store.damage import Damage
 from orbitmq.store.disk.disk import Disk, RealDisk
@@ -37,12 +39,13 @@ from orbitmq.store.layout import CONSUME_QUEUE_EXT, QUEUE_ENDS, path_join
 from orbitmq.store.log.append import Incoming, PutResult, PutStatus
 from orbitmq.store.log.commit_log import CommitLog
 from orbitmq.store.log.flush import Flusher, Post
-from orbitmq.store.log.segments import SegmentChain
+from orbitmq.store.log.segments import Segments
 from orbitmq.store.progress import LoggedProgress, Progress
-from orbitmq.store.queues.consume_queues import ConsumeQueues
+from orbitmq.store.queues.consume_queues import ConsumeQueues, Ends
 from orbitmq.store.queues.entry import ENTRY_SIZE
 from orbitmq.store.queues.extension import QueueExtensions
 from orbitmq.store.recovery.index_gaps import first_keyed
+from orbitmq.store.recovery.missing_log import find_missing_log
 from orbitmq.store.recovery.power_loss import mend_queues, mend_stream
 from orbitmq.store.recovery.start import StoreRecovery
 from orbitmq.store.serving.lookup import MessageLookup
@@ -54,33 +57,30 @@ __all__ = ["STORE_WORKERS", "MessageStore"]
 
 log = logging.getLogger("orbitmq.store")
 
-STORE_WORKERS: Final = 4
-"""Threads of a store, one for each kind of work, of which one at a time is under way: the syncs of
-the log must not wait for those of the queues, whose files may be many, nor for the log's next file.
-"""
+STORE_WORKERS: Final = 5
+"""Threads of a store: one per kind of work, of which one job at a time is in flight. A sync of the
+log must not wait for one of the queues, which may have many files, for the checkpoint, for space,
+or for the removal of files."""
 _Append: TypeAlias = Callable[[Sequence[Incoming], int], tuple[list[PutResult], list[Filed]]]
 _CHECKPOINT_MS = 1_000
 _CLEAN_MS = 10_000
 _BUFFERED_ENTRIES = 65_536
-"""Entries of queues that may wait in memory for a tick, that is 1.3 MB."""
+"""Queue entries that may wait in memory for a tick: 1.3 MB."""
 _QUEUES_PER_TICK = 1024
-"""Queues that one tick writes: of thousands the rest waits, rather than the messages."""
+"""Queues written per tick, so that thousands of them don't delay messages."""
 
 
 class MessageStore:
-    """Keeps messages in a directory that is RocketMQ's.
+    """A message store in RocketMQ's file format; ``open`` it before use, and ``close`` it.
 
     Args:
-        directory: the root of the store; made if it is absent.
-        settings: how it keeps, flushes and reads.
-        post: has a function called by the owner's thread, soon. Without it flushes are told of
-            inside the worker's thread, which only a test that has no threads can use.
+        directory: the root of the store; created if it is missing.
+        settings: its settings.
+        post: schedules a call on the owner's thread. The default calls at once, on the worker's
+            thread: for tests without threads.
         pid: written into the abort file, for people.
-        disk, clock, workers: what it stands on.
-        memory_limit: the memory that the process may use, in bytes; asked of the system if it is
-            left out.
-
-    ``open`` it before use, ``close`` it in the end.
+        disk, clock, workers: those of the machine, unless a test has others.
+        memory_limit: the memory that the process may use, in bytes; default: what the system has.
 
     """
 
@@ -103,11 +103,11 @@ class MessageStore:
         self._clock = clock or SystemClock()
         self._workers = workers or ThreadWorkers(STORE_WORKERS, name="store")
         self._post = post
-        self._chain = self._new_chain()
+        self._segments = self._new_segments()
         self.queues = self._new_queues()
         self.index = self._new_index()
-        self.log = CommitLog(self._chain, self.settings, self._next_queue_offset)
-        self._flusher = Flusher(self._chain, self.settings, self._workers, post)
+        self.log = CommitLog(self._segments, self.settings, self._next_queue_offset)
+        self._flusher = Flusher(self._segments, self.settings, self._workers, post)
         self._flusher.on_flushed = self._dispatch_flushed
         self._flusher.make_room = self._make_room
         self._dispatcher = Dispatcher(delay_levels(self.settings.message_delay_level))
@@ -118,28 +118,29 @@ class MessageStore:
         self._checkpoint: Checkpoint | None = None
         self._checkpoint_at_ms = 0
         self._queues_synced_at_ms = 0
-        self._writing_checkpoint = False
+        self._writing_checkpoint: Future[None] | None = None
         self._cleaned_at_ms = 0
         self._dispatch_failure: StoreError | None = None
         self._shortages = 0
         memory = memory_bytes(self._disk) if memory_limit is None else memory_limit
         self._pulls = PullReader(self.log, self.settings, memory)
-        extensions = QueueExtensions(self._disk, self._path(CONSUME_QUEUE_EXT))
-        self._extensions, self.queues.on_topic_deleted = extensions, extensions.forget
-        self.lookup = MessageLookup(self.log, self.queues, self.index, self._pulls, extensions)
-        """Answers what only asks: pulls, queries, offsets and times."""
-        self._ends = QueueEnds(self._disk, self._path(QUEUE_ENDS))
-        self._removal = Removal(
-            self._disk,
-            directory,
-            self.settings,
-            self._chain,
-            self.log,
-            self.queues,
-            self.index,
-            self._ends,
+        self._extensions = QueueExtensions(self._disk, self._path(CONSUME_QUEUE_EXT))
+        self.queues.on_topic_deleted = self._extensions.forget
+        self.lookup = MessageLookup(
+            self.log, self.queues, self.index, self._pulls, self._extensions
         )
-        # Up to where the log had grown when the last record of a turn was stored, oldest first.
+        """Read requests: pulls, queries, offsets and times."""
+        self._ends = QueueEnds(self._disk, self._path(QUEUE_ENDS))
+        self._expiry = LogExpiry(
+            *(self._disk, directory, self.settings, self._segments, self.queues, self.index),
+            *(self._workers, self._when_done),
+        )
+        self._expiry.sync_queues = self._begin_queue_sync
+        self._removal = Removal(
+            *(self._disk, directory, self.log, self.queues, self._ends),
+            lambda: self._expiry.log_start,
+        )
+        # The end of the log after each turn, and the store timestamp of the turn.
         self._store_times: deque[tuple[int, int]] = deque()
         self._dispatched_store_ms = 0
         self._claims = Claims(CheckpointValues(), 0, IndexMark())
@@ -148,18 +149,18 @@ class MessageStore:
         )
         self._queue_sync.on_failure = self._fail_to_sync
         self._queue_sync.make_room = self._make_room
-        self._removal.settle = self._queue_sync.settle
         self.damages: list[Damage] = []
-        """Places that the last recovery could not read."""
+        """What the last recovery could not read."""
         self.on_arrival: Callable[[list[Dispatched]], None] = lambda _entries: None
-        """Called by the owner, once a turn, with the messages that consumers see from now on."""
+        """Called on the owner's thread, once per turn, with messages that consumers now see."""
 
     def __repr__(self) -> str:
         return f"<MessageStore {self.directory} {self.log.first_offset}..{self.log.end}>"
 
-    def _new_chain(self) -> SegmentChain:
-        path, size = self._path("commitlog"), self.settings.segment_bytes
-        return SegmentChain(self._disk, path, size, self._workers, self._make_room)
+    def _new_segments(self) -> Segments:
+        path = self.settings.log_directory(self.directory)
+        size = self.settings.segment_bytes
+        return Segments(self._disk, path, size, self._workers, self._make_room)
 
     def _new_queues(self) -> ConsumeQueues:
         return ConsumeQueues(
@@ -180,29 +181,26 @@ class MessageStore:
         )
 
     def apply(self, settings: StoreSettings) -> None:
-        """Take other numbers while the store is in use: those that are ``CHANGEABLE``.
-
-        The rest stays as it was when the store was made.
-        """
+        """Change the ``CHANGEABLE`` settings while the store is in use; the others are ignored."""
         taken = {name: getattr(settings, name) for name in CHANGEABLE}
         self.settings = msgspec.structs.replace(self.settings, **taken)
         self.log.apply(self.settings)
         self._flusher.settings = self.settings
         self._pulls.apply(self.settings)
-        self._removal.apply(self.settings)
+        self._expiry.apply(self.settings)
 
     # Life
 
     def open(self, progress: Progress = lambda _done, _total: None) -> None:
-        """Take the directory over: lock it, recover it, and begin to write.
+        """Lock and recover the directory; then the store can be used.
 
-        A recovery that takes long logs how far it has come; ``progress`` is told more often, in
-        bytes of the log.
+        Any thread may call this, if no other uses the store meanwhile. A long recovery logs its
+        progress; ``progress`` is called more often, with bytes of the log.
 
         Raises:
             StoreLocked: another process uses it.
             StoreDamaged: its files contradict each other; the message says what to do.
-            DiskFailed: a file can't be read or made.
+            DiskFailed: a file can't be read or created.
 
         """
         self._lock = StoreLock(self._disk, self.directory)
@@ -211,31 +209,33 @@ class MessageStore:
             self._checkpoint = Checkpoint(self._disk, self._path("checkpoint"))
             if crashed:
                 self._mend()
-            self._chain.load()
+            self._segments.load()
             self.queues.load()
+            listed = self._listed_ends()
+            lost = self._missing_log(crashed, listed)
             if self.settings.index_enabled:
                 known = self._checkpoint.values
                 self.index.load(
                     clean_stop=not crashed,
                     checkpoint_ms=known.index_ms,
                     mark=known.own and known.own.index_mark,
-                    find_keyed=partial(first_keyed, self._chain),
+                    find_keyed=partial(first_keyed, self._segments),
                 )
             self._abort.create(str(self._pid))
-            self._recover(crashed, progress)
+            self._recover(crashed, listed, lost, progress)
         except BaseException:
             self._release()
             raise
         self._is_open = True
 
     def close(self) -> None:
-        """Flush and dispatch everything, and give the directory back.
+        """Flush and dispatch everything, and release the directory.
 
-        After a failure of the disk the abort marker stays, so that the next start looks closely.
-        A store that could not be opened, or is closed, has nothing to flush.
+        After a disk failure the abort marker stays, so that the next start recovers as after a
+        crash. A store that is not open is only released.
 
         Raises:
-            StoreError: the disk failed; the directory is given back all the same.
+            StoreError: the disk failed; the directory is released nevertheless.
 
         """
         try:
@@ -247,7 +247,9 @@ class MessageStore:
 
     def _stop(self) -> None:
         self._flusher.flush_all(self.log.end)
+        self._expiry.finish()
         self._queue_sync.finish()
+        self._finish_checkpoint()
         self.queues.write()
         self.queues.sync()
         self._drop_spoiled_index()
@@ -257,21 +259,21 @@ class MessageStore:
         self.index.sync()
         if not is_whole:
             return
-        self._close_idle_files()  # what is left to be done must not fail for want of descriptors
+        self._close_idle_files()  # the rest must not run out of descriptors
         self._queue_sync.list_now()
         self._claims.add(Synced(self._dispatched_store_ms))
         if self._checkpoint is not None:
             self._checkpoint.write(self._checkpoint_values())
-        self._chain.remove_unused(self.log.end)
+        self._segments.remove_unused(self.log.end)
         self._abort.remove()
 
     def _release(self) -> None:
-        with ExitStack() as held:  # the lock goes last, and even if a file can't be closed
+        with ExitStack() as held:  # the lock is released last, even if a file can't be closed
             if self._lock is not None:
                 held.callback(self._lock.release)
             if self._checkpoint is not None:
                 held.callback(self._checkpoint.close)
-            held.callback(self._chain.close)
+            held.callback(self._segments.close)
             held.callback(self.index.close)
             held.callback(self.queues.close)
             held.callback(self._extensions.close)
@@ -280,16 +282,16 @@ class MessageStore:
     # Writing
 
     def append(self, messages: Sequence[Incoming]) -> list[PutResult]:
-        """Store the messages of one turn; return what became of each, in order.
+        """Store the messages of one turn; return their results, in order.
 
-        They are in the log when this returns; ``when_durable`` tells when they are on the disk.
+        They are in the log when this returns; ``when_durable`` reports when they are on disk.
         """
         return self._put(messages, self.log.append)
 
     def forward(self, messages: Sequence[Incoming]) -> list[PutResult]:
-        """Store messages again, which the log has in other queues; return what became of each.
+        """Store messages that the log already has in other queues; return their results.
 
-        Behind one that could not be stored none is.
+        After one that can't be stored, the others are not stored either.
         """
         return self._put(messages, self.log.forward)
 
@@ -306,102 +308,85 @@ class MessageStore:
                 self._undispatched.extend(appended)
         return results
 
-    def when_durable(self, end: int, told: Callable[[bool], None]) -> None:
-        """Have ``told`` called with True once all of the log before ``end`` is on the disk.
+    def when_durable(self, end: int, notify: Callable[[bool], None]) -> None:
+        """Call ``notify`` with True when all of the log before ``end`` is on disk.
 
         It is called with False if that fails or takes too long. Call ``flush_soon`` after the
         last one of a turn.
         """
-        self._flusher.wait_for(end, self._clock.monotonic_ms(), told)
+        self._flusher.wait_for(end, self._clock.monotonic_ms(), notify)
 
     def flush_soon(self) -> None:
-        """Begin to flush for those who wait, unless a flush is under way."""
+        """Begin to flush for waiters, unless a flush is in flight."""
         self._flusher.appended(self.log.end)
 
     def tick(self) -> None:
-        """Do what is due by the clock; call it every hundred milliseconds or so."""
-        now_ms = self._clock.monotonic_ms()  # the time of day may go back, and nothing be flushed
+        """Do what is due by the clock; call it about every hundred milliseconds."""
+        now_ms = self._clock.monotonic_ms()  # the time of day may be set back
         self._flusher.tick(self.log.end, now_ms)
         self._write_queues(_QUEUES_PER_TICK)
         if now_ms - self._queues_synced_at_ms >= self.settings.queue_flush_thorough_interval_ms:
             self._queues_synced_at_ms = now_ms
-            self._sync_queues()
-        # One file in a tick, as in Java: many at once would hold up those who send.
-        if now_ms - self._cleaned_at_ms >= _CLEAN_MS and not self._clean_by_the_clock():
+            self._begin_queue_sync()
+        self._expiry.step()
+        is_due = now_ms - self._cleaned_at_ms >= _CLEAN_MS or self._expiry.is_asked
+        if is_due and not self._expiry.is_in_flight and not self._clean_by_the_clock():
             self._cleaned_at_ms = now_ms
         if now_ms - self._checkpoint_at_ms >= _CHECKPOINT_MS:
             self._checkpoint_at_ms = now_ms
             self._checkpoint_soon()
 
     def clean(self, *, asked: bool = False) -> list[int]:
-        """Remove the oldest files of the log that may go; return where they began.
+        """Begin to remove expired log files; return their offsets.
 
-        Queues and index follow. Views that somebody still holds stay readable.
-
-        Args:
-            asked: whether an operator wants it done now, whatever the hour.
-
-        Raises:
-            StoreError: the disk failed.
-
+        Workers and later ticks remove them, then trim queues and index. Views that others hold stay
+        readable. ``asked`` means that an operator asked for it, whatever the hour; if it can't
+        begin now, a later tick begins it.
         """
         now_ms = self._clock.now_ms()
-        return self._removal.clean(flushed=self._flusher.flushed, now_ms=now_ms, asked=asked)
+        return self._expiry.begin(flushed=self._flusher.flushed, now_ms=now_ms, asked=asked)
 
     def delete_topic(self, topic: str) -> None:
-        """Remove the queues of a topic; if it is used again, its offsets begin at 0.
+        """Remove the queues of a topic; if it is used again, its offsets start at 0.
 
-        What waits for the disk is flushed first, here and now: a message of the topic that became
-        visible later would bring a queue back, with the old offsets.
-
-        Raises:
-            StoreError: the disk failed.
-
+        Pending messages are flushed first, synchronously: a message of the topic that became
+        visible later would restore a queue with the old offsets.
         """
         self._dispatch_all()
         self._removal.delete_topic(topic)
 
     def delete_unused_topics(self, kept: Collection[str]) -> list[str]:
-        """Delete all topics but ``kept``, system topics and light queues; return their names.
-
-        Raises:
-            StoreError: the disk failed.
-
-        """
+        """Delete all topics except ``kept``, system topics and light queues; return their names."""
         self._dispatch_all()
         return self._removal.delete_unused_topics(kept)
 
     def delete_expired_queues(self) -> list[tuple[str, int]]:
         """Delete the queues whose records are all gone; return their topics and ids.
 
-        Their offsets begin at 0 again, as in Java (``ConsumeQueueStore.cleanExpired``).
-
-        Raises:
-            StoreError: the disk failed.
-
+        Their offsets start at 0 again, as in Java (``ConsumeQueueStore.cleanExpired``).
         """
         self._dispatch_all()
         return self._removal.delete_expired_queues()
 
     @property
     def flushed(self) -> int:
-        """Everything before this offset of the log is on the disk."""
+        """Everything before this offset of the log is on disk."""
         return self._flusher.flushed
 
     @property
     def undispatched_bytes(self) -> int:
-        """How many bytes of the log consumers can't see yet: they wait for the disk."""
+        """How many bytes of the log consumers can't see yet, because they are not on disk."""
         waiting = self._undispatched
         return self.log.end - waiting[0].commit_log_offset if waiting else 0
 
     @property
     def disk_used_ratio(self) -> float:
-        """How much of the disk is used, from 0 to 1."""
-        return self._disk.usage(self.directory).ratio
+        """The used fraction of the disk, from 0 to 1; of the fuller one if the log has its own."""
+        return self._expiry.disk_used_ratio
 
     @property
     def failure(self) -> StoreError | None:
-        """Why nothing is written any more; None while all is well."""
+        """Why no writes are accepted any more."""
         return self._flusher.failure or self.log.failure or self._dispatch_failure
 
     # Reading
@@ -413,17 +398,17 @@ class MessageStore:
     # Inside
 
     def _why_not_writable(self) -> str:
-        """Return why nothing can be stored now; empty if it can."""
+        """Return why no writes are accepted now; empty if they are."""
         if not self._is_open:
             return "the store is not open"
         if failure := self._flusher.failure or self.log.failure:
             return f"the disk failed: {failure}"
         if self._dispatch_failure is not None:
             return f"queues or index can't be written: {self._dispatch_failure}"
-        return "the disk is full" if self._removal.is_disk_full else ""
+        return "the disk is full" if self._expiry.is_disk_full else ""
 
     def _make_room(self) -> None:
-        """Close what is idle, for a file that could not be opened since too many are."""
+        """Close idle files, because the process has run out of descriptors."""
         self._shortages += 1
         warn_of_shortage(self._shortages)
         self._close_idle_files()
@@ -450,14 +435,14 @@ class MessageStore:
             self._dispatch(flushed)
 
     def _dispatch(self, records: Sequence[Filed]) -> None:
-        """Give records to the index and to their queues, and tell who listens."""
+        """Add records to the index and to their queues, and notify the listener."""
         arrived: list[Dispatched] = []
         try:
             entries = self._dispatcher.entries_of(records)
             if self.settings.index_enabled:
                 self.index.put_all(entries)
             arrived = self.queues.append_all(entries)
-            # Most wait for a tick, by which time a queue has several to be written at once.
+            # Most are written by a tick, several per queue at once.
             if self.queues.buffered > _BUFFERED_ENTRIES:
                 self.queues.write(len(entries))
         except StoreError as error:
@@ -467,7 +452,7 @@ class MessageStore:
             self.on_arrival(arrived)
 
     def _write_queues(self, most: int | None = None) -> None:
-        """Write what queues have buffered, or what so many of them have; readers see it here."""
+        """Write what queues have buffered, of ``most`` queues or all."""
         try:
             if self.failure is None:
                 self.queues.write(most)
@@ -475,34 +460,50 @@ class MessageStore:
             self._fail_to_dispatch(error)
 
     def _fail_to_dispatch(self, error: StoreError) -> None:
-        # The log has the records; the next start brings queues and index up to it.
-        log.critical("dispatch failed, and the store takes no more writes: %s", error)
+        # The log has the records; the next start adds them to queues and index.
+        log.critical("dispatch failed; the store accepts no more writes: %s", error)
         self._dispatch_failure = error
 
     def _mend(self) -> None:
         settings = self.settings
         log_bytes = settings.segment_bytes
-        mend_stream(self._disk, self._path("commitlog"), log_bytes, keep_filled=True)
+        mend_stream(self._disk, self._segments.directory, log_bytes, keep_filled=True)
         queue_bytes = settings.queue_file_entries * ENTRY_SIZE
         mend_queues(self._disk, self._path("consumequeue"), queue_bytes)
 
-    def _recover(self, crashed: bool, progress: Progress) -> None:
+    def _listed_ends(self) -> Ends:
+        """Return where queues ended; nothing if another program used the store since."""
+        assert self._checkpoint is not None
+        listed = self._ends.load()
+        # It may have deleted topics, and the log still has their messages.
+        return {} if self._checkpoint.values.is_of_another else listed
+
+    def _missing_log(self, crashed: bool, listed: Ends) -> list[Damage]:
+        """Look for missing files at the end of the log; return the loss if it is accepted."""
         assert self._checkpoint is not None
         known = self._checkpoint.values
-        if self.settings.index_enabled:  # what is not there is made again, under no old claim
+        missing = find_missing_log(self._segments, self.queues, known, listed, crashed=crashed)
+        if missing is None:
+            return []
+        if not self.settings.accept_loss:
+            raise missing.refusal(self._segments)
+        return [missing.accept(self._segments)]
+
+    def _recover(self, crashed: bool, listed: Ends, lost: list[Damage], progress: Progress) -> None:
+        assert self._checkpoint is not None
+        known = self._checkpoint.values
+        if self.settings.index_enabled:  # what is missing is rebuilt, and not claimed meanwhile
             filled_ms, name = self.index.filled_timestamp_ms, self.index.last_name
             self._checkpoint.write(without_lost_index(known, filled_ms=filled_ms, last_name=name))
         recovery = StoreRecovery(
-            *(self._chain, self.log, self.queues, self.index, self._dispatcher),
+            *(self._segments, self.log, self.queues, self.index, self._dispatcher),
             self.settings,
             self._clock,
         )
         if crashed:
-            log.warning("%s was not stopped in order: the log is read again", self.directory)
+            log.warning("%s was not stopped cleanly: the log is read again", self.directory)
         logged = LoggedProgress("recovery of the log", self._clock, progress)
-        listed = self._ends.load()
-        if known.is_of_another:  # it may have deleted topics, and the log still has their messages
-            listed = {}
+        recovery.damages = lost
         recovery.run(known if crashed else None, logged, listed, own=known.own)
         self.damages = recovery.damages
         now_ms = self._clock.monotonic_ms()
@@ -513,44 +514,43 @@ class MessageStore:
         self._queue_sync.on_listed = self._claims.add
         self._queues_synced_at_ms = now_ms
         self._queue_sync.list_now()
-        # A crash, soon, must neither make it all be read again nor cut the log at known damage.
+        # So that a start after a crash does not read all of it again, nor cut the log at damage.
         self._checkpoint.write(self._checkpoint_values())
 
-    def _sync_queues(self) -> None:
-        """Have the queues synced and listed; only then does the checkpoint speak for them."""
+    def _begin_queue_sync(self, done: Callable[[bool], None] = lambda _ok: None) -> bool:
+        """Begin to sync and list the queues, so that the checkpoint may claim them.
+
+        Returns False if another sync is in flight, or the store has failed.
+        """
         self._write_queues()
         if self._queue_sync.is_under_way or self.failure is not None:
-            return
+            return False
         mark = self._index_mark()
-        self._queue_sync.begin(Synced(self._dispatched_store_ms, *self.index.filled, mark))
+        self._queue_sync.begin(Synced(self._dispatched_store_ms, *self.index.filled, mark), done)
+        return True
 
     def _index_mark(self) -> IndexMark | None:
-        """Write what the index has in memory; return how far it reaches, None if it is unknown."""
+        """Write the index entries in memory; return how far the index reaches, None if unknown."""
         waiting = self._undispatched
         dispatched_end = waiting[0].commit_log_offset if waiting else self.log.end
         try:
             return self.index.write_mark(dispatched_end)
         except StoreError as error:
-            log.error("the index could not be written, and is tried again: %s", error)
+            log.error("the index could not be written; retrying: %s", error)
             return None
 
     def _fail_to_sync(self, error: StoreError) -> None:
-        log.critical("queues can't be synced, and the store takes no more writes: %s", error)
+        log.critical("a sync of queues failed; the store accepts no more writes: %s", error)
         self._dispatch_failure = error
 
-    def _when_done(self, work: Future[None], told: Callable[[BaseException | None], None]) -> None:
-        """Have the owner told how a worker fared, unless a stop came before the work began."""
+    def _when_done(self, work: Future[Any], notify: Callable[[BaseException | None], None]) -> None:
+        """Call back on the owner's thread when a worker is done, unless a stop cancelled it."""
         work.add_done_callback(
-            lambda done: self._post(lambda: None if done.cancelled() else told(done.exception()))
+            lambda done: self._post(lambda: None if done.cancelled() else notify(done.exception()))
         )
 
     def _dispatch_all(self) -> None:
-        """Have nothing wait for the disk before it is dispatched; a sync here and now if need be.
-
-        Raises:
-            StoreError: the disk failed.
-
-        """
+        """Flush and dispatch pending messages, synchronously."""
         if self._undispatched:
             self._flusher.flush_all(self.log.end)
 
@@ -560,32 +560,41 @@ class MessageStore:
             self._claims.drop_index()
 
     def _clean_by_the_clock(self) -> bool:
-        """Remove the oldest file of the log if it may go; return whether it did."""
+        """Begin to remove the oldest log file if it has expired; return whether that began."""
         now_ms, flushed = self._clock.now_ms(), self._flusher.flushed
         try:
-            return bool(self._removal.clean(flushed=flushed, now_ms=now_ms, asked=False, most=1))
+            # One file at a time, as in Java: removing many at once would delay sends.
+            return bool(self._expiry.begin(flushed=flushed, now_ms=now_ms, most=1))
         except StoreError as error:
-            log.error("old files could not be removed, and are tried again: %s", error)
+            log.error("expired files could not be removed; retrying: %s", error)
             return False
 
     def _checkpoint_soon(self) -> None:
-        """Have a worker write the checkpoint; what it says is true already."""
+        """Let a worker write the checkpoint."""
         if self._checkpoint is None or self._writing_checkpoint or self.failure is not None:
             return
-        self._writing_checkpoint = True
         work = self._workers.submit(self._checkpoint.write, self._checkpoint_values())
-        self._when_done(work, self._checkpoint_written)
+        self._writing_checkpoint = work
+        self._when_done(work, lambda error: self._checkpoint_written(work, error))
 
-    def _checkpoint_written(self, error: BaseException | None) -> None:
-        self._writing_checkpoint = False
+    def _finish_checkpoint(self) -> None:
+        """Wait for a checkpoint in flight: written later, it would replace a newer one."""
+        work = self._writing_checkpoint
+        if work is not None:
+            self._checkpoint_written(work, work.exception())
+
+    def _checkpoint_written(self, work: Future[None], error: BaseException | None) -> None:
+        if self._writing_checkpoint is not work:
+            return  # a stop has waited for it
+        self._writing_checkpoint = None
         if isinstance(error, StoreError):
-            # An older checkpoint makes a recovery read more, and loses nothing.
-            log.error("the checkpoint could not be written, and is tried again: %s", error)
+            # With an older checkpoint a recovery reads more, and loses nothing.
+            log.error("the checkpoint could not be written; retrying: %s", error)
         elif error is not None:
             raise error
 
     def _checkpoint_values(self) -> CheckpointValues:
-        """Return what is known to be on the disk."""
+        """Return what is known to be on disk."""
         assert self._checkpoint is not None
         return self._claims.values(
             self._checkpoint.values,

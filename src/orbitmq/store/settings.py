@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from orbitmq.errors import InvalidInput
+from orbitmq.store.layout import COMMIT_LOG, path_join
 
 __all__ = ["CHANGEABLE", "FlushMode", "StoreSettings", "delay_levels"]
 
@@ -22,68 +23,76 @@ _SMALLEST_SEGMENT: Final = 1024
 
 
 class FlushMode(enum.Enum):
-    """When the answer to a send is given: before its record is on the disk, or after."""
+    """Whether a send is acknowledged before its record is on disk, or after."""
 
     ASYNC = "ASYNC_FLUSH"
     SYNC = "SYNC_FLUSH"
 
 
 class StoreSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a store keeps, flushes, cleans and reads.
+    """Settings of a store: files, flushing, retention, limits of pulls.
 
     Raises:
-        InvalidInput: a number is out of its range, or two of them contradict each other.
+        InvalidInput: a value is out of its range.
 
     """
 
+    commit_log_path: str = ""
+    """The directory of the commit log; empty: ``commitlog`` below the root (storePathCommitLog)."""
     segment_bytes: int = 1024 * 1024 * 1024
     """The size of a commit log file (mappedFileSizeCommitLog)."""
     queue_file_entries: int = 300_000
-    """Entries in a consume queue file (mappedFileSizeConsumeQueue, there in bytes)."""
+    """Entries per consume queue file (mappedFileSizeConsumeQueue, in bytes there)."""
     index_enabled: bool = True
     """Whether keys can be looked up (messageIndexEnable)."""
     index_slots: int = 5_000_000
-    """Hash slots of an index file (maxHashSlotNum)."""
+    """Hash slots per index file (maxHashSlotNum)."""
     index_entries: int = 20_000_000
-    """Keys of an index file, and one (maxIndexNum)."""
+    """Keys per index file, plus one (maxIndexNum)."""
     max_message_bytes: int = 4 * 1024 * 1024
     """The largest body (maxMessageSize)."""
     append_crc: bool = False
-    """Seal every record with a checksum over all of it (enabledAppendPropCRC)."""
+    """Add a checksum of the whole record to each record (enabledAppendPropCRC)."""
     flush_mode: FlushMode = FlushMode.ASYNC
-    """Whether a send waits for the disk (flushDiskType)."""
+    """Whether a send waits until it is on disk (flushDiskType)."""
     flush_interval_ms: int = 500
-    """How often dirty pages are looked for (flushIntervalCommitLog)."""
+    """How often dirty pages are flushed, if there are enough (flushIntervalCommitLog)."""
     flush_least_pages: int = 4
-    """Fewer dirty pages of 4 KiB wait for the next time (flushCommitLogLeastPages)."""
+    """Fewer dirty pages of 4 KiB are not flushed yet (flushCommitLogLeastPages)."""
     flush_thorough_interval_ms: int = 10_000
-    """After so long any dirty page is flushed (flushCommitLogThoroughInterval)."""
+    """How often all dirty pages are flushed (flushCommitLogThoroughInterval)."""
     sync_flush_timeout_ms: int = 5_000
-    """How long a send waits for the disk (syncFlushTimeout)."""
+    """How long a send waits until it is on disk (syncFlushTimeout)."""
     queue_flush_thorough_interval_ms: int = 60_000
     """How often all consume queues are flushed (flushConsumeQueueThoroughInterval)."""
     reserved_hours: int = 72
     """How long commit log files are kept (fileReservedTime)."""
     delete_when: str = "04"
-    """The hours of the day when old files go, separated by ``;``; 24 never comes (deleteWhen)."""
+    """The hours at which expired files are removed, separated by ``;``; 24: never (deleteWhen)."""
     disk_used_max_percent: int = 75
-    """Over this much disk use old files go at any hour; 10 to 95 (diskMaxUsedSpaceRatio)."""
+    """Above this disk usage expired files are removed at any hour; 10 to 95
+    (diskMaxUsedSpaceRatio)."""
     disk_clean_forcibly_percent: int = 85
-    """Over this much the oldest go whatever their age; 30 to 85 (diskSpaceCleanForciblyRatio)."""
+    """Above this the oldest files are removed whatever their age; 30 to 85
+    (diskSpaceCleanForciblyRatio)."""
     disk_full_percent: int = 90
-    """Over this much nothing is written any more; 35 to 90 (diskSpaceWarningLevelRatio)."""
+    """Above this no writes are accepted; 35 to 90 (diskSpaceWarningLevelRatio)."""
     memory_percent: int = 40
-    """The part of memory that recent records are held to fill (accessMessageInMemoryMaxRatio)."""
+    """The fraction of memory that recent records are assumed to fill
+    (accessMessageInMemoryMaxRatio)."""
     pull_bytes_in_memory: int = 256 * 1024
-    """What one pull may take of recent records (maxTransferBytesOnMessageInMemory)."""
+    """Bytes of recent records per pull, at most (maxTransferBytesOnMessageInMemory)."""
     pull_count_in_memory: int = 32
-    """As many records, at most (maxTransferCountOnMessageInMemory)."""
+    """Recent records per pull, at most (maxTransferCountOnMessageInMemory)."""
     pull_bytes_on_disk: int = 64 * 1024
-    """What one pull may take of older records (maxTransferBytesOnMessageInDisk)."""
+    """Bytes of older records per pull, at most (maxTransferBytesOnMessageInDisk)."""
     pull_count_on_disk: int = 8
-    """As many records, at most (maxTransferCountOnMessageInDisk)."""
+    """Older records per pull, at most (maxTransferCountOnMessageInDisk)."""
     message_delay_level: str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
     """The delays of levels 1, 2, … (messageDelayLevel)."""
+    accept_loss: bool = False
+    """Start even if files at the end of the log are missing; their messages are lost
+    (acceptLoss, ours)."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
@@ -94,17 +103,33 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
                 raise InvalidInput(f"{name} is {value}; it is a percentage", field=name)
         if not _SMALLEST_SEGMENT <= self.segment_bytes < 2**31:
             raise InvalidInput(
-                f"segment_bytes is {self.segment_bytes}; a file has {_SMALLEST_SEGMENT} bytes to "
-                "2 GiB less one, since Java counts in it with 31 bits",
+                f"segment_bytes is {self.segment_bytes}; it must be from {_SMALLEST_SEGMENT} to "
+                "2147483647",
                 field="segment_bytes",
+            )
+        if "," in self.commit_log_path:
+            raise InvalidInput(
+                f"commit_log_path is {self.commit_log_path!r}; a log in several directories, as "
+                "Java has it, is not supported: give one, on a volume that is large enough",
+                field="commit_log_path",
             )
         _check_hours(self.delete_when)
         delay_levels(self.message_delay_level)
 
     @property
     def record_bytes_max(self) -> int:
-        """The largest record: Java allows 64 KiB for all that is not body (MessageExtEncoder)."""
+        """The largest record: Java allows 64 KiB besides the body (MessageExtEncoder)."""
         return min(self.max_message_bytes + 64 * 1024, self.segment_bytes - 8)
+
+    def log_directory(self, root: str) -> str:
+        """Return the directory of the commit log of a store.
+
+        All other paths derive from the root, as in Java.
+
+        >>> StoreSettings(commit_log_path="/fast/commitlog").log_directory("/data")
+        '/fast/commitlog'
+        """
+        return self.commit_log_path.rstrip("/") or path_join(root, COMMIT_LOG)
 
 
 CHANGEABLE: Final = frozenset(
@@ -118,21 +143,21 @@ CHANGEABLE: Final = frozenset(
         *("pull_bytes_on_disk", "pull_count_on_disk"),
     }
 )
-"""Fields that a store takes while it runs; files are made for the others, or answers given."""
+"""Fields that can be changed while the store runs."""
 
 
 def _check_hours(text: str) -> None:
     for word in text.split(";"):
         if re.fullmatch(r"\s*(\d|[01]\d|2[0-4])\s*", word, re.ASCII) is None:
             raise InvalidInput(
-                f"delete_when is {text!r}: {word!r} is no hour from 00 to 23; write 04, or several "
-                "as 04;16, or 24, which never comes, to have files go by disk use alone",
+                f"delete_when is {text!r}: {word!r} is not an hour from 00 to 23; write 04, or "
+                "several as 04;16, or 24 to remove files by disk usage only",
                 field="delete_when",
             )
 
 
 def delay_levels(text: str) -> tuple[int, ...]:
-    """Return the delays of a level table, in milliseconds; level 1 comes first.
+    """Return the delays of levels 1, 2, … in milliseconds.
 
     >>> delay_levels("1s 5m 2h")
     (1000, 300000, 7200000)
@@ -146,7 +171,7 @@ def delay_levels(text: str) -> tuple[int, ...]:
         found = re.fullmatch(r"(\d{1,9})([smhd])", word, re.ASCII)
         if found is None:
             raise InvalidInput(
-                f"delay level {word!r} is not a number with a unit of s, m, h or d",
+                f"delay level {word!r} must be a number followed by s, m, h or d",
                 field="message_delay_level",
             )
         delays.append(int(found[1]) * _DELAY_UNITS_MS[found[2]])

@@ -1,7 +1,7 @@
-"""A disk in memory that forgets what was not synced, fails when told to, and tells what was asked.
+"""A disk in memory that loses what was not synced, fails on demand, and logs every call.
 
-:mod:`orbitmq.testing.power_loss` says what may be left after a crash. One thread may write while
-another syncs; everything else belongs to one thread.
+:mod:`orbitmq.testing.power_loss` decides what survives a crash. One thread may write while another
+syncs; everything else belongs to one thread.
 
 >>> disk = SimulatedDisk()
 >>> disk.make_directory("/store")
@@ -10,7 +10,7 @@ another syncs; everything else belongs to one thread.
 >>> file.write([b"{}"], 0)
 >>> file.sync()
 >>> disk.crash()
->>> disk.list("/store")  # the bytes were synced, the name wasn't
+>>> disk.list("/store")  # the content was synced, the name wasn't
 []
 
 """
@@ -51,18 +51,15 @@ Operation: TypeAlias = Literal[
 ]
 
 _UNBOUNDED: Final = 1 << 60  # the capacity of a disk that is never full
-_OWN_PID: Final = 1  # who holds a lock: a simulated machine runs one process
+_OWN_PID: Final = 1  # a simulated machine runs one process
 
 
 class PowerLost(BaseException):
-    """The machine stopped in the middle of the run.
-
-    Not an ``Exception``: a process without power runs no handler either.
-    """
+    """The power failed. Not an ``Exception``: a process without power runs no handlers."""
 
 
 class Call(NamedTuple):
-    """One thing asked of the disk; ``errno`` is 0 if it was done."""
+    """One call of the disk; ``errno`` is 0 if it succeeded."""
 
     operation: Operation
     path: str
@@ -92,16 +89,12 @@ class _Fault:
 
 
 class SimulatedDisk:
-    """A :class:`orbitmq.store.disk.disk.Disk` without a machine.
+    """A :class:`orbitmq.store.disk.disk.Disk` in memory.
 
     ``chance`` decides what survives a crash beyond what was synced, and which pages are written
-    back early; without it, exactly what was synced survives. ``capacity`` bounds the space, in
-    pages of 4096 bytes, of all files that have a name. Without a ``clock``, every file is from
-    ``EPOCH_MS``.
-
-    Attributes:
-        log: every call that could fail, in the order in which they ended.
-
+    back early; without it, exactly what was synced survives. ``capacity`` limits the bytes of all
+    files, in pages of 4096. Without a ``clock``, every file was modified at ``EPOCH_MS``. ``log``
+    has every call that could fail, in the order in which they ended.
     """
 
     def __init__(
@@ -124,22 +117,22 @@ class SimulatedDisk:
     def __repr__(self) -> str:
         return f"<SimulatedDisk {self._used()} bytes, {len(self.log)} calls>"
 
-    # What a test does to it, and asks of it
+    # For tests
 
     def crash(self) -> None:
-        """Go back to what survives a power loss, with the power on again.
+        """Keep only what survives a power loss, and turn the power on again.
 
         Files and locks from before are dead: their calls raise ``DiskFailed``. Maps stay as memory.
         """
-        # New objects, all of them, so the locks on the old ones bind nobody.
+        # All objects are new, so locks on the old ones have no effect.
         self._root = self._root.surviving(self._chance, {})
         self._calls_left = None
         self._crashes += 1
 
     def kill(self) -> None:
-        """End the process alone: its files and locks are dead, and all that it wrote is there.
+        """End the process, not the machine: files and locks are dead, all that was written stays.
 
-        After ``cut_power`` it stands for a process that ended between two calls.
+        After ``cut_power`` it simulates a process that was killed between two calls.
 
         >>> disk = SimulatedDisk()
         >>> lock = disk.lock("/lock", "lock")
@@ -154,7 +147,7 @@ class SimulatedDisk:
         self._crashes += 1
 
     def cut_power(self, *, after: int) -> None:
-        """Let ``after`` more calls pass; each one behind them raises ``PowerLost`` until ``crash``.
+        """Let ``after`` more calls pass; each later one raises ``PowerLost`` until ``crash``.
 
         >>> disk = SimulatedDisk()
         >>> disk.cut_power(after=1)
@@ -175,23 +168,23 @@ class SimulatedDisk:
         after: int = 0,
         times: int | None = 1,
     ) -> None:
-        """Refuse an operation on paths that contain ``path_part``.
+        """Let an operation fail on paths that contain ``path_part``.
 
-        ``after`` calls pass, the next ``times`` are refused, with None all of them from then on.
-        A refused write leaves a part of its bytes, by chance. A refused sync is told once: the
-        pages count as clean from then on, and are lost in a crash unless they are written anew.
+        ``after`` calls pass and the next ``times`` fail; with None all of them do. A failed write
+        may write a part of its bytes. A failed sync is reported once: its pages count as clean from
+        then on, and are lost in a crash unless they are written again.
 
         >>> disk = SimulatedDisk()
         >>> disk.fail("make_directory", "store", errnos.EROFS)
         >>> disk.make_directory("/store")
         Traceback (most recent call last):
-        orbitmq.errors.DiskFailed: can't make /store: Read-only file system
+        orbitmq.errors.DiskFailed: can't create /store: Read-only file system
 
         """
         self._faults.append(_Fault(operation, path_part, errno, after, times))
 
     def heal(self) -> None:
-        """Refuse nothing any more that ``fail`` has ordered.
+        """Cancel all failures ordered by ``fail``.
 
         >>> disk = SimulatedDisk()
         >>> disk.fail("make_directory", "store", errnos.EROFS, times=None)
@@ -202,28 +195,28 @@ class SimulatedDisk:
         self._faults.clear()
 
     def mark(self, text: str) -> None:
-        """Note in the log that something else happened now, such as an acknowledgement."""
+        """Add an event to the log, such as an acknowledgement."""
         self.log.append(Call("mark", text))
 
     @property
     def syncs(self) -> int:
-        """How often the log shows a file synced."""
+        """How many syncs of files the log has."""
         return len(self._done("sync"))
 
     @property
     def writes(self) -> int:
-        """How many writes the log shows."""
+        """How many writes the log has."""
         return len(self._done("write"))
 
     @property
     def bytes_written(self) -> int:
-        """How many bytes those writes wrote."""
+        """How many bytes the writes of the log have written."""
         return sum(call.size for call in self._done("write"))
 
-    # What the store asks of it
+    # The disk
 
     def open(self, path: str, *, create: bool = False, writable: bool = True) -> "SimulatedFile":
-        """Open a file; with ``create`` an absent one is made, empty."""
+        """Open a file; with ``create`` a missing one is created, empty."""
         with self._calling(Call("open", path), "open"):
             contents = self._made(path) if create else self._contents(path, "open")
             return SimulatedFile(self, path, contents, writable=writable)
@@ -233,7 +226,7 @@ class SimulatedDisk:
         return self._find(path) is not None
 
     def list(self, path: str) -> list[str]:
-        """Return the names in a directory, sorted; none if it is absent."""
+        """Return the names in a directory, sorted; none if it is missing."""
         with self._calling(Call("list", path), "list"):
             return sorted(self._folder(path, "list").names) if self.exists(path) else []
 
@@ -246,12 +239,12 @@ class SimulatedDisk:
         return len(self._contents(path, "look at").data)
 
     def modified_ms(self, path: str) -> int:
-        """Return when a file was last written to, in milliseconds since 1970."""
+        """Return when a file was last written, in milliseconds since 1970."""
         return self._contents(path, "look at").modified_ms
 
     def make_directory(self, path: str) -> None:
-        """Make a directory and its parents; one that exists is fine."""
-        with self._calling(Call("make_directory", path), "make"):
+        """Create a directory and its parents; one that exists is fine."""
+        with self._calling(Call("make_directory", path), "create"):
             folder = self._root
             for name in _names(path):
                 node = folder.names.get(name)
@@ -259,7 +252,7 @@ class SimulatedDisk:
                     node = Folder()
                     folder.change({name: node})
                 if not isinstance(node, Folder):
-                    raise _failed("make", path, errnos.EEXIST)
+                    raise _failed("create", path, errnos.EEXIST)
                 folder = node
 
     def remove(self, path: str) -> None:
@@ -278,9 +271,9 @@ class SimulatedDisk:
             folder.change({name: None})
 
     def rename(self, path: str, new_path: str) -> None:
-        """Give a file or directory another name, in one step; a file that had it is gone.
+        """Rename a file or directory atomically; a file of the new name is replaced.
 
-        From one directory to another it is two steps: a power loss may leave both names, or none.
+        Between two directories it is not atomic: a power loss may leave both names, or none.
         """
         doing = f"rename to {new_path}"
         with self._calling(Call("rename", path), doing):
@@ -298,12 +291,12 @@ class SimulatedDisk:
                 old.change({name: None})
 
     def sync_directory(self, path: str) -> None:
-        """Return when the names in a directory are on the disk."""
+        """Return when the names in a directory are on disk."""
         with self._calling(Call("sync_directory", path), "sync"):
             self._folder(path, "sync").sync()
 
     def hasten(self) -> None:
-        """Do nothing: a disk that promised nothing may as well have written nothing."""
+        """Do nothing, which is allowed: it is only a hint."""
 
     def usage(self, path: str) -> Usage:
         """Return how full the disk is."""
@@ -315,7 +308,7 @@ class SimulatedDisk:
         """Lock a file, then write ``text`` into it.
 
         Raises:
-            StoreLocked: it is locked already.
+            StoreLocked: it is already locked.
 
         """
         with self._calling(Call("lock", path), "lock"):
@@ -330,7 +323,7 @@ class SimulatedDisk:
 
     @contextmanager
     def _calling(self, call: Call, doing: str) -> Iterator[None]:
-        """Note a call, with its outcome; raise what was ordered for it."""
+        """Log a call with its outcome; raise the error that was ordered for it."""
         with self._noting(call) as errno:
             if errno:
                 raise _failed(doing, call.path, errno)
@@ -338,7 +331,7 @@ class SimulatedDisk:
 
     @contextmanager
     def _noting(self, call: Call) -> Iterator[int]:
-        """Note a call, with its outcome; give the errno that was ordered for it, 0 for none."""
+        """Log a call with its outcome; yield the errno that was ordered for it, 0 for none."""
         if self._calls_left is not None:
             if not self._calls_left:
                 raise PowerLost(f"before {call.operation} of {call.path}")
@@ -375,7 +368,7 @@ class SimulatedDisk:
         raise _failed(doing, path, errnos.ENOENT if node is None else errnos.ENOTDIR)
 
     def _place(self, path: str, doing: str) -> tuple[Folder, str]:
-        """Return the directory that holds, or would hold, the last name of a path."""
+        """Return the directory of a path, and its last name."""
         *parents, name = _names(path)
         return self._folder("/".join(parents), doing), name
 
@@ -391,7 +384,7 @@ class SimulatedDisk:
         return _total_space(self._root)
 
     def _fitting(self, contents: Contents, offset: int, size: int) -> int:
-        """Return how many bytes of a write there is space for."""
+        """Return how many bytes of a write fit on the disk."""
         if self._capacity == _UNBOUNDED:
             return size
         lacking = contents.without_space(offset, size)
@@ -428,11 +421,11 @@ class SimulatedFile:
 
     @property
     def data_end(self) -> int:
-        """Its length: there are no holes here."""
+        """Its length: this disk has no holes."""
         return self.size
 
     def write(self, buffers: Sequence[Buffer], offset: int) -> None:
-        """Write all buffers, one behind the other, from ``offset`` on."""
+        """Write all buffers, one after the other, from ``offset`` on."""
         data = b"".join(buffers)
         doing = f"write {len(data)} bytes at {offset} to"
         disk, contents = self._disk, self._contents
@@ -462,21 +455,21 @@ class SimulatedFile:
             self._check("map")
             return self._contents.map()
 
-    def allocate(self, size: int) -> None:
-        """Make the file at least ``size`` bytes long, with space for all of them."""
+    def allocate(self, size: int, offset: int = 0) -> None:
+        """Reserve space for ``size`` bytes from ``offset`` on; a shorter file is extended."""
         doing = f"allocate {size} bytes for"
-        with self._disk._calling(Call("allocate", self.path, 0, size), doing):
-            self._check(doing, writing=True)
+        with self._disk._calling(Call("allocate", self.path, offset, size), doing):
+            self._check(doing, writing=True, offset=offset)
             if size <= 0:
                 raise _failed(doing, self.path, errnos.EINVAL)
-            if self._disk._fitting(self._contents, 0, size) < size:
+            if self._disk._fitting(self._contents, offset, size) < size:
                 raise _failed(doing, self.path, errnos.ENOSPC)
-            if size > len(self._contents.data):
+            if offset + size > len(self._contents.data):
                 self._contents.modified_ms = self._disk._now_ms()
-            self._contents.reserve(size)
+            self._contents.reserve(size, offset)
 
     def extend(self, size: int) -> None:
-        """Make the file at least ``size`` bytes long; the new ones read as zeros, use no space."""
+        """Make the file at least ``size`` bytes long, with a hole at its end."""
         doing = f"extend to {size} bytes"
         with self._disk._calling(Call("extend", self.path, 0, size), doing):
             self._check(doing, writing=True)
@@ -506,17 +499,15 @@ class SimulatedFile:
             raise _failed(doing, self.path, errnos.EINVAL)
 
 
+@dataclass(slots=True)
 class SimulatedLock:
-    """A lock that lasts until it is released, or the disk crashes."""
+    """A lock that lasts until it is released or the disk crashes."""
 
-    __slots__ = ("_contents", "_locks")
-
-    def __init__(self, locks: set[Node], contents: Contents) -> None:
-        self._locks = locks
-        self._contents = contents
+    _locks: set[Node]
+    _contents: Contents
 
     def release(self) -> None:
-        """Give it back."""
+        """Release it."""
         self._locks.discard(self._contents)
 
 

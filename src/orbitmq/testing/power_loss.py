@@ -1,16 +1,16 @@
-"""What a disk may hold after the power failed: files and directories that know what was synced.
+"""Files and directories that know what was synced, and what a power loss may leave of them.
 
-A file has the bytes as written (the page cache, which every reader sees) and the pages that have
-reached the disk. A directory has its names as they are and the names that have reached the disk.
-Laws, all of them outcomes that a real disk is free to give:
+A file has its bytes as written (the page cache, which every reader sees) and the pages that have
+reached the disk. A directory has its current names and the names that have reached the disk. What a
+real disk may do, this one does:
 
-- A synced byte never goes back. An unsynced one is there or not, page by page, sector by sector.
+- Synced bytes survive. Unsynced ones survive or not, page by page, sector by sector.
 - The system may write a page back at any time, even in the middle of a write to it.
-- A file's length is lost with the bytes that made it longer; it may also outlive them, and then
-  zeros stand in their place.
-- Changes of one directory reach the disk in order; two directories know nothing of each other.
-- A file whose name was lost is lost, however often it was synced.
-- After a failed sync the system holds the pages to be clean: a later sync doesn't write them.
+- The length of a file may be lost with the bytes that extended it. It may also survive without
+  them, and then they are zeros.
+- Changes of one directory reach the disk in order; those of two directories are independent.
+- A file whose name is lost is lost, even if it was synced.
+- After a failed sync the system considers the pages clean: a later sync doesn't write them.
 
 >>> contents = Contents(now_ms=0)
 >>> contents.write(b"synced, ", 0, chance=None)
@@ -32,17 +32,14 @@ PAGE: Final = 4096
 SECTOR: Final = 512
 
 _WRITES_PER_WRITE_BACK: Final = 8
-"""One write in so many is written back at once, whole or torn: often enough to be met in a run of a
-hundred steps, seldom enough that most unsynced writes are still there to be lost."""
+"""One in this many writes is written back at once, whole or torn: often enough to occur in a run
+of a hundred steps, rarely enough that most unsynced writes can still be lost."""
 
 
 class Contents:
-    """The bytes of one file, whatever it is called. One thread may write while another syncs.
+    """The content of one file, whatever its name. One thread may write while another syncs.
 
-    Attributes:
-        data: the bytes as written.
-        modified_ms: when they last changed.
-
+    ``data`` has the bytes as written, ``modified_ms`` the time of the last change.
     """
 
     __slots__ = (
@@ -53,19 +50,19 @@ class Contents:
     def __init__(self, now_ms: int) -> None:
         self.data = bytearray()
         self.modified_ms = now_ms
-        self._mapped: list[bytearray] = []  # shorter ones that were outgrown while mapped
+        self._mapped: list[bytearray] = []  # shorter versions that are still mapped
         self._dirty: set[int] = set()  # page numbers
-        self._durable: dict[int, bytes] = {}  # by page number; an absent page is all zeros
+        self._durable: dict[int, bytes] = {}  # by page number; a missing page is all zeros
         self._durable_size = 0
-        self._reserved = 0  # so many pages from the beginning have space; others are holes
-        self._taken: set[int] = set()  # pages behind those that got space when they were written
+        self._reserved: set[int] = set()  # pages with reserved space
+        self._taken: set[int] = set()  # other pages that have space; the rest are holes
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
         return f"<Contents {len(self.data)} bytes, {len(self._dirty)} pages not synced>"
 
     def write(self, data: bytes, offset: int, *, chance: Randomness | None) -> None:
-        """Write ``data`` at ``offset``; by chance a part of it reaches the disk on the way."""
+        """Write ``data`` at ``offset``; by chance a part of it reaches the disk meanwhile."""
         if not data:
             return
         pages = _pages(offset, len(data))
@@ -78,49 +75,48 @@ class Contents:
                 self._write_back(pages)
             self._put(data[written:], offset + written)
             self._dirty.update(pages)
-            self._taken.update(page for page in pages if page >= self._reserved)
+            self._taken.update(page for page in pages if page not in self._reserved)
 
     def grow(self, size: int) -> None:
-        """Make the file at least ``size`` bytes long; what is new is zero, and has no space."""
+        """Make the file at least ``size`` bytes long, with a hole at its end."""
         with self._lock:
             self._grow(size)
 
-    def reserve(self, size: int) -> None:
-        """Make the file at least ``size`` bytes long, with space for all of them."""
+    def reserve(self, size: int, offset: int) -> None:
+        """Reserve space for ``size`` bytes from ``offset`` on; a shorter file is extended."""
         with self._lock:
-            self._grow(size)
-            self._reserved = max(self._reserved, _pages(0, size).stop)
-            self._taken = {page for page in self._taken if page >= self._reserved}
+            self._grow(offset + size)
+            self._reserved.update(_pages(offset, size))
+            self._taken -= self._reserved
 
     @property
     def space(self) -> int:
         """How many bytes of the disk it uses."""
-        return (self._reserved + len(self._taken)) * PAGE
+        return (len(self._reserved) + len(self._taken)) * PAGE
 
     def without_space(self, offset: int, size: int) -> list[int]:
-        """Return where the pages begin that a write would need space for, in order."""
+        """Return the offsets of the pages that a write would need space for, in order."""
         pages = _pages(offset, size)
-        lacking = range(max(pages.start, self._reserved), pages.stop)
-        return [page * PAGE for page in lacking if page not in self._taken]
+        return [p * PAGE for p in pages if p not in self._reserved and p not in self._taken]
 
     def map(self) -> memoryview:
-        """Return a read-only view of the bytes as they are and as they change."""
+        """Return a read-only view of the file, which shows later writes too."""
         return memoryview(self.data).toreadonly()
 
     def sync(self) -> None:
-        """Let all that was written, and the length, reach the disk."""
+        """Bring all that was written, and the length, to the disk."""
         with self._lock:
             self._write_back(self._dirty)
             self._dirty.clear()
             self._durable_size = len(self.data)
 
     def fail_sync(self) -> None:
-        """Forget which pages were not synced, as the system does when it could not write them."""
+        """Consider all pages clean, as the system does after a failed sync."""
         with self._lock:
             self._dirty.clear()
 
     def surviving(self, chance: Randomness | None) -> "Contents":
-        """Return the file as it is after a power loss; without chance nothing unsynced is left."""
+        """Return the file as a power loss leaves it; without chance nothing unsynced survives."""
         after = Contents(self.modified_ms)
         size = self._surviving_size(chance)
         after.data = bytearray(size)
@@ -130,8 +126,8 @@ class Contents:
             after.data[begin : begin + len(page)] = page
             after._durable[number] = page
         after._durable_size = size
-        after._reserved = min(self._reserved, _pages(0, size).stop)
-        after._taken = {page for page in after._durable if page >= after._reserved}
+        after._reserved = {page for page in self._reserved if page in _pages(0, size)}
+        after._taken = after._durable.keys() - after._reserved
         return after
 
     def _surviving_size(self, chance: Randomness | None) -> int:
@@ -144,7 +140,7 @@ class Contents:
         return sorted(self._durable.keys() | (self._dirty if chance is not None else set()))
 
     def _surviving_page(self, number: int, chance: Randomness | None) -> bytes:
-        """Return a page as before, as written, or some sectors of it so and the others so."""
+        """Return the old page, the new one, or a mix of their sectors."""
         before = self._durable.get(number, b"")
         if chance is None or number not in self._dirty:
             return before
@@ -164,7 +160,7 @@ class Contents:
             return
         try:
             self.data.extend(bytes(missing))
-        except BufferError:  # a map pins it: that one goes on as a mirror of its own length
+        except BufferError:  # it is mapped: the map keeps its length, and gets later writes
             self._mapped.append(self.data)
             self.data = bytearray(size)
             self.data[: size - missing] = self._mapped[-1]
@@ -184,15 +180,12 @@ class Contents:
 
 
 class Folder:
-    """The names of one directory.
+    """The names in one directory; ``names`` has their current meaning.
 
     >>> folder = Folder()
     >>> folder.change({"lock": Contents(now_ms=0)})
     >>> list(folder.names), list(folder.surviving(None, {}).names)
     (['lock'], [])
-
-    Attributes:
-        names: what each name stands for now.
 
     """
 
@@ -207,20 +200,20 @@ class Folder:
         return f"<Folder {len(self.names)} names, {len(self._changes)} changes not synced>"
 
     def change(self, names: "dict[str, Node | None]") -> None:
-        """Give the names another meaning, None for none, all in one step."""
+        """Change the meaning of names atomically; None removes a name."""
         self._changes.append(names)
         _apply(names, self.names)
 
     def sync(self) -> None:
-        """Let all changes of names reach the disk."""
+        """Bring all changes of names to the disk."""
         self._durable = dict(self.names)
         self._changes.clear()
 
     def surviving(self, chance: Randomness | None, known: "dict[Node, Node]") -> "Folder":
-        """Return the directory and all below it as they are after a power loss.
+        """Return the directory and everything below it as a power loss leaves them.
 
-        ``known`` maps what was met before to what survived of it: a file that was moved between
-        directories may be found under two names.
+        ``known`` maps what was visited before to what survived of it: a file that was moved between
+        directories may have two names.
         """
         names = dict(self._durable)
         if chance is not None:

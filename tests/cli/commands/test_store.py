@@ -169,3 +169,10 @@ def test_a_queue_without_its_first_file_is_damaged(
         "  × consumequeue/GoldenB/2 at byte 0: the log has messages from 0 on, but the\n"
         "    queue begins at 20\n"
     )
+
+
+def test_the_log_may_be_elsewhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    directory = unpacked("normal", tmp_path / "store")
+    (Path(directory) / "commitlog").rename(tmp_path / "log")
+    assert main(["store", "verify", directory, "--commit-log", str(tmp_path / "log")]) == 0
+    assert "The store is sound." in capsys.readouterr().out

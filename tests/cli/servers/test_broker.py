@@ -123,7 +123,7 @@ def test_a_recovery_draws_a_bar_on_a_terminal(tmp_path: Path) -> None:
     finally:
         os.close(ours)
     assert process.returncode == 0
-    assert "was not stopped in order" in drawn
+    assert "was not stopped cleanly" in drawn
     assert "\rrecovering  " in drawn
     _, done, after = drawn.rpartition("100%")
     assert done
@@ -136,7 +136,7 @@ def test_a_recovery_draws_nothing_into_a_pipe(tmp_path: Path) -> None:
     with start_and_stop(tmp_path, subprocess.PIPE) as process:
         _, logged = process.communicate(timeout=END_SECONDS)
     assert process.returncode == 0
-    assert b"was not stopped in order" in logged
+    assert b"was not stopped cleanly" in logged
     assert b"recovering  " not in logged
     assert b"\r" not in logged
     assert b"\x1b" not in logged

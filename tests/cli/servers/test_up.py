@@ -54,6 +54,28 @@ def test_the_ready_line_has_all_addresses_and_a_signal_stops_it(
     assert not (tmp_path / "abort").exists()
 
 
+def test_a_log_that_is_missing_stops_the_start_unless_its_loss_is_accepted(tmp_path: Path) -> None:
+    up = ("up", *PORTS, *SMALL, "--store", str(tmp_path))
+    with serving(*up) as server:
+        broker = server.ready_line().rpartition("=")[2]
+        with BlockingConnection(Address.parse(broker)) as connection:
+            sent(connection, "orders", b"paid")
+        server.process.send_signal(signal.SIGTERM)
+        assert server.end().status == 0
+    (tmp_path / "commitlog").rename(tmp_path / "unmounted")
+    with serving(*up) as server:
+        assert server.ready_line() == ""
+        ended = server.end()
+    assert ended.status == 2
+    assert "files of the log are missing" in ended.logged.splitlines()[-1]
+    with serving(*up, "--accept-loss") as server:
+        broker = server.ready_line().rpartition("=")[2]
+        with BlockingConnection(Address.parse(broker)) as connection:
+            assert sent(connection, "orders", b"paid again") == 1
+        server.process.send_signal(signal.SIGTERM)
+        assert server.end().status == 0
+
+
 def test_the_ready_line_as_json(tmp_path: Path) -> None:
     with serving("up", *PORTS, *SMALL, "--store", str(tmp_path), "--json") as server:
         ready = json.loads(server.ready_line())
@@ -139,6 +161,8 @@ def once_back(server: Serving, nameserver: str, before: str) -> str:
         (["--brokers", "0"], "--brokers is 0; it must be from 1 to 26"),
         (["--host", "0.0.0.0"], "add --insecure"),
         (["--set", "listenPort"], "write it as key=value"),
+        (["--brokers", "2", "--set", "storePathCommitLog=/x"], "would be the log of all brokers"),
+        (["--set", "storePathCommitLog=/x,/y"], "the commit log is in one directory"),
     ],
 )
 def test_an_invalid_argument_takes_one_line(

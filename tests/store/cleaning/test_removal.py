@@ -6,98 +6,10 @@ import pytest
 from orbitmq.errors import DiskFailed
 from orbitmq.message.names import SCHEDULE_TOPIC
 from orbitmq.randomness import SeededRandomness
-from orbitmq.store.disk.disk import Usage
-from orbitmq.store.log.append import PutStatus
-from orbitmq.store.message_store import MessageStore
-from orbitmq.store.settings import FlushMode, StoreSettings
-from orbitmq.testing.clocks import InlineWorkers
+from orbitmq.store.settings import FlushMode
 from orbitmq.testing.disks import PowerLost, SimulatedDisk
 from tests.store.logs import incoming
-from tests.store.stores import SMALL, HandClock, bodies, opened, put
-
-
-def test_old_files_go_and_queues_and_index_follow() -> None:
-    clock = HandClock()
-    disk = SimulatedDisk(clock=clock)
-    settings = StoreSettings(**SMALL, reserved_hours=1)  # type: ignore[arg-type]
-    store = MessageStore("/store", settings, disk=disk, clock=clock, workers=InlineWorkers())
-    store.open()
-    put(store, *(b"%04d" % i for i in range(60)))
-    kept_view = store.log.view(0, 100)
-    clock.now += 3_600_000
-    put(store, b"new")
-    store.tick()
-    removed = store.clean(asked=True)
-    assert removed[0] == 0
-    assert store.log.first_offset == removed[-1] + 4096
-    queue = store.queues.queue("orders", 0)
-    assert queue is not None
-    assert 0 < queue.min_offset < queue.max_offset == 61
-    assert bodies(store)[-1] == b"new" * 40
-    assert store.record(0) is None
-    assert kept_view is not None
-    assert any(kept_view)
-    store.close()
-    again = opened(disk)
-    found = again.queues.queue("orders", 0)
-    assert found is not None
-    assert (found.min_offset, found.max_offset) == (queue.min_offset, 61)
-    again.close()
-
-
-def test_by_the_clock_files_go_one_at_a_time() -> None:
-    clock = HandClock()
-    hours = ";".join(f"{hour:02d}" for hour in range(24))
-    disk = SimulatedDisk(clock=clock)
-    store = opened(disk, clock=clock, reserved_hours=1, delete_when=hours)
-    put(store, *(b"%04d" % number for number in range(60)))
-    clock.now += 3_600_000
-    starts = []
-    for _ in range(5):
-        clock.now += 100
-        store.tick()
-        starts.append(store.log.first_offset)
-    assert starts == [4096, 8192, 12288, 12288, 12288], "one in a tick, and never the last"
-    store.close()
-
-
-def test_a_disk_that_is_nearly_full_refuses_until_there_is_room() -> None:
-    class Gauge(SimulatedDisk):
-        used = 50
-
-        def usage(self, path: str) -> Usage:
-            return Usage(100, self.used)
-
-    disk = Gauge()
-    store = opened(disk)
-    disk.used = 95
-    store.clean()
-    (refused,) = put(store, b"a")
-    assert (refused.status, refused.remark) == (
-        PutStatus.SERVICE_NOT_AVAILABLE,
-        "the disk is full",
-    )
-    disk.used = 50
-    store.clean()
-    assert put(store, b"a")[0].status is PutStatus.PUT_OK
-    store.close()
-
-
-def test_the_names_of_removed_files_are_gone_from_the_disk_before_their_queue_entries() -> None:
-    clock = HandClock()
-    disk = SimulatedDisk(clock=clock)
-    store = opened(disk, clock=clock, reserved_hours=1)
-    put(store, *(b"%04d" % number for number in range(60)))
-    clock.now += 3_600_000
-    store.tick()
-    before = len(disk.log)
-    assert store.clean(asked=True)
-    calls = [(call.operation, call.path) for call in disk.log[before:]]
-    synced = calls.index(("sync_directory", "/store/commitlog"))
-    removals = [at for at, (operation, _) in enumerate(calls) if operation == "remove"]
-    of_log = [at for at in removals if "/commitlog/" in calls[at][1]]
-    assert of_log
-    assert max(of_log) < synced < min(set(removals) - set(of_log))
+from tests.store.stores import HandClock, bodies, opened, put
 
 
 def test_queues_whose_records_are_gone_can_be_deleted() -> None:
@@ -245,22 +157,3 @@ def test_a_power_loss_brings_back_all_of_a_deleted_queue_or_nothing(calls: int) 
         found = bodies(store)  # the log's last records come back in any case, as in Java
         assert found == [name * 40 for name in names[len(names) - len(found) :]]
         store.close()
-
-
-def test_other_settings_hold_at_once_as_far_as_files_allow() -> None:
-    clock = HandClock()
-    disk = SimulatedDisk(clock=clock)
-    store = opened(disk, clock=clock, reserved_hours=100)
-    put(store, *(b"%04d" % i for i in range(60)))
-    clock.now += 2 * 3_600_000
-    store.tick()
-    assert store.clean(asked=True) == []
-    bytes_before = store.settings.segment_bytes
-    store.apply(StoreSettings(reserved_hours=1, segment_bytes=1 << 20, pull_count_in_memory=3))
-    assert store.settings.segment_bytes == bytes_before
-    assert store.clean(asked=True) != []
-    queue = store.queues.queue("orders", 0)
-    assert queue is not None
-    found = store.lookup.get_messages("orders", 0, queue.min_offset, max_count=32)
-    assert len(found.views) == 3
-    store.close()

@@ -69,7 +69,9 @@ def test_ratios_beyond_reason_count_as_the_nearest(caplog: pytest.LogCaptureFixt
     assert not Retention(least).is_full(0.35)
     most = StoreSettings(disk_full_percent=100)
     assert Retention(most).is_full(0.91)
-    assert caplog.messages[-1] == "disk_full_percent is 100, and counts as 90: it is from 35 to 90"
+    assert caplog.messages[-1] == (
+        "disk_full_percent is 100; 90 is used, since it must be from 35 to 90"
+    )
 
 
 def test_over_ninety_percent_nothing_is_written() -> None:

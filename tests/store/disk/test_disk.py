@@ -221,7 +221,7 @@ def test_a_directory_that_exists_is_made_again_but_not_over_a_file(disk: Disk, r
     put(disk, f"{root}/f")
     disk.make_directory(root)
     assert disk.list(root) == ["f"]
-    with pytest.raises(DiskFailed, match=f"can't make {root}/f: File exists"):
+    with pytest.raises(DiskFailed, match=f"can't create {root}/f: File exists"):
         disk.make_directory(f"{root}/f")
 
 
@@ -416,7 +416,7 @@ def test_a_full_device() -> None:
         ("lstat", errno.EACCES, "exists", "can't look at {}: Permission denied"),
         ("stat", errno.EIO, "is_directory", "can't look at {}: Input/output error"),
         ("replace", errno.EROFS, "rename", "can't rename to {}.new {}: Read-only file system"),
-        ("makedirs", errno.ENOSPC, "make_directory", "can't make {}: No space left on device"),
+        ("makedirs", errno.ENOSPC, "make_directory", "can't create {}: No space left on device"),
     ],
 )
 def test_a_refusal_names_the_path_and_the_reason(

@@ -2,9 +2,17 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq.errors import DiskFailed
+from orbitmq.errors import DiskFailed, StoreDamaged
 from orbitmq.store.disk.disk import RealDisk
-from orbitmq.store.disk.stream_files import StreamFile, StreamMaps, map_file, stream_files
+from orbitmq.store.disk.stream_files import (
+    StreamFile,
+    StreamMaps,
+    file_path,
+    load_stream,
+    map_file,
+    named_files,
+    stream_files,
+)
 
 
 def write(directory: Path, base: int, data: bytes) -> str:
@@ -23,6 +31,32 @@ def test_files_are_what_their_names_say(tmp_path: Path) -> None:
         StreamFile(first, 0, 4),
         StreamFile(second, 4, 4),
     ]
+
+
+def test_a_stream_that_is_written_has_files_of_one_size(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    paths = [write(tmp_path, base, b"abcd") for base in (0, 4, 12)]
+    write(tmp_path, 16, b"")
+    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "folder").mkdir()
+    files, others = load_stream(RealDisk(), str(tmp_path), 4)
+    assert [(file.path, file.base) for file in files] == list(zip(paths, (0, 4, 12), strict=True))
+    assert others == [str(tmp_path / "notes.txt")]
+    assert f"removed {file_path(str(tmp_path), 16)}" in caplog.text
+    assert len(named_files(RealDisk(), str(tmp_path))) == 3
+
+
+@pytest.mark.parametrize(
+    ("base", "data", "why"), [(4, b"abc", "has 3 bytes, not 4"), (6, b"abcd", "no multiple of 4")]
+)
+def test_a_file_of_another_size_or_place_is_refused(
+    base: int, data: bytes, why: str, tmp_path: Path
+) -> None:
+    path = write(tmp_path, base, data)
+    with pytest.raises(StoreDamaged, match=why) as refused:
+        load_stream(RealDisk(), str(tmp_path), 4)
+    assert refused.value.path == path
 
 
 def test_a_file_longer_than_its_place_counts_up_to_the_next(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from orbitmq.message.scan import Scan, StopReason, decode_all
 from orbitmq.store.disk.disk import RealDisk
 from orbitmq.store.log.append import PutStatus
 from orbitmq.store.log.commit_log import CommitLog
-from orbitmq.store.log.segments import SegmentChain
+from orbitmq.store.log.segments import Segments
 from orbitmq.store.settings import StoreSettings
 from orbitmq.testing.clocks import InlineWorkers
 from orbitmq.testing.disks import SimulatedDisk
@@ -18,18 +18,18 @@ from tests.store.logs import HERE, NOW, incoming, new_log
 
 
 @pytest.fixture
-def log_and_chain(tmp_path: Path) -> tuple[CommitLog, SegmentChain]:
+def log_and_chain(tmp_path: Path) -> tuple[CommitLog, Segments]:
     return new_log(RealDisk(), str(tmp_path))
 
 
-def read_all(log: CommitLog, chain: SegmentChain) -> list[RecordView]:
+def read_all(log: CommitLog, chain: Segments) -> list[RecordView]:
     views = []
-    for segment in chain.segments:
+    for segment in chain.files:
         views += list(Scan(segment.view, verify=True))
     return views
 
 
-def test_records_stand_where_the_results_say(log_and_chain: tuple[CommitLog, SegmentChain]) -> None:
+def test_records_stand_where_the_results_say(log_and_chain: tuple[CommitLog, Segments]) -> None:
     log, _ = log_and_chain
     results, appended = log.append([incoming(b"%d" % i, queue_id=i % 2) for i in range(6)], NOW)
     assert [result.status for result in results] == [PutStatus.PUT_OK] * 6
@@ -50,7 +50,7 @@ def test_a_turn_is_one_write_per_segment(tmp_path: Path, monkeypatch: pytest.Mon
     log, chain = new_log(RealDisk(), str(tmp_path))
     log.append([incoming()], NOW)
     writes: list[int] = []
-    (segment,) = chain.segments
+    (segment,) = chain.files
     real = segment.file.write
 
     def counted(_file: object, buffers: list[bytes], offset: int) -> None:
@@ -64,12 +64,12 @@ def test_a_turn_is_one_write_per_segment(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_full_segment_ends_in_a_blank_and_the_next_begins(
-    log_and_chain: tuple[CommitLog, SegmentChain],
+    log_and_chain: tuple[CommitLog, Segments],
 ) -> None:
     log, chain = log_and_chain
     log.append([incoming(bytes(1000)) for _ in range(10)], NOW)
-    assert [segment.base for segment in chain.segments] == [0, 4096, 8192, 12288]
-    for segment in chain.segments[:-1]:
+    assert [segment.base for segment in chain.files] == [0, 4096, 8192, 12288]
+    for segment in chain.files[:-1]:
         records = Scan(segment.view)
         assert len(list(records)) == 3
         assert records.stop.reason is StopReason.BLANK
@@ -90,7 +90,7 @@ def test_a_record_fits_if_a_blank_fits_behind_it(tmp_path: Path) -> None:
 
 
 def test_a_batch_is_split_into_records_and_never_over_two_files(
-    log_and_chain: tuple[CommitLog, SegmentChain],
+    log_and_chain: tuple[CommitLog, Segments],
 ) -> None:
     log, _ = log_and_chain
     log.append([incoming(bytes(3500))], NOW)
@@ -112,7 +112,7 @@ def test_a_batch_is_split_into_records_and_never_over_two_files(
 
 @pytest.mark.parametrize("body", [b"", b"no batch", batch.encode([(0, bytes(5000), b"")])])
 def test_a_batch_that_is_none_or_too_large_is_refused(
-    log_and_chain: tuple[CommitLog, SegmentChain], body: bytes
+    log_and_chain: tuple[CommitLog, Segments], body: bytes
 ) -> None:
     log, _ = log_and_chain
     (result,), appended = log.append([incoming(body, is_batch=True)], NOW)
@@ -124,14 +124,14 @@ def test_a_batch_that_is_none_or_too_large_is_refused(
 
 @pytest.mark.parametrize("state", [flags.TRANSACTION_PREPARED, flags.TRANSACTION_ROLLBACK])
 def test_a_message_that_is_not_committed_does_not_move_the_queue(
-    log_and_chain: tuple[CommitLog, SegmentChain], state: int
+    log_and_chain: tuple[CommitLog, Segments], state: int
 ) -> None:
     log, _ = log_and_chain
     results, _ = log.append([incoming(), incoming(sys_flag=state), incoming()], NOW)
     assert [result.queue_offset for result in results] == [0, 0, 1]
 
 
-def test_the_time_of_storing_never_goes_back(log_and_chain: tuple[CommitLog, SegmentChain]) -> None:
+def test_the_time_of_storing_never_goes_back(log_and_chain: tuple[CommitLog, Segments]) -> None:
     log, chain = log_and_chain
     for now in (NOW, NOW - 5000, NOW + 1):
         log.append([incoming()], now)
@@ -157,11 +157,11 @@ def test_limits_have_the_status_of_java(tmp_path: Path) -> None:
         PutStatus.PROPERTIES_SIZE_EXCEEDED,
         PutStatus.PUT_OK,
     ]
-    assert "1001 bytes is over the limit of 1000" in results[1].remark
+    assert "the body has 1001 bytes; the limit is 1000" in results[1].remark
 
 
 def test_a_bad_message_does_not_keep_the_others_of_its_turn_from_it(
-    log_and_chain: tuple[CommitLog, SegmentChain],
+    log_and_chain: tuple[CommitLog, Segments],
 ) -> None:
     log, chain = log_and_chain
     results, _ = log.append([incoming(), incoming(queue_id=2**40), incoming()], NOW)
@@ -170,7 +170,7 @@ def test_a_bad_message_does_not_keep_the_others_of_its_turn_from_it(
 
 
 def test_a_bad_message_that_would_have_begun_a_file_leaves_the_log_in_order(
-    log_and_chain: tuple[CommitLog, SegmentChain],
+    log_and_chain: tuple[CommitLog, Segments],
 ) -> None:
     log, chain = log_and_chain
     misfit = incoming(bytes(3500), flag=2**40)
@@ -197,7 +197,7 @@ def test_sealed_records_carry_their_own_checksum(tmp_path: Path) -> None:
     for view in read_all(log, chain):
         assert view.is_whole()
         assert bytes(view.properties).count(b"__CRC32#") == 1
-    flipped = bytearray(chain.segments[0].view[:400])
+    flipped = bytearray(chain.files[0].view[:400])
     flipped[130] ^= 1
     records = Scan(flipped, verify=True)
     assert len(list(records)) < 3
@@ -237,7 +237,7 @@ def _no_space(*_: object) -> int:
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_what_is_not_there_has_no_view(log_and_chain: tuple[CommitLog, SegmentChain]) -> None:
+def test_what_is_not_there_has_no_view(log_and_chain: tuple[CommitLog, Segments]) -> None:
     log, _ = log_and_chain
     log.append([incoming()], NOW)
     assert log.view(0, log.end) is not None
@@ -248,7 +248,7 @@ def test_what_is_not_there_has_no_view(log_and_chain: tuple[CommitLog, SegmentCh
 
 @pytest.mark.parametrize("topic", ["", "..", "a/b", "a\0b", "t" * 256, "\ud800"])
 def test_a_topic_that_can_be_no_directory_is_refused(
-    log_and_chain: tuple[CommitLog, SegmentChain], topic: str
+    log_and_chain: tuple[CommitLog, Segments], topic: str
 ) -> None:
     log, _ = log_and_chain
     (result,), appended = log.append([incoming(topic=topic)], NOW)
@@ -256,7 +256,7 @@ def test_a_topic_that_can_be_no_directory_is_refused(
     assert "name of a directory" in result.remark
 
 
-def test_a_negative_queue_is_refused(log_and_chain: tuple[CommitLog, SegmentChain]) -> None:
+def test_a_negative_queue_is_refused(log_and_chain: tuple[CommitLog, Segments]) -> None:
     log, _ = log_and_chain
     (result,), _ = log.append([incoming(queue_id=-1)], NOW)
     assert (result.status, result.remark) == (PutStatus.MESSAGE_ILLEGAL, "queue_id is -1")
@@ -286,7 +286,7 @@ def test_a_failed_write_that_cannot_be_undone_is_the_last() -> None:
 
 @pytest.mark.parametrize("sys_flag", [flags.TRANSACTION_NONE, flags.TRANSACTION_PREPARED])
 def test_what_is_told_of_a_record_is_what_its_bytes_say(
-    log_and_chain: tuple[CommitLog, SegmentChain], sys_flag: int
+    log_and_chain: tuple[CommitLog, Segments], sys_flag: int
 ) -> None:
     log, chain = log_and_chain
     _, appended = log.append([incoming(b"%d" % i, sys_flag=sys_flag) for i in range(3)], NOW)
@@ -294,10 +294,10 @@ def test_what_is_told_of_a_record_is_what_its_bytes_say(
     assert appended == [view.filed() for view in views]
 
 
-def new_log_made_ahead(disk: SimulatedDisk) -> tuple[CommitLog, SegmentChain]:
+def new_log_made_ahead(disk: SimulatedDisk) -> tuple[CommitLog, Segments]:
     """Return a log whose files a worker makes."""
     settings = StoreSettings(segment_bytes=4096)
-    chain = SegmentChain(disk, "/store/commitlog", settings.segment_bytes, InlineWorkers())
+    chain = Segments(disk, "/store/commitlog", settings.segment_bytes, InlineWorkers())
     chain.load()
     return CommitLog(chain, settings, lambda _topic, _queue: 0), chain
 
@@ -307,7 +307,7 @@ def test_the_next_file_is_made_while_this_one_fills_not_when_it_is_full() -> Non
     log, chain = new_log_made_ahead(disk)
 
     def files() -> tuple[int, int]:
-        return len(chain.segments), len(disk.list("/store/commitlog"))
+        return len(chain.files), len(disk.list("/store/commitlog"))
 
     log.append([incoming(bytes(1000))], NOW)
     log.append([incoming(bytes(1000))], NOW)  # begins in the first half
@@ -331,8 +331,29 @@ def test_a_disk_without_space_refuses_only_when_the_next_file_is_needed() -> Non
     assert log.append([incoming(bytes(100))], NOW)[0][0].status is PutStatus.PUT_OK
 
 
+def test_a_disk_that_fills_up_within_a_file_refuses_and_goes_on_when_there_is_space() -> None:
+    """Space is reserved before it is written to: no write fails half-way and has to be undone."""
+    disk = SimulatedDisk(capacity=4 * 4096)
+    settings = StoreSettings(segment_bytes=1 << 20)
+    chain = Segments(disk, "/store/commitlog", 1 << 20, InlineWorkers(), step_bytes=4096)
+    chain.load()
+    log = CommitLog(chain, settings, lambda _topic, _queue: 0)
+    other = disk.open("/store/other", create=True)
+    other.write([bytes(4096)], 0)
+    results = [log.append([incoming(bytes(900))], NOW)[0][0] for _ in range(14)]
+    assert [result.status for result in results] == [
+        *[PutStatus.PUT_OK] * 12, *[PutStatus.CREATE_MAPPED_FILE_FAILED] * 2
+    ]  # fmt: skip
+    assert "No space left" in results[-1].remark
+    assert [call for call in disk.log if call.operation == "write" and call.errno] == []
+    disk.remove("/store/other")
+    assert log.append([incoming(bytes(900))], NOW)[0][0].status is PutStatus.PUT_OK
+    assert log.failure is None
+    assert [view.queue_offset for view in read_all(log, chain)] == list(range(13))
+
+
 def test_what_is_forwarded_keeps_its_order_and_stops_where_it_cannot_be_stored(
-    log_and_chain: tuple[CommitLog, SegmentChain],
+    log_and_chain: tuple[CommitLog, Segments],
 ) -> None:
     log, _ = log_and_chain
     messages = [incoming(b"1"), incoming(bytes(5_000)), incoming(b"3")]

@@ -240,7 +240,7 @@ def test_what_a_worker_lacked_a_descriptor_for_a_stop_flushes(
 
 def test_a_file_that_is_full_and_flushed_is_closed(tmp_path: Path) -> None:
     bench = sync_bench(tmp_path)
-    while len(bench.chain.segments) < 3:
+    while len(bench.chain.files) < 3:
         bench.put("x" * 900)
     assert descriptors_of(tmp_path) == 3
     bench.flusher.flush_all(bench.log.end)

@@ -72,7 +72,7 @@ def test_a_place_without_a_sound_record_is_reported_and_skipped() -> None:
     assert walk.found() == [[0], [2 * SIZE, 3 * SIZE], [0]]
     (damage,) = walk.damages
     assert (damage.position, damage.skipped_bytes) == (SIZE, SIZE)
-    assert damage.reason.startswith("no record; its magic is")
+    assert damage.reason.startswith("not a record; its magic is")
 
 
 def test_the_next_record_is_not_searched_behind_the_end(monkeypatch: pytest.MonkeyPatch) -> None:

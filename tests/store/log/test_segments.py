@@ -7,8 +7,8 @@ import pytest
 
 from orbitmq.errors import DiskFailed, StoreDamaged
 from orbitmq.store.disk.disk import RealDisk
-from orbitmq.store.layout import file_name
-from orbitmq.store.log.segments import SegmentChain
+from orbitmq.store.disk.stream_files import file_name
+from orbitmq.store.log.segments import Segments
 from orbitmq.testing.clocks import InlineWorkers
 from orbitmq.testing.disks import SimulatedDisk
 from orbitmq.threads import Future, Workers
@@ -19,8 +19,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def chain_in(directory: Path) -> SegmentChain:
-    chain = SegmentChain(RealDisk(), str(directory), SIZE)
+def chain_in(directory: Path) -> Segments:
+    chain = Segments(RealDisk(), str(directory), SIZE)
     chain.load()
     return chain
 
@@ -48,8 +48,8 @@ def test_what_was_there_is_loaded(tmp_path: Path) -> None:
     first.add(0).write([b"hello ", b"world"], 10)
     first.close()
     again = chain_in(tmp_path)
-    assert bytes(again.segments[0].view[10:21]) == b"hello world"
-    assert again.last is again.segments[0]
+    assert bytes(again.files[0].view[10:21]) == b"hello world"
+    assert again.last is again.files[0]
 
 
 def test_a_view_outlives_its_file(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_a_view_outlives_its_file(tmp_path: Path) -> None:
     segment = chain.add(0)
     segment.write([b"still here"], 0)
     view = segment.view[:10]
-    chain.remove_first()
+    chain.remove_last()
     assert list(tmp_path.iterdir()) == []
     assert bytes(view) == b"still here"
     assert chain.last is None
@@ -66,15 +66,13 @@ def test_a_view_outlives_its_file(tmp_path: Path) -> None:
 def test_an_empty_last_file_is_removed_as_java_does(tmp_path: Path) -> None:
     chain_in(tmp_path).add(0)
     (tmp_path / file_name(SIZE)).touch()
-    assert len(chain_in(tmp_path).segments) == 1
+    assert len(chain_in(tmp_path).files) == 1
     assert not (tmp_path / file_name(SIZE)).exists()
 
 
 def test_a_file_of_another_size_is_named(tmp_path: Path) -> None:
     (tmp_path / file_name(0)).write_bytes(bytes(100))
-    with pytest.raises(
-        StoreDamaged, match="has 100 bytes, and files of this log have 4096"
-    ) as caught:
+    with pytest.raises(StoreDamaged, match="has 100 bytes, not 4096; set the file size") as caught:
         chain_in(tmp_path)
     assert caught.value.path.endswith(file_name(0))
 
@@ -93,7 +91,7 @@ def test_strangers_are_left_alone_with_a_warning(
 ) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / "folder").mkdir()
-    assert chain_in(tmp_path).segments == []
+    assert chain_in(tmp_path).files == []
     assert "notes.txt does not belong there" in caplog.text
     assert "folder" not in caplog.text
 
@@ -106,16 +104,29 @@ def test_a_directory_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_removed_stays_in_use() -> None:
     disk = SimulatedDisk()
-    chain = SegmentChain(disk, "/commitlog", SIZE)
+    chain = Segments(disk, "/commitlog", SIZE)
     chain.load()
     chain.add(0)
     chain.add(SIZE)
     disk.fail("remove", "commitlog", errno.EIO)
     with pytest.raises(DiskFailed):
-        chain.remove_first()
-    assert (chain.first_offset, len(chain.segments)) == (0, 2)
-    chain.segments[0].write([b"still open"], 0)
-    assert chain.remove_first().base == 0
+        chain.remove_last()
+    assert (chain.first_offset, len(chain.files)) == (0, 2)
+    chain.files[1].write([b"still open"], SIZE)
+    chain.remove_last()
+    assert chain.next_base() == SIZE
+
+
+def test_a_file_that_is_taken_out_may_come_back() -> None:
+    disk = SimulatedDisk()
+    chain = Segments(disk, "/commitlog", SIZE)
+    chain.load()
+    chain.add(0).write([b"still here"], 0)
+    chain.add(SIZE)
+    taken = chain.take_first()
+    assert (chain.first_offset, chain.segment_at(0)) == (SIZE, None)
+    chain.put_back([taken])
+    assert bytes(chain.files[0].view[:10]) == b"still here"
 
 
 class LateWorkers:
@@ -128,12 +139,11 @@ class LateWorkers:
         return
 
 
-def prepared(disk: SimulatedDisk, workers: Workers | None = None) -> SegmentChain:
+def prepared(disk: SimulatedDisk, workers: Workers | None = None) -> Segments:
     """Return a chain of one file whose next one is being made."""
-    chain = SegmentChain(disk, "/commitlog", SIZE, workers or InlineWorkers())
+    chain = Segments(disk, "/commitlog", SIZE, workers or InlineWorkers())
     chain.load()
-    chain.add(0)
-    chain.prepare_next()
+    chain.prepare(chain.add(0), SIZE // 2)
     return chain
 
 
@@ -144,9 +154,9 @@ def allocations(disk: SimulatedDisk) -> list[str]:
 def test_the_next_file_is_made_ahead_and_counts_when_it_is_added() -> None:
     disk = SimulatedDisk()
     chain = prepared(disk)
-    chain.prepare_next()  # once is enough
+    chain.prepare(chain.files[0], SIZE // 2)  # once is enough
     assert disk.size(f"/commitlog/{file_name(SIZE)}") == SIZE
-    assert (len(chain.segments), chain.next_base()) == (1, SIZE)
+    assert (len(chain.files), chain.next_base()) == (1, SIZE)
     assert chain.add(SIZE).base == SIZE
     assert allocations(disk) == ["0000", "4096"]
     chain.close()
@@ -154,10 +164,9 @@ def test_the_next_file_is_made_ahead_and_counts_when_it_is_added() -> None:
 
 def test_without_workers_nothing_is_made_ahead() -> None:
     disk = SimulatedDisk()
-    chain = SegmentChain(disk, "/commitlog", SIZE)
+    chain = Segments(disk, "/commitlog", SIZE)
     chain.load()
-    chain.add(0)
-    chain.prepare_next()
+    chain.prepare(chain.add(0), SIZE // 2)
     assert disk.list("/commitlog") == [file_name(0)]
 
 
@@ -175,7 +184,7 @@ def test_what_could_not_be_made_ahead_is_tried_again(caplog: pytest.LogCaptureFi
     chain = prepared(disk)
     assert disk.list("/commitlog") == [file_name(0)]
     assert chain.add(SIZE).base == SIZE
-    assert "could not be made ahead" in caplog.text
+    assert "could not be created in advance" in caplog.text
 
 
 def test_a_disk_that_stays_full_is_told_of_when_the_file_is_needed() -> None:
@@ -184,7 +193,7 @@ def test_a_disk_that_stays_full_is_told_of_when_the_file_is_needed() -> None:
     chain = prepared(disk)
     with pytest.raises(DiskFailed, match="No space left"):
         chain.add(SIZE)
-    assert len(chain.segments) == 1
+    assert len(chain.files) == 1
     assert chain.add(SIZE).base == SIZE
 
 
@@ -203,7 +212,7 @@ def test_a_stop_removes_files_behind_the_end_and_keeps_the_first() -> None:
     chain.add(SIZE)
     chain.add(2 * SIZE)
     chain.remove_unused(SIZE + 1)
-    assert [segment.base for segment in chain.segments] == [0, SIZE]
+    assert [segment.base for segment in chain.files] == [0, SIZE]
     chain.remove_unused(0)
     assert disk.list("/commitlog") == [file_name(0)]
 
@@ -224,19 +233,90 @@ def test_a_file_that_can_be_neither_made_nor_removed_is_dealt_with_later(ahead: 
     assert chain.add(SIZE).file.size == SIZE
 
 
+def stepwise(disk: SimulatedDisk, workers: Workers | None = None) -> Segments:
+    """Return a chain of files of four steps, which are a page each."""
+    chain = Segments(disk, "/commitlog", 4 * SIZE, workers, step_bytes=SIZE)
+    chain.load()
+    return chain
+
+
+def space(disk: SimulatedDisk) -> int:
+    return disk.usage("/").used
+
+
+def test_a_new_file_has_its_length_and_space_for_one_step() -> None:
+    disk = SimulatedDisk()
+    segment = stepwise(disk).add(0)
+    assert (segment.file.size, segment.reserved, space(disk)) == (4 * SIZE, SIZE, SIZE)
+
+
+def test_space_is_reserved_when_half_a_step_is_left_and_then_the_next_file_is_made() -> None:
+    disk = SimulatedDisk()
+    chain = stepwise(disk, InlineWorkers())
+    segment = chain.add(0)
+    steps = []
+    for position in range(0, 4 * SIZE, SIZE // 4):
+        chain.reserve(segment, position, SIZE // 4)
+        chain.prepare(segment, position + SIZE // 4)
+        steps.append(space(disk) // SIZE)
+    assert steps == [1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 5, 5, 5]
+    assert disk.list("/commitlog") == [file_name(0), file_name(4 * SIZE)]
+
+
+def test_what_a_worker_has_not_reserved_yet_is_reserved_when_it_is_needed() -> None:
+    disk = SimulatedDisk()
+    chain = stepwise(disk, LateWorkers())
+    segment = chain.add(0)
+    chain.prepare(segment, SIZE - 10)
+    chain.reserve(segment, SIZE - 10, 100)
+    assert (segment.reserved, space(disk)) == (2 * SIZE, 2 * SIZE)
+
+
+def test_a_file_that_is_loaded_gets_space_from_where_the_log_goes_on() -> None:
+    disk = SimulatedDisk()
+    stepwise(disk).add(0)
+    chain = stepwise(disk)
+    chain.reserve(chain.files[0], 3 * SIZE, 10)
+    assert (chain.files[0].reserved, space(disk)) == (4 * SIZE, 2 * SIZE)
+
+
+def test_a_full_disk_refuses_space_and_gives_it_later(caplog: pytest.LogCaptureFixture) -> None:
+    disk = SimulatedDisk()
+    chain = stepwise(disk, InlineWorkers())
+    segment = chain.add(0)
+    disk.fail("allocate", "commitlog", errno.ENOSPC, times=2)
+    chain.prepare(segment, SIZE - 10)
+    with pytest.raises(DiskFailed, match="No space left"):
+        chain.reserve(segment, SIZE - 10, 100)
+    assert "could not be reserved in advance" in caplog.text
+    chain.reserve(segment, SIZE - 10, 10)  # there is space for that
+    chain.reserve(segment, SIZE - 10, 100)
+    assert segment.reserved > SIZE
+
+
+def test_a_file_without_records_takes_one_page() -> None:
+    disk = SimulatedDisk()
+    chain = stepwise(disk)
+    chain.add_blank(0)
+    chain.sync_names()
+    assert (chain.next_base(), space(disk)) == (4 * SIZE, SIZE)
+    disk.crash()
+    assert disk.size(f"/commitlog/{file_name(0)}") == 4 * SIZE
+
+
 def test_files_that_are_loaded_are_not_kept_open(tmp_path: Path) -> None:
     first = chain_in(tmp_path)
     for base in range(0, 5 * SIZE, SIZE):
         first.add(base).write([b"record"], base)
     first.close()
     disk = CountingDisk()
-    chain = SegmentChain(disk, str(tmp_path), SIZE)
+    chain = Segments(disk, str(tmp_path), SIZE)
     chain.load()
     assert disk.open_now() == []
-    assert [bytes(segment.view[:6]) for segment in chain.segments] == [b"record"] * 5
+    assert [bytes(segment.view[:6]) for segment in chain.files] == [b"record"] * 5
     assert disk.open_now() == []
-    chain.segments[4].write([b"again!"], 4 * SIZE)
-    assert bytes(chain.segments[4].view[:6]) == b"again!"
+    chain.files[4].write([b"again!"], 4 * SIZE)
+    assert bytes(chain.files[4].view[:6]) == b"again!"
     assert disk.open_now() == [file_name(4 * SIZE)]
     chain.close()
     assert disk.open_now() == []
@@ -244,7 +324,7 @@ def test_files_that_are_loaded_are_not_kept_open(tmp_path: Path) -> None:
 
 def test_without_a_descriptor_room_is_made_for_the_next_file_and_for_a_map() -> None:
     disk, rooms = SimulatedDisk(), list[int]()
-    chain = SegmentChain(disk, "/commitlog", SIZE, make_room=lambda: rooms.append(1))
+    chain = Segments(disk, "/commitlog", SIZE, make_room=lambda: rooms.append(1))
     chain.load()
     disk.fail("open", "commitlog", errno.EMFILE)
     segment = chain.add(0)

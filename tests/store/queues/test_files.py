@@ -68,8 +68,8 @@ def test_an_empty_last_file_is_removed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("stray", "size", "why"),
     [
-        (name(0), 9, "has 9 bytes, and files here have 10"),
-        ("0" * 19, 0, "has 0 bytes"),
+        (name(0), 9, "has 9 bytes, not 10"),
+        ("0" * 19, 0, "not named by 20 digits"),
         ("notes.txt", 10, "not named by 20 digits"),
         ("٠" * 20, 10, "not named by 20 digits"),
         (name(5), 10, "no multiple of 10"),
@@ -94,7 +94,7 @@ def test_of_files_with_one_missing_between_them_the_later_ones_stay_unless_they_
     files.load()
     assert (files.start, files.end) == (20, 40)
     assert sorted(path.name for path in tmp_path.iterdir()) == [name(20), name(30)]
-    assert f"has no file {name(10)} before {name(20)}" in caplog.text
+    assert f"{name(10)} is missing before {tmp_path / name(20)}" in caplog.text
     for start in (50, 70):
         (tmp_path / name(start)).write_bytes(bytes(10))
     open_files = OpenFiles(RealDisk(), limit=4)

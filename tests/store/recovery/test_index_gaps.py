@@ -6,7 +6,7 @@ import pytest
 
 from orbitmq.message.record import blank
 from orbitmq.store.disk.disk import RealDisk
-from orbitmq.store.log.segments import SegmentChain
+from orbitmq.store.log.segments import Segments
 from orbitmq.store.recovery import index_gaps
 from orbitmq.store.recovery.index_gaps import first_keyed
 from tests.store.small_logs import SEGMENT, record, write_log
@@ -25,8 +25,8 @@ def segment(keyed: str, base: int = 0, *, ended: bool = True) -> bytes:
     return (data + blank(SEGMENT - len(data)) if ended else data).ljust(SEGMENT, b"\0")
 
 
-def chain_of(directory: Path, *segments: bytes) -> SegmentChain:
-    chain = SegmentChain(RealDisk(), f"{write_log(directory, *segments)}/commitlog", SEGMENT)
+def chain_of(directory: Path, *segments: bytes) -> Segments:
+    chain = Segments(RealDisk(), f"{write_log(directory, *segments)}/commitlog", SEGMENT)
     chain.load()
     return chain
 
@@ -57,7 +57,7 @@ def test_the_first_record_with_keys_is_found(
 
 def test_the_log_begins_where_its_first_file_does(tmp_path: Path) -> None:
     chain = chain_of(tmp_path, segment("kk"), segment("-k-", SEGMENT), segment("k", 2 * SEGMENT))
-    chain.remove_first()
+    chain.take_first()
     assert first_keyed(chain, 0, SEGMENT + SIZE) is None
     assert first_keyed(chain, -1, 2 * SEGMENT) == SEGMENT + SIZE
     assert first_keyed(chain, -1, 0) is None

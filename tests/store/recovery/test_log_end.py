@@ -7,7 +7,7 @@ from orbitmq.message.record_view import RecordView
 from orbitmq.store.disk.disk import RealDisk
 from orbitmq.store.log.commit_log import CommitLog
 from orbitmq.store.log.record_rows import Checked, is_blank, magics, view_of
-from orbitmq.store.log.segments import SegmentChain
+from orbitmq.store.log.segments import Segments
 from orbitmq.store.recovery import log_end as recovery
 from orbitmq.store.recovery.log_end import ALL_VOUCHED, RecoveryWalk, first_store_ms, zero_behind
 from orbitmq.store.settings import StoreSettings
@@ -15,13 +15,13 @@ from tests.store.counting import descriptors_of
 from tests.store.logs import NOW, incoming, new_log
 
 
-def written(directory: Path, count: int = 12, size: int = 900) -> SegmentChain:
+def written(directory: Path, count: int = 12, size: int = 900) -> Segments:
     """Return a log of records of one kilobyte, three and a bit to a file, re-opened."""
     log, chain = new_log(RealDisk(), str(directory))
     for i in range(count):
         log.append([incoming(bytes([i]) * size)], NOW + i)
     chain.close()
-    again = SegmentChain(RealDisk(), f"{directory}/commitlog", 4096)
+    again = Segments(RealDisk(), f"{directory}/commitlog", 4096)
     again.load()
     return again
 
@@ -30,18 +30,18 @@ def records(walk: RecoveryWalk) -> list[RecordView]:
     return [view_of(block.buffer, row) for block in walk for row in block.rows]
 
 
-def walk(chain: SegmentChain, *, cut: bool, vouched_ms: int = 0) -> tuple[RecoveryWalk, list[int]]:
+def walk(chain: Segments, *, cut: bool, vouched_ms: int = 0) -> tuple[RecoveryWalk, list[int]]:
     found = RecoveryWalk(chain, 0, vouched_ms=vouched_ms if cut else ALL_VOUCHED)
     return found, [view.queue_offset for view in records(found)]
 
 
-def spoil(chain: SegmentChain, offset: int, data: bytes) -> None:
+def spoil(chain: Segments, offset: int, data: bytes) -> None:
     segment = chain.segment_at(offset)
     assert segment is not None
     segment.write([data], offset)
 
 
-def place_of(chain: SegmentChain, queue_offset: int) -> RecordView:
+def place_of(chain: Segments, queue_offset: int) -> RecordView:
     walk = RecoveryWalk(chain, 0, vouched_ms=ALL_VOUCHED)
     return next(view for view in records(walk) if view.queue_offset == queue_offset)
 
@@ -57,7 +57,7 @@ def test_a_whole_log_ends_after_its_last_record(tmp_path: Path, cut: bool) -> No
 
 def test_a_walk_has_the_map_of_one_file_at_a_time(tmp_path: Path) -> None:
     chain = written(tmp_path, 20)
-    assert len(chain.segments) > 4
+    assert len(chain.files) > 4
     found = RecoveryWalk(chain, 0, vouched_ms=ALL_VOUCHED)
     assert {descriptors_of(tmp_path) for _ in found} == {1}
 
@@ -177,7 +177,7 @@ def test_what_was_cut_off_never_comes_back(tmp_path: Path) -> None:
 
 def test_the_time_of_a_file_is_that_of_its_first_record(tmp_path: Path) -> None:
     chain = written(tmp_path)
-    assert [first_store_ms(segment) for segment in chain.segments] == [NOW, NOW + 4, NOW + 8]
+    assert [first_store_ms(segment) for segment in chain.files] == [NOW, NOW + 4, NOW + 8]
     assert first_store_ms(chain.add(chain.next_base())) is None
 
 
@@ -191,7 +191,7 @@ def test_progress_is_reported_per_block(tmp_path: Path) -> None:
 
 
 def test_an_empty_chain_ends_at_its_beginning(tmp_path: Path) -> None:
-    chain = SegmentChain(RealDisk(), str(tmp_path), 4096)
+    chain = Segments(RealDisk(), str(tmp_path), 4096)
     chain.load()
     found, offsets = walk(chain, cut=True)
     assert (found.end, offsets) == (0, [])
@@ -209,7 +209,7 @@ def test_older_records_after_the_end_are_not_part_of_the_log(tmp_path: Path) -> 
     assert (offsets, found.end, found.damages) == ([0, 1], log.end, [])
 
 
-def last_of_file(chain: SegmentChain, number: int) -> RecordView:
+def last_of_file(chain: Segments, number: int) -> RecordView:
     return place_of(chain, 4 * number + 3)
 
 
@@ -232,9 +232,9 @@ BORDERS: dict[str, tuple[list[tuple[int, int]], set[int]]] = {
 }
 
 
-def zero(chain: SegmentChain, begin: int, end: int) -> None:
+def zero(chain: Segments, begin: int, end: int) -> None:
     """Write zeros from one offset of the log to another, in however many files."""
-    for segment in chain.segments:
+    for segment in chain.files:
         low, high = max(begin, segment.base), min(end, segment.end)
         if low < high:
             spoil(chain, low, bytes(high - low))
@@ -248,7 +248,7 @@ def test_damage_on_both_sides_of_a_border_cuts_nothing_off(
     """Nor after a crash, as far as the checkpoint vouches."""
     chain = written(tmp_path, 20)
     whole, _ = walk(chain, cut=cut, vouched_ms=NOW + 19)
-    assert len(chain.segments) == 5
+    assert len(chain.files) == 5
     for begin, end in holes:
         zero(chain, begin, end)
     found, offsets = walk(chain, cut=cut, vouched_ms=NOW + 19)
@@ -274,7 +274,7 @@ def test_a_blank_that_java_left_after_the_end_does_not_continue_the_log(
 ) -> None:
     chain = written(tmp_path, 5)
     blank = last_of_file(chain, 0)
-    assert is_blank(chain.segments[0].view, blank.commit_log_offset + blank.size)
+    assert is_blank(chain.files[0].view, blank.commit_log_offset + blank.size)
     chain.remove_last()
     log = CommitLog(chain, StoreSettings(segment_bytes=4096), lambda _topic, _queue: 1)
     log.end = place_of(chain, 1).commit_log_offset
@@ -302,7 +302,7 @@ def test_later_files_are_searched_only_after_damage(
     end = sixth.commit_log_offset + sixth.size
     for reached in (0, end):
         list(RecoveryWalk(chain, 0, vouched_ms=NOW + 60_000, reached=reached))
-    assert {buffer is chain.segments[1].view for buffer in searched} == {True}
+    assert {buffer is chain.files[1].view for buffer in searched} == {True}
     searched.clear()
     list(RecoveryWalk(chain, 0, vouched_ms=NOW + 60_000, reached=end + 1))
     assert len(searched) == 2
@@ -324,7 +324,7 @@ def test_a_walk_over_long_damage_has_few_maps_and_looks_ahead_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chain = written(tmp_path, 40)
-    for segment in chain.segments[1:-1]:
+    for segment in chain.files[1:-1]:
         spoil(chain, segment.base, bytes(segment.size))
         segment.drop()
     searched: list[int] = []
@@ -337,7 +337,7 @@ def test_a_walk_over_long_damage_has_few_maps_and_looks_ahead_once(
     found = RecoveryWalk(chain, 0, vouched_ms=ALL_VOUCHED)
     assert sum(len(block.rows) for block in found) == 8
     assert max(searched) <= 3  # of the block given out last, of the damaged file, of a later one
-    assert len(searched) <= 3 * len(chain.segments)  # for a record here, further on, for a blank
+    assert len(searched) <= 3 * len(chain.files)  # for a record here, further on, for a blank
 
 
 def test_of_some_files_alone_the_damage_can_be_asked(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from orbitmq.errors import DiskFailed
 from orbitmq.store.disk.disk import RealDisk
-from orbitmq.store.layout import file_name
+from orbitmq.store.disk.stream_files import file_name
 from orbitmq.store.log.segments import Segment
 from orbitmq.store.recovery.power_loss import mend_queues, mend_stream, write_again
 from orbitmq.testing.disks import SimulatedDisk

@@ -8,7 +8,8 @@ from orbitmq.store.message_store import MessageStore
 from orbitmq.store.reader.inspect import inspect
 from orbitmq.store.reader.reader import StoreReader
 from orbitmq.testing.disks import PowerLost, SimulatedDisk
-from tests.store.logs import incoming
+from tests.store.logs import NOW, incoming
+from tests.store.recovery.java_checkpoints import written_by_java
 from tests.store.stores import SMALL, HandClock, bodies, opened, put
 
 NAMES = [b"%02d" % number for number in range(24)]
@@ -192,6 +193,7 @@ def test_a_queue_gets_its_head_again_if_all_else_of_it_went_with_the_log(
     stored(disk, clock, end)
     take_away(disk, *map(file_of, gone))
     take_away(disk, *(f"/store/commitlog/{name}" for name in disk.list("/store/commitlog")[1:]))
+    written_by_java(disk, log_ms=NOW)  # which cuts the log, and leaves old entries in queues
     store = opened(disk, clock=clock)
     whole = bodies(store, queue_id=1)
     assert whole == BODIES[: len(whole)]

@@ -80,9 +80,10 @@ class RuntimeInfo:
         usage = self.disk_usage()
         ratio = str(ceil(usage.ratio * 100) / 100)  # in whole percent, rounded up, as in Java
         total, free = _readable(usage.total), _readable(usage.total - usage.used)
+        log_directory = self.store.settings.log_directory(self.store.directory)
         return {
             "commitLogDiskRatio": ratio,
-            f"commitLogDiskRatio_{self.store.directory}/commitlog": ratio,
+            f"commitLogDiskRatio_{log_directory}": ratio,
             "consumeQueueDiskRatio": ratio,
             "commitLogDirCapacity": f"Total : {total}, Free : {free}.",
         }

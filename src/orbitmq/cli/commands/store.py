@@ -40,12 +40,17 @@ def add_commands(families: "Families") -> None:
             epilog="Exit status: 0 sound, 1 damaged, 2 not a store or not readable.",
         )
         command.add_argument("directory", metavar="DIR", help="the store's root directory")
+        command.add_argument(
+            "--commit-log",
+            metavar="DIR",
+            help="the directory of the commit log, if storePathCommitLog sets one",
+        )
         add_json_option(command)
         command.set_defaults(run=run)
 
 
 def _inspect(arguments: argparse.Namespace) -> int:
-    reader = StoreReader(arguments.directory)
+    reader = StoreReader(arguments.directory, commit_log=arguments.commit_log)
     with ProgressBar("reading") as bar:
         summary = inspect(reader, bar)
     print_found(summary, summary_lines(summary), as_json=arguments.json)
@@ -53,7 +58,7 @@ def _inspect(arguments: argparse.Namespace) -> int:
 
 
 def _verify(arguments: argparse.Namespace) -> int:
-    reader = StoreReader(arguments.directory)
+    reader = StoreReader(arguments.directory, commit_log=arguments.commit_log)
     with ProgressBar("checking") as bar:
         verdict = verify(reader, bar)
     print_found(verdict, verdict_lines(verdict), as_json=arguments.json)

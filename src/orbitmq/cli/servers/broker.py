@@ -12,9 +12,11 @@ from orbitmq.broker.machine import Machine
 from orbitmq.broker.server import Broker
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.cli.servers.serving import (
+    add_loss_option,
     add_server_options,
     allow_many_open_files,
     log_to_stderr,
+    loss_accepted,
     recovery_progress,
     serve,
 )
@@ -43,6 +45,7 @@ def add_commands(families: "Families") -> None:
         action="store_true",
         help="also stop when standard input ends, so as not to outlive a parent process",
     )
+    add_loss_option(command)
     add_server_options(command)
     command.set_defaults(run=_run)
 
@@ -51,7 +54,9 @@ def _run(arguments: argparse.Namespace) -> int:
     log_to_stderr()
     allow_many_open_files()
     properties = read(arguments.file) if arguments.file else []
-    settings = LiveSettings.load([*properties, *from_arguments(arguments.set)])
+    settings = LiveSettings.load(
+        [*properties, *from_arguments(arguments.set), *loss_accepted(arguments)]
+    )
     warn_about_auto_create(settings)
     return serve(
         lambda: Broker(

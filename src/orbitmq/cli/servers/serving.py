@@ -16,11 +16,14 @@ from typing import Final, TypeVar
 
 from orbitmq.cli.render import ProgressBar
 from orbitmq.net.event_loop import new_event_loop
+from orbitmq.settings import Property
 
 __all__ = [
+    "add_loss_option",
     "add_server_options",
     "allow_many_open_files",
     "log_to_stderr",
+    "loss_accepted",
     "recovery_progress",
     "serve",
 ]
@@ -49,6 +52,20 @@ def add_server_options(command: argparse.ArgumentParser) -> None:
         action="store_true",
         help="listen on an address that other machines reach, without authentication",
     )
+
+
+def add_loss_option(command: argparse.ArgumentParser) -> None:
+    """Add what every command that starts a broker takes to go on without files of its log."""
+    command.add_argument(
+        "--accept-loss",
+        action="store_true",
+        help="start even if files at the end of the log are missing; their messages are lost",
+    )
+
+
+def loss_accepted(arguments: argparse.Namespace) -> list[Property]:
+    """Return the setting that ``--accept-loss`` stands for; none without it."""
+    return [Property("acceptLoss", "true", "--accept-loss")] * arguments.accept_loss
 
 
 def log_to_stderr() -> None:

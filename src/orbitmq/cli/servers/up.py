@@ -18,9 +18,11 @@ from orbitmq.broker.server import Broker
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.cli.servers.broker import warn_about_auto_create
 from orbitmq.cli.servers.serving import (
+    add_loss_option,
     add_server_options,
     allow_many_open_files,
     log_to_stderr,
+    loss_accepted,
     recovery_progress,
     serve,
 )
@@ -89,6 +91,7 @@ def add_commands(families: "Families") -> None:
         "--no-dashboard", action="store_true", help="ignored; there is no dashboard yet"
     )
     command.add_argument("--json", action="store_true", help="print the ready line as JSON")
+    add_loss_option(command)
     add_server_options(command)
     command.set_defaults(run=_run)
 
@@ -173,7 +176,12 @@ def _properties(arguments: argparse.Namespace, number: int, nameserver: Address)
     users = from_arguments(arguments.set)
     if several:
         users = [one for one in users if one.name not in ("brokerName", "storePathRootDir")]
-    return [*ours, *users]
+        if any(one.name == "storePathCommitLog" for one in users):
+            raise InvalidInput(
+                "storePathCommitLog would be the log of all brokers; run each by orbitmq broker",
+                field="storePathCommitLog",
+            )
+    return [*ours, *users, *loss_accepted(arguments)]
 
 
 def _command(properties: list[Property]) -> list[str]:

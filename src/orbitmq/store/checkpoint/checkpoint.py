@@ -1,8 +1,7 @@
-"""How far the store got, how it stopped, and who has it: ``checkpoint``, ``abort`` and ``lock``.
+"""The files ``checkpoint``, ``abort`` and ``lock`` of a store.
 
-The checkpoint bounds what must be read again after a crash. The abort marker is there while a
-broker runs; found at start, it says that the last one did not stop in order. The lock keeps a
-second process out.
+The checkpoint limits what must be read again after a crash. The abort marker exists while a broker
+runs; one found at a start means that the last broker crashed. The lock keeps a second process out.
 
 >>> from orbitmq.testing.disks import SimulatedDisk
 >>> disk = SimulatedDisk()
@@ -16,6 +15,7 @@ second process out.
 """
 
 import struct
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from orbitmq.store.disk.disk import Disk
@@ -33,8 +33,8 @@ __all__ = [
 
 CHECKPOINT_BYTES: Final = 4096
 
-# The fields of CheckpointValues, in order, with their names in Java's StoreCheckpoint. All that is
-# not zero lies in one sector of the disk, so a crash leaves old or new.
+# The fields of CheckpointValues, in order, with their names in Java's StoreCheckpoint. All of them
+# are in one sector, so that a crash leaves either the old or the new values.
 _LAYOUT: Final = struct.Struct(
     ">q"  # log_ms: physicMsgTimestamp
     "q"  # queues_ms: logicsMsgTimestamp
@@ -44,9 +44,9 @@ _LAYOUT: Final = struct.Struct(
 )
 assert _LAYOUT.size == 40
 
-# What only we say, at a place that Java's StoreCheckpoint neither reads nor writes; in the same
-# sector. The copies of the times above tell whether Java has written to the file since: if they
-# differ, all of this is void.
+# Our own values, in the same sector, where Java's StoreCheckpoint neither reads nor writes. They
+# include copies of the times above: if these differ, Java has written the file since, and our
+# values are void.
 _OWN_AT: Final = 256
 _OWN_MAGIC: Final = b"orbitmq1"
 _OWN: Final = struct.Struct(
@@ -54,31 +54,30 @@ _OWN: Final = struct.Struct(
     "3q"  # copies of log_ms, queues_ms and index_ms
     "q"  # queues_ms
     "3q"  # index: name, number, offset
-    "q"  # log_end; 0 if one of us wrote it who did not know it yet
+    "q"  # log_end; 0 in checkpoints of our first versions
 )
 _SECTOR: Final = 512
 assert _OWN_AT + _OWN.size <= _SECTOR
 
-# Store times of neighbouring records come from several flushes; Java's StoreCheckpoint goes back
-# this much to be on the safe side.
+# Java's StoreCheckpoint subtracts this from the times, as a safety margin.
 _MARGIN_MS: Final = 3000
 
 
 class OwnValues(NamedTuple):
-    """What a checkpoint of ours says that Java's does not."""
+    """Values that only our checkpoints have."""
 
     queues_ms: int
-    """As in ``CheckpointValues``, whose own is held back for Java's sake: it takes part of the
-    index for lost after a crash, and finds the keys again only from that time on."""
+    """The real value of ``CheckpointValues.queues_ms``. That one is kept lower for Java, which
+    drops the last index file after a crash and restores its keys only from that time on."""
     index_mark: IndexMark
     log_end: int = 0
-    """All of the log before this offset is on the disk; 0 if that is known by times alone."""
+    """All of the log before this offset is on disk; 0 if unknown."""
 
 
 class CheckpointValues(NamedTuple):
-    """What a checkpoint says; zeros if nothing is known.
+    """The values of a checkpoint; zeros if nothing is known.
 
-    The first three are store timestamps of records: all older ones are on the disk.
+    The first three are store timestamps: log, queues and index are on disk up to these.
     """
 
     log_ms: int = 0
@@ -87,11 +86,11 @@ class CheckpointValues(NamedTuple):
     primary_flushed_offset: int = 0
     confirmed_offset: int = 0
     own: OwnValues | None = None
-    """None if the last to write was not one of us."""
+    """None if another program wrote the checkpoint last."""
 
     @property
     def is_of_another(self) -> bool:
-        """Whether another program wrote it last, Java's broker for one; False if nothing did.
+        """Whether another program, such as Java's broker, wrote it last.
 
         >>> CheckpointValues().is_of_another, CheckpointValues(log_ms=5000).is_of_another
         (False, True)
@@ -101,7 +100,7 @@ class CheckpointValues(NamedTuple):
 
     @property
     def recovery_limit_ms(self) -> int:
-        """The store timestamp from which on the log must be read again after a crash.
+        """The store timestamp from which the log must be read again after a crash.
 
         >>> CheckpointValues(log_ms=10_000, queues_ms=12_000).recovery_limit_ms
         7000
@@ -111,25 +110,20 @@ class CheckpointValues(NamedTuple):
 
     @property
     def log_vouched_ms(self) -> int:
-        """The store timestamp up to which all records are on the disk."""
+        """The store timestamp up to which all records are on disk."""
         return max(0, self.log_ms - _MARGIN_MS)
 
     @property
     def queues_vouched_ms(self) -> int:
-        """The store timestamp up to which the queue entries of all records are on the disk."""
+        """The store timestamp up to which the queue entries of all records are on disk."""
         queues_ms = self.queues_ms if self.own is None else self.own.queues_ms
         return max(0, queues_ms - _MARGIN_MS)
 
 
 def read_checkpoint(disk: Disk, path: str) -> CheckpointValues:
-    """Return what a checkpoint file says, without changing it.
+    """Return the values of a checkpoint file, without changing it.
 
-    An absent file says zeros, and so does whatever a short one lacks: both only make recovery read
-    more.
-
-    Raises:
-        DiskFailed: the file is there and can't be read.
-
+    A missing file, and the missing part of a short one, count as zeros: recovery just reads more.
     """
     found = (read_file(disk, path) or b"").ljust(CHECKPOINT_BYTES, b"\0")
     values = CheckpointValues(*_LAYOUT.unpack_from(found))
@@ -149,14 +143,9 @@ def _packed(values: CheckpointValues) -> bytes:
 
 
 class Checkpoint:
-    """The checkpoint file of a store that is written to. Its directory must exist.
+    """The checkpoint file of a store in use. Its directory must exist.
 
-    Attributes:
-        values: what is on the disk.
-
-    Raises:
-        DiskFailed: from the constructor, if the file can't be read or made.
-
+    ``values`` are those on disk.
     """
 
     def __init__(self, disk: Disk, path: str) -> None:
@@ -174,12 +163,10 @@ class Checkpoint:
         return f"<Checkpoint {self.path} {self.values}>"
 
     def write(self, values: CheckpointValues) -> None:
-        """Write the values and return when they are on the disk; at once if they are there already.
-
-        What the values promise must be on the disk before.
+        """Write values that are true already, and return when they are on disk.
 
         Raises:
-            DiskFailed: ``values`` keeps what was known to be there; a later write may succeed.
+            DiskFailed: ``values`` is unchanged; a later write may succeed.
 
         """
         if values != self.values:
@@ -188,12 +175,13 @@ class Checkpoint:
             self.values = values
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()
 
 
+@dataclass(slots=True, repr=False)
 class AbortMarker:
-    """A file that is there while the store is in use, and stays if the process dies.
+    """A file that exists while the store is in use, and stays if the process dies.
 
     >>> from orbitmq.testing.disks import SimulatedDisk
     >>> disk = SimulatedDisk()
@@ -205,42 +193,38 @@ class AbortMarker:
 
     """
 
-    __slots__ = ("_disk", "path")
-
-    def __init__(self, disk: Disk, path: str) -> None:
-        self._disk = disk
-        self.path = path
+    _disk: Disk
+    path: str
 
     def __repr__(self) -> str:
         return f"<AbortMarker {self.path}>"
 
     @property
     def is_present(self) -> bool:
-        """Whether the store was not closed in order, or is in use."""
+        """Whether the store is in use, or was not closed."""
         return self._disk.exists(self.path)
 
     def create(self, text: str) -> None:
-        """Set the mark, and return when it is on the disk; call it before the first write.
+        """Create the file, and return when it is on disk; call it before the first write.
 
-        The text is for people, by custom the process id; nobody reads it back.
+        The text is for people, usually the process id.
         """
         replace_file(self._disk, self.path, text.encode())
 
     def remove(self) -> None:
-        """Take the mark away; call it when everything is synced and dispatched, not before."""
+        """Remove the file; call it after everything is synced and dispatched."""
         self._disk.remove(self.path)
         self._disk.sync_directory(parent_of(self.path))
 
 
 class StoreLock:
-    """The lock on a store directory: take it before anything is read, give it back last.
+    """The lock on a store directory; take it before anything is read, and release it last.
 
-    The directory is made if it is absent. Java's DefaultMessageStore locks the same byte, though
-    only after recovery; a broker of either kind keeps the other out.
+    The directory is created if it is missing. Java's DefaultMessageStore locks the same byte,
+    though only after its recovery.
 
     Raises:
-        StoreLocked: from the constructor, if another store object or process has it.
-        DiskFailed: from the constructor, if the directory or the file can't be made.
+        StoreLocked: another store object or process has it.
 
     """
 
@@ -255,7 +239,7 @@ class StoreLock:
         return f"<StoreLock {self.path}>"
 
     def release(self) -> None:
-        """Give it back; more than once is fine."""
+        """Release it; repeated calls do nothing."""
         self._lock.release()
 
     def __enter__(self) -> "StoreLock":

@@ -1,14 +1,14 @@
-"""Where each consume queue ended: a list that tells a start which of them lack entries.
+"""The end of each consume queue: by this list a start finds queues that lack entries.
 
-A queue can be made again from the log, but nothing else says that one is missing, or its last
-files: the others know no less of the log for it. The list is ours; Java passes over the file.
+A queue can be rebuilt from the log, but without the list a start would not notice that a queue, or
+its last files, are missing. Java ignores the file.
 
-Laws:
+Invariants:
 
-- What is listed was synced before: the next start finds at least that many entries, unless somebody
-  took them away. Old files may have gone; ends stay.
-- What a checkpoint says of the queues is in the list first.
-- A queue leaves the list before it is deleted, so that no loss of power brings it back.
+- What is listed was synced before: the next start finds at least these entries, unless they were
+  removed by hand. Old files may have been removed; ends stay.
+- The list is written before the checkpoint claims its queues.
+- A queue leaves the list before it is deleted, so that no power loss brings it back.
 
 >>> from orbitmq.testing.disks import SimulatedDisk
 >>> disk = SimulatedDisk()
@@ -40,14 +40,14 @@ class _List(msgspec.Struct):
     """The file, as JSON."""
 
     crc: int
-    """Of the queues, as they are written: a queue would be filled up to an end that is too high."""
+    """Checksum of the queues: with a wrong end, a queue would be filled up to it."""
     queues: Ends
 
 
 class QueueEnds:
-    """The file ``queue_ends.json`` of a store that is written to. The owner of the store has it.
+    """The file ``queue_ends.json`` of a store in use.
 
-    It keeps texts rather than tables: there may be light queues by the hundred thousand.
+    It keeps encoded lists in memory, not dicts: there may be hundreds of thousands of light queues.
     """
 
     def __init__(self, disk: Disk, path: str) -> None:
@@ -61,14 +61,14 @@ class QueueEnds:
         return f"<QueueEnds {self._path}, {len(self._on_disk)} bytes>"
 
     def load(self) -> Ends:
-        """Return what is listed: nothing if there is no list, or none that can be read."""
+        """Return the listed ends; none if the file is missing or can't be read."""
         try:
             self._on_disk = read_file(self._disk, self._path) or _NOTHING
             return _decoded(self._on_disk)
         except (DiskFailed, ValueError, RecursionError) as error:
             log.warning(
-                "%s can't be read (%s): a queue that is missing, or that lacks its last files, is "
-                "not noticed at this start; the file is made anew",
+                "%s can't be read (%s): this start does not notice missing queues or queue files; "
+                "the list is written again",
                 self._path,
                 error,
             )
@@ -76,7 +76,7 @@ class QueueEnds:
         return {}
 
     def write(self, ends: Ends) -> None:
-        """Have this list, and return when it is on the disk; what is noted is void.
+        """Replace the list, and return when it is on disk; a noted list is dropped.
 
         Raises:
             DiskFailed: the old list is still there.
@@ -87,12 +87,12 @@ class QueueEnds:
             self._replace(_encoded(ends))
 
     def note(self, ends: Ends) -> None:
-        """Keep a list for :meth:`write_noted`, which is called once all that it says is synced."""
+        """Keep a list for :meth:`write_noted`, which is called when its queues are synced."""
         with self._lock:
             self._noted = _encoded(ends)
 
     def write_noted(self) -> None:
-        """Have the list that was noted last, without what was forgotten since. Runs on a worker.
+        """Write the list that was noted last, without queues forgotten since. Runs on a worker.
 
         Raises:
             DiskFailed: the old list is still there.
@@ -104,10 +104,9 @@ class QueueEnds:
                 self._noted = None
 
     def forget(self, queues: Collection[tuple[str, int]]) -> None:
-        """Take queues off the list, and return when that is on the disk; call it to delete them.
+        """Remove queues from the list on disk, before they are deleted.
 
-        If there is no space for another list there is none from then on: what is deleted makes
-        space, and must not be kept from it.
+        If the disk is too full for a new list, the list is removed: deleting must be possible then.
 
         Raises:
             DiskFailed: they may still be listed, and must not be deleted.
@@ -115,13 +114,13 @@ class QueueEnds:
         """
         if not queues:
             return
-        with self._lock:  # a list that a worker is just writing is on the disk by then
+        with self._lock:  # waits for a worker that is writing a list
             if self._noted is not None:
                 self._noted = _without(queues, self._noted)
             try:
                 self._replace(_without(queues, self._on_disk))
             except DiskFailed as error:
-                log.warning("%s is removed until it can be written again: %s", self._path, error)
+                log.warning("removing %s, since it can't be written now: %s", self._path, error)
                 self._disk.remove(self._path)
                 self._disk.sync_directory(parent_of(self._path))
                 self._on_disk = _NOTHING
@@ -133,8 +132,8 @@ class QueueEnds:
 
 
 def _encoded(ends: Ends) -> bytes:
-    # Sorted: the same ends make the same text, and need not be written. A directory may have a name
-    # that is no text; no record of the log has such a topic.
+    # Sorted, so that equal ends have equal bytes and are not written again. A directory may have a
+    # name that is not UTF-8; no record has such a topic.
     topics = sorted(filter(_is_text, ends))
     queues = {topic: dict(sorted(ends[topic].items())) for topic in topics}
     return msgspec.json.encode(_List(_crc(queues), queues))
@@ -143,7 +142,7 @@ def _encoded(ends: Ends) -> bytes:
 def _decoded(text: bytes) -> Ends:
     listed = msgspec.json.decode(text, type=_List)
     if listed.crc != _crc(listed.queues):
-        raise ValueError("its checksum is wrong")
+        raise ValueError("wrong checksum")
     return listed.queues
 
 
@@ -152,7 +151,7 @@ def _crc(queues: Ends) -> int:
 
 
 def _without(queues: Collection[tuple[str, int]], text: bytes) -> bytes:
-    """Return a list without some queues; the very same if it has none of them."""
+    """Return an encoded list without some queues; unchanged if it has none of them."""
     ends = _decoded(text) if text else {}
     left = {topic: dict(ids) for topic, ids in ends.items()}
     for topic, queue_id in queues:
@@ -165,4 +164,4 @@ def _is_text(topic: str) -> bool:
 
 
 _NOTHING: Final = _encoded({})
-"""What an absent file stands for."""
+"""Stands for a missing file."""

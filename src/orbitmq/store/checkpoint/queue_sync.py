@@ -1,21 +1,21 @@
-"""Queues and index synced while the store is in use: what a checkpoint may speak for after it.
+"""Syncs of queues and index while the store is in use; a checkpoint may claim them afterwards.
 
 ::
 
-    IDLE ── begin ──▶ SYNCING ──▶ LISTING where queues end ──▶ IDLE, and claimed
+    IDLE ── begin ──▶ SYNCING ──▶ LISTING the queue ends ──▶ IDLE, and claimed
                          │           │
-                         │           └── failed ──▶ IDLE, and tried again
-                         ├── no descriptor was left ──▶ IDLE, and tried again
-                         └── failed ──▶ told: what is on the disk is unknown
+                         │           └── failed ──▶ IDLE; repeated later
+                         ├── out of descriptors ──▶ IDLE; repeated later
+                         └── failed ──▶ on_failure: it is unknown what is on disk
 
-    finish: what is under way is waited for, a failure is raised, and no round begins after it
+    finish: waits for the round in flight, raises its failure; no round begins after it
 
 All methods are called by the owner. Workers sync and write the list.
 """
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from orbitmq.errors import StoreError
 from orbitmq.store.checkpoint.claims import Synced
@@ -30,8 +30,8 @@ __all__ = ["QueueSync", "WhenDone"]
 
 log = logging.getLogger("orbitmq.store")
 
-WhenDone = Callable[["Future[None]", Callable[[BaseException | None], None]], None]
-"""Has the owner told how a worker fared."""
+WhenDone = Callable[["Future[Any]", Callable[[BaseException | None], None]], None]
+"""Calls back on the owner's thread, with the error of a worker's job or None."""
 
 
 class _Syncing(NamedTuple):
@@ -39,12 +39,13 @@ class _Syncing(NamedTuple):
 
     synced: Synced
     taken: tuple[Unsynced, Unsynced]
-    """What queues and index had written when it began."""
+    """What queues and index had written before."""
     work: Future[None]
+    done: Callable[[bool], None]
 
 
 class QueueSync:
-    """Syncs queues and index and lists where queues end, one round at a time."""
+    """Syncs queues and index, and lists the queue ends, one round at a time."""
 
     def __init__(
         self,
@@ -65,38 +66,39 @@ class QueueSync:
         self._listing: Future[None] | None = None
         self._is_finished = False
         self.on_listed: Callable[[Synced], None] = lambda _synced: None
-        """Called with what a round has made true."""
+        """Called with what a round has synced."""
         self.on_failure: Callable[[StoreError], None] = lambda _error: None
-        """Called if something could not be synced; nothing may be written after that."""
+        """Called if a sync failed; nothing may be written after that."""
         self.make_room: MakeRoom = lambda: None
-        """Called to close idle files, if the process can't open more."""
+        """Called to close idle files, if the process runs out of descriptors."""
 
     def __repr__(self) -> str:
         return f"<QueueSync {'under way' if self.is_under_way else 'idle'}>"
 
     @property
     def is_under_way(self) -> bool:
-        """Whether a round has begun and not ended."""
+        """Whether a round is in flight."""
         return self._syncing is not None or self._listing is not None
 
-    def begin(self, synced: Synced) -> None:
-        """Begin a round that makes ``synced`` true, unless one is under way.
+    def begin(self, synced: Synced, done: Callable[[bool], None] = lambda _ok: None) -> None:
+        """Begin a round that covers ``synced``, unless one is in flight.
 
-        The queues have written what they had buffered.
+        The queues must have written their buffers. ``done`` is called with whether the sync
+        succeeded, before the ends are listed.
         """
         if self.is_under_way or self._is_finished:
             return
         self._ends.note(self._queues.ends())
         taken = (self._queues.take_unsynced(), self._index.take_unsynced())
         work = self._workers.submit(_sync_all, taken, self._disk)
-        self._syncing = _Syncing(synced, taken, work)
+        self._syncing = _Syncing(synced, taken, work, done)
         self._when_done(work, lambda error: self._synced(work, error))
 
     def settle(self) -> None:
-        """Wait for a sync that is under way: whoever relies on one of its own needs both.
+        """Wait for a sync in flight.
 
         Raises:
-            StoreError: something could not be synced.
+            StoreError: it failed.
 
         """
         if self._syncing is not None:
@@ -107,13 +109,13 @@ class QueueSync:
                 raise error
 
     def finish(self) -> None:
-        """Wait for what is under way and begin no more, for a stop that syncs and lists the rest.
+        """Wait for the round in flight and begin no more, for a stop that syncs and lists the rest.
 
-        A sync is waited for: if it failed, one that follows would still succeed. So is a list that
-        is being written, whose file the next list is written to.
+        If the sync in flight failed, the next one would still succeed. A list being written would
+        replace that of the stop.
 
         Raises:
-            StoreError: something could not be synced.
+            StoreError: the sync failed.
 
         """
         self._is_finished = True
@@ -123,19 +125,19 @@ class QueueSync:
             _log_unlisted(listing.exception())
 
     def list_now(self) -> None:
-        """List where the queues end, all of which is on the disk; go on without if it must be."""
+        """List the ends of the queues, which are synced; a failure is only logged."""
         try:
             self._ends.write(self._queues.ends())
-        except StoreError as error:  # a full disk for one, which is no reason not to stop or start
+        except StoreError as error:  # a full disk is no reason not to stop or start
             log.error(
-                "where queues end could not be listed, and one that goes missing before it can be "
-                "is not noticed: %s",
+                "the queue ends could not be listed; a queue that goes missing meanwhile is not "
+                "noticed: %s",
                 error,
             )
 
     def _synced(self, work: Future[None], error: BaseException | None) -> None:
         syncing = self._syncing
-        if syncing is None or syncing.work is not work:  # somebody has waited for it, and was told
+        if syncing is None or syncing.work is not work:  # ``settle`` has waited for it
             return
         self._syncing = None
         if error is not None:
@@ -143,9 +145,10 @@ class QueueSync:
         elif not self._is_finished:
             listing = self._listing = self._workers.submit(self._ends.write_noted)
             self._when_done(listing, lambda error: self._listed(listing, syncing.synced, error))
+        syncing.done(error is None)
 
     def _listed(self, work: Future[None], synced: Synced, error: BaseException | None) -> None:
-        if self._listing is not work:  # a stop has waited for it, and lists anew
+        if self._listing is not work:  # ``finish`` has waited for it
             return
         self._listing = None
         if error is None:
@@ -155,20 +158,20 @@ class QueueSync:
     def _failed(self, error: BaseException, taken: tuple[Unsynced, Unsynced]) -> None:
         if not isinstance(error, StoreError):
             raise error
-        if is_shortage(error):  # no file was asked to sync and refused: nothing is lost
+        if is_shortage(error):  # no sync failed
             of_queues, of_index = taken
             self._queues.put_back(of_queues)
             self._index.put_back(of_index)
-            log.error("queues could not be synced, and are tried again: %s", error)
+            log.error("queues could not be synced; retrying: %s", error)
             self.make_room()
             return
-        # A second sync would succeed without the pages that were lost, and the checkpoint lie.
+        # A second sync would succeed without the lost pages, and the checkpoint would be wrong.
         self.on_failure(error)
 
 
 def _log_unlisted(error: BaseException | None) -> None:
     if isinstance(error, StoreError):
-        log.error("where queues end could not be listed, and is tried again: %s", error)
+        log.error("the queue ends could not be listed; retrying: %s", error)
     elif error is not None:
         raise error
 

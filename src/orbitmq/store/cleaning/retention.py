@@ -1,7 +1,7 @@
-"""Which files of the log may go: by age at the hour set, by need when the disk fills.
+"""Which log files may be removed: by age at the configured hour, or when the disk fills up.
 
-Java's rules (``DefaultMessageStore.CleanCommitLogService``). Files go from the oldest on, the
-newest never; the first that is to be kept ends the round, and so does the tenth.
+Java's rules (``DefaultMessageStore.CleanCommitLogService``). Files are removed oldest first, the
+newest never; a round ends at the first file that is kept, or after ten files.
 """
 
 import logging
@@ -23,19 +23,19 @@ _LIMITS: Final[Mapping[str, tuple[int, int]]] = {
     "disk_clean_forcibly_percent": (30, 85),
     "disk_full_percent": (35, 90),
 }
-"""Java takes any percentage, and goes by the nearest of these (``MessageStoreConfig``,
-``CleanCommitLogService``): a slip of the pen must not remove all files or stop all writing."""
+"""Java accepts any percentage and clamps it to these limits (``MessageStoreConfig``,
+``CleanCommitLogService``): a typing error must not remove all files or stop all writing."""
 
 
 class AgedFile(NamedTuple):
-    """A file of the log, and when it was last written to."""
+    """A log file, and when it was last written."""
 
     base: int
     modified_ms: int
 
 
 class Retention:
-    """Decides; it deletes nothing itself.
+    """Decides which files to remove; it removes nothing itself.
 
     >>> settings = StoreSettings(reserved_hours=1, delete_when="04;16")
     >>> files = [AgedFile(0, 0), AgedFile(100, 0), AgedFile(200, 0)]
@@ -51,7 +51,7 @@ class Retention:
         )
 
     def is_full(self, used: float) -> bool:
-        """Return whether so much of the disk is used that nothing may be written any more."""
+        """Return whether the disk is too full to accept writes."""
         return used > self._full
 
     def expired(
@@ -63,14 +63,14 @@ class Retention:
         used: float,
         asked: bool = False,
     ) -> int:
-        """Return how many of the oldest files go now.
+        """Return how many of the oldest files are to be removed now.
 
         Args:
             files: all files, the oldest first.
             now_ms: the time.
             hour: the hour of the day, two digits.
-            used: how much of the disk is used, from 0 to 1.
-            asked: whether an operator wants it done at this hour too.
+            used: the used fraction of the disk, from 0 to 1.
+            asked: whether an operator asked for it, whatever the hour.
 
         """
         if not (asked or hour in self._hours or used > self._used_max):
@@ -85,12 +85,12 @@ class Retention:
 
 
 def _within(name: str, percent: int) -> int:
-    """Return a percentage, or the nearest one that is gone by; that is told."""
+    """Return a percentage clamped to its limits; log a change."""
     least, most = _LIMITS[name]
     nearest = min(max(percent, least), most)
     if nearest != percent:
         log.warning(
-            "%s is %d, and counts as %d: it is from %d to %d",
+            "%s is %d; %d is used, since it must be from %d to %d",
             *(name, percent, nearest, least, most),
         )
     return nearest

@@ -1,14 +1,14 @@
-"""Every file call of the store, in one place, so that a test can put another disk under it.
+"""Every file call of the store, in one place, so that a test can use another disk.
 
-What the machine taught (Python 3.11, Linux):
+Facts about Python 3.11 on Linux:
 
 - ``mmap.flush`` holds the GIL for as long as the disk takes, ``os.fdatasync`` doesn't.
-- A write through a sparse map on a full disk kills the process (SIGBUS); ``pwrite`` says ENOSPC.
-  So files are written by calls and read through maps, and space is allocated before it is used.
-- A map of a file that was truncated kills the reader in the same way: nothing here truncates a
-  file that may be mapped.
-- A map lives as long as a view of it. It is never closed by hand: a transport may still be sending
-  from it.
+- A write through a sparse map on a full disk kills the process (SIGBUS); ``pwrite`` fails with
+  ENOSPC. So files are written by calls and read through maps.
+- Reading a map of a truncated file kills the process, too: nothing here truncates a file that may
+  be mapped.
+- A map lives as long as a view of it. It is never closed explicitly: a transport may still be
+  sending from it.
 """
 
 import errno
@@ -16,7 +16,8 @@ import fcntl
 import mmap
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final, NamedTuple, Protocol
 
 from orbitmq.errors import DiskFailed, StoreLocked
@@ -26,8 +27,8 @@ __all__ = ["Disk", "DiskFile", "DiskLock", "RealDisk", "Usage"]
 
 _BUFFERS_AT_ONCE: Final = 1024  # IOV_MAX of Linux
 
-# Device and inode of each locked file → the process that took the lock. A forked child inherits the
-# table but not the locks, hence the process.
+# Device and inode of each locked file → process that holds the lock. A forked child inherits the
+# table but not the locks.
 _locked_files: Final[dict[tuple[int, int], int]] = {}
 
 
@@ -39,16 +40,16 @@ class Usage(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """The part that is used, from 0 to 1."""
+        """The used fraction, from 0 to 1."""
         return self.used / self.total if self.total else 0.0
 
 
 class DiskFile(Protocol):
-    """An open file. Each call raises ``DiskFailed`` with the path and the system's reason."""
+    """An open file. Each call may raise ``DiskFailed`` with the path and the system's reason."""
 
     @property
     def path(self) -> str:
-        """Where it is."""
+        """Its path."""
         ...
 
     @property
@@ -58,14 +59,14 @@ class DiskFile(Protocol):
 
     @property
     def data_end(self) -> int:
-        """Where a hole begins that reaches to the end of the file; its size if there is none.
+        """Where the hole at the end of the file begins; its size if there is none.
 
-        Behind it all is 0. Before it there may be zeros, and holes, too.
+        From there on all bytes are 0. There may be zeros and holes before it, too.
         """
         ...
 
     def write(self, buffers: Sequence[Buffer], offset: int) -> None:
-        """Write all buffers, one behind the other, from ``offset`` on."""
+        """Write all buffers, one after the other, from ``offset`` on."""
         ...
 
     def read(self, size: int, offset: int) -> bytes:
@@ -76,20 +77,24 @@ class DiskFile(Protocol):
         """Return a read-only view of the whole file, which shows later writes too."""
         ...
 
-    def allocate(self, size: int) -> None:
-        """Make the file ``size`` bytes long, with space for all of them."""
+    def allocate(self, size: int, offset: int = 0) -> None:
+        """Reserve space for ``size`` bytes from ``offset`` on; a shorter file is extended.
+
+        These bytes must not be written meanwhile: where the file system can't reserve space, the C
+        library does it by writing.
+        """
         ...
 
     def extend(self, size: int) -> None:
-        """Make the file at least ``size`` bytes long; the new ones read as zeros, use no space."""
+        """Make the file at least ``size`` bytes long, with a hole at its end."""
         ...
 
     def sync(self) -> None:
-        """Return when what was written is on the disk."""
+        """Return when what was written is on disk."""
         ...
 
     def close(self) -> None:
-        """Let go of the file; maps of it stay."""
+        """Close the file; maps of it stay."""
         ...
 
 
@@ -97,15 +102,15 @@ class DiskLock(Protocol):
     """A lock on a file, held by this process."""
 
     def release(self) -> None:
-        """Give it back."""
+        """Release it."""
         ...
 
 
 class Disk(Protocol):
-    """What the store asks of a disk. Paths are texts; each call may raise ``DiskFailed``."""
+    """What the store needs of a disk. Paths are strings; each call may raise ``DiskFailed``."""
 
     def open(self, path: str, *, create: bool = False, writable: bool = True) -> DiskFile:
-        """Open a file; with ``create`` an absent one is made, empty."""
+        """Open a file; with ``create`` a missing one is created, empty."""
         ...
 
     def exists(self, path: str) -> bool:
@@ -113,7 +118,7 @@ class Disk(Protocol):
         ...
 
     def list(self, path: str) -> list[str]:
-        """Return the names in a directory, sorted; none if it is absent."""
+        """Return the names in a directory, sorted; none if it is missing."""
         ...
 
     def is_directory(self, path: str) -> bool:
@@ -125,11 +130,11 @@ class Disk(Protocol):
         ...
 
     def modified_ms(self, path: str) -> int:
-        """Return when a file was last written to, in milliseconds since 1970."""
+        """Return when a file was last written, in milliseconds since 1970."""
         ...
 
     def make_directory(self, path: str) -> None:
-        """Make a directory and its parents; one that exists is fine."""
+        """Create a directory and its parents; one that exists is fine."""
         ...
 
     def remove(self, path: str) -> None:
@@ -141,15 +146,15 @@ class Disk(Protocol):
         ...
 
     def rename(self, path: str, new_path: str) -> None:
-        """Give a file or directory another name, in one step; a file that had it is gone."""
+        """Rename a file or directory atomically; a file of the new name is replaced."""
         ...
 
     def sync_directory(self, path: str) -> None:
-        """Return when the names in a directory are on the disk."""
+        """Return when the names in a directory are on disk."""
         ...
 
     def hasten(self) -> None:
-        """Write back all that is dirty; a hint before many syncs, which promises nothing."""
+        """Write back all dirty pages; a hint before many syncs that guarantees nothing."""
         ...
 
     def usage(self, path: str) -> Usage:
@@ -160,17 +165,17 @@ class Disk(Protocol):
         """Lock a file for this process, as Java does, then write ``text`` into it.
 
         Raises:
-            StoreLocked: another process holds it; its process id if the system tells.
+            StoreLocked: another process holds the lock.
 
         """
         ...
 
 
 class RealDisk:
-    """The machine's own disk."""
+    """The disk of the machine."""
 
     def open(self, path: str, *, create: bool = False, writable: bool = True) -> "RealFile":
-        """Open a file; with ``create`` an absent one is made, empty."""
+        """Open a file; with ``create`` a missing one is created, empty."""
         flags = (os.O_RDWR if writable else os.O_RDONLY) | (os.O_CREAT if create else 0)
         try:
             return RealFile(path, os.open(path, flags | os.O_CLOEXEC, 0o644))
@@ -183,12 +188,12 @@ class RealDisk:
             os.lstat(path)
         except (FileNotFoundError, NotADirectoryError):
             return False
-        except OSError as error:  # "not allowed to look" must not be read as "not there"
+        except OSError as error:  # no permission to look does not mean that it is missing
             raise _failed(path, "look at", error) from error
         return True
 
     def list(self, path: str) -> list[str]:
-        """Return the names in a directory, sorted; none if it is absent."""
+        """Return the names in a directory, sorted; none if it is missing."""
         try:
             return sorted(os.listdir(path))
         except FileNotFoundError:
@@ -207,82 +212,66 @@ class RealDisk:
 
     def size(self, path: str) -> int:
         """Return the length of a file."""
-        try:
+        with _failing(path, "look at"):
             return os.stat(path).st_size
-        except OSError as error:
-            raise _failed(path, "look at", error) from error
 
     def modified_ms(self, path: str) -> int:
-        """Return when a file was last written to, in milliseconds since 1970."""
-        try:
+        """Return when a file was last written, in milliseconds since 1970."""
+        with _failing(path, "look at"):
             return os.stat(path).st_mtime_ns // 1_000_000
-        except OSError as error:
-            raise _failed(path, "look at", error) from error
 
     def make_directory(self, path: str) -> None:
-        """Make a directory and its parents; one that exists is fine."""
-        try:
+        """Create a directory and its parents; one that exists is fine."""
+        with _failing(path, "create"):
             os.makedirs(path, exist_ok=True)
-        except OSError as error:
-            raise _failed(path, "make", error) from error
 
     def remove(self, path: str) -> None:
         """Remove a file; maps of it stay."""
-        try:
+        with _failing(path, "remove"):
             os.remove(path)
-        except OSError as error:
-            raise _failed(path, "remove", error) from error
 
     def remove_directory(self, path: str) -> None:
         """Remove an empty directory."""
-        try:
+        with _failing(path, "remove"):
             os.rmdir(path)
-        except OSError as error:
-            raise _failed(path, "remove", error) from error
 
     def rename(self, path: str, new_path: str) -> None:
-        """Give a file or directory another name, in one step; a file that had it is gone."""
-        try:
+        """Rename a file or directory atomically; a file of the new name is replaced."""
+        with _failing(path, f"rename to {new_path}"):
             os.replace(path, new_path)
-        except OSError as error:
-            raise _failed(path, f"rename to {new_path}", error) from error
 
     def sync_directory(self, path: str) -> None:
-        """Return when the names in a directory are on the disk."""
-        try:
+        """Return when the names in a directory are on disk."""
+        with _failing(path, "sync"):
             descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
             try:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
-        except OSError as error:
-            raise _failed(path, "sync", error) from error
 
     def hasten(self) -> None:
-        """Write back all that is dirty; a hint before many syncs, which promises nothing."""
+        """Write back all dirty pages; a hint before many syncs that guarantees nothing."""
         os.sync()
 
     def usage(self, path: str) -> Usage:
         """Return how full the file system of ``path`` is."""
-        try:
+        with _failing(path, "look at the file system of"):
             found = os.statvfs(path)
-        except OSError as error:
-            raise _failed(path, "look at the file system of", error) from error
         used = (found.f_blocks - found.f_bfree) * found.f_frsize
-        # As df counts: what only root may use is not there for us.
+        # As df counts: blocks reserved for root are neither used nor free.
         return Usage(used + found.f_bavail * found.f_frsize, used)
 
     def lock(self, path: str, text: str) -> "RealLock":
         """Lock a file for this process, as Java does, then write ``text`` into it.
 
-        Until the lock is released, nothing else in this process may open the file, not even to
-        read it: the system drops a record lock when any descriptor of the file is closed.
+        Until the lock is released this process must not open the file again, not even to read it:
+        closing any descriptor of the file drops the lock.
         """
         descriptor = -1
         try:
             _refuse_second_lock(path)
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            # The first byte, by a record lock: the kind that Java's FileChannel.lock takes.
+            # A record lock on the first byte, as Java's FileChannel.lock takes it.
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
             os.pwrite(descriptor, text.encode(), 0)
             return RealLock(descriptor)
@@ -310,22 +299,18 @@ class RealFile:
     @property
     def size(self) -> int:
         """Its length in bytes."""
-        try:
+        with _failing(self.path, "look at"):
             return os.fstat(self._descriptor).st_size
-        except OSError as error:
-            raise _failed(self.path, "look at", error) from error
 
     @property
     def data_end(self) -> int:
-        """Where a hole begins that reaches to the end of the file; its size if there is none."""
-        try:
+        """Where the hole at the end of the file begins; its size if there is none."""
+        with _failing(self.path, "look at"):
             return _data_end(self._descriptor)
-        except OSError as error:
-            raise _failed(self.path, "look at", error) from error
 
     def write(self, buffers: Sequence[Buffer], offset: int) -> None:
-        """Write all buffers, one behind the other, from ``offset`` on."""
-        if offset < 0:  # pwritev2, below os.pwritev, takes -1 for "where the file stands"
+        """Write all buffers, one after the other, from ``offset`` on."""
+        if offset < 0:  # to pwritev2, which os.pwritev calls, -1 means the current position
             raise _failed(self.path, f"write at {offset} to", _system_error(errno.EINVAL))
         for begin in range(0, len(buffers), _BUFFERS_AT_ONCE):
             part = buffers[begin : begin + _BUFFERS_AT_ONCE]
@@ -339,7 +324,7 @@ class RealFile:
             offset += wanted
 
     def _write_rest(self, data: bytes, written: int, offset: int) -> None:
-        """Write what a short write left: the rest, or the error that cut it short."""
+        """Write what a short write left, or raise the error that cut it short."""
         view = memoryview(data)
         while written < len(view):
             written += os.pwrite(self._descriptor, view[written:], offset + written)
@@ -353,49 +338,41 @@ class RealFile:
 
     def map(self) -> memoryview:
         """Return a read-only view of the whole file, which shows later writes too."""
-        try:
+        with _failing(self.path, "map"):
             if not self.size:
                 return memoryview(b"")
             return memoryview(mmap.mmap(self._descriptor, 0, prot=mmap.PROT_READ))
-        except OSError as error:
-            raise _failed(self.path, "map", error) from error
 
-    def allocate(self, size: int) -> None:
-        """Make the file ``size`` bytes long, with space for all of them."""
-        try:
-            os.posix_fallocate(self._descriptor, 0, size)
-        except OSError as error:
-            raise _failed(self.path, f"allocate {size} bytes for", error) from error
+    def allocate(self, size: int, offset: int = 0) -> None:
+        """Reserve space for ``size`` bytes from ``offset`` on; a shorter file is extended."""
+        with _failing(self.path, f"allocate {size} bytes for"):
+            os.posix_fallocate(self._descriptor, offset, size)
 
     def extend(self, size: int) -> None:
-        """Make the file at least ``size`` bytes long; the new ones read as zeros, use no space."""
-        try:
-            # Never shorter: that would pull the ground from under a map.
+        """Make the file at least ``size`` bytes long, with a hole at its end."""
+        with _failing(self.path, f"extend to {size} bytes"):
+            # Never shorter: the file may be mapped.
             os.ftruncate(self._descriptor, max(size, self.size))
-        except OSError as error:
-            raise _failed(self.path, f"extend to {size} bytes", error) from error
 
     def sync(self) -> None:
-        """Return when what was written is on the disk."""
-        try:
-            if self._descriptor < 0:  # os.fdatasync alone would make a ValueError of it
+        """Return when what was written is on disk."""
+        with _failing(self.path, "sync"):
+            if self._descriptor < 0:  # os.fdatasync would raise ValueError
                 raise _system_error(errno.EBADF)
             os.fdatasync(self._descriptor)
-        except OSError as error:
-            raise _failed(self.path, "sync", error) from error
 
     def close(self) -> None:
-        """Let go of the file; maps of it stay."""
+        """Close the file; maps of it stay."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             try:
                 os.close(descriptor)
-            except OSError as error:  # a network file system may tell of a lost write only now
+            except OSError as error:  # a network file system may report a lost write only now
                 raise _failed(self.path, "close", error) from error
 
 
 class RealLock:
-    """A lock that lasts until it is released, or the process ends."""
+    """A lock that lasts until it is released or the process ends."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -403,7 +380,7 @@ class RealLock:
         _locked_files[self._file] = os.getpid()
 
     def release(self) -> None:
-        """Give it back."""
+        """Release it."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             _locked_files.pop(self._file, None)
@@ -417,9 +394,9 @@ def _data_end(descriptor: int) -> int:
         try:
             data = os.lseek(descriptor, end, os.SEEK_DATA)
         except OSError as error:
-            if error.errno == errno.ENXIO:  # no data behind it
+            if error.errno == errno.ENXIO:  # no data from there on
                 return end
-            if error.errno == errno.EINVAL:  # a file system that knows nothing of holes
+            if error.errno == errno.EINVAL:  # a file system without holes
                 return size
             raise
         end = os.lseek(descriptor, data, os.SEEK_HOLE)
@@ -431,9 +408,9 @@ def _identity(found: os.stat_result) -> tuple[int, int]:
 
 
 def _refuse_second_lock(path: str) -> None:
-    """Raise StoreLocked if this process has the lock; the system would grant it once more.
+    """Raise StoreLocked if this process has the lock; the system would grant it again.
 
-    Asked before the file is opened: closing a descriptor of it, any of them, drops the lock.
+    To be called before the file is opened: closing any descriptor of it drops the lock.
     """
     try:
         found = os.stat(path)
@@ -444,16 +421,16 @@ def _refuse_second_lock(path: str) -> None:
 
 
 def _holder_of(descriptor: int) -> int | None:
-    """Return the process that holds the lock on a file's first byte, from the kernel's table.
+    """Return the process that holds the lock on a file, read from the kernel's table.
 
-    ``fcntl(F_GETLK)`` would tell, but its struct differs between machines; the table is text.
+    The struct of ``fcntl(F_GETLK)`` differs between machines; the table is text.
     """
     inode = os.fstat(descriptor).st_ino
     try:
         with open("/proc/locks") as table:
             rows = [line.split() for line in table]
     except OSError:
-        return None  # not Linux, or not allowed: the lock is held all the same
+        return None  # not Linux, or no permission
     for row in rows:
         # "1: POSIX  ADVISORY  WRITE 1234 08:01:131 0 0"
         if len(row) >= 8 and row[1] == "POSIX" and row[5].rpartition(":")[2] == str(inode):
@@ -463,6 +440,15 @@ def _holder_of(descriptor: int) -> int | None:
 
 def _system_error(reason: int) -> OSError:
     return OSError(reason, os.strerror(reason))
+
+
+@contextmanager
+def _failing(path: str, doing: str) -> Iterator[None]:
+    """Raise DiskFailed for an error of the system."""
+    try:
+        yield
+    except OSError as error:
+        raise _failed(path, doing, error) from error
 
 
 def _failed(path: str, doing: str, error: OSError) -> DiskFailed:

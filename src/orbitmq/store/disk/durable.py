@@ -1,7 +1,7 @@
-"""Small files that a power loss leaves whole: the old version or the new one, never half of one.
+"""Small files that survive a power loss as a whole: the old version or the new one.
 
-A new name is on the disk only once its directory was synced, and a directory only once the one
-above it was. What is written here is there when the call returns.
+A new name is on disk only after a sync of its directory, and a directory only after a sync of its
+parent. What is written here is on disk when the call returns.
 """
 
 import posixpath
@@ -15,10 +15,7 @@ _UNFINISHED: Final = ".tmp"
 
 
 def make_durable_directory(disk: Disk, path: str) -> None:
-    """Make a directory and its parents, and return when they are on the disk.
-
-    Raises:
-        DiskFailed: one of them can't be made, or a file stands in its place.
+    """Create a directory and its parents, and return when they are on disk.
 
     >>> from orbitmq.testing.disks import SimulatedDisk
     >>> disk = SimulatedDisk()
@@ -39,12 +36,7 @@ def make_durable_directory(disk: Disk, path: str) -> None:
 
 
 def read_file(disk: Disk, path: str) -> bytes | None:
-    """Return the bytes of a file, None if there is no such file.
-
-    Raises:
-        DiskFailed: it is there and can't be read.
-
-    """
+    """Return the bytes of a file; None if it is missing."""
     if not disk.exists(path):
         return None
     file = disk.open(path, writable=False)
@@ -55,13 +47,13 @@ def read_file(disk: Disk, path: str) -> bytes | None:
 
 
 def replace_file(disk: Disk, path: str, data: bytes, *, backup: str | None = None) -> None:
-    """Put ``data`` in the place of a file, and return when it is on the disk.
+    """Replace a file by one that holds ``data``, and return when it is on disk.
 
-    With ``backup`` the old version is kept under that path, in the same directory. For a moment it
-    is there alone, and a crash may make that moment last: a reader must look there as well.
+    With ``backup`` the old version is kept at that path, in the same directory. For a moment only
+    the backup exists, and a crash may leave it so: a reader must look there as well.
 
     Raises:
-        DiskFailed: the old version is still there, under its path or as the backup.
+        DiskFailed: the old version still exists, at its path or as the backup.
 
     >>> from orbitmq.testing.disks import SimulatedDisk
     >>> disk = SimulatedDisk()
@@ -72,7 +64,7 @@ def replace_file(disk: Disk, path: str, data: bytes, *, backup: str | None = Non
 
     """
     unfinished = path + _UNFINISHED
-    if disk.exists(unfinished):  # a crash left it; it may be longer than what is written now
+    if disk.exists(unfinished):  # left by a crash, and maybe longer than ``data``
         disk.remove(unfinished)
     file = disk.open(unfinished, create=True)
     try:
@@ -87,7 +79,7 @@ def replace_file(disk: Disk, path: str, data: bytes, *, backup: str | None = Non
 
 
 def remove_tree(disk: Disk, path: str) -> None:
-    """Remove a directory with all that is in it; one that is absent is fine.
+    """Remove a directory with everything in it; a missing one is fine.
 
     A power loss may bring back any part of it.
 
@@ -111,7 +103,7 @@ def remove_tree(disk: Disk, path: str) -> None:
 
 
 def parent_of(path: str) -> str:
-    """Return the directory that a path lies in.
+    """Return the directory that contains a path.
 
     >>> parent_of("/data/store/abort"), parent_of("/data/"), parent_of("store")
     ('/data/store', '/', '.')

@@ -1,7 +1,7 @@
-"""How much memory there is: the machine's, or that of the container where it is less.
+"""How much memory this process may use: the machine's, or the container's limit if that is less.
 
-A store takes records for being in memory that lie within a part of it behind the end of the log. A
-container's limit stands in files of its cgroup or of one above it, under other names in version 1
+A store assumes that the last part of the log, up to a fraction of this memory, is in memory. The
+limit of a container is in files of its cgroup or of a parent of it, with other names in version 1
 and version 2 of cgroups; a machine may run both.
 """
 
@@ -27,12 +27,8 @@ _DIGITS_MAX: Final = 19  # of a signed 64-bit number
 def memory_bytes(disk: Disk, physical: Callable[[], int] | None = None) -> int:
     """Return the memory that this process may use, in bytes.
 
-    A limit that can't be read is logged, and counts as none.
-
-    Args:
-        disk: reads what the system tells of limits.
-        physical: tells the memory of the machine; asked of the system if it is left out.
-
+    A limit that can't be read is logged and ignored. ``physical`` returns the memory of the
+    machine, for tests.
     """
     least = (physical or physical_bytes)()
     for path in limit_files(_read(disk, _OWN_CGROUPS)):
@@ -53,10 +49,10 @@ def physical_bytes() -> int:
 
 
 def limit_files(cgroups: str) -> list[str]:
-    """Return the files that may limit a process, from what ``/proc/self/cgroup`` says of it.
+    """Return the files that may limit a process, given its ``/proc/self/cgroup``.
 
-    Each cgroup is followed by those above it, up to the root. Inside a container the path may be
-    that of the host, of which only the root is to be seen: absent files are for the caller to skip.
+    Each cgroup is followed by its parents, up to the root. Inside a container the path may be that
+    of the host, of which only the root is visible: the caller skips missing files.
 
     >>> limit_files("0::/broker.service")
     ['/sys/fs/cgroup/broker.service/memory.max', '/sys/fs/cgroup/memory.max']
@@ -75,16 +71,16 @@ def limit_files(cgroups: str) -> list[str]:
         else:
             continue
         parts = [part for part in path.split("/") if part]
-        if ".." in parts:  # a cgroup outside of what this process can see
+        if ".." in parts:  # a cgroup that this process can't see
             parts = []
         paths += ["/".join([root, *parts[:depth], name]) for depth in range(len(parts), -1, -1)]
     return paths
 
 
 def parse_limit(text: str) -> int | None:
-    """Return the limit that a file of a cgroup gives; None for none.
+    """Return the limit in a file of a cgroup; None if there is none.
 
-    Version 2 writes ``max`` for none; version 1 a number beyond all memory, which is as good.
+    For no limit, version 2 has ``max`` in it, and version 1 a number larger than any memory.
 
     >>> parse_limit("536870912"), parse_limit("max")
     (536870912, None)
@@ -93,19 +89,19 @@ def parse_limit(text: str) -> int | None:
     text = text.strip()
     if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX):
         return None
-    return int(text) or None  # 0 would leave no process to ask
+    return int(text) or None  # with a limit of 0 no process could run
 
 
 def _read(disk: Disk, path: str) -> str:
-    """Return the text of a file of the system; nothing if it is absent or can't be read."""
+    """Return the text of a system file; empty if it is missing or can't be read."""
     try:
         if not disk.exists(path):
             return ""
         file = disk.open(path, writable=False)
-        try:  # such a file says that it has no bytes, and is to be read all the same
+        try:  # such a file has a size of 0, but content
             return file.read(_FILE_BYTES_MAX, 0).decode(errors="replace")
         finally:
             file.close()
     except DiskFailed as error:
-        log.warning("a limit of memory is not taken into account: %s", error)
+        log.warning("a memory limit is ignored, since it can't be read: %s", error)
         return ""

@@ -1,10 +1,10 @@
-"""Many files, few descriptors: the files used last stay open, and what was written is remembered.
+"""Many files with few descriptors: the files used last stay open.
 
-Consume queues and key indexes are files by the thousand. They are read and written by calls, not
-through maps: a map in Python keeps a descriptor of its own for as long as a view of it lives.
+Consume queues and key indexes are thousands of files. They are read and written by calls, not
+through maps: in Python a map keeps a descriptor open as long as a view of it lives.
 
-A process that may open no more files is no broken disk: what is open and idle is closed, and the
-call is made again. Only if that does not help has it failed.
+Running out of descriptors is not a disk failure: idle files are closed and the call is repeated. It
+fails only if that does not help.
 """
 
 import errno
@@ -33,35 +33,30 @@ log = logging.getLogger("orbitmq.store")
 T = TypeVar("T")
 
 MakeRoom = Callable[[], None]
-"""Closes files that are open and idle. The owner of the files calls it."""
+"""Closes files that are open and idle. Called by the owner of the files."""
 
 _MANY: Final = 256
-"""Files from which on all of them are written back at once before each is synced: 10,000 new files
-take a second then, and eight one by one."""
+"""From this many files on, the system writes all of them back before each is synced: for 10,000 new
+files that takes one second instead of eight."""
 
 
 def is_shortage(error: BaseException) -> bool:
-    """Whether a file could not be opened since process or machine have too many open already."""
+    """Whether a file could not be opened because process or machine have too many open files."""
     return isinstance(error, DiskFailed) and error.errno in (errno.EMFILE, errno.ENFILE)
 
 
 def warn_of_shortage(times: int) -> None:
-    """Say that idle files were closed to open another, the 1st, 2nd, 4th, 8th time and so on."""
+    """Log that idle files were closed to open another, the 1st, 2nd, 4th, 8th time and so on."""
     if times & (times - 1) == 0:
         log.warning(
-            "too many files are open, and those of queues and index were closed to open another "
-            "(%d times so far); raise the limit of open files of the process, see ulimit -n",
+            "too many open files: those of queues and index were closed to open another (%d times "
+            "so far); raise the limit of open files of the process, see ulimit -n",
             times,
         )
 
 
 def with_room(call: Callable[[], T], make_room: MakeRoom) -> T:
-    """Return what a call gives; if it lacks a descriptor, make room and call once more.
-
-    Raises:
-        DiskFailed: the call failed for another reason, or there are no idle files either.
-
-    """
+    """Return the result of a call; if it runs out of descriptors, make room and repeat it."""
     try:
         return call()
     except DiskFailed as error:
@@ -72,7 +67,7 @@ def with_room(call: Callable[[], T], make_room: MakeRoom) -> T:
 
 
 class Unsynced(msgspec.Struct, frozen=True):
-    """What has to reach the disk: written files, and directories in which names have changed.
+    """What must be synced: written files, and directories whose names have changed.
 
     >>> bool(Unsynced((), ()))
     False
@@ -85,15 +80,15 @@ class Unsynced(msgspec.Struct, frozen=True):
         return bool(self.files or self.directories)
 
     def sync(self, disk: Disk) -> None:
-        """Return when all of it is on the disk. Any thread may call this.
+        """Return when all of it is on disk. Any thread may call this.
 
-        Each file gets a descriptor of its own for this, so that the owner may close and remove
-        files meanwhile. A file or directory that is gone needs no sync.
+        Each file is opened again, so that the owner may close and remove files meanwhile. A file or
+        directory that is gone is skipped.
 
         Raises:
-            DiskFailed: a file or directory could not be synced. What is on the disk is unknown
-                then, and trying again may lie: stop writing. If ``is_shortage`` it could not be
-                opened, and may be tried again.
+            DiskFailed: a sync failed. Then it is unknown what is on disk, and another sync may
+                succeed without writing it: stop writing. With ``is_shortage`` a file could not be
+                opened, and the sync may be repeated.
 
         """
         if len(self.files) > _MANY:
@@ -118,11 +113,11 @@ class Unsynced(msgspec.Struct, frozen=True):
 
 
 class OpenFiles:
-    """Files by their paths, of which at most ``limit`` are open at a time.
+    """Files by path, of which at most ``limit`` are open at a time.
 
-    Every call may raise ``DiskFailed``. A file that a call needs is opened, in place of the one
-    that was used longest ago. ``make_room`` closes idle files that others have, if there can be
-    no more in the process.
+    Every call may raise ``DiskFailed``. A file is opened when it is needed, and the least recently
+    used one is closed. ``make_room`` closes idle files of others if the process runs out of
+    descriptors.
 
     >>> from orbitmq.store.disk.disk import RealDisk
     >>> OpenFiles(RealDisk(), limit=512)
@@ -132,7 +127,7 @@ class OpenFiles:
 
     def __init__(self, disk: Disk, *, limit: int, make_room: MakeRoom = lambda: None) -> None:
         if limit < 1:
-            raise InvalidInput(f"limit is {limit}; at least 1 file must be open", field="limit")
+            raise InvalidInput(f"limit is {limit}; it must be at least 1", field="limit")
         self.disk = disk
         self._limit = limit
         self._make_room_elsewhere = make_room
@@ -144,7 +139,7 @@ class OpenFiles:
         return f"<OpenFiles {len(self._open)} of {self._limit} open>"
 
     def create(self, directory: str, name: str, size: int) -> None:
-        """Make a file of ``size`` zeros that take no space, and the directory if it is absent."""
+        """Create a sparse file of ``size`` zeros, and its directory if that is missing."""
         if not self.disk.exists(directory):
             self._make_directory(directory)
         path = f"{directory}/{name}"
@@ -157,34 +152,34 @@ class OpenFiles:
         return self._file(path).read(size, offset)
 
     def write(self, path: str, data: Buffer, offset: int) -> None:
-        """Write ``data`` at ``offset``, and remember that the file must be synced."""
+        """Write ``data`` at ``offset``; the file counts as unsynced."""
         self._file(path).write((data,), offset)
         self._written[path] = self._written.get(path, 0) + len(data)
 
     def sync(self, path: str) -> None:
-        """Return when what was written to a file is on the disk; for what can't wait."""
+        """Sync a file now."""
         self._file(path).sync()
 
     def remove(self, path: str) -> None:
-        """Close and remove a file; it needs no sync any more, but that it is gone does.
+        """Close and remove a file; its directory counts as unsynced.
 
-        A stop that seemed to be in order would vouch for it if a power loss brought it back.
+        If a power loss after a clean stop brought it back, the next start would trust it.
         """
         self.discard(path)
         self.disk.remove(path)
         self._changed_names[path.rpartition("/")[0]] = None
 
     def discard(self, path: str) -> None:
-        """Close a file that is about to go; it needs no sync any more."""
+        """Close a file that is about to be removed; it needs no sync any more."""
         file = self._open.pop(path, None)
         if file is not None:
             file.close()
         self._written.pop(path, None)
 
     def take_unsynced(self, least_bytes: int = 0) -> Unsynced:
-        """Return what to sync, and forget it: the caller answers for it from now on.
+        """Return what to sync, and forget it: from now on the caller is responsible for it.
 
-        A file that has fewer than ``least_bytes`` new bytes waits for a later call.
+        A file with fewer than ``least_bytes`` new bytes waits for a later call.
         """
         due = tuple(path for path, size in self._written.items() if size >= least_bytes)
         for path in due:
@@ -194,21 +189,18 @@ class OpenFiles:
         return Unsynced(due, directories)
 
     def put_back(self, unsynced: Unsynced) -> None:
-        """Take back what could not be synced since there was no descriptor for it."""
+        """Take back what could not be synced for lack of descriptors."""
         for path in unsynced.files:
             self._written.setdefault(path, 0)
         self._changed_names.update(dict.fromkeys(unsynced.directories))
 
     def sync_all(self, least_bytes: int = 0) -> None:
-        """Return when what was written is on the disk, here and now.
-
-        A file that has fewer than ``least_bytes`` new bytes waits for a later call.
-        """
+        """Sync what was written; files with fewer than ``least_bytes`` new bytes wait."""
         unsynced = self.take_unsynced(least_bytes)
         with_room(lambda: unsynced.sync(self.disk), self._make_room)
 
     def close(self) -> None:
-        """Close all files. They open again when they are used."""
+        """Close all files; they are opened again when they are used."""
         while self._open:
             self._open.popitem()[1].close()
 
@@ -220,7 +212,7 @@ class OpenFiles:
         return file
 
     def _opened(self, path: str, *, create: bool = False) -> DiskFile:
-        while len(self._open) >= self._limit:  # before: one more may be one too many
+        while len(self._open) >= self._limit:
             self._open.popitem(last=False)[1].close()
         file = with_room(lambda: self.disk.open(path, create=create), self._make_room)
         self._open[path] = file
@@ -231,7 +223,7 @@ class OpenFiles:
         self._make_room_elsewhere()
 
     def _make_directory(self, directory: str) -> None:
-        """Make a directory and those above it; the names of all of them are to be synced."""
+        """Create a directory and its parents; the names of all of them count as unsynced."""
         path = directory
         while not self.disk.exists(path):
             parent, separator, _ = path.rpartition("/")

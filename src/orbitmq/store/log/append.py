@@ -1,4 +1,4 @@
-"""What is put into a store, and what becomes of it."""
+"""A message to be stored, and the result of storing it."""
 
 import enum
 from typing import Final
@@ -13,23 +13,23 @@ __all__ = ["NOT_TRIED", "Incoming", "PutResult", "PutStatus"]
 
 
 class PutStatus(enum.Enum):
-    """How a put ended; the names are those of Java's ``PutMessageStatus``."""
+    """Whether a message was stored; the names are those of Java's ``PutMessageStatus``."""
 
     PUT_OK = "PUT_OK"
     FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"
-    """Stored, and not on the disk in the time allowed."""
+    """Stored, but not on disk within the time allowed."""
     MESSAGE_ILLEGAL = "MESSAGE_ILLEGAL"
-    """Not stored: the body or the topic is too long, or a batch is no batch."""
+    """Not stored: the body or the topic is too long, or a batch can't be read."""
     PROPERTIES_SIZE_EXCEEDED = "PROPERTIES_SIZE_EXCEEDED"
     """Not stored: the properties are too long."""
     SERVICE_NOT_AVAILABLE = "SERVICE_NOT_AVAILABLE"
     """Not stored: the store is stopping, its disk is full, or has failed."""
     CREATE_MAPPED_FILE_FAILED = "CREATE_MAPPED_FILE_FAILED"
-    """Not stored: the next file of the log could not be made."""
+    """Not stored: the log has no space, or its next file could not be made."""
     UNKNOWN_ERROR = "UNKNOWN_ERROR"
     """Not stored: the write failed."""
     NOT_TRIED = "NOT_TRIED"
-    """Not stored: one before it, which it has to follow, was not. Java has no name for it."""
+    """Not stored: a message that it has to follow was not. Java has no such status."""
 
     @property
     def is_stored(self) -> bool:
@@ -38,12 +38,12 @@ class PutStatus(enum.Enum):
 
 
 class Incoming(Storable, frozen=True, kw_only=True, gc=False):
-    """A message on its way into the store; for a batch, the body holds its messages."""
+    """A message to be stored; the body of a batch contains its messages."""
 
     topic: str
     is_batch: bool = False
     wait: bool = True
-    """Whether the sender wants to wait for the disk, if the store does."""
+    """Whether the sender waits until it is on disk, in a store with SYNC_FLUSH."""
 
 
 class PutResult(msgspec.Struct, kw_only=True, gc=False):
@@ -51,21 +51,21 @@ class PutResult(msgspec.Struct, kw_only=True, gc=False):
 
     status: PutStatus
     remark: str = ""
-    """For people: why it was not stored."""
+    """Why it was not stored, for people."""
     queue_offset: int = 0
-    """The place in the queue; of a batch, that of its first message."""
+    """The queue offset; for a batch, that of its first message."""
     offsets: tuple[int, ...] = ()
     """The commit log offset of each message."""
     end: int = 0
-    """Where the log goes on behind it."""
+    """The log offset after it."""
     store_timestamp_ms: int = 0
 
     def message_ids(self, store_host: Host) -> str:
-        """Return the offset message ids, separated by commas, as Java answers a batch."""
+        """Return the offset message ids, separated by commas as in Java's answer to a batch."""
         return ",".join(offset_id(store_host, offset) for offset in self.offsets)
 
 
 NOT_TRIED: Final = PutResult(
     status=PutStatus.NOT_TRIED, remark="a message before it was not stored"
 )
-"""What becomes of a message that has to follow one that was not stored."""
+"""The result of a message that has to follow one that was not stored."""

@@ -1,17 +1,16 @@
-"""The commit log: every record of every topic, one behind the other.
+"""The commit log: every record of every topic, one after the other.
 
-The owner hands over all messages of one turn at once; they become one write per segment.
+The owner appends all messages of one turn at once; they become one write per segment.
 
-Laws:
+Invariants:
 
-- A record fits a segment only if eight bytes are left behind it, for the blank that ends the file.
-  A batch is never split over two files.
-- The time of storing never goes back along the log.
-- The end moves, and queue offsets are taken, only after the write has succeeded. What a failed
-  write left behind the end is zeroed before the next one: a whole record there could be taken by
-  recovery for the one after a shorter, later log.
-- A prepared or rolled-back message has no place in a queue: its queue offset is 0, and the queue
-  does not move on.
+- A record fits into a segment only if eight bytes are left after it, for the blank that ends the
+  file. A batch is never split over two files.
+- Store timestamps never decrease along the log.
+- The end and the queue offsets move only after a successful write. What a failed write left after
+  the end is overwritten with zeros: recovery could mistake it for a record of the log.
+- A prepared or rolled-back message has no place in a queue: its queue offset is 0, and the end of
+  the queue does not move.
 """
 
 import logging
@@ -35,7 +34,7 @@ from orbitmq.message.record_view import Filed, RecordView
 from orbitmq.store.layout import is_directory_name
 from orbitmq.store.log.append import NOT_TRIED, Incoming, PutResult, PutStatus
 from orbitmq.store.log.record_rows import sound_row
-from orbitmq.store.log.segments import Segment, SegmentChain
+from orbitmq.store.log.segments import Segment, Segments
 from orbitmq.store.settings import StoreSettings
 
 __all__ = ["CommitLog"]
@@ -46,46 +45,42 @@ _PROPERTIES_MAX: Final = record.LONGEST_TEXT
 _VALUE_END: Final = properties.VALUE_END.encode()
 _seal = properties.finder(properties.CRC32.encode())
 _REMEMBERED_FORMS: Final = 16_384
-_WITHOUT_QUEUE: Final = flags.TRANSACTION_PREPARED  # a bit that rolled-back ones have as well
-_PUT_OK: Final = PutStatus.PUT_OK  # finding a member of an enum takes as long as making a struct
+_WITHOUT_QUEUE: Final = flags.TRANSACTION_PREPARED  # a bit that rolled-back messages have, too
+_PUT_OK: Final = PutStatus.PUT_OK  # looking up an enum member takes as long as making a struct
 
 QueueKey = tuple[str, int]
 
 
 class _Turn(msgspec.Struct):
-    """What one call of ``append`` has made so far, all of it still to be written."""
+    """What one call of ``append`` has prepared so far; nothing of it is written yet."""
 
     position: int
     now_ms: int
     is_forward: bool = False
-    """Whether its messages were taken before, when limits may have been others."""
+    """Whether its messages are in the log already; limits may have been larger then."""
     room: int = 0
-    """What still fits behind ``position`` into the file that the turn has come to."""
+    """How many bytes fit into the current file after ``position``."""
     writes: list[tuple[Segment, int, list[Buffer]]] = msgspec.field(default_factory=list)
     buffers: list[Buffer] = msgspec.field(default_factory=list)
-    """What is to be written into that file, the last of ``writes``."""
+    """What is to be written to that file, the last of ``writes``."""
     appended: list[Filed] = msgspec.field(default_factory=list)
     queue_offsets: dict[QueueKey, int] = msgspec.field(default_factory=dict)
 
 
 class CommitLog:
-    """Appends records and finds them again.
+    """Appends records, and reads them.
 
-    Args:
-        chain: the files.
-        settings: sizes and limits.
-        next_queue_offset: tells the offset that the next message of a queue gets, from the
-            consume queues, when a queue is first written to after a start.
-
+    ``next_queue_offset`` returns the offset of the next message of a queue, from the consume
+    queues; it is called when a queue is first written after a start.
     """
 
     def __init__(
         self,
-        chain: SegmentChain,
+        segments: Segments,
         settings: StoreSettings,
         next_queue_offset: Callable[[str, int], int],
     ) -> None:
-        self._chain = chain
+        self._segments = segments
         self._batch_bytes_max = settings.segment_bytes - BLANK_SIZE
         self._append_crc = settings.append_crc
         self.apply(settings)
@@ -94,27 +89,27 @@ class CommitLog:
         self.end = 0
         """Where the next record will begin."""
         self.last_store_ms = 0
-        """When the last record was stored."""
+        """The store timestamp of the last record."""
         self.failure: DiskFailed | None = None
-        """Why nothing can be appended any more; None while all is well."""
+        """Why nothing can be appended any more."""
 
     def __repr__(self) -> str:
-        return f"<CommitLog {self._chain.first_offset} to {self.end}>"
+        return f"<CommitLog {self._segments.first_offset} to {self.end}>"
 
     def apply(self, settings: StoreSettings) -> None:
-        """Take messages up to the size that these settings say, from now on."""
+        """Use the size limits of these settings from now on."""
         self._body_bytes_max = settings.max_message_bytes
         self._record_bytes_max = settings.record_bytes_max
         self._least_limit = min(self._body_bytes_max, self._record_bytes_max, _PROPERTIES_MAX)
 
     @property
     def first_offset(self) -> int:
-        """The offset of the oldest byte that is kept."""
-        return self._chain.first_offset
+        """The offset of the oldest byte that is left."""
+        return self._segments.first_offset
 
     def view(self, offset: int, size: int) -> memoryview | None:
-        """Return ``size`` bytes of the log without a copy; None if they are not all there."""
-        segment = self._chain.segment_at(offset)
+        """Return ``size`` bytes of the log without copying; None unless all of them exist."""
+        segment = self._segments.segment_at(offset)
         if segment is None:
             return None
         at = offset - segment.base
@@ -124,9 +119,9 @@ class CommitLog:
         return segment.view[at:end]
 
     def record(self, commit_log_offset: int) -> RecordView | None:
-        """Return the record at an offset of the log; None if none begins there, or a damaged one.
+        """Return the record at an offset of the log; None if no sound record begins there.
 
-        Its parts add up to its size; checksums are not looked at.
+        Its lengths are checked, its checksums are not.
         """
         head = self.view(commit_log_offset, LEAST_SIZE)
         if head is None:
@@ -138,8 +133,8 @@ class CommitLog:
         return RecordView(view, 0, size)
 
     def next_segment_offset(self, offset: int) -> int:
-        """Return where the file after the one with ``offset`` begins."""
-        return offset - offset % self._chain.segment_bytes + self._chain.segment_bytes
+        """Return where the file after the one that contains ``offset`` begins."""
+        return offset - offset % self._segments.segment_bytes + self._segments.segment_bytes
 
     def next_queue_offset(self, topic: str, queue_id: int) -> int:
         """Return the offset that the next message of a queue will get."""
@@ -150,17 +145,16 @@ class CommitLog:
         return offset
 
     def forget_queues(self, topic: str) -> None:
-        """Forget how far the queues of a topic have come; it was deleted."""
+        """Forget the offsets of the queues of a deleted topic."""
         for key in [key for key in self._queue_offsets if key[0] == topic]:
             del self._queue_offsets[key]
 
     def append(
         self, messages: Sequence[Incoming], now_ms: int
     ) -> tuple[list[PutResult], list[Filed]]:
-        """Append the messages of one turn; return what became of each, and what was written.
+        """Append the messages of one turn; return the result of each, and what was written.
 
-        A message that can't be stored doesn't keep the others from it. If the disk fails, none of
-        them is stored, and the results say so.
+        A message that can't be stored doesn't affect the others. If the disk fails, none is stored.
         """
         turn = _Turn(self.end, max(now_ms, self.last_store_ms))
         results = [self._place(message, turn) for message in messages]
@@ -169,10 +163,10 @@ class CommitLog:
     def forward(
         self, messages: Sequence[Incoming], now_ms: int
     ) -> tuple[list[PutResult], list[Filed]]:
-        """Append messages that the log has already, in another queue; return what ``append`` does.
+        """Append messages that the log already has in another queue; return what ``append`` does.
 
-        They keep their order: behind one that can't be stored none is, and the results say that it
-        was not tried. They were taken once, so they may be larger than a send may be by now.
+        They keep their order: after one that can't be stored, the others are not tried. They may be
+        larger than sends may be by now.
         """
         turn = _Turn(self.end, max(now_ms, self.last_store_ms), is_forward=True)
         results: list[PutResult] = []
@@ -186,14 +180,14 @@ class CommitLog:
     def _written(
         self, results: list[PutResult], turn: _Turn
     ) -> tuple[list[PutResult], list[Filed]]:
-        """Write a turn; return what became of its messages, and what was written."""
+        """Write a turn; return the results of its messages, and what was written."""
         if not turn.appended:
             return results, []
         try:
             for segment, offset, buffers in turn.writes:
                 segment.write(buffers, offset)
         except DiskFailed as error:
-            log.error("an append failed: %s", error)
+            log.error("append failed: %s", error)
             self._wipe(turn)
             failed = PutResult(status=PutStatus.UNKNOWN_ERROR, remark=str(error))
             return [failed for _ in results], []
@@ -203,13 +197,13 @@ class CommitLog:
         return results, turn.appended
 
     def _wipe(self, turn: _Turn) -> None:
-        """Write zeros over what a failed append may have left behind the end."""
+        """Overwrite with zeros what a failed append may have left after the end."""
         try:
             for segment, offset, buffers in turn.writes:
                 segment.write([bytes(sum(map(len, buffers)))], offset)
-                segment.file.sync()  # the system may have written back what was refused
+                segment.file.sync()  # the system may have written parts of it back
         except DiskFailed as error:
-            log.critical("nor can it be undone, and the log takes no more writes: %s", error)
+            log.critical("the failed append can't be undone; writing stops: %s", error)
             self.failure = error
 
     # Placing: all decisions, no writes
@@ -236,15 +230,15 @@ class CommitLog:
         except (CorruptRecord, LocalProtocolError) as error:
             return PutResult(status=PutStatus.MESSAGE_ILLEGAL, remark=str(error))
         except StoreError as error:
-            log.error("the next file of the log can't be made: %s", error)
+            log.error("the log has no space for a message: %s", error)
             return PutResult(status=PutStatus.CREATE_MAPPED_FILE_FAILED, remark=str(error))
 
     def _write_down(self, message: Incoming, form: Form, turn: _Turn) -> PutResult:
-        """Take one record into the turn; its place is final unless the write fails.
+        """Add one record to the turn; its place is final unless the write fails.
 
         Raises:
-            LocalProtocolError: a number does not fit its field; the turn is as it was. It is a
-                number that all messages of a batch have, so the first of them tells.
+            LocalProtocolError: a number does not fit its field; the turn is unchanged. All messages
+                of a batch share these numbers, so this happens at its first message or not at all.
 
         """
         key = (message.topic, message.queue_id)
@@ -285,30 +279,38 @@ class CommitLog:
         )
 
     def _make_room(self, size: int, turn: _Turn) -> None:
-        """Let the turn go on in a file that takes ``size`` bytes, the next one if need be."""
-        chain = self._chain
-        segment = chain.segment_at(turn.position)
+        """Continue the turn in a file with room for ``size`` bytes, the next one if necessary.
+
+        Raises:
+            DiskFailed: there is no space; the turn is unchanged.
+
+        """
+        segments = self._segments
+        segment = segments.segment_at(turn.position)
         if segment is None:
-            segment = chain.add(turn.position - turn.position % chain.segment_bytes)
+            segment = segments.add(turn.position - turn.position % segments.segment_bytes)
         left = segment.end - turn.position
         if size + BLANK_SIZE > left:
-            following = chain.segment_at(segment.end) or chain.add(segment.end)
+            segments.reserve(segment, turn.position, BLANK_SIZE)
+            following = segments.segment_at(segment.end) or segments.add(segment.end)
+            segments.reserve(following, following.base, size + BLANK_SIZE)
             if not turn.writes:
                 turn.writes.append((segment, turn.position, []))
             turn.writes[-1][2].append(record.blank(left))
             turn.position = segment.end
-            segment, left = following, following.size
-        elif left <= chain.segment_bytes // 2 and segment is chain.last:
-            chain.prepare_next()
+            segment = following
+        else:
+            segments.reserve(segment, turn.position, size + BLANK_SIZE)
+            segments.prepare(segment, turn.position)
         if not turn.writes or turn.writes[-1][0] is not segment:
             turn.writes.append((segment, turn.position, []))
-        turn.room = left - BLANK_SIZE
+        turn.room = segment.reserved - turn.position - BLANK_SIZE
 
     def _inner(self, message: Incoming) -> list[Incoming]:
-        """Return the messages that become a record each, in the shape that they are stored in.
+        """Return the messages that become a record each, with space for the seal.
 
         Raises:
-            CorruptRecord: a batch is none.
+            CorruptRecord: a batch can't be read.
 
         """
         inner = _split(message) if message.is_batch else [message]
@@ -317,12 +319,12 @@ class CommitLog:
     def _check(
         self, message: Incoming, inner: list[Incoming], size: int, overhead: int, turn: _Turn
     ) -> None:
-        """Check a message against all limits; Java's limits, and its statuses.
+        """Check a message against Java's limits.
 
-        What is not larger than the least limit, taken as a whole, keeps them all.
+        The caller skips this if the whole message is within the least of them.
 
         Raises:
-            _Refused: it breaks one.
+            _Refused: it exceeds one.
 
         """
         if message.queue_id < 0:
@@ -331,26 +333,26 @@ class CommitLog:
         if body_size > limit and not turn.is_forward:
             raise _Refused(
                 PutStatus.MESSAGE_ILLEGAL,
-                f"a body of {body_size} bytes is over the limit of {limit}",
+                f"the body has {body_size} bytes; the limit is {limit}",
             )
         longest = max(len(one.properties) for one in inner)
         if longest > _PROPERTIES_MAX:
             raise _Refused(
                 PutStatus.PROPERTIES_SIZE_EXCEEDED,
-                f"properties of {longest} bytes are over the limit of {_PROPERTIES_MAX}",
+                f"the properties have {longest} bytes; the limit is {_PROPERTIES_MAX}",
             )
         largest = overhead + max(len(one.body) + len(one.properties) for one in inner)
         record_max = self._batch_bytes_max if turn.is_forward else self._record_bytes_max
         if largest > record_max or size > self._batch_bytes_max:
             raise _Refused(
                 PutStatus.MESSAGE_ILLEGAL,
-                f"{size} bytes, the largest record {largest}, are over the limit of "
-                f"{record_max} for a record, and of {self._batch_bytes_max} for a batch",
+                f"the message takes {size} bytes, its largest record {largest}; the limit is "
+                f"{record_max} for a record and {self._batch_bytes_max} for a batch",
             )
 
 
 class _Refused(Exception):
-    """A message breaks a limit; ``append`` makes a result of it."""
+    """A message exceeds a limit; ``append`` turns it into a result."""
 
     def __init__(self, status: PutStatus, remark: str) -> None:
         super().__init__(remark)
@@ -358,7 +360,7 @@ class _Refused(Exception):
 
 
 def _of_batch(results: list[PutResult]) -> PutResult:
-    """Return what became of a batch, given what became of its messages."""
+    """Return the result of a batch, given those of its messages."""
     first, last = results[0], results[-1]
     return PutResult(
         status=first.status,
@@ -370,12 +372,7 @@ def _of_batch(results: list[PutResult]) -> PutResult:
 
 
 def _split(message: Incoming) -> list[Incoming]:
-    """Return the messages of a batch.
-
-    Raises:
-        CorruptRecord: it is none.
-
-    """
+    """Return the messages of a batch; CorruptRecord if it can't be read."""
     inner = [
         msgspec.structs.replace(
             message,
@@ -387,7 +384,7 @@ def _split(message: Incoming) -> list[Incoming]:
         for part in batch.split(message.body)
     ]
     if not inner:
-        raise CorruptRecord("a batch without messages")
+        raise CorruptRecord("the batch has no messages")
     return inner
 
 
@@ -400,8 +397,7 @@ def _topic_bytes(topic: str) -> bytes:
     """Return a topic as it is stored.
 
     Raises:
-        LocalProtocolError: no directory can have that name, so the record could have no queue, and
-            every start of the store would fail at it.
+        LocalProtocolError: no directory can have that name, so the record could have no queue.
 
     """
     if not is_directory_name(topic):
@@ -413,7 +409,7 @@ def _topic_bytes(topic: str) -> bytes:
 
 
 def _with_room_for_seal(message: Incoming) -> Incoming:
-    """Return a message without a seal of somebody else's, and with room for ours at its end."""
+    """Return a message without a seal of its sender, and with space for ours."""
     text = message.properties
     if _seal(text) is not None:
         kept = properties.decode(text)
@@ -425,6 +421,6 @@ def _with_room_for_seal(message: Incoming) -> Incoming:
 
 
 def _sealed(head: bytes, body: Buffer, tail: bytes) -> bytes:
-    """Return the last part of a record, the seal in the room that was left for it."""
+    """Return the last part of a record with the seal at its end."""
     before = tail[:-CRC_PROPERTY_SIZE]
     return before + record.crc_property(head, body, before)

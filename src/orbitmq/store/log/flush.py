@@ -1,22 +1,22 @@
-"""When the log goes to the disk, and who is told: decided by the owner, done by a worker.
+"""Flushing of the log: the owner decides when, a worker syncs, waiters are notified.
 
 ::
 
     IDLE ── something to flush ──▶ SYNCING (a worker runs fdatasync) ── done ──▶ IDLE
                                         │ failed
                                         ▼
-                                     BROKEN   for good: after a failed fsync nobody knows what is
-                                              on the disk, and a second one would lie
+                                     BROKEN   for good: after a failed fsync it is unknown what is
+                                              on disk, and a second one may succeed wrongly
 
-Laws:
+Invariants:
 
-- ``flushed`` never goes back, and everything before it is on the disk, names included.
-- Waiters are released together: all whose end has been reached, in the order they came.
-- One sync runs at a time. What comes meanwhile is the next group.
-- A descriptor that can't be had is no failed sync: idle files are closed, and a later tick, or
-  whoever waits next, tries again.
-- All methods are called by the owner. The worker only syncs; its end reaches the owner through
-  ``post``, the owner's own way of being called back.
+- ``flushed`` never decreases, and everything before it is on disk, file names included.
+- All waiters whose end has been reached are notified together, in order.
+- One sync runs at a time. Waiters that arrive meanwhile are the next group.
+- Running out of descriptors is not a failed sync: idle files are closed, and a later tick or the
+  next waiter starts another sync.
+- All methods are called by the owner. The worker only syncs; the owner is notified through
+  ``post``.
 """
 
 import logging
@@ -28,7 +28,7 @@ import msgspec
 
 from orbitmq.errors import StoreError
 from orbitmq.store.disk.open_files import MakeRoom, is_shortage, with_room
-from orbitmq.store.log.segments import Segment, SegmentChain
+from orbitmq.store.log.segments import Segment, Segments
 from orbitmq.store.settings import FlushMode, StoreSettings
 from orbitmq.threads import Future, Workers
 
@@ -39,84 +39,84 @@ log = logging.getLogger("orbitmq.store")
 PAGE: Final = 4096
 
 Post = Callable[[Callable[[], None]], None]
-"""Has a function called by the owner's thread, soon: ``loop.call_soon_threadsafe``."""
+"""Schedules a call on the owner's thread: ``loop.call_soon_threadsafe``."""
 
 
 class _Waiter(msgspec.Struct, gc=False):
     end: int
     deadline_ms: int
-    told: Callable[[bool], None]
+    notify: Callable[[bool], None]
 
 
 class Flusher:
-    """Flushes the segments of a log, and tells those who wait for it."""
+    """Flushes the segments of a log, and notifies waiters."""
 
     def __init__(
-        self, chain: SegmentChain, settings: StoreSettings, workers: Workers, post: Post
+        self, segments: Segments, settings: StoreSettings, workers: Workers, post: Post
     ) -> None:
-        self._chain = chain
+        self._segments = segments
         self.settings = settings
-        """The intervals; others may be set at any time."""
+        """The intervals; may be replaced at any time."""
         self._workers = workers
         self._post = post
         self._waiters: deque[_Waiter] = deque()
-        self._awaited = 0  # the furthest end that anybody waits for
+        self._awaited = 0  # the largest end of a waiter
         self._work: Future[None] | None = None
         self._last_thorough_ms = 0
         self._last_look_ms = 0
         self._names_end = 0
         self.flushed = 0
-        """Everything before this offset of the log is on the disk."""
+        """Everything before this offset of the log is on disk."""
         self.failure: StoreError | None = None
-        """Why the disk is not trusted any more; nothing is written after that."""
+        """Why the disk is not trusted any more; nothing may be written after that."""
         self.on_flushed: Callable[[int], None] = lambda _end: None
-        """Called by the owner with the new ``flushed``."""
+        """Called on the owner's thread with the new ``flushed``."""
         self.make_room: MakeRoom = lambda: None
-        """Called by the owner to close idle files, if the process can't open more."""
+        """Called on the owner's thread to close idle files, if descriptors run out."""
 
     def start_at(self, end: int, now_ms: int) -> None:
-        """Begin with a log that ends at ``end``, all of it on the disk."""
+        """Start with a log that ends at ``end``, all of it on disk."""
         self.flushed = end
-        self._names_end = self._chain.next_base()
+        self._names_end = self._segments.next_base()
         self._last_thorough_ms = self._last_look_ms = now_ms
 
-    def wait_for(self, end: int, now_ms: int, told: Callable[[bool], None]) -> None:
-        """Have ``told`` called with True once all before ``end`` is on the disk.
+    def wait_for(self, end: int, now_ms: int, notify: Callable[[bool], None]) -> None:
+        """Call ``notify`` with True when everything before ``end`` is on disk.
 
         It is called with False if that takes longer than the settings allow, or fails.
         """
         if end <= self.flushed:
-            told(True)
+            notify(True)
         elif self.failure is not None:
-            told(False)
+            notify(False)
         else:
             deadline = now_ms + self.settings.sync_flush_timeout_ms
-            self._waiters.append(_Waiter(end, deadline, told))
+            self._waiters.append(_Waiter(end, deadline, notify))
             self._awaited = max(self._awaited, end)
 
     def appended(self, end: int) -> None:
-        """Note that the log has grown to ``end``; a store that flushes for its waiters begins."""
+        """Begin to flush a log that has grown to ``end``, if there are waiters."""
         if self._waiters and self._work is None:
             self._begin(end)
 
     def tick(self, end: int, now_ms: int) -> None:
-        """Flush what is due by the clock, and give up on waiters whose time is over."""
+        """Flush what is due by the clock, and notify waiters that have timed out."""
         while self._waiters and self._waiters[0].deadline_ms <= now_ms:
-            self._waiters.popleft().told(False)
+            self._waiters.popleft().notify(False)
         if self._work is not None or self.failure is not None or end <= self.flushed:
             return
         if self._waiters or self._is_due(end, now_ms):
             self._begin(end)
 
     def flush_all(self, end: int) -> None:
-        """Flush here and now, for a stop.
+        """Flush synchronously.
 
         Raises:
             StoreError: the disk failed, now or before.
 
         """
         work, self._work = self._work, None
-        # A sync under way is waited for: if it fails, one that follows would still succeed.
+        # Wait for a sync in flight: if it fails, the next one would still succeed.
         error = None if work is None else work.exception()
         if isinstance(error, StoreError) and not is_shortage(error):
             self._break(error)
@@ -124,9 +124,9 @@ class Flusher:
             raise self.failure
         if end > self.flushed:
             try:
-                names_end = self._chain.next_base()
-                segments, names = self._segments_to_sync(end), self._names_end < end
-                with_room(lambda: _sync(self._chain, segments, names), self.make_room)
+                names_end = self._segments.next_base()
+                files, names = self._files_to_sync(end), self._names_end < end
+                with_room(lambda: _sync(self._segments, files, names), self.make_room)
             except StoreError as error:
                 self._break(error)
                 raise
@@ -135,43 +135,43 @@ class Flusher:
     def _is_due(self, end: int, now_ms: int) -> bool:
         settings = self.settings
         if settings.flush_mode is FlushMode.SYNC:
-            return True  # dispatch waits for the disk, even if no sender does
+            return True  # consumers see only what is on disk
         if now_ms - self._last_thorough_ms >= settings.flush_thorough_interval_ms:
             self._last_thorough_ms = self._last_look_ms = now_ms
             return True
         if now_ms - self._last_look_ms < settings.flush_interval_ms:
             return False
         self._last_look_ms = now_ms
-        rolled = end // self._chain.segment_bytes > self.flushed // self._chain.segment_bytes
+        rolled = end // self._segments.segment_bytes > self.flushed // self._segments.segment_bytes
         return rolled or end // PAGE - self.flushed // PAGE >= settings.flush_least_pages
 
     def _begin(self, end: int) -> None:
-        names_end = self._chain.next_base()
+        names_end = self._segments.next_base()
         self._work = work = self._workers.submit(
-            _sync, self._chain, self._segments_to_sync(end), self._names_end < end
+            _sync, self._segments, self._files_to_sync(end), self._names_end < end
         )
         work.add_done_callback(
             lambda done: self._post(lambda: self._finished(end, names_end, done))
         )
 
-    def _segments_to_sync(self, end: int) -> list[Segment]:
+    def _files_to_sync(self, end: int) -> list[Segment]:
         return [
             segment
-            for segment in self._chain.segments
+            for segment in self._segments.files
             if segment.end > self.flushed and segment.base < end
         ]
 
     def _finished(self, end: int, names_end: int, work: "Future[None]") -> None:
         if work is not self._work:
-            return  # flush_all has waited for it, and gone further
+            return  # flush_all has waited for it
         self._work = None
         error = work.exception()
         if error is None:
             self._done(end, names_end)
-            if self._waiters and self._work is None:  # the next group came meanwhile
+            if self._waiters and self._work is None:  # the next group
                 self._begin(self._awaited)
         elif is_shortage(error):
-            log.error("the log could not be flushed, and is tried again: %s", error)
+            log.error("the log could not be flushed; retrying: %s", error)
             self.make_room()
         elif isinstance(error, StoreError):
             self._break(error)
@@ -179,26 +179,26 @@ class Flusher:
             raise error
 
     def _done(self, end: int, names_end: int) -> None:
-        size = self._chain.segment_bytes
+        size = self._segments.segment_bytes
         if end // size > self.flushed // size:
-            self._chain.rest(end)
+            self._segments.close_before(end)
         self.flushed = end
-        if self._names_end < end:  # then the names were synced too, of all files there were
+        if self._names_end < end:  # then the names of all files were synced, too
             self._names_end = names_end
         while self._waiters and self._waiters[0].end <= end:
-            self._waiters.popleft().told(True)
+            self._waiters.popleft().notify(True)
         self.on_flushed(end)
 
     def _break(self, error: StoreError) -> None:
-        log.critical("the disk failed, and the store takes no more writes: %s", error)
+        log.critical("the disk failed; the store accepts no more writes: %s", error)
         self.failure = error
         while self._waiters:
-            self._waiters.popleft().told(False)
+            self._waiters.popleft().notify(False)
 
 
-def _sync(chain: SegmentChain, segments: list[Segment], names: bool) -> None:
-    """Sync files, then names if some are new. Runs on a worker."""
-    for segment in segments:
+def _sync(segments: Segments, files: list[Segment], names: bool) -> None:
+    """Sync files, and names if some are new. Runs on a worker."""
+    for segment in files:
         segment.file.sync()
     if names:
-        chain.sync_names()
+        segments.sync_names()

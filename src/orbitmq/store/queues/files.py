@@ -8,12 +8,12 @@ import logging
 from orbitmq.errors import StoreDamaged
 from orbitmq.message.buffer import Buffer
 from orbitmq.store.disk.open_files import OpenFiles
+from orbitmq.store.disk.stream_files import file_name, file_path, load_stream
 
 __all__ = ["QueueFiles"]
 
 log = logging.getLogger("orbitmq.store")
 
-_NAME_DIGITS = 20
 _CLEARED_AHEAD = 1 << 16
 _ZEROS = bytes(_CLEARED_AHEAD)
 _HEAD_BYTES = 20  # of an entry, which is not all 0
@@ -52,23 +52,16 @@ class QueueFiles:
             StoreDamaged: a file has another length or name.
 
         """
-        disk, directory = self._files.disk, self._directory
-        names = [
-            name for name in disk.list(directory) if not disk.is_directory(f"{directory}/{name}")
-        ]
-        # Java's MappedFileQueue too takes it for a file that was just being made.
-        if names and disk.size(f"{directory}/{names[-1]}") == 0:
-            disk.remove(f"{directory}/{names.pop()}")
-        if not names:
-            return
-        self.start = self._checked_start(names[0])
-        self.end = self.start
-        for name in names:
-            start = self._checked_start(name)
+        found, others = load_stream(self._files.disk, self._directory, self._size)
+        for path in others:
+            raise StoreDamaged(f"{path} is not named by 20 digits; move it away", path=path)
+        if found:
+            self.start = self.end = found[0].base
+        for path, start, _ in found:
             if start != self.end:
-                log.warning("%s has no file %020d before %s", directory, self.end, name)
-                if not any(self._files.read(f"{directory}/{name}", _HEAD_BYTES, 0)):
-                    self._files.remove(f"{directory}/{name}")
+                log.warning("%s is missing before %s", file_name(self.end), path)
+                if not any(self._files.read(path, _HEAD_BYTES, 0)):
+                    self._files.remove(path)
                     continue
                 self.remove_behind(0)
                 self.start = self.end = start
@@ -76,7 +69,7 @@ class QueueFiles:
 
     def path_of(self, position: int) -> str:
         """Return the path of the file that holds, or would hold, a position."""
-        return f"{self._directory}/{position - position % self._size:020d}"
+        return file_path(self._directory, position - position % self._size)
 
     def read(self, position: int, size: int) -> bytes:
         """Return up to ``size`` bytes; fewer at the end of the file, none outside all files."""
@@ -95,7 +88,7 @@ class QueueFiles:
         view = memoryview(data)
         while view:
             if position >= self.end:
-                self._files.create(self._directory, f"{self.end:020d}", self._size)
+                self._files.create(self._directory, file_name(self.end), self._size)
                 self.end += self._size
                 self._cleared_to = self.end
             assert self.start <= position < self.end, (self.start, position, self.end)
@@ -165,24 +158,3 @@ class QueueFiles:
         self._files.remove(path)
         self.start += self._size
         return path
-
-    def _checked_start(self, name: str) -> int:
-        path = f"{self._directory}/{name}"
-        length = self._files.disk.size(path)
-        if length != self._size:
-            raise StoreDamaged(
-                f"{path} has {length} bytes, and files here have {self._size}; set the size that "
-                "the store was made with, or move away what does not belong here",
-                path=path,
-                position=length,
-            )
-        if len(name) != _NAME_DIGITS or not (name.isascii() and name.isdecimal()):
-            raise StoreDamaged(
-                f"{path} is not named by {_NAME_DIGITS} digits; move it away", path=path
-            )
-        if int(name) % self._size:
-            raise StoreDamaged(
-                f"{path} can't begin at {int(name)}, which is no multiple of {self._size}",
-                path=path,
-            )
-        return int(name)

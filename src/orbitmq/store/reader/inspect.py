@@ -198,7 +198,8 @@ def _report_late_queues(queues: list[QueueTotals], damages: DamageList) -> None:
 
 
 def _disk_use(reader: StoreReader) -> dict[str, DiskUse]:
-    parts = {name: path_join(reader.directory, name) for name in (COMMIT_LOG, CONSUME_QUEUE, INDEX)}
+    parts = {name: path_join(reader.directory, name) for name in (CONSUME_QUEUE, INDEX)}
+    parts = {COMMIT_LOG: reader.log_directory, **parts}
     use = {name: _below(reader.disk, path) for name, path in parts.items()}
     # Counted, not subtracted from a total: files of a live store may disappear in between.
     use["other"] = _below(reader.disk, reader.directory, but=parts.values())

@@ -39,7 +39,7 @@ _BATCH_BYTES: Final = 32 << 20
 
 
 class StoreReader:
-    """A store directory, read-only.
+    """A store directory, read-only; ``commit_log`` is where its log is, if it is elsewhere.
 
     Methods with ``on_damage`` call it with each place that can't be read, and go on after it.
     Without it the first such place raises, unless it is harmless; harmless ones are logged.
@@ -57,16 +57,19 @@ class StoreReader:
 
     """
 
-    def __init__(self, directory: str, disk: Disk | None = None) -> None:
+    def __init__(
+        self, directory: str, disk: Disk | None = None, *, commit_log: str | None = None
+    ) -> None:
         self.directory = directory.rstrip("/") or "/"
+        self.log_directory = commit_log or self._path(COMMIT_LOG)
         self.disk: Disk = RealDisk() if disk is None else disk
-        if not any(self.disk.exists(self._path(name)) for name in (COMMIT_LOG, CHECKPOINT)):
+        if not any(map(self.disk.exists, (self.log_directory, self._path(CHECKPOINT)))):
             raise StoreError(
                 f"{directory} is not a store directory: it has neither {COMMIT_LOG}/ nor "
                 f"{CHECKPOINT}; give the directory that storePathRootDir names",
                 path=directory,
             )
-        self._log = StreamMaps(self.disk, self._path(COMMIT_LOG))
+        self._log = StreamMaps(self.disk, self.log_directory)
 
     def __repr__(self) -> str:
         return f"<StoreReader {self.directory}>"

@@ -18,7 +18,7 @@ from typing import Final
 from orbitmq.store.index.record_keys import is_keyed
 from orbitmq.store.log.log_walk import LogWalk
 from orbitmq.store.log.record_rows import sound_row, view_of
-from orbitmq.store.log.segments import Segment, SegmentChain
+from orbitmq.store.log.segments import Segment, Segments
 
 __all__ = ["first_keyed"]
 
@@ -27,7 +27,7 @@ _LOOKED_AT: Final = 1024
 read the whole log for this; ``verify`` does."""
 
 
-def first_keyed(chain: SegmentChain, after: int, before: int) -> int | None:
+def first_keyed(chain: Segments, after: int, before: int) -> int | None:
     """Return the offset of the first record with keys between two indexed records.
 
     Only the first records are examined; None if none of them has keys. Damage is skipped.
@@ -40,15 +40,13 @@ def first_keyed(chain: SegmentChain, after: int, before: int) -> int | None:
 
     """
     begin = max(_behind(chain, after), chain.first_offset)
-    walk = LogWalk(
-        chain.segments, open_file=_mapped, on_damage=lambda _: None, block_rows=_LOOKED_AT
-    )
+    walk = LogWalk(chain.files, open_file=_mapped, on_damage=lambda _: None, block_rows=_LOOKED_AT)
     views = (view_of(buffer, row) for buffer, rows in walk.blocks(begin, before) for row in rows)
     keyed = filter(is_keyed, islice(views, _LOOKED_AT))
     return next((view.commit_log_offset for view in keyed), None)
 
 
-def _behind(chain: SegmentChain, offset: int) -> int:
+def _behind(chain: Segments, offset: int) -> int:
     """Return the end of the record at an offset; the next offset if no record begins there."""
     segment = chain.segment_at(offset)
     row = segment and sound_row(_mapped(segment), segment.base, offset - segment.base)

@@ -36,7 +36,7 @@ from orbitmq.store.log.record_rows import (
     sound_row,
     view_of,
 )
-from orbitmq.store.log.segments import Segment, SegmentChain
+from orbitmq.store.log.segments import Segment, Segments
 from orbitmq.store.progress import Progress
 
 __all__ = ["ALL_VOUCHED", "RecoveryWalk", "first_store_ms", "zero_behind"]
@@ -72,7 +72,7 @@ class RecoveryWalk(LogWalk[Segment]):
 
     def __init__(
         self,
-        chain: SegmentChain,
+        chain: Segments,
         first: int,
         *,
         vouched_ms: int,
@@ -83,7 +83,7 @@ class RecoveryWalk(LogWalk[Segment]):
         progress: Progress = lambda _done, _total: None,
     ) -> None:
         super().__init__(
-            chain.segments[first:][:files],
+            chain.files[first:][:files],
             open_file=lambda segment: segment.view,
             on_damage=self._keep,
             checked=checked,
@@ -173,7 +173,7 @@ class RecoveryWalk(LogWalk[Segment]):
         """
         if max(self._found_ahead, self._vouched_end) >= segment.end:
             return True  # the files up to there are vouched for or were searched already
-        later = [other for other in self._chain.segments if other.base >= segment.end]
+        later = [other for other in self._chain.files if other.base >= segment.end]
         if self._is_made_ahead(later, segment, position):
             return False
         for other in later:

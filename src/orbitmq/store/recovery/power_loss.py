@@ -9,7 +9,8 @@ import logging
 
 from orbitmq.store.disk.disk import Disk
 from orbitmq.store.disk.open_files import Unsynced
-from orbitmq.store.layout import NAME_DIGITS, path_join
+from orbitmq.store.disk.stream_files import named_files
+from orbitmq.store.layout import path_join
 from orbitmq.store.log.segments import Segment
 
 __all__ = ["mend_queues", "mend_stream", "write_again"]
@@ -30,17 +31,13 @@ def mend_stream(disk: Disk, directory: str, file_bytes: int, *, keep_filled: boo
     removed by hand, and loading the stream handles that.
     """
     expected: int | None = None
-    for name in disk.list(directory):
-        if len(name) != NAME_DIGITS or not (name.isascii() and name.isdecimal()):
-            continue
-        path = path_join(directory, name)
-        is_behind_gap = expected is not None and int(name) != expected
+    for path, base, size in named_files(disk, directory):
+        is_behind_gap = expected is not None and base != expected
         if is_behind_gap and not (keep_filled and _is_filled(disk, path)):
             log.warning("removed %s: a crash lost the file before it", path)
             disk.remove(path)
             continue
-        expected = int(name) + file_bytes
-        size = disk.size(path)
+        expected = base + file_bytes
         if size < file_bytes:
             log.warning("extended %s: it had %d of its %d bytes", path, size, file_bytes)
             file = disk.open(path)

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from orbitmq.store.damage import Damage
 from orbitmq.store.dispatch import Dispatcher
 from orbitmq.store.log.record_rows import Checked
-from orbitmq.store.log.segments import SegmentChain
+from orbitmq.store.log.segments import Segments
 from orbitmq.store.queues.consume_queue import ConsumeQueue
 from orbitmq.store.queues.consume_queues import ConsumeQueues
 from orbitmq.store.queues.entry import unpack
@@ -30,7 +30,7 @@ log = logging.getLogger("orbitmq.store")
 
 
 def restored_heads(
-    chain: SegmentChain,
+    chain: Segments,
     queues: ConsumeQueues,
     dispatcher: Dispatcher,
     checked: Checked,
@@ -69,7 +69,7 @@ def restored_heads(
 
 def _filled(
     aside: ConsumeQueues,
-    chain: SegmentChain,
+    chain: Segments,
     dispatcher: Dispatcher,
     checked: Checked,
     vouched_end: int,
@@ -80,7 +80,7 @@ def _filled(
         chain.next_base() if queue.is_empty else next(unpack(_first(queue))).commit_log_offset
         for queue in headless.values()
     )
-    files = sum(segment.base < known for segment in chain.segments)
+    files = sum(segment.base < known for segment in chain.files)
     walk = RecoveryWalk(
         chain,
         0,

@@ -35,7 +35,7 @@ from orbitmq.store.index.key_index import IndexMark, KeyIndex
 from orbitmq.store.layout import COMMIT_LOG
 from orbitmq.store.log.commit_log import CommitLog
 from orbitmq.store.log.record_rows import Block, Checked, sound_row, written_end
-from orbitmq.store.log.segments import Segment, SegmentChain
+from orbitmq.store.log.segments import Segment, Segments
 from orbitmq.store.progress import Progress
 from orbitmq.store.queues.consume_queue import ConsumeQueue
 from orbitmq.store.queues.consume_queues import ConsumeQueues, Ends
@@ -59,7 +59,7 @@ _ORDERLY = CheckpointValues(log_ms=ALL_VOUCHED, queues_ms=ALL_VOUCHED, index_ms=
 class StoreRecovery:
     """Recovers a store whose files are loaded; call ``run`` once."""
 
-    _chain: SegmentChain
+    _chain: Segments
     _log: CommitLog
     _queues: ConsumeQueues
     _index: KeyIndex
@@ -67,7 +67,7 @@ class StoreRecovery:
     _settings: StoreSettings
     _clock: Clock
     damages: list[Damage] = field(init=False, default_factory=list)
-    """Places that could not be read."""
+    """Places that could not be read; before the run, what is known to be lost."""
     index_mark: IndexMark | None = field(init=False, default=None)
     """How much of the growing index file is on disk; full files are on disk entirely."""
 
@@ -112,14 +112,14 @@ class StoreRecovery:
             reached=dispatched_end,
             progress=progress,
         )
+        walk.damages += self.damages
         self.damages = walk.damages
-        log_start = self._chain.first_offset if first == 0 else 0
         queues = QueueRestore(
             self._queues,
             self._dispatcher,
             correct=crashed_at is not None,
             damages=self.damages,
-            log_start=log_start,
+            log_start=self._chain.first_offset if first == 0 else 0,
             listed=listed,
         )
         self._read(walk, queues, crashed_at, dispatched_end, lacking)
@@ -136,11 +136,11 @@ class StoreRecovery:
         self._queues.correct_min_offsets(self._chain.first_offset)
         self._log.last_store_ms = self._plausible_ms(walk)
         # Writes of a killed process may be in the page cache only; from here on they are flushed.
-        for segment in self._chain.segments[first:]:
+        for segment in self._chain.files[first:]:
             if walk.unvouched is not None:
                 write_again(segment, walk.unvouched, walk.end)
             segment.file.sync()
-        self._chain.rest(walk.end)
+        self._chain.close_before(walk.end)
         self._chain.sync_names()
         self._queues.sync()
         self.index_mark = self._index.sync_mark(walk.end)
@@ -230,7 +230,7 @@ class StoreRecovery:
         The walk has read the log from segment ``first`` on. Entries before the listed end were
         right once: if the record says otherwise now, the record is damaged.
         """
-        unread = {segment.base for segment in self._chain.segments[:first]}
+        unread = {segment.base for segment in self._chain.files[:first]}
         for queue in self._queues:
             listed_end = listed.get(queue.topic, {}).get(queue.queue_id, 0)
             while queue.max_offset > queue.min_offset:
@@ -292,7 +292,7 @@ class StoreRecovery:
         """Read a file whose records are all vouched for, and add its damaged places."""
         walk = RecoveryWalk(
             self._chain,
-            self._chain.segments.index(segment),
+            self._chain.files.index(segment),
             vouched_ms=ALL_VOUCHED,
             checked=self._checked,
             files=1,
@@ -303,7 +303,7 @@ class StoreRecovery:
 
     def _first_to_read(self, limit_ms: int, known_end: int) -> int:
         """Return the index of the first segment that must be read."""
-        segments = self._chain.segments
+        segments = self._chain.files
         if self._settings.index_enabled:
             known_end = min(known_end, self._index.end_offset)
         for index in range(len(segments) - 1, 0, -1):
@@ -321,7 +321,7 @@ class StoreRecovery:
         moving their ends.
         """
         written = walk.end
-        for segment in reversed(self._chain.segments):
+        for segment in reversed(self._chain.files):
             if segment.end <= walk.end or written > walk.end:
                 break
             begin = max(walk.end - segment.base, 0)

@@ -281,8 +281,8 @@ def test_a_body_over_the_limit_is_illegal_and_one_byte_less_is_not() -> None:
     assert answer.remark is not None
     assert answer.remark == (
         "the message is illegal, maybe msg body or properties length not matched. msg body length "
-        "limit 1000B, msg properties length limit 32KB. The reason: a body of 1001 bytes is over "
-        "the limit of 1000"
+        "limit 1000B, msg properties length limit 32KB. The reason: the body has 1001 bytes; "
+        "the limit is 1000"
     )
     assert answer.texts() == REGION
 

@@ -1,0 +1,133 @@
+"""Finding at a start that files of the log are missing: a disk not mounted, files moved away.
+
+What the rest of the store knows of the log:
+
+- Our checkpoint: how much of the log was synced. That holds after a crash, too.
+- A Java broker's checkpoint: up to what time the log was synced.
+- The queues: where records are. After a crash they may be ahead of the log. Behind the end of a
+  queue Java leaves old entries when it cuts the log, so they count only if the time agrees.
+- The list of queue ends: that there were messages.
+
+The oldest files may always be missing, since retention removes them; the newest never.
+
+If the loss is accepted, the log goes on behind all that was known of it, in a new file, as if
+retention had removed the missing ones. Queues keep their ends, and no offset is given out twice.
+"""
+
+import logging
+from typing import Final, NamedTuple
+
+from orbitmq.errors import StoreDamaged
+from orbitmq.store.checkpoint.checkpoint import CheckpointValues
+from orbitmq.store.damage import Damage
+from orbitmq.store.log.segments import Segments
+from orbitmq.store.queues.consume_queues import ConsumeQueues, Ends
+from orbitmq.store.recovery.log_end import ALL_VOUCHED, RecoveryWalk
+
+__all__ = ["MissingLog", "find_missing_log"]
+
+log = logging.getLogger("orbitmq.store")
+
+_PLAUSIBLE_BYTES: Final = 1 << 40
+"""An entry that leads further behind the log than this is damaged."""
+
+
+class MissingLog(NamedTuple):
+    """Log files that are missing: the log must have reached ``end``, or was at least not empty."""
+
+    end: int
+    evidence: str
+
+    def refusal(self, chain: Segments) -> StoreDamaged:
+        """Return the error of a start that may not lose them."""
+        return StoreDamaged(
+            f"{chain.directory} has the log up to byte {chain.next_base()}, but {self.evidence}: "
+            "files of the log are missing. Mount their disk or put them back; to go on without "
+            "their messages start once with --accept-loss",
+            path=chain.directory,
+            position=chain.next_base(),
+        )
+
+    def accept(self, chain: Segments) -> Damage:
+        """Let the log go on behind the missing files; return what is lost.
+
+        Files between two that are there are replaced by files that hold nothing but the blank at
+        the end of a file, which every reader skips.
+
+        Raises:
+            DiskFailed: a file can't be made.
+
+        """
+        begin, size = chain.next_base(), chain.segment_bytes
+        base = max(begin + size, self.end + -self.end % size)
+        log.error(
+            "%s has the log up to byte %d, but %s. The loss is accepted: the log goes on at byte "
+            "%d, and queues keep their offsets",
+            *(chain.directory, begin, self.evidence, base),
+        )
+        for missing in range(begin, base, size) if chain.files else ():
+            chain.add_blank(missing)
+        chain.add(base).file.sync()
+        chain.sync_names()
+        return Damage(begin, "files of the log are missing; their loss was accepted", base - begin)
+
+
+def find_missing_log(
+    chain: Segments,
+    queues: ConsumeQueues,
+    known: CheckpointValues,
+    listed: Ends,
+    *,
+    crashed: bool,
+) -> MissingLog | None:
+    """Return what is missing at the end of the log; None if nothing is known to be.
+
+    Args:
+        chain: the files of the log, loaded.
+        queues: the queues, loaded.
+        known: what the checkpoint says.
+        listed: where queues ended; empty if that is unknown.
+        crashed: whether the last process did not stop in order.
+
+    """
+    synced_end = 0 if known.own is None else known.own.log_end
+    if synced_end:
+        if synced_end <= chain.next_base():
+            return None
+        end = max(synced_end, _queues_end(chain, queues))
+        return MissingLog(end, f"{synced_end} bytes were on the disk by the checkpoint")
+    if chain.files:
+        return None if crashed else _missing_by_queues(chain, queues, known)
+    if known.log_ms:
+        evidence = f"it had messages at {known.log_ms} (ms since 1970) by the checkpoint"
+    elif not crashed and any(any(ends.values()) for ends in listed.values()):
+        evidence = f"{sum(sum(ends.values()) for ends in listed.values())} messages are listed"
+    else:
+        return None if crashed else _missing_by_queues(chain, queues, known)
+    return MissingLog(_queues_end(chain, queues), evidence)
+
+
+def _missing_by_queues(
+    chain: Segments, queues: ConsumeQueues, known: CheckpointValues
+) -> MissingLog | None:
+    """Return what is missing after an orderly stop, as far as the queues tell."""
+    end = _queues_end(chain, queues)
+    if end <= chain.next_base() or (
+        chain.files and known.is_of_another and _last_store_ms(chain) >= known.log_vouched_ms
+    ):
+        return None
+    return MissingLog(end, f"consume queues lead to messages up to byte {end}")
+
+
+def _queues_end(chain: Segments, queues: ConsumeQueues) -> int:
+    """Return where the last record ends that a queue leads to."""
+    queues.recover()
+    most = chain.next_base() + _PLAUSIBLE_BYTES
+    return max((queue.record_end for queue in queues if queue.record_end <= most), default=0)
+
+
+def _last_store_ms(chain: Segments) -> int:
+    walk = RecoveryWalk(chain, len(chain.files) - 1, vouched_ms=ALL_VOUCHED)
+    for _ in walk:
+        pass
+    return walk.last_store_ms
