@@ -36,6 +36,7 @@ _LONG = (
 _TESTS = Path(__file__).parent
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep the tests of a file together, and files that share a costly fixture."""
     groups = {item.path: item.path.relative_to(_TESTS).as_posix() for item in items}

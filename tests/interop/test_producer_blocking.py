@@ -21,7 +21,7 @@ def test_a_block_that_ends_well_commits_and_any_other_rolls_back(
         with producer.transaction(Message(topic, b"committed")) as begun:
             assert begun.state is None
         assert begun.state is TransactionState.COMMIT
-        with pytest.raises(InvalidInput, match="ended with COMMIT before"):
+        with pytest.raises(InvalidInput, match="has already ended with COMMIT"):
             begun.rollback()
         with pytest.raises(KeyboardInterrupt):
             with producer.transaction(Message(topic, b"interrupted")):

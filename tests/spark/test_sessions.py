@@ -30,7 +30,8 @@ def python(program: str, **environment: str) -> subprocess.CompletedProcess[str]
     inherited = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("PYSPARK_", "SPARK_", "JAVA_"))
+        # How quickly Java starts is the suite's business.
+        if name == "SPARK_SUBMIT_OPTS" or not name.startswith(("PYSPARK_", "SPARK_", "JAVA_"))
     }
     return subprocess.run(
         [sys.executable, "-c", program],
