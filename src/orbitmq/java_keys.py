@@ -23,11 +23,12 @@ __all__ = ["BROKER_CLASSES", "NAMESERVER_CLASSES", "TABLE", "Kind", "Row", "Serv
 
 BROKER_CLASSES: Final = (
     *("BrokerConfig", "MessageStoreConfig", "AuthConfig"),
-    *("NettyServerConfig", "NettyClientConfig", "Tls"),
+    *("NettyServerConfig", "NettyClientConfig", "Tls", "Folklore"),
 )
 NAMESERVER_CLASSES: Final = ("NamesrvConfig", "NettyServerConfig", "NettyClientConfig", "Tls")
 
-# A class, then the kind of its keys and the reason, then the keys. "Tls" is TlsSystemConfig.
+# A class, then the kind of its keys and the reason, then the keys. "Tls" is TlsSystemConfig, and
+# "Folklore" the keys of widely copied broker.conf files that no Java class has: Java ignores them.
 _TEXT: Final = """
 BrokerConfig:
   served
@@ -298,6 +299,9 @@ Tls:
     tls.client.authServer tls.config.file tls.test.mode.enable
   refused unless empty: TLS 1.2 and 1.3 are offered, with the ciphers of the Python installation
     tls.ciphers tls.protocols
+Folklore:
+  harmless: it is always below storePathRootDir, in Java too
+    storePathConsumeQueue storePathIndex storeCheckpoint abortFile
 """
 
 
