@@ -74,7 +74,6 @@ def measured(messages: int, queues: int, settings: StoreSettings = JAVA_SIZES) -
 
     Raises:
         RuntimeError: the disk has too little space.
-
     """
     with scratch() as directory:
         wanted = messages * BYTES_EACH + FILES * settings.segment_bytes

@@ -82,7 +82,6 @@ class Report(msgspec.Struct, frozen=True):
         failed: sends that failed.
         recovery_ms: from the recovery until the broker had half of its fair share for a second;
             None if that did not happen.
-
     """
 
     share: float

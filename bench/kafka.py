@@ -79,7 +79,6 @@ def running(directory: Path, *, partitions: int) -> Iterator[str]:
     Args:
         directory: where its files go; it is created.
         partitions: the partitions of a topic, which is created by its first write.
-
     """
     directory.mkdir(parents=True)
     port, controller = free_port(), free_port()

@@ -253,7 +253,6 @@ def is_stored(answer: Frame) -> bool:
 
     Raises:
         RuntimeError: the broker refused it for another reason.
-
     """
     if answer.code == ResponseCode.SUCCESS:
         return True

@@ -63,7 +63,6 @@ def cpu_each(work: Callable[[], int]) -> float:
 
     Raises:
         RuntimeError: there were no items.
-
     """
     begin = process_time_ns()
     done = work()
@@ -98,7 +97,6 @@ def resident_of(status: str) -> Resident:
 
     >>> resident_of("VmHWM: 3000 kB\\nVmRSS: 2500 kB\\nRssAnon: 1000 kB\\nRssFile: 1500 kB\\n")
     Resident(own=1.0, mapped=1.5, peak=3.1)
-
     """
     fields = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
     own, mapped, peak = (
@@ -129,7 +127,6 @@ def in_child(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
 
     Raises:
         RuntimeError: the process ended without a result; it has printed why.
-
     """
     spawn = get_context("spawn")
     receiver, sender = spawn.Pipe(duplex=False)
@@ -176,7 +173,6 @@ def table(head: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
 
     Raises:
         ValueError: it is wider than a terminal.
-
     """
     texts = [list(head), *([_shown(cell) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]

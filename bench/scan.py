@@ -51,7 +51,6 @@ def pulled(store: MessageStore) -> int:
 
     Raises:
         RuntimeError: a pull inside a queue found nothing.
-
     """
     reader = PullReader(store.log, store.settings, MEMORY_BYTES)
     found = 0

@@ -182,7 +182,6 @@ def memory_of_ours(nameserver: str, load: Load, *, body: bytes, steps: int) -> l
 
     Raises:
         RuntimeError: the system has no ``/proc``.
-
     """
     return in_child(_memory_of_ours, nameserver, load, body, steps)
 
@@ -218,7 +217,6 @@ class JavaSender:
 
         Raises:
             RuntimeError: a send failed; the message ends with Java's output.
-
         """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -240,7 +238,6 @@ def java_sender(directory: Path) -> Iterator[JavaSender]:
 
     Raises:
         RuntimeError: there is no JDK; the message says what to install.
-
     """
     home, why = counterparts.java_home(), counterparts.missing_for(JAVA_VERSION)
     if home is None or why is not None:

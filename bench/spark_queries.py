@@ -50,7 +50,6 @@ class Query(NamedTuple):
 
         Raises:
             RuntimeError: messages are missing, so the measurement is void.
-
         """
         picked = self.columns.get(source.format, "")
         # Spark does not pass the columns of a query to a Python source; an option does.
@@ -122,7 +121,6 @@ def measured(
         directory: where files are written.
         jars: the jars that the session needs in addition to Spark's.
         rounds: how often each query runs after the warm-up.
-
     """
     spark = session("bench.spark", config={"spark.jars": ",".join(map(str, jars))})
     if KAFKA in sources:

@@ -83,7 +83,6 @@ class Owner:
 
         Raises:
             RuntimeError: a message was not stored.
-
         """
         for chunk in chunks:
             parts = in_turns(chunk)

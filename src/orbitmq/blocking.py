@@ -120,7 +120,6 @@ class _Startable(_Wrapper[A_co]):
 
         Raises:
             WrongLoop, WrongProcess: it can't be closed here.
-
         """
         if self._thread is not None:
             self._thread.check(self)
@@ -318,7 +317,6 @@ class Producer(_Startable[producer.Producer]):
             BackPressure: there was no room within the timeout of the send.
             InvalidInput: the message is not a Message, or the timeout is not a whole number.
             NotRunning, WrongLoop, WrongProcess: the producer can't be used in this way.
-
         """
         thread, inner = self._reach()
         thread.check(self)
@@ -472,7 +470,6 @@ class Admin(_Startable[admin.Admin]):
     ...         _ = admin.create_topic("orders", queues=2)
     ...         len(admin.queues("orders"))
     2
-
     """
 
     def __init__(self, settings: ClientSettings, machine: Machine | None = None) -> None:
@@ -490,7 +487,6 @@ class Admin(_Startable[admin.Admin]):
 
         Raises:
             NoNameserver, InvalidInput: as the async ``connect`` does.
-
         """
         self._start()
 

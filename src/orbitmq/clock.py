@@ -73,7 +73,6 @@ def local_month(at_ms: int) -> LocalMonth:
     >>> month = local_month(1_700_000_000_000)
     >>> month.start_ms <= 1_700_000_000_000 < month.end_ms
     True
-
     """
     local = time.localtime(at_ms // 1000)
     year, month = local.tm_year, local.tm_mon

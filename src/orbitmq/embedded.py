@@ -65,7 +65,6 @@ class EmbeddedCluster:
 
     Raises:
         InvalidInput: the number of brokers or a setting is invalid.
-
     """
 
     def __init__(
@@ -115,7 +114,6 @@ class EmbeddedCluster:
 
         Raises:
             OrbitError: a setting is invalid, or a store can't be used.
-
         """
         self._process = os.getpid()
         try:
@@ -218,7 +216,6 @@ class RunningCluster:
 
         Raises:
             OrbitError: a broker could not write everything to disk.
-
         """
         if self._thread.is_alive() and self._loop is not None and self._stop is not None:
             self._loop.call_soon_threadsafe(self._stop.set)

@@ -73,7 +73,6 @@ class SystemRandomness(_RandomNumbers):
 
     >>> len(SystemRandomness().token(8))
     8
-
     """
 
     __slots__ = ()
@@ -95,7 +94,6 @@ class SeededRandomness(_RandomNumbers):
 
     >>> SeededRandomness(1).uuid4() == SeededRandomness(1).uuid4()
     True
-
     """
 
     __slots__ = ("_seed",)

@@ -85,7 +85,6 @@ def read(path: str) -> list[Property]:
 
     Raises:
         InvalidSetting: the file is missing, or is not a property file in UTF-8.
-
     """
     try:
         with Path(path).open("rb") as file:
@@ -124,7 +123,6 @@ def parse(text: str, file: str) -> list[Property]:
 
     Raises:
         InvalidSetting: an escape is incomplete.
-
     """
     found = []
     for number, line in _logical_lines(text):
@@ -146,7 +144,6 @@ def from_arguments(arguments: Iterable[str]) -> list[Property]:
 
     Raises:
         InvalidSetting: one has no ``=``, or no key before it.
-
     """
     found = []
     for argument in arguments:
@@ -178,7 +175,6 @@ def build(
 
     Raises:
         InvalidSetting: a value has the wrong type, is out of range, or contradicts another one.
-
     """
     declared = {field.name: field.type for field in msgspec.structs.fields(kind)}
     given = {names[one.name]: one for one in properties if one.name in names}

@@ -92,7 +92,6 @@ def start_thread(target: Callable[[], object], *, name: str, daemon: bool) -> Th
     >>> start_thread(lambda: heard.append("hello"), name="greeter", daemon=False).join()
     >>> heard
     ['hello']
-
     """
     thread = Thread(target=target, name=name, daemon=daemon)
     thread.start()

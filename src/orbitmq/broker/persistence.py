@@ -70,7 +70,6 @@ class Persistence:
             to_json: returns its text.
             load_json: loads a text; raises ``OrbitError`` or ``ValueError`` if it can't.
             version: returns a value that changes with each change, and is never None.
-
         """
         self._tables[name] = _Table(name, to_json, load_json, version)
 
@@ -80,7 +79,6 @@ class Persistence:
         Raises:
             StoreDamaged: a file can't be used, nor the version before it.
             DiskFailed: a file can't be read.
-
         """
         for table in self._tables.values():
             if self._files.read(table.name, _read_whole(table)):
@@ -104,7 +102,6 @@ class Persistence:
 
         Raises:
             StoreError: it could not be written; the next ``save_changed`` retries.
-
         """
         table = self._tables[name]
         if table.writing is not None:  # perhaps an older version
@@ -118,7 +115,6 @@ class Persistence:
 
         Raises:
             StoreError: one could not be written; the others were.
-
         """
         saves = (self.save(name) for name in self._tables)
         for outcome in await asyncio.gather(*saves, return_exceptions=True):

@@ -66,7 +66,6 @@ class Registration:
         period_ms: how often it registers without a change.
         timeout_ms: how long one answer may take.
         on_ordered: called with the topics that a nameserver has in its order configuration.
-
     """
 
     def __init__(

@@ -57,7 +57,6 @@ class Broker:
     Raises:
         InvalidInput: the address is not loopback and ``insecure`` is False, or a TLS file can't be
             used.
-
     """
 
     def __init__(
@@ -122,7 +121,6 @@ class Broker:
         Raises:
             StoreError: the store can't be used; the message says why.
             InvalidInput: it can't listen on the address.
-
         """
         await self.state.open(self._progress)
         await self._listen()
@@ -141,7 +139,6 @@ class Broker:
 
         Raises:
             StoreError: the disk failed; what could be saved was.
-
         """
         if self._registering is not None:
             self._registering.cancel()

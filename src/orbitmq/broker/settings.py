@@ -70,7 +70,6 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     Raises:
         InvalidInput: a value is out of range, or two contradict each other.
-
     """
 
     # Identity and addresses
@@ -203,7 +202,6 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
         >>> BrokerSettings(namesrv_addr="127.0.0.1:9876;127.0.0.1:9877").nameservers()[1].port
         9877
-
         """
         try:
             return tuple(
@@ -367,7 +365,6 @@ class LiveSettings:
 
         Raises:
             InvalidSetting: one can't be used; the error names file, line and key.
-
         """
         given = tls_settings.with_tls_file(properties)
         _KEYS.check(given)
@@ -394,7 +391,6 @@ class LiveSettings:
         Raises:
             InvalidInput: one is unknown, or can't be changed; ``field`` is its name.
             InvalidSetting: a value can't be used.
-
         """
         given = list(properties)
         fixed = self.broker.config_black_list.split(";")

@@ -95,7 +95,6 @@ class State:
 
         Raises:
             StoreError: a file can't be used; the message says why.
-
         """
         opening = asyncio.wrap_future(self.workers.submit(self.store.open, progress))
         try:

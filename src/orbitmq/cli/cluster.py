@@ -119,7 +119,6 @@ def pairs(arguments: Iterable[str], option: str) -> Mapping[str, str]:
 
     >>> pairs(["colour=blue", "formula=a=b"], "--property")
     {'colour': 'blue', 'formula': 'a=b'}
-
     """
     found = {}
     for argument in arguments:

@@ -25,7 +25,6 @@ async def lines(
 
     Raises:
         InvalidInput: a line is longer than ``line_bytes_max``; all before it have been yielded.
-
     """
     begun = b""
     count = 0

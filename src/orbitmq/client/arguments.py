@@ -34,7 +34,6 @@ def check_timeout_ms(given: object) -> None:
     Traceback (most recent call last):
     orbitmq.errors.InvalidInput: timeout_ms is '3'; it must be a whole number of milliseconds up \
 to 2147483647, or left out
-
     """
     if given is None:
         return

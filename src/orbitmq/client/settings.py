@@ -112,7 +112,6 @@ class ClientSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     Raises:
         InvalidInput: a value is out of range, or two of them contradict each other.
-
     """
 
     # Nameservers
@@ -232,7 +231,6 @@ class ClientSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
         Raises:
             InvalidInput: a file is missing or invalid.
-
         """
         if self.ssl_context is not None:
             return self.ssl_context
@@ -280,7 +278,6 @@ class ProducerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Raises:
         InvalidInput: a value is out of range, or two of them contradict each other.
-
     """
 
     group: str = "DEFAULT_PRODUCER"
@@ -507,7 +504,6 @@ def load(properties: Iterable[Property]) -> tuple[ClientSettings, ProducerSettin
 
     Raises:
         InvalidSetting: a value is invalid; the error names its file and line.
-
     """
     given = [_fault_tolerance(one) for one in properties]
     client = build(ClientSettings, given, CLIENT_NAMES)

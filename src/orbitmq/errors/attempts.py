@@ -65,7 +65,6 @@ class Attempt(msgspec.Struct, frozen=True):
         began_ms: when it began, in milliseconds since the call.
         took_ms: how long it took to fail.
         cause: the error, or a status other than SEND_OK.
-
     """
 
     queue: "MessageQueue"

@@ -12,7 +12,6 @@ class OrbitError(Exception):
 
     Attributes:
         send_id: for a failed send, its id, which is also in its log lines and its span.
-
     """
 
     # Tracebacks show the name by which programs import an error, whichever module defines it.

@@ -32,7 +32,6 @@ class BrokerError(OrbitError):
 
     >>> BrokerError.of(17, "No topic route info\nsee below", address="127.0.0.1:9876")
     TopicNotFound('127.0.0.1:9876 answered 17: No topic route info see below')
-
     """
 
     default_code: ClassVar[int | None] = None

@@ -25,7 +25,6 @@ class InvalidInput(OrbitError, ValueError):
         length: the length of the value, in the unit of the message; None if it is not the problem.
         limit: the largest allowed length; None if there is none.
         code: Java's code for an illegal message.
-
     """
 
     code = 13
@@ -76,7 +75,6 @@ class InvalidSetting(InvalidInput):
     Attributes:
         file: the file; ``--set`` for an argument of a command.
         line: the line in the file; 0 if there is none.
-
     """
 
     def __init__(self, message: str, *, file: str, line: int = 0, field: str = "") -> None:

@@ -18,7 +18,6 @@ class OutboxFull(OrbitError):
 
     Attributes:
         path: the file.
-
     """
 
     retriable = True
@@ -33,7 +32,6 @@ class AlreadyStarted(OrbitError):
 
     Attributes:
         state: its current state.
-
     """
 
     def __init__(self, message: str, *, state: str) -> None:
@@ -46,7 +44,6 @@ class NotRunning(OrbitError):
 
     Attributes:
         state: its current state.
-
     """
 
     def __init__(self, message: str, *, state: str) -> None:

@@ -20,7 +20,6 @@ class NetworkError(OrbitError):
 
     Attributes:
         address: the peer, as ``host:port``.
-
     """
 
     retriable = True
@@ -41,7 +40,6 @@ class ConnectionClosed(NetworkError):
 
     Attributes:
         was_sent: False: the request never left.
-
     """
 
     refresh_route = True
@@ -56,7 +54,6 @@ class RequestTimeout(NetworkError):
 
     Attributes:
         timeout_ms: how long the answer was awaited; 0: the request never left.
-
     """
 
     def __init__(self, message: str, *, address: str = "", timeout_ms: int = 0) -> None:
@@ -69,7 +66,6 @@ class NameserversFailed(NetworkError):
 
     Attributes:
         answers: how the request to each failed, by address.
-
     """
 
     def __init__(self, message: str, *, answers: Mapping[str, str]) -> None:
@@ -86,7 +82,6 @@ class NoRoute(OrbitError):
             serves it now.
         answers: the answer of each nameserver, by address.
         code: Java's response code.
-
     """
 
     retriable = True

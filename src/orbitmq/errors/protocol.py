@@ -21,7 +21,6 @@ class RemoteProtocolError(OrbitError):
 
     Attributes:
         position: the offset of the violation in the stream or buffer, in bytes.
-
     """
 
     def __init__(self, message: str, *, position: int = 0) -> None:
@@ -34,7 +33,6 @@ class InvalidHeader(RemoteProtocolError):
 
     Attributes:
         field: the wire name of the first invalid field; None if the whole header is invalid.
-
     """
 
     def __init__(self, message: str, *, field: str | None = None) -> None:
@@ -51,7 +49,6 @@ class CorruptRecord(OrbitError):
 
     Attributes:
         position: the offset of the record, or of the fault in it, in the buffer.
-
     """
 
     def __init__(self, message: str, *, position: int = 0) -> None:

@@ -41,7 +41,6 @@ class SendFailed(OrbitError):
         may_be_stored: whether a broker may have stored it anyway: sending it again may store it
             twice.
         code: the broker's response code, or one of Java's client (``ClientErrorCode``).
-
     """
 
     default_code: ClassVar[int] = -1
@@ -86,7 +85,6 @@ class SendTimeout(SendFailed, TimeoutError):
     Attributes:
         timeout_ms: the budget, for all attempts together.
         spent: where the time went: permit, route, connection, pauses, broker, event loop.
-
     """
 
     default_code = 10002
@@ -177,7 +175,6 @@ class SendRefused(SendFailed):
 
     Attributes:
         remark: the broker's explanation.
-
     """
 
     def __init__(
@@ -226,7 +223,6 @@ class NotDurable(SendFailed):
     Attributes:
         receipt: the broker's receipt.
         required: what was required: stored, flushed or replicated.
-
     """
 
     def __init__(self, receipt: "SendReceipt", *, required: str) -> None:
@@ -257,7 +253,6 @@ class NoReply(SendFailed, TimeoutError):
 
     Attributes:
         timeout_ms: the time budget of the request and its reply together.
-
     """
 
     default_code = 10006
@@ -276,7 +271,6 @@ class SendKept(SendFailed):
     Attributes:
         path: the file of the outbox.
         number: the message's number in it.
-
     """
 
     def __init__(
@@ -307,7 +301,6 @@ class PartlySent(SendFailed):
     Attributes:
         receipts: one per message, in their order; None if its frame failed.
         errors: the errors, by the index of the message; ``SendKept`` if it is in the outbox.
-
     """
 
     def __init__(

@@ -35,7 +35,6 @@ class UnknownOption(InvalidOption):
 
     >>> UnknownOption("subscrbe", nearest="subscribe")
     UnknownOption("there is no option 'subscrbe'; did you mean subscribe?")
-
     """
 
     def __init__(self, name: str, *, nearest: str | None) -> None:
@@ -49,7 +48,6 @@ class InvalidOffsets(InvalidOption):
 
     Attributes:
         position: the position of the fault in the text; None if it has no single one.
-
     """
 
     def __init__(self, message: str, *, field: str, position: int | None = None) -> None:
@@ -68,7 +66,6 @@ class DataLost(OrbitError):
         queue: the queue.
         wanted: the offset to be read.
         available: the first offset of the queue, and the one after its last.
-
     """
 
     def __init__(
@@ -90,7 +87,6 @@ class JavaNotFound(OrbitError):
 
     Attributes:
         least: the oldest release that works.
-
     """
 
     def __init__(self, message: str, *, least: int) -> None:
@@ -103,7 +99,6 @@ class SparkTooOld(OrbitError):
 
     Attributes:
         least: the oldest release that works.
-
     """
 
     def __init__(self, message: str, *, least: str) -> None:
@@ -116,7 +111,6 @@ class WorkerPythonFailed(OrbitError):
 
     Attributes:
         python: its command, or a description of where it runs.
-
     """
 
     def __init__(self, message: str, *, python: str) -> None:
@@ -136,7 +130,6 @@ class RejectedRow(NamedTuple):
         reason: what is wrong; never contains a body.
         row_id: the id of the row; empty if it has none.
         key: its key; empty if it has none.
-
     """
 
     number: int
@@ -160,7 +153,6 @@ class RowsRejected(OrbitError, ValueError):
     Attributes:
         partition: Spark's number of the task.
         rows: the rows, in order.
-
     """
 
     def __init__(self, partition: int, rows: Sequence[RejectedRow]) -> None:

@@ -10,7 +10,6 @@ class StoreError(OrbitError):
 
     Attributes:
         path: the file or directory.
-
     """
 
     def __init__(self, message: str, *, path: str) -> None:
@@ -23,7 +22,6 @@ class StoreLocked(StoreError):
 
     Attributes:
         pid: that process; None if it is unknown.
-
     """
 
     def __init__(self, path: str, pid: int | None) -> None:
@@ -39,7 +37,6 @@ class StoreDamaged(StoreError):
 
     Attributes:
         position: the offset of the damage in the log or file, in bytes.
-
     """
 
     def __init__(self, message: str, *, path: str, position: int = 0) -> None:
@@ -52,7 +49,6 @@ class DiskFailed(StoreError):
 
     Attributes:
         errno: the system's error number.
-
     """
 
     def __init__(self, message: str, *, path: str, errno: int) -> None:

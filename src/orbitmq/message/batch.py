@@ -48,7 +48,6 @@ def encode(messages: Iterable[tuple[int, Buffer, Buffer]]) -> bytes:
 
     >>> encode([BatchedMessage(0, b"one", b"")]).hex(" ", -4)
     '00000019 00000000 00000000 00000000 00000003 6f6e6500 00'
-
     """
     parts: list[Buffer] = []
     pack_head, pack_length = _HEAD.pack, _PROPERTIES_LENGTH.pack
@@ -78,7 +77,6 @@ def split(body: Buffer) -> Iterator[BatchedMessage]:
 
     >>> [(each.flag, bytes(each.body)) for each in split(encode([(7, b"one", b""), (0, b"", b"")]))]
     [(7, b'one'), (0, b'')]
-
     """
     view = memoryview(body)
     position = 0

@@ -56,7 +56,6 @@ class CompressionType(enum.IntEnum):
         <CompressionType.LZ4: 1>
         >>> CompressionType.of(1)  # 4.x clients write no type and mean zlib
         <CompressionType.ZLIB: 3>
-
         """
         return cls(flags.compression_type(sys_flag | flags.COMPRESSED) >> _TYPE_SHIFT)
 
@@ -75,7 +74,6 @@ def compress(body: Buffer, kind: CompressionType, *, level: int = DEFAULT_LEVEL)
 
     >>> len(compress(b"spam" * 1000, CompressionType.ZLIB)) < 100
     True
-
     """
     kind = CompressionType(kind)
     if kind in _LEVELS and level not in _LEVELS[kind]:
@@ -106,7 +104,6 @@ def decompress(body: Buffer, kind: CompressionType, *, limit: int = MAX_BODY_BYT
 
     >>> decompress(compress(b"spam" * 1000, CompressionType.ZLIB), CompressionType.ZLIB)[:8]
     b'spamspam'
-
     """
     if limit < 0:
         raise InvalidInput(f"limit is a number of bytes, not {limit}", field="limit")

@@ -82,7 +82,6 @@ def compression_type(sys_flag: int) -> int:
     True
     >>> compression_type(COMPRESSION_LZ4) == COMPRESSION_NONE
     True
-
     """
     if not sys_flag & COMPRESSED:
         return COMPRESSION_NONE

@@ -38,7 +38,6 @@ class Host(NamedTuple):
 
         >>> Host.parse("10.0.0.7:10911")
         Host(ip=b'\n\x00\x00\x07', port=10911)
-
         """
         address, colon, port_text = text.rpartition(":")
         if not colon:

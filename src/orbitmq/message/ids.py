@@ -57,7 +57,6 @@ def offset_id(host: Host, commit_log_offset: int) -> str:
 
     >>> offset_id(Host.parse("127.0.0.1:10911"), 8888)
     '7F00000100002A9F00000000000022B8'
-
     """
     if len(host.ip) not in (4, 16):
         raise InvalidInput(f"ip has {len(host.ip)} bytes, not 4 or 16", field="host")
@@ -81,7 +80,6 @@ def parse_offset_id(text: str) -> tuple[Host, int]:
     >>> host, offset = parse_offset_id("7F00000100002A9F00000000000022B8")
     >>> str(host), offset
     ('127.0.0.1:10911', 8888)
-
     """
     ip, tail = _split_id(text, "offset message id")
     port, offset = _OFFSET_TAIL.unpack(tail)
@@ -119,7 +117,6 @@ class UniqueIds:
     ...     month_of=lambda at_ms: (1_698_796_800_000, 1_701_388_800_000))
     >>> new_ids.next()
     '7F00000104D218B4AAC247B760000000'
-
     """
 
     def __init__(
@@ -203,7 +200,6 @@ def parse_unique_id(text: str) -> UniqueId:
 
     >>> parse_unique_id("7F00000104D218B4AAC21F8B8F9A0001").pid
     1234
-
     """
     ip, tail = _split_id(text, "unique message id")
     return UniqueId(ip, *_UNIQUE_TAIL.unpack(tail))
@@ -217,7 +213,6 @@ class RecallHandle(NamedTuple):
         broker_name: the broker that holds it.
         timestamp_ms: the time of delivery, by the broker's clock.
         message_id: its unique id.
-
     """
 
     topic: str
@@ -234,7 +229,6 @@ def recall_handle(topic: str, broker_name: str, timestamp_ms: int, message_id: s
 
     >>> recall_handle("%RETRY%x", "b", 1, "A")
     'djEgJVJFVFJZJXggYiAxIEE='
-
     """
     if not 0 <= timestamp_ms < 1 << 63:
         raise InvalidInput("the time of a recall handle is out of range", field="timestamp_ms")
@@ -258,7 +252,6 @@ def parse_recall_handle(text: str) -> RecallHandle:
 
     >>> parse_recall_handle("djEgJVJFVFJZJXggYiAxIEE=")
     RecallHandle(topic='%RETRY%x', broker_name='b', timestamp_ms=1, message_id='A')
-
     """
     try:
         padded = text + "=" * (-len(text) % 4)  # Java's decoder accepts missing padding

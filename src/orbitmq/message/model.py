@@ -103,7 +103,6 @@ class Message(_Content, frozen=True, kw_only=True, gc=False):
     >>> Message("orders", b"paid", tags="paid", keys=["o-42"], properties={"colour": "blue"})
     Message(topic='orders', body=<4 bytes>, tags='paid', keys=('o-42',), \
 properties={'colour': 'blue'})
-
     """
 
     tags: str | None = None
@@ -189,7 +188,6 @@ properties={'colour': 'blue'})
 
         >>> Message("orders", b"paid").replace(tags="late")
         Message(topic='orders', body=<4 bytes>, tags='late')
-
         """
         return msgspec.structs.replace(self, **changes)
 
@@ -234,7 +232,6 @@ def check_is_message(given: object) -> None:
 
     Raises:
         InvalidInput: it is not.
-
     """
     if not isinstance(given, Message):
         raise InvalidInput(
@@ -255,7 +252,6 @@ class StoredMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         reconsume_times: how often it was delivered before.
         store_size: the size of its record in the commit log, in bytes.
         broker_name: the broker it was pulled from; empty if unknown.
-
     """
 
     topic: str
@@ -368,7 +364,6 @@ class SendReceipt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         region: the region of the broker.
         trace_on: whether the broker wants the message traced.
         recall_handle: for a delayed message, the handle to recall it with.
-
     """
 
     status: SendStatus

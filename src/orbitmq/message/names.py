@@ -71,7 +71,6 @@ def check_topic(topic: str) -> None:
     Traceback (most recent call last):
     orbitmq.errors.InvalidTopic: topic 'orders.paid' holds '.' at position 6; allowed are \
 letters a-z and A-Z, digits, and % | _ - (length 11)
-
     """
     _check_name(topic, "topic", TOPIC_LENGTH_LIMIT, InvalidTopic)
 
@@ -88,7 +87,6 @@ def check_stored_topic(topic: str) -> None:
     Traceback (most recent call last):
     orbitmq.errors.InvalidTopic: topic '%RETRY%ggggg...ggggggggggggg' has 256 characters, the \
 limit is 255
-
     """
     _check_name(topic, "topic", stored_topic_limit(topic), InvalidTopic)
 
@@ -122,7 +120,6 @@ def check_group(group: str) -> None:
     >>> check_group("")
     Traceback (most recent call last):
     orbitmq.errors.InvalidGroup: group is empty or blank; give it a name (length 0)
-
     """
     _check_name(group, "group", GROUP_LENGTH_LIMIT, InvalidGroup)
 
@@ -138,7 +135,6 @@ def check_sendable(topic: str) -> None:
     Traceback (most recent call last):
     orbitmq.errors.InvalidTopic: topic 'SCHEDULE_TOPIC_XXXX' is internal to brokers; send to \
 another topic (length 19)
-
     """
     if topic in FORBIDDEN_TO_SEND:
         raise InvalidTopic(
@@ -158,7 +154,6 @@ def check_body(size: int, limit: int = BODY_SIZE_LIMIT) -> None:
     >>> check_body(5000, limit=4096)
     Traceback (most recent call last):
     orbitmq.errors.MessageTooLarge: body has 5000 bytes, the limit is 4096
-
     """
     if size > limit:
         raise MessageTooLarge(
@@ -175,7 +170,6 @@ def check_properties(size: int) -> None:
     >>> check_properties(40_000)
     Traceback (most recent call last):
     orbitmq.errors.MessageTooLarge: properties take 40000 bytes together, the limit is 32767
-
     """
     if size > PROPERTIES_SIZE_LIMIT:
         raise MessageTooLarge(
@@ -258,7 +252,6 @@ def vip_address(address: str) -> str:
 
     >>> vip_address("127.0.0.1:10911")
     '127.0.0.1:10909'
-
     """
     host, _, port = address.rpartition(":")
     if not (

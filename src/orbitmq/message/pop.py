@@ -81,7 +81,6 @@ class PopHandle(NamedTuple):
 
     >>> str(PopHandle(10, 1_700_000_000_000, 60_000, 3, NORMAL, "broker-a", 0, 12))
     '10 1700000000000 60000 3 0 broker-a 0 12'
-
     """
 
     checkpoint_offset: int
@@ -107,7 +106,6 @@ class PopHandle(NamedTuple):
 
         >>> PopHandle.parse("10 1700000000000 60000 999 2 broker-a 0").is_ordered
         True
-
         """
         words = text.split(" ")
         if len(words) not in (7, 8):
@@ -174,7 +172,6 @@ def parse_start_offset_info(text: str) -> dict[PopQueue, int]:
 
     >>> parse_start_offset_info("0 0 100;1 0 5")[PopQueue(1, 0)]
     5
-
     """
     return _entries("startOffsetInfo", text, _queue, _number)
 
@@ -187,7 +184,6 @@ def parse_message_offset_info(text: str) -> dict[PopQueue, tuple[int, ...]]:
 
     >>> parse_message_offset_info("0 0 100,101,103")
     {PopQueue(retry_kind=0, queue_id=0): (100, 101, 103)}
-
     """
     return _entries("msgOffsetInfo", text, _queue, _numbers)
 
@@ -200,7 +196,6 @@ def parse_order_count_info(text: str) -> dict[PopQueue | PopMessage, int]:
 
     >>> parse_order_count_info("0 qo0%101 3")
     {PopMessage(retry_kind=0, queue_id=0, queue_offset=101): 3}
-
     """
     return _entries("orderCountInfo", text, _queue_or_message, _number)
 

@@ -212,7 +212,6 @@ def encode(properties: Mapping[str, str | None]) -> bytes:
 
     >>> encode({"TAGS": "paid", "colour": "blue"})
     b'TAGS\x01paid\x02colour\x01blue\x02'
-
     """
     pairs = [f"{name}\x01{value}\x02" for name, value in properties.items() if value is not None]
     text = "".join(pairs)
@@ -260,7 +259,6 @@ def finder(name: AnyStr) -> Callable[[AnyStr], AnyStr | None]:
     >>> colour_of = finder(b"colour")
     >>> colour_of(b"TAGS\x01paid\x02colour\x01blue\x02")
     b'blue'
-
     """
     if isinstance(name, str):
         check_text(name, "property name")
@@ -313,7 +311,6 @@ def read_only_copy(given: Mapping[str, str]) -> Mapping[str, str]:
     Traceback (most recent call last):
     orbitmq.errors.InvalidProperty: property name 'TAGS' is reserved by RocketMQ: the tag that \
 subscriptions select by (length 4)
-
     """
     if not isinstance(given, Mapping):
         raise InvalidProperty(
@@ -348,7 +345,6 @@ def check_text(
     >>> check_text("a\x02", "key")
     Traceback (most recent call last):
     orbitmq.errors.InvalidProperty: key 'a\x02' holds the separator U+0002; take it out (length 2)
-
     """
     if isinstance(text, str) and text and text.isprintable():
         return  # neither separators nor halves of a surrogate pair are printable
@@ -371,7 +367,6 @@ def check_utf8(text: str, label: str, *, field: str, error: type[InvalidInput]) 
 
     Raises:
         error: it has one; the error calls it ``label``.
-
     """
     try:
         text.encode()

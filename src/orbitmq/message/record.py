@@ -250,7 +250,6 @@ def form_of(
 
     >>> form_of(b"orders", 4, 16).overhead
     109
-
     """
     hosts = 0
     for bit, name, length in (
@@ -296,7 +295,6 @@ def parts(
     ... )
     >>> parts(order, form_of(b"orders", 4, 4), 41, 9000, 0)[1:]
     (b'1 pizza', b'\x06orders\x00\x00')
-
     """
     body, text = message.body, message.properties
     born, store = message.born_host, message.store_host
@@ -338,7 +336,6 @@ def encode(record: Record) -> bytearray:
     ... )
     >>> encode(order)[84:]
     bytearray(b'\x00\x00\x00\x071 pizza\x06orders\x00\x00')
-
     """
     born, store = record.born_host, record.store_host
     return _EMPTY.join(
@@ -361,7 +358,6 @@ def blank(size: int) -> bytes:
 
     >>> blank(100).hex()
     '00000064cbd43194'
-
     """
     if not BLANK_SIZE <= size <= SIGN_CLEARED:
         raise LocalProtocolError(f"a blank has {BLANK_SIZE} to {SIGN_CLEARED} bytes, not {size}")

@@ -211,7 +211,6 @@ class RecordView(msgspec.Struct, frozen=True, eq=False, gc=False):
 
         Raises:
             CorruptRecord: the lengths inside the record don't add up.
-
         """
         start, end, body_start, body_end, _, topic_end = self._row()
         body = self.buffer[body_start:body_end]
@@ -225,7 +224,6 @@ class RecordView(msgspec.Struct, frozen=True, eq=False, gc=False):
 
         Raises:
             CorruptRecord: the lengths inside the record don't add up.
-
         """
         return filed_of(self.buffer, self._row())
 
@@ -242,7 +240,6 @@ class RecordView(msgspec.Struct, frozen=True, eq=False, gc=False):
             CorruptRecord: the lengths inside the record don't add up.
             CompressionFailed: the body can't be decompressed, or is too large.
             MissingExtra: the package to decompress the body with is not installed.
-
         """
         (
             size,

@@ -63,7 +63,6 @@ class Scan:
     >>> scan = Scan(bytes(64))
     >>> list(scan), str(scan.stop)
     ([], 'at byte 0: nothing written; 64 bytes left')
-
     """
 
     def __init__(
@@ -111,7 +110,6 @@ class Scan:
 
         Raises:
             RuntimeError: the scan has not ended yet.
-
         """
         if self._stop is None:
             raise RuntimeError("the scan has not ended: read all its records first")
@@ -164,7 +162,6 @@ def decode_all(
 
     >>> decode_all(b"")
     []
-
     """
     messages: list[StoredMessage] = []
     scan = Scan(buffer)
@@ -195,7 +192,6 @@ def split_inner(message: StoredMessage) -> list[StoredMessage]:
 
     ``[part for message in decode_all(answer) for part in split_inner(message)]`` is what a Java
     consumer is given.
-
     """
     if message.sys_flag & _INNER_BATCH != _INNER_BATCH:
         return [message]

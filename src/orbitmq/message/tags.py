@@ -127,7 +127,6 @@ def check_tag(tag: str) -> None:
     Traceback (most recent call last):
     orbitmq.errors.InvalidTags: tags 'paid||late' holds ||, which a subscription writes between \
 tags; a message has one tag (length 10)
-
     """
     check_text(tag, "tags", field="tags", error=InvalidTags)
     if TAG_SEPARATOR in tag:
@@ -150,7 +149,6 @@ class TagFilter(msgspec.Struct, frozen=True):
     >>> paid_or_late = TagFilter.parse("paid || late")
     >>> paid_or_late.matches("paid"), paid_or_late.matches("new"), paid_or_late.matches(None)
     (True, False, False)
-
     """
 
     expression: str
@@ -170,7 +168,6 @@ class TagFilter(msgspec.Struct, frozen=True):
 
         >>> sorted(TagFilter.parse(" A || B ||").tags)
         ['A', 'B']
-
         """
         if not expression or expression == SELECT_ALL:
             return cls(SELECT_ALL, frozenset(), frozenset())

@@ -157,7 +157,6 @@ def encode(records: Iterable[TraceRecord]) -> bytes:
     >>> encode([Recall(timestamp_ms=5, region="eu", group="g", topic="orders",
     ...                message_id="7F01", success=True)])
     b'Recall\x015\x01eu\x01g\x01orders\x017F01\x01true\x02'
-
     """
     return "".join(_line(record) + _RECORD_END for record in records).encode(errors="replace")
 
@@ -173,7 +172,6 @@ def decode(body: Buffer) -> list[TraceRecord]:
 
     >>> decode(b"Recall\x015\x01eu\x01g\x01orders\x017F01\x01true\x02")[0].topic
     'orders'
-
     """
     records = []
     position = 0

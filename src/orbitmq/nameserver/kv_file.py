@@ -40,7 +40,6 @@ class KVFile:
 
         Raises:
             DiskFailed: one of them can't be read.
-
         """
         found = []
         for path in (self.path, self.path + _BACKUP):
@@ -67,7 +66,6 @@ class KVFile:
 
         Raises:
             DiskFailed: a file call failed; the last version is still there, or is the backup.
-
         """
         unfinished = self.path + _UNFINISHED
         try:
@@ -107,7 +105,6 @@ class SavedKVConfig:
         Raises:
             InvalidSetting: file and backup are damaged.
             DiskFailed: the file can't be read.
-
         """
         if self._file is None:
             return
@@ -134,7 +131,6 @@ class SavedKVConfig:
 
         Raises:
             DiskFailed: they are only in memory; the next save writes them too.
-
         """
         wanted = self.config.version
         while self._file is not None and self._saved_version < wanted:

@@ -156,7 +156,6 @@ class RouteTable:
 
         Raises:
             Refusal: it registered a single topic before all of them, or the table is full.
-
         """
         key = _Key(who.cluster_name, who.broker_addr)
         broker = self._brokers.get(who.broker_name)

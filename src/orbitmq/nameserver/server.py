@@ -51,7 +51,6 @@ class Nameserver:
     Raises:
         InvalidInput: the address is not loopback and ``insecure`` is False, or a TLS file can't be
             used.
-
     """
 
     def __init__(
@@ -119,7 +118,6 @@ class Nameserver:
         Raises:
             InvalidInput: it can't listen on the address, or the file is damaged.
             DiskFailed: the file can't be read.
-
         """
         await self._saved.load()
         try:

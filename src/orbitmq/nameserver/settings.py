@@ -38,7 +38,6 @@ class NameserverSettings(
 
     Raises:
         InvalidInput: a number is out of range.
-
     """
 
     listen_host: str = "127.0.0.1"
@@ -117,7 +116,6 @@ class LiveSettings:
 
         Raises:
             InvalidSetting: one can't be used; the error names file, line and key.
-
         """
         given = tls_settings.with_tls_file(properties)
         _KEYS.check(given)
@@ -143,7 +141,6 @@ class LiveSettings:
 
         Raises:
             InvalidSetting: a value can't be used.
-
         """
         self.now = build(NameserverSettings, properties, JAVA_NAMES, base=self.now)
 

@@ -27,7 +27,6 @@ class Address(NamedTuple):
 
         Raises:
             InvalidInput: the host is missing, or the port is not a number from 0 to 65535.
-
         """
         host, separator, port = text.strip().rpartition(":")
         if host.startswith("[") and host.endswith("]"):
@@ -63,7 +62,6 @@ def parse_addresses(text: str) -> tuple[Address, ...]:
 
     Raises:
         InvalidInput: one is not an address, or has port 0.
-
     """
     found: dict[Address, None] = {}
     for part in text.split(";"):

@@ -54,7 +54,6 @@ class BlockingConnection:
 
     Raises:
         ConnectFailed: the peer can't be reached, or not in time, or the TLS handshake failed.
-
     """
 
     def __init__(
@@ -107,7 +106,6 @@ class BlockingConnection:
             ConnectionClosed: the connection is closed; the error says why.
             LocalProtocolError: the request can't be encoded, for example because it is too large.
             WrongProcess: the process has been forked since the connection was opened.
-
         """
         return self.result(
             self.start(header, body, timeout_ms=timeout_ms, code=code, fields=fields)
@@ -128,7 +126,6 @@ class BlockingConnection:
             TooManyRequests: too many requests are in flight.
             RequestTimeout: the peer didn't read it in time.
             ConnectionClosed, LocalProtocolError, WrongProcess: as ``request``.
-
         """
         check_process(self._process, self)
         self._check_taken()
@@ -153,7 +150,6 @@ class BlockingConnection:
         Raises:
             TooManyRequests, RequestTimeout, ConnectionClosed, LocalProtocolError, WrongProcess: as
                 ``start``.
-
         """
         check_process(self._process, self)
         self._check_taken()
@@ -187,7 +183,6 @@ class BlockingConnection:
         Raises:
             RequestTimeout: no answer in time; the peer may still have executed the request.
             ConnectionClosed: the connection closed first; the error says why.
-
         """
         check_process(self._process, self)
         while self._session.waits_for(number):
@@ -213,7 +208,6 @@ class BlockingConnection:
 
         Raises:
             ConnectionClosed, LocalProtocolError, WrongProcess: as ``request``.
-
         """
         check_process(self._process, self)
         head = self._session.oneway(header, body, code=code, fields=fields)
@@ -227,7 +221,6 @@ class BlockingConnection:
 
         Raises:
             WrongProcess: the process has been forked since the connection was opened.
-
         """
         check_process(self._process, self)
         while self._closed is None and self._read(0):

@@ -25,7 +25,6 @@ async def read_body(kind: type[B], data: bytes | memoryview, workers: Workers) -
 
     Raises:
         InvalidBody: it can't be decoded; the error says where and why.
-
     """
     try:
         return kind.from_json_strict(data)

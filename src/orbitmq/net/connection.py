@@ -80,7 +80,6 @@ class Connection(asyncio.Protocol):
         settings: timeouts and limits.
         handler: serves the peer's requests; by default they are answered "not supported".
         on_open: called when the connection is established.
-
     """
 
     def __init__(
@@ -164,7 +163,6 @@ class Connection(asyncio.Protocol):
             TooManyRequests: too many requests are in flight.
             LocalProtocolError: the request can't be encoded, for example because it is too large.
             WrongProcess: the process has been forked since the connection was opened.
-
         """
         timeout_ms = self._settings.request_timeout_ms if timeout_ms is None else timeout_ms
         timeout = timeout_ms / 1000
@@ -189,7 +187,6 @@ class Connection(asyncio.Protocol):
         Raises:
             TooManyRequests: too many requests are in flight, or too many bytes unsent.
             ConnectionClosed, LocalProtocolError, WrongProcess: as ``request``.
-
         """
         if self._resumed is not None:
             self._check_unsent()
@@ -210,7 +207,6 @@ class Connection(asyncio.Protocol):
         Raises:
             TooManyRequests: too many bytes are unsent.
             ConnectionClosed, LocalProtocolError, WrongProcess: as ``request``.
-
         """
         check_process(self._process, self)
         self._check_unsent()
@@ -234,7 +230,6 @@ class Connection(asyncio.Protocol):
 
         Raises:
             WrongProcess: the process has been forked since the connection was opened.
-
         """
         check_process(self._process, self)
         if not request.flag & ONEWAY_FLAG:

@@ -34,7 +34,6 @@ class Dialer:
         tls: use TLS with this context.
         handler: serves the requests of peers.
         network: TCP by default; tests pass another.
-
     """
 
     def __init__(
@@ -72,7 +71,6 @@ class Dialer:
             ConnectFailed: the peer can't be reached, or not in time, or the TLS handshake failed.
             ConnectionClosed: the dialer is closed.
             WrongProcess: the process has been forked since the dialer was made.
-
         """
         check_process(self._process, self)
         connection = self._open.get(address)
@@ -113,7 +111,6 @@ class Dialer:
         Raises:
             ConnectFailed: as ``connection``.
             OrbitError: as ``Connection.request``.
-
         """
         if timeout_ms is None:
             timeout_ms = self._settings.request_timeout_ms
@@ -134,7 +131,6 @@ class Dialer:
 
         Raises:
             WrongProcess: the process has been forked since the dialer was made.
-
         """
         check_process(self._process, self)
         self._closed = True

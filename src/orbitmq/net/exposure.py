@@ -28,7 +28,6 @@ def check_exposure(host: str, *, insecure: bool) -> None:
 
     Raises:
         InvalidInput: ``host`` is not loopback, and ``insecure`` is False.
-
     """
     if not insecure and not is_loopback(host):
         raise InvalidInput(

@@ -33,7 +33,6 @@ def check_process(token: object, what: object) -> None:
 
     Raises:
         WrongProcess: the process has been forked since the token was taken.
-
     """
     if token is not _token:
         raise WrongProcess(

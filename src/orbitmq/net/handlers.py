@@ -18,7 +18,6 @@ class Handlers:
 
     Raises:
         ValueError: two tables claim the same code.
-
     """
 
     def __init__(self, *tables: Mapping[int, Handler]) -> None:

@@ -35,7 +35,6 @@ class Listener:
 
     Raises:
         InvalidInput: the mode is enforcing, and there is no certificate.
-
     """
 
     def __init__(
@@ -82,7 +81,6 @@ class Listener:
 
         Raises:
             OSError: the address can't be listened on.
-
         """
         self._port = await self._network.listen(
             self._accept,

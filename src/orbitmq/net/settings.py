@@ -18,7 +18,6 @@ class NetSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     Raises:
         InvalidInput: a number is not positive, or does not fit into 32 bits.
-
     """
 
     connect_timeout_ms: int = 3_000

@@ -40,7 +40,6 @@ class TlsSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     Raises:
         InvalidInput: two of them contradict each other, or one can't be served.
-
     """
 
     server_mode: TlsMode | None = None
@@ -107,7 +106,6 @@ class TlsSettings(msgspec.Struct, frozen=True, kw_only=True):
 
         Raises:
             InvalidInput: a file is missing, or is not what it should be.
-
         """
         if self.mode is TlsMode.DISABLED:
             return None
@@ -126,7 +124,6 @@ class TlsSettings(msgspec.Struct, frozen=True, kw_only=True):
 
         Raises:
             InvalidInput: a file is missing, or is not what it should be.
-
         """
         if not self.client_enable:
             return None
@@ -167,7 +164,6 @@ def load(properties: Iterable[Property]) -> TlsSettings:
 
     Raises:
         InvalidSetting: one can't be used; the error names file, line and key.
-
     """
     return build(TlsSettings, properties, TLS_NAMES)
 
@@ -177,7 +173,6 @@ def with_tls_file(properties: Iterable[Property]) -> list[Property]:
 
     Raises:
         InvalidSetting: the file can't be read, or has other keys.
-
     """
     found = list(properties)
     files = [one.value.strip() for one in found if one.name == _CONFIG_FILE]

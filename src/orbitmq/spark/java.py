@@ -74,7 +74,6 @@ def find_java(environment: Mapping[str, str]) -> Java:
 
     Raises:
         JavaNotFound: there is none; the text says what was found and what to install.
-
     """
     seen = []
     for command, origin in _candidates(environment):

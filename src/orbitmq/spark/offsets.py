@@ -74,7 +74,6 @@ class Bound(msgspec.Struct, frozen=True):
         kind: how the bound is given.
         offsets: for ``offsets``: the offset of each queue, or `LATEST` or `EARLIEST`.
         timestamp_ms: for ``timestamp``: the bound is the first message stored at or after it.
-
     """
 
     kind: Literal["earliest", "latest", "offsets", "timestamp"]
@@ -106,7 +105,6 @@ def from_spark(kept: object) -> Offsets:
 
     >>> from_spark({"orders": {"broker-a:0": 12}})
     {MessageQueue(topic='orders', broker_name='broker-a', queue_id=0): 12}
-
     """
     found: Offsets = {}
     for topic, queues in _pairs(kept):
@@ -150,7 +148,6 @@ def bound_offsets(
 
     Raises:
         InvalidOffsets: it names queues that don't exist, or leaves some out.
-
     """
     if bound.kind == "timestamp":
         assert at_time is not None  # the caller looks it up
@@ -206,7 +203,6 @@ def slices(
         ranges: what to read of each queue.
         min_partitions: the least number of slices, if there are enough offsets.
         max_records: the most offsets per slice.
-
     """
     sizes = {queue: ranges[queue].max - ranges[queue].min for queue in sorted(ranges)}
     sizes = {queue: size for queue, size in sizes.items() if size > 0}
@@ -239,7 +235,6 @@ def shared_out(
         start: where the batch begins; it has every queue of ``latest``.
         latest: where the queues end.
         limit: at least 1.
-
     """
     lags = {queue: latest[queue] - start[queue] for queue in sorted(latest)}
     lags = {queue: lag for queue, lag in lags.items() if lag > 0}
@@ -258,7 +253,6 @@ def _in_proportion(weights: Mapping[MessageQueue, int], amount: int) -> dict[Mes
     Args:
         weights: at least 1 each.
         amount: at least the number of weights.
-
     """
     total = sum(weights.values())
     if amount >= total:

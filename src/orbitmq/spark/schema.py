@@ -109,7 +109,6 @@ def check_write_schema(
 
     Raises:
         InvalidColumn: a column is unknown, missing, repeated, or has a wrong type.
-
     """
     names = schema.fieldNames()
     if id_column is not None and id_column not in names:  # before unknown columns are reported

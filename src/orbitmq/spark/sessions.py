@@ -90,7 +90,6 @@ def session(
         spark = orbitmq.spark.session()
         reader = spark.read.format("rocketmq")
         orders = reader.options(nameserver="127.0.0.1:9876", subscribe="orders").load()
-
     """
     if master and remote:
         raise InvalidInput(
@@ -126,7 +125,6 @@ def register(spark: SparkSession) -> None:
 
         spark = SparkSession.builder.getOrCreate()
         orbitmq.spark.register(spark)
-
     """
     spark.dataSource.register(RocketMQSource)
     failure = _load_failure(spark)

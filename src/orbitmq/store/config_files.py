@@ -58,7 +58,6 @@ class ConfigFiles:
         Raises:
             StoreDamaged: no version of the file can be parsed. Nothing was changed.
             DiskFailed: a file can't be read.
-
         """
         path = f"{self.directory}/{name}"
         backup = path + _BACKUP
@@ -87,7 +86,6 @@ class ConfigFiles:
         Raises:
             DiskFailed: the old version is still there.
             StoreError: the files were opened for reading only.
-
         """
         if not self.writable:
             raise StoreError(

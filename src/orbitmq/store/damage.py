@@ -27,7 +27,6 @@ class Damage(msgspec.Struct, frozen=True, gc=False):
 
     >>> print(Damage(4096, "not a record; its magic is 0x00000001", 300))
     commitlog at byte 4096: not a record; its magic is 0x00000001 (300 bytes skipped)
-
     """
 
     position: int
@@ -56,7 +55,6 @@ def raise_damage(damage: Damage) -> None:
     Traceback (most recent call last):
     orbitmq.errors.StoreDamaged: commitlog at byte 4096: truncated; 300 bytes needed (20 bytes \
 skipped)
-
     """
     if damage.harmless:
         log.warning("%s", damage)

@@ -60,7 +60,6 @@ class Dispatcher:
 
     Args:
         delays_ms: the delays of levels 1, 2, …; see ``settings.delay_levels``.
-
     """
 
     def __init__(self, delays_ms: tuple[int, ...]) -> None:
@@ -72,7 +71,6 @@ class Dispatcher:
 
         Raises:
             CorruptRecord: the lengths inside the record don't add up.
-
         """
         return self.entries_of((view.filed(),))
 

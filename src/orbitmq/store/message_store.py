@@ -81,7 +81,6 @@ class MessageStore:
         pid: written into the abort file, for people.
         disk, clock, workers: those of the machine, unless a test has others.
         memory_limit: the memory that the process may use, in bytes; default: what the system has.
-
     """
 
     def __init__(
@@ -201,7 +200,6 @@ class MessageStore:
             StoreLocked: another process uses it.
             StoreDamaged: its files contradict each other; the message says what to do.
             DiskFailed: a file can't be read or created.
-
         """
         self._lock = StoreLock(self._disk, self.directory)
         try:
@@ -236,7 +234,6 @@ class MessageStore:
 
         Raises:
             StoreError: the disk failed; the directory is released nevertheless.
-
         """
         try:
             if self._is_open:

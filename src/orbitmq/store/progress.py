@@ -24,7 +24,6 @@ class LoggedProgress:
         what: the work, the beginning of each line.
         clock: the clock.
         progress: called at every step.
-
     """
 
     def __init__(self, what: str, clock: Clock, progress: Progress) -> None:

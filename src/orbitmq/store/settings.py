@@ -34,7 +34,6 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     Raises:
         InvalidInput: a value is out of its range.
-
     """
 
     commit_log_path: str = ""
@@ -164,7 +163,6 @@ def delay_levels(text: str) -> tuple[int, ...]:
 
     Raises:
         InvalidInput: a level is not a number with one of the units s, m, h and d.
-
     """
     delays = []
     for word in text.split():

@@ -199,7 +199,6 @@ class InlineWorkers:
 
     >>> InlineWorkers().submit(sum, [1, 2, 3]).result()
     6
-
     """
 
     __slots__ = ("_closed",)
@@ -292,7 +291,6 @@ def run_virtual(main: Callable[[VirtualClock], Coroutine[Any, Any, T]]) -> T:
 
     Raises:
         Deadlock: every task waits for something that can never happen.
-
     """
 
     async def with_clock() -> T:

@@ -140,7 +140,6 @@ class SimulatedDisk:
         >>> disk.list("/")
         ['lock']
         >>> disk.lock("/lock", "lock").release()
-
         """
         self._locks.clear()
         self._calls_left = None
@@ -155,7 +154,6 @@ class SimulatedDisk:
         >>> disk.open("/store/abort", create=True)
         Traceback (most recent call last):
         orbitmq.testing.disks.PowerLost: before open of /store/abort
-
         """
         self._calls_left = after
 
@@ -179,7 +177,6 @@ class SimulatedDisk:
         >>> disk.make_directory("/store")
         Traceback (most recent call last):
         orbitmq.errors.DiskFailed: can't create /store: Read-only file system
-
         """
         self._faults.append(_Fault(operation, path_part, errno, after, times))
 
@@ -190,7 +187,6 @@ class SimulatedDisk:
         >>> disk.fail("make_directory", "store", errnos.EROFS, times=None)
         >>> disk.heal()
         >>> disk.make_directory("/store")
-
         """
         self._faults.clear()
 
@@ -309,7 +305,6 @@ class SimulatedDisk:
 
         Raises:
             StoreLocked: it is already locked.
-
         """
         with self._calling(Call("lock", path), "lock"):
             contents = self._made(path)

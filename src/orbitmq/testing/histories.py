@@ -30,7 +30,6 @@ class Attempt(msgspec.Struct):
         tag: the tag of the message.
         acked_at: the queue offset that the broker acknowledged; None without acknowledgement.
         is_delayed: whether the message is delayed; ``acked_at`` is then not an offset of its queue.
-
     """
 
     key: str
@@ -71,7 +70,6 @@ class History(msgspec.Struct):
         faults: violations noted during the run.
         troubles: the injected failures, in order.
         digest: a hash of every byte on the network and every call of the disk.
-
     """
 
     attempts: list[Attempt] = msgspec.field(default_factory=list)

@@ -63,7 +63,6 @@ class MemoryNetwork:
         carries: False for a partition: everything written is lost silently.
         lost: how many writes and closes never arrived.
         watch: called with source, destination and bytes of every write, lost or not.
-
     """
 
     def __init__(
@@ -150,7 +149,6 @@ class MemoryHost:
         Raises:
             ConnectionRefusedError: there is no listener.
             ValueError: ``tls`` is given; this network has none.
-
         """
         _refuse(tls)
         network = self._network
@@ -183,7 +181,6 @@ class MemoryHost:
         Raises:
             OSError: the address is in use.
             ValueError: ``tls`` is given; this network has none.
-
         """
         _refuse(tls)
         listening = self._network._listening
@@ -201,7 +198,6 @@ class MemoryHost:
         Args:
             silent: whether the peers are not notified either, as in a power loss. Otherwise their
                 connections are reset, as when a process ends.
-
         """
         network = self._network
         for address, port in list(network._listening.items()):

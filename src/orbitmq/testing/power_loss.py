@@ -186,7 +186,6 @@ class Folder:
     >>> folder.change({"lock": Contents(now_ms=0)})
     >>> list(folder.names), list(folder.surviving(None, {}).names)
     (['lock'], [])
-
     """
 
     __slots__ = ("_changes", "_durable", "names")

@@ -79,7 +79,6 @@ class Process:
 
         Raises:
             Killed: the process was killed before ``work`` ended.
-
         """
         task = self.start(work)
         ends: list[asyncio.Future[Any]] = [task, self._killed]

@@ -183,7 +183,6 @@ class Puller:
     Attributes:
         position: the offset of the next pull.
         committed: the number of the broker's start, and the offset committed since then.
-
     """
 
     def __init__(

@@ -50,7 +50,6 @@ class SimulatedServers:
         disk: the disk of the broker.
         nameserver_host, broker_host: the hosts.
         starts: how often the broker was started.
-
     """
 
     def __init__(

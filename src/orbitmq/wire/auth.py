@@ -51,7 +51,6 @@ class Credentials:
 
     Raises:
         InvalidInput: a key or the token is empty; for no token use None.
-
     """
 
     access_key: str
@@ -71,7 +70,6 @@ def sign(fields: Fields, body: Body, credentials: Credentials) -> dict[str, str]
 
     >>> sign({"topic": "orders"}, b"paid", Credentials("alice", "open sesame"))
     {'AccessKey': 'alice', 'Signature': 'sE1vltNDdz2Ng6SyQMlXcaCcrvM='}
-
     """
     added = {ACCESS_KEY: credentials.access_key}
     if credentials.security_token is not None:
@@ -90,7 +88,6 @@ def verify(fields: Fields, body: Body, secret_key: str) -> bool:
     >>> fields = {"topic": "orders"} | sign({"topic": "orders"}, None, Credentials("alice", "pw"))
     >>> verify(fields, None, "pw"), verify(fields, b"more", "pw")
     (True, False)
-
     """
     given = fields.get(SIGNATURE)
     if given is None:
@@ -105,7 +102,6 @@ def signature(fields: Fields, body: Body, secret_key: str) -> str:
 
     >>> signature({"AccessKey": "alice", "topic": "orders"}, b"paid", "open sesame")
     'sE1vltNDdz2Ng6SyQMlXcaCcrvM='
-
     """
     digest = hmac.digest(_java_utf8(secret_key), signed_bytes(fields, body), "sha1")
     return base64.b64encode(digest).decode("ascii")
@@ -118,7 +114,6 @@ def signed_bytes(fields: Fields, body: Body) -> bytes:
 
     >>> signed_bytes({"topic": "orders", "AccessKey": "alice", "Signature": "?"}, b"paid")
     b'aliceorderspaid'
-
     """
     plain = all(map(str.isascii, fields))  # then both orders agree
     names = sorted(fields, key=None if plain else _utf16_units)

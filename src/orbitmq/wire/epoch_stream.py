@@ -161,7 +161,6 @@ class _End(StreamReader[T]):
 
         Raises:
             LocalProtocolError: ``TRANSITIONS`` has no such change.
-
         """
         if state not in TRANSITIONS[self._state]:
             raise LocalProtocolError(
@@ -186,7 +185,6 @@ class EpochReplica(_End[History | EpochChunk]):
 
     >>> EpochReplica().hello(Hello(broker_id=2)).hex()
     '00000001000000000000000000000002'
-
     """
 
     _first = LinkState.READY

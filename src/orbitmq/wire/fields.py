@@ -88,7 +88,6 @@ class Header(msgspec.Struct, metaclass=_Declaration, frozen=True):
 
         Raises:
             UnicodeEncodeError: a text holds half of a surrogate pair.
-
         """
         return _write_json(self.to_texts())
 
@@ -98,7 +97,6 @@ class Header(msgspec.Struct, metaclass=_Declaration, frozen=True):
 
         Raises:
             InvalidHeader: a required field is missing, or a value is not of its type.
-
         """
         try:
             decoder: msgspec.json.Decoder[Self | None] = _decoder_of(cls)
@@ -114,7 +112,6 @@ class Header(msgspec.Struct, metaclass=_Declaration, frozen=True):
 
         Raises:
             InvalidHeader: a required field is missing, or a value is not of its type.
-
         """
         try:
             return msgspec.convert(texts, cls, strict=False)
@@ -217,7 +214,6 @@ def declares(
     Args:
         codes: the request codes; all have the same fields.
         answer: the header of a successful answer.
-
     """
 
     def mark(header: _HeaderT) -> _HeaderT:

@@ -138,7 +138,6 @@ class Frame(msgspec.Struct, gc=False, eq=False):
 
         Raises:
             InvalidHeader: a required field is missing, or a value is not of its type.
-
         """
         raw = self.raw_fields
         if raw.__class__ is dict:
@@ -150,7 +149,6 @@ class Frame(msgspec.Struct, gc=False, eq=False):
 
         Raises:
             InvalidHeader: they are not a JSON object of plain values.
-
         """
         raw = self.raw_fields
         if isinstance(raw, dict):
@@ -224,7 +222,6 @@ class FrameReader:
         Raises:
             RemoteProtocolError: the bytes at ``position`` of the stream are not a frame. The reader
                 can't continue: close the connection.
-
         """
         at = 0
         if self._held:
@@ -371,7 +368,6 @@ def encode_head(
 
     Raises:
         LocalProtocolError: the frame would be over 16 MiB, or a value doesn't fit the encoding.
-
     """
     try:
         header = _binary_header(frame) if encoding is _BINARY else _write_json(frame)
@@ -397,7 +393,6 @@ class RequestForm:
 
     >>> RequestForm(493, "PYTHON").head(105, 7, 0, b'{"topic":"orders"}', body_size=0)[8:55]
     b'{"serializeTypeCurrentRPC":"JSON","code":105,"o'
-
     """
 
     __slots__ = ("_form",)
@@ -413,7 +408,6 @@ class RequestForm:
 
         Raises:
             LocalProtocolError: the frame would be over 16 MiB.
-
         """
         header = self._form % (code, opaque, flag, fields)
         size = len(header)
@@ -433,7 +427,6 @@ def without_requests(
     Args:
         buffers: whole frames, as heads and bodies.
         withdrawn: the numbers of the requests to remove.
-
     """
     data = b"".join(buffers)
     reader = FrameReader()

@@ -30,7 +30,6 @@ class PullTemplate:
     ...     sys_flag=0, commit_offset=0, suspend_timeout_millis=0, sub_version=0))
     >>> template.fill(41, 32).to_texts()["queueOffset"]
     '41'
-
     """
 
     __slots__ = ("_texts",)

@@ -78,7 +78,6 @@ def report(offset: int) -> bytes:
 
     >>> report(4096).hex()
     '0000000000001000'
-
     """
     check_number("offset", offset, most=OFFSET_MAX)
     return REPORT.pack(offset)
@@ -94,7 +93,6 @@ def chunk_head(offset: int, size: int) -> bytes:
 
     >>> chunk_head(4096, 5).hex()
     '000000000000100000000005'
-
     """
     check_number("size", size, most=CHUNK_BYTES_MAX)
     check_number("offset", offset, most=OFFSET_MAX - size)
@@ -134,7 +132,6 @@ class StreamReader(ABC, Generic[T]):
         Raises:
             RemoteProtocolError: the peer broke the protocol; ``position`` counts from the start of
                 the stream. Close the connection: every later call raises the error again.
-
         """
         if self._error is not None:
             raise self._error
@@ -177,7 +174,6 @@ class ReportReader(StreamReader[Report]):
 
     >>> ReportReader().feed(report(4096) + report(8192) + b"half")
     [Report(offset=8192)]
-
     """
 
     def feed(self, data: Buffer) -> list[Report]:
@@ -185,7 +181,6 @@ class ReportReader(StreamReader[Report]):
 
         Raises:
             RemoteProtocolError: a report is negative.
-
         """
         return super().feed(data)[-1:]
 
@@ -205,7 +200,6 @@ class ChunkReader(StreamReader[Chunk | Heartbeat]):
     >>> [chunk] = reader.feed(b"llo")
     >>> chunk.offset, bytes(chunk.data)
     (4096, b'hello')
-
     """
 
     def _parse(self) -> Generator[int, memoryview, None]:

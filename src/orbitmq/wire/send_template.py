@@ -44,7 +44,6 @@ class SendTemplate:
     ...     default_topic_queue_nums=4, queue_id=3, sys_flag=0, born_timestamp=0, flag=0))
     >>> template.fill(1_700_000_000_000, "TAGS\x01paid\x02").to_texts()["g"]
     '1700000000000'
-
     """
 
     __slots__ = ("_form",)

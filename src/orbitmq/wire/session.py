@@ -194,7 +194,6 @@ class Session(Generic[W]):
             ConnectionClosed: the session is closed.
             TooManyRequests: too many requests are in flight.
             LocalProtocolError: it can't be encoded, for example because it is too large.
-
         """
         if self._closed is not None:
             reason = f"the connection is closed: {self._closed}"
@@ -230,7 +229,6 @@ class Session(Generic[W]):
         Raises:
             ConnectionClosed: the session is closed.
             LocalProtocolError: it can't be encoded, for example because it is too large.
-
         """
         if self._closed is not None:
             reason = f"the connection is closed: {self._closed}"
@@ -244,7 +242,6 @@ class Session(Generic[W]):
 
         Raises:
             LocalProtocolError: it can't be encoded, for example because it is too large.
-
         """
         if request.flag & ONEWAY_FLAG:
             return ()
@@ -314,7 +311,6 @@ class Session(Generic[W]):
 
         Raises:
             RemoteProtocolError: the bytes are not a frame; close the connection.
-
         """
         return self._reader.feed(data)
 
@@ -387,7 +383,6 @@ def _bytes_in(body: Buffer) -> int:
 
     Raises:
         LocalProtocolError: it is a view that is not contiguous, or not bytes.
-
     """
     if body.__class__ is bytes:
         return len(body)

@@ -53,7 +53,6 @@ class ClientCalls:
 
         Raises:
             Refusal: none is connected.
-
         """
         found = self.members.consumers(group)
         if found is None:
@@ -74,7 +73,6 @@ class ClientCalls:
 
         Raises:
             Refusal: none is connected.
-
         """
         found = self.members.consumers(group)
         if found is None:
@@ -106,7 +104,6 @@ class ClientCalls:
 
         Raises:
             Refusal: the client isn't connected, or does not answer.
-
         """
         member = self.members.consumer(group, client_id)
         if member is None:

@@ -111,7 +111,6 @@ class BrokerStats:
     >>> stats.sample(10_000)
     >>> stats.item("TOPIC_PUT_NUMS", "orders").stats_minute.tps
     3.0
-
     """
 
     def __init__(self, cluster: str, now_ms: int) -> None:

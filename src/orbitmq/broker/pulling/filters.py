@@ -29,7 +29,6 @@ def subscription_of(topic: str, expression: str | None, kind: str | None) -> Sub
 
     >>> subscription_of("orders", "paid || late", None).tags_set
     ('late', 'paid')
-
     """
     check_kind(kind)
     try:
@@ -53,7 +52,6 @@ def check_kind(kind: str | None) -> None:
 
     Raises:
         Refusal: with Java's code for a broker whose ``enablePropertyFilter`` is off.
-
     """
     if not is_by_tags(kind):
         raise Refusal(

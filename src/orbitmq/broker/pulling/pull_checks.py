@@ -51,7 +51,6 @@ class PullChecks:
 
         Raises:
             Refusal: it is not allowed; the remark says why.
-
         """
         self._check_broker(code)
         group = self._group(pull.consumer_group)

@@ -186,7 +186,6 @@ class Delays:
 
         Raises:
             InvalidBody: it is not a table of offsets. Nothing was changed.
-
         """
         table = DelayOffsetTable.from_json(text.encode())
         if table.data_version is not None:

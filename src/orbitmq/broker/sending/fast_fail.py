@@ -33,7 +33,6 @@ def queue_full(
     >>> queue_full(10_000, 9_000, capacity=10_000, oldest_ms=12).remark
     '[OVERLOAD]system busy, start flow control for a while, period in queue: 12ms, \
 size of queue: 10000'
-
     """
     if waiting >= capacity:
         return _busy("[OVERLOAD]system", oldest_ms, waiting)

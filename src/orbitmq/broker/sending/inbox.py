@@ -120,7 +120,6 @@ class Inbox:
 
         Raises:
             Refusal: the inbox is full. ``on_stored`` will not be called.
-
         """
         pending = self._pending
         waiting = len(pending) + self._for_disk

@@ -78,7 +78,6 @@ class Retries:
 
         Raises:
             Refusal: the group is unknown and may not be created.
-
         """
         found = self.groups.get(name)
         if found is None:
@@ -94,7 +93,6 @@ class Retries:
 
         Raises:
             Refusal: the retry topic may not be written.
-
         """
         topic = self.topics.for_send_back(
             retry_topic(group.group_name),
@@ -125,7 +123,6 @@ class Retries:
 
         Raises:
             Refusal: the group is unknown and may not be created.
-
         """
         group = self.group(group_of(topic))
         if reconsume_times > max_tries(group, asked_max, version):

@@ -48,7 +48,6 @@ class SendChecks:
 
         Raises:
             Refusal: sends to it are not allowed; the remark says why.
-
         """
         found = self.topics.get(header.topic)
         if (
@@ -64,7 +63,6 @@ class SendChecks:
 
         Raises:
             Refusal: there is no such queue.
-
         """
         if 0 <= asked < topic.write_queue_nums:
             return asked

@@ -89,7 +89,6 @@ def delay_level(found: Mapping[str, str], levels: int) -> int:
 
     >>> delay_level({"DELAY": "3"}, 18), delay_level({"DELAY": "99"}, 18), delay_level({}, 18)
     (3, 18, 0)
-
     """
     text = found.get(properties.DELAY)
     if text is None:

@@ -53,7 +53,6 @@ def change_of(text: str | None) -> dict[str, str]:
 
     Raises:
         InvalidInput: a part is neither ``+name=value`` nor ``-name``, or a name comes twice.
-
     """
     change: dict[str, str] = {}
     for part in filter(None, (text or "").split(",")):
@@ -75,7 +74,6 @@ def changed(
     Raises:
         InvalidInput: an attribute is unknown, fixed, missing, changed twice, or has another value
             than those allowed.
-
     """
     _check_words(current, change)
     after = dict(current or {})

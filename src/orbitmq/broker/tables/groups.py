@@ -106,7 +106,6 @@ class Groups:
         Raises:
             InvalidInput: an attribute or the number of retry queues is invalid, or there would be
                 too many groups.
-
         """
         after = {group.group_name: self._merged(group) for group in groups}
         if len(self._table.keys() | after.keys()) > GROUPS_MAX:
@@ -189,7 +188,6 @@ class Groups:
 
         Raises:
             InvalidBody: it is not a table of groups. Nothing was changed.
-
         """
         loaded = SubscriptionGroupTable.from_json(text.encode())
         self._table.update(loaded.subscription_group_table)

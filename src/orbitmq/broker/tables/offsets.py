@@ -211,7 +211,6 @@ class ConsumerOffsets:
 
         Raises:
             InvalidBody: it is not a table of offsets. Nothing was changed.
-
         """
         loaded = ConsumerOffsetTable.from_json(text.encode())
         self._offsets = loaded.offset_table

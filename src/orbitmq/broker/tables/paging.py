@@ -29,7 +29,6 @@ def page(
     {'b': 1}
     >>> page({"b": 1, "a": 2}, DataVersion(), first=1, count=5, known=None)
     {'a': 2, 'b': 1}
-
     """
     begin = max(first, 0) if known and _read(known) == version else 0
     names = islice(sorted(table), begin, begin + max(count, 0))

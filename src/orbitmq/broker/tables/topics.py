@@ -182,7 +182,6 @@ class Topics:
         Raises:
             InvalidInput: an attribute or the number of queues is invalid, or there would be too
                 many topics.
-
         """
         after = [self._merged(topic) for topic in topics]
         new = {topic.topic_name for topic in after} - self._table.keys()
@@ -254,7 +253,6 @@ class Topics:
 
         Raises:
             InvalidBody: it is not a table of topics. Nothing was changed.
-
         """
         loaded = TopicConfigTable.from_json(text.encode())
         self._table.update(loaded.topic_config_table)

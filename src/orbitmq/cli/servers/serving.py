@@ -129,7 +129,6 @@ def serve(
 
     Raises:
         OrbitError: the server could not start or stop.
-
     """
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(_serve(make, ready, stop_at_eof))

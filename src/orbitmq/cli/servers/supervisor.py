@@ -56,7 +56,6 @@ class Supervisor:
 
         Raises:
             ProcessFailed: one could not start; the others were stopped.
-
         """
         try:
             await asyncio.gather(*(self._start(name) for name in self._commands))

@@ -92,7 +92,6 @@ class Admin:
         Raises:
             NameserversFailed: no nameserver answered.
             BrokerError: a nameserver refused the request.
-
         """
         found = await self._topic_list(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
         if not include_system:
@@ -114,7 +113,6 @@ class Admin:
         Raises:
             NoRoute: no nameserver knows the topic.
             NameserversFailed: no nameserver answered.
-
         """
         return await self._core.routes.route(self._wrapped(topic))
 
@@ -124,7 +122,6 @@ class Admin:
         Raises:
             NoRoute: there are none.
             NameserversFailed: no nameserver answered.
-
         """
         wrapped = self._wrapped(topic)
         await self._core.routes.route(wrapped)
@@ -155,7 +152,6 @@ class Admin:
             InvalidTopic: the name is invalid, or that of a system topic.
             NoRoute: ``after`` has no master.
             OrbitError: a broker refused or failed; the notes of the error list all brokers.
-
         """
         wrapped = self._wrapped(topic)
         names.check_topic(wrapped)
@@ -224,7 +220,6 @@ class Admin:
         Raises:
             OrbitError: the queue's broker is unknown, can't be reached, or refuses.
             InvalidInput: the argument is not a queue.
-
         """
         header = SearchOffset(
             topic=self._topic_of(queue),
@@ -263,7 +258,6 @@ class Admin:
             NotFound: there is no such message.
             NoRoute: no nameserver knows the topic.
             OrbitError: the brokers can't be reached, or their answers can't be read.
-
         """
         check_text(message_id, "message_id")
         place = _place(message_id)
@@ -298,7 +292,6 @@ class Admin:
         Raises:
             NoRoute: no nameserver knows the topic.
             OrbitError: no broker answered; if only some did, that is logged.
-
         """
         check_text(key, "key")
         if not 1 <= max_count <= _QUERY_MAX:
@@ -330,7 +323,6 @@ class Admin:
         Raises:
             NoRoute: no nameserver knows the topic.
             OrbitError: no broker answered; if only some did, that is logged.
-
         """
         check_text(message_id, "message_id")
         if begin_ms is None:
@@ -519,7 +511,6 @@ async def connect(settings: ClientSettings, machine: Machine | None = None) -> A
 
     Raises:
         NoNameserver, InvalidInput: as ``ClientCore.acquire`` does.
-
     """
     core = await ClientCore.acquire(settings, machine)
     try:

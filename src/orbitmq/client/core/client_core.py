@@ -54,7 +54,6 @@ class ClientCore:
         nameservers, routes, heartbeats, broker_requests, requests: its parts.
         workers: threads for work that would block the loop.
         user_workers: threads for functions of users, which may take long.
-
     """
 
     def __init__(self, settings: ClientSettings, machine: Machine | None = None) -> None:
@@ -123,7 +122,6 @@ class ClientCore:
             NoNameserver: no nameserver is configured, or the list can't be fetched.
             InvalidInput: a client with this instance name runs with other settings, or TLS files
                 can't be used.
-
         """
         _forget_closed_loops()
         cores = _cores.setdefault(asyncio.get_running_loop(), [])
@@ -226,7 +224,6 @@ class ClientCore:
 
         Raises:
             InvalidGroup: another producer of this group uses the same instance name.
-
         """
         owners = self._owners.setdefault(group, [])
         if owners and self.settings.instance_name != DEFAULT_INSTANCE:
@@ -254,7 +251,6 @@ class ClientCore:
 
         Raises:
             NoRoute, NameserversFailed: as ``Routes.publish_route`` does.
-
         """
         route = await self.routes.publish_route(topic)
         await self.heartbeats.announce_all(set(route.addresses.values()))
@@ -273,7 +269,6 @@ class ClientCore:
             ConnectFailed: the peer does not accept connections, or the TLS handshake failed.
             ConnectionClosed: the client is closed.
             WrongProcess: the process was forked after the client was created.
-
         """
         connection = await self._dialer.connection(address)
         if self.routes.cache.has_master(address):
@@ -293,7 +288,6 @@ class ClientCore:
 
         Raises:
             OrbitError: the errors of ``connection`` and ``Connection.request``.
-
         """
         await self.connection(address)  # sends a heartbeat if it has to dial
         return await self._dialer.request(
@@ -324,7 +318,6 @@ def _shared(
 
     Raises:
         InvalidInput: a core with the same instance name has other settings.
-
     """
     here = process_token()
     for core in cores:

@@ -49,7 +49,6 @@ class Heartbeats:
     Attributes:
         masters: returns the addresses of the masters in all known routes.
         fields: added to every request.
-
     """
 
     client_id: str

@@ -43,7 +43,6 @@ class LoopThread:
 
     Attributes:
         callbacks: threads for the callbacks of futures.
-
     """
 
     def __init__(self) -> None:
@@ -73,7 +72,6 @@ class LoopThread:
         Raises:
             WrongProcess: the process was forked after the lease.
             WrongLoop: the calling thread runs an event loop, which waiting would block.
-
         """
         check_process(self._process, caller)
         check_no_loop(caller)

@@ -27,7 +27,6 @@ class Machine:
         environment: returns an environment variable; empty if it is not set.
         host: the address of this machine, as others see it.
         pid: the process id.
-
     """
 
     def __init__(

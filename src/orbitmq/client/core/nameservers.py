@@ -45,7 +45,6 @@ class Nameservers:
     Raises:
         NoNameserver: none is set.
         InvalidInput: the list in the environment can't be read.
-
     """
 
     def __init__(self, settings: ClientSettings, dialer: Dialer, machine: Machine) -> None:
@@ -71,7 +70,6 @@ class Nameservers:
 
         Raises:
             NoNameserver: it can't be fetched, or is not a list.
-
         """
         if self._url:
             try:
@@ -121,7 +119,6 @@ class Nameservers:
 
         Raises:
             OrbitError: it can't be reached, or doesn't answer in time.
-
         """
         try:
             async with asyncio.timeout(None if share_ms is None else share_ms / 1_000):
@@ -148,7 +145,6 @@ class Nameservers:
 
         Raises:
             NameserversFailed: none did; ``answers`` has the error of each request.
-
         """
         answers: dict[str, str] = {}
         for address in self.in_turn():

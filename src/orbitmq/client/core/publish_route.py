@@ -67,7 +67,6 @@ class PublishRoute(msgspec.Struct, frozen=True, kw_only=True):
         leaders: for a static topic, the broker that leads each logic queue; otherwise empty.
         is_ordered: whether the queues come from an order config.
         is_default: whether the topic does not exist yet, and the first send will create it.
-
     """
 
     topic: str
@@ -159,7 +158,6 @@ def publish_route(
     Raises:
         InvalidBody: its order config can't be read, or it has too many queues.
         InvalidInput: the function ``address_map`` failed.
-
     """
     addresses = where.masters(route.broker_datas)
     leaders: dict[MessageQueue, str] = {}

@@ -56,7 +56,6 @@ class Requests:
             before each request.
         waiting_max: the most waiting requests.
         late: how many replies came too late.
-
     """
 
     client_id: str
@@ -84,7 +83,6 @@ class Requests:
             NoReply: the request was sent, and no reply came in time.
             TooManyRequests: too many requests are waiting for replies.
             OrbitError: the request could not be sent; see ``Producer.send``.
-
         """
         if len(self._waiting) >= self.waiting_max:
             raise TooManyRequests(
@@ -178,7 +176,6 @@ def read_reply(request: Frame, arrived_ms: int) -> StoredMessage:
     Raises:
         InvalidHeader: the header can't be read.
         CompressionFailed, MissingExtra: the body can't be decompressed.
-
     """
     header = request.read(ReplyMessage)
     body = bytes(request.body)
@@ -220,7 +217,6 @@ def reply_to(request: StoredMessage, body: bytes) -> Message:
 
     Raises:
         InvalidInput: the message is not a request, or its broker did not name its cluster.
-
     """
     reply_marks(request)
     cluster = request.properties.get(properties.CLUSTER)
@@ -238,7 +234,6 @@ def reply_marks(request: StoredMessage) -> Mapping[str, str]:
 
     Raises:
         InvalidInput: the message is not a request.
-
     """
     if not isinstance(request, Message | StoredMessage):
         raise InvalidInput(

@@ -116,7 +116,6 @@ class RouteCache:
 
         Raises:
             InvalidBody, InvalidInput: as ``publish_route`` does; the previous one stays.
-
         """
         data = _in_order(data)
         before = self._known.get(topic)
@@ -172,7 +171,6 @@ class Routes:
         workers: parse large answers.
         clock: the time.
         timeout_ms: for the answer of one nameserver.
-
     """
 
     def __init__(
@@ -217,7 +215,6 @@ class Routes:
         Raises:
             NoRoute: the topic is missing, can't be looked up, or takes no writes now.
             NameserversFailed: no nameserver answers, and the topic is not cached.
-
         """
         route = self.published.get(topic)
         if route is not None and route.queues and not (default is None and route.is_default):
@@ -238,7 +235,6 @@ class Routes:
         Raises:
             NoRoute: none of them knows it.
             NameserversFailed: none of them answers.
-
         """
         result = await self._find(topic)
         if result.known is None:
@@ -421,7 +417,6 @@ def _no_route(
         result: the result of the look-up.
         known: what was cached.
         where: the addresses of brokers.
-
     """
     if not result.is_answered:
         return NameserversFailed(

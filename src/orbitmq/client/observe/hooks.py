@@ -56,7 +56,6 @@ class SendContext(msgspec.Struct, kw_only=True):
         took_ms: how long the send took; set for ``after``.
         receipt, error: the outcome; one of them is set for ``after``, neither for a one-way send.
         notes: for hooks to keep values from ``before`` to ``after``.
-
     """
 
     group: str
@@ -83,7 +82,6 @@ class SendHook:
     ...     def check(self, context: SendContext) -> None:
     ...         if b"secret" in context.message.body:
     ...             raise PermissionError("secrets are not sent")
-
     """
 
     def check(self, context: SendContext) -> None:
@@ -112,7 +110,6 @@ class Hooks:
 
         Raises:
             InvalidInput: a method of ``SendHook`` is missing, or is a coroutine function.
-
         """
         check_methods(hook, "hook", _METHODS, "orbitmq.SendHook")
         for name in _METHODS:

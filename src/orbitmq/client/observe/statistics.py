@@ -53,7 +53,6 @@ class SendStatistics:
     >>> statistics.stored(SendStatus.SEND_OK, took_ms=3, now_ms=1_000)
     >>> statistics.last_minute(now_ms=60_000)["0~10ms"]
     1
-
     """
 
     def __init__(self, group: str, now_ms: int) -> None:

@@ -66,7 +66,6 @@ class TraceReporter:
         sent: how many reports a broker stored.
         dropped: how many reports were dropped because the queue was full.
         failed: how many reports could not be sent.
-
     """
 
     def __init__(

@@ -59,7 +59,6 @@ class Exchanges:
         listener: decides transactions: an object for local work and checks, or a function for
             checks alone.
         on_end: called with each decision about a transaction; must not raise.
-
     """
 
     def __init__(
@@ -227,7 +226,6 @@ class ExchangeMethods(ABC):
             InvalidInput: the message is delayed.
             TransactionNotBegun: on entering: it was stored less safely than asked, and dropped.
             OrbitError: on entering: the errors of ``send``.
-
         """
         check_timeout_ms(timeout_ms)
         return self._exchanging().transaction(message, timeout_ms)
@@ -250,7 +248,6 @@ class ExchangeMethods(ABC):
         Raises:
             InvalidInput: the message is delayed, or there is no function for the local work.
             OrbitError: the half message could not be sent: the errors of ``send``.
-
         """
         check_timeout_ms(timeout_ms)
         return await self._exchanging().send_in_transaction(message, local_work, timeout_ms)
@@ -275,7 +272,6 @@ class ExchangeMethods(ABC):
             NoReply: it was sent, and no reply came in time.
             TooManyRequests: too many requests are waiting for replies.
             OrbitError: it could not be sent: the errors of ``send``.
-
         """
         check_timeout_ms(timeout_ms)
         destination = destination_of(queue, selector)
@@ -290,7 +286,6 @@ class ExchangeMethods(ABC):
             InvalidInput: the message is not a request.
             SendRefused: the broker refused, such as because the requester is gone; see the remark.
             OrbitError: the errors of ``send``.
-
         """
         check_timeout_ms(timeout_ms)
         return await self._exchanging().reply(request, body, timeout_ms)
@@ -302,7 +297,6 @@ class ExchangeMethods(ABC):
             InvalidInput: the handle can't be read, or messages of the topic can't be recalled.
             BrokerError: the broker refuses: recalls are switched off, or it is too late.
             NoRoute, NetworkError: the broker can't be found, can't be reached, or doesn't answer.
-
         """
         check_timeout_ms(timeout_ms)
         return await self._exchanging().recall(topic, handle, timeout_ms)

@@ -103,7 +103,6 @@ def build_settings(
 
     Raises:
         InvalidInput: a value is invalid, or a name is unknown; the error suggests a similar one.
-
     """
     _check_whole("settings", producer, ProducerSettings)
     _check_whole("client", client, ClientSettings)

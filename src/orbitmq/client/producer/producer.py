@@ -97,7 +97,6 @@ class Producer(ExchangeMethods):
     ...             return receipt.status.value
     >>> asyncio.run(main())
     'SEND_OK'
-
     """
 
     def __init__(
@@ -150,7 +149,6 @@ class Producer(ExchangeMethods):
 
         Raises:
             NotRunning: it was never started.
-
         """
         if self._sender is None:
             raise self._not_running()
@@ -171,7 +169,6 @@ class Producer(ExchangeMethods):
 
         Raises:
             InvalidInput: it lacks a method of ``SendHook``, or one is a coroutine function.
-
         """
         self._hooks.add(hook)
 
@@ -187,7 +184,6 @@ class Producer(ExchangeMethods):
             NoNameserver: no nameserver is set.
             NoRoute, NameserversFailed: a topic of ``topics`` has no route.
             InvalidInput: a group or instance name is in use with other settings.
-
         """
         if self._state is not ProducerState.CREATED:
             raise self._already_started()
@@ -268,7 +264,6 @@ class Producer(ExchangeMethods):
 
         Raises:
             WrongLoop, WrongProcess: it belongs to another loop or process.
-
         """
         if self._state is ProducerState.CREATED:
             self._state = ProducerState.CLOSED
@@ -337,7 +332,6 @@ class Producer(ExchangeMethods):
             InvalidInput: or one of its kinds, such as ``MessageTooLarge``: it can't be sent.
             NotRunning: the producer is not started, or is closed.
             WrongLoop, WrongProcess: the producer belongs to another loop or process.
-
         """
         sender = self._running_sender
         if sender is None or running_loop_or_none() is not self._loop:
@@ -381,7 +375,6 @@ class Producer(ExchangeMethods):
         Raises:
             SendFailed: it could not be sent.
             OrbitError: as ``send`` does.
-
         """
         check_timeout_ms(timeout_ms)
         options = SendOptions(destination_of(queue, selector), timeout_ms, mode=SendMode.ONEWAY)
@@ -421,7 +414,6 @@ class Producer(ExchangeMethods):
             InvalidInput: more than one of queue, queues and selector is given, or one of them
                 can't be used.
             OrbitError: the only frame failed, as in ``send``.
-
         """
         check_timeout_ms(timeout_ms)
         destination = destination_of(queue, selector)
@@ -446,7 +438,6 @@ class Producer(ExchangeMethods):
         Raises:
             NoRoute, NameserversFailed, SendTimeout: there is no route.
             InvalidTopic: the name is not allowed.
-
         """
         check_topic(topic)
         topic_target = await self._running().find(topic, must_exist=must_exist)

@@ -36,7 +36,6 @@ async def recall(
             no broker recalls from.
         BrokerError: the broker refuses: recalls are switched off, or the message is delivered.
         NetworkError: the broker can't be reached, or doesn't answer.
-
     """
     if names.is_retry_topic(topic) or names.is_dead_letter_topic(topic):
         raise InvalidInput(

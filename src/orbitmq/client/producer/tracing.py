@@ -34,7 +34,6 @@ class Tracing:
     Attributes:
         tracer: collects and counts the reports.
         hook: a hook to add to the producer.
-
     """
 
     def __init__(self, core: ClientCore, settings: ProducerSettings) -> None:

@@ -62,7 +62,6 @@ def read_check_request(request: Frame, namespace: str | None = None) -> CheckReq
 
     Raises:
         InvalidHeader, CorruptRecord, MissingExtra: header or half message can't be read.
-
     """
     header = request.read(CheckTransactionState)
     messages = decode_all(request.body)
@@ -88,7 +87,6 @@ class TransactionChecks:
         at_once: how many checks run in parallel.
         waiting_max: how many may wait; further ones are dropped, and the broker asks again.
         dropped: how many checks were dropped because too many were waiting.
-
     """
 
     group: str

@@ -143,7 +143,6 @@ class Transactions:
         namespace: the client's first namespace, a prefix of names on the wire.
         namespace_v2: the client's second namespace, a field of headers.
         on_end: called with each decision; must not raise.
-
     """
 
     group: str
@@ -176,7 +175,6 @@ class Transactions:
         Raises:
             InvalidInput: the message is delayed, or there is no function for the local work.
             OrbitError: the half message could not be sent; see ``Producer.send``.
-
         """
         _check_undelayed(message)
         work = local_work
@@ -210,7 +208,6 @@ class Transactions:
         Raises:
             TransactionNotBegun: it was stored less safely than asked, and rolled back.
             OrbitError: it could not be sent; see ``Producer.send``.
-
         """
         receipt = await send_half(self._marks())
         if receipt.status is not SendStatus.SEND_OK:
@@ -300,7 +297,6 @@ class Transaction:
 
         async with producer.transaction(message) as transaction:
             await database.execute("INSERT …", transaction.message_id)
-
     """
 
     def __init__(self, owner: Transactions, message: Message, send_half: SendHalf) -> None:
@@ -338,7 +334,6 @@ class Transaction:
 
         Raises:
             InvalidInput: the transaction has ended already.
-
         """
         await self._decide(TransactionState.COMMIT)
 
@@ -347,7 +342,6 @@ class Transaction:
 
         Raises:
             InvalidInput: the transaction has ended already.
-
         """
         await self._decide(TransactionState.ROLLBACK)
 
@@ -356,7 +350,6 @@ class Transaction:
 
         Raises:
             InvalidInput: the transaction has ended already.
-
         """
         await self._decide(TransactionState.UNKNOWN)
 

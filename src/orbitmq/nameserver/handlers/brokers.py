@@ -49,7 +49,6 @@ class BrokerHandlers:
     Attributes:
         workers: decode registrations that are compressed, or large and not standard JSON.
         notify: called when the lowest broker id of a name changes, if the settings ask for it.
-
     """
 
     routes: RouteTable

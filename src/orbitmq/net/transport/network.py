@@ -50,7 +50,6 @@ class Network(Protocol):
         Raises:
             OSError: the address refuses connections, or can't be reached.
             ssl.SSLError: the handshake failed.
-
         """
         ...
 
@@ -67,6 +66,5 @@ class Network(Protocol):
 
         Raises:
             OSError: the address can't be listened on.
-
         """
         ...

@@ -44,7 +44,6 @@ def client_context(files: TlsFiles | None = None, *, verify: bool = True) -> ssl
 
     Raises:
         InvalidInput: a file is missing or invalid.
-
     """
     files = files or TlsFiles()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -66,7 +65,6 @@ def server_context(files: TlsFiles, *, require_client_cert: bool = False) -> ssl
 
     Raises:
         InvalidInput: a file is missing or invalid.
-
     """
     if files.cert_file is None:
         raise InvalidInput("a TLS server needs a certificate: set cert_file", field="cert_file")

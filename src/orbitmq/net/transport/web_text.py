@@ -47,7 +47,6 @@ async def fetch_text(
         InvalidInput: the URL is invalid.
         NetworkError: the server can't be reached, or doesn't answer in time.
         RemoteProtocolError: the answer is not 200 with a short text.
-
     """
     parts = _split(url)
     assert parts.hostname is not None

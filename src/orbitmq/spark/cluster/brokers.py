@@ -64,7 +64,6 @@ class _KnownRoute(NamedTuple):
         route: the last route; None if there never was one.
         asked_ms: when they answered; None if the next use must look the route up again.
         missing: the error, if they don't know the topic.
-
     """
 
     route: ReadRoute | None
@@ -150,7 +149,6 @@ class Brokers:
             NoRoute: no route has the broker, or a topic is missing (``is_missing``). The other
                 queues of that broker were not asked about.
             BrokerError: the broker refused. An answer "not found" is left to ``read``.
-
         """
         by_broker: dict[str, dict[MessageQueue, tuple[Header, ...]]] = {}
         for queue in queues:

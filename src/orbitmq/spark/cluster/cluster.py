@@ -107,7 +107,6 @@ class Cluster:
         Raises:
             NoRoute: the topic is missing (``is_missing``), or it can't be read now.
             NameserversFailed: no nameserver answers.
-
         """
         return self.resolve(Topics(names=(topic,)))
 
@@ -119,7 +118,6 @@ class Cluster:
         Raises:
             NoRoute, NameserversFailed: as ``queues`` does.
             InvalidOption: ``assign`` names a queue that doesn't exist.
-
         """
         if topics.pattern is not None:
             return self._matching(topics.pattern)
@@ -161,7 +159,6 @@ class Cluster:
             NoRoute: no nameserver knows a topic (``is_missing``): it was deleted, or they have all
                 just started and brokers have not registered yet. Or no route has a broker.
             BrokerError: a broker refused.
-
         """
         return self._brokers.ask(queues, self._range_requests, _range)
 
@@ -220,7 +217,6 @@ class Cluster:
         Raises:
             GroupNotFound: a broker lacks the group and may not create it.
             NetworkError, NoRoute, BrokerError: as ``bounds`` does.
-
         """
         by_broker: dict[str, list[MessageQueue]] = {}
         for queue in offsets:
@@ -310,7 +306,6 @@ class Cluster:
             ConnectFailed: none of them can be reached.
             NoRoute: no route has such a broker.
             NameserversFailed: no nameserver answers, and no route is known.
-
         """
         return self._brokers.connection(queue, broker_id, exact=exact)
 

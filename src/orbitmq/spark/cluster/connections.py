@@ -64,7 +64,6 @@ class Connections:
         Raises:
             NetworkError: a request was not answered. The connection is closed, since late answers
                 may still arrive on it.
-
         """
         left = iter(headers)
         answers: list[Frame] = []

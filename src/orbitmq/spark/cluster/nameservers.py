@@ -61,7 +61,6 @@ class Nameservers:
         Raises:
             NoRoute: no nameserver knows it, or it can't be read now.
             NameserversFailed: no nameserver answers.
-
         """
         return self.all_routes([topic])[topic]
 

@@ -28,7 +28,6 @@ class ReadRoute(msgspec.Struct, frozen=True):
         queues: sorted.
         addresses: broker name → broker id → address.
         is_system: whether RocketMQ created the topic for the broker or cluster of that name.
-
     """
 
     queues: tuple[MessageQueue, ...]
@@ -59,7 +58,6 @@ def read_route(
     Raises:
         InvalidBody: the topic has too many queues.
         InvalidInput: it is a static topic, whose queues move between brokers.
-
     """
     if route.topic_queue_mapping_by_broker:
         raise InvalidInput(

@@ -41,7 +41,6 @@ class PropertyPairs:
 
     Args:
         texts: ``binary`` without nulls; each is empty, or has U+0002 at its end.
-
     """
 
     def __init__(self, texts: pa.Array) -> None:

@@ -59,7 +59,6 @@ class RecordBlock:
             nobody else reads the array afterwards.
         starts: where each begins. The caller has seen that their sizes are right: each lies in the
             array, and ends where the next one begins or before.
-
     """
 
     def __init__(self, data: Bytes, starts: Sequence[int]) -> None:

@@ -64,7 +64,6 @@ def read_slice(cluster: Cluster, piece: Slice, options: ReadOptions) -> Iterator
         CorruptRecord: a record can't be read, or its body can't be decompressed.
         MissingExtra: the package to decompress a body is not installed.
         NetworkError, BrokerError: no broker could be reached, or it refused.
-
     """
     builder = RowBuilder(piece, options.columns, tags=options.tags)
     pull_options = PullOptions(
@@ -96,7 +95,6 @@ class RowBuilder:
     >>> builder = RowBuilder(piece, ("queue_offset", "value"))
     >>> [*builder.feed(Records(answer)), *builder.finish()][0].to_pylist()
     [{'queue_offset': 41, 'value': b'1 pizza'}]
-
     """
 
     def __init__(self, piece: Slice, columns: tuple[str, ...], *, tags: str = "*") -> None:

@@ -144,7 +144,6 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         InvalidOffsets: offsets are invalid JSON; the text says where.
         InvalidOption: a value is invalid, or two contradict each other.
         NoNameserver: no nameserver is given.
-
     """
     values = Values(known_options(given, Operation.STREAM if streaming else Operation.BATCH))
     group = _group(values)

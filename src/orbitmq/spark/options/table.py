@@ -32,7 +32,6 @@ class Option(NamedTuple):
         operation: what it applies to.
         default: as the documentation spells it; empty if there is none.
         aliases: its names in rocketmq-spark or RocketMQ itself.
-
     """
 
     name: str
@@ -113,7 +112,6 @@ def known_options(given: Mapping[str, str], operation: Operation) -> dict[str, s
 
     >>> known_options({"subexpression": " paid ", "path": "…"}, Operation.BATCH)
     {'tags': 'paid'}
-
     """
     known = {
         name.lower(): option

@@ -42,7 +42,6 @@ def plain_records(view: RecordView) -> Iterator[tuple[int, bytes]]:
         CorruptRecord: the record, or the batch in it, does not add up.
         CompressionFailed: the body can't be opened, or is too large.
         MissingExtra: the package to open the body with is not installed.
-
     """
     sys_flag, body = view.sys_flag, view.body
     head = bytearray(view.raw[: HEADS[sys_flag & 0xFF].size])

@@ -29,7 +29,6 @@ class PullSpan:
     >>> span.learn(asked=1024, covered=32)
     >>> span.length
     32
-
     """
 
     def __init__(self, most: int) -> None:

@@ -106,7 +106,6 @@ class PullOptions(msgspec.Struct, frozen=True, kw_only=True):
         pull_count: how many records one pull requests; the broker may return fewer.
         window: the most pulls in flight at once.
         fail_on_data_loss: whether lost offsets raise an error or are logged.
-
     """
 
     group: str
@@ -140,7 +139,6 @@ def pull(
         DataLost: offsets of the slice are gone.
         NetworkError, NoRoute: no broker with the queue could be reached for about half a minute.
         BrokerError: the broker refused.
-
     """
     puller = _Puller(cluster, piece, options, pause_for)
     try:

@@ -27,7 +27,6 @@ class Records(NamedTuple):
     Attributes:
         data: their bytes.
         starts: where each begins, if all are plain; None if that is to be found out.
-
     """
 
     data: Buffer
@@ -42,7 +41,6 @@ class Run(NamedTuple):
         reached: the offset behind the last one of the run.
         size: the bytes that the run takes of the answer.
         starts: where each begins, if all are plain; None if that is to be found out.
-
     """
 
     first: int | None
@@ -60,7 +58,6 @@ def run_from(body: Buffer, start: int, end: int) -> Run:
         body: the answer's.
         start: the offset that was asked for.
         end: from here on records are not wanted.
-
     """
     view, position, reached = memoryview(body), 0, start
     starts: list[int] = []

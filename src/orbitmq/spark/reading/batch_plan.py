@@ -66,7 +66,6 @@ def batch_slices(
         InvalidOffsets: the options have offsets of queues that don't exist.
         DataLost: offsets are gone, and data loss is an error.
         OrbitError: the topic or a server can't be found.
-
     """
     ranges = cluster.bounds(cluster.resolve(options.topics))
     group = options.pull_group

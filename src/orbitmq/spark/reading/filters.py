@@ -96,7 +96,6 @@ class PushedFilters(msgspec.Struct, frozen=True):
         times_us: the store times to read, in microseconds since 1970.
         tags: the tags to read; None: all.
         key: a key that all messages to read have.
-
     """
 
     of_queues: tuple[Filter, ...] = ()

@@ -24,7 +24,6 @@ class Limit(NamedTuple):
     Attributes:
         least: with fewer offsets, the batch waits for more, up to a time limit.
         most: later batches read the rest.
-
     """
 
     least: int | None = None
@@ -42,7 +41,6 @@ def batch_end(
         start: where it begins.
         ranges: the offsets of the queues that answered.
         most: how many offsets it may have.
-
     """
     latest = {
         queue: max(offset, ranges[queue].max) for queue, offset in start.items() if queue in ranges

@@ -66,7 +66,6 @@ class QueryProgress:
             InvalidOffsets: the options have offsets of queues that don't exist.
             DataLost: the query begins at an offset that is gone, and data loss is an error.
             OrbitError: the topic or a server can't be found.
-
         """
         if self._initial is None:
             ranges = {**self._watch.all_ranges(), **(self._target or {})}
@@ -94,7 +93,6 @@ class QueryProgress:
         Raises:
             DataLost: messages from the start on are gone, and data loss is an error.
             OrbitError: brokers have not answered for minutes.
-
         """
         self.commit(start)
         if not self._is_start_recorded:
@@ -112,7 +110,6 @@ class QueryProgress:
         Raises:
             DataLost: some of it is gone, and data loss is an error.
             OrbitError: a broker doesn't answer.
-
         """
         self._is_start_recorded = True  # Spark plans a batch after recording its end
         wanted = whole_batch(start, end)

@@ -125,7 +125,6 @@ class QueueWatch:
 
         Raises:
             OrbitError: some have not answered for minutes.
-
         """
         now = self._clock.monotonic_ms()
         if _is_younger(self._asked_ms, RANGES_AGE_MS, now):
@@ -150,7 +149,6 @@ class QueueWatch:
 
         Raises:
             OrbitError: some don't answer, and data loss is an error.
-
         """
         now = self._clock.monotonic_ms()
         found = self._poll(frozenset(known), now)

@@ -47,7 +47,6 @@ def drop_duplicates(df: DataFrame, within: str = "1 hour") -> DataFrame:
 
     Raises:
         InvalidColumn: a required column is missing.
-
     """
     if "properties" not in df.columns:
         raise InvalidColumn(

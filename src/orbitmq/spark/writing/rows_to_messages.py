@@ -89,7 +89,6 @@ class MessageBatch(msgspec.Struct):
         numbers: the row number of each in the task.
         rejected: the rows that can't be messages.
         row_count: the number of rows.
-
     """
 
     messages: list[Message] = msgspec.field(default_factory=list)
@@ -108,7 +107,6 @@ class RowConverter:
         topic: the topic of rows that have none.
         id_column: the column with the ids of rows; None: ``ids`` computes them.
         dead_letters: the topic of dead letters for rejected rows; None: there are none.
-
     """
 
     def __init__(

@@ -61,7 +61,6 @@ class StableIds:
     >>> again = StableIds(("query", "7"), partition=0).of([(b"late",), (b"paid",), (b"paid",)])
     >>> sorted(again) == sorted(first)
     True
-
     """
 
     def __init__(self, origin: Sequence[str], partition: int) -> None:
@@ -96,7 +95,6 @@ class EqualRows:
     >>> rows = EqualRows()
     >>> rows.count(np.array([5, 6, 5], np.uint64)), rows.count(np.array([6, 7], np.uint64))
     ({2: 1}, {0: 1})
-
     """
 
     def __init__(self) -> None:

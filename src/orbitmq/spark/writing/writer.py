@@ -82,7 +82,6 @@ class TaskTotals(WriterCommitMessage):
         row_count: the number of acknowledged messages.
         rejected_count: the number of rows that went to the dead-letter topic instead.
         body_bytes: the bytes of all bodies.
-
     """
 
     partition: int
@@ -97,7 +96,6 @@ class RocketMQWriter(DataSourceArrowWriter):
     Raises:
         InvalidInput: the mode is overwrite, or a column can't be written.
         OrbitError: no nameserver answers, or a topic in the options can't be written to.
-
     """
 
     def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool) -> None:
@@ -118,7 +116,6 @@ class RocketMQWriter(DataSourceArrowWriter):
             RowsRejected: rows can't be messages, or brokers refuse their content, and ``onReject``
                 names no topic.
             OrbitError: a send failed.
-
         """
         return _write(self._options, ("write", self._write_id), iterator)
 
@@ -137,7 +134,6 @@ class RocketMQStreamWriter(DataSourceStreamArrowWriter):
     Raises:
         InvalidColumn: a column can't be written.
         OrbitError: no nameserver answers, or a topic in the options can't be written to.
-
     """
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:

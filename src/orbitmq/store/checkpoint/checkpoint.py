@@ -94,7 +94,6 @@ class CheckpointValues(NamedTuple):
 
         >>> CheckpointValues().is_of_another, CheckpointValues(log_ms=5000).is_of_another
         (False, True)
-
         """
         return self.own is None and any(self)
 
@@ -104,7 +103,6 @@ class CheckpointValues(NamedTuple):
 
         >>> CheckpointValues(log_ms=10_000, queues_ms=12_000).recovery_limit_ms
         7000
-
         """
         return min(self.log_vouched_ms, self.queues_vouched_ms)
 
@@ -167,7 +165,6 @@ class Checkpoint:
 
         Raises:
             DiskFailed: ``values`` is unchanged; a later write may succeed.
-
         """
         if values != self.values:
             self._file.write([_packed(values)], 0)
@@ -190,7 +187,6 @@ class AbortMarker:
     >>> disk.crash()
     >>> marker.is_present
     True
-
     """
 
     _disk: Disk
@@ -225,7 +221,6 @@ class StoreLock:
 
     Raises:
         StoreLocked: another store object or process has it.
-
     """
 
     __slots__ = ("_lock", "path")

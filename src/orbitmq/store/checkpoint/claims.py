@@ -45,7 +45,6 @@ class Claims:
     >>> claims.add(Synced(queues_ms=4000))
     >>> claims.values(CheckpointValues(), flushed=640, with_index=False)[:3]
     (5000, 4000, 0)
-
     """
 
     def __init__(self, known: CheckpointValues, last_store_ms: int, mark: IndexMark) -> None:
@@ -98,7 +97,6 @@ def without_lost_index(
 
     >>> without_lost_index(CheckpointValues(9000, 8000, 7000), filled_ms=0, last_name=0)[:3]
     (9000, 0, 0)
-
     """
     own = values.own
     if own is not None and own.index_mark.name != last_name:

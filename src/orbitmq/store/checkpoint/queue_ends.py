@@ -80,7 +80,6 @@ class QueueEnds:
 
         Raises:
             DiskFailed: the old list is still there.
-
         """
         with self._lock:
             self._noted = None
@@ -96,7 +95,6 @@ class QueueEnds:
 
         Raises:
             DiskFailed: the old list is still there.
-
         """
         with self._lock:
             if self._noted is not None:
@@ -110,7 +108,6 @@ class QueueEnds:
 
         Raises:
             DiskFailed: they may still be listed, and must not be deleted.
-
         """
         if not queues:
             return

@@ -99,7 +99,6 @@ class QueueSync:
 
         Raises:
             StoreError: it failed.
-
         """
         if self._syncing is not None:
             work = self._syncing.work
@@ -116,7 +115,6 @@ class QueueSync:
 
         Raises:
             StoreError: the sync failed.
-
         """
         self._is_finished = True
         self.settle()

@@ -121,7 +121,6 @@ class LogExpiry:
 
         Raises:
             StoreError: the disk failed.
-
         """
         self.is_asked = asked = asked or self.is_asked
         if self.is_in_flight or self._is_finished:

@@ -71,7 +71,6 @@ class Retention:
             hour: the hour of the day, two digits.
             used: the used fraction of the disk, from 0 to 1.
             asked: whether an operator asked for it, whatever the hour.
-
         """
         if not (asked or hour in self._hours or used > self._used_max):
             return 0

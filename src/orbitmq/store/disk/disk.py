@@ -166,7 +166,6 @@ class Disk(Protocol):
 
         Raises:
             StoreLocked: another process holds the lock.
-
         """
         ...
 

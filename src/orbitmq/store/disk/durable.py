@@ -23,7 +23,6 @@ def make_durable_directory(disk: Disk, path: str) -> None:
     >>> disk.crash()
     >>> disk.exists("/data/store")
     True
-
     """
     missing = []
     level = path
@@ -61,7 +60,6 @@ def replace_file(disk: Disk, path: str, data: bytes, *, backup: str | None = Non
     >>> disk.crash()
     >>> read_file(disk, "/abort")
     b'1234'
-
     """
     unfinished = path + _UNFINISHED
     if disk.exists(unfinished):  # left by a crash, and maybe longer than ``data``
@@ -107,6 +105,5 @@ def parent_of(path: str) -> str:
 
     >>> parent_of("/data/store/abort"), parent_of("/data/"), parent_of("store")
     ('/data/store', '/', '.')
-
     """
     return posixpath.dirname(path.rstrip("/") or "/") or "."

@@ -43,7 +43,6 @@ def physical_bytes() -> int:
 
     >>> physical_bytes() > 0
     True
-
     """
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
@@ -58,7 +57,6 @@ def limit_files(cgroups: str) -> list[str]:
     ['/sys/fs/cgroup/broker.service/memory.max', '/sys/fs/cgroup/memory.max']
     >>> limit_files("4:memory:/")
     ['/sys/fs/cgroup/memory/memory.limit_in_bytes']
-
     """
     paths = []
     for line in cgroups.splitlines():
@@ -84,7 +82,6 @@ def parse_limit(text: str) -> int | None:
 
     >>> parse_limit("536870912"), parse_limit("max")
     (536870912, None)
-
     """
     text = text.strip()
     if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX):

@@ -89,7 +89,6 @@ class Unsynced(msgspec.Struct, frozen=True):
             DiskFailed: a sync failed. Then it is unknown what is on disk, and another sync may
                 succeed without writing it: stop writing. With ``is_shortage`` a file could not be
                 opened, and the sync may be repeated.
-
         """
         if len(self.files) > _MANY:
             disk.hasten()
@@ -122,7 +121,6 @@ class OpenFiles:
     >>> from orbitmq.store.disk.disk import RealDisk
     >>> OpenFiles(RealDisk(), limit=512)
     <OpenFiles 0 of 512 open>
-
     """
 
     def __init__(self, disk: Disk, *, limit: int, make_room: MakeRoom = lambda: None) -> None:

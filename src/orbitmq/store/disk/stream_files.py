@@ -100,7 +100,6 @@ def load_stream(disk: Disk, directory: str, file_bytes: int) -> tuple[list[Strea
 
     Raises:
         StoreDamaged: a file has another size than ``file_bytes``, or begins at no multiple of it.
-
     """
     names = disk.list(directory)
     files = _named_files(disk, directory, names)

@@ -66,7 +66,6 @@ class GrowingIndexFile:
         end_offset: the commit log offset of its last record.
         used_slots: how many slots have entries.
         next_number: the number of the next entry; the first entry has number 1.
-
     """
 
     def __init__(self, files: OpenFiles, path: str, shape: IndexShape) -> None:
@@ -94,7 +93,6 @@ class GrowingIndexFile:
 
         Raises:
             StoreDamaged: the length does not fit the shape, or the header's count is impossible.
-
         """
         length = files.disk.size(path)
         if length != shape.file_bytes:
@@ -135,7 +133,6 @@ class GrowingIndexFile:
 
         Raises:
             StoreDamaged: the length does not fit the shape.
-
         """
         file = cls.load(files, path, shape)
         if not 1 <= next_number <= file.next_number:
@@ -249,7 +246,6 @@ class GrowingIndexFile:
 
         Raises:
             DiskFailed: unwritten data is kept; call again.
-
         """
         self._write_entries()
         if self._slots is not None:
@@ -263,7 +259,6 @@ class GrowingIndexFile:
 
         Raises:
             DiskFailed: unwritten data is kept; call again.
-
         """
         self._write_entries()
         self._write_header()

@@ -87,7 +87,6 @@ class KeyIndex:
     ...         keys=b"o-41 o-42", tags=None))
     ...     index.query("orders", "o-42", max_count=32, begin_ms=0, end_ms=2000)
     [640]
-
     """
 
     def __init__(
@@ -176,7 +175,6 @@ class KeyIndex:
 
         Raises:
             StoreDamaged: a file does not have the length that ``slots`` and ``entries`` require.
-
         """
         removed: list[str] = []
         is_cut = False
@@ -257,7 +255,6 @@ class KeyIndex:
 
         Raises:
             DiskFailed: a new file can't be created, or a full one can't be written.
-
         """
         # Created even if no record has a key, as in Java's IndexService.buildIndex.
         file = self._file_with_room()
@@ -319,7 +316,6 @@ class KeyIndex:
 
         Raises:
             DiskFailed: unwritten data is kept; call again.
-
         """
         if self._files:
             self._files[-1].write()
@@ -332,7 +328,6 @@ class KeyIndex:
 
         Raises:
             DiskFailed: unwritten data is kept; call again.
-
         """
         file = self._files[-1] if self._files else None
         if file is None or file.is_full or file.end_timestamp_ms <= self.filled_timestamp_ms:

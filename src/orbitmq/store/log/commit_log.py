@@ -239,7 +239,6 @@ class CommitLog:
         Raises:
             LocalProtocolError: a number does not fit its field; the turn is unchanged. All messages
                 of a batch share these numbers, so this happens at its first message or not at all.
-
         """
         key = (message.topic, message.queue_id)
         in_queue = not message.sys_flag & _WITHOUT_QUEUE
@@ -283,7 +282,6 @@ class CommitLog:
 
         Raises:
             DiskFailed: there is no space; the turn is unchanged.
-
         """
         segments = self._segments
         segment = segments.segment_at(turn.position)
@@ -311,7 +309,6 @@ class CommitLog:
 
         Raises:
             CorruptRecord: a batch can't be read.
-
         """
         inner = _split(message) if message.is_batch else [message]
         return [_with_room_for_seal(one) for one in inner] if self._append_crc else inner
@@ -325,7 +322,6 @@ class CommitLog:
 
         Raises:
             _Refused: it exceeds one.
-
         """
         if message.queue_id < 0:
             raise _Refused(PutStatus.MESSAGE_ILLEGAL, f"queue_id is {message.queue_id}")
@@ -398,7 +394,6 @@ def _topic_bytes(topic: str) -> bytes:
 
     Raises:
         LocalProtocolError: no directory can have that name, so the record could have no queue.
-
     """
     if not is_directory_name(topic):
         raise LocalProtocolError(

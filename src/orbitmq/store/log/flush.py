@@ -113,7 +113,6 @@ class Flusher:
 
         Raises:
             StoreError: the disk failed, now or before.
-
         """
         work, self._work = self._work, None
         # Wait for a sync in flight: if it fails, the next one would still succeed.

@@ -57,7 +57,6 @@ class LogWalk(Generic[File]):
         end: the offset that the walk has reached: the end of the last block, or of a finished file.
         last_store_ms: the store time of the last record before ``end``; 0 if there is none.
         before_last_ms: the store time of the record before that one.
-
     """
 
     def __init__(

@@ -129,7 +129,6 @@ class Segments:
         workers: reserve space and create the next file in advance; None: when they are needed.
         make_room: closes idle files of others, if the process runs out of descriptors.
         step_bytes: how much space is reserved at a time.
-
     """
 
     def __init__(
@@ -170,7 +169,6 @@ class Segments:
 
         Raises:
             StoreDamaged: a file has another size, or is missing in the middle.
-
         """
         make_durable_directory(self._disk, self.directory)
         files, others = load_stream(self._disk, self.directory, self.segment_bytes)
@@ -201,7 +199,6 @@ class Segments:
 
         Raises:
             DiskFailed: the disk is full.
-
         """
         reserving = self._reserving
         if reserving and (position + size > segment.reserved or reserving.segment is not segment):
@@ -255,7 +252,6 @@ class Segments:
 
         Raises:
             DiskFailed: the disk is full, or the directory can't be written.
-
         """
         file = self._take_ahead() or with_room(lambda: self._make(base), self._make_room)
         segment = self._segment(file.path, base, file)

@@ -63,7 +63,6 @@ class ConsumeQueue:
         max_offset: the offset of the next entry.
         record_end: where in the commit log the record of the last entry ends; -1 if the queue has
             no entry.
-
     """
 
     __slots__ = (
@@ -118,7 +117,6 @@ class ConsumeQueue:
         Raises:
             StoreDamaged: entries are missing before this one; nothing was changed. Java appends
                 the entry, and every later message has a wrong offset.
-
         """
         record_end = entry.commit_log_offset + entry.size
         if record_end <= self.record_end:
@@ -159,7 +157,6 @@ class ConsumeQueue:
 
         Raises:
             DiskFailed: they are still buffered; call again.
-
         """
         count = len(self._pending) // ENTRY_SIZE
         if count:
@@ -226,7 +223,6 @@ class ConsumeQueue:
 
         Raises:
             StoreDamaged: a file has another length or name.
-
         """
         self._files.load()
         self.min_offset = self._files.start // ENTRY_SIZE

@@ -50,7 +50,6 @@ class ConsumeQueues:
     ...     queues.write()
     ...     len(new), queues.queue("orders", 3).entry(0)
     (1, QueueEntry(commit_log_offset=640, size=200, tags_code=7))
-
     """
 
     def __init__(
@@ -96,7 +95,6 @@ class ConsumeQueues:
 
         Raises:
             InvalidTopic: the topic can't be the name of a directory.
-
         """
         return self.queue(topic, queue_id) or self._create(topic, queue_id)
 
@@ -127,7 +125,6 @@ class ConsumeQueues:
         Raises:
             StoreDamaged: entries of an ordinary queue are missing; earlier entries were buffered.
             InvalidTopic: a topic can't be the name of a directory.
-
         """
         topics, taken = self._topics, []
         for entry in entries:
@@ -155,7 +152,6 @@ class ConsumeQueues:
 
         Raises:
             DiskFailed: unwritten entries are still buffered; call again.
-
         """
         backlog = self._backlog
         for _ in range(len(backlog) if most is None else min(most, len(backlog))):
@@ -192,7 +188,6 @@ class ConsumeQueues:
 
         Raises:
             StoreDamaged: a file of a queue has another length or name.
-
         """
         disk = self._files.disk
         for topic in filter(self._is_topic, disk.list(self._directory)):

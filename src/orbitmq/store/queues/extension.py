@@ -86,7 +86,6 @@ class QueueExtensions:
         Raises:
             StoreDamaged: there is no unit at the address.
             DiskFailed: a file can't be read.
-
         """
         if not is_address(tags_code):
             return tags_code

@@ -25,7 +25,6 @@ class QueueFiles:
     Attributes:
         start: the position where the first file begins.
         end: the position behind the last file; equal to ``start`` if there is none.
-
     """
 
     __slots__ = ("_cleared_to", "_directory", "_files", "_size", "end", "start")
@@ -50,7 +49,6 @@ class QueueFiles:
 
         Raises:
             StoreDamaged: a file has another length or name.
-
         """
         found, others = load_stream(self._files.disk, self._directory, self._size)
         for path in others:

@@ -134,7 +134,6 @@ def check_columns(names: Iterable[str]) -> tuple[str, ...]:
 
     >>> check_columns(["topic", "body"])
     ('topic', 'body')
-
     """
     picked = tuple(names)
     for name in picked:

@@ -44,7 +44,6 @@ class IndexFile:
         name: the name of the file.
         view: its bytes.
         map_again: returns its bytes through a new map; None if the file is gone.
-
     """
 
     def __init__(

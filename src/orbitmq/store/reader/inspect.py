@@ -101,7 +101,6 @@ def inspect(reader: StoreReader, progress: Progress | None = None) -> Summary:
 
     Raises:
         DiskFailed: a file can't be opened.
-
     """
     segments = reader.segments
     log_start = segments[0].base if segments else 0

@@ -122,7 +122,6 @@ class QueueReader:
 
         Raises:
             StoreDamaged: an entry or its record can't be read.
-
         """
         least, most = self._found_bounds()
         for queue_offset in range(max(offset, least), min(offset + count, most)):

@@ -54,7 +54,6 @@ class StoreReader:
     ...     reader = StoreReader(directory)
     ...     [(view.topic, view.queue_offset) for view in reader.records()], reader.topics()
     ([], [])
-
     """
 
     def __init__(
@@ -111,7 +110,6 @@ class StoreReader:
         Raises:
             StoreDamaged: a place can't be read, and there is no ``on_damage``.
             DiskFailed: a file can't be opened.
-
         """
         for buffer, rows in self.blocks(start, end, verify=verify, on_damage=on_damage):
             for row in rows:
@@ -127,7 +125,6 @@ class StoreReader:
         Raises:
             StoreDamaged: a place can't be read, and there is no ``on_damage``.
             DiskFailed: a file can't be opened.
-
         """
         start, end = self._range_of(begin_ms, end_ms)
         for block in self.blocks(start, end, on_damage=on_damage):
@@ -139,7 +136,6 @@ class StoreReader:
 
         Raises:
             DiskFailed: the file can't be opened.
-
         """
         found = self._log.at(commit_log_offset)
         if found is None:
@@ -197,7 +193,6 @@ class StoreReader:
             InvalidInput: there is no such column.
             StoreDamaged: a place can't be read, and there is no ``on_damage``.
             DiskFailed: a file can't be opened.
-
         """
         picked = column_builder.check_columns(columns)
         low, high = self._range_of(begin_ms, end_ms)
@@ -255,7 +250,6 @@ class StoreReader:
         Raises:
             StoreDamaged: there is no index, and a place of the log can't be read.
             DiskFailed: a file can't be opened.
-
         """
         views: Iterable[RecordView | None]
         if self.has_index:

@@ -34,7 +34,6 @@ class ReaderWalk(LogWalk[StreamFile]):
         claimed: returns whether a consume queue has an entry for a record at an offset.
         on_damage: called with each damaged place.
         verify: whether checksums are compared.
-
     """
 
     def __init__(

@@ -67,7 +67,6 @@ def verify(reader: StoreReader, progress: Progress | None = None) -> Verdict:
 
     Raises:
         DiskFailed: a file can't be opened.
-
     """
     work = _Verification(reader, progress)
     work.read_log()

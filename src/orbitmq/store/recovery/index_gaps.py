@@ -37,7 +37,6 @@ def first_keyed(chain: Segments, after: int, before: int) -> int | None:
         after: the offset of the last indexed record before the gap, or any offset up to the next
             record; -1 for the beginning of the log.
         before: the offset of the first indexed record after the gap.
-
     """
     begin = max(_behind(chain, after), chain.first_offset)
     walk = LogWalk(chain.files, open_file=_mapped, on_damage=lambda _: None, block_rows=_LOOKED_AT)

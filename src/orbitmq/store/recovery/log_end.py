@@ -67,7 +67,6 @@ class RecoveryWalk(LogWalk[Segment]):
         end: where the log ends.
         unvouched: where the records begin that may not be on disk; None if all are.
         damages: the places that were skipped.
-
     """
 
     def __init__(

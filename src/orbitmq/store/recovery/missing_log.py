@@ -56,7 +56,6 @@ class MissingLog(NamedTuple):
 
         Raises:
             DiskFailed: a file can't be made.
-
         """
         begin, size = chain.next_base(), chain.segment_bytes
         base = max(begin + size, self.end + -self.end % size)
@@ -88,7 +87,6 @@ def find_missing_log(
         known: what the checkpoint says.
         listed: where queues ended; empty if that is unknown.
         crashed: whether the last process did not stop in order.
-
     """
     synced_end = 0 if known.own is None else known.own.log_end
     if synced_end:

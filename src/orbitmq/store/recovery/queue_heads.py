@@ -44,7 +44,6 @@ def restored_heads(
 
     Returns:
         The damaged places of the log, and the messages that queues lack because of them.
-
     """
     aside = queues.aside()
     headless = {

@@ -93,7 +93,6 @@ class QueueRestore:
         log_start: the offset of the log's first byte if the walk begins there, else 0.
         listed: where queues ended, by the list of queue ends.
         only_listed: whether records at or after the listed end of their queue are left out.
-
     """
 
     queues: ConsumeQueues

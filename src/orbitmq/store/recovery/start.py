@@ -93,7 +93,6 @@ class StoreRecovery:
 
         Raises:
             StoreError: a file can't be read or written.
-
         """
         known = crashed_at or _ORDERLY
         listed = listed or {}

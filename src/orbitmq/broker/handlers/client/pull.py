@@ -170,7 +170,6 @@ class PullHandlers:
         Raises:
             Refusal: too many are held, or the broker is stopping. PULL_NOT_FOUND would make clients
                 pull again at once.
-
         """
         settings = self._settings.broker
         hold_ms = pull.suspend_timeout_millis

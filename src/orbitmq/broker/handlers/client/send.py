@@ -71,7 +71,6 @@ class SendHandlers:
         store_host: returns the address in message ids; called at the first send.
         own_host: returns the host in routes, for remarks.
         disk_used: returns the used part of the disk, for remarks.
-
     """
 
     def __init__(

@@ -56,7 +56,6 @@ class SendBackHandlers:
 
         Raises:
             Refusal: the group or the message is unknown, or the broker may not be written.
-
         """
         header = request.read(ConsumerSendMsgBack)
         group = self.retries.group(header.group)

@@ -28,7 +28,6 @@ class Detector:
         core: the client.
         health: says which brokers to ask, and gets the results.
         timeout_ms: for the connection and the answer together.
-
     """
 
     def __init__(self, core: ClientCore, health: Health, timeout_ms: int) -> None:

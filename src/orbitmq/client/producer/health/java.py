@@ -100,7 +100,6 @@ class Java5Health(_TableHealth):
     >>> health.learn("broker-a", AttemptOutcome.STORED, took_ms=600, now_ms=0)
     >>> health.standing("broker-a", 1_999), health.standing("broker-a", 2_000)
     (<Standing.BARRED: 2>, <Standing.GOOD: 0>)
-
     """
 
     def __init__(self, *, detector: bool = False, detect_interval_ms: int = 2_000) -> None:

@@ -39,7 +39,6 @@ class Contents(NamedTuple):
         file_bytes: the size of the file, without a torn end.
         torn_bytes: what a crash left after the last valid record.
         broken: how many unreadable stretches are between valid records.
-
     """
 
     waiting: tuple[Entry, ...]
@@ -63,7 +62,6 @@ def read_contents(path: str) -> Contents:
     Raises:
         DiskFailed: the file can't be read, or is missing.
         StoreDamaged: it is not an outbox.
-
     """
     with _as_disk_failure(path):
         fd = os.open(path, os.O_RDONLY)
@@ -94,7 +92,6 @@ class OutboxFile:
             StoreLocked: another process, or another producer of this process, uses it.
             StoreDamaged: it is not an outbox.
             DiskFailed: a file call failed.
-
         """
         self._lock = _locked(f"{self.path}.lock")
         try:
@@ -130,7 +127,6 @@ class OutboxFile:
         Raises:
             DiskFailed: a file call failed; none of the records is in the file. After a failed sync
                 the state of the disk is unknown, so this and every later call fails.
-
         """
         self._check_sound()
         raw = b"".join(one for _, _, one in records)
@@ -159,7 +155,6 @@ class OutboxFile:
         Raises:
             CorruptRecord: its record is damaged.
             DiskFailed: a file call failed.
-
         """
         span = self._spans[sequence]
         with _as_disk_failure(self.path):
@@ -176,7 +171,6 @@ class OutboxFile:
         Raises:
             DiskFailed: a file call failed. The file is unchanged; or, if syncing the directory
                 failed, a power loss may bring the old file back, and no more messages are kept.
-
         """
         self._check_sound()
         fresh = f"{self.path}.new"

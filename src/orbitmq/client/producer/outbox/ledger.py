@@ -36,7 +36,6 @@ class Entry(NamedTuple):
         kept_ms: when it was kept.
         body_bytes: the length of its body.
         reason: why it could not be sent at first; for a refused message, why it was refused.
-
     """
 
     sequence: int
@@ -89,7 +88,6 @@ class Ledger:
 
     Attributes:
         live_bytes: the size of the records of kept and refused messages.
-
     """
 
     def __init__(self) -> None:

@@ -72,7 +72,6 @@ class Outbox:
 
     Attributes:
         sent: how many messages were sent from here.
-
     """
 
     def __init__(
@@ -125,7 +124,6 @@ class Outbox:
             StoreLocked: another process, or another producer of this process, uses the file.
             StoreDamaged: it is not an outbox.
             DiskFailed: a file call failed.
-
         """
         contents = await self._call(self._file.open)
         self._next_sequence = contents.next_sequence
@@ -171,7 +169,6 @@ class Outbox:
             OutboxFull: by the future: the file has reached its limit.
             DiskFailed: by the future: a write or sync failed; the message is not kept.
             NotRunning: by the future: the outbox is closed.
-
         """
         waiter: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         if self._closed:
@@ -199,7 +196,6 @@ class Outbox:
 
         Raises:
             KeyError: no refused message has the number.
-
         """
         self._ledger.add(self._ledger.drop(sequence))
         self._note_change()
@@ -209,7 +205,6 @@ class Outbox:
 
         Raises:
             KeyError: no refused message has the number.
-
         """
         self._ledger.drop(sequence)
         self._write(_Writing(Kind.DONE, sequence, encode(Kind.DONE, sequence), None))

@@ -69,7 +69,6 @@ class Kept(msgspec.Struct, frozen=True, array_like=True):
         queue: the queue that its sender chose, if any.
         reason: why it could not be sent.
         message: the message, with its unique id.
-
     """
 
     kept_ms: int
@@ -109,7 +108,6 @@ def read_kept(payload: bytes, *, position: int = 0) -> Kept:
 
     Raises:
         CorruptRecord: its checksum is right, but another version may have written it.
-
     """
     try:
         return _decoder.decode(payload)
@@ -126,7 +124,6 @@ class Scan:
     Attributes:
         end: the end of the last valid record.
         broken: how many unreadable stretches are between valid records.
-
     """
 
     def __init__(self, raw: Buffer) -> None:
@@ -173,7 +170,6 @@ def scan(raw: Buffer) -> Scan:
 
     Raises:
         CorruptRecord: the file does not begin with the mark; one shorter than the mark is empty.
-
     """
     head = bytes(raw[: len(MARK)])
     if not MARK.startswith(head):

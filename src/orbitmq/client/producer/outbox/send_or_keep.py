@@ -58,7 +58,6 @@ class SendOrKeep:
 
     Attributes:
         outbox: the kept messages.
-
     """
 
     def __init__(self, core: ClientCore, sender: Sender, settings: ProducerSettings) -> None:
@@ -116,7 +115,6 @@ class SendOrKeep:
             SendKept: it could not be sent yet, and is kept.
             InvalidInput: it can never be sent, and is not kept.
             OrbitError: the error of ``send``; it is not kept.
-
         """
         error: OrbitError
         queue = _chosen(options)
@@ -160,7 +158,6 @@ class SendOrKeep:
             PartlySent: some failed; the errors of those that are kept are ``SendKept``.
             SendKept: the only message failed, and is kept.
             OrbitError: as without an outbox; nothing is kept.
-
         """
         given = [self.named(message) for message in listed(messages)]
         check_call(self._sender, given, options, queues=queues, frame_bytes=frame_bytes)

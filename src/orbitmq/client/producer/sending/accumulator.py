@@ -85,7 +85,6 @@ class Batches:
         linger_ms: how long the first message of a batch waits for others.
         batch_bytes: the size of the largest batch.
         total_bytes: the limit on bytes in all batches, those in flight included.
-
     """
 
     def __init__(self, *, linger_ms: int, batch_bytes: int, total_bytes: int) -> None:
@@ -162,7 +161,6 @@ class Accumulator:
         settings: the producer's.
         clock: the time.
         send: sends a batch. Its error is raised to all callers of the batch.
-
     """
 
     def __init__(self, settings: ProducerSettings, clock: Clock, send: SendBatch) -> None:

@@ -69,7 +69,6 @@ class PendingSend:
         began: when the call began, by the loop's clock.
         timeout_ms: the time budget of the call.
         destination: the caller's choice of a queue, if any.
-
     """
 
     # fmt: off
@@ -216,7 +215,6 @@ class Attempts:
         Raises:
             SendFailed, InvalidInput: there is no queue to choose.
             ConnectFailed: the attempt has failed.
-
         """
         plan = self._plan(send)
         target = send.queue_target
@@ -234,7 +232,6 @@ class Attempts:
 
         Raises:
             BrokerError, InvalidHeader: the broker did not store the message, or does not say where.
-
         """
         queue_target = send.queue_target
         assert queue_target is not None
@@ -261,7 +258,6 @@ class Attempts:
 
         Raises:
             OrbitError: the send has failed.
-
         """
         queue_target = send.queue_target
         if queue_target is None or isinstance(error, WrongProcess):
@@ -389,7 +385,6 @@ class Attempts:
         Raises:
             SendFailed: it could not leave.
             InvalidInput: the caller's choice of a queue can't be used.
-
         """
         plan = self._plan(send)
         queue_target = await self._choose(send, plan)

@@ -35,7 +35,6 @@ class Shortage(msgspec.Struct, frozen=True):
         in_flight: sends in flight.
         in_flight_bytes: the bytes of their bodies.
         waiting: sends that wait for a permit.
-
     """
 
     kind: ShortageKind
@@ -58,7 +57,6 @@ class Permits:
         count_max: sends in flight.
         bytes_max: bytes of their bodies. A larger body is sent alone.
         waiting_max: sends that may wait; one more is rejected at once.
-
     """
 
     def __init__(self, count_max: int, bytes_max: int, waiting_max: int = WAITING_MAX) -> None:

@@ -35,7 +35,6 @@ def delay_level(delay: timedelta) -> int:
 
     >>> delay_level(timedelta(seconds=5)), delay_level(timedelta(seconds=6))
     (2, 3)
-
     """
     if not timedelta() <= delay <= DELAYS[-1]:
         raise InvalidInput(

@@ -131,7 +131,6 @@ def no_route(
         topic: as the user calls it.
         prepared: the send; None: there was none yet.
         attempts: those before the route was lost.
-
     """
     text = str(cause) if prepared is None else _text(prepared, attempts, f"failed: {cause}")
     send_id = "" if prepared is None else prepared.send_id

@@ -69,7 +69,6 @@ class PreparedSend(msgspec.Struct, frozen=True, gc=False):
         code: the request code.
         flag, sys_flag: as in a record.
         reconsume_times, max_reconsume_times: of a message that its group retries.
-
     """
 
     send_id: str
@@ -121,7 +120,6 @@ class Packer:
 
         Raises:
             MessageTooLarge: they take more than 32767 bytes.
-
         """
         stored = "true" if message.wait_stored else "false"
         text = f"UNIQ_KEY\x01{message_id}\x02WAIT\x01{stored}\x02{self._instance}"
@@ -152,7 +150,6 @@ class Packer:
 
         Raises:
             MessageTooLarge: its properties take more than 32767 bytes.
-
         """
         send_id = message.message_id or self._next_id_at(now_ms)
         return PreparedSend(
@@ -172,7 +169,6 @@ class Packer:
         Raises:
             MessageTooLarge: the body, or all properties together, are over the limit.
             InvalidProperty: a mark can't be encoded.
-
         """
         check_is_message(message)
         names.check_body(len(message.body), self._body_max)
@@ -208,7 +204,6 @@ class Packer:
         Raises:
             InvalidInput: there are none, or they can't be in one batch.
             MessageTooLarge: the properties of one, or all together, are over a limit.
-
         """
         if not messages:
             raise InvalidInput("a batch has no messages", field="messages", length=0)
@@ -257,7 +252,6 @@ class Packer:
 
         Raises:
             MissingExtra: the package for the type of compression is not installed.
-
         """
         kind = self._producer.compression_type
         smaller = compress(prepared.body, kind, level=self._producer.compression_level)
@@ -274,7 +268,6 @@ class Packer:
             queue: with the topic as the user calls it.
             broker_name: the name in the header, if it is not the queue's: a logic queue of a
                 static topic is not named after its broker.
-
         """
         client, producer = self._client, self._producer
         return SendHeaders(
@@ -318,7 +311,6 @@ class SendHeaders:
             prepared: what is sent; ``prepared.code`` is the request code.
             born_ms: the time of day.
             release: the version in the broker's answers; 0: unknown.
-
         """
         fill = self._fill
         text = prepared.properties
@@ -364,7 +356,6 @@ def in_batches(
     >>> orders = [Message("orders", b"x"), Message("bills", b"x"), Message("orders", b"x")]
     >>> in_batches(orders, 4096)
     [[0, 2], [1]]
-
     """
     found: list[list[int]] = []
     open_batches: dict[Hashable, tuple[list[int], int]] = {}

@@ -74,7 +74,6 @@ def choose(
         health: what is known of the brokers.
         now_ms: the time, on the clock of ``health``.
         avoid: the broker that has just failed this send; used only if there is no other.
-
     """
     queue = queues[cursor.position % len(queues)]
     good = not health.active or health.standing(queue.broker_name, now_ms) is Standing.GOOD
@@ -126,7 +125,6 @@ class QueueChoice:
         health: what is known of brokers, shared by all topics.
         randomness: where the first round begins.
         loop: the producer's; None: the running one.
-
     """
 
     __slots__ = ("_health", "_loop", "_number", "_randomness", "_starts")
@@ -191,7 +189,6 @@ def select(
 
     Raises:
         InvalidInput: it is not a queue of the topic. Errors of the selector itself pass unchanged.
-
     """
     queue: object = selector(queues, message)
     if not isinstance(queue, MessageQueue) or queue.topic != queues[0].topic:
@@ -218,7 +215,6 @@ def by_hash(argument: str | int, *, as_long: bool = False) -> QueueSelector:
     >>> queues = [MessageQueue("orders", "broker-a", number) for number in range(7)]
     >>> by_hash("order-1")(queues, Message("orders", b"paid")).queue_id
     6
-
     """
     if isinstance(argument, bool) or not isinstance(argument, str | int):
         raise InvalidInput(
@@ -302,7 +298,6 @@ class ConsistentHash:
 
     Args:
         points_per_queue: how often each queue is on the ring; more points share more evenly.
-
     """
 
     def __init__(self, points_per_queue: int = 100) -> None:

@@ -37,7 +37,6 @@ def read_receipt(
     Raises:
         BrokerError: the broker did not store it; the class is that of the response code.
         InvalidHeader: the answer does not say where it is stored.
-
     """
     status = _STATUS_OF.get(answer.code)
     if status is None:
@@ -91,7 +90,6 @@ def check_requirable(message: Message, require: Require | None) -> None:
 
     Raises:
         InvalidInput: the message asks the broker not to wait.
-
     """
     if require not in (None, Require.STORED) and not message.wait_stored:
         raise InvalidInput(
@@ -109,7 +107,6 @@ def check_durable(receipt: SendReceipt, require: Require | None) -> None:
 
     Raises:
         NotDurable: it is not; the error has the receipt.
-
     """
     if require is not None and receipt.status not in _ENOUGH[require]:
         raise NotDurable(receipt, required=require.value)

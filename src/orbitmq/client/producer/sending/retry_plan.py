@@ -65,7 +65,6 @@ class Again(msgspec.Struct, frozen=True):
     Attributes:
         avoid: the broker to avoid, if there is another; None: the queue must stay the same.
         refresh_route: whether to look up the route again.
-
     """
 
     avoid: str | None
@@ -78,7 +77,6 @@ class GiveUp(msgspec.Struct, frozen=True):
     Attributes:
         cause: the last error.
         timed_out: whether another attempt was possible, but no time was left.
-
     """
 
     cause: OrbitError
@@ -97,7 +95,6 @@ class RetryPlan:
         began_ms: when the call began, by a monotonic clock like all times here.
         timeout_ms: the time budget of the call; None: that of the settings.
         fixed: whether the caller chose the queue, itself or by a selector or sharding key.
-
     """
 
     def __init__(
@@ -130,7 +127,6 @@ class RetryPlan:
         Args:
             now_ms: the time.
             probe: whether the broker is likely to fail it (see ``Health.sent``).
-
         """
         left_ms = self.left_ms(now_ms)
         if self._tries_used + 1 >= self._tries:
@@ -162,7 +158,6 @@ class RetryPlan:
             receipt: the broker's receipt.
             began_ms: when the attempt began.
             now_ms: the time.
-
         """
         elsewhere = self._settings.retry_another_broker_when_not_stored and not self._fixed
         if receipt.status is SendStatus.SEND_OK or not elsewhere:
@@ -182,7 +177,6 @@ class RetryPlan:
             queue: where the attempt went.
             began_ms: when the attempt began.
             now_ms: the time.
-
         """
         attempt = self._record(queue, began_ms, now_ms, error)
         left_ms = self.left_ms(now_ms)

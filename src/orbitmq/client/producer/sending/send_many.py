@@ -67,7 +67,6 @@ async def send_many(
         PartlySent: some of several frames failed.
         InvalidInput: as ``check_call`` does.
         OrbitError: the only frame failed, or there is no route.
-
     """
     given = listed(messages)
     check_call(sender, given, options, queues=queues, frame_bytes=frame_bytes)
@@ -91,7 +90,6 @@ def check_call(
         InvalidInput: one of the messages is not a message, or contradicts ``require``; a queue is
             not a queue, or of another topic; ``queues`` has another length; or ``frame_bytes`` is
             not positive.
-
     """
     for message in messages:
         check_is_message(message)
@@ -123,7 +121,6 @@ async def send_each(
 
     Raises:
         SendFailed: there is no route for messages of a chosen queue or a sharding key.
-
     """
     most = sender.settings.max_message_bytes
     limit = most if frame_bytes is None else min(operator.index(frame_bytes), most)
@@ -149,7 +146,6 @@ async def send_gathered(
 
     Raises:
         InvalidInput: the settings require what these messages ask the broker not to wait for.
-
     """
     options = SendOptions(queue)
     check_requirable(messages[0], sender.settings.require)
@@ -327,7 +323,6 @@ def receipts_of(
     Raises:
         PartlySent: some messages have no receipt.
         OrbitError: none has one, because of one error.
-
     """
     receipts = [one for one in found if isinstance(one, SendReceipt)]
     if len(receipts) == len(messages):

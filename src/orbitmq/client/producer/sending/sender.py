@@ -133,7 +133,6 @@ class Sender:
 
         Raises:
             NoRoute, NameserversFailed: there is no route.
-
         """
         topic_target = await self.targets.find(topic)
         away: set[str] = set()
@@ -154,7 +153,6 @@ class Sender:
         Raises:
             SendTimeout, SendNameserversFailed: no nameserver answered in time, or at all.
             SendNoRoute: there is no queue to write to.
-
         """
         limit_ms = self._limit_ms(timeout_ms)
         try:
@@ -179,7 +177,6 @@ class Sender:
         Raises:
             InvalidInput: or one of its kinds: the message can't be sent.
             SendForbidden: a hook forbade it.
-
         """
         size = len(message.body)
         if self._hooks.are_set or size > self._plain_max or message.sharding_key is not None:
@@ -205,7 +202,6 @@ class Sender:
             InvalidInput: the caller's choice of a queue can't be used.
             ProducerClosed: the producer was closed before the send could begin.
             MissingExtra: the package for the type of compression is not installed.
-
         """
         attempts = self._attempts
         receipt: SendReceipt | None = None
@@ -245,7 +241,6 @@ class Sender:
 
         Raises:
             OrbitError: as ``begin`` and ``finish`` do.
-
         """
         return await self.finish(self._begin(message, options))
 
@@ -257,7 +252,6 @@ class Sender:
         Raises:
             SendForbidden: a hook forbade it.
             OrbitError: as ``finish`` does.
-
         """
         return await self.finish(self._pending(prepared, options, keys))
 
@@ -297,7 +291,6 @@ class Sender:
 
         Raises:
             InvalidInput: or one of its kinds: it can never be sent.
-
         """
         self._prepared(message, options)
 
@@ -316,7 +309,6 @@ class Sender:
 
         Raises:
             SendFailed, InvalidInput: as ``send`` does.
-
         """
         prepared = self.packer.pack(message, options.marks)
         if options.destination is None:

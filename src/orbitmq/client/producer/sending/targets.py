@@ -44,7 +44,6 @@ def destination_of(
 
     Raises:
         InvalidInput: there are several, or the queue or selector is not one.
-
     """
     if queue is not None:
         check_queue(queue)
@@ -119,7 +118,6 @@ class TopicTarget:
 
         Raises:
             InvalidInput: it is a queue of another topic. Errors of a selector pass unchanged.
-
         """
         if destination is None:
             return None
@@ -180,7 +178,6 @@ class TopicTargets:
 
         Raises:
             NoRoute, NameserversFailed: as ``Routes.publish_route`` does.
-
         """
         found = self.ready(topic)
         if found is not None and not (must_exist and found.route.is_default):
@@ -206,7 +203,6 @@ class TopicTargets:
         Raises:
             ConnectFailed: it can't be reached, or has no master now.
             ConnectionClosed: the client is closed.
-
         """
         if target.address is None:
             raise ConnectFailed(
