@@ -1,4 +1,7 @@
-"""Fixtures that give a test the real Java classes, or say why it can't have them."""
+"""Fixtures that give a test the real Java classes, or say why it can't have them.
+
+They end with the last test of this folder: an idle Java server takes some percent of a core.
+"""
 
 import importlib.util
 import os
@@ -18,19 +21,19 @@ from tests.interop.team import Team
 from tests.net.conftest import Certificates
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def java_540(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Java]:
     """RocketMQ 5.4.0, the release that orbitmq writes like."""
     yield from host("5.4.0", tmp_path_factory)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def java_497(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Java]:
     """RocketMQ 4.9.7, the old line."""
     yield from host("4.9.7", tmp_path_factory)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def java_550(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Java]:
     """RocketMQ 5.5.0, the newest release."""
     yield from host(counterparts.NEWEST_VERSION, tmp_path_factory)
@@ -44,13 +47,13 @@ def java(request: pytest.FixtureRequest) -> Java:
     return found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def java_cluster_540(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaCluster]:
     """A nameserver and a broker of RocketMQ 5.4.0, shared by all: stop nothing."""
     yield from cluster("5.4.0", tmp_path_factory)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def java_cluster_497(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaCluster]:
     """A nameserver and a broker of RocketMQ 4.9.7, shared by all: stop nothing."""
     yield from cluster("4.9.7", tmp_path_factory)
@@ -81,7 +84,7 @@ def team(java: Java, our_cluster: embedded.RunningCluster) -> Team:
     return Team(java, our_cluster.nameserver, our_cluster.brokers)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     """An authority, and a certificate of it for servers on this machine."""
     return Certificates(tmp_path_factory.mktemp("tls"))
