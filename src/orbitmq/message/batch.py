@@ -43,9 +43,6 @@ def encode(messages: Iterable[tuple[int, Buffer, Buffer]]) -> bytes:
 
     The caller checks that they may share a batch (one topic, no delay).
 
-    Raises:
-        LocalProtocolError: a flag beyond 32 bits, or a body or properties too long for the format.
-
     >>> encode([BatchedMessage(0, b"one", b"")]).hex(" ", -4)
     '00000019 00000000 00000000 00000000 00000003 6f6e6500 00'
     """
@@ -68,12 +65,8 @@ def split(body: Buffer) -> Iterator[BatchedMessage]:
     """Yield the messages of a batch as views of ``body``; nothing is copied.
 
     Stricter than Java's ``MessageDecoder.decodeMessages``, which never compares the size of a
-    message with the lengths in it.
-
-    Raises:
-        CorruptRecord: a message is longer than the rest of the batch, or its size is not the sum
-            of its parts. The messages before it have been yielded; use ``list(split(…))`` to get
-            all or none.
+    message with the lengths in it. Raise CorruptRecord if a size does not match. The messages
+    before it have been yielded; use ``list(split(…))`` to get all or none.
 
     >>> [(each.flag, bytes(each.body)) for each in split(encode([(7, b"one", b""), (0, b"", b"")]))]
     [(7, b'one'), (0, b'')]

@@ -49,8 +49,7 @@ class CompressionType(enum.IntEnum):
     def of(cls, sys_flag: int) -> "CompressionType":
         """Return the type that the sys flag of a compressed body names.
 
-        Raises:
-            CompressionFailed: the type is unknown.
+        Raise CompressionFailed if it is unknown.
 
         >>> CompressionType.of(257)
         <CompressionType.LZ4: 1>
@@ -66,11 +65,8 @@ _LEVELS = {CompressionType.ZLIB: range(10), CompressionType.ZSTD: range(1, 23)}
 def compress(body: Buffer, kind: CompressionType, *, level: int = DEFAULT_LEVEL) -> bytes:
     """Return ``body`` compressed so that every Java consumer that knows the type can read it.
 
-    ``level`` is 0 to 9 for zlib and 1 to 22 for Zstandard; LZ4 has none and ignores it.
-
-    Raises:
-        InvalidInput: the type has no such level.
-        MissingExtra: the package for this type is not installed.
+    ``level`` is 0 to 9 for zlib and 1 to 22 for Zstandard; LZ4 has none and ignores it. Raise
+    MissingExtra if the package for the type is not installed.
 
     >>> len(compress(b"spam" * 1000, CompressionType.ZLIB)) < 100
     True
@@ -96,11 +92,8 @@ def decompress(body: Buffer, kind: CompressionType, *, limit: int = MAX_BODY_BYT
 
     Bytes after a zlib stream are ignored. LZ4 and Zstandard frames may be followed by more frames
     only, which are joined. Java does the same, but ignores other bytes after a Zstandard frame.
-
-    Raises:
-        CompressionFailed: not such a stream, truncated, or larger than ``limit`` decompressed.
-        InvalidInput: the limit is negative.
-        MissingExtra: the package for this type is not installed.
+    Raise CompressionFailed if the body is no such stream, is truncated, or exceeds the limit;
+    MissingExtra if the package for the type is not installed.
 
     >>> decompress(compress(b"spam" * 1000, CompressionType.ZLIB), CompressionType.ZLIB)[:8]
     b'spamspam'

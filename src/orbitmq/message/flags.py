@@ -73,10 +73,7 @@ def compression_type(sys_flag: int) -> int:
 
     The type bits count only while the compressed bit is set, since a reader that decompressed the
     body clears that bit alone. Type 0 means zlib, as in Java's ``CompressionType``: old records
-    have no type bits.
-
-    Raises:
-        CompressionFailed: the type is unknown.
+    have no type bits. An unknown type raises CompressionFailed.
 
     >>> compression_type(COMPRESSED | COMPRESSION_LZ4) == COMPRESSION_LZ4
     True

@@ -30,11 +30,8 @@ class Host(NamedTuple):
     def parse(cls, text: str) -> "Host":
         r"""Return the host of a text such as ``1.2.3.4:5`` or ``[::1]:5``.
 
-        A zone such as ``%eth0`` is dropped, since sixteen bytes have no room for it.
-
-        Raises:
-            InvalidInput: not an IP address with a port. Host names are refused: a record stores
-                the address, and resolving a name is up to the caller.
+        A zone such as ``%eth0`` is dropped, since sixteen bytes have no room for it. Host names are
+        refused: a record stores the address, and resolving a name is up to the caller.
 
         >>> Host.parse("10.0.0.7:10911")
         Host(ip=b'\n\x00\x00\x07', port=10911)

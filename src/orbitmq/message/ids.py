@@ -52,9 +52,6 @@ _SMALL_STEP_BACK_MS: Final = 1_000_000
 def offset_id(host: Host, commit_log_offset: int) -> str:
     """Return the id made of where a message is stored: the broker and the commit log offset.
 
-    Raises:
-        InvalidInput: the port or the offset doesn't fit.
-
     >>> offset_id(Host.parse("127.0.0.1:10911"), 8888)
     '7F00000100002A9F00000000000022B8'
     """
@@ -74,8 +71,7 @@ def offset_id(host: Host, commit_log_offset: int) -> str:
 def parse_offset_id(text: str) -> tuple[Host, int]:
     """Return the broker and the commit log offset of an offset message id.
 
-    Raises:
-        InvalidInput: not 32 (IPv4) or 56 (IPv6) hexadecimal digits.
+    Raise InvalidInput if it is not 32 (IPv4) or 56 (IPv6) hexadecimal digits.
 
     >>> host, offset = parse_offset_id("7F00000100002A9F00000000000022B8")
     >>> str(host), offset
@@ -102,13 +98,10 @@ class UniqueIds:
     child needs a new one. If the clock is set back to at most a quarter of an hour before the month
     began, the ids keep the start of the month, as in Java.
 
-    Args:
-        ip: the address of this machine, 4 or 16 bytes.
-        pid: the process id, of which the low 16 bits are used.
-        discriminator: 32 random bits that distinguish the generators of one process.
-        clock: the time.
-        month_of: returns the starts of the month of a time and of the next month, in milliseconds
-            since 1970, in the local time zone as in Java; see ``orbitmq.clock.local_month``.
+    ``ip`` is the address of this machine, 4 or 16 bytes; the low 16 bits of ``pid`` are used;
+    ``discriminator`` is 32 random bits that distinguish the generators of one process. ``month_of``
+    returns the starts of the month of a time and of the next month, in milliseconds since 1970, in
+    the local time zone as in Java; see ``orbitmq.clock.local_month``.
 
     >>> class Noon:
     ...     def now_ms(self): return 1_700_000_000_000
@@ -194,9 +187,8 @@ class UniqueId(NamedTuple):
 def parse_unique_id(text: str) -> UniqueId:
     """Return the parts of a unique message id.
 
-    Raises:
-        InvalidInput: not 32 (IPv4) or 56 (IPv6) hexadecimal digits. Other clients may use ids of
-            any form, which are valid but have no parts.
+    Raise InvalidInput if it is not 32 (IPv4) or 56 (IPv6) hexadecimal digits. Other clients may use
+    ids of any form, which are valid but have no parts.
 
     >>> parse_unique_id("7F00000104D218B4AAC21F8B8F9A0001").pid
     1234
@@ -206,14 +198,7 @@ def parse_unique_id(text: str) -> UniqueId:
 
 
 class RecallHandle(NamedTuple):
-    """The parts of the handle that recalls a delayed message before it is delivered.
-
-    Attributes:
-        topic: the topic that the message is delivered to.
-        broker_name: the broker that holds it.
-        timestamp_ms: the time of delivery, by the broker's clock.
-        message_id: its unique id.
-    """
+    """The parts of the handle to recall a delayed message; the time is by the broker's clock."""
 
     topic: str
     broker_name: str
@@ -222,10 +207,7 @@ class RecallHandle(NamedTuple):
 
 
 def recall_handle(topic: str, broker_name: str, timestamp_ms: int, message_id: str) -> str:
-    """Return the text of a recall handle; see :class:`RecallHandle` for its parts.
-
-    Raises:
-        InvalidInput: a part is empty, holds a blank, or is out of range.
+    """Return the text of a recall handle; raise InvalidInput if a part is empty or holds a blank.
 
     >>> recall_handle("%RETRY%x", "b", 1, "A")
     'djEgJVJFVFJZJXggYiAxIEE='
@@ -247,8 +229,7 @@ def recall_handle(topic: str, broker_name: str, timestamp_ms: int, message_id: s
 def parse_recall_handle(text: str) -> RecallHandle:
     """Return the parts of a recall handle; words after the fifth are ignored.
 
-    Raises:
-        InvalidInput: not base64 of ``v1 topic broker time id``.
+    Raise InvalidInput if it is not base64 of ``v1 topic broker time id``.
 
     >>> parse_recall_handle("djEgJVJFVFJZJXggYiAxIEE=")
     RecallHandle(topic='%RETRY%x', broker_name='b', timestamp_ms=1, message_id='A')

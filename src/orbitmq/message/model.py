@@ -229,9 +229,6 @@ def check_is_message(given: object) -> None:
     >>> check_is_message("paid")
     Traceback (most recent call last):
     orbitmq.errors.InvalidInput: a str can't be sent; make a message of it: Message(topic, body)
-
-    Raises:
-        InvalidInput: it is not.
     """
     if not isinstance(given, Message):
         raise InvalidInput(

@@ -69,15 +69,9 @@ def real_topic(kind: int, topic: str, group: str) -> str:
 class PopHandle(NamedTuple):
     """The handle to acknowledge a popped message, or to change how long it stays invisible.
 
-    Attributes:
-        checkpoint_offset: the queue offset at which the broker's checkpoint begins.
-        pop_time_ms: when it was popped.
-        invisible_ms: how long no other consumer gets it.
-        revive_queue_id: the queue of the checkpoint; 999 if popped in order.
-        retry_kind: see :func:`retry_kind`.
-        broker_name: the broker that holds it.
-        queue_id: the queue it is in.
-        queue_offset: its position in that queue; None in the handle of a whole response.
+    ``checkpoint_offset`` is the queue offset at which the broker's checkpoint begins, and
+    ``revive_queue_id`` the queue of the checkpoint, 999 if popped in order. No other consumer gets
+    the message for ``invisible_ms``. ``queue_offset`` is None in the handle of a whole response.
 
     >>> str(PopHandle(10, 1_700_000_000_000, 60_000, 3, NORMAL, "broker-a", 0, 12))
     '10 1700000000000 60000 3 0 broker-a 0 12'
@@ -99,10 +93,7 @@ class PopHandle(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "PopHandle":
-        """Return the handle with this text.
-
-        Raises:
-            InvalidInput: it has not seven or eight words, or one that is not a number.
+        """Return the handle with this text; raise InvalidInput if it is not one.
 
         >>> PopHandle.parse("10 1700000000000 60000 999 2 broker-a 0").is_ordered
         True
@@ -167,9 +158,6 @@ def order_count_info(counts: Mapping[PopQueue | PopMessage, int]) -> str:
 def parse_start_offset_info(text: str) -> dict[PopQueue, int]:
     """Parse the text of :func:`start_offset_info`; an empty text has no entries.
 
-    Raises:
-        InvalidInput: an entry is not three words, not numbers, or repeated.
-
     >>> parse_start_offset_info("0 0 100;1 0 5")[PopQueue(1, 0)]
     5
     """
@@ -179,9 +167,6 @@ def parse_start_offset_info(text: str) -> dict[PopQueue, int]:
 def parse_message_offset_info(text: str) -> dict[PopQueue, tuple[int, ...]]:
     """Parse the text of :func:`message_offset_info`; an empty text has no entries.
 
-    Raises:
-        InvalidInput: an entry is not three words, not numbers, or repeated.
-
     >>> parse_message_offset_info("0 0 100,101,103")
     {PopQueue(retry_kind=0, queue_id=0): (100, 101, 103)}
     """
@@ -190,9 +175,6 @@ def parse_message_offset_info(text: str) -> dict[PopQueue, tuple[int, ...]]:
 
 def parse_order_count_info(text: str) -> dict[PopQueue | PopMessage, int]:
     """Parse the text of :func:`order_count_info`; an empty text has no entries.
-
-    Raises:
-        InvalidInput: an entry is not three words, not numbers, or repeated.
 
     >>> parse_order_count_info("0 qo0%101 3")
     {PopMessage(retry_kind=0, queue_id=0, queue_offset=101): 3}

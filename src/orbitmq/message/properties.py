@@ -205,10 +205,8 @@ def is_reserved(name: str) -> bool:
 def encode(properties: Mapping[str, str | None]) -> bytes:
     r"""Return the properties as a text; as in Java, those with the value None are omitted.
 
-    Raises:
-        InvalidProperty: a name or value is empty (readers would drop it), holds a separator, or
-            can't be written in UTF-8.
-        MessageTooLarge: over 32767 bytes together.
+    Raise InvalidProperty for an empty name or value (readers would drop it), and MessageTooLarge if
+    all take more than 32767 bytes.
 
     >>> encode({"TAGS": "paid", "colour": "blue"})
     b'TAGS\x01paid\x02colour\x01blue\x02'
@@ -253,9 +251,6 @@ def finder(name: AnyStr) -> Callable[[AnyStr], AnyStr | None]:
     dozen properties, and most code needs one or two. The text is of the same type as the name,
     ``bytes`` or ``str``.
 
-    Raises:
-        InvalidProperty: no property can have that name.
-
     >>> colour_of = finder(b"colour")
     >>> colour_of(b"TAGS\x01paid\x02colour\x01blue\x02")
     b'blue'
@@ -299,11 +294,7 @@ def join(found: Mapping[str, str]) -> bytes:
 
 
 def read_only_copy(given: Mapping[str, str]) -> Mapping[str, str]:
-    """Return a checked and immutable copy of a user's properties.
-
-    Raises:
-        InvalidProperty: a name is reserved, or a name or value is not a str, is blank, or can't be
-            encoded.
+    """Return a checked and immutable copy of a user's properties; reserved names are refused.
 
     >>> read_only_copy({"colour": "blue"})
     mappingproxy({'colour': 'blue'})
@@ -338,8 +329,7 @@ def check_text(
 ) -> None:
     r"""Check that a text can be in a property: not empty, no separator, valid in UTF-8.
 
-    Raises:
-        error: it can't; the error calls it ``label``, and abbreviates a long text.
+    Otherwise raise ``error``, which calls the text ``label`` and abbreviates a long one.
 
     >>> check_text("blue", "colour")
     >>> check_text("a\x02", "key")
@@ -363,11 +353,7 @@ def check_text(
 
 
 def check_utf8(text: str, label: str, *, field: str, error: type[InvalidInput]) -> None:
-    """Check that a text has no half of a surrogate pair.
-
-    Raises:
-        error: it has one; the error calls it ``label``.
-    """
+    """Check that a text has no half of a surrogate pair."""
     try:
         text.encode()
     except UnicodeEncodeError as fault:

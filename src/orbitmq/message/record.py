@@ -245,9 +245,6 @@ def form_of(
 ) -> Form:
     """Return the form of the records of a topic, given the lengths of the hosts' addresses.
 
-    Raises:
-        LocalProtocolError: an address has neither 4 nor 16 bytes, or the topic is too long.
-
     >>> form_of(b"orders", 4, 16).overhead
     109
     """
@@ -284,10 +281,8 @@ def parts(
     r"""Return the bytes of a message's record in three parts: head, body, and what follows it.
 
     The body is not copied; a log writes the parts one after the other. ``body_crc`` is computed
-    unless it is given.
-
-    Raises:
-        LocalProtocolError: a number or a text does not fit its field; the error names the field.
+    unless it is given. Raise LocalProtocolError, which names the field, if a number or a text does
+    not fit its field.
 
     >>> here = Host.parse("127.0.0.1:10911")
     >>> order = Storable(
@@ -324,10 +319,7 @@ def parts(
 
 
 def encode(record: Record) -> bytearray:
-    r"""Return the bytes of ``record`` in one piece.
-
-    Raises:
-        LocalProtocolError: a number or a text does not fit its field; the error names the field.
+    r"""Return the bytes of ``record`` in one piece; raise as ``parts`` does.
 
     >>> here = Host.parse("127.0.0.1:10911")
     >>> order = Record(
@@ -351,10 +343,7 @@ def encode(record: Record) -> bytearray:
 
 
 def blank(size: int) -> bytes:
-    """Return the head of a blank that fills the last ``size`` bytes of a segment.
-
-    Raises:
-        LocalProtocolError: there is no room for the head, or the size does not fit its field.
+    """Return the head of a blank that fills the last ``size`` bytes of a segment, at least 8.
 
     >>> blank(100).hex()
     '00000064cbd43194'

@@ -207,10 +207,7 @@ class RecordView(msgspec.Struct, frozen=True, eq=False, gc=False):
 
         They are the CRC of the body, and the ``__CRC32#`` property of a record that ends in one,
         unless ``crc_property`` is False. The CRC of an empty body is not compared, as in Java's
-        ``CommitLog``.
-
-        Raises:
-            CorruptRecord: the lengths inside the record don't add up.
+        ``CommitLog``. Raise CorruptRecord if the lengths inside the record don't add up.
         """
         start, end, body_start, body_end, _, topic_end = self._row()
         body = self.buffer[body_start:body_end]
@@ -220,11 +217,7 @@ class RecordView(msgspec.Struct, frozen=True, eq=False, gc=False):
         return not crc_property or seal_agrees(self.buffer, start, properties_start, end)
 
     def filed(self) -> Filed:
-        """Return the fields that queues and indexes are built from, read in one go.
-
-        Raises:
-            CorruptRecord: the lengths inside the record don't add up.
-        """
+        """Return the fields that queues and indexes are built from, read in one go."""
         return filed_of(self.buffer, self._row())
 
     def message(
@@ -235,11 +228,9 @@ class RecordView(msgspec.Struct, frozen=True, eq=False, gc=False):
         A compressed body is decompressed, to at most ``max_body`` bytes, unless ``open_body`` is
         False. That clears the compressed bit of the sys flag but not the type bits, as in Java's
         ``MessageDecoder``. A batch is not split; see :func:`orbitmq.message.scan.split_inner`.
-
-        Raises:
-            CorruptRecord: the lengths inside the record don't add up.
-            CompressionFailed: the body can't be decompressed, or is too large.
-            MissingExtra: the package to decompress the body with is not installed.
+        Raise CorruptRecord if the lengths inside the record don't add up, CompressionFailed if the
+        body can't be decompressed or is too large, and MissingExtra if the package for it is
+        missing.
         """
         (
             size,

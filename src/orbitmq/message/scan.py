@@ -57,9 +57,6 @@ class Scan:
     body and the ``__CRC32#`` property, if there is one, are checked as well. Turn ``crc_property``
     off for a store whose broker doesn't write that property: there a client may have sent it.
 
-    Raises:
-        InvalidInput: ``start`` and ``end`` are not within the buffer.
-
     >>> scan = Scan(bytes(64))
     >>> list(scan), str(scan.stop)
     ([], 'at byte 0: nothing written; 64 bytes left')
@@ -106,11 +103,7 @@ class Scan:
 
     @property
     def stop(self) -> Stop:
-        """Where the records ended, and why.
-
-        Raises:
-            RuntimeError: the scan has not ended yet.
-        """
+        """Where the records ended, and why; available when the scan has ended."""
         if self._stop is None:
             raise RuntimeError("the scan has not ended: read all its records first")
         return self._stop
@@ -153,12 +146,9 @@ def decode_all(
 
     With ``strict=False`` the list silently ends before the first unreadable record, as in Java's
     ``MessageDecoder.decodes``. That is not the default: a consumer continues after the last offset
-    of the answer, and would never see the missing messages.
-
-    Raises:
-        CorruptRecord: a record is damaged or truncated, or the body is not records.
-        CompressionFailed: a body can't be decompressed, or is larger than ``max_body``.
-        MissingExtra: the package to decompress a body is not installed; also when not strict.
+    of the answer, and would never see the missing messages. Raise CorruptRecord for a damaged
+    record, CompressionFailed for a body that can't be decompressed or exceeds ``max_body``, and
+    MissingExtra, even if not strict, if a package is missing.
 
     >>> decode_all(b"")
     []
@@ -185,10 +175,8 @@ def split_inner(message: StoredMessage) -> list[StoredMessage]:
 
     Each part has its flag, body, properties and queue offset. All other fields are those of the
     record, as in Java. That includes the sys flag, so don't split a part again. CRC and size become
-    0, since they are of the whole record.
-
-    Raises:
-        CorruptRecord: the body is not a batch; the position counts from the start of the body.
+    0, since they are of the whole record. The position in a CorruptRecord counts from the start of
+    the body.
 
     ``[part for message in decode_all(answer) for part in split_inner(message)]`` is what a Java
     consumer is given.

@@ -119,9 +119,6 @@ _codes: Final = _Codes()
 def check_tag(tag: str) -> None:
     """Check that a message may have ``tag``, and that subscriptions can select it.
 
-    Raises:
-        InvalidTags: empty, with blanks at an end, or with ``||`` or a separator of properties.
-
     >>> check_tag("paid")
     >>> check_tag("paid||late")
     Traceback (most recent call last):
@@ -141,10 +138,7 @@ tags; a message has one tag (length 10)
 class TagFilter(msgspec.Struct, frozen=True):
     """The messages of a topic that a subscription selects by their tags.
 
-    Attributes:
-        expression: the text of the subscription, ``*`` for all messages.
-        tags: the selected tags; empty for all messages.
-        codes: the hashes of those tags.
+    ``codes`` are the hashes of ``tags``; both are empty if all messages are selected.
 
     >>> paid_or_late = TagFilter.parse("paid || late")
     >>> paid_or_late.matches("paid"), paid_or_late.matches("new"), paid_or_late.matches(None)
@@ -159,12 +153,9 @@ class TagFilter(msgspec.Struct, frozen=True):
     def parse(cls, expression: str | None) -> "TagFilter":
         """Return the filter of an expression: ``*``, or tags separated by ``||``.
 
-        None and the empty text mean ``*``. As in Java's ``FilterAPI``, a ``*`` among other tags
-        is a tag of that name.
-
-        Raises:
-            InvalidTags: there is no tag between the separators. Java accepts some of these
-                expressions and selects nothing.
+        None and the empty text mean ``*``. As in Java's ``FilterAPI``, a ``*`` among other tags is
+        a tag of that name. Raise InvalidTags if there is no tag between the separators: Java
+        accepts some of these expressions and selects nothing.
 
         >>> sorted(TagFilter.parse(" A || B ||").tags)
         ['A', 'B']

@@ -149,10 +149,8 @@ _MAY_BE_NULL: Final = {
 def encode(records: Iterable[TraceRecord]) -> bytes:
     r"""Return the body of a trace message with ``records``.
 
-    Half a surrogate pair becomes a question mark, as in Java.
-
-    Raises:
-        LocalProtocolError: a text holds a separator; the format can't escape it.
+    Half a surrogate pair becomes a question mark, as in Java. Raise LocalProtocolError if a text
+    holds a separator, which the format can't escape.
 
     >>> encode([Recall(timestamp_ms=5, region="eu", group="g", topic="orders",
     ...                message_id="7F01", success=True)])
@@ -165,10 +163,8 @@ def decode(body: Buffer) -> list[TraceRecord]:
     r"""Return the records in the body of a trace message.
 
     As in Java, records of unknown kinds are skipped: newer clients may write them. Bytes that are
-    not UTF-8 become U+FFFD.
-
-    Raises:
-        CorruptRecord: a field is missing or unreadable; the position is that of its record.
+    not UTF-8 become U+FFFD. Raise CorruptRecord, with the position of the record, if a field is
+    missing or unreadable.
 
     >>> decode(b"Recall\x015\x01eu\x01g\x01orders\x017F01\x01true\x02")[0].topic
     'orders'

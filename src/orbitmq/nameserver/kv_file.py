@@ -36,11 +36,7 @@ class KVFile:
         return f"<KVFile {self.path}>"
 
     def versions(self) -> list[tuple[str, bytes]]:
-        """Return path and contents of file and backup, as far as they exist and aren't empty.
-
-        Raises:
-            DiskFailed: one of them can't be read.
-        """
+        """Return path and contents of file and backup, as far as they exist and aren't empty."""
         found = []
         for path in (self.path, self.path + _BACKUP):
             try:
@@ -64,8 +60,7 @@ class KVFile:
     def write(self, text: str) -> None:
         """Replace the file by a new version; return when it is synced.
 
-        Raises:
-            DiskFailed: a file call failed; the last version is still there, or is the backup.
+        Raise DiskFailed if a file call failed; the last version is still there, or is the backup.
         """
         unfinished = self.path + _UNFINISHED
         try:
@@ -102,9 +97,7 @@ class SavedKVConfig:
     async def load(self) -> None:
         """Load the file, or its backup if the file is damaged.
 
-        Raises:
-            InvalidSetting: file and backup are damaged.
-            DiskFailed: the file can't be read.
+        Raise InvalidSetting if both are damaged, and DiskFailed if the file can't be read.
         """
         if self._file is None:
             return
@@ -129,8 +122,7 @@ class SavedKVConfig:
     async def save(self) -> None:
         """Wait until all changes before the call are on disk.
 
-        Raises:
-            DiskFailed: they are only in memory; the next save writes them too.
+        Raise DiskFailed if they are only in memory; the next save writes them too.
         """
         wanted = self.config.version
         while self._file is not None and self._saved_version < wanted:

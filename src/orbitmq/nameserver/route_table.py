@@ -147,15 +147,9 @@ class RouteTable:
 
         An address whose broker id belongs to another address with a later state is ignored.
 
-        Args:
-            who: the header of its request.
-            body: its topics.
-            channel: its connection; call ``drop`` when that closes.
-            now_ms: the time of a monotonic clock.
-            delete_missing: remove topics that the broker no longer has.
-
-        Raises:
-            Refusal: it registered a single topic before all of them, or the table is full.
+        Call ``drop`` when ``channel``, its connection, closes. ``now_ms`` is of a monotonic clock.
+        ``delete_missing`` removes topics that the broker no longer has. Raise Refusal if it
+        registered a single topic before all of them, or the table is full.
         """
         key = _Key(who.cluster_name, who.broker_addr)
         broker = self._brokers.get(who.broker_name)

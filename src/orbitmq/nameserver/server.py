@@ -32,25 +32,17 @@ log = logging.getLogger("orbitmq.nameserver")
 class Nameserver:
     """A nameserver; an async context manager, or ``start`` and ``close``.
 
+    ``clock`` is for the heartbeats of brokers; ``workers`` write its file, a separate thread if
+    None. ``insecure`` allows an address that other machines can reach, each of which can then
+    change it. Raise InvalidInput if the address is not loopback without ``insecure``, or a TLS file
+    can't be used.
+
     >>> async def main() -> str:
     ...     settings = NameserverSettings(listen_port=0, kv_config_path="")
     ...     async with Nameserver(settings) as nameserver:
     ...         return nameserver.address.host
     >>> asyncio.run(main())
     '127.0.0.1'
-
-    Args:
-        settings: its settings at the start.
-        net: timeouts and limits of its connections.
-        network: for connections; TCP unless a test gives another one.
-        clock: for the heartbeats of brokers.
-        workers: write its file; a separate thread if None.
-        tls: certificates of its port and of the connections that it makes; plain text if None.
-        insecure: allow an address that other machines can reach. Every such machine can change it.
-
-    Raises:
-        InvalidInput: the address is not loopback and ``insecure`` is False, or a TLS file can't be
-            used.
     """
 
     def __init__(
@@ -115,9 +107,8 @@ class Nameserver:
     async def start(self) -> None:
         """Read the file, and start to listen.
 
-        Raises:
-            InvalidInput: it can't listen on the address, or the file is damaged.
-            DiskFailed: the file can't be read.
+        Raise InvalidInput if it can't listen on the address or the file is damaged, and DiskFailed
+        if the file can't be read.
         """
         await self._saved.load()
         try:

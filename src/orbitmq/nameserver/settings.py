@@ -112,11 +112,7 @@ class LiveSettings:
 
     @classmethod
     def load(cls, properties: Iterable[Property]) -> Self:
-        """Return the settings of a file and the arguments after it; log the keys without effect.
-
-        Raises:
-            InvalidSetting: one can't be used; the error names file, line and key.
-        """
+        """Return the settings of a file and the arguments after it; log the keys without effect."""
         given = tls_settings.with_tls_file(properties)
         _KEYS.check(given)
         for warning in _KEYS.unknown(given):
@@ -137,11 +133,7 @@ class LiveSettings:
         return None
 
     def update(self, properties: Sequence[Property]) -> None:
-        """Put ``properties`` in force, all or none; the caller has asked ``why_fixed`` first.
-
-        Raises:
-            InvalidSetting: a value can't be used.
-        """
+        """Put ``properties`` in force, all or none; the caller has asked ``why_fixed`` first."""
         self.now = build(NameserverSettings, properties, JAVA_NAMES, base=self.now)
 
     def texts(self) -> dict[str, str]:

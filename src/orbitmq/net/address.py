@@ -23,11 +23,7 @@ class Address(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "Address":
-        """Return the address with this text.
-
-        Raises:
-            InvalidInput: the host is missing, or the port is not a number from 0 to 65535.
-        """
+        """Return the address with this text; raise InvalidInput if host or port is invalid."""
         host, separator, port = text.strip().rpartition(":")
         if host.startswith("[") and host.endswith("]"):
             host = host[1:-1]
@@ -59,9 +55,6 @@ def parse_addresses(text: str) -> tuple[Address, ...]:
 
     >>> parse_addresses("127.0.0.1:9876; http://ns-2:9876")
     (Address(host='127.0.0.1', port=9876), Address(host='ns-2', port=9876))
-
-    Raises:
-        InvalidInput: one is not an address, or has port 0.
     """
     found: dict[Address, None] = {}
     for part in text.split(";"):

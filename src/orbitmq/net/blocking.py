@@ -44,16 +44,8 @@ _PAUSE_MAX_S = 0.5
 class BlockingConnection:
     """A connection for one thread at a time; a context manager.
 
-    Args:
-        address: the peer.
-        identity: what this end says about itself in every frame, and its credentials.
-        settings: timeouts and limits.
-        tls: use TLS with this context.
-        handler: serves requests of the peer while waiting; by default "not supported".
-        clock: the time, for deadlines.
-
-    Raises:
-        ConnectFailed: the peer can't be reached, or not in time, or the TLS handshake failed.
+    ``handler`` serves requests of the peer while waiting; by default it answers "not supported".
+    Raise ConnectFailed if the peer can't be reached in time, or the TLS handshake failed.
     """
 
     def __init__(
@@ -101,11 +93,7 @@ class BlockingConnection:
     ) -> Frame:
         """Send a request and return the peer's answer, whatever its code.
 
-        Raises:
-            RequestTimeout: no answer in time; the peer may still have executed the request.
-            ConnectionClosed: the connection is closed; the error says why.
-            LocalProtocolError: the request can't be encoded, for example because it is too large.
-            WrongProcess: the process has been forked since the connection was opened.
+        Raise as ``Connection.request`` does.
         """
         return self.result(
             self.start(header, body, timeout_ms=timeout_ms, code=code, fields=fields)
@@ -122,10 +110,7 @@ class BlockingConnection:
     ) -> int:
         """Send a request and return its number; pass that to ``result`` exactly once.
 
-        Raises:
-            TooManyRequests: too many requests are in flight.
-            RequestTimeout: the peer didn't read it in time.
-            ConnectionClosed, LocalProtocolError, WrongProcess: as ``request``.
+        Raise as ``request`` does; also RequestTimeout if the peer didn't read it in time.
         """
         check_process(self._process, self)
         self._check_taken()
@@ -146,10 +131,6 @@ class BlockingConnection:
 
         That saves a system call per request, here and at the peer. If it fails, none of them has
         a result to wait for.
-
-        Raises:
-            TooManyRequests, RequestTimeout, ConnectionClosed, LocalProtocolError, WrongProcess: as
-                ``start``.
         """
         check_process(self._process, self)
         self._check_taken()
@@ -180,9 +161,7 @@ class BlockingConnection:
     def result(self, number: int) -> Frame:
         """Wait for the answer to a request that was started, and return it.
 
-        Raises:
-            RequestTimeout: no answer in time; the peer may still have executed the request.
-            ConnectionClosed: the connection closed first; the error says why.
+        Raise RequestTimeout or ConnectionClosed as ``request`` does.
         """
         check_process(self._process, self)
         while self._session.waits_for(number):
@@ -204,11 +183,7 @@ class BlockingConnection:
         code: int | None = None,
         fields: Mapping[str, str] | None = None,
     ) -> None:
-        """Send a request without an answer. It may be lost without an error.
-
-        Raises:
-            ConnectionClosed, LocalProtocolError, WrongProcess: as ``request``.
-        """
+        """Send a request without an answer. It may be lost without an error."""
         check_process(self._process, self)
         head = self._session.oneway(header, body, code=code, fields=fields)
         what = name_of_request(code or header.code)
@@ -218,9 +193,6 @@ class BlockingConnection:
         """Read what has arrived, without waiting; return whether requests can be sent.
 
         Call it on a connection that was idle: the peer may have closed it meanwhile.
-
-        Raises:
-            WrongProcess: the process has been forked since the connection was opened.
         """
         check_process(self._process, self)
         while self._closed is None and self._read(0):

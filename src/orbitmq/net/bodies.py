@@ -18,13 +18,8 @@ B = TypeVar("B", bound=Body)
 async def read_body(kind: type[B], data: bytes | memoryview, workers: Workers) -> B:
     """Decode the JSON body of an answer or a request.
 
-    Args:
-        kind: the type of the body.
-        data: its bytes.
-        workers: for large bodies in fastjson's dialect.
-
-    Raises:
-        InvalidBody: it can't be decoded; the error says where and why.
+    ``workers`` decode large bodies in fastjson's dialect. Raise InvalidBody, which says where and
+    why, if it can't be decoded.
     """
     try:
         return kind.from_json_strict(data)

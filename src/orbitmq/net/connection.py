@@ -74,12 +74,8 @@ _GO_AWAY: Final = int(ResponseCode.GO_AWAY)
 class Connection(asyncio.Protocol):
     """A connection to one peer. It belongs to the event loop and the process it was made in.
 
-    Args:
-        side: whether this end dialled or accepted.
-        identity: what this end says about itself in every frame.
-        settings: timeouts and limits.
-        handler: serves the peer's requests; by default they are answered "not supported".
-        on_open: called when the connection is established.
+    ``identity`` is what this end says about itself in every frame. Without a ``handler`` the peer's
+    requests are answered "not supported".
     """
 
     def __init__(
@@ -149,12 +145,8 @@ class Connection(asyncio.Protocol):
     ) -> Frame:
         """Send a request and return the peer's answer, whatever its code.
 
-        Args:
-            header: the typed fields; their class has the request code.
-            body: the body.
-            timeout_ms: how long to wait for the answer; by default the settings' request timeout.
-            code: another request code with the same fields.
-            fields: extension fields in addition to the header's.
+        ``code`` is another request code with the same fields, and ``fields`` are added to the
+        header's.
 
         Raises:
             RequestTimeout: no answer in time. The peer may still have executed the request, unless
@@ -181,12 +173,8 @@ class Connection(asyncio.Protocol):
     ) -> asyncio.Future[Frame]:
         """Send a request and return the future of its answer: ``request`` with one await less.
 
-        It never waits for a slow peer, but fails if too many bytes are unsent. The request of a
-        cancelled future counts as in flight until it times out.
-
-        Raises:
-            TooManyRequests: too many requests are in flight, or too many bytes unsent.
-            ConnectionClosed, LocalProtocolError, WrongProcess: as ``request``.
+        It never waits for a slow peer, but raises TooManyRequests if too many bytes are unsent. The
+        request of a cancelled future counts as in flight until it times out.
         """
         if self._resumed is not None:
             self._check_unsent()
@@ -204,9 +192,7 @@ class Connection(asyncio.Protocol):
     ) -> None:
         """Send a request without an answer. It may be lost without an error.
 
-        Raises:
-            TooManyRequests: too many bytes are unsent.
-            ConnectionClosed, LocalProtocolError, WrongProcess: as ``request``.
+        Raise TooManyRequests if too many bytes are unsent, and the errors of ``request``.
         """
         check_process(self._process, self)
         self._check_unsent()
@@ -227,9 +213,6 @@ class Connection(asyncio.Protocol):
         """Answer a request; a no-op for one-way requests and on a closed connection.
 
         A handler that returned None must call it exactly once per request.
-
-        Raises:
-            WrongProcess: the process has been forked since the connection was opened.
         """
         check_process(self._process, self)
         if not request.flag & ONEWAY_FLAG:

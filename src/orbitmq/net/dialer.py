@@ -27,13 +27,6 @@ class Dialer:
     Callers that need the same address while it is being dialled wait for that dial. If it fails,
     all of them get the error, and the next caller dials again. After a GO_AWAY a new connection
     replaces the old one, which closes when its requests are answered.
-
-    Args:
-        identity: what the client says about itself in every frame, and its credentials.
-        settings: timeouts and limits.
-        tls: use TLS with this context.
-        handler: serves the requests of peers.
-        network: TCP by default; tests pass another.
     """
 
     def __init__(
@@ -67,10 +60,8 @@ class Dialer:
     async def connection(self, address: Address) -> Connection:
         """Return the open connection to an address, dialled if there is none.
 
-        Raises:
-            ConnectFailed: the peer can't be reached, or not in time, or the TLS handshake failed.
-            ConnectionClosed: the dialer is closed.
-            WrongProcess: the process has been forked since the dialer was made.
+        Raise ConnectFailed if the peer can't be reached in time or the TLS handshake failed, and
+        ConnectionClosed if the dialer is closed.
         """
         check_process(self._process, self)
         connection = self._open.get(address)
@@ -106,11 +97,8 @@ class Dialer:
 
         The timeout is for the answer; dialling has its own. A peer that answers GO_AWAY has not
         executed the request, so it is sent once more on a new connection, as by Java's
-        ``NettyRemotingClient``. A second GO_AWAY is returned.
-
-        Raises:
-            ConnectFailed: as ``connection``.
-            OrbitError: as ``Connection.request``.
+        ``NettyRemotingClient``. A second GO_AWAY is returned. Raise the errors of ``connection``
+        and ``Connection.request``.
         """
         if timeout_ms is None:
             timeout_ms = self._settings.request_timeout_ms
@@ -127,11 +115,7 @@ class Dialer:
         return await connection.request(header, body, timeout_ms=left_ms, code=code, fields=fields)
 
     async def close(self) -> None:
-        """Close all connections; requests in flight fail with the reason.
-
-        Raises:
-            WrongProcess: the process has been forked since the dialer was made.
-        """
+        """Close all connections; requests in flight fail with the reason."""
         check_process(self._process, self)
         self._closed = True
         dials = list(self._dialling.values())

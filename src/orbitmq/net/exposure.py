@@ -24,11 +24,7 @@ def is_loopback(host: str) -> bool:
 
 
 def check_exposure(host: str, *, insecure: bool) -> None:
-    """Check that other machines can't reach a listening address, unless ``insecure`` allows it.
-
-    Raises:
-        InvalidInput: ``host`` is not loopback, and ``insecure`` is False.
-    """
+    """Check that other machines can't reach a listening address, unless ``insecure`` allows it."""
     if not insecure and not is_loopback(host):
         raise InvalidInput(
             f"listening on {host or 'all addresses'} lets every machine that can reach it read, "

@@ -27,12 +27,9 @@ def process_token() -> object:
 
 
 def check_process(token: object, what: object) -> None:
-    """Check that ``what``, a connection, was opened in the running process.
+    """Check that ``what``, a connection, was not opened before a fork of this process.
 
     >>> check_process(process_token(), "the connection to 127.0.0.1:10911")
-
-    Raises:
-        WrongProcess: the process has been forked since the token was taken.
     """
     if token is not _token:
         raise WrongProcess(

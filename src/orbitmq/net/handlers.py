@@ -11,14 +11,7 @@ __all__ = ["Handlers"]
 
 
 class Handlers:
-    """A handler that passes each request to the handler of its code.
-
-    Args:
-        tables: handlers by request code, one table per conversation.
-
-    Raises:
-        ValueError: two tables claim the same code.
-    """
+    """A handler that passes each request to the handler of its code; tables share no code."""
 
     def __init__(self, *tables: Mapping[int, Handler]) -> None:
         self._by_code: dict[int, Handler] = {}

@@ -23,18 +23,9 @@ log = logging.getLogger("orbitmq.net")
 class Listener:
     """Accepts and serves connections; an async context manager, or ``start`` and ``close``.
 
-    Args:
-        address: where to listen; port 0 picks a free one, see ``address`` after the start. If the
-            host has several addresses, the first is used.
-        handler: serves the requests of all connections.
-        identity: what the server says about itself in its answers.
-        settings: timeouts and limits.
-        tls: the server's certificate; without it the port accepts plain text only.
-        mode: what the port accepts; with ``tls`` permissive by default.
-        network: TCP by default; tests pass another.
-
-    Raises:
-        InvalidInput: the mode is enforcing, and there is no certificate.
+    Port 0 picks a free one, see ``address`` after the start; if the host has several addresses, the
+    first is used. Without ``tls`` the port accepts plain text only; with it ``mode`` is permissive
+    by default.
     """
 
     def __init__(
@@ -77,11 +68,7 @@ class Listener:
         return self._wanted if self._port is None else self._port.address
 
     async def start(self) -> None:
-        """Start accepting connections.
-
-        Raises:
-            OSError: the address can't be listened on.
-        """
+        """Start accepting connections; raise OSError if the address can't be listened on."""
         self._port = await self._network.listen(
             self._accept,
             self._wanted,

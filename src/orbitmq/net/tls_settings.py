@@ -102,11 +102,7 @@ class TlsSettings(msgspec.Struct, frozen=True, kw_only=True):
         return TlsMode.PERMISSIVE if self.server_cert_path else TlsMode.DISABLED
 
     def server_context(self) -> TlsContext | None:
-        """Return the context of the port; None if it does not speak TLS.
-
-        Raises:
-            InvalidInput: a file is missing, or is not what it should be.
-        """
+        """Return the context of the port, None without TLS; the files must be valid."""
         if self.mode is TlsMode.DISABLED:
             return None
         wants_clients = self.server_need_client_auth is not ClientAuth.NONE
@@ -120,11 +116,7 @@ class TlsSettings(msgspec.Struct, frozen=True, kw_only=True):
         return server_context(files, require_client_cert=required)
 
     def client_context(self) -> TlsContext | None:
-        """Return the context of the server's own connections; None if they are in plain text.
-
-        Raises:
-            InvalidInput: a file is missing, or is not what it should be.
-        """
+        """Return the context of the server's own connections; None if they are in plain text."""
         if not self.client_enable:
             return None
         files = TlsFiles(
@@ -160,20 +152,12 @@ TLS_NAMES: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def load(properties: Iterable[Property]) -> TlsSettings:
-    """Return the TLS settings among ``properties``.
-
-    Raises:
-        InvalidSetting: one can't be used; the error names file, line and key.
-    """
+    """Return the TLS settings among ``properties``."""
     return build(TlsSettings, properties, TLS_NAMES)
 
 
 def with_tls_file(properties: Iterable[Property]) -> list[Property]:
-    """Return the properties, followed by those of the file that ``tls.config.file`` names.
-
-    Raises:
-        InvalidSetting: the file can't be read, or has other keys.
-    """
+    """Return the properties, followed by those of the file that ``tls.config.file`` names."""
     found = list(properties)
     files = [one.value.strip() for one in found if one.name == _CONFIG_FILE]
     if not files or not files[-1]:

@@ -48,9 +48,6 @@ class Credentials:
 
     >>> Credentials("alice", "open sesame")
     Credentials(access_key='alice')
-
-    Raises:
-        InvalidInput: a key or the token is empty; for no token use None.
     """
 
     access_key: str

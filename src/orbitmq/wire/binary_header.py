@@ -49,9 +49,8 @@ class BinaryHeader(NamedTuple):
 def read(header: bytes | bytearray) -> BinaryHeader:
     """Decode a binary header.
 
-    Raises:
-        RemoteProtocolError: its sizes don't add up, or a text is not UTF-8; ``position`` is
-            relative to the header's first byte.
+    Raise RemoteProtocolError if its sizes don't add up or a text is not UTF-8; ``position`` is
+    relative to the header's first byte.
     """
     if len(header) < _FIXED.size + _INT32.size:
         raise RemoteProtocolError(f"a binary header of {len(header)} bytes is too short")
@@ -90,9 +89,8 @@ def write(
 ) -> bytes:
     """Encode a binary header.
 
-    Raises:
-        struct.error: a number doesn't fit its field, such as a code over ``CODE_MAX``.
-        UnicodeEncodeError: a text holds half of a surrogate pair.
+    Raise struct.error if a number doesn't fit its field, such as a code over ``CODE_MAX``, and
+    UnicodeEncodeError if a text holds half of a surrogate pair.
     """
     raw_remark = remark.encode() if remark else b""
     parts = [_FIXED.pack(code, language, version, opaque, flag, len(raw_remark)), raw_remark, b""]

@@ -157,11 +157,7 @@ class _End(StreamReader[T]):
         return self._state
 
     def move(self, state: LinkState) -> None:
-        """Change the state.
-
-        Raises:
-            LocalProtocolError: ``TRANSITIONS`` has no such change.
-        """
+        """Change the state, if ``TRANSITIONS`` has the change; raise LocalProtocolError if not."""
         if state not in TRANSITIONS[self._state]:
             raise LocalProtocolError(
                 f"a replica link can't go from {self._state.name} to {state.name}"

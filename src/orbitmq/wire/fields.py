@@ -86,8 +86,7 @@ class Header(msgspec.Struct, metaclass=_Declaration, frozen=True):
     def to_json(self) -> bytes:
         """Return the fields that are set as a JSON object, as in the header of a frame.
 
-        Raises:
-            UnicodeEncodeError: a text holds half of a surrogate pair.
+        Raise UnicodeEncodeError if a text holds half of a surrogate pair.
         """
         return _write_json(self.to_texts())
 
@@ -95,8 +94,7 @@ class Header(msgspec.Struct, metaclass=_Declaration, frozen=True):
     def from_json(cls, raw: msgspec.Raw | bytes | memoryview) -> Self:
         """Decode the fields from the JSON object of a frame header.
 
-        Raises:
-            InvalidHeader: a required field is missing, or a value is not of its type.
+        Raise InvalidHeader if a required field is missing, or a value is not of its type.
         """
         try:
             decoder: msgspec.json.Decoder[Self | None] = _decoder_of(cls)
@@ -108,11 +106,7 @@ class Header(msgspec.Struct, metaclass=_Declaration, frozen=True):
 
     @classmethod
     def from_texts(cls, texts: Mapping[str, str | None]) -> Self:
-        """Decode the fields from texts, as in the binary header.
-
-        Raises:
-            InvalidHeader: a required field is missing, or a value is not of its type.
-        """
+        """Decode the fields from texts, as in the binary header; raise as ``from_json`` does."""
         try:
             return msgspec.convert(texts, cls, strict=False)
         except (ValueError, RecursionError) as error:
@@ -211,9 +205,7 @@ def declares(
 ) -> Callable[[_HeaderT], _HeaderT]:
     """Declare a class as the header of requests with these codes; the first is the default.
 
-    Args:
-        codes: the request codes; all have the same fields.
-        answer: the header of a successful answer.
+    All codes have the same fields; ``answer`` is the header of a successful answer.
     """
 
     def mark(header: _HeaderT) -> _HeaderT:

@@ -134,11 +134,7 @@ class Frame(msgspec.Struct, gc=False, eq=False):
         return bool(self.flag & ONEWAY_FLAG)
 
     def read(self, header: type[_H]) -> _H:
-        """Decode the extension fields as a header type.
-
-        Raises:
-            InvalidHeader: a required field is missing, or a value is not of its type.
-        """
+        """Decode the extension fields as a header type; raise InvalidHeader if they don't fit."""
         raw = self.raw_fields
         if raw.__class__ is dict:
             return header.from_texts(raw)
@@ -147,8 +143,7 @@ class Frame(msgspec.Struct, gc=False, eq=False):
     def texts(self) -> dict[str, str | None]:
         """Return all extension fields as texts, for hooks, signatures and logs.
 
-        Raises:
-            InvalidHeader: they are not a JSON object of plain values.
+        Raise InvalidHeader if they are not a JSON object of plain values.
         """
         raw = self.raw_fields
         if isinstance(raw, dict):
@@ -219,9 +214,8 @@ class FrameReader:
     def feed(self, data: bytes) -> Iterator[Frame]:
         """Yield the frames that ``data`` completes. Exhaust the iterator before feeding again.
 
-        Raises:
-            RemoteProtocolError: the bytes at ``position`` of the stream are not a frame. The reader
-                can't continue: close the connection.
+        Raise RemoteProtocolError if the bytes at ``position`` of the stream are not a frame. The
+        reader can't continue: close the connection.
         """
         at = 0
         if self._held:
@@ -366,8 +360,7 @@ def encode_head(
 ) -> bytes:
     """Return the bytes of a frame before its body.
 
-    Raises:
-        LocalProtocolError: the frame would be over 16 MiB, or a value doesn't fit the encoding.
+    Raise LocalProtocolError if the frame would be over 16 MiB, or a value doesn't fit the encoding.
     """
     try:
         header = _binary_header(frame) if encoding is _BINARY else _write_json(frame)
@@ -388,9 +381,6 @@ class RequestForm:
 
     ``head`` returns the same bytes as encoding an ``Outgoing``, in half the time.
 
-    Args:
-        version, language: those of the sender.
-
     >>> RequestForm(493, "PYTHON").head(105, 7, 0, b'{"topic":"orders"}', body_size=0)[8:55]
     b'{"serializeTypeCurrentRPC":"JSON","code":105,"o'
     """
@@ -404,11 +394,7 @@ class RequestForm:
         )
 
     def head(self, code: int, opaque: int, flag: int, fields: bytes, body_size: int) -> bytes:
-        """Return the bytes of a request before its body; ``fields`` are JSON.
-
-        Raises:
-            LocalProtocolError: the frame would be over 16 MiB.
-        """
+        """Return the bytes of a request before its body; ``fields`` are JSON."""
         header = self._form % (code, opaque, flag, fields)
         size = len(header)
         total = 4 + size + body_size
@@ -422,11 +408,8 @@ def without_requests(
 ) -> tuple[list[Buffer], set[int]]:
     """Remove requests from unsent frames; return the other frames, and the numbers removed.
 
-    It decodes the frames again and copies bodies, so it is for rare use.
-
-    Args:
-        buffers: whole frames, as heads and bodies.
-        withdrawn: the numbers of the requests to remove.
+    It decodes the frames again and copies bodies, so it is for rare use. ``buffers`` are whole
+    frames, as heads and bodies; ``withdrawn`` has the numbers to remove.
     """
     data = b"".join(buffers)
     reader = FrameReader()

@@ -22,8 +22,7 @@ _FilledPull.code = PullMessage.code
 class PullTemplate:
     """A header for many pulls of one queue, with the constant part encoded once.
 
-    Args:
-        header: the constant part; its offset and count are ignored.
+    The offset and count of the given header are ignored.
 
     >>> template = PullTemplate(PullMessage(
     ...     consumer_group="billing", topic="orders", queue_id=3, queue_offset=0, max_msg_nums=0,

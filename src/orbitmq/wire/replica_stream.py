@@ -73,9 +73,6 @@ class Heartbeat(NamedTuple):
 def report(offset: int) -> bytes:
     """Return the bytes of a report.
 
-    Raises:
-        LocalProtocolError: the offset is negative or over 63 bits.
-
     >>> report(4096).hex()
     '0000000000001000'
     """
@@ -86,10 +83,8 @@ def report(offset: int) -> bytes:
 def chunk_head(offset: int, size: int) -> bytes:
     """Return the head of a chunk with ``size`` bytes of log; with size 0 it is a heartbeat.
 
-    The caller sends the head and then the data, which need not be copied.
-
-    Raises:
-        LocalProtocolError: the size is over ``CHUNK_BYTES_MAX``, or a number is out of range.
+    The caller sends the head and then the data, which need not be copied. Raise LocalProtocolError
+    if the size is over ``CHUNK_BYTES_MAX``.
 
     >>> chunk_head(4096, 5).hex()
     '000000000000100000000005'
@@ -129,9 +124,8 @@ class StreamReader(ABC, Generic[T]):
         They may contain views of ``data``: use them before it changes. Bytes kept for the next call
         are copied.
 
-        Raises:
-            RemoteProtocolError: the peer broke the protocol; ``position`` counts from the start of
-                the stream. Close the connection: every later call raises the error again.
+        Raise RemoteProtocolError if the peer broke the protocol; ``position`` counts from the start
+        of the stream. Close the connection: every later call raises the error again.
         """
         if self._error is not None:
             raise self._error
@@ -177,11 +171,7 @@ class ReportReader(StreamReader[Report]):
     """
 
     def feed(self, data: Buffer) -> list[Report]:
-        """Return the last complete report in ``data``, which supersedes those before it.
-
-        Raises:
-            RemoteProtocolError: a report is negative.
-        """
+        """Return the last complete report in ``data``, which supersedes those before it."""
         return super().feed(data)[-1:]
 
     def _parse(self) -> Generator[int, memoryview, None]:

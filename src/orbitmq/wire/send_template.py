@@ -36,9 +36,6 @@ class SendTemplate:
 
     Making and encoding a header takes 1.6 µs per message; filling in a template, a third of that.
 
-    Args:
-        header: the constant part: the group, the topic, the queue, and so on.
-
     >>> template = SendTemplate(SendMessageV2(
     ...     producer_group="billing", topic="orders", default_topic="TBW102",
     ...     default_topic_queue_nums=4, queue_id=3, sys_flag=0, born_timestamp=0, flag=0))

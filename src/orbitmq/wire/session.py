@@ -181,19 +181,10 @@ class Session(Generic[W]):
     ) -> tuple[int, bytes]:
         """Register a request; return its number and its head, to be written before the body.
 
-        Args:
-            header: the typed fields; their class has the request code.
-            body: the body; the head contains only its size, unless the request is signed.
-            waiter: returned by ``take``, ``expire`` or ``close``.
-            now: the current time.
-            timeout: after this time ``expire`` returns the request.
-            code: another request code with the same fields.
-            fields: extension fields in addition to the header's.
-
-        Raises:
-            ConnectionClosed: the session is closed.
-            TooManyRequests: too many requests are in flight.
-            LocalProtocolError: it can't be encoded, for example because it is too large.
+        The head contains only the size of ``body``, unless the request is signed. ``take``,
+        ``expire`` or ``close`` returns ``waiter``. ``code`` is another request code with the same
+        fields, and ``fields`` are added to the header's. Raise ConnectionClosed, TooManyRequests,
+        or LocalProtocolError if it can't be encoded, for example because it is too large.
         """
         if self._closed is not None:
             reason = f"the connection is closed: {self._closed}"
@@ -225,10 +216,6 @@ class Session(Generic[W]):
         """Return the head of a request that is never answered, not even with an error.
 
         A remark is for the peer's log; the only request with one is the end of a transaction.
-
-        Raises:
-            ConnectionClosed: the session is closed.
-            LocalProtocolError: it can't be encoded, for example because it is too large.
         """
         if self._closed is not None:
             reason = f"the connection is closed: {self._closed}"
@@ -240,8 +227,7 @@ class Session(Generic[W]):
     def answer(self, request: Frame, response: Response) -> tuple[Buffer, ...]:
         """Return the buffers of the answer to a request; none for a one-way request.
 
-        Raises:
-            LocalProtocolError: it can't be encoded, for example because it is too large.
+        Raise LocalProtocolError if it can't be encoded, for example because it is too large.
         """
         if request.flag & ONEWAY_FLAG:
             return ()
@@ -309,8 +295,7 @@ class Session(Generic[W]):
     def receive(self, data: bytes) -> Iterator[Frame]:
         """Yield the frames that ``data`` completes. Exhaust the iterator before the next call.
 
-        Raises:
-            RemoteProtocolError: the bytes are not a frame; close the connection.
+        Raise RemoteProtocolError if the bytes are not a frame; close the connection then.
         """
         return self._reader.feed(data)
 
@@ -379,11 +364,7 @@ def _bytes_in_all(parts: tuple[Buffer, ...]) -> int:
 
 
 def _bytes_in(body: Buffer) -> int:
-    """Return the size of a body on the wire.
-
-    Raises:
-        LocalProtocolError: it is a view that is not contiguous, or not bytes.
-    """
+    """Return the size of a body on the wire; a view must be contiguous bytes."""
     if body.__class__ is bytes:
         return len(body)
     try:

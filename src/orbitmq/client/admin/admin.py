@@ -507,11 +507,7 @@ async def _all_of(work: Mapping[str, Awaitable[None]]) -> None:
 
 @asynccontextmanager
 async def connect(settings: ClientSettings, machine: Machine | None = None) -> AsyncIterator[Admin]:
-    """Open an `Admin` for some settings; it shares the client of producers with the same ones.
-
-    Raises:
-        NoNameserver, InvalidInput: as ``ClientCore.acquire`` does.
-    """
+    """Open an `Admin` for some settings; it shares the client of producers with the same ones."""
     core = await ClientCore.acquire(settings, machine)
     try:
         yield Admin(core)

@@ -47,13 +47,8 @@ _lingerings = WeakKeyDictionary()
 class ClientCore:
     """The shared part of clients; ``acquire`` one, and ``release`` it when done.
 
-    Attributes:
-        settings: its settings.
-        machine: the machine it runs on.
-        client_id: the id by which brokers know it.
-        nameservers, routes, heartbeats, broker_requests, requests: its parts.
-        workers: threads for work that would block the loop.
-        user_workers: threads for functions of users, which may take long.
+    ``workers`` are threads for work that would block the loop, ``user_workers`` those for functions
+    of users, which may take long.
     """
 
     def __init__(self, settings: ClientSettings, machine: Machine | None = None) -> None:
@@ -116,12 +111,9 @@ class ClientCore:
     async def acquire(cls, settings: ClientSettings, machine: Machine | None = None) -> Self:
         """Return the started core for these settings on this loop; ``release`` it when done.
 
-        Callers with equal settings get the same core.
-
-        Raises:
-            NoNameserver: no nameserver is configured, or the list can't be fetched.
-            InvalidInput: a client with this instance name runs with other settings, or TLS files
-                can't be used.
+        Callers with equal settings get the same core. Raise NoNameserver if none is configured or
+        the list can't be fetched, and InvalidInput if a client with this instance name runs with
+        other settings or TLS files can't be used.
         """
         _forget_closed_loops()
         cores = _cores.setdefault(asyncio.get_running_loop(), [])
@@ -222,8 +214,7 @@ class ClientCore:
     def register_producer(self, group: str, owner: object) -> None:
         """Add a producer group; call ``unregister_producer`` with the same owner when done.
 
-        Raises:
-            InvalidGroup: another producer of this group uses the same instance name.
+        Raise InvalidGroup if another producer of this group uses the same instance name.
         """
         owners = self._owners.setdefault(group, [])
         if owners and self.settings.instance_name != DEFAULT_INSTANCE:
@@ -247,11 +238,7 @@ class ClientCore:
             await self.heartbeats.leave(group, timeout_ms)
 
     async def announce(self, topic: str) -> None:
-        """Wait until the reachable brokers of a topic know this client.
-
-        Raises:
-            NoRoute, NameserversFailed: as ``Routes.publish_route`` does.
-        """
+        """Wait until the reachable brokers of a topic know this client."""
         route = await self.routes.publish_route(topic)
         await self.heartbeats.announce_all(set(route.addresses.values()))
 
@@ -263,13 +250,7 @@ class ClientCore:
         return connection if connection is not None and connection.is_open else None
 
     async def connection(self, address: Address) -> Connection:
-        """Return an open connection to an address; a new one starts with a heartbeat.
-
-        Raises:
-            ConnectFailed: the peer does not accept connections, or the TLS handshake failed.
-            ConnectionClosed: the client is closed.
-            WrongProcess: the process was forked after the client was created.
-        """
+        """Return an open connection to an address; a new one starts with a heartbeat."""
         connection = await self._dialer.connection(address)
         if self.routes.cache.has_master(address):
             self.heartbeats.announce_on(address, connection)
@@ -284,11 +265,7 @@ class ClientCore:
         timeout_ms: int | None = None,
         code: int | None = None,
     ) -> Frame:
-        """Send a request in the client's namespace to a broker, and return the answer.
-
-        Raises:
-            OrbitError: the errors of ``connection`` and ``Connection.request``.
-        """
+        """Send a request in the client's namespace to a broker, and return the answer."""
         await self.connection(address)  # sends a heartbeat if it has to dial
         return await self._dialer.request(
             address,
@@ -314,11 +291,7 @@ def _forget_closed_loops() -> None:
 def _shared(
     cores: "list[ClientCore]", settings: ClientSettings, machine: Machine | None
 ) -> "ClientCore | None":
-    """Return the core with these settings, among those of a loop.
-
-    Raises:
-        InvalidInput: a core with the same instance name has other settings.
-    """
+    """Return the core with these settings; raise InvalidInput if its instance name has others."""
     here = process_token()
     for core in cores:
         if core._process is not here or core._given_machine is not machine:

@@ -46,9 +46,8 @@ class _Acknowledged(NamedTuple):
 class Heartbeats:
     """Sends the heartbeats of one client, and remembers which brokers know its groups.
 
-    Attributes:
-        masters: returns the addresses of the masters in all known routes.
-        fields: added to every request.
+    ``masters`` returns the addresses of the masters in all known routes; ``fields`` are added to
+    every request.
     """
 
     client_id: str

@@ -39,11 +39,7 @@ Close = Callable[[], Coroutine[object, object, None]]
 
 
 class LoopThread:
-    """The loop thread; get it by ``lease``, and call ``leave`` when done.
-
-    Attributes:
-        callbacks: threads for the callbacks of futures.
-    """
+    """The loop thread; get it by ``lease``, and call ``leave`` when done."""
 
     def __init__(self) -> None:
         self._process = process_token()
@@ -69,9 +65,8 @@ class LoopThread:
     def check(self, caller: object) -> None:
         """Check that the caller may wait for the loop thread.
 
-        Raises:
-            WrongProcess: the process was forked after the lease.
-            WrongLoop: the calling thread runs an event loop, which waiting would block.
+        Raise WrongProcess after a fork, and WrongLoop if the calling thread runs an event loop,
+        which waiting would block.
         """
         check_process(self._process, caller)
         check_no_loop(caller)

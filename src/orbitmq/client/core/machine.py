@@ -19,14 +19,8 @@ _WORKERS = 2
 class Machine:
     """The machine that a client runs on; the real one by default.
 
-    Args:
-        network: opens connections.
-        clock: the clock.
-        workers: creates threads for work that would block the loop, given their name.
-        randomness: the source of random numbers.
-        environment: returns an environment variable; empty if it is not set.
-        host: the address of this machine, as others see it.
-        pid: the process id.
+    ``workers`` creates threads of a given name for work that would block the loop; ``environment``
+    returns a variable, empty if it is not set; ``host`` is this machine's address as others see it.
     """
 
     def __init__(

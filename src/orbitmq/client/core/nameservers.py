@@ -40,12 +40,7 @@ _FETCH_MS: Final = 3_000
 
 
 class Nameservers:
-    """The nameservers of one client.
-
-    Raises:
-        NoNameserver: none is set.
-        InvalidInput: the list in the environment can't be read.
-    """
+    """The nameservers of one client; raise NoNameserver if none is set."""
 
     def __init__(self, settings: ClientSettings, dialer: Dialer, machine: Machine) -> None:
         self._dialer = dialer
@@ -66,11 +61,7 @@ class Nameservers:
         return self._addresses
 
     async def start(self) -> None:
-        """Fetch the list, if there is a URL for it.
-
-        Raises:
-            NoNameserver: it can't be fetched, or is not a list.
-        """
+        """Fetch the list, if there is a URL for it; raise NoNameserver if that fails."""
         if self._url:
             try:
                 await self._fetch()
@@ -109,16 +100,7 @@ class Nameservers:
     ) -> Frame:
         """Return the answer of one nameserver, with any code; after an error the next one is due.
 
-        Args:
-            address: which one.
-            header: the typed fields; their class has the request code.
-            body: the body.
-            timeout_ms: for the answer.
-            share_ms: for connection and answer together, if another nameserver can be asked.
-            code: another request code than the header's.
-
-        Raises:
-            OrbitError: it can't be reached, or doesn't answer in time.
+        ``share_ms`` limits connection and answer together, if another nameserver can be asked.
         """
         try:
             async with asyncio.timeout(None if share_ms is None else share_ms / 1_000):
@@ -143,8 +125,7 @@ class Nameservers:
     ) -> Frame:
         """Return the answer of the first nameserver that answers, with any code.
 
-        Raises:
-            NameserversFailed: none did; ``answers`` has the error of each request.
+        Raise NameserversFailed if none does; its ``answers`` has the error of each request.
         """
         answers: dict[str, str] = {}
         for address in self.in_turn():

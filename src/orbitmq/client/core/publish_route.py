@@ -60,13 +60,11 @@ class DefaultTopic(msgspec.Struct, frozen=True):
 class PublishRoute(msgspec.Struct, frozen=True, kw_only=True):
     """Where messages of a topic can be sent.
 
-    Attributes:
-        topic: the topic, as it is called on the wire.
-        queues: its queues, in the order that round-robin and selectors see.
-        addresses: where to send, by broker name: its master, after ``address_map`` and VIP port.
-        leaders: for a static topic, the broker that leads each logic queue; otherwise empty.
-        is_ordered: whether the queues come from an order config.
-        is_default: whether the topic does not exist yet, and the first send will create it.
+    ``topic`` is the name on the wire. ``queues`` are in the order that round-robin and selectors
+    see. ``addresses`` has the master of each broker name, after ``address_map`` and VIP port.
+    ``leaders`` has the broker that leads each logic queue of a static topic. ``is_ordered``: the
+    queues come from an order config. ``is_default``: the topic does not exist yet, and the first
+    send will create it.
     """
 
     topic: str
@@ -155,9 +153,7 @@ def publish_route(
 ) -> PublishRoute:
     """Return where messages of a topic can be sent, by a nameserver's answer.
 
-    Raises:
-        InvalidBody: its order config can't be read, or it has too many queues.
-        InvalidInput: the function ``address_map`` failed.
+    Raise InvalidBody if its order config can't be read or it has too many queues.
     """
     addresses = where.masters(route.broker_datas)
     leaders: dict[MessageQueue, str] = {}

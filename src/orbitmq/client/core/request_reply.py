@@ -49,13 +49,8 @@ SendRequest = Callable[[Mapping[str, str], int], Coroutine[object, object, SendR
 class Requests:
     """The requests of one client that wait for replies.
 
-    Attributes:
-        client_id: the id by which brokers know this client.
-        randomness: for correlation ids.
-        announce: sends heartbeats to the brokers of a topic that don't know this client yet; called
-            before each request.
-        waiting_max: the most waiting requests.
-        late: how many replies came too late.
+    ``announce`` is called before each request: it sends heartbeats to the brokers of a topic that
+    don't know this client yet. ``late`` counts the replies that came too late.
     """
 
     client_id: str
@@ -77,12 +72,8 @@ class Requests:
     async def request(self, topic: str, send: SendRequest, *, timeout_ms: int) -> StoredMessage:
         """Send a request and return the reply; the timeout covers both.
 
-        A reply that comes before the broker's receipt is returned at once.
-
-        Raises:
-            NoReply: the request was sent, and no reply came in time.
-            TooManyRequests: too many requests are waiting for replies.
-            OrbitError: the request could not be sent; see ``Producer.send``.
+        A reply that comes before the broker's receipt is returned at once. Raise NoReply if none
+        comes in time, and TooManyRequests if ``waiting_max`` requests are waiting.
         """
         if len(self._waiting) >= self.waiting_max:
             raise TooManyRequests(
@@ -171,12 +162,7 @@ async def _cancel(sending: asyncio.Future[SendReceipt]) -> None:
 
 
 def read_reply(request: Frame, arrived_ms: int) -> StoredMessage:
-    """Return the reply that a broker pushes, decompressed.
-
-    Raises:
-        InvalidHeader: the header can't be read.
-        CompressionFailed, MissingExtra: the body can't be decompressed.
-    """
+    """Return the reply that a broker pushes, decompressed."""
     header = request.read(ReplyMessage)
     body = bytes(request.body)
     sys_flag = header.sys_flag
@@ -215,8 +201,7 @@ def _host(text: str) -> Host:
 def reply_to(request: StoredMessage, body: bytes) -> Message:
     """Return the reply to a request; send it with ``reply_marks(request)``.
 
-    Raises:
-        InvalidInput: the message is not a request, or its broker did not name its cluster.
+    Raise InvalidInput if the message is not a request, or its broker did not name its cluster.
     """
     reply_marks(request)
     cluster = request.properties.get(properties.CLUSTER)
@@ -230,11 +215,7 @@ def reply_to(request: StoredMessage, body: bytes) -> Message:
 
 
 def reply_marks(request: StoredMessage) -> Mapping[str, str]:
-    """Return the properties of a reply that only RocketMQ itself may set.
-
-    Raises:
-        InvalidInput: the message is not a request.
-    """
+    """Return the properties of a reply that only RocketMQ itself may set."""
     if not isinstance(request, Message | StoredMessage):
         raise InvalidInput(
             f"request is a {type(request).__name__}; it must be the consumed message",

@@ -112,11 +112,7 @@ class RouteCache:
         *,
         is_default: bool = False,
     ) -> bool:
-        """Store a route, and return whether it has changed.
-
-        Raises:
-            InvalidBody, InvalidInput: as ``publish_route`` does; the previous one stays.
-        """
+        """Store a route, and return whether it has changed; an invalid one leaves the old one."""
         data = _in_order(data)
         before = self._known.get(topic)
         if before is not None and before.data == data and before.route.is_default == is_default:
@@ -163,15 +159,7 @@ class _Lookup(NamedTuple):
 
 
 class Routes:
-    """The routes of one client.
-
-    Args:
-        nameservers: where to look them up.
-        where: the addresses of brokers.
-        workers: parse large answers.
-        clock: the time.
-        timeout_ms: for the answer of one nameserver.
-    """
+    """The routes of one client; ``timeout_ms`` is for the answer of one nameserver."""
 
     def __init__(
         self,
@@ -208,13 +196,9 @@ class Routes:
     ) -> PublishRoute:
         """Return the route for sends to a topic, with at least one queue.
 
-        Args:
-            topic: the topic, as it is called on the wire.
-            default: how a missing topic would be created; None: it must exist.
-
-        Raises:
-            NoRoute: the topic is missing, can't be looked up, or takes no writes now.
-            NameserversFailed: no nameserver answers, and the topic is not cached.
+        ``topic`` is the name on the wire; ``default`` says how a missing topic would be created,
+        None that it must exist. Raise NoRoute if the topic is missing or takes no writes now, and
+        NameserversFailed if no nameserver answers and the topic is not cached.
         """
         route = self.published.get(topic)
         if route is not None and route.queues and not (default is None and route.is_default):
@@ -232,9 +216,7 @@ class Routes:
     async def route(self, topic: str) -> TopicRouteData:
         """Look up a topic, and return the answer of a nameserver.
 
-        Raises:
-            NoRoute: none of them knows it.
-            NameserversFailed: none of them answers.
+        Raise NoRoute if no nameserver knows it, and NameserversFailed if none answers.
         """
         result = await self._find(topic)
         if result.known is None:
@@ -410,14 +392,7 @@ def _answer_text(address: Address, answer: Frame) -> str:
 def _no_route(
     topic: str, result: _Lookup, known: KnownRoute | None, where: BrokerAddresses
 ) -> OrbitError:
-    """Return the error with the answer of each nameserver, and what to do.
-
-    Args:
-        topic: the topic.
-        result: the result of the look-up.
-        known: what was cached.
-        where: the addresses of brokers.
-    """
+    """Return the error with the answer of each nameserver, and what to do."""
     if not result.is_answered:
         return NameserversFailed(
             f"the route of {topic} is unknown, since no nameserver answers: {_text(result)}",

@@ -106,11 +106,7 @@ class Hooks:
         return f"<Hooks {[type(hook).__name__ for hook in self._hooks]}>"
 
     def add(self, hook: SendHook) -> None:
-        """Call a hook for each send that starts from now on.
-
-        Raises:
-            InvalidInput: a method of ``SendHook`` is missing, or is a coroutine function.
-        """
+        """Call a hook for each send that starts from now on."""
         check_methods(hook, "hook", _METHODS, "orbitmq.SendHook")
         for name in _METHODS:
             if is_async(getattr(hook, name)):

@@ -54,18 +54,9 @@ class _Report(NamedTuple):
 class TraceReporter:
     """Collects reports, and sends them in the background. Belongs to one loop.
 
-    Args:
-        send: sends one trace message.
-        topic: the trace topic of the LOCAL channel.
-        channel: on CLOUD, the region of the broker is part of the trace topic's name.
-        batch_max: the most reports in one trace message.
-        queue_max: the most waiting reports; further ones are dropped.
-        flush_ms: how long a report waits for others.
-
-    Attributes:
-        sent: how many reports a broker stored.
-        dropped: how many reports were dropped because the queue was full.
-        failed: how many reports could not be sent.
+    On the CLOUD channel the broker's region is part of the trace topic's name, on LOCAL it is
+    ``topic``. A report waits up to ``flush_ms`` for others; reports beyond ``queue_max`` are
+    dropped. ``sent``, ``dropped`` and ``failed`` count reports.
     """
 
     def __init__(

@@ -53,12 +53,8 @@ _CHECK: Final = RequestCode.CHECK_TRANSACTION_STATE
 class Exchanges:
     """The transactions, requests and recalls of one running producer; belongs to its loop.
 
-    Args:
-        core: the client, acquired for the producer.
-        sender: sends its messages.
-        listener: decides transactions: an object for local work and checks, or a function for
-            checks alone.
-        on_end: called with each decision about a transaction; must not raise.
+    ``listener`` decides transactions: an object for local work and checks, or a function for checks
+    alone. ``on_end`` is called with each decision, and must not raise.
     """
 
     def __init__(

@@ -97,12 +97,11 @@ def build_settings(
 ) -> tuple[ProducerSettings, ClientSettings]:
     """Return both settings; options override the fields of given settings objects.
 
+    Raise InvalidInput if a name is unknown; the error suggests a similar one.
+
     >>> producer, client = build_settings("billing", {"retries": 0, "nameserver": "ns-1:9876"})
     >>> producer.retries, client.nameserver
     (0, 'ns-1:9876')
-
-    Raises:
-        InvalidInput: a value is invalid, or a name is unknown; the error suggests a similar one.
     """
     _check_whole("settings", producer, ProducerSettings)
     _check_whole("client", client, ClientSettings)

@@ -29,13 +29,9 @@ async def recall(
     """Recall a delayed message before its delivery, and return its id.
 
     Topic and group are the names on the wire, with any namespace. ``connect`` returns a connection
-    to the primary of the broker that the handle names.
-
-    Raises:
-        InvalidInput: the handle can't be read, or the topic is a retry or dead letter topic, which
-            no broker recalls from.
-        BrokerError: the broker refuses: recalls are switched off, or the message is delivered.
-        NetworkError: the broker can't be reached, or doesn't answer.
+    to the primary of the broker that the handle names. Raise InvalidInput if the handle can't be
+    read or no broker recalls from the topic (retry and dead letter topics), and BrokerError if
+    recalls are switched off or the message is delivered.
     """
     if names.is_retry_topic(topic) or names.is_dead_letter_topic(topic):
         raise InvalidInput(

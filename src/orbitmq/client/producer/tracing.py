@@ -29,12 +29,7 @@ _SEND_TIMEOUT_MS: Final = 5_000  # Java's (AsyncTraceDispatcher)
 
 
 class Tracing:
-    """Traces one producer; belongs to its loop.
-
-    Attributes:
-        tracer: collects and counts the reports.
-        hook: a hook to add to the producer.
-    """
+    """Traces one producer, which adds ``hook``; belongs to its loop."""
 
     def __init__(self, core: ClientCore, settings: ProducerSettings) -> None:
         self._clock = core.machine.clock

@@ -58,11 +58,7 @@ class CheckRequest(NamedTuple):
 
 
 def read_check_request(request: Frame, namespace: str | None = None) -> CheckRequest:
-    """Decode a CHECK_TRANSACTION_STATE request; its topic loses the namespace.
-
-    Raises:
-        InvalidHeader, CorruptRecord, MissingExtra: header or half message can't be read.
-    """
+    """Decode a CHECK_TRANSACTION_STATE request; its topic loses the namespace."""
     header = request.read(CheckTransactionState)
     messages = decode_all(request.body)
     if len(messages) != 1:
@@ -78,15 +74,11 @@ def read_check_request(request: Frame, namespace: str | None = None) -> CheckReq
 class TransactionChecks:
     """Answers the transaction checks of one producer.
 
-    Attributes:
-        group: the producer group, with any namespace.
-        known: returns what this process itself decided; None if it knows nothing.
-        check: the user's function; without one, unknown transactions stay undecided.
-        user_code: runs the function.
-        on_end: called with each answer; must not raise.
-        at_once: how many checks run in parallel.
-        waiting_max: how many may wait; further ones are dropped, and the broker asks again.
-        dropped: how many checks were dropped because too many were waiting.
+    ``group`` includes any namespace. ``known`` returns what this process itself decided, None if it
+    knows nothing; ``check`` is the user's function, without which unknown transactions stay
+    undecided. ``on_end`` is called with each answer, and must not raise. ``at_once`` checks run in
+    parallel and ``waiting_max`` may wait; further ones are dropped and counted, and the broker asks
+    again.
     """
 
     group: str

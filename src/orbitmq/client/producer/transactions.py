@@ -135,14 +135,9 @@ OnEnd = Callable[[TransactionEnd], None]
 class Transactions:
     """The transactions of one producer.
 
-    Attributes:
-        group: the producer group with any namespace: the broker asks its members.
-        connect: connects to the broker that has a half message.
-        user_code: runs functions of users.
-        listener: does the local work if a send has no function for it.
-        namespace: the client's first namespace, a prefix of names on the wire.
-        namespace_v2: the client's second namespace, a field of headers.
-        on_end: called with each decision; must not raise.
+    ``group`` includes any namespace: the broker asks its members. ``connect`` connects to the
+    broker that has a half message. ``namespace`` is a prefix of names on the wire, ``namespace_v2``
+    a field of headers. ``on_end`` is called with each decision, and must not raise.
     """
 
     group: str
@@ -171,10 +166,6 @@ class Transactions:
         If the local work raises, the transaction stays undecided, as in Java: the error is logged
         and sent to the broker, which will ask the check function. A half message that is stored
         less safely than asked is rolled back, and no work is done.
-
-        Raises:
-            InvalidInput: the message is delayed, or there is no function for the local work.
-            OrbitError: the half message could not be sent; see ``Producer.send``.
         """
         _check_undelayed(message)
         work = local_work
@@ -205,9 +196,7 @@ class Transactions:
     async def begin(self, message: Message, send_half: SendHalf) -> SendReceipt:
         """Send the half message and return its receipt; the caller must call ``end``.
 
-        Raises:
-            TransactionNotBegun: it was stored less safely than asked, and rolled back.
-            OrbitError: it could not be sent; see ``Producer.send``.
+        Raise TransactionNotBegun if it was stored less safely than asked, and rolled back.
         """
         receipt = await send_half(self._marks())
         if receipt.status is not SendStatus.SEND_OK:

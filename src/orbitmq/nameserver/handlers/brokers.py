@@ -46,9 +46,8 @@ _ZLIB_MARK: Final = b"x"
 class BrokerHandlers:
     """Serves requests of brokers.
 
-    Attributes:
-        workers: decode registrations that are compressed, or large and not standard JSON.
-        notify: called when the lowest broker id of a name changes, if the settings ask for it.
+    ``workers`` decode registrations that are compressed, or large and not standard JSON. ``notify``
+    is called when the lowest broker id of a name changes, if the settings ask for it.
     """
 
     routes: RouteTable

@@ -45,12 +45,7 @@ class Network(Protocol):
     async def connect(
         self, protocol: asyncio.Protocol, address: Address, *, tls: ssl.SSLContext | None
     ) -> None:
-        """Connect ``protocol`` to the server at ``address``.
-
-        Raises:
-            OSError: the address refuses connections, or can't be reached.
-            ssl.SSLError: the handshake failed.
-        """
+        """Connect ``protocol`` to the server at ``address``; raise OSError if that fails."""
         ...
 
     async def listen(
@@ -62,9 +57,5 @@ class Network(Protocol):
         mode: TlsMode,
         handshake_timeout_ms: int,
     ) -> OpenPort:
-        """Listen at ``address``, and connect each peer to a protocol made by ``accept``.
-
-        Raises:
-            OSError: the address can't be listened on.
-        """
+        """Listen at ``address``, and connect each peer to a protocol made by ``accept``."""
         ...

@@ -37,13 +37,9 @@ class TlsFiles(msgspec.Struct, frozen=True, kw_only=True):
 def client_context(files: TlsFiles | None = None, *, verify: bool = True) -> ssl.SSLContext:
     """Return the context of a client.
 
-    Args:
-        files: trusted authorities and our certificate; by default the system's and none.
-        verify: check the server's certificate and name. Without it anyone can impersonate the
-            broker; Java's test mode needs that, since its servers have self-signed certificates.
-
-    Raises:
-        InvalidInput: a file is missing or invalid.
+    Without ``files`` it trusts the system's authorities and has no certificate. Without ``verify``
+    anyone can impersonate the broker; Java's test mode needs that, since its servers have
+    self-signed certificates. Raise InvalidInput if a file is missing or invalid.
     """
     files = files or TlsFiles()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -59,12 +55,9 @@ def client_context(files: TlsFiles | None = None, *, verify: bool = True) -> ssl
 def server_context(files: TlsFiles, *, require_client_cert: bool = False) -> ssl.SSLContext:
     """Return the context of a server.
 
-    Args:
-        files: our certificate and key, and the authorities for client certificates.
-        require_client_cert: refuse clients without a certificate (mutual TLS).
-
-    Raises:
-        InvalidInput: a file is missing or invalid.
+    ``files`` are our certificate and key, and the authorities for client certificates, which
+    ``require_client_cert`` demands (mutual TLS). Raise InvalidInput if a file is missing or
+    invalid.
     """
     if files.cert_file is None:
         raise InvalidInput("a TLS server needs a certificate: set cert_file", field="cert_file")

@@ -37,16 +37,9 @@ async def fetch_text(
 ) -> str:
     """Return the text at a URL, stripped.
 
-    Args:
-        url: an ``http://`` or ``https://`` URL.
-        network: the network to connect by.
-        timeout_ms: how long it may take in all.
-        tls: the context for https; by default the system's authorities.
-
-    Raises:
-        InvalidInput: the URL is invalid.
-        NetworkError: the server can't be reached, or doesn't answer in time.
-        RemoteProtocolError: the answer is not 200 with a short text.
+    ``timeout_ms`` covers all of it; by default https uses the system's authorities. Raise
+    InvalidInput for an invalid URL, NetworkError if the server doesn't answer in time, and
+    RemoteProtocolError if the answer is not 200 with a short text.
     """
     parts = _split(url)
     assert parts.hostname is not None

@@ -24,10 +24,7 @@ log = logging.getLogger("orbitmq.client")
 class Detector:
     """The detector of one producer: it runs while it is entered. Belongs to its loop.
 
-    Args:
-        core: the client.
-        health: says which brokers to ask, and gets the results.
-        timeout_ms: for the connection and the answer together.
+    ``health`` says which brokers to probe; ``timeout_ms`` covers connection and answer together.
     """
 
     def __init__(self, core: ClientCore, health: Health, timeout_ms: int) -> None:

@@ -91,10 +91,9 @@ class Java5Health(_TableHealth):
     A broker is available when its time has ended, even if it is not reachable: that is Java's order
     of filters. The time is only ever extended.
 
-    Args:
-        detector: whether ``due_probes`` are asked (Java's startDetectorEnable). Only then does a
-            network error make a broker unreachable; an error answer always does.
-        detect_interval_ms: the least time between two probes of one broker.
+    ``detector`` says whether ``due_probes`` are asked (Java's startDetectorEnable). Only then does
+    a network error make a broker unreachable; an error answer always does. ``detect_interval_ms``
+    is the least time between two probes of one broker.
 
     >>> health = Java5Health()
     >>> health.learn("broker-a", AttemptOutcome.STORED, took_ms=600, now_ms=0)

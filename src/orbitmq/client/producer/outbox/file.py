@@ -32,13 +32,9 @@ _OWNER_ONLY: Final = 0o600  # other users must not read the bodies of messages
 class Contents(NamedTuple):
     """What an outbox file holds.
 
-    Attributes:
-        waiting: messages to be sent, oldest first.
-        refused: messages that no retry will send, each with the reason.
-        next_sequence: a number above all that are in use.
-        file_bytes: the size of the file, without a torn end.
-        torn_bytes: what a crash left after the last valid record.
-        broken: how many unreadable stretches are between valid records.
+    ``refused`` are messages that no retry will send, each with the reason. ``next_sequence`` is
+    above all numbers in use. ``torn_bytes`` is what a crash left after the last valid record, not
+    counted in ``file_bytes``. ``broken`` counts unreadable stretches between valid records.
     """
 
     waiting: tuple[Entry, ...]
@@ -57,12 +53,7 @@ class _Span(NamedTuple):
 
 
 def read_contents(path: str) -> Contents:
-    """Return what an outbox file holds, without a lock: its producer may be running.
-
-    Raises:
-        DiskFailed: the file can't be read, or is missing.
-        StoreDamaged: it is not an outbox.
-    """
+    """Return what an outbox file holds, without a lock: its producer may be running."""
     with _as_disk_failure(path):
         fd = os.open(path, os.O_RDONLY)
         try:
@@ -88,10 +79,8 @@ class OutboxFile:
     def open(self) -> Contents:
         """Lock the file, create it if missing, cut off a torn end, and return its contents.
 
-        Raises:
-            StoreLocked: another process, or another producer of this process, uses it.
-            StoreDamaged: it is not an outbox.
-            DiskFailed: a file call failed.
+        Raise StoreLocked if another process, or another producer of this process, uses it, and
+        StoreDamaged if it is not an outbox.
         """
         self._lock = _locked(f"{self.path}.lock")
         try:
@@ -124,9 +113,8 @@ class OutboxFile:
     def append(self, records: Sequence[tuple[Kind, int, bytes]], *, sync: bool) -> None:
         """Append records, each with its kind and sequence.
 
-        Raises:
-            DiskFailed: a file call failed; none of the records is in the file. After a failed sync
-                the state of the disk is unknown, so this and every later call fails.
+        Raise DiskFailed if a file call fails; none of the records is in the file. After a failed
+        sync the state of the disk is unknown, so this and every later call fails.
         """
         self._check_sound()
         raw = b"".join(one for _, _, one in records)
@@ -150,12 +138,7 @@ class OutboxFile:
             position += len(one)
 
     def read(self, sequence: int) -> Kept:
-        """Return a kept message.
-
-        Raises:
-            CorruptRecord: its record is damaged.
-            DiskFailed: a file call failed.
-        """
+        """Return a kept message; raise CorruptRecord if its record is damaged."""
         span = self._spans[sequence]
         with _as_disk_failure(self.path):
             raw = os.pread(self._fd, span.size, span.position)
@@ -168,9 +151,8 @@ class OutboxFile:
     def rewrite(self, refused: Iterable[Entry]) -> None:
         """Replace the file by one with only the messages, and the reasons of refused ones.
 
-        Raises:
-            DiskFailed: a file call failed. The file is unchanged; or, if syncing the directory
-                failed, a power loss may bring the old file back, and no more messages are kept.
+        If it fails, the file is unchanged; or, if syncing the directory failed, a power loss may
+        bring the old file back, and no more messages are kept.
         """
         self._check_sound()
         fresh = f"{self.path}.new"

@@ -84,11 +84,7 @@ class _OrderGroup:
 
 
 class Ledger:
-    """The messages of an outbox, and when each may be sent.
-
-    Attributes:
-        live_bytes: the size of the records of kept and refused messages.
-    """
+    """The messages of an outbox, and when each may be sent; ``live_bytes`` sums their records."""
 
     def __init__(self) -> None:
         self._groups: dict[str, _OrderGroup] = {}

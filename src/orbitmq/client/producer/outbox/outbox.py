@@ -68,10 +68,8 @@ class _Writing(NamedTuple):
 class Outbox:
     """An outbox in use; belongs to one loop.
 
-    The file is created if missing; its directory must exist. It grows up to ``bytes_max``.
-
-    Attributes:
-        sent: how many messages were sent from here.
+    The file is created if missing; its directory must exist. It grows up to ``bytes_max``. ``sent``
+    counts the messages that were sent from here.
     """
 
     def __init__(
@@ -118,13 +116,7 @@ class Outbox:
         return self._ledger.refused
 
     async def open(self) -> None:
-        """Read the file, and start to send its messages.
-
-        Raises:
-            StoreLocked: another process, or another producer of this process, uses the file.
-            StoreDamaged: it is not an outbox.
-            DiskFailed: a file call failed.
-        """
+        """Read the file, and start to send its messages; raise as ``OutboxFile.open`` does."""
         contents = await self._call(self._file.open)
         self._next_sequence = contents.next_sequence
         for entry in contents.waiting:
@@ -157,18 +149,11 @@ class Outbox:
         """Keep a message, and return a future of its number that is done when it is synced.
 
         Its place in the order is fixed when this returns. If the caller is cancelled while it
-        awaits the future, the message is kept all the same.
+        awaits the future, the message is kept all the same. The next send of the message uses
+        ``send_id`` again.
 
-        Args:
-            message: the message as its sender gave it.
-            send_id: the unique id of the failed send; the next one uses it again.
-            queue: the queue that the sender chose, if any.
-            reason: why it could not be sent.
-
-        Raises:
-            OutboxFull: by the future: the file has reached its limit.
-            DiskFailed: by the future: a write or sync failed; the message is not kept.
-            NotRunning: by the future: the outbox is closed.
+        The future raises OutboxFull if the file has reached its limit, DiskFailed if a write or
+        sync failed, and NotRunning if the outbox is closed; the message is not kept then.
         """
         waiter: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         if self._closed:

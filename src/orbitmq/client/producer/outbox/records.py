@@ -62,14 +62,7 @@ class Kind(IntEnum):
 
 
 class Kept(msgspec.Struct, frozen=True, array_like=True):
-    """A message that could not be sent.
-
-    Attributes:
-        kept_ms: when it was kept.
-        queue: the queue that its sender chose, if any.
-        reason: why it could not be sent.
-        message: the message, with its unique id.
-    """
+    """A message that could not be sent; ``queue`` is the one that its sender chose, if any."""
 
     kept_ms: int
     queue: MessageQueue | None
@@ -106,8 +99,7 @@ def encode(kind: Kind, sequence: int, payload: Kept | str | None = None) -> byte
 def read_kept(payload: bytes, *, position: int = 0) -> Kept:
     """Return the message of a ``KEPT`` record.
 
-    Raises:
-        CorruptRecord: its checksum is right, but another version may have written it.
+    Raise CorruptRecord if it can't be read: another version of orbitmq may have written it.
     """
     try:
         return _decoder.decode(payload)
@@ -121,9 +113,7 @@ def read_kept(payload: bytes, *, position: int = 0) -> Kept:
 class Scan:
     """Iterates over the valid records of a file; the attributes are final when it is exhausted.
 
-    Attributes:
-        end: the end of the last valid record.
-        broken: how many unreadable stretches are between valid records.
+    ``end`` is that of the last valid record; ``broken`` counts unreadable stretches before it.
     """
 
     def __init__(self, raw: Buffer) -> None:
@@ -168,8 +158,7 @@ _LIKELY_HEAD: Final = re.compile(rb"(?=[\x00-\x02].{7}[\x01-\x03]\x00{3})", re.D
 def scan(raw: Buffer) -> Scan:
     """Return the valid records of a file's bytes, its mark included.
 
-    Raises:
-        CorruptRecord: the file does not begin with the mark; one shorter than the mark is empty.
+    Raise CorruptRecord if it does not begin with the mark; a file shorter than the mark is empty.
     """
     head = bytes(raw[: len(MARK)])
     if not MARK.startswith(head):

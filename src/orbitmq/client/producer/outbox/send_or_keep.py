@@ -54,11 +54,7 @@ _REASON_MAX: Final = 300
 
 
 class SendOrKeep:
-    """Sends the messages of a running producer, and keeps those that fail; belongs to its loop.
-
-    Attributes:
-        outbox: the kept messages.
-    """
+    """Sends the messages of a running producer, and keeps those that fail; belongs to its loop."""
 
     def __init__(self, core: ClientCore, sender: Sender, settings: ProducerSettings) -> None:
         self._sender = sender
@@ -106,15 +102,9 @@ class SendOrKeep:
     ) -> SendReceipt:
         """Send a message and return the receipt, or keep it if the send fails.
 
-        Args:
-            message: the message, with its unique id; see ``named``.
-            send: sends a message without sharding key, perhaps in a batch with others.
-            options: what the caller asked for.
-
-        Raises:
-            SendKept: it could not be sent yet, and is kept.
-            InvalidInput: it can never be sent, and is not kept.
-            OrbitError: the error of ``send``; it is not kept.
+        The message has its unique id (see ``named``). ``send`` sends one without sharding key,
+        perhaps in a batch with others. Raise SendKept if the message is kept; after any other error
+        it is not.
         """
         error: OrbitError
         queue = _chosen(options)
@@ -146,18 +136,9 @@ class SendOrKeep:
         """Send messages together and return their receipts; those that fail are kept.
 
         A message whose sharding key, or chosen queue, has older ones in the outbox is kept at once;
-        the others are sent.
-
-        Args:
-            messages: the messages.
-            options: what the caller asked for.
-            queues: the queue of each message, None where the caller chose none.
-            frame_bytes: about the largest frame.
-
-        Raises:
-            PartlySent: some failed; the errors of those that are kept are ``SendKept``.
-            SendKept: the only message failed, and is kept.
-            OrbitError: as without an outbox; nothing is kept.
+        the others are sent. Raise PartlySent if some failed, with ``SendKept`` as the error of
+        those that are kept; SendKept if the only message failed and is kept; other errors mean that
+        nothing is kept.
         """
         given = [self.named(message) for message in listed(messages)]
         check_call(self._sender, given, options, queues=queues, frame_bytes=frame_bytes)

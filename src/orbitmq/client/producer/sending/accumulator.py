@@ -81,10 +81,7 @@ def can_be_gathered(message: Message) -> bool:
 class Batches:
     """The batches that are filling, and the bytes in all of them. Pure: time is an argument.
 
-    Args:
-        linger_ms: how long the first message of a batch waits for others.
-        batch_bytes: the size of the largest batch.
-        total_bytes: the limit on bytes in all batches, those in flight included.
+    ``total_bytes`` limits the bytes in all batches, those in flight included.
     """
 
     def __init__(self, *, linger_ms: int, batch_bytes: int, total_bytes: int) -> None:
@@ -157,10 +154,7 @@ class Batches:
 class Accumulator:
     """Collects the sends of one producer into batches; belongs to one loop.
 
-    Args:
-        settings: the producer's.
-        clock: the time.
-        send: sends a batch. Its error is raised to all callers of the batch.
+    ``send`` sends a batch; its error is raised to all callers of the batch.
     """
 
     def __init__(self, settings: ProducerSettings, clock: Clock, send: SendBatch) -> None:

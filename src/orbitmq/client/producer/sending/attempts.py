@@ -62,14 +62,7 @@ waits for anything."""
 
 
 class PendingSend:
-    """One send, from its call to its end.
-
-    Attributes:
-        prepared: what is sent.
-        began: when the call began, by the loop's clock.
-        timeout_ms: the time budget of the call.
-        destination: the caller's choice of a queue, if any.
-    """
+    """One send, from its call to its end; ``began`` is a time of the loop's clock."""
 
     # fmt: off
     __slots__ = (
@@ -212,9 +205,8 @@ class Attempts:
     async def begin_next(self, send: PendingSend) -> asyncio.Future[Frame]:
         """Choose a queue for the next attempt, connect, and write its request, as ``begin`` does.
 
-        Raises:
-            SendFailed, InvalidInput: there is no queue to choose.
-            ConnectFailed: the attempt has failed.
+        Raise ConnectFailed if the attempt has failed, and SendFailed or InvalidInput if there is no
+        queue to choose.
         """
         plan = self._plan(send)
         target = send.queue_target
@@ -230,8 +222,8 @@ class Attempts:
     def stored(self, send: PendingSend, answer: Frame) -> SendReceipt | None:
         """Return the receipt in a broker's answer; None if another attempt may give a better one.
 
-        Raises:
-            BrokerError, InvalidHeader: the broker did not store the message, or does not say where.
+        Raise BrokerError if the broker did not store the message, InvalidHeader if it does not say
+        where.
         """
         queue_target = send.queue_target
         assert queue_target is not None
@@ -248,16 +240,12 @@ class Attempts:
         return self._follow(send, self._plan(send).stored(receipt, began_ms, now_ms))
 
     def failed(self, send: PendingSend, error: OrbitError) -> SendReceipt | None:
-        """Record an error, and prepare the next attempt; return None if there is one.
+        """Record an error and prepare the next attempt: return None if there is one.
 
         A broker that answers GO_AWAY has not stored the message. The connection is opened again and
         the request repeated within the same attempt, as Java's ``NettyRemotingClient`` does.
 
-        Returns:
-            The receipt of an earlier attempt, if no better one can be had.
-
-        Raises:
-            OrbitError: the send has failed.
+        Otherwise return the receipt of an earlier attempt, or raise the error of the send.
         """
         queue_target = send.queue_target
         if queue_target is None or isinstance(error, WrongProcess):
@@ -380,12 +368,7 @@ class Attempts:
     # One-way sends
 
     async def oneway(self, send: PendingSend) -> None:
-        """Write a request that is not answered, and set ``send.queue``. One attempt, as in Java.
-
-        Raises:
-            SendFailed: it could not leave.
-            InvalidInput: the caller's choice of a queue can't be used.
-        """
+        """Write a request that is not answered, and set ``send.queue``. One attempt, as in Java."""
         plan = self._plan(send)
         queue_target = await self._choose(send, plan)
         prepared = send.prepared

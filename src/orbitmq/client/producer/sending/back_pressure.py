@@ -28,14 +28,7 @@ class ShortageKind(enum.Enum):
 
 
 class Shortage(msgspec.Struct, frozen=True):
-    """Why a send got no permit, and the numbers at that time.
-
-    Attributes:
-        kind: which limit was reached.
-        in_flight: sends in flight.
-        in_flight_bytes: the bytes of their bodies.
-        waiting: sends that wait for a permit.
-    """
+    """Why a send got no permit, and the numbers at that time; the bytes are those of bodies."""
 
     kind: ShortageKind
     in_flight: int
@@ -53,10 +46,8 @@ class Permits:
     Each successful :meth:`take` or :meth:`wait` is followed by one :meth:`give_back` of the same
     size, however the send ends.
 
-    Args:
-        count_max: sends in flight.
-        bytes_max: bytes of their bodies. A larger body is sent alone.
-        waiting_max: sends that may wait; one more is rejected at once.
+    The limits are on sends in flight, on the bytes of their bodies (a larger body is sent alone),
+    and on sends that wait; one more is rejected at once.
     """
 
     def __init__(self, count_max: int, bytes_max: int, waiting_max: int = WAITING_MAX) -> None:

@@ -126,11 +126,8 @@ def no_route(
 ) -> SendFailed:
     """Return the error of a send that does not know where to go.
 
-    Args:
-        cause: why not.
-        topic: as the user calls it.
-        prepared: the send; None: there was none yet.
-        attempts: those before the route was lost.
+    ``topic`` is the name that the user knows; ``prepared`` is None if nothing was packed yet;
+    ``attempts`` are those before the route was lost.
     """
     text = str(cause) if prepared is None else _text(prepared, attempts, f"failed: {cause}")
     send_id = "" if prepared is None else prepared.send_id

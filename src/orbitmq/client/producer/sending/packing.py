@@ -59,16 +59,9 @@ _WRITTEN: Final = frozenset(
 class PreparedSend(msgspec.Struct, frozen=True, gc=False):
     """A message, or a batch of messages, ready to be sent.
 
-    Attributes:
-        send_id: its unique id, in all errors and log lines about the send.
-        topic: the topic, as the user calls it.
-        body: the body of the request.
-        properties: the encoded properties.
-        messages: what the user gave.
-        message_ids: their unique ids; for a single message the send id.
-        code: the request code.
-        flag, sys_flag: as in a record.
-        reconsume_times, max_reconsume_times: of a message that its group retries.
+    ``send_id`` is its unique id, in all errors and log lines about the send. ``topic`` is the name
+    that the user knows. ``message_ids`` are the unique ids of ``messages``; for a single message
+    the send id. The retry counts are those of a message that its group retries.
     """
 
     send_id: str
@@ -118,8 +111,7 @@ class Packer:
     def properties_text(self, message: Message, message_id: str) -> str:
         """Return the encoded properties of a message, each of which the message has checked.
 
-        Raises:
-            MessageTooLarge: they take more than 32767 bytes.
+        Raise MessageTooLarge if they take more than 32767 bytes.
         """
         stored = "true" if message.wait_stored else "false"
         text = f"UNIQ_KEY\x01{message_id}\x02WAIT\x01{stored}\x02{self._instance}"
@@ -146,11 +138,7 @@ class Packer:
         return text
 
     def pack_plain(self, message: Message, now_ms: int) -> PreparedSend:
-        """Return a message packed without marks; the caller has checked the size of its body.
-
-        Raises:
-            MessageTooLarge: its properties take more than 32767 bytes.
-        """
+        """Return a message packed without marks; the caller has checked the size of its body."""
         send_id = message.message_id or self._next_id_at(now_ms)
         return PreparedSend(
             send_id,
@@ -164,12 +152,7 @@ class Packer:
         )
 
     def pack(self, message: Message, marks: Mapping[str, str] = NO_MARKS) -> PreparedSend:
-        """Return a message packed, not compressed.
-
-        Raises:
-            MessageTooLarge: the body, or all properties together, are over the limit.
-            InvalidProperty: a mark can't be encoded.
-        """
+        """Return a message packed, not compressed."""
         check_is_message(message)
         names.check_body(len(message.body), self._body_max)
         send_id = self.new_id(message)
@@ -200,10 +183,6 @@ class Packer:
 
         A batch is never compressed: Java's brokers would not decompress it. It has a unique id,
         which ``SendHeaders.fill`` sends to brokers that can handle it.
-
-        Raises:
-            InvalidInput: there are none, or they can't be in one batch.
-            MessageTooLarge: the properties of one, or all together, are over a limit.
         """
         if not messages:
             raise InvalidInput("a batch has no messages", field="messages", length=0)
@@ -245,13 +224,10 @@ class Packer:
         return len(prepared.body) >= self._producer.compress_over_bytes and not prepared.is_batch
 
     def compressed(self, prepared: PreparedSend) -> PreparedSend:
-        """Return the prepared with its body compressed, unchanged if that is not smaller.
+        """Return the send with its body compressed, unchanged if that is not smaller.
 
         It takes about a millisecond per 40 KiB, so callers use a worker for large bodies. Java also
         sends a body that grew.
-
-        Raises:
-            MissingExtra: the package for the type of compression is not installed.
         """
         kind = self._producer.compression_type
         smaller = compress(prepared.body, kind, level=self._producer.compression_level)
@@ -264,10 +240,8 @@ class Packer:
     def headers_for(self, queue: MessageQueue, broker_name: str | None = None) -> "SendHeaders":
         """Return the headers of sends to one queue.
 
-        Args:
-            queue: with the topic as the user calls it.
-            broker_name: the name in the header, if it is not the queue's: a logic queue of a
-                static topic is not named after its broker.
+        The queue has the topic as the user knows it. ``broker_name`` is the name in the header, if
+        it is not the queue's: a logic queue of a static topic is not named after its broker.
         """
         client, producer = self._client, self._producer
         return SendHeaders(
@@ -305,13 +279,7 @@ class SendHeaders:
         self._fill: Final = SendTemplate(header).fill
 
     def fill(self, prepared: PreparedSend, born_ms: int, release: int = 0) -> Header:
-        """Return the header of one request.
-
-        Args:
-            prepared: what is sent; ``prepared.code`` is the request code.
-            born_ms: the time of day.
-            release: the version in the broker's answers; 0: unknown.
-        """
+        """Return the header of one request; ``release`` is the broker's version, 0 if unknown."""
         fill = self._fill
         text = prepared.properties
         if prepared.code != PLAIN_CODE or prepared.reconsume_times is not None:
@@ -346,12 +314,8 @@ def in_batches(
 
     A batch has one topic and one ``wait_stored``. Delayed messages, retries and messages with very
     long properties are sent alone. Messages of one place keep their order within and between
-    batches.
-
-    Args:
-        messages: what to send.
-        limit: the bytes of one batch, as a broker counts them.
-        places: where each goes, such as a queue; a batch has one place.
+    batches. ``limit`` is the bytes of one batch as a broker counts them; ``places`` says where each
+    message goes, such as a queue.
 
     >>> orders = [Message("orders", b"x"), Message("bills", b"x"), Message("orders", b"x")]
     >>> in_batches(orders, 4096)

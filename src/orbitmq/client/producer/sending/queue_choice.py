@@ -68,12 +68,9 @@ def choose(
 ) -> MessageQueue:
     """Return the next queue on a broker in good enough standing, and move the cursor behind it.
 
-    Args:
-        queues: at least one.
-        cursor: where the round is; queues that are passed over have had their turn, as in Java.
-        health: what is known of the brokers.
-        now_ms: the time, on the clock of ``health``.
-        avoid: the broker that has just failed this send; used only if there is no other.
+    Queues that are passed over have had their turn, as in Java. ``now_ms`` is on the clock of
+    ``health``. ``avoid`` is the broker that has just failed this send; it is used only if there is
+    no other.
     """
     queue = queues[cursor.position % len(queues)]
     good = not health.active or health.standing(queue.broker_name, now_ms) is Standing.GOOD
@@ -121,10 +118,7 @@ _numbers = itertools.count()
 class QueueChoice:
     """Chooses among the queues of one topic, round-robin and by health.
 
-    Args:
-        health: what is known of brokers, shared by all topics.
-        randomness: where the first round begins.
-        loop: the producer's; None: the running one.
+    ``health`` is shared by all topics; ``randomness`` decides where the first round begins.
     """
 
     __slots__ = ("_health", "_loop", "_number", "_randomness", "_starts")
@@ -185,10 +179,9 @@ class QueueChoice:
 def select(
     selector: QueueSelector, queues: Sequence[MessageQueue], message: Message
 ) -> MessageQueue:
-    """Return the queue that a selector chooses.
+    """Return the queue that a selector chooses; raise InvalidInput if it is not one of the topic.
 
-    Raises:
-        InvalidInput: it is not a queue of the topic. Errors of the selector itself pass unchanged.
+    Errors of the selector itself pass unchanged.
     """
     queue: object = selector(queues, message)
     if not isinstance(queue, MessageQueue) or queue.topic != queues[0].topic:

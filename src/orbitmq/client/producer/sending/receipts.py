@@ -34,9 +34,8 @@ def read_receipt(
 ) -> SendReceipt:
     """Return the receipt in a broker's answer; for a batch see ``split_receipt``.
 
-    Raises:
-        BrokerError: the broker did not store it; the class is that of the response code.
-        InvalidHeader: the answer does not say where it is stored.
+    Raise BrokerError, of the class of the response code, if the broker did not store it, and
+    InvalidHeader if the answer does not say where.
     """
     status = _STATUS_OF.get(answer.code)
     if status is None:
@@ -86,11 +85,7 @@ def split_receipt(receipt: SendReceipt, prepared: PreparedSend) -> list[SendRece
 
 
 def check_requirable(message: Message, require: Require | None) -> None:
-    """Check that the broker will wait for what is required.
-
-    Raises:
-        InvalidInput: the message asks the broker not to wait.
-    """
+    """Refuse a message that asks the broker not to wait for what is required."""
     if require not in (None, Require.STORED) and not message.wait_stored:
         raise InvalidInput(
             f"require={require.value!r} and wait_stored=False contradict each other: the broker "
@@ -100,13 +95,10 @@ def check_requirable(message: Message, require: Require | None) -> None:
 
 
 def check_durable(receipt: SendReceipt, require: Require | None) -> None:
-    """Check that a message is stored as safely as required.
+    """Check that a message is stored as safely as required; raise NotDurable if it is not.
 
     A broker that flushes or replicates in the background answers SEND_OK without waiting: the
     broker's settings decide what SEND_OK means.
-
-    Raises:
-        NotDurable: it is not; the error has the receipt.
     """
     if require is not None and receipt.status not in _ENOUGH[require]:
         raise NotDurable(receipt, required=require.value)

@@ -62,9 +62,7 @@ class Done(msgspec.Struct, frozen=True):
 class Again(msgspec.Struct, frozen=True):
     """Make another attempt.
 
-    Attributes:
-        avoid: the broker to avoid, if there is another; None: the queue must stay the same.
-        refresh_route: whether to look up the route again.
+    ``avoid`` is the broker to avoid, if there is another; None: the queue must stay the same.
     """
 
     avoid: str | None
@@ -74,9 +72,7 @@ class Again(msgspec.Struct, frozen=True):
 class GiveUp(msgspec.Struct, frozen=True):
     """The send has failed.
 
-    Attributes:
-        cause: the last error.
-        timed_out: whether another attempt was possible, but no time was left.
+    ``timed_out``: another attempt was possible, but no time was left.
     """
 
     cause: OrbitError
@@ -89,12 +85,8 @@ Step = Done | Again | GiveUp
 class RetryPlan:
     """The attempts of one send. It may be made after the first of them.
 
-    Args:
-        settings: how often to try, and after which errors.
-        randomness: for the pauses.
-        began_ms: when the call began, by a monotonic clock like all times here.
-        timeout_ms: the time budget of the call; None: that of the settings.
-        fixed: whether the caller chose the queue, itself or by a selector or sharding key.
+    All times are of a monotonic clock. ``fixed``: the caller chose the queue, itself or by a
+    selector or sharding key.
     """
 
     def __init__(
@@ -124,9 +116,7 @@ class RetryPlan:
     def try_timeout_ms(self, now_ms: int, *, probe: bool = False) -> int:
         """Return how long an attempt that leaves now may take; 0 or less: there is no time for it.
 
-        Args:
-            now_ms: the time.
-            probe: whether the broker is likely to fail it (see ``Health.sent``).
+        ``probe``: the broker is likely to fail it (see ``Health.sent``).
         """
         left_ms = self.left_ms(now_ms)
         if self._tries_used + 1 >= self._tries:
@@ -152,13 +142,7 @@ class RetryPlan:
         self._is_stopped = True
 
     def stored(self, receipt: SendReceipt, began_ms: int, now_ms: int) -> Step:
-        """Return what follows a receipt: never GiveUp, since the message is stored.
-
-        Args:
-            receipt: the broker's receipt.
-            began_ms: when the attempt began.
-            now_ms: the time.
-        """
+        """Return what follows a receipt: never GiveUp, since the message is stored."""
         elsewhere = self._settings.retry_another_broker_when_not_stored and not self._fixed
         if receipt.status is SendStatus.SEND_OK or not elsewhere:
             return Done(receipt)
@@ -170,14 +154,7 @@ class RetryPlan:
         return self._again(receipt.queue, refresh_route=False)
 
     def failed(self, error: OrbitError, queue: MessageQueue, began_ms: int, now_ms: int) -> Step:
-        """Return what follows an error.
-
-        Args:
-            error: the error.
-            queue: where the attempt went.
-            began_ms: when the attempt began.
-            now_ms: the time.
-        """
+        """Return what follows the error of an attempt that began at ``began_ms``."""
         attempt = self._record(queue, began_ms, now_ms, error)
         left_ms = self.left_ms(now_ms)
         is_retried = self._is_retried(error)

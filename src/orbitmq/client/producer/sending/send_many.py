@@ -61,13 +61,7 @@ async def send_many(
     queues: Sequence[AssignedQueue] | None = None,
     frame_bytes: int | None = None,
 ) -> list[SendReceipt]:
-    """Return a receipt for each message, in their order; see ``Producer.send_many``.
-
-    Raises:
-        PartlySent: some of several frames failed.
-        InvalidInput: as ``check_call`` does.
-        OrbitError: the only frame failed, or there is no route.
-    """
+    """Return a receipt for each message, in their order; see ``Producer.send_many``."""
     given = listed(messages)
     check_call(sender, given, options, queues=queues, frame_bytes=frame_bytes)
     frame_count, results = await send_each(
@@ -84,13 +78,7 @@ def check_call(
     queues: Sequence[AssignedQueue] | None = None,
     frame_bytes: int | None = None,
 ) -> None:
-    """Check the arguments of a call, before any message is sent.
-
-    Raises:
-        InvalidInput: one of the messages is not a message, or contradicts ``require``; a queue is
-            not a queue, or of another topic; ``queues`` has another length; or ``frame_bytes`` is
-            not positive.
-    """
+    """Check the arguments of a call, before any message is sent."""
     for message in messages:
         check_is_message(message)
     if frame_bytes is not None:
@@ -117,11 +105,7 @@ async def send_each(
     queues: Sequence[AssignedQueue] | None = None,
     frame_bytes: int | None = None,
 ) -> tuple[int, list[SendResult]]:
-    """Send messages that are checked; return the number of frames, and a result per message.
-
-    Raises:
-        SendFailed: there is no route for messages of a chosen queue or a sharding key.
-    """
+    """Send messages that are checked; return the number of frames, and a result per message."""
     most = sender.settings.max_message_bytes
     limit = most if frame_bytes is None else min(operator.index(frame_bytes), most)
     keys = [(one.topic, one.sharding_key) for one in messages if one.sharding_key is not None]
@@ -143,9 +127,6 @@ async def send_gathered(
     """Send a batch of the accumulator; return a result per message.
 
     They fit into one frame, unless their properties are very long.
-
-    Raises:
-        InvalidInput: the settings require what these messages ask the broker not to wait for.
     """
     options = SendOptions(queue)
     check_requirable(messages[0], sender.settings.require)
@@ -320,9 +301,7 @@ def receipts_of(
 ) -> list[SendReceipt]:
     """Return the receipts of all messages.
 
-    Raises:
-        PartlySent: some messages have no receipt.
-        OrbitError: none has one, because of one error.
+    Raise PartlySent if some messages have none, or the error if all failed with the same one.
     """
     receipts = [one for one in found if isinstance(one, SendReceipt)]
     if len(receipts) == len(messages):

@@ -129,11 +129,7 @@ class Sender:
             log.warning("producer %s is closed with %r", self.settings.group, self._key_order)
 
     async def meet(self, topic: str) -> None:
-        """Look up a topic, and connect to its brokers; one that can't be reached is logged.
-
-        Raises:
-            NoRoute, NameserversFailed: there is no route.
-        """
+        """Look up a topic, and connect to its brokers; one that can't be reached is logged."""
         topic_target = await self.targets.find(topic)
         away: set[str] = set()
         for queue in topic_target.queues:
@@ -150,9 +146,8 @@ class Sender:
     ) -> TopicTarget:
         """Return the target of a topic, looked up within the time budget of a send.
 
-        Raises:
-            SendTimeout, SendNameserversFailed: no nameserver answered in time, or at all.
-            SendNoRoute: there is no queue to write to.
+        Raise SendNoRoute if there is no queue to write to, and SendTimeout or SendNameserversFailed
+        if no nameserver answered in time, or at all.
         """
         limit_ms = self._limit_ms(timeout_ms)
         try:
@@ -172,11 +167,8 @@ class Sender:
     def begin(self, message: Message) -> PendingSend:
         """Return a send without options, with its request written if that is possible now.
 
-        The caller awaits ``finish``.
-
-        Raises:
-            InvalidInput: or one of its kinds: the message can't be sent.
-            SendForbidden: a hook forbade it.
+        The caller awaits ``finish``. Raise InvalidInput if the message can't be sent, and
+        SendForbidden if a hook forbids it.
         """
         size = len(message.body)
         if self._hooks.are_set or size > self._plain_max or message.sharding_key is not None:
@@ -195,14 +187,7 @@ class Sender:
         return send
 
     async def finish(self, send: PendingSend) -> SendReceipt:
-        """Return the receipt of a send, after as many attempts as its plan allows.
-
-        Raises:
-            SendFailed: or one of its kinds.
-            InvalidInput: the caller's choice of a queue can't be used.
-            ProducerClosed: the producer was closed before the send could begin.
-            MissingExtra: the package for the type of compression is not installed.
-        """
+        """Return the receipt of a send, after as many attempts as its plan allows."""
         attempts = self._attempts
         receipt: SendReceipt | None = None
         failure: BaseException | None = None
@@ -237,22 +222,13 @@ class Sender:
         return receipt
 
     async def send(self, message: Message, options: SendOptions) -> SendReceipt:
-        """Return the receipt of a message.
-
-        Raises:
-            OrbitError: as ``begin`` and ``finish`` do.
-        """
+        """Return the receipt of a message."""
         return await self.finish(self._begin(message, options))
 
     async def send_prepared(
         self, prepared: PreparedSend, options: SendOptions, keys: Sequence[Key] = ()
     ) -> SendReceipt:
-        """Return the receipt of a prepared send, made after earlier ones of the same keys.
-
-        Raises:
-            SendForbidden: a hook forbade it.
-            OrbitError: as ``finish`` does.
-        """
+        """Return the receipt of a prepared send, made after earlier ones of the same keys."""
         return await self.finish(self._pending(prepared, options, keys))
 
     def _begin(self, message: Message, options: SendOptions) -> PendingSend:
@@ -287,11 +263,7 @@ class Sender:
             error.add_note(f"It ended send {prepared.send_id} to {prepared.topic}.")
 
     def check(self, message: Message, options: SendOptions) -> None:
-        """Check what can be checked of a send before it has a route.
-
-        Raises:
-            InvalidInput: or one of its kinds: it can never be sent.
-        """
+        """Check what can be checked of a send before it has a route."""
         self._prepared(message, options)
 
     def _prepared(self, message: Message, options: SendOptions) -> PreparedSend:
@@ -305,11 +277,7 @@ class Sender:
         return self._key_order.join(keys)
 
     async def oneway(self, message: Message, options: SendOptions) -> None:
-        """Send a message that is not answered.
-
-        Raises:
-            SendFailed, InvalidInput: as ``send`` does.
-        """
+        """Send a message that is not answered."""
         prepared = self.packer.pack(message, options.marks)
         if options.destination is None:
             options = options._replace(destination=message.sharding_key)

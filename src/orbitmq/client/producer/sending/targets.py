@@ -40,11 +40,7 @@ def destination_of(
     selector: QueueSelector | None = None,
     sharding_key: str | None = None,
 ) -> Destination:
-    """Return the one choice that the caller made, None if there is none.
-
-    Raises:
-        InvalidInput: there are several, or the queue or selector is not one.
-    """
+    """Return the caller's choice of a queue, None if there is none; several are refused."""
     if queue is not None:
         check_queue(queue)
     if selector is not None:
@@ -116,8 +112,7 @@ class TopicTarget:
     def chosen(self, destination: Destination, message: Message) -> MessageQueue | None:
         """Return the queue of the caller's choice, None if there is no choice.
 
-        Raises:
-            InvalidInput: it is a queue of another topic. Errors of a selector pass unchanged.
+        Raise InvalidInput for a queue of another topic. Errors of a selector pass unchanged.
         """
         if destination is None:
             return None
@@ -172,12 +167,8 @@ class TopicTargets:
     async def find(self, topic: str, *, must_exist: bool = False) -> TopicTarget:
         """Return the target of a topic, looked up unless it is known.
 
-        Args:
-            topic: the topic, as the user calls it.
-            must_exist: whether to refuse a topic that the first send would create.
-
-        Raises:
-            NoRoute, NameserversFailed: as ``Routes.publish_route`` does.
+        ``topic`` is the name that the user knows; ``must_exist`` refuses one that the first send
+        would create.
         """
         found = self.ready(topic)
         if found is not None and not (must_exist and found.route.is_default):
@@ -198,12 +189,7 @@ class TopicTargets:
         return found
 
     async def connect(self, target: QueueTarget) -> Connection:
-        """Return the open connection to the broker of a queue.
-
-        Raises:
-            ConnectFailed: it can't be reached, or has no master now.
-            ConnectionClosed: the client is closed.
-        """
+        """Return an open connection to the broker of a queue; ConnectFailed if there is none."""
         if target.address is None:
             raise ConnectFailed(
                 f"broker {target.queue.broker_name} has no master now, and only masters take writes"
