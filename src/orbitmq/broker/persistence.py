@@ -63,22 +63,17 @@ class Persistence:
         load_json: Callable[[str], None],
         version: Callable[[], object],
     ) -> None:
-        """Register a table.
+        """Register a table and its file, such as ``topics.json``.
 
-        Args:
-            name: its file, such as ``topics.json``.
-            to_json: returns its text.
-            load_json: loads a text; raises ``OrbitError`` or ``ValueError`` if it can't.
-            version: returns a value that changes with each change, and is never None.
+        ``load_json`` raises ``OrbitError`` or ``ValueError`` if it can't load a text. ``version``
+        returns a value that changes with each change, and is never None.
         """
         self._tables[name] = _Table(name, to_json, load_json, version)
 
     def load(self) -> None:
         """Load all tables from their files, before the event loop does anything else.
 
-        Raises:
-            StoreDamaged: a file can't be used, nor the version before it.
-            DiskFailed: a file can't be read.
+        Raise StoreDamaged if neither a file nor the version before it can be used.
         """
         for table in self._tables.values():
             if self._files.read(table.name, _read_whole(table)):
@@ -100,8 +95,7 @@ class Persistence:
     async def save(self, name: str) -> None:
         """Return when the present version of a table is on disk.
 
-        Raises:
-            StoreError: it could not be written; the next ``save_changed`` retries.
+        Raise StoreError if it could not be written; the next ``save_changed`` retries.
         """
         table = self._tables[name]
         if table.writing is not None:  # perhaps an older version
@@ -113,8 +107,7 @@ class Persistence:
     async def save_all(self) -> None:
         """Return when all tables are on disk, for a stop.
 
-        Raises:
-            StoreError: one could not be written; the others were.
+        Raise StoreError if one could not be written; the others were.
         """
         saves = (self.save(name) for name in self._tables)
         for outcome in await asyncio.gather(*saves, return_exceptions=True):

@@ -58,14 +58,8 @@ class BrokerIdentity(msgspec.Struct, frozen=True, kw_only=True):
 class Registration:
     """Keeps a broker registered. ``run`` it as a task, and ``close`` it at the end.
 
-    Args:
-        identity: the broker.
-        nameservers: their addresses.
-        topics: returns the present topic table.
-        dialer: connections to the nameservers.
-        period_ms: how often it registers without a change.
-        timeout_ms: how long one answer may take.
-        on_ordered: called with the topics that a nameserver has in its order configuration.
+    It registers every ``period_ms`` even without a change, and waits ``timeout_ms`` for each
+    answer. ``on_ordered`` is called with the topics in a nameserver's order configuration.
     """
 
     def __init__(

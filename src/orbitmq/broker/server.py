@@ -48,15 +48,10 @@ _VIP_BELOW: Final = 2
 class Broker:
     """A broker; an async context manager, or ``start`` and ``close``. Created on its event loop.
 
-    Args:
-        settings: the settings in force.
-        machine: network, disk, clock and so on.
-        insecure: allow an address that other machines reach; there is no access control.
-        progress: called during recovery, on a worker, with the bytes done and in total.
-
-    Raises:
-        InvalidInput: the address is not loopback and ``insecure`` is False, or a TLS file can't be
-            used.
+    ``insecure`` allows an address that other machines reach, though there is no access control.
+    ``progress`` is called during recovery, on a worker, with the bytes done and in total. Raise
+    InvalidInput if the address is not loopback and ``insecure`` is False, or a TLS file can't be
+    used.
     """
 
     def __init__(
@@ -118,9 +113,8 @@ class Broker:
     async def start(self) -> None:
         """Recover the store, listen, and register with the nameservers.
 
-        Raises:
-            StoreError: the store can't be used; the message says why.
-            InvalidInput: it can't listen on the address.
+        Raise StoreError if the store can't be used, and InvalidInput if the address can't be
+        listened on.
         """
         await self.state.open(self._progress)
         await self._listen()
@@ -137,8 +131,7 @@ class Broker:
     async def close(self) -> None:
         """Unregister, answer requests in flight, and save everything.
 
-        Raises:
-            StoreError: the disk failed; what could be saved was.
+        Raise StoreError if the disk failed, after saving what could be saved.
         """
         if self._registering is not None:
             self._registering.cancel()

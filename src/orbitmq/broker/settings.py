@@ -363,8 +363,7 @@ class LiveSettings:
     def load(cls, properties: Iterable[Property], *, now_ms: int = 0) -> "LiveSettings":
         """Return the settings of a file and the arguments after it; log the keys without effect.
 
-        Raises:
-            InvalidSetting: one can't be used; the error names file, line and key.
+        Raise InvalidSetting, which names file, line and key, if one can't be used.
         """
         given = tls_settings.with_tls_file(properties)
         _KEYS.check(given)
@@ -385,12 +384,10 @@ class LiveSettings:
     def update(self, properties: Iterable[Property], now_ms: int) -> frozenset[str]:
         """Change settings while the broker runs; return the properties with another value now.
 
-        All are taken, or none. Keys that are harmless here are accepted without an effect. A change
-        lasts until the broker stops: unlike Java's it does not write its ``broker.conf``.
-
-        Raises:
-            InvalidInput: one is unknown, or can't be changed; ``field`` is its name.
-            InvalidSetting: a value can't be used.
+        All are applied, or none. Keys that are harmless here are accepted without an effect. A
+        change lasts until the broker stops: unlike Java's it does not write its ``broker.conf``.
+        Raise InvalidInput, with the name as ``field``, if one is unknown or can't be changed, and
+        InvalidSetting if a value can't be used.
         """
         given = list(properties)
         fixed = self.broker.config_black_list.split(";")

@@ -91,11 +91,7 @@ class State:
         return f"<State of {self.settings.broker.broker_name}, {self.topics!r}>"
 
     async def open(self, progress: Callable[[int, int], None]) -> None:
-        """Recover the store, on a worker, and load the tables.
-
-        Raises:
-            StoreError: a file can't be used; the message says why.
-        """
+        """Recover the store, on a worker, and load the tables."""
         opening = asyncio.wrap_future(self.workers.submit(self.store.open, progress))
         try:
             await asyncio.shield(opening)

@@ -112,10 +112,7 @@ def on_a_loop(work: Coroutine[object, object, T]) -> T:
 
 
 def pairs(arguments: Iterable[str], option: str) -> Mapping[str, str]:
-    """Return repeated ``KEY=VALUE`` arguments as a mapping.
-
-    Raises:
-        InvalidInput: an argument has no ``=``, or no key.
+    """Return repeated ``KEY=VALUE`` arguments as a mapping; an empty key is invalid.
 
     >>> pairs(["colour=blue", "formula=a=b"], "--property")
     {'colour': 'blue', 'formula': 'a=b'}

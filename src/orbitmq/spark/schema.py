@@ -100,15 +100,9 @@ def read_schema(columns: Sequence[str] = READ_COLUMNS) -> StructType:
 def check_write_schema(
     schema: StructType, *, topic: str | None = None, id_column: str | None = None
 ) -> None:
-    """Check that rows can be written as messages.
+    """Check that rows can be written as messages; raise InvalidColumn if not.
 
-    Args:
-        schema: the columns of the data frame.
-        topic: the topic of rows if there is no column ``topic``.
-        id_column: the column of ids, which may have any name.
-
-    Raises:
-        InvalidColumn: a column is unknown, missing, repeated, or has a wrong type.
+    ``topic`` is used for rows if there is no column ``topic``; ``id_column`` may have any name.
     """
     names = schema.fieldNames()
     if id_column is not None and id_column not in names:  # before unknown columns are reported

@@ -53,11 +53,8 @@ class ConfigFiles:
         """Return the parsed file, or its parsed backup; None if both are missing or empty.
 
         If ``parse`` raises an ``OrbitError`` or a ``ValueError``, the backup is used, with a
-        warning, and the bad file is renamed, so that the next write doesn't make it the backup.
-
-        Raises:
-            StoreDamaged: no version of the file can be parsed. Nothing was changed.
-            DiskFailed: a file can't be read.
+        warning, and the bad file is renamed, so that the next write doesn't make it the backup. If
+        the backup can't be parsed either, raise StoreDamaged and change nothing.
         """
         path = f"{self.directory}/{name}"
         backup = path + _BACKUP
@@ -81,11 +78,8 @@ class ConfigFiles:
     def write(self, name: str, text: str) -> None:
         """Write a new version, keep the last one as the backup; return when it is on disk.
 
-        After a crash at any point ``read``, and Java, find the old version or the new one.
-
-        Raises:
-            DiskFailed: the old version is still there.
-            StoreError: the files were opened for reading only.
+        After a crash or a disk failure at any point ``read``, and Java, find the old version or the
+        new one. Raise StoreError if the files were opened for reading only.
         """
         if not self.writable:
             raise StoreError(

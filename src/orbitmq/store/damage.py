@@ -44,12 +44,9 @@ OnDamage: TypeAlias = Callable[[Damage], None]
 
 
 def raise_damage(damage: Damage) -> None:
-    """Raise an error for a damage, or log it if it is harmless.
+    """Raise StoreDamaged for a damage, or log it if it is harmless.
 
     A reader calls this if its caller gave no ``on_damage``.
-
-    Raises:
-        StoreDamaged: the damage is not harmless.
 
     >>> raise_damage(Damage(4096, "truncated; 300 bytes needed", 20))
     Traceback (most recent call last):

@@ -29,7 +29,7 @@ _DIGITS: Final = 18  # more than that, times 20 bytes an entry, is no place in a
 
 
 class Dispatched(msgspec.Struct, gc=False):
-    """What consume queues and the key index need to know of one record.
+    """What consume queues and the key index need to know about one record.
 
     Keys and tags are UTF-8, as the record has them.
     """
@@ -56,26 +56,21 @@ class Dispatched(msgspec.Struct, gc=False):
 
 
 class Dispatcher:
-    """Reads records for what their indexes need.
-
-    Args:
-        delays_ms: the delays of levels 1, 2, …; see ``settings.delay_levels``.
-    """
+    """Reads records for what their indexes need; ``delays_ms`` are the delays of levels 1, 2, …."""
 
     def __init__(self, delays_ms: tuple[int, ...]) -> None:
         self._delays_ms = delays_ms
         self._topics: dict[bytes, str] = {}
 
     def entries(self, view: RecordView) -> list[Dispatched]:
-        """Return what a record means: one entry, and one more for each LMQ it is dispatched to.
+        """Return one entry for a record, and one more for each LMQ it is dispatched to.
 
-        Raises:
-            CorruptRecord: the lengths inside the record don't add up.
+        Raise CorruptRecord if the lengths inside the record don't add up.
         """
         return self.entries_of((view.filed(),))
 
     def entries_of(self, records: Iterable[Filed]) -> list[Dispatched]:
-        """Return the same for records whose fields are known, one behind the other."""
+        """Return the entries of several records, whose fields are known, in order."""
         entries: list[Dispatched] = []
         append, topics = entries.append, self._topics
         for filed in records:
@@ -114,10 +109,10 @@ class Dispatcher:
 
 
 def _is_light(queue: str) -> bool:
-    """Return whether a name is that of a light queue, and one that a directory may have.
+    """Return whether a name is that of a light queue, and a directory may have it.
 
-    Java dispatches to whatever a client names (``ConsumeQueue.multiDispatchLmqQueue``), be it the
-    queue of another topic; offsets there would be taken twice.
+    Java dispatches to any queue that a client names (``ConsumeQueue.multiDispatchLmqQueue``), even
+    one of another topic, where offsets would then be used twice.
     """
     return is_lmq(queue) and is_directory_name(queue)
 

@@ -73,14 +73,9 @@ _QUEUES_PER_TICK = 1024
 class MessageStore:
     """A message store in RocketMQ's file format; ``open`` it before use, and ``close`` it.
 
-    Args:
-        directory: the root of the store; created if it is missing.
-        settings: its settings.
-        post: schedules a call on the owner's thread. The default calls at once, on the worker's
-            thread: for tests without threads.
-        pid: written into the abort file, for people.
-        disk, clock, workers: those of the machine, unless a test has others.
-        memory_limit: the memory that the process may use, in bytes; default: what the system has.
+    ``post`` schedules a call on the owner's thread. The default calls at once, on the worker's
+    thread: for tests without threads. ``pid`` is written into the abort file, for people.
+    ``memory_limit`` is the memory that the process may use, in bytes; None: what the system has.
     """
 
     def __init__(
@@ -194,12 +189,8 @@ class MessageStore:
         """Lock and recover the directory; then the store can be used.
 
         Any thread may call this, if no other uses the store meanwhile. A long recovery logs its
-        progress; ``progress`` is called more often, with bytes of the log.
-
-        Raises:
-            StoreLocked: another process uses it.
-            StoreDamaged: its files contradict each other; the message says what to do.
-            DiskFailed: a file can't be read or created.
+        progress; ``progress`` is called more often, with bytes of the log. Raise StoreLocked if
+        another process uses the directory, and StoreDamaged if its files contradict each other.
         """
         self._lock = StoreLock(self._disk, self.directory)
         try:
@@ -230,10 +221,8 @@ class MessageStore:
         """Flush and dispatch everything, and release the directory.
 
         After a disk failure the abort marker stays, so that the next start recovers as after a
-        crash. A store that is not open is only released.
-
-        Raises:
-            StoreError: the disk failed; the directory is released nevertheless.
+        crash. A store that is not open is only released. Raise StoreError if the disk failed; the
+        directory is released nevertheless.
         """
         try:
             if self._is_open:

@@ -18,13 +18,7 @@ _MB: Final = 1_000_000
 
 
 class LoggedProgress:
-    """Logs a line every few seconds, none for work that ends sooner.
-
-    Args:
-        what: the work, the beginning of each line.
-        clock: the clock.
-        progress: called at every step.
-    """
+    """Logs a line that begins with ``what`` every few seconds; none for shorter work."""
 
     def __init__(self, what: str, clock: Clock, progress: Progress) -> None:
         self._what = what

@@ -156,13 +156,10 @@ def _check_hours(text: str) -> None:
 
 
 def delay_levels(text: str) -> tuple[int, ...]:
-    """Return the delays of levels 1, 2, … in milliseconds.
+    """Return the delays of levels 1, 2, … in milliseconds; a level's unit is s, m, h or d.
 
     >>> delay_levels("1s 5m 2h")
     (1000, 300000, 7200000)
-
-    Raises:
-        InvalidInput: a level is not a number with one of the units s, m, h and d.
     """
     delays = []
     for word in text.split():

@@ -289,8 +289,7 @@ class _LateFuture(Future[T]):
 def run_virtual(main: Callable[[VirtualClock], Coroutine[Any, Any, T]]) -> T:
     """Run ``main`` in virtual time and return its result; tasks left running are cancelled.
 
-    Raises:
-        Deadlock: every task waits for something that can never happen.
+    Raise Deadlock if every task waits for something that can never happen.
     """
 
     async def with_clock() -> T:

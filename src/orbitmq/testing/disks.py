@@ -301,11 +301,7 @@ class SimulatedDisk:
         return Usage(self._capacity, self._used())
 
     def lock(self, path: str, text: str) -> "SimulatedLock":
-        """Lock a file, then write ``text`` into it.
-
-        Raises:
-            StoreLocked: it is already locked.
-        """
+        """Lock a file, then write ``text`` into it; raise StoreLocked if it is already locked."""
         with self._calling(Call("lock", path), "lock"):
             contents = self._made(path)
             if contents in self._locks:

@@ -23,13 +23,9 @@ __all__ = ["Attempt", "History", "Reader", "Stored", "broken_laws"]
 class Attempt(msgspec.Struct):
     """One attempt to send a message, as its sender knows it.
 
-    Attributes:
-        key: the unique key of the message, shared by all its attempts.
-        number: the number of the attempt.
-        queue_id: the queue it was sent to.
-        tag: the tag of the message.
-        acked_at: the queue offset that the broker acknowledged; None without acknowledgement.
-        is_delayed: whether the message is delayed; ``acked_at`` is then not an offset of its queue.
+    All attempts of a message share its unique ``key``. ``acked_at`` is the queue offset that the
+    broker acknowledged, None without acknowledgement; for a delayed message it is not an offset of
+    its queue.
     """
 
     key: str
@@ -63,13 +59,10 @@ class Reader(NamedTuple):
 class History(msgspec.Struct):
     """What clients saw during a run, and what was stored at its end.
 
-    Attributes:
-        attempts: all sends, in the order in which they began.
-        read: the messages that each reader received, in order.
-        stored: the messages of each queue at the end, from offset 0 on.
-        faults: violations noted during the run.
-        troubles: the injected failures, in order.
-        digest: a hash of every byte on the network and every call of the disk.
+    ``attempts`` are in the order in which they began; ``read`` has the messages that each reader
+    received, ``stored`` those of each queue from offset 0 on. ``faults`` are violations noted
+    during the run, ``troubles`` the injected failures. ``digest`` is a hash of every byte on the
+    network and every call of the disk.
     """
 
     attempts: list[Attempt] = msgspec.field(default_factory=list)

@@ -49,20 +49,15 @@ Accept = Callable[[], asyncio.Protocol]
 
 
 class MemoryNetwork:
-    """A network within this object.
+    """A network within this object; delays and loss may be changed at any time.
 
-    Args:
-        delay_s: how long bytes travel.
-        jitter_s: the most random extra delay.
-        loss: one write in this many is lost at random, with everything after it in the same
-            direction, as when TCP retransmits in vain; 0 for none.
-        chance: the randomness of jitter and loss.
+    Bytes travel for ``delay_s``, plus up to ``jitter_s`` at random. One write in ``loss`` is lost
+    at random, with everything after it in the same direction, as when TCP retransmits in vain; 0
+    for none. ``chance`` is the randomness of both.
 
-    Attributes:
-        delay_s, jitter_s, loss: the arguments; they may be changed at any time.
-        carries: False for a partition: everything written is lost silently.
-        lost: how many writes and closes never arrived.
-        watch: called with source, destination and bytes of every write, lost or not.
+    ``carries`` is False for a partition: everything written is lost silently. ``lost`` counts
+    writes and closes that never arrived. ``watch`` is called with source, destination and bytes of
+    every write, lost or not.
     """
 
     def __init__(
@@ -144,12 +139,7 @@ class MemoryHost:
     async def connect(
         self, protocol: asyncio.Protocol, address: Address, *, tls: ssl.SSLContext | None
     ) -> None:
-        """Connect ``protocol`` to the listener at ``address``.
-
-        Raises:
-            ConnectionRefusedError: there is no listener.
-            ValueError: ``tls`` is given; this network has none.
-        """
+        """Connect ``protocol`` to the listener at ``address``; this network has no TLS."""
         _refuse(tls)
         network = self._network
         await asyncio.sleep(2 * network.travel_s())  # there and back
@@ -176,12 +166,7 @@ class MemoryHost:
         mode: TlsMode,  # noqa: ARG002 - there is only plain text here
         handshake_timeout_ms: int,  # noqa: ARG002 - there is no handshake here
     ) -> OpenPort:
-        """Accept connections with protocols made by ``accept``.
-
-        Raises:
-            OSError: the address is in use.
-            ValueError: ``tls`` is given; this network has none.
-        """
+        """Accept connections with protocols made by ``accept``; this network has no TLS."""
         _refuse(tls)
         listening = self._network._listening
         if not address.port:
@@ -195,9 +180,8 @@ class MemoryHost:
     def crash(self, *, silent: bool = False) -> None:
         """End all connections and listeners of the host without notifying its protocols.
 
-        Args:
-            silent: whether the peers are not notified either, as in a power loss. Otherwise their
-                connections are reset, as when a process ends.
+        With ``silent`` the peers are not notified either, as in a power loss. Otherwise their
+        connections are reset, as when a process ends.
         """
         network = self._network
         for address, port in list(network._listening.items()):

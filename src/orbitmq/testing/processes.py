@@ -77,8 +77,7 @@ class Process:
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run ``work`` as part of the process and return its result.
 
-        Raises:
-            Killed: the process was killed before ``work`` ended.
+        Raise Killed if the process was killed before ``work`` ended.
         """
         task = self.start(work)
         ends: list[asyncio.Future[Any]] = [task, self._killed]

@@ -173,16 +173,9 @@ class Sender:
 class Puller:
     """Reads one queue by pulls, and commits its offset with them.
 
-    Args:
-        reader: the group, queue and tag.
-        caller: sends the requests.
-        chance: decides the size of each pull, and how long the broker may hold it.
-        topic: the topic of the queue.
-        starts: returns how often the broker was started; a start may lose committed offsets.
-
-    Attributes:
-        position: the offset of the next pull.
-        committed: the number of the broker's start, and the offset committed since then.
+    ``chance`` decides the size of each pull, and how long the broker may hold it. ``starts``
+    returns how often the broker was started; a start may lose committed offsets. ``committed`` is
+    the number of the broker's start, and the offset committed since then.
     """
 
     def __init__(

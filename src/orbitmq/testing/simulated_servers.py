@@ -39,17 +39,8 @@ _WITHOUT_END: Final = 1 << 60
 class SimulatedServers:
     """A nameserver and a broker, each a process on its own host.
 
-    Args:
-        network: the network of both hosts.
-        clock: the time of the run.
-        flush_mode: whether the broker waits for its disk.
-        sync_s: returns how long the next piece of work for a worker takes.
-        seed: decides what survives a power loss, and the random choices of the broker.
-
-    Attributes:
-        disk: the disk of the broker.
-        nameserver_host, broker_host: the hosts.
-        starts: how often the broker was started.
+    ``sync_s`` returns how long the next task of a worker takes. ``seed`` decides what survives a
+    power loss, and the random choices of the broker. ``starts`` counts the starts of the broker.
     """
 
     def __init__(

@@ -49,11 +49,7 @@ class ClientCalls:
     def reset_offsets(
         self, group: str, topic: str, timestamp_ms: int, offsets: Mapping[MessageQueue, int]
     ) -> None:
-        """Ask all consumers of a group to continue from other offsets.
-
-        Raises:
-            Refusal: none is connected.
-        """
+        """Ask all consumers of a group to continue from other offsets; refuse if there are none."""
         found = self.members.consumers(group)
         if found is None:
             raise Refusal(
@@ -71,8 +67,7 @@ class ClientCalls:
     async def statuses(self, group: str, topic: str, client_id: str | None) -> ConsumerStatus:
         """Return the consumer offsets of the clients of a group, by client id.
 
-        Raises:
-            Refusal: none is connected.
+        Raise Refusal if no client is connected.
         """
         found = self.members.consumers(group)
         if found is None:
@@ -102,8 +97,7 @@ class ClientCalls:
     ) -> Response:
         """Forward a request to one client of a group and return its answer.
 
-        Raises:
-            Refusal: the client isn't connected, or does not answer.
+        Raise Refusal if the client isn't connected, or does not answer.
         """
         member = self.members.consumer(group, client_id)
         if member is None:

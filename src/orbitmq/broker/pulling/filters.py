@@ -22,10 +22,7 @@ def is_by_tags(expression_type: str | None) -> bool:
 
 
 def subscription_of(topic: str, expression: str | None, kind: str | None) -> SubscriptionData:
-    """Return the subscription that is part of a pull.
-
-    Raises:
-        Refusal: it can't be parsed, or does not filter by tags.
+    """Return the subscription of a pull; refuse one that can't be parsed or is not by tags.
 
     >>> subscription_of("orders", "paid || late", None).tags_set
     ('late', 'paid')
@@ -48,11 +45,7 @@ def subscription_of(topic: str, expression: str | None, kind: str | None) -> Sub
 
 
 def check_kind(kind: str | None) -> None:
-    """Refuse an expression that is not by tags.
-
-    Raises:
-        Refusal: with Java's code for a broker whose ``enablePropertyFilter`` is off.
-    """
+    """Refuse any expression but tags, as a Java broker without ``enablePropertyFilter`` does."""
     if not is_by_tags(kind):
         raise Refusal(
             ResponseCode.SYSTEM_ERROR,

@@ -47,11 +47,7 @@ class PullChecks:
     own_host: Callable[[], str]
 
     def check(self, pull: PullMessage, code: int, peer: str) -> CheckedPull:
-        """Check a pull.
-
-        Raises:
-            Refusal: it is not allowed; the remark says why.
-        """
+        """Check a pull; raise Refusal, with the reason as its remark, if it is not allowed."""
         self._check_broker(code)
         group = self._group(pull.consumer_group)
         topic = self._topic(pull, peer)

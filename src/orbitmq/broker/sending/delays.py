@@ -182,10 +182,9 @@ class Delays:
         return table.to_json().decode()
 
     def load_json(self, text: str) -> None:
-        """Take the offsets of an earlier run; those of levels that no longer exist are kept.
+        """Load the offsets of an earlier run; those of levels that no longer exist are kept.
 
-        Raises:
-            InvalidBody: it is not a table of offsets. Nothing was changed.
+        Raise InvalidBody, and change nothing, if the text is not a table of offsets.
         """
         table = DelayOffsetTable.from_json(text.encode())
         if table.data_version is not None:

@@ -112,14 +112,9 @@ class Inbox:
     def put(self, message: Incoming, on_stored: OnStored, run: OrderedRun | None = None) -> None:
         """Store a message in a later turn; ``on_stored`` is called once with the result.
 
-        Args:
-            message: its body may be a view; it is copied when it is stored.
-            on_stored: called when the message is stored, flushed too if settings and message ask
-                for that, or refused.
-            run: the run that the message is in. All of a run is put without a pause.
-
-        Raises:
-            Refusal: the inbox is full. ``on_stored`` will not be called.
+        That is when the message is refused or stored, and flushed if settings and message require
+        it. Its body may be a view; it is copied when it is stored. All messages of a ``run`` are
+        put without a pause. If the inbox is full, raise Refusal; ``on_stored`` is not called then.
         """
         pending = self._pending
         waiting = len(pending) + self._for_disk

@@ -74,11 +74,7 @@ class Retries:
     randomness: Randomness
 
     def group(self, name: str) -> SubscriptionGroupConfig:
-        """Return the settings of a group.
-
-        Raises:
-            Refusal: the group is unknown and may not be created.
-        """
+        """Return the settings of a group; refuse one that is unknown and may not be created."""
         found = self.groups.get(name)
         if found is None:
             raise Refusal(
@@ -89,11 +85,7 @@ class Retries:
         return found
 
     def retry(self, group: SubscriptionGroupConfig, *, unit_mode: bool) -> Destination:
-        """Return the destination of a message to retry.
-
-        Raises:
-            Refusal: the retry topic may not be written.
-        """
+        """Return the destination of a message to retry; refuse if its topic may not be written."""
         topic = self.topics.for_send_back(
             retry_topic(group.group_name),
             group.retry_queue_nums,
@@ -121,8 +113,7 @@ class Retries:
     ) -> bool:
         """Return whether a send to a retry topic exceeds the limit, so that it is a dead letter.
 
-        Raises:
-            Refusal: the group is unknown and may not be created.
+        Refuse a group that is unknown and may not be created.
         """
         group = self.group(group_of(topic))
         if reconsume_times > max_tries(group, asked_max, version):

@@ -44,11 +44,7 @@ class SendChecks:
     _passed_under: BrokerSettings | None = field(default=None, init=False)
 
     def topic(self, header: SendHeader, peer: str) -> TopicConfig:
-        """Return the topic of a send from ``peer``.
-
-        Raises:
-            Refusal: sends to it are not allowed; the remark says why.
-        """
+        """Return the topic of a send from ``peer``, or refuse it with the reason as the remark."""
         found = self.topics.get(header.topic)
         if (
             found is None
@@ -59,11 +55,7 @@ class SendChecks:
         return found
 
     def queue_id(self, asked: int, topic: TopicConfig, peer: str) -> int:
-        """Return the queue of a send; for a negative number the broker chooses one.
-
-        Raises:
-            Refusal: there is no such queue.
-        """
+        """Return the queue of a send, or refuse it; the broker chooses for a negative number."""
         if 0 <= asked < topic.write_queue_nums:
             return asked
         write, read = topic.write_queue_nums, topic.read_queue_nums

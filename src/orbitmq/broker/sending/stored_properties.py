@@ -84,8 +84,7 @@ def read(text: str) -> dict[str, str]:
 def delay_level(found: Mapping[str, str], levels: int) -> int:
     """Return the delay level of a message, at most ``levels``; 0 for none.
 
-    Raises:
-        Refusal: it is not a number.
+    Refuse one that is not a number.
 
     >>> delay_level({"DELAY": "3"}, 18), delay_level({"DELAY": "99"}, 18), delay_level({}, 18)
     (3, 18, 0)

@@ -46,13 +46,12 @@ GROUP_ATTRIBUTES: Final[Mapping[str, Attribute]] = {}
 
 
 def change_of(text: str | None) -> dict[str, str]:
-    """Parse a change; each name keeps its sign.
+    """Parse a change, made of ``+name=value`` and ``-name``; each name keeps its sign.
+
+    Raise InvalidInput if a part is neither, or a name comes twice.
 
     >>> change_of("+message.type=FIFO,-queue.type")
     {'+message.type': 'FIFO', '-queue.type': ''}
-
-    Raises:
-        InvalidInput: a part is neither ``+name=value`` nor ``-name``, or a name comes twice.
     """
     change: dict[str, str] = {}
     for part in filter(None, (text or "").split(",")):
@@ -71,9 +70,8 @@ def changed(
 ) -> dict[str, str]:
     """Return the attributes after a change; ``current`` is None while a topic is created.
 
-    Raises:
-        InvalidInput: an attribute is unknown, fixed, missing, changed twice, or has another value
-            than those allowed.
+    Raise InvalidInput if an attribute is unknown, fixed, missing, changed twice, or has a value
+    that is not allowed.
     """
     _check_words(current, change)
     after = dict(current or {})

@@ -103,9 +103,8 @@ class Groups:
     def update(self, groups: Sequence[SubscriptionGroupConfig]) -> None:
         """Create or change groups, all or none; their attributes are a change.
 
-        Raises:
-            InvalidInput: an attribute or the number of retry queues is invalid, or there would be
-                too many groups.
+        Raise InvalidInput if an attribute or the number of retry queues is invalid, or there would
+        be too many groups.
         """
         after = {group.group_name: self._merged(group) for group in groups}
         if len(self._table.keys() | after.keys()) > GROUPS_MAX:
@@ -184,11 +183,7 @@ class Groups:
         return wrapper.to_json().decode()
 
     def load_json(self, text: str) -> None:
-        """Load a table.
-
-        Raises:
-            InvalidBody: it is not a table of groups. Nothing was changed.
-        """
+        """Load a table; raise InvalidBody, and change nothing, if the text is not one of groups."""
         loaded = SubscriptionGroupTable.from_json(text.encode())
         self._table.update(loaded.subscription_group_table)
         self._forbidden.update(loaded.forbidden_table)

@@ -209,8 +209,7 @@ class ConsumerOffsets:
     def load_json(self, text: str) -> None:
         """Load offsets in place of the present ones.
 
-        Raises:
-            InvalidBody: it is not a table of offsets. Nothing was changed.
+        Raise InvalidBody, and change nothing, if the text is not a table of offsets.
         """
         loaded = ConsumerOffsetTable.from_json(text.encode())
         self._offsets = loaded.offset_table

@@ -15,15 +15,10 @@ V = TypeVar("V")
 def page(
     table: Mapping[str, V], version: DataVersion, *, first: int, count: int, known: str | None
 ) -> dict[str, V]:
-    """Return a page of a table, sorted by name.
+    """Return a page of a table, sorted by name: at most ``count`` entries after the ``first`` ones.
 
-    Args:
-        table: the whole table.
-        version: its version.
-        first: the number of entries on earlier pages.
-        count: the most entries to return.
-        known: the version, as JSON, of the earlier pages. If it is missing or different, the first
-            page is returned: entries may have moved (TopicConfigManager in Java).
+    ``known`` is the version, as JSON, of the earlier pages. If it is missing or different, the
+    first page is returned: entries may have moved (TopicConfigManager in Java).
 
     >>> page({"b": 1, "a": 2}, DataVersion(), first=1, count=5, known='{"counter":0}')
     {'b': 1}

@@ -177,11 +177,9 @@ class Topics:
     def update(self, topics: Sequence[TopicConfig]) -> list[TopicConfig]:
         """Create or change topics, all or none; return those that changed.
 
-        The attributes of each are a change, as `attributes.change_of` returns it.
-
-        Raises:
-            InvalidInput: an attribute or the number of queues is invalid, or there would be too
-                many topics.
+        The attributes of each are a change, as `attributes.change_of` returns it. Raise
+        InvalidInput if an attribute or the number of queues is invalid, or there would be too many
+        topics.
         """
         after = [self._merged(topic) for topic in topics]
         new = {topic.topic_name for topic in after} - self._table.keys()
@@ -251,8 +249,7 @@ class Topics:
     def load_json(self, text: str) -> None:
         """Load a table; it may change system topics too.
 
-        Raises:
-            InvalidBody: it is not a table of topics. Nothing was changed.
+        Raise InvalidBody, and change nothing, if the text is not a table of topics.
         """
         loaded = TopicConfigTable.from_json(text.encode())
         self._table.update(loaded.topic_config_table)

@@ -119,16 +119,9 @@ def serve(
 ) -> int:
     """Run a server until SIGTERM, SIGINT or SIGHUP, and return the exit status, 0.
 
-    Under ``nohup``, which ignores SIGHUP, it stays ignored.
-
-    Args:
-        make: called on the loop; the server, started and stopped as a context manager.
-        ready: makes the line that is printed when it has started.
-        stop_at_eof: also stop when standard input, a pipe, ends: the process at its other end is
-            gone.
-
-    Raises:
-        OrbitError: the server could not start or stop.
+    Under ``nohup``, which ignores SIGHUP, it stays ignored. ``make`` is called on the loop;
+    ``ready`` returns the line that is printed when the server has started. With ``stop_at_eof`` it
+    also stops when standard input, a pipe, ends: the process at its other end is gone.
     """
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(_serve(make, ready, stop_at_eof))

@@ -54,8 +54,7 @@ class Supervisor:
     async def __aenter__(self) -> Self:
         """Start all processes; return when each is ready.
 
-        Raises:
-            ProcessFailed: one could not start; the others were stopped.
+        If one can't start, stop the others and raise ProcessFailed.
         """
         try:
             await asyncio.gather(*(self._start(name) for name in self._commands))

@@ -60,10 +60,8 @@ class QueueConnection(NamedTuple):
 class _KnownRoute(NamedTuple):
     """What nameservers answered about a topic.
 
-    Attributes:
-        route: the last route; None if there never was one.
-        asked_ms: when they answered; None if the next use must look the route up again.
-        missing: the error, if they don't know the topic.
+    ``route`` is the last one, None if there never was one. ``asked_ms`` is when they answered, None
+    if the next use must look the route up again. ``missing`` is set if they don't know the topic.
     """
 
     route: ReadRoute | None
@@ -136,19 +134,13 @@ class Brokers:
         """Send the same requests about all queues; return what ``read`` makes of the answers.
 
         The requests about all queues of a broker are in flight together. If a broker fails, its
-        route is looked up again and the requests are repeated once, unless the route is new.
+        route is looked up again and the requests are repeated once, unless the route is new. With
+        ``skip_missing``, queues whose topic no nameserver knows are left out.
 
-        Args:
-            queues: the queues.
-            requests: returns the requests to send about a queue.
-            read: turns the answers about a queue into a result.
-            skip_missing: leave out queues whose topic no nameserver knows.
-
-        Raises:
-            NetworkError: neither a broker nor a replica of it can be reached.
-            NoRoute: no route has the broker, or a topic is missing (``is_missing``). The other
-                queues of that broker were not asked about.
-            BrokerError: the broker refused. An answer "not found" is left to ``read``.
+        Raise NetworkError if neither a broker nor a replica of it can be reached, BrokerError if it
+        refuses (an answer "not found" is left to ``read``), and NoRoute if no route has the broker
+        or a topic is missing (``is_missing``). After NoRoute, the other queues of that broker were
+        not asked about.
         """
         by_broker: dict[str, dict[MessageQueue, tuple[Header, ...]]] = {}
         for queue in queues:

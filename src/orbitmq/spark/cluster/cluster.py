@@ -102,22 +102,17 @@ class Cluster:
         return self._nameservers.topics()
 
     def queues(self, topic: str) -> tuple[MessageQueue, ...]:
-        """Return the queues of a topic that a primary or a replica lets be read, sorted.
+        """Return the queues of a topic that can be read from a primary or a replica, sorted.
 
-        Raises:
-            NoRoute: the topic is missing (``is_missing``), or it can't be read now.
-            NameserversFailed: no nameserver answers.
+        Raise NoRoute if the topic is missing (``is_missing``), or can't be read now.
         """
         return self.resolve(Topics(names=(topic,)))
 
     def resolve(self, topics: Topics) -> tuple[MessageQueue, ...]:
         """Return the queues that options select, sorted; a pattern may match none.
 
-        Queues of a broker that has unregistered are not among them.
-
-        Raises:
-            NoRoute, NameserversFailed: as ``queues`` does.
-            InvalidOption: ``assign`` names a queue that doesn't exist.
+        Queues of a broker that has unregistered are not among them. Raise as ``queues`` does, and
+        InvalidOption if ``assign`` names a queue that doesn't exist.
         """
         if topics.pattern is not None:
             return self._matching(topics.pattern)
@@ -154,11 +149,10 @@ class Cluster:
     def bounds(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, Range]:
         """Return the first offset and the end of each queue.
 
-        Raises:
-            NetworkError: neither a broker nor a replica of it can be reached.
-            NoRoute: no nameserver knows a topic (``is_missing``): it was deleted, or they have all
-                just started and brokers have not registered yet. Or no route has a broker.
-            BrokerError: a broker refused.
+        Raise NetworkError if neither a broker nor a replica of it can be reached, and BrokerError
+        if it refuses. Raise NoRoute if no route has a broker, or no nameserver knows a topic
+        (``is_missing``): it was deleted, or they have all just started and brokers have not
+        registered yet.
         """
         return self._brokers.ask(queues, self._range_requests, _range)
 
@@ -212,11 +206,8 @@ class Cluster:
         """Commit the offsets of a group, so that tools show its lag.
 
         A broker that lacks the group creates it if it may. Missing topics are skipped. An error is
-        raised after all brokers have been asked.
-
-        Raises:
-            GroupNotFound: a broker lacks the group and may not create it.
-            NetworkError, NoRoute, BrokerError: as ``bounds`` does.
+        raised after all brokers have been asked. Raise GroupNotFound if a broker lacks the group
+        and may not create it; else as ``bounds`` does.
         """
         by_broker: dict[str, list[MessageQueue]] = {}
         for queue in offsets:
@@ -297,15 +288,9 @@ class Cluster:
     ) -> QueueConnection:
         """Return a connection to a broker of a queue, and its id; the caller doesn't close it.
 
-        Args:
-            queue: the queue.
-            broker_id: the preferred broker; if it is down, another one of the same name is used.
-            exact: whether only the preferred broker will do.
-
-        Raises:
-            ConnectFailed: none of them can be reached.
-            NoRoute: no route has such a broker.
-            NameserversFailed: no nameserver answers, and no route is known.
+        If the broker with the preferred id is down, another one of the same name is used, unless
+        ``exact`` is set. Raise ConnectFailed if none of them can be reached, and NoRoute if no
+        route has such a broker.
         """
         return self._brokers.connection(queue, broker_id, exact=exact)
 

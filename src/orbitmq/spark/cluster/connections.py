@@ -61,9 +61,8 @@ class Connections:
     ) -> list[Frame]:
         """Return the answers to some requests, in order, whatever their codes.
 
-        Raises:
-            NetworkError: a request was not answered. The connection is closed, since late answers
-                may still arrive on it.
+        If one is not answered, raise NetworkError and close the connection: late answers may still
+        arrive on it.
         """
         left = iter(headers)
         answers: list[Frame] = []

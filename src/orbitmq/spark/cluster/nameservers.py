@@ -58,9 +58,7 @@ class Nameservers:
     def route(self, topic: str) -> ReadRoute:
         """Return the route of a topic, which has at least one queue.
 
-        Raises:
-            NoRoute: no nameserver knows it, or it can't be read now.
-            NameserversFailed: no nameserver answers.
+        Raise NoRoute if no nameserver knows the topic, or it can't be read now.
         """
         return self.all_routes([topic])[topic]
 

@@ -22,12 +22,10 @@ _QUEUES_MAX: Final = 65_536
 
 
 class ReadRoute(msgspec.Struct, frozen=True):
-    """The queues of a topic that can be read, and the brokers that serve them.
+    """The queues of a topic that can be read, sorted, and the brokers that serve them.
 
-    Attributes:
-        queues: sorted.
-        addresses: broker name → broker id → address.
-        is_system: whether RocketMQ created the topic for the broker or cluster of that name.
+    ``addresses`` maps broker names to broker ids to addresses. ``is_system`` is whether RocketMQ
+    created the topic for the broker or cluster of that name.
     """
 
     queues: tuple[MessageQueue, ...]
@@ -48,16 +46,10 @@ class ReadRoute(msgspec.Struct, frozen=True):
 def read_route(
     topic: str, route: TopicRouteData, address_map: Sequence[tuple[str, str]] = ()
 ) -> ReadRoute:
-    """Return the route of a topic for reads.
+    """Return the route of a topic, named without a namespace, for reads.
 
-    Args:
-        topic: its name for the user, without a namespace.
-        route: the answer of a nameserver.
-        address_map: rewrites the addresses that brokers advertise.
-
-    Raises:
-        InvalidBody: the topic has too many queues.
-        InvalidInput: it is a static topic, whose queues move between brokers.
+    ``address_map`` rewrites the addresses that brokers advertise. Raise InvalidBody if the topic
+    has too many queues, and InvalidInput for a static topic, whose queues move between brokers.
     """
     if route.topic_queue_mapping_by_broker:
         raise InvalidInput(

@@ -39,8 +39,7 @@ class _Columns(NamedTuple):
 class PropertyPairs:
     """The properties of some messages, read as ``message.properties.decode`` reads them.
 
-    Args:
-        texts: ``binary`` without nulls; each is empty, or has U+0002 at its end.
+    ``texts`` is ``binary`` without nulls; each is empty, or has U+0002 at its end.
     """
 
     def __init__(self, texts: pa.Array) -> None:
@@ -134,7 +133,7 @@ def _laid_over(data: pa.Buffer, bounds: NDArray[np.int32]) -> pa.Array:
 
 
 def _one_by_one(texts: pa.Array) -> _Columns:
-    """Return the pairs of any texts whatever."""
+    """Return the pairs of any texts."""
     found = [properties.decode(text) for text in texts.to_pylist()]
     offsets = np.fromiter(accumulate(map(len, found), initial=0), np.int32, len(found) + 1)
     names = pa.array([name for row in found for name in row], pa.string())

@@ -1,13 +1,13 @@
-"""Thousands of records at once: their fields as columns, by numpy and Arrow alone.
+"""Reads the fields of thousands of records as columns, with numpy and Arrow only.
 
-Records lie in one array of bytes, in ascending places. A field is read for all of them in one go,
+Records are in one array of bytes, at ascending positions. A field is read for all of them at once,
 through a view of the array in which an integer begins at every byte; bodies and property texts are
 cut out by laying Arrow offsets over the array and keeping every fourth piece::
 
     … │ head │ body │ length, topic, length │ properties │ head │ body │ …
         4n     4n+1   4n+2                    4n+3
 
-So the price of a row is a few steps in C, whatever the number of columns.
+So a row costs a few steps in C, whatever the number of columns.
 """
 
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ _BODY, _TEXT = 1, 3
 _ADDRESS_AND_PORT: Final = AT["reconsume_times"] - AT["store_ip"]
 _ID_BYTES: Final = _ADDRESS_AND_PORT + LONG.size  # of an IPv4 broker
 _HEX: Final = np.frombuffer(b"".join(b"%02X" % byte for byte in range(256)), np.uint16)
-"""The two digits of every byte, as they lie in memory."""
+"""The two digits of every byte, as they are in memory."""
 
 _VALUE_END: Final = ord(properties.VALUE_END)
 
@@ -54,11 +54,9 @@ _VALUE_END: Final = ord(properties.VALUE_END)
 class RecordBlock:
     """Records of one array, none of them compressed or an inner batch.
 
-    Args:
-        data: the records, with `MARGIN` bytes behind them. The block may write between them:
-            nobody else reads the array afterwards.
-        starts: where each begins. The caller has seen that their sizes are right: each lies in the
-            array, and ends where the next one begins or before.
+    ``data`` has `MARGIN` bytes after the records. The block may write between them: nothing else
+    may read the array afterwards. ``starts`` is where each record begins. The caller has checked
+    their sizes: each is inside the array, and ends where the next one begins or before.
     """
 
     def __init__(self, data: Bytes, starts: Sequence[int]) -> None:
@@ -75,14 +73,14 @@ class RecordBlock:
         self._body_starts = self._starts + (IPV4_HEAD.size + self._behind_hosts)
         self._body_ends = self._body_starts + self._field("body_length", self._behind_hosts)
         self.faulty = self._first_fault()
-        """The first row whose lengths don't add up; None if there is none. Then alone do the
-        other methods give what the records hold."""
+        """The first row whose lengths don't add up; None if there is none. The other methods are
+        right only if it is None."""
 
     def __len__(self) -> int:
         return len(self._starts)
 
     def _field(self, name: str, shift: Places | int = 0) -> Places:
-        """Return a number of each head; IPv6 addresses shift the fields behind them."""
+        """Return a number of each head; IPv6 addresses shift the fields after them."""
         return self._read(self._starts + (AT[name] + shift), dtype(name))
 
     def _read(self, places: Places, kind: str) -> Places:
@@ -94,14 +92,14 @@ class RecordBlock:
         return at_every_byte[places].astype(np.int64)
 
     def _first_fault(self) -> int | None:
-        """Find the pieces of all records; return the first row that is not the sum of its own."""
+        """Find the pieces of all records; return the first row whose size is not their sum."""
         magics = self._field("magic")
         sound = np.isin(magics, list(MAGICS))
         sound &= self._body_starts <= self._body_ends
         is_v2 = magics == Version.V2.value
         topics = self._body_ends + np.where(is_v2, TOPIC_LENGTH_V2.size, TOPIC_LENGTH_V1.size)
         sound &= topics + PROPERTIES_LENGTH.size <= self._ends
-        # Of a faulty record nothing is read that may lie anywhere.
+        # Positions in a faulty record may be anywhere, so they are not read.
         at = np.where(sound, self._body_ends, 0)
         topic_lengths = np.where(
             is_v2, self._read(at, TOPIC_LENGTH_V2.format), self._read(at, TOPIC_LENGTH_V1.format)
@@ -117,11 +115,11 @@ class RecordBlock:
     # Numbers
 
     def queue_offsets(self) -> Places:
-        """Return the place of each message in its queue."""
+        """Return the queue offset of each message."""
         return self._field("queue_offset")
 
     def born_ms(self) -> Places:
-        """Return when each message was made, by its client's clock."""
+        """Return when each message was created, by its client's clock."""
         return self._field("born_timestamp_ms")
 
     def stored_ms(self) -> Places:
@@ -129,7 +127,7 @@ class RecordBlock:
         return self._field("store_timestamp_ms", self._behind_born)
 
     def user_flags(self) -> Places:
-        """Return the user's own number of each message."""
+        """Return the user's flag of each message."""
         return self._field("flag")
 
     def body_crcs(self) -> Places:
@@ -137,7 +135,7 @@ class RecordBlock:
         return self._field("body_crc")
 
     def reconsume_times(self) -> Places:
-        """Return how often each message was delivered in vain."""
+        """Return how often each message was delivered again."""
         return self._field("reconsume_times", self._behind_hosts)
 
     # Bytes and texts
@@ -189,7 +187,7 @@ class RecordBlock:
         return pa.Array.from_buffers(pa.string(), len(rows), buffers)
 
     def _pieces(self, ends: Places) -> pa.Array:
-        """Return the four pieces of each record, one behind the other; see the top."""
+        """Return the four pieces of each record, one after the other; see the top."""
         offsets = np.empty(_PIECES * len(self) + 1, np.int32)
         offsets[0] = self._starts[0]
         offsets[1::_PIECES] = self._body_starts

@@ -57,13 +57,8 @@ def read_slice(cluster: Cluster, piece: Slice, options: ReadOptions) -> Iterator
     Memory is bounded for any slice: ``puller.WINDOW`` answers (twice as many with tags) of 256 KiB
     each, unless a record is larger or the broker is configured otherwise, and a batch twice, as
     records and as columns. A batch has `BATCH_BYTES` plus the answer or opened record that exceeds
-    them.
-
-    Raises:
-        DataLost: offsets of the slice are gone, and ``fail_on_data_loss`` is set.
-        CorruptRecord: a record can't be read, or its body can't be decompressed.
-        MissingExtra: the package to decompress a body is not installed.
-        NetworkError, BrokerError: no broker could be reached, or it refused.
+    them. Raise DataLost if offsets of the slice are gone and ``fail_on_data_loss`` is set, and
+    CorruptRecord if a record can't be read or decompressed.
     """
     builder = RowBuilder(piece, options.columns, tags=options.tags)
     pull_options = PullOptions(
@@ -80,11 +75,9 @@ def read_slice(cluster: Cluster, piece: Slice, options: ReadOptions) -> Iterator
 class RowBuilder:
     """Builds batches from the records of one slice.
 
-    Args:
-        piece: the slice; messages of an inner batch outside of it are dropped.
-        columns: the columns to build, in order.
-        tags: a subscription; other rows are dropped. A broker compares hashes only, so tags are
-            compared again here, as in Java's ``PullAPIWrapper``.
+    Messages of an inner batch outside the slice are dropped, and so are rows that don't match the
+    subscription ``tags``. A broker compares hashes only, so tags are compared again here, as in
+    Java's ``PullAPIWrapper``.
 
     >>> from orbitmq.message.host import Host
     >>> from orbitmq.message.record import Record, encode

@@ -133,17 +133,11 @@ class WriteOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
-    """Parse the options of a read.
+    """Parse the options of a read; names may be in any case.
 
-    Args:
-        given: names, in any case, and values.
-        streaming: whether it is a streaming read, which has another default start.
-
-    Raises:
-        UnknownOption: there is no option of that name.
-        InvalidOffsets: offsets are invalid JSON; the text says where.
-        InvalidOption: a value is invalid, or two contradict each other.
-        NoNameserver: no nameserver is given.
+    A streaming read has another default start. Raise UnknownOption for an unknown name,
+    InvalidOffsets if offsets are invalid JSON, NoNameserver if none is given, and InvalidOption if
+    a value is invalid or two contradict each other.
     """
     values = Values(known_options(given, Operation.STREAM if streaming else Operation.BATCH))
     group = _group(values)

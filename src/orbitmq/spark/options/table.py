@@ -25,13 +25,9 @@ class Operation(Flag):
 
 
 class Option(NamedTuple):
-    """One option.
+    """One option; ``name`` and ``default`` (empty if there is none) are as in the documentation.
 
-    Attributes:
-        name: as the documentation spells it.
-        operation: what it applies to.
-        default: as the documentation spells it; empty if there is none.
-        aliases: its names in rocketmq-spark or RocketMQ itself.
+    ``aliases`` are its names in rocketmq-spark or RocketMQ itself.
     """
 
     name: str
@@ -105,10 +101,9 @@ _OPERATIONS: Final[Mapping[Operation, str]] = {
 def known_options(given: Mapping[str, str], operation: Operation) -> dict[str, str]:
     """Return the given options by their proper names, with trimmed values.
 
-    Raises:
-        UnknownOption: there is no option of that name.
-        InvalidOption: it applies to another operation, is given under two names, or is empty; or
-            the options are those of a table.
+    Raise UnknownOption if there is no option of that name, and InvalidOption if it applies to
+    another operation, is given under two names, or is empty, or if the options are those of a
+    table.
 
     >>> known_options({"subexpression": " paid ", "path": "…"}, Operation.BATCH)
     {'tags': 'paid'}

@@ -1,7 +1,7 @@
-"""Records made plain: bodies opened, inner batches split, the form of a record kept.
+"""Makes records plain: decompresses bodies and splits inner batches; the results are records.
 
-What reads thousands of records at once need not know of either then. Few records are not plain, and
-opening a body costs more than making a record anew.
+So code that reads thousands of records at once handles only plain ones. Few records are not plain,
+and decompressing a body costs more than building a record again.
 """
 
 from collections.abc import Iterator
@@ -32,16 +32,15 @@ NOT_PLAIN: Final = flags.COMPRESSED | _INNER_BATCH
 
 
 def plain_records(view: RecordView) -> Iterator[tuple[int, bytes]]:
-    """Yield what stands in the place of a record: the queue offset, and the bytes of a record.
+    """Yield the plain records that replace a record: the queue offset and the bytes of each.
 
-    As in Java's ``MessageDecoder``: of the sys flag only the compressed bit is cleared; a part of a
-    batch has the next offset, flag, body and properties of its own, no checksum, and all else from
-    the record around it. The checksum of an opened body stays that of the body as it was stored.
+    As in Java's ``MessageDecoder``: only the compressed bit of the sys flag is cleared. A part of a
+    batch has the next offset, the part's flag, body and properties, and no checksum; everything
+    else is from the record around it. A decompressed body keeps the checksum of the stored body.
 
-    Raises:
-        CorruptRecord: the record, or the batch in it, does not add up.
-        CompressionFailed: the body can't be opened, or is too large.
-        MissingExtra: the package to open the body with is not installed.
+    Raise CorruptRecord if the record, or the batch in it, does not add up, CompressionFailed if the
+    body can't be decompressed or is too large, and MissingExtra if the package for that is not
+    installed.
     """
     sys_flag, body = view.sys_flag, view.body
     head = bytearray(view.raw[: HEADS[sys_flag & 0xFF].size])
@@ -66,7 +65,7 @@ def plain_records(view: RecordView) -> Iterator[tuple[int, bytes]]:
 
 
 def _record(head: bytearray, body: Buffer, behind: Buffer) -> bytes:
-    """Return a record; the sizes in its head are made right."""
+    """Return a record with the right sizes in its head."""
     INT.pack_into(head, SIZE_AT, len(head) + len(body) + len(behind))
     INT.pack_into(head, len(head) - INT.size, len(body))  # the last field of the head
     return b"".join((head, body, behind))

@@ -16,14 +16,11 @@ _PATIENCE_MAX: Final = 4_096
 
 
 class PullSpan:
-    """The number of offsets for the next pull.
+    """The number of offsets for the next pull, at most ``most``.
 
     It shrinks at once to what an answer covered, and grows by a quarter after many answers that
-    covered all they were asked for. If growing was a mistake, it waits twice as long before it
-    grows again: if all records have the same size, nearly every answer is complete.
-
-    Args:
-        most: the most offsets that an answer may cover.
+    covered everything requested. If growing was a mistake, it waits twice as long before it grows
+    again: if all records have the same size, nearly every answer is complete.
 
     >>> span = PullSpan(1024)
     >>> span.learn(asked=1024, covered=32)

@@ -98,14 +98,10 @@ _COMPACTION: Final = "COMPACTION"
 
 
 class PullOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How to pull.
+    """How to pull, and whether lost offsets raise an error or are logged.
 
-    Attributes:
-        group: the consumer group that pulls.
-        tags: a subscription; the broker selects by it.
-        pull_count: how many records one pull requests; the broker may return fewer.
-        window: the most pulls in flight at once.
-        fail_on_data_loss: whether lost offsets raise an error or are logged.
+    The broker may return fewer records than ``pull_count`` per pull, and selects by ``tags``, a
+    subscription. ``window`` is the most pulls in flight.
     """
 
     group: str
@@ -122,23 +118,16 @@ def pull(
     *,
     pause_for: Callable[[int], None] = pause,
 ) -> Iterator[Records]:
-    """Yield all records of a slice, in order, each once.
+    """Yield all records of a slice, in order, each once; an empty slice sends no request.
 
     Two exceptions: parts of an inner batch may be outside the slice or come twice, and with tags
     there may be records of other tags with the same hash. The caller may close the iterator at any
     time, which drops the requests in flight. At most ``window`` answers are held in memory, twice
     as many with tags. Nothing else may use the connections of the cluster meanwhile.
 
-    Args:
-        cluster: where to pull from.
-        piece: the slice; an empty one sends no request.
-        options: how to pull.
-        pause_for: waits between retries, in milliseconds.
-
-    Raises:
-        DataLost: offsets of the slice are gone.
-        NetworkError, NoRoute: no broker with the queue could be reached for about half a minute.
-        BrokerError: the broker refused.
+    ``pause_for`` waits between retries, in milliseconds. Raise DataLost if offsets of the slice are
+    gone, NetworkError or NoRoute if no broker with the queue could be reached for about half a
+    minute, and BrokerError if the broker refused.
     """
     puller = _Puller(cluster, piece, options, pause_for)
     try:
@@ -340,7 +329,7 @@ class _Puller:
         return records
 
     def _continues(self, answer: Frame) -> bool:
-        """Return whether the pull continues behind an answer, which may have no records."""
+        """Return whether the pull continues after an answer, which may have no records."""
         if answer.code == ResponseCode.PULL_RETRY_IMMEDIATELY:
             return self._is_filtered and answer.remark == _NOT_MATCHED
         return answer.code == ResponseCode.SUCCESS
@@ -348,7 +337,7 @@ class _Puller:
     def _covered(
         self, request: _Request, answer: Frame, header: PullMessageAnswer
     ) -> tuple[Records, int] | None:
-        """Return the records of an answer up to its first gap, and the offset behind them.
+        """Return the records of an answer up to its first gap, and the offset after them.
 
         None if the answer begins with a gap; the pull then continues with the first pull range as
         it is now.
@@ -507,7 +496,7 @@ class _Puller:
             self._done_before(self._lost_until)
 
     def _after_loss(self, header: PullMessageAnswer) -> int:
-        """Return the offset to continue at: the first one there is, behind a gap, or the end."""
+        """Return the offset to continue at: the first existing one, after a gap, or the end."""
         start = self._pull_ranges[0].start
         if start < header.min_offset:
             return header.min_offset

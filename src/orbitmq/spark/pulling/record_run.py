@@ -1,8 +1,8 @@
 """The records of an answer that follow each other in their queue without a gap.
 
-A broker passes over entries whose log file is gone, and answers with what lies behind them: the
-offsets of the records alone tell of it. Of an inner batch the record has the first offset, and a
-property has the number of its messages, by which the broker counts on.
+A broker skips entries whose log file is gone, and answers with the records after them: only the
+offsets of the records show the gap. The record of an inner batch has its first offset, and a
+property has the number of its messages, by which the broker advances the offset.
 """
 
 from collections.abc import Sequence
@@ -22,11 +22,9 @@ _PLAIN_FIELDS: Final = reader("size", "queue_offset", "sys_flag")
 
 
 class Records(NamedTuple):
-    """Records behind each other, and nothing else unless an answer is faulty.
+    """Consecutive records, and nothing else unless an answer is faulty.
 
-    Attributes:
-        data: their bytes.
-        starts: where each begins, if all are plain; None if that is to be found out.
+    ``starts`` is where each begins, if all are plain; None if that is not known yet.
     """
 
     data: Buffer
@@ -34,13 +32,11 @@ class Records(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Records without a gap between them.
+    """Records without a gap between them, which take ``size`` bytes of an answer.
 
-    Attributes:
-        first: the offset of the first record of the answer, None if it has none.
-        reached: the offset behind the last one of the run.
-        size: the bytes that the run takes of the answer.
-        starts: where each begins, if all are plain; None if that is to be found out.
+    ``first`` is the offset of the first record of the answer, None if it has none; ``reached`` the
+    offset after the last one of the run. ``starts`` is where each begins, if all are plain; None if
+    that is not known yet.
     """
 
     first: int | None
@@ -50,14 +46,10 @@ class Run(NamedTuple):
 
 
 def run_from(body: Buffer, start: int, end: int) -> Run:
-    """Return the run of records that begins at an offset, or before it, and stays before another.
+    """Return the run of records from offset ``start``, or before it, up to ``end``, exclusive.
 
-    What is no record is left to the reader of the answer, who finds it: it goes with the run.
-
-    Args:
-        body: the answer's.
-        start: the offset that was asked for.
-        end: from here on records are not wanted.
+    ``start`` is the requested offset. Bytes that are no record stay in the run: the code that reads
+    the answer reports them.
     """
     view, position, reached = memoryview(body), 0, start
     starts: list[int] = []
@@ -75,7 +67,7 @@ def run_from(body: Buffer, start: int, end: int) -> Run:
 
 
 def _run_on(view: memoryview, position: int, reached: int, first: int | None, end: int) -> Run:
-    """Return the run that goes on at a place of the answer."""
+    """Return the run that continues at a position of the answer."""
     while position + LEAST_SIZE <= len(view):
         size, magic, offset, sys_flag = _FIELDS.unpack_from(view, position)
         if not LEAST_SIZE <= size <= len(view) - position or magic not in MAGICS:
@@ -93,7 +85,7 @@ def _run_on(view: memoryview, position: int, reached: int, first: int | None, en
 
 
 def records_before(body: Buffer, end: int) -> Buffer:
-    """Return the records of an answer that lie before an offset, whatever is between them."""
+    """Return the records of an answer before an offset, with or without gaps between them."""
     view, position = memoryview(body), 0
     while position + LEAST_SIZE <= len(view):
         size, _magic, offset, _sys_flag = _FIELDS.unpack_from(view, position)
@@ -104,9 +96,9 @@ def records_before(body: Buffer, end: int) -> Buffer:
 
 
 def _messages_in(batch: RecordView) -> int:
-    """Return by how many offsets a broker counts on behind an inner batch: by one without a word.
+    """Return how many offsets an inner batch takes: one without the property.
 
-    (Java's ``CommitLog.getMessageNum`` goes by the property alone.)
+    (Java's ``CommitLog.getMessageNum`` uses only the property.)
     """
     count = _inner_count(batch.properties)
     return int(count) if count and count.isdigit() else 1

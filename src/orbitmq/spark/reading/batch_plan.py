@@ -62,10 +62,8 @@ def batch_slices(
 ) -> list[Slice]:
     """Return what the tasks of a batch read.
 
-    Raises:
-        InvalidOffsets: the options have offsets of queues that don't exist.
-        DataLost: offsets are gone, and data loss is an error.
-        OrbitError: the topic or a server can't be found.
+    Raise InvalidOffsets if the options have offsets of queues that don't exist, and DataLost if
+    offsets are gone and data loss is an error.
     """
     ranges = cluster.bounds(cluster.resolve(options.topics))
     group = options.pull_group

@@ -88,14 +88,10 @@ class Interval(NamedTuple):
 
 
 class PushedFilters(msgspec.Struct, frozen=True):
-    """What a read is limited to.
+    """What a read is limited to; ``tags`` and ``key`` are None without a limit.
 
-    Attributes:
-        of_queues: filters that hold for all messages of a queue, or for none.
-        offsets: the offsets to read in each queue.
-        times_us: the store times to read, in microseconds since 1970.
-        tags: the tags to read; None: all.
-        key: a key that all messages to read have.
+    ``of_queues`` are filters that are true for all messages of a queue, or for none. ``times_us``
+    are store times in microseconds since 1970. All messages to read have the ``key``.
     """
 
     of_queues: tuple[Filter, ...] = ()

@@ -124,7 +124,7 @@ class _QueueSearch:
 
     @property
     def wanted(self) -> Slice:
-        """The offset that the search pauses at, and the one behind it."""
+        """The offset that the search pauses at, and the one after it."""
         assert self.offset is not None
         return Slice(self.queue, self.offset, min(self.offset + _PER_PULL, self.end))
 

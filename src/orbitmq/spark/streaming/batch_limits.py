@@ -21,9 +21,8 @@ __all__ = ["Limit", "batch_end", "lag", "whole_batch"]
 class Limit(NamedTuple):
     """How many offsets a batch may have; None: no limit.
 
-    Attributes:
-        least: with fewer offsets, the batch waits for more, up to a time limit.
-        most: later batches read the rest.
+    With fewer than ``least``, the batch waits for more, up to a time limit. Offsets above ``most``
+    are left to later batches.
     """
 
     least: int | None = None
@@ -35,12 +34,9 @@ def batch_end(
     ranges: Mapping[MessageQueue, Range],
     most: int | None = None,
 ) -> Offsets:
-    """Return where a batch ends; its start if there is nothing to read.
+    """Return where a batch of at most ``most`` offsets ends; its start if there is nothing to read.
 
-    Args:
-        start: where it begins.
-        ranges: the offsets of the queues that answered.
-        most: how many offsets it may have.
+    ``ranges`` has the queues that answered.
     """
     latest = {
         queue: max(offset, ranges[queue].max) for queue, offset in start.items() if queue in ranges

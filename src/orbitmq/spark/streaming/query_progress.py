@@ -62,10 +62,8 @@ class QueryProgress:
     def initial(self) -> Offsets:
         """Return where a query without a checkpoint begins; the same on each call.
 
-        Raises:
-            InvalidOffsets: the options have offsets of queues that don't exist.
-            DataLost: the query begins at an offset that is gone, and data loss is an error.
-            OrbitError: the topic or a server can't be found.
+        Raise InvalidOffsets if the options have offsets of queues that don't exist, and DataLost if
+        the query begins at an offset that is gone and data loss is an error.
         """
         if self._initial is None:
             ranges = {**self._watch.all_ranges(), **(self._target or {})}
@@ -90,9 +88,8 @@ class QueryProgress:
     def next_end(self, start: Offsets, limit: Limit) -> Offsets:
         """Return where the next batch ends; its start if there is no batch yet.
 
-        Raises:
-            DataLost: messages from the start on are gone, and data loss is an error.
-            OrbitError: brokers have not answered for minutes.
+        Raise DataLost if messages from the start on are gone and data loss is an error, and another
+        OrbitError if brokers have not answered for minutes.
         """
         self.commit(start)
         if not self._is_start_recorded:
@@ -105,12 +102,7 @@ class QueryProgress:
         return batch_end(begin, ranges, limit.most)
 
     def slices(self, start: Offsets, end: Offsets) -> list[Slice]:
-        """Return what the tasks of a batch read; the same for the same batch, unless data is lost.
-
-        Raises:
-            DataLost: some of it is gone, and data loss is an error.
-            OrbitError: a broker doesn't answer.
-        """
+        """Return what the tasks of a batch read: always the same, unless data is lost."""
         self._is_start_recorded = True  # Spark plans a batch after recording its end
         wanted = whole_batch(start, end)
         if not wanted:
@@ -199,7 +191,7 @@ class QueryProgress:
         return {queue: has for queue, has in ranges.items() if queue not in closed}
 
     def _without_losses(self, start: Offsets, ranges: Mapping[MessageQueue, Range]) -> Offsets:
-        """Return where to continue: at the start, or behind a loss if that is no error."""
+        """Return where to continue: at the start, or after a loss if that is no error."""
         gone = lost({queue: at for queue, at in start.items() if queue in ranges}, ranges)
         for one in gone:
             self._report_loss(data_lost(one))

@@ -119,12 +119,8 @@ class QueueWatch:
     def current_ranges(self, known: Iterable[MessageQueue]) -> dict[MessageQueue, Range]:
         """Return the current offsets of the queues that the stream reads and that answer.
 
-        Args:
-            known: the queues of the checkpoint. Some may have left the routes and still have
-                messages.
-
-        Raises:
-            OrbitError: some have not answered for minutes.
+        ``known`` are the queues of the checkpoint. Some may have left the routes and still have
+        messages. Raise OrbitError if some have not answered for minutes.
         """
         now = self._clock.monotonic_ms()
         if _is_younger(self._asked_ms, RANGES_AGE_MS, now):
@@ -147,8 +143,7 @@ class QueueWatch:
     def final_ranges(self, known: Iterable[MessageQueue]) -> dict[MessageQueue, Range]:
         """Return the current offsets of the queues of a stream that ends, without waiting.
 
-        Raises:
-            OrbitError: some don't answer, and data loss is an error.
+        Raise OrbitError if some don't answer and data loss is an error.
         """
         now = self._clock.monotonic_ms()
         found = self._poll(frozenset(known), now)

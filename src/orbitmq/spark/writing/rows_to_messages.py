@@ -81,14 +81,10 @@ class WriteRow(NamedTuple):
 
 
 class MessageBatch(msgspec.Struct):
-    """The messages of one batch of rows.
+    """The messages of one batch of rows, including dead letters.
 
-    Attributes:
-        messages: the messages to send, including dead letters.
-        queues: the queue of each; None: chosen by the sharding key, or round-robin.
-        numbers: the row number of each in the task.
-        rejected: the rows that can't be messages.
-        row_count: the number of rows.
+    ``queues`` has the queue of each message, None if it is chosen by the sharding key or
+    round-robin; ``numbers`` the row number of each in the task.
     """
 
     messages: list[Message] = msgspec.field(default_factory=list)
@@ -101,12 +97,9 @@ class MessageBatch(msgspec.Struct):
 class RowConverter:
     """Converts the rows of one task.
 
-    Args:
-        ids: computes the ids of rows.
-        queues_of: returns the queues of a topic that can be written to.
-        topic: the topic of rows that have none.
-        id_column: the column with the ids of rows; None: ``ids`` computes them.
-        dead_letters: the topic of dead letters for rejected rows; None: there are none.
+    ``queues_of`` returns the queues of a topic that can be written to. ``topic`` is for rows that
+    have none. ``id_column`` has the ids of rows; None: ``ids`` computes them. Rejected rows go to
+    the topic ``dead_letters``; None: there are no dead letters.
     """
 
     def __init__(

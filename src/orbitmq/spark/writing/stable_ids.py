@@ -48,11 +48,9 @@ Prefixes = npt.NDArray[np.uint64]
 
 
 class StableIds:
-    """The ids of the rows of one task.
+    """The ids of the rows of one task, which ``partition`` identifies in the write.
 
-    Args:
-        origin: identifies the write: query id and batch id, or the id of a batch write.
-        partition: identifies the task in the write.
+    ``origin`` identifies the write: query id and batch id, or the id of a batch write.
 
     >>> ids = StableIds(("query", "7"), partition=0)
     >>> first = ids.of([(b"paid",), (b"paid",), (b"late",)])

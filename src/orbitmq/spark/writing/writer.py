@@ -75,14 +75,7 @@ _COMMITTER: Final = "pyspark.sql.worker.python_streaming_sink_runner"
 
 @dataclass(frozen=True)
 class TaskTotals(WriterCommitMessage):
-    """What one task has written.
-
-    Attributes:
-        partition: Spark's number of the task.
-        row_count: the number of acknowledged messages.
-        rejected_count: the number of rows that went to the dead-letter topic instead.
-        body_bytes: the bytes of all bodies.
-    """
+    """What one task has written; rejected rows went to the dead-letter topic instead."""
 
     partition: int
     row_count: int = 0
@@ -93,9 +86,8 @@ class TaskTotals(WriterCommitMessage):
 class RocketMQWriter(DataSourceArrowWriter):
     """A batch write; created on the driver, where it is checked.
 
-    Raises:
-        InvalidInput: the mode is overwrite, or a column can't be written.
-        OrbitError: no nameserver answers, or a topic in the options can't be written to.
+    Raise InvalidInput if the mode is overwrite or a column can't be written, and another OrbitError
+    if no nameserver answers or a topic in the options can't be written to.
     """
 
     def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool) -> None:
@@ -112,10 +104,8 @@ class RocketMQWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskTotals:
         """Send all rows of a task, and count them.
 
-        Raises:
-            RowsRejected: rows can't be messages, or brokers refuse their content, and ``onReject``
-                names no topic.
-            OrbitError: a send failed.
+        Raise RowsRejected if rows can't be messages, or brokers refuse their content, and
+        ``onReject`` names no topic.
         """
         return _write(self._options, ("write", self._write_id), iterator)
 
@@ -131,9 +121,7 @@ class RocketMQWriter(DataSourceArrowWriter):
 class RocketMQStreamWriter(DataSourceStreamArrowWriter):
     """The write of one streaming batch; created on the driver, and again to commit it.
 
-    Raises:
-        InvalidColumn: a column can't be written.
-        OrbitError: no nameserver answers, or a topic in the options can't be written to.
+    Raise as ``RocketMQWriter`` does.
     """
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:

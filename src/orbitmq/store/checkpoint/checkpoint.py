@@ -163,8 +163,7 @@ class Checkpoint:
     def write(self, values: CheckpointValues) -> None:
         """Write values that are true already, and return when they are on disk.
 
-        Raises:
-            DiskFailed: ``values`` is unchanged; a later write may succeed.
+        If the disk fails, ``values`` is unchanged, and a later write may succeed.
         """
         if values != self.values:
             self._file.write([_packed(values)], 0)
@@ -216,11 +215,8 @@ class AbortMarker:
 class StoreLock:
     """The lock on a store directory; take it before anything is read, and release it last.
 
-    The directory is created if it is missing. Java's DefaultMessageStore locks the same byte,
-    though only after its recovery.
-
-    Raises:
-        StoreLocked: another store object or process has it.
+    The directory is created if it is missing. Raise StoreLocked if another store object or process
+    has the lock. Java's DefaultMessageStore locks the same byte, though only after its recovery.
     """
 
     __slots__ = ("_lock", "path")

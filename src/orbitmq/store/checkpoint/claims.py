@@ -33,12 +33,11 @@ class Synced(NamedTuple):
 
 
 class Claims:
-    """Collects what was synced, and makes checkpoint values of it.
+    """Collects what was synced, and turns it into checkpoint values.
 
-    Args:
-        known: the checkpoint at the start.
-        last_store_ms: the timestamp of the last record; log and queues are on disk up to it.
-        mark: how much of the growing index file is on disk.
+    ``known`` is the checkpoint at the start, ``last_store_ms`` the timestamp of the last record
+    (log and queues are on disk up to it), and ``mark`` how much of the growing index file is on
+    disk.
 
     >>> claims = Claims(CheckpointValues(), last_store_ms=0, mark=IndexMark())
     >>> claims.log_ms = 5000
@@ -88,12 +87,10 @@ class Claims:
 def without_lost_index(
     values: CheckpointValues, *, filled_ms: int, last_name: int
 ) -> CheckpointValues:
-    """Return what a checkpoint may still claim, given the index files that a start has found.
+    """Return what a checkpoint may still claim, given the index files found at a start.
 
-    Args:
-        values: the checkpoint.
-        filled_ms: the store timestamp of the last record in a full file that was found.
-        last_name: the name of the last file that was found.
+    ``filled_ms`` is the store timestamp of the last record in a full file, ``last_name`` the name
+    of the last file.
 
     >>> without_lost_index(CheckpointValues(9000, 8000, 7000), filled_ms=0, last_name=0)[:3]
     (9000, 0, 0)

@@ -78,8 +78,7 @@ class QueueEnds:
     def write(self, ends: Ends) -> None:
         """Replace the list, and return when it is on disk; a noted list is dropped.
 
-        Raises:
-            DiskFailed: the old list is still there.
+        If the disk fails, the old list is still there.
         """
         with self._lock:
             self._noted = None
@@ -93,8 +92,7 @@ class QueueEnds:
     def write_noted(self) -> None:
         """Write the list that was noted last, without queues forgotten since. Runs on a worker.
 
-        Raises:
-            DiskFailed: the old list is still there.
+        If the disk fails, the old list is still there.
         """
         with self._lock:
             if self._noted is not None:
@@ -105,9 +103,7 @@ class QueueEnds:
         """Remove queues from the list on disk, before they are deleted.
 
         If the disk is too full for a new list, the list is removed: deleting must be possible then.
-
-        Raises:
-            DiskFailed: they may still be listed, and must not be deleted.
+        If this raises DiskFailed, the queues may still be listed and must not be deleted.
         """
         if not queues:
             return

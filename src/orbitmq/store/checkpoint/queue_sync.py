@@ -95,11 +95,7 @@ class QueueSync:
         self._when_done(work, lambda error: self._synced(work, error))
 
     def settle(self) -> None:
-        """Wait for a sync in flight.
-
-        Raises:
-            StoreError: it failed.
-        """
+        """Wait for a sync in flight; raise StoreError if it failed."""
         if self._syncing is not None:
             work = self._syncing.work
             error = work.exception()
@@ -110,11 +106,8 @@ class QueueSync:
     def finish(self) -> None:
         """Wait for the round in flight and begin no more, for a stop that syncs and lists the rest.
 
-        If the sync in flight failed, the next one would still succeed. A list being written would
-        replace that of the stop.
-
-        Raises:
-            StoreError: the sync failed.
+        A list being written would replace that of the stop. Raise StoreError if the sync in flight
+        failed, since the next one would still succeed.
         """
         self._is_finished = True
         self.settle()

@@ -111,16 +111,9 @@ class LogExpiry:
     ) -> list[int]:
         """Begin to remove expired log files; return their offsets.
 
-        Nothing begins while a removal is in flight, or if the queues can't be synced now.
-
-        Args:
-            flushed: how much of the log is on disk; files with more than that are kept.
-            now_ms: the time of day.
-            asked: whether an operator asked for it, whatever the hour.
-            most: how many files may be removed; None: as many as fit into a round.
-
-        Raises:
-            StoreError: the disk failed.
+        Nothing begins while a removal is in flight, or if the queues can't be synced now. Files
+        with bytes after ``flushed`` are kept. With ``asked``, an operator asked for it, whatever
+        the hour. ``most`` limits the number of files; None: as many as fit into a round.
         """
         self.is_asked = asked = asked or self.is_asked
         if self.is_in_flight or self._is_finished:

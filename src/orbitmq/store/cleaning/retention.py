@@ -65,12 +65,8 @@ class Retention:
     ) -> int:
         """Return how many of the oldest files are to be removed now.
 
-        Args:
-            files: all files, the oldest first.
-            now_ms: the time.
-            hour: the hour of the day, two digits.
-            used: the used fraction of the disk, from 0 to 1.
-            asked: whether an operator asked for it, whatever the hour.
+        ``files`` begins with the oldest; ``hour`` has two digits; ``used`` is the used fraction of
+        the disk, from 0 to 1. With ``asked``, an operator asked for it, whatever the hour.
         """
         if not (asked or hour in self._hours or used > self._used_max):
             return 0

@@ -164,8 +164,7 @@ class Disk(Protocol):
     def lock(self, path: str, text: str) -> DiskLock:
         """Lock a file for this process, as Java does, then write ``text`` into it.
 
-        Raises:
-            StoreLocked: another process holds the lock.
+        Raise StoreLocked if another process holds the lock.
         """
         ...
 

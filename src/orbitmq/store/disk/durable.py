@@ -49,10 +49,8 @@ def replace_file(disk: Disk, path: str, data: bytes, *, backup: str | None = Non
     """Replace a file by one that holds ``data``, and return when it is on disk.
 
     With ``backup`` the old version is kept at that path, in the same directory. For a moment only
-    the backup exists, and a crash may leave it so: a reader must look there as well.
-
-    Raises:
-        DiskFailed: the old version still exists, at its path or as the backup.
+    the backup exists, and a crash or a disk failure may leave it so: a reader must look there as
+    well.
 
     >>> from orbitmq.testing.disks import SimulatedDisk
     >>> disk = SimulatedDisk()

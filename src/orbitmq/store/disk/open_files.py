@@ -85,10 +85,9 @@ class Unsynced(msgspec.Struct, frozen=True):
         Each file is opened again, so that the owner may close and remove files meanwhile. A file or
         directory that is gone is skipped.
 
-        Raises:
-            DiskFailed: a sync failed. Then it is unknown what is on disk, and another sync may
-                succeed without writing it: stop writing. With ``is_shortage`` a file could not be
-                opened, and the sync may be repeated.
+        After DiskFailed it is unknown what is on disk, and another sync may succeed without writing
+        it: stop writing. If its ``is_shortage`` is set, a file could not be opened, and the sync
+        may be repeated.
         """
         if len(self.files) > _MANY:
             disk.hasten()

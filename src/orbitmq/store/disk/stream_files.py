@@ -59,7 +59,7 @@ class StreamFile(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The offset of the stream behind its last byte."""
+        """The offset of the stream after its last byte."""
         return self.base + self.size
 
 
@@ -95,11 +95,9 @@ def stream_files(disk: Disk, directory: str) -> list[StreamFile]:
 def load_stream(disk: Disk, directory: str, file_bytes: int) -> tuple[list[StreamFile], list[str]]:
     """Return the files of a stream that is about to be written, in order, and other files there.
 
-    An empty last file is removed, as Java does: a crash while it was made leaves it. Files may be
-    missing between those returned.
-
-    Raises:
-        StoreDamaged: a file has another size than ``file_bytes``, or begins at no multiple of it.
+    An empty last file is removed, as in Java: a crash while it was created leaves it. Files may be
+    missing between those returned. Raise StoreDamaged if a file has another size than
+    ``file_bytes``, or begins at no multiple of it.
     """
     names = disk.list(directory)
     files = _named_files(disk, directory, names)

@@ -59,13 +59,8 @@ class IndexShape(msgspec.Struct, frozen=True):
 class GrowingIndexFile:
     """An index file that takes keys until it is full; it can be searched at any time.
 
-    Attributes:
-        begin_timestamp_ms: when its first record was stored; 0 while it is empty.
-        end_timestamp_ms: when its last record was stored.
-        begin_offset: the commit log offset of its first record.
-        end_offset: the commit log offset of its last record.
-        used_slots: how many slots have entries.
-        next_number: the number of the next entry; the first entry has number 1.
+    Timestamps and offsets are those of its first and last record, 0 while it is empty. The first
+    entry has number 1.
     """
 
     def __init__(self, files: OpenFiles, path: str, shape: IndexShape) -> None:
@@ -91,8 +86,8 @@ class GrowingIndexFile:
     def load(cls, files: OpenFiles, path: str, shape: IndexShape) -> "GrowingIndexFile":
         """Return the file at ``path`` as its header describes it.
 
-        Raises:
-            StoreDamaged: the length does not fit the shape, or the header's count is impossible.
+        Raise StoreDamaged if the length does not fit the shape, or the header's count is
+        impossible.
         """
         length = files.disk.size(path)
         if length != shape.file_bytes:
@@ -129,10 +124,8 @@ class GrowingIndexFile:
         """Return the file as it was before entry ``next_number``; None if it can't be trusted.
 
         Those entries and the header must have been synced. The slots are rebuilt from the entries,
-        and the link of every entry to the one before it is compared with them.
-
-        Raises:
-            StoreDamaged: the length does not fit the shape.
+        and the link of every entry to the one before it is compared with them. Raise StoreDamaged
+        if the length does not fit the shape.
         """
         file = cls.load(files, path, shape)
         if not 1 <= next_number <= file.next_number:
@@ -244,8 +237,7 @@ class GrowingIndexFile:
     def write(self) -> None:
         """Write pending entries, then the changed slots, then the header.
 
-        Raises:
-            DiskFailed: unwritten data is kept; call again.
+        After DiskFailed call again: unwritten data is kept.
         """
         self._write_entries()
         if self._slots is not None:
@@ -257,8 +249,7 @@ class GrowingIndexFile:
     def write_entries(self) -> None:
         """Write what :meth:`replay` needs: pending entries and the header, not the slots.
 
-        Raises:
-            DiskFailed: unwritten data is kept; call again.
+        After DiskFailed call again: unwritten data is kept.
         """
         self._write_entries()
         self._write_header()

@@ -68,14 +68,10 @@ class IndexMark(NamedTuple):
 class KeyIndex:
     """The index files of a store: ``<directory>/<yyyyMMddHHmmssSSS>``.
 
-    Args:
-        disk: where the store is.
-        directory: the ``index`` directory of the store.
-        slots: hash slots per file, as the store was created with.
-        entries: entries per file, one of which is never used; as the store was created with.
-        file_name: returns a name for a new file, the local time.
-        tag_keys: whether tags are indexed too, as in RocketMQ 5.4.0 but not in older releases.
-        make_room: closes other idle files when the process can't open more.
+    ``slots`` and ``entries`` per file are those the store was created with; one entry is never
+    used. ``file_name`` returns a name for a new file, the local time. With ``tag_keys`` tags are
+    indexed too, as in RocketMQ 5.4.0 but not in older releases. ``make_room`` closes other idle
+    files when the process can't open more.
 
     >>> from tempfile import TemporaryDirectory
     >>> from orbitmq.store.disk.disk import RealDisk
@@ -171,10 +167,8 @@ class KeyIndex:
         and are removed too.
 
         Files after a gap are always removed: ``find_keyed`` finds records with keys that no file
-        covers.
-
-        Raises:
-            StoreDamaged: a file does not have the length that ``slots`` and ``entries`` require.
+        covers. Raise StoreDamaged if a file does not have the length that ``slots`` and ``entries``
+        require.
         """
         removed: list[str] = []
         is_cut = False
@@ -252,9 +246,6 @@ class KeyIndex:
 
         Rolled-back records, and records before the last indexed one, are skipped. The last indexed
         one is indexed again, as in Java: its keys may be split between two files.
-
-        Raises:
-            DiskFailed: a new file can't be created, or a full one can't be written.
         """
         # Created even if no record has a key, as in Java's IndexService.buildIndex.
         file = self._file_with_room()
@@ -312,10 +303,7 @@ class KeyIndex:
         """Write the data that is in memory only, for other readers and before a stop.
 
         Queries in this process don't need it. At worst it writes all slots, 20 MB with Java's
-        sizes.
-
-        Raises:
-            DiskFailed: unwritten data is kept; call again.
+        sizes. After DiskFailed call again: unwritten data is kept.
         """
         if self._files:
             self._files[-1].write()
@@ -324,10 +312,8 @@ class KeyIndex:
         """Write the entries of the growing file; return its mark, valid after the next sync.
 
         None if no file is growing, or if Java, which trusts a file by its time alone, would read
-        this one as a full file. The keys of all records before ``offset`` must have been put.
-
-        Raises:
-            DiskFailed: unwritten data is kept; call again.
+        this one as a full file. The keys of all records before ``offset`` must have been put. After
+        DiskFailed call again: unwritten data is kept.
         """
         file = self._files[-1] if self._files else None
         if file is None or file.is_full or file.end_timestamp_ms <= self.filled_timestamp_ms:

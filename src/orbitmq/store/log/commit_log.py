@@ -236,9 +236,8 @@ class CommitLog:
     def _write_down(self, message: Incoming, form: Form, turn: _Turn) -> PutResult:
         """Add one record to the turn; its place is final unless the write fails.
 
-        Raises:
-            LocalProtocolError: a number does not fit its field; the turn is unchanged. All messages
-                of a batch share these numbers, so this happens at its first message or not at all.
+        Raise LocalProtocolError if a number does not fit its field; the turn is unchanged. All
+        messages of a batch share these numbers, so this happens at its first message or not at all.
         """
         key = (message.topic, message.queue_id)
         in_queue = not message.sys_flag & _WITHOUT_QUEUE
@@ -280,8 +279,7 @@ class CommitLog:
     def _make_room(self, size: int, turn: _Turn) -> None:
         """Continue the turn in a file with room for ``size`` bytes, the next one if necessary.
 
-        Raises:
-            DiskFailed: there is no space; the turn is unchanged.
+        If the disk is full, the turn is unchanged.
         """
         segments = self._segments
         segment = segments.segment_at(turn.position)
@@ -305,23 +303,16 @@ class CommitLog:
         turn.room = segment.reserved - turn.position - BLANK_SIZE
 
     def _inner(self, message: Incoming) -> list[Incoming]:
-        """Return the messages that become a record each, with space for the seal.
-
-        Raises:
-            CorruptRecord: a batch can't be read.
-        """
+        """Return the messages that become a record each, with space for the seal."""
         inner = _split(message) if message.is_batch else [message]
         return [_with_room_for_seal(one) for one in inner] if self._append_crc else inner
 
     def _check(
         self, message: Incoming, inner: list[Incoming], size: int, overhead: int, turn: _Turn
     ) -> None:
-        """Check a message against Java's limits.
+        """Check a message against Java's limits; raise _Refused if it exceeds one.
 
         The caller skips this if the whole message is within the least of them.
-
-        Raises:
-            _Refused: it exceeds one.
         """
         if message.queue_id < 0:
             raise _Refused(PutStatus.MESSAGE_ILLEGAL, f"queue_id is {message.queue_id}")
@@ -392,8 +383,8 @@ def _form_of(topic: str, born_ip_length: int, store_ip_length: int) -> Form:
 def _topic_bytes(topic: str) -> bytes:
     """Return a topic as it is stored.
 
-    Raises:
-        LocalProtocolError: no directory can have that name, so the record could have no queue.
+    Raise LocalProtocolError if no directory can have that name, so that the record could have no
+    queue.
     """
     if not is_directory_name(topic):
         raise LocalProtocolError(

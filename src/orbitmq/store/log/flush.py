@@ -109,11 +109,7 @@ class Flusher:
             self._begin(end)
 
     def flush_all(self, end: int) -> None:
-        """Flush synchronously.
-
-        Raises:
-            StoreError: the disk failed, now or before.
-        """
+        """Flush synchronously; raise StoreError if the disk fails, or failed before."""
         work, self._work = self._work, None
         # Wait for a sync in flight: if it fails, the next one would still succeed.
         error = None if work is None else work.exception()

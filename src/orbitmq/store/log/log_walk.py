@@ -43,20 +43,15 @@ File = TypeVar("File", Segment, StreamFile)
 class LogWalk(Generic[File]):
     """A walk over some files of the log; it holds one block of rows and the map of one file.
 
-    By itself it reports each place without a sound record as damage and goes on at the next sound
+    By itself it reports each place without a sound record as damage and continues at the next sound
     record. A subclass overrides :meth:`resume` to decide otherwise.
 
-    Args:
-        files: the files in order.
-        open_file: returns the bytes of a file, None if it was deleted.
-        on_damage: called with each damaged place.
-        checked: the checksums that a sound record must match.
-        block_rows: the most records of a block; None for some thousand.
+    ``open_file`` returns the bytes of a file, None if it was deleted. A sound record must match the
+    checksums ``checked``. A block has at most ``block_rows`` records; None for some thousand.
 
-    Attributes:
-        end: the offset that the walk has reached: the end of the last block, or of a finished file.
-        last_store_ms: the store time of the last record before ``end``; 0 if there is none.
-        before_last_ms: the store time of the record before that one.
+    ``end`` is the offset that the walk has reached: the end of the last block, or of a finished
+    file. ``last_store_ms`` is the store time of the last record before ``end``, 0 if there is none,
+    and ``before_last_ms`` that of the record before it.
     """
 
     def __init__(

@@ -94,10 +94,10 @@ def sound_rows(
 ) -> tuple[list[Row], int]:
     """Return up to ``limit`` sound records from ``position`` on, and where the next would begin.
 
-    Sound is a record whose size is the sum of its parts, that says itself where in the log it
-    lies, ``base`` and its place in the buffer, and whose checksums are right as far as they are
-    ``checked``. No record that begins at ``stop`` or later is looked at. Fewer than ``limit`` mean
-    that the last place is the stop, or no sound record.
+    A record is sound if its size is the sum of its parts, the log offset it states is ``base``
+    plus its place in the buffer, and those checksums that are ``checked`` match. Records that begin
+    at ``stop`` or later are not examined. If there are fewer than ``limit``, the last place is the
+    stop, or no sound record begins there.
     """
     rows: list[Row] = []
     append = rows.append
@@ -140,10 +140,10 @@ def sound_rows(
             or (buffer[topic_end] << 8 | buffer[topic_end + 1]) != properties_length
         ):
             break
-        # An empty body is whole whatever the CRC says, as Java's CommitLog has it.
+        # An empty body is whole whatever the CRC says, as in Java's CommitLog.
         if check_body and body_length and crc32(buffer[body_start:body_end]) & SIGN_CLEARED != crc:
             break
-        # That covers the body alone. Behind it a power loss may leave zeros.
+        # That covers only the body. After it a power loss may leave zeros.
         if check_body and (
             _is_torn(buffer, topic_start, topic_end) or _is_torn(buffer, topic_end + 2, end)
         ):
@@ -158,9 +158,9 @@ def sound_rows(
 def _is_torn(buffer: memoryview, start: int, end: int) -> bool:
     """Return whether a power loss has left zeros in a text.
 
-    What it takes away it takes to the end of a sector, or of the text: no topic ends in a zero, nor
-    do properties. One that stands just before the end of a sector would be held for a tear; nobody
-    has it in a name or a value, and only what nothing vouches for is lost by that.
+    It leaves zeros up to the end of a sector or of the text, and neither topics nor properties end
+    in a zero. A real zero just before the end of a sector would look like a tear, but names and
+    values don't contain zeros, and only records that nothing vouches for would be lost.
     """
     if start == end:
         return False
@@ -248,7 +248,7 @@ def written_end_by_maps(mapped: Callable[[], memoryview], position: int, map_byt
 
 
 def magics(buffer: memoryview, position: int, stop: int) -> Iterator[int]:
-    """Yield, in order, where a record or a blank could begin, as its magic tells.
+    """Yield, in order, the positions where a record or a blank could begin, by its magic.
 
     Bytes from ``stop`` on are known to be zeros.
     """

@@ -122,13 +122,9 @@ class _Reserving(NamedTuple):
 class Segments:
     """All files of the log, the oldest first.
 
-    Args:
-        disk: the disk.
-        directory: the directory of the commit log.
-        segment_bytes: the size of each file.
-        workers: reserve space and create the next file in advance; None: when they are needed.
-        make_room: closes idle files of others, if the process runs out of descriptors.
-        step_bytes: how much space is reserved at a time.
+    ``workers`` reserve space, ``step_bytes`` at a time, and create the next file in advance; None:
+    when they are needed. ``make_room`` closes idle files of others if the process runs out of
+    descriptors.
     """
 
     def __init__(
@@ -165,11 +161,7 @@ class Segments:
         return self.files[-1] if self.files else None
 
     def load(self) -> None:
-        """Find the files.
-
-        Raises:
-            StoreDamaged: a file has another size, or is missing in the middle.
-        """
+        """Find the files; raise StoreDamaged if one has another size or there is a gap."""
         make_durable_directory(self._disk, self.directory)
         files, others = load_stream(self._disk, self.directory, self.segment_bytes)
         for path in others:
@@ -195,11 +187,7 @@ class Segments:
         return self.files[-1].end if self.files else 0
 
     def reserve(self, segment: Segment, position: int, size: int) -> None:
-        """Reserve space for ``size`` bytes of a file from an offset of the log on.
-
-        Raises:
-            DiskFailed: the disk is full.
-        """
+        """Reserve space for ``size`` bytes of a file from an offset of the log on."""
         reserving = self._reserving
         if reserving and (position + size > segment.reserved or reserving.segment is not segment):
             self._take_reserved()
@@ -249,9 +237,6 @@ class Segments:
         """Add the file that begins at ``base``, full of zeros, and return it.
 
         Its name is on disk only after ``sync_names``.
-
-        Raises:
-            DiskFailed: the disk is full, or the directory can't be written.
         """
         file = self._take_ahead() or with_room(lambda: self._make(base), self._make_room)
         segment = self._segment(file.path, base, file)

@@ -58,11 +58,9 @@ class Boundary(enum.Enum):
 class ConsumeQueue:
     """One queue of one topic, made by :class:`~orbitmq.store.queues.consume_queues.ConsumeQueues`.
 
-    Attributes:
-        min_offset: the first entry whose record is in the commit log; ``max_offset`` if none is.
-        max_offset: the offset of the next entry.
-        record_end: where in the commit log the record of the last entry ends; -1 if the queue has
-            no entry.
+    ``min_offset`` is the first entry whose record is in the commit log, ``max_offset`` if there is
+    none; ``record_end`` is where the record of the last entry ends in the commit log, -1 without
+    entries.
     """
 
     __slots__ = (
@@ -112,11 +110,9 @@ class ConsumeQueue:
         """Buffer an entry; return False if the queue has it already.
 
         An entry is recognised by the end of its record, or by its queue offset. Java's ConsumeQueue
-        makes an exception for queue offset 0, which it appends wherever the queue ends.
-
-        Raises:
-            StoreDamaged: entries are missing before this one; nothing was changed. Java appends
-                the entry, and every later message has a wrong offset.
+        makes an exception for queue offset 0, which it appends wherever the queue ends. Raise
+        StoreDamaged, and change nothing, if entries are missing before this one. Java appends the
+        entry, and every later message has a wrong offset.
         """
         record_end = entry.commit_log_offset + entry.size
         if record_end <= self.record_end:
@@ -155,8 +151,7 @@ class ConsumeQueue:
     def write(self) -> int:
         """Write the buffered entries; return how many there were.
 
-        Raises:
-            DiskFailed: they are still buffered; call again.
+        After DiskFailed call again: they are still buffered.
         """
         count = len(self._pending) // ENTRY_SIZE
         if count:
@@ -221,8 +216,7 @@ class ConsumeQueue:
     def load(self) -> None:
         """Find the files; ``recover`` then finds where their entries end.
 
-        Raises:
-            StoreDamaged: a file has another length or name.
+        Raise StoreDamaged if a file has another length or name.
         """
         self._files.load()
         self.min_offset = self._files.start // ENTRY_SIZE

@@ -33,12 +33,9 @@ Ends: TypeAlias = dict[str, dict[int, int]]
 class ConsumeQueues:
     """All consume queues of a store: ``<directory>/<topic>/<queue id>/<20 digits>``.
 
-    Args:
-        disk: where the store is.
-        directory: the ``consumequeue`` directory of the store.
-        entries_per_file: as the store was created with; Java's default is 300,000.
-        open_files_max: the most open files, however many queues there are.
-        make_room: closes other idle files when the process can't open more.
+    ``entries_per_file`` is what the store was created with; Java's default is 300,000. At most
+    ``open_files_max`` files are open, however many queues there are. ``make_room`` closes other
+    idle files when the process can't open more.
 
     >>> from tempfile import TemporaryDirectory
     >>> from orbitmq.store.disk.disk import RealDisk
@@ -93,8 +90,7 @@ class ConsumeQueues:
     def made(self, topic: str, queue_id: int) -> ConsumeQueue:
         """Return a queue; create it if it does not exist.
 
-        Raises:
-            InvalidTopic: the topic can't be the name of a directory.
+        Raise InvalidTopic if the topic can't be the name of a directory.
         """
         return self.queue(topic, queue_id) or self._create(topic, queue_id)
 
@@ -120,11 +116,8 @@ class ConsumeQueues:
 
         The caller must call :meth:`write` soon. Records without a queue entry are skipped. So is an
         entry of a light queue after a gap: its offset comes from a property of the message, and a
-        client must not be able to stop the store with it.
-
-        Raises:
-            StoreDamaged: entries of an ordinary queue are missing; earlier entries were buffered.
-            InvalidTopic: a topic can't be the name of a directory.
+        client must not be able to stop the store with it. If entries of an ordinary queue are
+        missing, raise StoreDamaged; earlier entries were buffered.
         """
         topics, taken = self._topics, []
         for entry in entries:
@@ -147,11 +140,8 @@ class ConsumeQueues:
     def write(self, most: int | None = None) -> None:
         """Write buffered entries, one disk write per queue (two at the end of a file).
 
-        Args:
-            most: how many queues to write, those that have waited longest first; None for all.
-
-        Raises:
-            DiskFailed: unwritten entries are still buffered; call again.
+        ``most`` limits the number of queues, those that have waited longest first; None for all.
+        After DiskFailed call again: unwritten entries are still buffered.
         """
         backlog = self._backlog
         for _ in range(len(backlog) if most is None else min(most, len(backlog))):
@@ -184,10 +174,8 @@ class ConsumeQueues:
     def load(self) -> None:
         """Find all queues; anything but ``<topic>/<number>/`` is ignored.
 
-        Leftovers of deleted queues are removed.
-
-        Raises:
-            StoreDamaged: a file of a queue has another length or name.
+        Leftovers of deleted queues are removed. Raise StoreDamaged if a file of a queue has another
+        length or name.
         """
         disk = self._files.disk
         for topic in filter(self._is_topic, disk.list(self._directory)):

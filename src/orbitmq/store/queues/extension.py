@@ -83,9 +83,7 @@ class QueueExtensions:
     def tags_code_of(self, topic: str, queue_id: int, tags_code: int) -> int:
         """Return the tags code at an address; a code that is no address is returned as it is.
 
-        Raises:
-            StoreDamaged: there is no unit at the address.
-            DiskFailed: a file can't be read.
+        Raise StoreDamaged if there is no unit at the address.
         """
         if not is_address(tags_code):
             return tags_code

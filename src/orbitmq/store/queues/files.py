@@ -1,6 +1,6 @@
 """A stream of bytes in files of one size, each named by the byte it begins with: one queue's files.
 
-There is no open file in here: ``OpenFiles`` has those of all queues.
+``OpenFiles`` has the open files of all queues.
 """
 
 import logging
@@ -20,12 +20,7 @@ _HEAD_BYTES = 20  # of an entry, which is not all 0
 
 
 class QueueFiles:
-    """The files of one directory, which follow each other without a gap.
-
-    Attributes:
-        start: the position where the first file begins.
-        end: the position behind the last file; equal to ``start`` if there is none.
-    """
+    """The files of one directory, without a gap between them, from ``start`` to ``end``."""
 
     __slots__ = ("_cleared_to", "_directory", "_files", "_size", "end", "start")
 
@@ -41,14 +36,11 @@ class QueueFiles:
         return f"<QueueFiles {self._directory} {self.start}..{self.end}>"
 
     def load(self) -> None:
-        """Find the files. Sub-directories are none of them; an empty last file is removed.
+        """Find the files; subdirectories are ignored, and an empty last file is removed.
 
-        Of files with one missing between them those before it are removed, or those behind it if
-        nothing is in them: a queue can be told to lack its head, which a start makes again from the
-        log.
-
-        Raises:
-            StoreDamaged: a file has another length or name.
+        If a file is missing between others, the files before it are removed, or those after it if
+        they are empty: a queue may lack its first files, which a start rebuilds from the log. Raise
+        StoreDamaged if a file has another length or name.
         """
         found, others = load_stream(self._files.disk, self._directory, self._size)
         for path in others:
@@ -76,10 +68,10 @@ class QueueFiles:
         return self._files.read(self.path_of(position), size, position % self._size)
 
     def write(self, position: int, data: Buffer) -> None:
-        """Write ``data``, one call for each file that it touches; a missing file is made.
+        """Write ``data``, one call for each file that it touches; a missing file is created.
 
-        The caller writes into the files there are, or where the next one begins. If there is
-        none, any position will do.
+        The caller writes into existing files, or where the next one begins. If there is none, any
+        position is allowed.
         """
         if self.start == self.end:
             self.start = self.end = position - position % self._size
@@ -100,11 +92,11 @@ class QueueFiles:
             self._clear_to(position + 2 * _CLEARED_AHEAD)
 
     def clear(self, position: int, stale_end: int) -> None:
-        """Make the bytes behind ``position`` 0 in its file: at once as far as ``stale_end``.
+        """Zero the bytes after ``position`` in its file, immediately up to ``stale_end``.
 
-        Behind that nobody knows what there is. To read it would take as long as the file is large,
-        for every queue of the store, so it is read and cleared piece by piece, ahead of what is
-        written. A reader stops at zeros and does not come to the rest.
+        What comes after that is unknown. Reading it all, for every queue of the store, would take
+        too long, so it is read and cleared piece by piece, ahead of what is written. A reader stops
+        at zeros and does not reach the rest.
         """
         self._cleared_to = max(position, self.start)
         self._clear_to(max(stale_end, position + _CLEARED_AHEAD))
@@ -116,15 +108,15 @@ class QueueFiles:
             size = min(_CLEARED_AHEAD, position - self._cleared_to, self._size - at)
             path = self.path_of(self._cleared_to)
             data = self._files.read(path, size, at)
-            # Only what is not 0 yet is written: the rest takes no space, and is to stay so.
+            # Only what is not 0 yet is written: the rest takes no space, and should not.
             if data != _ZEROS[: len(data)]:
                 self._files.write(path, _ZEROS[: len(data.rstrip(b"\x00"))], at)
-                # Before anything is written next to it, lest a crash bring it back.
+                # Before anything is written next to it, so that a crash can't bring it back.
                 self._files.sync(path)
             self._cleared_to += size
 
     def remove_behind(self, position: int) -> list[str]:
-        """Remove the files that begin at or behind ``position``, last first; return their paths."""
+        """Remove the files that begin at or after ``position``, last first; return their paths."""
         removed = []
         while self.end > self.start and self.end - self._size >= position:
             removed.append(self.path_of(self.end - self._size))
@@ -133,14 +125,14 @@ class QueueFiles:
         return removed
 
     def discard(self) -> None:
-        """Close the files, and let none of them be synced any more: they are about to go."""
+        """Close the files without syncing them: they are about to be removed."""
         for start in range(self.start, self.end, self._size):
             self._files.discard(self.path_of(start))
 
     def take_before(self, other: "QueueFiles") -> None:
-        """Have the files of another stream, all closed, from its first to where these begin.
+        """Move the files of another stream, all closed, that precede the first file here.
 
-        The last one first, each on the disk before the next: whatever ends this leaves no gap.
+        The last one is moved first, and each is on disk before the next: a crash leaves no gap.
         """
         disk = self._files.disk
         if self.start == self.end:

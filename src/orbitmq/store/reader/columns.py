@@ -127,10 +127,7 @@ COLUMNS: Final = (*_NUMBERS, *_PARTS, *_PROPERTIES, _OFFSET_MESSAGE_ID)
 
 
 def check_columns(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the names as a tuple.
-
-    Raises:
-        InvalidInput: a column does not exist.
+    """Return the names as a tuple; raise InvalidInput if a column does not exist.
 
     >>> check_columns(["topic", "body"])
     ('topic', 'body')

@@ -40,10 +40,7 @@ class IndexHeader(NamedTuple):
 class IndexFile:
     """One file of the key index; ``fault`` is set if it is damaged as a whole.
 
-    Args:
-        name: the name of the file.
-        view: its bytes.
-        map_again: returns its bytes through a new map; None if the file is gone.
+    ``map_again`` returns its bytes through a new map; None if the file is gone.
     """
 
     def __init__(

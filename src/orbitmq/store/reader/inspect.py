@@ -97,11 +97,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def inspect(reader: StoreReader, progress: Progress | None = None) -> Summary:
-    """Return a summary of a store; checksums, queue entries and index entries are not checked.
-
-    Raises:
-        DiskFailed: a file can't be opened.
-    """
+    """Return a summary of a store; checksums, queue entries and index entries are not checked."""
     segments = reader.segments
     log_start = segments[0].base if segments else 0
     total = segments[-1].end - log_start if segments else 0

@@ -118,10 +118,7 @@ class QueueReader:
         """Yield the messages from ``offset`` on, at most ``count`` offsets.
 
         There are none outside ``min_offset`` and ``max_offset``. Damage within goes to
-        ``on_damage``; without it the first damage raises.
-
-        Raises:
-            StoreDamaged: an entry or its record can't be read.
+        ``on_damage``; without it the first damage raises StoreDamaged.
         """
         least, most = self._found_bounds()
         for queue_offset in range(max(offset, least), min(offset + count, most)):

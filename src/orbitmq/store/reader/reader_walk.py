@@ -28,12 +28,8 @@ __all__ = ["ReaderWalk"]
 class ReaderWalk(LogWalk[StreamFile]):
     """A walk over the log of a store that a broker may be writing to.
 
-    Args:
-        files: the files in order.
-        open_file: returns the bytes of a file, None if it was deleted.
-        claimed: returns whether a consume queue has an entry for a record at an offset.
-        on_damage: called with each damaged place.
-        verify: whether checksums are compared.
+    ``open_file`` returns the bytes of a file, None if it was deleted; ``claimed`` returns whether a
+    consume queue has an entry for a record at an offset.
     """
 
     def __init__(

@@ -64,9 +64,6 @@ def verify(reader: StoreReader, progress: Progress | None = None) -> Verdict:
     A queue that lacks entries for its first or last messages in the log is reported: consumers
     can't get those messages. A broker that starts after a crash rebuilds them. An index file after
     a missing one is reported too; a broker that starts rebuilds the index.
-
-    Raises:
-        DiskFailed: a file can't be opened.
     """
     work = _Verification(reader, progress)
     work.read_log()

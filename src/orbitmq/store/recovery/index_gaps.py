@@ -30,13 +30,10 @@ read the whole log for this; ``verify`` does."""
 def first_keyed(chain: Segments, after: int, before: int) -> int | None:
     """Return the offset of the first record with keys between two indexed records.
 
-    Only the first records are examined; None if none of them has keys. Damage is skipped.
-
-    Args:
-        chain: the files of the log.
-        after: the offset of the last indexed record before the gap, or any offset up to the next
-            record; -1 for the beginning of the log.
-        before: the offset of the first indexed record after the gap.
+    Only the first records are examined; None if none of them has keys. Damage is skipped. ``after``
+    is the offset of the last indexed record before the gap, or any offset up to the next record; -1
+    for the beginning of the log. ``before`` is the offset of the first indexed record after the
+    gap.
     """
     begin = max(_behind(chain, after), chain.first_offset)
     walk = LogWalk(chain.files, open_file=_mapped, on_damage=lambda _: None, block_rows=_LOOKED_AT)

@@ -52,21 +52,14 @@ _ZEROS: Final = bytes(1024 * 1024)
 class RecoveryWalk(LogWalk[Segment]):
     """A walk over the log from one of its files to its end, with checksums compared.
 
-    Args:
-        chain: the files of the log.
-        first: the index of the file to begin with.
-        vouched_ms: the store time up to which all records are known to be on disk.
-        vouched_end: the offset up to which the log is on disk and was written by orbitmq; 0 if
-            only the time is known.
-        checked: the checksums that count; the seal only in a store that seals its records itself.
-        files: how many files to read; None for all of them.
-        reached: an offset that the log is known to have reached, by the entries of its queues.
-        progress: called with the bytes walked and all bytes to walk.
+    It reads ``files`` files, None for all, from the one with the index ``first`` on. All records up
+    to the store time ``vouched_ms`` are known to be on disk. Up to the offset ``vouched_end`` the
+    log is on disk and was written by orbitmq; 0 if only the time is known. ``checked`` includes the
+    seal only in a store that seals its records itself. The entries of queues show that the log has
+    reached the offset ``reached``.
 
-    Attributes, final after the walk:
-        end: where the log ends.
-        unvouched: where the records begin that may not be on disk; None if all are.
-        damages: the places that were skipped.
+    After the walk, ``end`` is where the log ends, ``unvouched`` where the records begin that may
+    not be on disk (None if all are), and ``damages`` has the places that were skipped.
     """
 
     def __init__(

@@ -1,16 +1,16 @@
 """Finding at a start that files of the log are missing: a disk not mounted, files moved away.
 
-What the rest of the store knows of the log:
+What the rest of the store knows about the log:
 
-- Our checkpoint: how much of the log was synced. That holds after a crash, too.
+- Our checkpoint: how much of the log was synced. That is true after a crash, too.
 - A Java broker's checkpoint: up to what time the log was synced.
-- The queues: where records are. After a crash they may be ahead of the log. Behind the end of a
-  queue Java leaves old entries when it cuts the log, so they count only if the time agrees.
+- The queues: where records are. After a crash they may be ahead of the log. Java leaves old
+  entries after the end of a queue when it cuts the log, so they count only if the time agrees.
 - The list of queue ends: that there were messages.
 
 The oldest files may always be missing, since retention removes them; the newest never.
 
-If the loss is accepted, the log goes on behind all that was known of it, in a new file, as if
+If the loss is accepted, the log continues in a new file after everything known of it, as if
 retention had removed the missing ones. Queues keep their ends, and no offset is given out twice.
 """
 
@@ -29,7 +29,7 @@ __all__ = ["MissingLog", "find_missing_log"]
 log = logging.getLogger("orbitmq.store")
 
 _PLAUSIBLE_BYTES: Final = 1 << 40
-"""An entry that leads further behind the log than this is damaged."""
+"""An entry that points further beyond the end of the log than this is damaged."""
 
 
 class MissingLog(NamedTuple):
@@ -39,7 +39,7 @@ class MissingLog(NamedTuple):
     evidence: str
 
     def refusal(self, chain: Segments) -> StoreDamaged:
-        """Return the error of a start that may not lose them."""
+        """Return the error for a start that must not lose them."""
         return StoreDamaged(
             f"{chain.directory} has the log up to byte {chain.next_base()}, but {self.evidence}: "
             "files of the log are missing. Mount their disk or put them back; to go on without "
@@ -49,13 +49,10 @@ class MissingLog(NamedTuple):
         )
 
     def accept(self, chain: Segments) -> Damage:
-        """Let the log go on behind the missing files; return what is lost.
+        """Let the log continue after the missing files; return what is lost.
 
-        Files between two that are there are replaced by files that hold nothing but the blank at
-        the end of a file, which every reader skips.
-
-        Raises:
-            DiskFailed: a file can't be made.
+        Files missing between two others are replaced by files that contain only the blank at the
+        end of a file, which every reader skips.
         """
         begin, size = chain.next_base(), chain.segment_bytes
         base = max(begin + size, self.end + -self.end % size)
@@ -79,14 +76,10 @@ def find_missing_log(
     *,
     crashed: bool,
 ) -> MissingLog | None:
-    """Return what is missing at the end of the log; None if nothing is known to be.
+    """Return what is missing at the end of the log; None if nothing is known to be missing.
 
-    Args:
-        chain: the files of the log, loaded.
-        queues: the queues, loaded.
-        known: what the checkpoint says.
-        listed: where queues ended; empty if that is unknown.
-        crashed: whether the last process did not stop in order.
+    The files and queues have been loaded. ``listed`` is where queues ended; empty if that is
+    unknown. ``crashed`` is whether the last process did not stop in order.
     """
     synced_end = 0 if known.own is None else known.own.log_end
     if synced_end:

@@ -40,10 +40,8 @@ def restored_heads(
 
     The rest of the queues must be right already. Only files of the log before the first known
     entries are read; none if no queue lacks files, as nearly always. The caller corrects
-    ``min_offset``.
-
-    Returns:
-        The damaged places of the log, and the messages that queues lack because of them.
+    ``min_offset``. Return the damaged places of the log, and the messages that queues lack because
+    of them.
     """
     aside = queues.aside()
     headless = {

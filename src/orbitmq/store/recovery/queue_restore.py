@@ -85,14 +85,10 @@ class _PendingEntries(msgspec.Struct, gc=False):
 class QueueRestore:
     """Adds the records of a walk over the log, in order, to their queues.
 
-    Args:
-        queues: the recovered queues.
-        dispatcher: returns the queue entries of a record.
-        correct: whether existing entries are compared and written again; else they are trusted.
-        damages: damaged places of the log; the walk adds to it, and so does this class.
-        log_start: the offset of the log's first byte if the walk begins there, else 0.
-        listed: where queues ended, by the list of queue ends.
-        only_listed: whether records at or after the listed end of their queue are left out.
+    With ``correct`` existing entries are compared and written again; else they are trusted. Both
+    the walk and this class add to ``damages``. ``log_start`` is the offset of the log's first byte
+    if the walk begins there, else 0. ``listed`` is where queues ended, by the list of queue ends;
+    with ``only_listed``, records at or after the listed end of their queue are left out.
     """
 
     queues: ConsumeQueues

@@ -85,14 +85,9 @@ class StoreRecovery:
     ) -> None:
         """Find the end of the log, and bring the queues and the index up to it.
 
-        Args:
-            crashed_at: Java's fields of the checkpoint after a crash; None after an orderly stop.
-            progress: called with the bytes read and all bytes to read.
-            listed: where queues ended, by the list of queue ends; None if there is no list.
-            own: orbitmq's fields of the checkpoint; None if a Java broker used the store last.
-
-        Raises:
-            StoreError: a file can't be read or written.
+        ``crashed_at`` has Java's fields of the checkpoint after a crash; None after an orderly
+        stop. ``listed`` is where queues ended, by the list of queue ends; None if there is no list.
+        ``own`` has orbitmq's fields of the checkpoint; None if a Java broker used the store last.
         """
         known = crashed_at or _ORDERLY
         listed = listed or {}

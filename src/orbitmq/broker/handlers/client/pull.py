@@ -167,9 +167,8 @@ class PullHandlers:
     ) -> None:
         """Hold a pull until a message arrives or its timeout expires.
 
-        Raises:
-            Refusal: too many are held, or the broker is stopping. PULL_NOT_FOUND would make clients
-                pull again at once.
+        Raise Refusal if too many are held, or the broker is stopping: after PULL_NOT_FOUND clients
+        would pull again at once.
         """
         settings = self._settings.broker
         hold_ms = pull.suspend_timeout_millis

@@ -62,15 +62,8 @@ _CODES: Final[Mapping[PutStatus, ResponseCode]] = {
 class SendHandlers:
     """Serves sends.
 
-    Args:
-        inbox: stores the messages.
-        checks: finds their topics and queues.
-        retries: decides about sends to retry topics.
-        settings: the settings in force.
-        unique_ids: ids for messages without one.
-        store_host: returns the address in message ids; called at the first send.
-        own_host: returns the host in routes, for remarks.
-        disk_used: returns the used part of the disk, for remarks.
+    ``store_host`` returns the address in message ids; it is called at the first send. ``own_host``,
+    the host in routes, and ``disk_used`` are for remarks.
     """
 
     def __init__(

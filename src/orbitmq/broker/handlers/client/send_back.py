@@ -52,11 +52,7 @@ class SendBackHandlers:
         return {RequestCode.CONSUMER_SEND_MSG_BACK: self.send_back}
 
     def send_back(self, connection: Connection, request: Frame) -> Response | None:
-        """Store the message again; answer when it is stored.
-
-        Raises:
-            Refusal: the group or the message is unknown, or the broker may not be written.
-        """
+        """Store the message again; answer when it is stored."""
         header = request.read(ConsumerSendMsgBack)
         group = self.retries.group(header.group)
         if not self.settings.broker.broker_permission & WRITE:
