@@ -41,7 +41,7 @@ def test_an_error_is_one_line_with_its_notes(
     error = OrbitError("broker-a refused:\n  no permission")
     error.add_note("broker-b: done")
 
-    def failing(*_: object) -> None:
+    def failing(*_: object, **__: object) -> None:
         raise error
 
     monkeypatch.setattr("orbitmq.cli.commands.store.StoreReader", failing)

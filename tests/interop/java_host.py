@@ -60,6 +60,7 @@ def start_java(jars: Path, home: Path) -> None:
     jpype.startJVM(
         "-Xrs",  # signals are Python's
         "-Xmx256m",
+        *("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),  # it lives for a minute or two
         # What RocketMQ's own start scripts open for Java 9 and later.
         "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",
         "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
