@@ -405,8 +405,9 @@ def test_java5_s_detector_finds_a_broker_that_is_back(brokers: Brokers, topic: s
         await slowed_down(scene, topic, A, B, seconds=16)
         await until_both_take_turns(scene, topic)
         await gone.leave()
+        queue = MessageQueue(topic, A, 0)
         with pytest.raises(SendFailed):
-            await scene.producer.send(Message(topic, b"x"), queue=MessageQueue(topic, A, 0))
+            await scene.producer.send(Message(topic, b"x"), queue=queue, timeout_ms=200)
         retried = retries_of(scene.producer)
         assert await where(scene, topic, 10) == {B: 10}
         await next_round(there)
