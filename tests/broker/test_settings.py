@@ -105,7 +105,7 @@ def test_the_log_may_have_a_directory_of_its_own() -> None:
         ("authenticationEnabled = True ", "there is no access control yet"),
         ("enableDLegerCommitLog=true", "replication by DLedger is not supported"),
         ("minInSyncReplicas=2", "there are no replicas yet"),
-        ("storePathCommitLog=/a,/b", "the commit log is in one directory"),
+        ("storePathCommitLog=/a,/b", "a log in several directories, as Java has it"),
         ("readOnlyCommitLogStorePaths=/b", "the commit log is in one directory"),
         ("tls.server.mode=enforcing", "needs tls.server.certPath"),
         ("sendThreadPoolQueueCapacity=0", "it must be from 1 to"),

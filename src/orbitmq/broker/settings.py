@@ -25,7 +25,7 @@ from typing import Final
 
 import msgspec
 
-from orbitmq.errors import InvalidInput, InvalidSetting
+from orbitmq.errors import InvalidInput
 from orbitmq.java_keys import BROKER_CLASSES, ServerKeys
 from orbitmq.message.names import TRACE_TOPIC, check_topic
 from orbitmq.net import tls_settings
@@ -49,7 +49,6 @@ __all__ = [
 
 log = logging.getLogger("orbitmq.broker")
 
-_COMMIT_LOG_PATH: Final = "storePathCommitLog"
 _PORT_MAX: Final = 65_535
 _PERMISSIONS: Final = (0, 2, 4, 6)
 
@@ -367,7 +366,6 @@ class LiveSettings:
         """
         given = tls_settings.with_tls_file(properties)
         _KEYS.check(given)
-        _check_one_directory(given)
         for warning in _KEYS.unknown(given):
             log.warning("%s", warning)
         for note in _KEYS.notes(given):
@@ -437,17 +435,6 @@ def _is_ipv6(host: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _check_one_directory(properties: Iterable[Property]) -> None:
-    for one in properties:
-        if one.name == _COMMIT_LOG_PATH and "," in one.value:
-            raise InvalidSetting(
-                f"{one}: the commit log is in one directory; move all its files there",
-                file=one.file,
-                line=one.line,
-                field=one.name,
-            )
 
 
 def _why_not(one: Property) -> str:

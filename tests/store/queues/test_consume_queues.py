@@ -335,7 +335,7 @@ def test_truncation_and_cleaning_reach_every_queue(tmp_path: Path) -> None:
     queues.write()
     queues.truncate(1_700)
     assert [queue.max_offset for queue in queues] == [9, 8]
-    removed = queues.clean(1_000)
+    removed = [path for queue in queues for path in queue.clean(1_000)]
     assert removed == [
         str(tmp_path / f"consumequeue/orders/{queue_id}/{0:020d}") for queue_id in range(2)
     ]
@@ -411,7 +411,8 @@ class Against(RuleBasedStateMachine):
     def clean(self, records: int) -> None:
         kept = [end for end in self.boundaries if end >= self.log_start]
         self.log_start = kept[min(records, len(kept) - 1)]
-        self.queues.clean(self.log_start)
+        for queue in self.queues:
+            queue.clean(self.log_start)
         for entries in self.model.values():
             for offset in [at for at in entries if entries[at][0] < self.log_start]:
                 del entries[offset]

@@ -225,10 +225,6 @@ class ConsumeQueues:
 
     # Removal.
 
-    def clean(self, commit_log_start: int) -> list[str]:
-        """Remove files whose records are gone, never a queue's last; return their paths."""
-        return [path for queue in self for path in queue.clean(commit_log_start)]
-
     def delete_topic(self, topic: str) -> None:
         """Delete all queues of a topic."""
         self.on_topic_deleted(topic)
