@@ -162,7 +162,7 @@ def once_back(server: Serving, nameserver: str, before: str) -> str:
         (["--host", "0.0.0.0"], "add --insecure"),
         (["--set", "listenPort"], "write it as key=value"),
         (["--brokers", "2", "--set", "storePathCommitLog=/x"], "would be the log of all brokers"),
-        (["--set", "storePathCommitLog=/x,/y"], "the commit log is in one directory"),
+        (["--set", "storePathCommitLog=/x,/y"], "a log in several directories, as Java has it"),
     ],
 )
 def test_an_invalid_argument_takes_one_line(
