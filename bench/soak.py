@@ -28,8 +28,8 @@ def main() -> int:
             [
                 *(sys.executable, "-m", "pytest", "-q", "tests"),
                 *("--timeout", str(TIMEOUT_S), f"--junitxml={report}"),
-                # A file's tests share servers and Java processes, so they stay together.
-                *("-n", str(os.cpu_count() or 1), "--dist", "loadfile"),
+                # As `make test`: tests that share servers and Java processes stay together.
+                *("-n", str(os.cpu_count() or 1), "--dist", "loadgroup", "--no-loadscope-reorder"),
             ],
             env=environment,
             check=False,
