@@ -3,6 +3,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
+# The suite starts hundreds of Pythons; without bytecode each would compile the package again.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: setup demo test check counterparts soak bench clean
 
 setup: $(READY)

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.interop import machine, spark_classes
+from tests.interop import java_classes, machine, spark_classes
 from tests.interop.client_packages import OTHER_CLIENTS, OtherClient
 from tests.interop.machine import (
     DOWNLOAD_SECONDS,
@@ -160,6 +160,12 @@ def ensure_jars(version: str) -> Counterpart:
     return Counterpart(name, "missing", f"Maven could not fetch the jars: {trouble}")
 
 
+def ensure_classes(version: str) -> Counterpart:
+    """Make the archive of a version's classes, where its jars are here."""
+    home = java_home() if missing_for(version) is None else None
+    return java_classes.ensure(version, jars_of(version), home)
+
+
 def describe(place: Path) -> str:
     """Return how many jars a directory holds, for the table."""
     return f"{sum(1 for _ in place.glob('*.jar'))} jars in {place.parent.name}/{place.name}"
@@ -170,6 +176,7 @@ def main() -> int:
     counterparts = [
         *ensure_commands(),
         *map(ensure_jars, (*ROCKETMQ_VERSIONS, NEWEST_VERSION)),
+        *map(ensure_classes, (*ROCKETMQ_VERSIONS, NEWEST_VERSION)),
         *map(OtherClient.ensure, OTHER_CLIENTS),
         spark_classes.ensure(java_home()),
     ]

@@ -12,6 +12,7 @@ from typing import Self
 
 import msgspec
 
+from tests.interop import java_classes
 from tests.interop.operations import In, Operation, Out, Refusal
 from tests.interop.pipe import LENGTH, Outcome, Request, write_packet
 
@@ -38,6 +39,7 @@ class Java:
         self._java_home = java_home
         self._log = home / "java_host.log"
         command = [sys.executable, "-m", "tests.interop.java_host"]
+        command += [f"--jvm={option}" for option in java_classes.options(jars, java_home)]
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 [*command, f"--jars={jars}", f"--home={home}"],

@@ -9,13 +9,14 @@ import argparse
 import importlib
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 import jpype
 import msgspec
 
+from tests.interop.java_classes import class_path
 from tests.interop.operations import OPERATIONS, PRINT
 from tests.interop.pipe import Outcome, Request, read_packet, write_packet
 
@@ -40,26 +41,28 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jars", type=Path, required=True, help="the jars of one version")
     parser.add_argument("--home", type=Path, required=True, help="where logs may be written")
+    parser.add_argument("--jvm", action="append", default=[], help="an option of the JVM")
     arguments = parser.parse_args()
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    start_java(arguments.jars, arguments.home)
+    start_java(arguments.jars, arguments.home, arguments.jvm)
     requests = msgspec.msgpack.Decoder(Request)
     work = workers()
     while packet := read_packet(sys.stdin.buffer):
         request = requests.decode(packet)
         write_packet(answers, carry_out(request, work[request.do]))
     # Classes of RocketMQ leave threads behind that a polite end would wait for.
-    os._exit(0)
+    jpype.JClass("java.lang.Runtime").getRuntime().halt(0)
 
 
-def start_java(jars: Path, home: Path) -> None:
+def start_java(jars: Path, home: Path, options: Sequence[str] = ()) -> None:
     """Start the JVM over a directory of jars; what RocketMQ logs goes below ``home``."""
     (home / "conf").mkdir(exist_ok=True)
     (home / "conf" / "logback_tools.xml").write_text("<configuration/>")  # 4.9's mqadmin insists
     jpype.startJVM(
         "-Xrs",  # signals are Python's
         "-Xmx256m",
+        *options,
         *("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),  # it lives for a minute or two
         # What RocketMQ's own start scripts open for Java 9 and later.
         "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",
@@ -70,7 +73,7 @@ def start_java(jars: Path, home: Path) -> None:
         f"-Drocketmq.client.logRoot={home}",
         # A consumer takes up queues it has just heard of, of its retry topic say, after so long.
         "-Drocketmq.client.rebalance.waitInterval=500",
-        classpath=[str(jar) for jar in sorted(jars.glob("*.jar"))],
+        classpath=class_path(jars),
         convertStrings=False,
     )
 

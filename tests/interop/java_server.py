@@ -1,6 +1,7 @@
 """One Java server in a process of its own: its start, its end, and its last words."""
 
 import contextlib
+import os
 import random
 import socket
 import ssl
@@ -16,7 +17,7 @@ from orbitmq.net.address import Address
 from orbitmq.net.blocking import BlockingConnection
 from orbitmq.net.settings import NetSettings
 from orbitmq.wire.session import Identity
-from tests.interop import counterparts
+from tests.interop import counterparts, java_classes
 from tests.interop.waiting import until
 
 Settings = Mapping[str, str | int]
@@ -210,6 +211,7 @@ class JavaServer(ABC):
         why = counterparts.missing_for(self.version)
         if home is None or why is not None:
             raise JavaServerFailed(f"{why}: run 'make counterparts'")
+        jars = counterparts.jars_of(self.version)
         properties = {
             "rocketmq.home.dir": str(self.directory),
             "user.home": str(self.directory),  # where it logs, too
@@ -223,8 +225,9 @@ class JavaServer(ABC):
         return [
             str(home / "bin" / "java"),
             *self.jvm_options,
+            *java_classes.options(jars, home),
             *(f"-D{name}={value}" for name, value in properties.items()),
-            *("-cp", f"{counterparts.jars_of(self.version)}/*"),
+            *("-cp", os.pathsep.join(java_classes.class_path(jars))),
             *(self.main_class, "-c", str(file)),
         ]
 

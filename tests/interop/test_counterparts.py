@@ -76,10 +76,11 @@ def test_what_is_missing_fails_the_run_only_where_it_is_required(
     monkeypatch: pytest.MonkeyPatch, required: str, status: int
 ) -> None:
     missing = Counterpart("rocketmq", "missing", "no network")
+    slow = Counterpart("spark classes", "skipped", "Spark starts will be slow")
     monkeypatch.setenv("ORBITMQ_INTEROP", required)
     monkeypatch.setattr(counterparts, "ensure_jars", lambda version: missing)
+    monkeypatch.setattr(counterparts, "ensure_classes", lambda version: slow)
     monkeypatch.setattr(OtherClient, "ensure", lambda client: missing)
-    slow = Counterpart("spark classes", "skipped", "Spark starts will be slow")
     monkeypatch.setattr(spark_classes, "ensure", lambda java_home: slow)
     assert counterparts.main() == status
 

@@ -10,7 +10,9 @@ from orbitmq.clock import SystemClock
 T = TypeVar("T")
 
 PAUSE_S = 0.02
-"""Between two looks; long enough to leave the processor to whom we wait for."""
+PAUSE_MAX_S = 0.2
+GROWTH = 1.3
+"""The pause between two looks, and by what it grows, to leave the processor to what we wait for."""
 
 
 def until(look: Callable[[], T | None], *, what: str, seconds: float = 60) -> T:
@@ -21,8 +23,7 @@ def until(look: Callable[[], T | None], *, what: str, seconds: float = 60) -> T:
     """
     deadline = _Deadline(what, seconds)
     while not (seen := look()):
-        deadline.check()
-        time.sleep(PAUSE_S)
+        time.sleep(deadline.pause_s())
     return seen
 
 
@@ -30,8 +31,7 @@ async def until_async(look: Callable[[], T | None], *, what: str, seconds: float
     """Do as ``until`` does, and let the loop run between two looks."""
     deadline = _Deadline(what, seconds)
     while not (seen := look()):
-        deadline.check()
-        await asyncio.sleep(PAUSE_S)
+        await asyncio.sleep(deadline.pause_s())
     return seen
 
 
@@ -41,9 +41,13 @@ class _Deadline:
     def __init__(self, what: str, seconds: float) -> None:
         self._clock = SystemClock()
         self._at_ms = self._clock.monotonic_ms() + seconds * 1000
+        self._pause_s = PAUSE_S
         self._told = f"waited {seconds:g} s in vain: {what}"
 
-    def check(self) -> None:
-        """Raise TimeoutError if the time is over."""
+    def pause_s(self) -> float:
+        """Return how long to wait before the next look; TimeoutError if the time is over."""
         if self._clock.monotonic_ms() >= self._at_ms:
             raise TimeoutError(self._told)
+        pause_s = self._pause_s
+        self._pause_s = min(pause_s * GROWTH, PAUSE_MAX_S)
+        return pause_s
