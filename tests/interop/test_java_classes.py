@@ -1,4 +1,4 @@
-"""The archives of RocketMQ's classes: what is in them, and that a machine without them is served."""
+"""The archives of RocketMQ's classes: what is in them, and what happens without them."""
 
 import os
 from pathlib import Path

@@ -31,7 +31,8 @@ async def until_async(look: Callable[[], T | None], *, what: str, seconds: float
     """Do as ``until`` does, and let the loop run between two looks."""
     deadline = _Deadline(what, seconds)
     while not (seen := look()):
-        await asyncio.sleep(deadline.pause_s())
+        pause_s = deadline.pause_s()
+        await asyncio.sleep(pause_s)
     return seen
 
 

@@ -55,6 +55,7 @@ from orbitmq.spark.writing.rows_to_messages import (
     without_value,
 )
 from orbitmq.spark.writing.stable_ids import StableIds
+from orbitmq.spark.writing.topics import ensure_topic
 from orbitmq.threads import Future, ThreadWorkers
 
 __all__ = ["RocketMQStreamWriter", "RocketMQWriter", "TaskTotals"]
@@ -152,7 +153,7 @@ class RocketMQStreamWriter(DataSourceStreamArrowWriter):
 def _check_topics(options: WriteOptions) -> None:
     for topic in (options.topic, _dead_letters(options)):
         if topic is not None:
-            producer_for(options).queues(topic, must_exist=False)
+            ensure_topic(options, topic)
 
 
 def _is_committing() -> bool:
