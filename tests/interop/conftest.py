@@ -117,7 +117,10 @@ def cluster(version: str, temporary: pytest.TempPathFactory) -> Iterator[JavaClu
     """Start a nameserver and a broker of a version, and end them after the last test."""
     if (why := counterparts.missing_for(version)) is not None:
         decline(why)
-    with JavaCluster(version, temporary.mktemp(f"cluster-{version}")) as running:
+    usual = {"tls.server.mode": "permissive"}  # as Java has it, if nobody says otherwise
+    with JavaCluster(
+        version, temporary.mktemp(f"cluster-{version}"), jvm_properties=usual
+    ) as running:
         yield running
 
 

@@ -55,6 +55,7 @@ SMALL_STORE: Settings = {
     "maxHashSlotNum": 10_000,
     "maxIndexNum": 40_000,
     "timerWheelEnable": "false",  # its files take 38 MB
+    "transactionMetricFlushInterval": 200,  # in 5.x a thread spins for that long after a start
 }
 
 

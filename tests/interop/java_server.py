@@ -215,6 +215,7 @@ class JavaServer(ABC):
         properties = {
             "rocketmq.home.dir": str(self.directory),
             "user.home": str(self.directory),  # where it logs, too
+            "tls.server.mode": "disabled",  # else it makes a certificate: half of its start
             **self._jvm_properties,
         }
         for name in ("logback_namesrv.xml", "logback_broker.xml"):

@@ -102,6 +102,7 @@ def tls_properties(certificates: Certificates, folder: Path) -> Settings:
     certificate_file = folder / "server.crt"
     certificate_file.write_bytes(pem[pem.index(b"-----BEGIN CERTIFICATE") :])
     return {
+        "tls.server.mode": "permissive",
         "tls.test.mode.enable": "false",
         "tls.server.keyPath": str(key_file),
         "tls.server.certPath": str(certificate_file),
