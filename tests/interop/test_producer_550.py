@@ -21,6 +21,8 @@ from tests.interop.team import Team
 from tests.interop.waiting import until
 
 VERSION = counterparts.NEWEST_VERSION
+PACE_S = 0.005
+"""Between messages: they flow all the time, and are not a load."""
 PATIENT_MS = 20_000
 """A machine that runs several of these at once may take its time."""
 
@@ -87,6 +89,7 @@ def test_a_broker_that_stops_gracefully_costs_no_send(
             stopping = asyncio.create_task(asyncio.to_thread(going.stop))
             while not stopping.done():
                 await producer.send(Message(topic, b"x"))
+                await asyncio.sleep(PACE_S)
             await stopping
 
     with JavaBroker(VERSION, tmp_path, nameserver=nameserver, settings=settings) as going:

@@ -149,7 +149,7 @@ def test_a_broker_that_nobody_reaches_is_reached_by_the_map(pair: Pair, tmp_path
         assert broker.broker_addrs == {0: str(hidden.advertised)}
         send = sending(Message("ways-hidden", b"through"))
         with pytest.raises(SendFailed, match=NOWHERE) as caught:
-            pair.producing(send, retries=0)
+            pair.producing(send, retries=0, send_timeout_ms=1_000)
         assert not caught.value.may_be_stored
         (receipt,) = pair.producing(send, address_map={NOWHERE: LOOPBACK})
         with Tunnel(hidden.address, at=hidden.advertised):  # Java has no map: it needs a way
