@@ -141,7 +141,7 @@ NamesrvConfig:
     kvConfigPath orderMessageEnable returnOrderTopicConfigToBroker scanNotActiveBrokerInterval
     supportActingMaster enableAllTopicList enableTopicList notifyMinBrokerIdChanged
     needWaitForService waitSecondsForService deleteTopicWithBrokerRegistration configBlackList
-  harmless: files are found by the command line and kvConfigPath; changed settings are not written
+  harmless: files are found by the command line and kvConfigPath
     rocketmqHome configStorePath
   harmless: routes are never looked up in another environment
     productEnvName

@@ -346,12 +346,15 @@ class LiveSettings:
         net: NetSettings | None = None,
         *,
         tls: TlsSettings | None = None,
+        file: str | None = None,
         now_ms: int = 0,
     ) -> None:
         self.broker = broker or BrokerSettings()
         self.store = store or StoreSettings()
         self.net = net or NetSettings()
         self.tls = tls or TlsSettings()
+        self.file = file
+        """The file that changes are written to; None if they last until the broker stops."""
         self.data_version = DataVersion(timestamp=now_ms)
 
     def __repr__(self) -> str:
@@ -359,7 +362,9 @@ class LiveSettings:
         return f"<LiveSettings of {self.broker.broker_name}, version {version}>"
 
     @classmethod
-    def load(cls, properties: Iterable[Property], *, now_ms: int = 0) -> "LiveSettings":
+    def load(
+        cls, properties: Iterable[Property], *, file: str | None = None, now_ms: int = 0
+    ) -> "LiveSettings":
         """Return the settings of a file and the arguments after it; log the keys without effect.
 
         Raise InvalidSetting, which names file, line and key, if one can't be used.
@@ -376,16 +381,16 @@ class LiveSettings:
             build(StoreSettings, ours, STORE_NAMES),
             build(NetSettings, ours, CONNECTION_NAMES),
             tls=tls_settings.load(ours),
+            file=file,
             now_ms=now_ms,
         )
 
     def update(self, properties: Iterable[Property], now_ms: int) -> frozenset[str]:
         """Change settings while the broker runs; return the properties with another value now.
 
-        All are applied, or none. Keys that are harmless here are accepted without an effect. A
-        change lasts until the broker stops: unlike Java's it does not write its ``broker.conf``.
-        Raise InvalidInput, with the name as ``field``, if one is unknown or can't be changed, and
-        InvalidSetting if a value can't be used.
+        All are applied, or none. Keys that are harmless here are accepted without an effect. The
+        caller writes them to ``file``. Raise InvalidInput, with the name as ``field``, if one is
+        unknown or can't be changed, and InvalidSetting if a value can't be used.
         """
         given = list(properties)
         fixed = self.broker.config_black_list.split(";")

@@ -32,6 +32,7 @@ from orbitmq.message.ids import UniqueIds
 from orbitmq.net.address import Address
 from orbitmq.net.connection import Handler
 from orbitmq.net.handlers import Handlers
+from orbitmq.net.settings_file import SettingsFile
 
 __all__ = ["Endpoint", "RequestHandlers"]
 
@@ -184,7 +185,13 @@ def _table_handlers(
             workers=state.workers,
             on_delete=state.stats.forget_group,
         ),
-        ConfigHandlers(settings=settings, topics=topics, store=state.store, clock=state.clock),
+        ConfigHandlers(
+            settings=settings,
+            topics=topics,
+            store=state.store,
+            clock=state.clock,
+            file=SettingsFile(settings.file, state.workers),
+        ),
         RelayHandlers(calls=calls, store=state.store, broker_name=settings.broker.broker_name),
     )
     return [handlers.table() for handlers in tables]

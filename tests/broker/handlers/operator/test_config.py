@@ -1,9 +1,13 @@
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
 from orbitmq.broker.handlers.operator.config import ConfigHandlers
+from orbitmq.broker.settings import LiveSettings
 from orbitmq.net.connection import Handler
+from orbitmq.net.settings_file import SettingsFile
+from orbitmq.settings import read
 from orbitmq.store.log.append import PutStatus
 from orbitmq.wire.bodies.topic import DataVersion
 from orbitmq.wire.codes import RequestCode, ResponseCode
@@ -17,7 +21,11 @@ from tests.store.logs import incoming
 
 def table(world: World) -> Mapping[int, Handler]:
     return ConfigHandlers(
-        settings=world.settings, topics=world.topics, store=world.store, clock=world.clock
+        settings=world.settings,
+        topics=world.topics,
+        store=world.store,
+        clock=world.clock,
+        file=SettingsFile(world.settings.file, world.workers),
     ).table()
 
 
@@ -95,6 +103,25 @@ def test_a_new_permission_is_registered_with_nameservers(permission: bytes, vers
     world = World()
     assert update(world, b"brokerPermission=" + permission).code == 0
     assert world.topics.data_version.counter == versions
+
+
+def test_an_update_is_written_to_the_file_of_the_broker(tmp_path: Path) -> None:
+    world = World()
+    file = tmp_path / "broker.conf"
+    file.write_text("# big ones\nmaxMessageSize = 4194304\n")
+    world.settings.file = str(file)
+    assert update(world, b"maxMessageSize=1024\ntraceOn=false").code == 0
+    assert file.read_text() == "# big ones\nmaxMessageSize=1024\ntraceOn=false\n"
+    assert LiveSettings.load(read(str(file))).store.max_message_bytes == 1024
+
+
+def test_nothing_that_was_refused_is_written(tmp_path: Path) -> None:
+    world = World()
+    file = tmp_path / "broker.conf"
+    file.write_text("traceOn=true\n")
+    world.settings.file = str(file)
+    assert update(world, b"traceOn=false\naclEnable=true").code == ResponseCode.NO_PERMISSION
+    assert file.read_text() == "traceOn=true\n"
 
 
 def test_a_key_that_is_harmless_here_is_accepted() -> None:

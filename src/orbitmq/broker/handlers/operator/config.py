@@ -1,8 +1,7 @@
 """Settings for operators: GET_BROKER_CONFIG, UPDATE_BROKER_CONFIG.
 
-Java allows changes of all but a few settings, and writes them to the broker's file. Here
-`orbitmq.broker.settings.UPDATABLE` lists those that can change, and a change lasts until the broker
-stops.
+Java allows changes of all but a few settings; here `orbitmq.broker.settings.UPDATABLE` lists those
+that can change. As in Java a change is written to the broker's file, if it was started with one.
 """
 
 import logging
@@ -16,6 +15,7 @@ from orbitmq.clock import Clock
 from orbitmq.errors import InvalidInput, InvalidSetting
 from orbitmq.net.connection import Connection, Handler
 from orbitmq.net.refusal import Refusal
+from orbitmq.net.settings_file import SettingsFile
 from orbitmq.settings import Property, parse
 from orbitmq.store.message_store import MessageStore
 from orbitmq.wire.codes import RequestCode, ResponseCode
@@ -41,6 +41,7 @@ class ConfigHandlers:
     topics: Topics
     store: MessageStore
     clock: Clock
+    file: SettingsFile
 
     def table(self) -> Mapping[int, Handler]:
         """Return the handlers by request code."""
@@ -54,9 +55,10 @@ class ConfigHandlers:
         text = properties_to_text(self.settings.as_properties())
         return Response(header=GetBrokerConfigAnswer(version=version), body=text)
 
-    def _update(self, connection: Connection, request: Frame) -> Response:
+    async def _update(self, connection: Connection, request: Frame) -> Response:
+        given = _properties(request)
         try:
-            changed = self.settings.update(_properties(request), self.clock.now_ms())
+            changed = self.settings.update(given, self.clock.now_ms())
         except InvalidSetting as error:
             raise Refusal(ResponseCode.INVALID_PARAMETER, str(error)) from error
         except InvalidInput as error:
@@ -67,6 +69,7 @@ class ConfigHandlers:
         self.topics.settings_changed(changed)
         if _IN_ROUTES in changed:
             self.topics.touch()
+        await self.file.save(given)
         return Response()
 
 
