@@ -42,7 +42,8 @@ BrokerConfig:
     consumerOffsetUpdateVersionStep delayOffsetUpdateVersionStep
     validateSystemTopicWhenUpdateTopic channelExpiredTimeout enableMixedMessageType
     enableSplitMetadata splitMetadataSize configBlackList clearRetryTopicWhenDeleteTopic
-    brokerName brokerClusterName brokerId
+    brokerName brokerClusterName brokerId serverLoadBalancerEnable
+    loadBalancePollNameServerInterval
   harmless: files are found by the command line and storePathRootDir
     brokerConfigPath rocketmqHome
   harmless: replicas and failover are not supported yet
@@ -94,8 +95,7 @@ BrokerConfig:
     popFromRetryProbability popFromRetryProbabilityForPriority priorityOrderAsc
     popConsumerFSServiceInit popConsumerKVServiceLog popConsumerKVServiceInit
     popConsumerKVServiceEnable popReviveMaxReturnSizePerRead popReviveConcurrency
-    popReviveMaxAttemptTimes useSeparateRetryQueue loadBalancePollNameServerInterval
-    serverLoadBalancerEnable defaultPopShareQueueNum enablePopMetrics
+    popReviveMaxAttemptTimes useSeparateRetryQueue defaultPopShareQueueNum enablePopMetrics
     popResponseReturnActualRetryTopic popInflightMessageThreshold enablePopMessageThreshold
     skipWhenCKRePutReachMaxTimes appendAckAsync appendCkAsync
   harmless: every change of a group is noticed and notified at once

@@ -168,6 +168,11 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     delay_offset_update_version_step: int = 200
     """The version of delay offsets changes after this many deliveries."""
 
+    server_load_balancer_enable: bool = True
+    """Whether queues are divided among consumers that let the broker do it; else each gets all."""
+    load_balance_poll_name_server_interval: int = 30_000
+    """How long the queues of a topic are remembered for that."""
+
     # Registration
 
     register_name_server_period: int = 30_000
@@ -320,7 +325,7 @@ UPDATABLE: Final[frozenset[str]] = frozenset(
         *("slaveReadEnable", "defaultQueryMaxNum"),
         *("notifyConsumerIdsChangedEnable", "channelExpiredTimeout", "useServerSideResetOffset"),
         *("flushConsumerOffsetInterval", "consumerOffsetUpdateVersionStep"),
-        "delayOffsetUpdateVersionStep",
+        *("delayOffsetUpdateVersionStep", "serverLoadBalancerEnable"),
     }
     | {name for name, field in STORE_NAMES.items() if field in CHANGEABLE}
 )

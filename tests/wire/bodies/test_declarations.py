@@ -22,8 +22,6 @@ LATER = {
     *("BrokerReplicasInfo", "BrokerReplicasInfo$ReplicaIdentity"),
     *("BrokerReplicasInfo$ReplicasInfo", "ElectMasterResponseBody", "RoleChangeNotifyEntry"),
     *("EpochEntry", "EpochEntryCache", "SyncStateSet"),
-    *("HARuntimeInfo", "HARuntimeInfo$HAClientRuntimeInfo"),
-    "HARuntimeInfo$HAConnectionRuntimeInfo",
 }
 NOT_ON_THE_WIRE = {"BrokerData": {"random"}, "SubscriptionData": {"filterClassSource"}}
 # Written by the broker's own class, not by the one that slaves read with.
@@ -40,6 +38,7 @@ NAMED_OTHERWISE = {
         "invisibleTime": "it",
         "bitSet": "b",
     },
+    "HARuntimeInfo$HAClientRuntimeInfo": {"isActivated": "activated"},
     "HeartbeatData": {"isWithoutSub": "withoutSub"},
 }
 KINDS = {
