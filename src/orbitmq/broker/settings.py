@@ -317,6 +317,7 @@ _UNITS: Final[Mapping[str, tuple[int, int]]] = {
 UPDATABLE: Final[frozenset[str]] = frozenset(
     {
         *("brokerPermission", "defaultTopicQueueNums", "traceOn", "enableMixedMessageType"),
+        "regionId",
         *("autoCreateTopicEnable", "autoCreateSubscriptionGroup"),
         *("clearRetryTopicWhenDeleteTopic", "enableSplitMetadata", "splitMetadataSize"),
         *("sendThreadPoolQueueCapacity", "waitTimeMillsInSendQueue", "brokerFastFailureEnable"),
