@@ -414,7 +414,7 @@ class LiveSettings:
         return frozenset(name for name, text in after.items() if text != before[name])
 
     def as_properties(self) -> dict[str, str]:
-        """Return all settings as texts, by their keys in ``broker.conf``; none of TLS.
+        """Return all settings as texts, by their keys in ``broker.conf``; of TLS only ``useTLS``.
 
         >>> LiveSettings().as_properties()["mappedFileSizeConsumeQueue"]
         '6000000'
@@ -422,6 +422,7 @@ class LiveSettings:
         return {
             name: text
             for names, settings in (
+                ({"useTLS": TLS_NAMES["useTLS"]}, self.tls),
                 (JAVA_NAMES, self.broker),
                 (STORE_NAMES, self.store),
                 (CONNECTION_NAMES, self.net),
