@@ -162,6 +162,7 @@ MessageStoreConfig:
     maxTransferBytesOnMessageInDisk maxTransferCountOnMessageInDisk accessMessageInMemoryMaxRatio
     messageIndexEnable maxHashSlotNum maxIndexNum brokerRole flushDiskType syncFlushTimeout
     messageDelayLevel osPageCacheBusyTimeOutMills defaultQueryMaxNum enabledAppendPropCRC
+    dataReadAheadEnable
   harmless: replicas and DLedger are not supported yet
     storePathDLedgerCommitLog storePathEpochFile storePathBrokerIdentity haListenPort
     haSendHeartbeatInterval haHousekeepingInterval haTransferBatchSize haMasterAddress
@@ -221,7 +222,7 @@ MessageStoreConfig:
     mappedFileSwapEnable commitLogForceSwapMapInterval commitLogSwapMapInterval
     commitLogSwapMapReserveFileNum logicQueueForceSwapMapInterval logicQueueSwapMapInterval
     cleanSwapedMapInterval logicQueueSwapMapReserveFileNum coldDataFlowControlEnable
-    coldDataScanEnable dataReadAheadEnable accessMessageInMemoryHotRatio
+    coldDataScanEnable accessMessageInMemoryHotRatio
   harmless: the limits of a pull are the maxTransfer keys
     maxFilterMessageSize maxMsgsNumBatch diskFallRecorded travelCqFileNumWhenGetMessage
     pullBatchMaxMessageCount maxConsumeQueueScan sampleCountThreshold sampleSteps

@@ -15,12 +15,14 @@ BROKER = "broker-a"
 
 @dataclass(frozen=True)
 class Step:
-    """A command line, what is masked of its output, and the files that it writes."""
+    """A command line, what is masked of its output, the files that it writes, and a difference."""
 
     line: str
     masks: Mapping[str, str] = field(default_factory=dict)
     """Patterns → what stands for each match; beyond those of all commands."""
     files: Sequence[str] = ()
+    differs: str = ""
+    """Why the outputs differ; empty if they don't."""
 
     @property
     def command(self) -> str:

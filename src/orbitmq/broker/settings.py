@@ -291,6 +291,7 @@ STORE_NAMES: Final[Mapping[str, str]] = {
     "diskMaxUsedSpaceRatio": "disk_used_max_percent",
     "diskSpaceCleanForciblyRatio": "disk_clean_forcibly_percent",
     "diskSpaceWarningLevelRatio": "disk_full_percent",
+    "dataReadAheadEnable": "read_ahead",
     "accessMessageInMemoryMaxRatio": "memory_percent",
     "maxTransferBytesOnMessageInMemory": "pull_bytes_in_memory",
     "maxTransferCountOnMessageInMemory": "pull_count_in_memory",

@@ -385,6 +385,12 @@ class RealLock:
             os.close(descriptor)
 
 
+def set_read_ahead(view: memoryview, *, on: bool) -> None:
+    """Have the system read further pages of a map along with one that is needed, or only that."""
+    if isinstance(view.obj, mmap.mmap):
+        view.obj.madvise(mmap.MADV_NORMAL if on else mmap.MADV_RANDOM)
+
+
 def _data_end(descriptor: int) -> int:
     size = os.fstat(descriptor).st_size
     end = 0

@@ -6,6 +6,7 @@ import pytest
 from orbitmq.broker.handlers.operator.config import ConfigHandlers
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.net.connection import Handler
+from orbitmq.net.refusal import Refusal
 from orbitmq.net.settings_file import SettingsFile
 from orbitmq.settings import read
 from orbitmq.store.log.append import PutStatus
@@ -15,6 +16,8 @@ from orbitmq.wire.fields import NoFields
 from orbitmq.wire.frame import Frame
 from orbitmq.wire.headers.admin import GetBrokerConfigAnswer
 from orbitmq.wire.json.properties_text import properties_from_text
+from orbitmq.wire.session import Response
+from tests.broker.fake_clients import Client, frame
 from tests.broker.world import World, ask
 from tests.store.logs import incoming
 
@@ -160,3 +163,33 @@ def test_what_may_not_be_set_is_refused_with_the_reason(
     assert (answer.remark or "").startswith(JAVA_S_WORDS.get(code, ""))
     assert world.settings.broker.trace_on
     assert world.settings.data_version.counter == 0
+
+
+def set_read_mode(world: World, mode: str | None) -> Frame:
+    code = RequestCode.SET_COMMITLOG_READ_MODE
+    request = frame(code, fields={} if mode is None else {"READ_AHEAD_MODE": mode})
+    handler = table(world)[code]
+    try:
+        answer = handler(Client().connection, request)
+    except Refusal as refusal:
+        answer = refusal.response()
+    assert isinstance(answer, Response)
+    return frame(answer.code, remark=answer.remark)
+
+
+def test_read_ahead_is_turned_off_and_on() -> None:
+    world = World()
+    for mode, on in (("1", False), ("0", True)):
+        answer = set_read_mode(world, mode)
+        assert answer.code == ResponseCode.SUCCESS
+        assert answer.remark == f"set commitlog readahead mode success, mode: {mode}"
+        assert world.store.settings.read_ahead is on
+
+
+@pytest.mark.parametrize("mode", ["2", "", None])
+def test_another_mode_of_reading_is_refused(mode: str | None) -> None:
+    world = World()
+    answer = set_read_mode(world, mode)
+    assert answer.code == ResponseCode.INVALID_PARAMETER
+    assert (answer.remark or "").startswith("set commitlog readahead mode param value error")
+    assert world.store.settings.read_ahead

@@ -28,7 +28,6 @@ REASONS: Final[Mapping[int, str]] = {
     RequestCode.UPDATE_COLD_DATA_FLOW_CTR_CONFIG: _COLD,
     RequestCode.REMOVE_COLD_DATA_FLOW_CTR_CONFIG: _COLD,
     RequestCode.GET_COLD_DATA_FLOW_CTR_INFO: _COLD,
-    RequestCode.SET_COMMITLOG_READ_MODE: "read-ahead is left to the operating system",
 }
 
 
