@@ -287,8 +287,12 @@ def test_a_saved_file_keeps_its_mode_its_link_and_the_version_before(tmp_path: P
 def test_a_file_that_can_not_be_saved_is_an_error_and_stays(tmp_path: Path) -> None:
     with pytest.raises(DiskFailed, match=r"gone\.conf can't be changed: No such file"):
         save(str(tmp_path / "gone.conf"), {"port": "1"})
+    (tmp_path / "good.conf").write_text("port=2")
     bad = tmp_path / "bad.conf"
     bad.write_bytes(b"name=\xff")
     with pytest.raises(InvalidSetting, match="not UTF-8"):
         save(str(bad), {"port": "1"})
     assert bad.read_bytes() == b"name=\xff"
+    with pytest.raises(InvalidSetting, match="more than 1048576 bytes"):
+        save(str(bad.with_name("good.conf")), {"port": "1" * 2**20})
+    assert bad.with_name("good.conf").read_bytes() == b"port=2"

@@ -225,6 +225,8 @@ def save(path: str, changes: Mapping[str, str]) -> None:
             text = with_changes(data.decode(), changes)
         except UnicodeDecodeError as error:
             raise InvalidSetting(f"{path} is not UTF-8 any more", file=path) from error
+        if len(text) > _FILE_BYTES_MAX:  # the next start would refuse it
+            raise InvalidSetting(f"{path} would have more than {_FILE_BYTES_MAX} bytes", file=path)
         _replace(real + _BACKUP, data, mode)
         _replace(real, text.encode(), mode)
     except OSError as error:

@@ -102,6 +102,7 @@ QUESTIONS = (
     Step("getConsumerConfig -g readers"),
     Step("getConsumerConfig -g nobody"),
     Step("consumerStatus -g nobody"),
+    Step("consumerStatus -g watchers -i {WATCHER}"),
     Step("cloneGroupOffset -s readers -d clones -t orders"),
     Step("consumerProgress -g clones"),
     Step("brokerConsumeStats -b {broker}"),
@@ -143,6 +144,7 @@ ENDINGS = (
     Step("sendMessage -t orders -p hello -k order-9 -c TagC -b broker-a -i 1"),
     Step("sendMsgStatus -b broker-a -s 16 -c 2"),
     Step("checkMsgSendRT -t orders -a 3 -s 16"),
+    Step("clusterRT -c DefaultCluster -a 2 -s 16 -i 60"),
     # offsets
     Step("resetOffsetByTime -g readers -t orders -s 0"),
     Step("resetOffsetByTime -g readers -t orders -s -1"),
