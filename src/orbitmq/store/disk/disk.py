@@ -37,6 +37,8 @@ class Usage(NamedTuple):
 
     total: int
     used: int
+    reserved: int = 0
+    """Blocks for root alone: as df counts, they are neither used nor free."""
 
     @property
     def ratio(self) -> float:
@@ -256,8 +258,8 @@ class RealDisk:
         with _failing(path, "look at the file system of"):
             found = os.statvfs(path)
         used = (found.f_blocks - found.f_bfree) * found.f_frsize
-        # As df counts: blocks reserved for root are neither used nor free.
-        return Usage(used + found.f_bavail * found.f_frsize, used)
+        reserved = (found.f_bfree - found.f_bavail) * found.f_frsize
+        return Usage(used + found.f_bavail * found.f_frsize, used, reserved)
 
     def lock(self, path: str, text: str) -> "RealLock":
         """Lock a file for this process, as Java does, then write ``text`` into it.
