@@ -17,7 +17,10 @@ LINES = {"clusterRT": 2}
 
 
 def mqadmin(arguments: list[str]) -> str:
-    """Run one command of mqadmin and return what it printed, on both of its outputs."""
+    """Run one command of mqadmin and return what it printed, on both of its outputs.
+
+    Without arguments it lists its commands.
+    """
     forget_commands()
     printed = Bytes()
     stream = PrintStream(printed, True, "UTF-8")
@@ -25,7 +28,7 @@ def mqadmin(arguments: list[str]) -> str:
     System.setOut(stream)
     System.setErr(stream)
     try:
-        with in_haste(), interrupted(arguments[0], printed):
+        with in_haste(), interrupted(arguments, printed):
             java_class("MQAdminStartup").main0(jpype.JArray(jpype.JString)(arguments), None)
     finally:
         System.setOut(output)
@@ -34,16 +37,17 @@ def mqadmin(arguments: list[str]) -> str:
 
 
 @contextlib.contextmanager
-def interrupted(command: str, printed: Java) -> Iterator[None]:
+def interrupted(arguments: list[str], printed: Java) -> Iterator[None]:
     """Interrupt this thread when an endless command has printed enough."""
-    if command not in LINES:
+    enough = LINES.get(arguments[0]) if arguments else None
+    if enough is None:
         yield
         return
     done, runs_it = threading.Event(), Thread.currentThread()
 
     def watch() -> None:
         while not done.wait(0.05):
-            if bytes(printed.toByteArray()).count(b"\n") >= LINES[command]:
+            if bytes(printed.toByteArray()).count(b"\n") >= enough:
                 runs_it.interrupt()
                 return
 

@@ -43,12 +43,14 @@ TOOK = {r"\brt=\d+ms": "rt=N", r"(true +)\d+$": r"\1RT", r"Avg RT: .*": "RT", r"
 # A broker's figures: how long it runs, how fast it was, and what our broker has besides.
 RUNTIME = {
     r"^(\w+Tps|runtime|\w+EntireTimeMax|putLatency\d+|putMessageDistributeTime) +:.*$": r"\1",
+    r"^(remainHowManyDataToFlush) +:.*$": r"\1",
     r"^(\w+QueueCapacity) *: \d+$": r"\1",
     r"^(heldPulls|getTransferedTps)\b.*\n": "",
 }
 OBJECTS = {
     r"@[0-9a-f]+$": "@N",
     r"^(messageListener|instanceName) +:.*$": r"\1",
+    r"\b2\d{11}\b": "TIME",
     r"=\d{5,}": "=N",
 }
 NO_ROCKSDB = "RocksDB is not used; a Java broker without it answers with success"
@@ -120,7 +122,7 @@ QUESTIONS = (
     Step("consumerConnection -g watchers"),
     Step("consumerConnection -g nobody"),
     Step("producerConnection -g senders -t orders"),
-    Step("producer -b {broker}"),
+    Step("producer -b {broker}", sorted=True),
     Step("getConsumerConfig -g readers"),
     Step("getConsumerConfig -g nobody"),
     Step("consumerStatus -g nobody"),
@@ -219,7 +221,7 @@ def masked(printed: str, step: Step, places: Mapping[str, str]) -> str:
     """Return an output without what differs between any two clusters."""
     for text, name in places.items():
         printed = printed.replace(text, name)
-    for pattern, name in {**step.masks, **EVERYWHERE}.items():
+    for pattern, name in {**EVERYWHERE, **step.masks}.items():
         printed = re.sub(pattern, name, printed, flags=re.MULTILINE)
     return "\n".join(sorted(printed.splitlines())) if step.sorted else printed
 
