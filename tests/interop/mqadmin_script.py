@@ -43,15 +43,16 @@ TOOK = {r"\brt=\d+ms": "rt=N", r"(true +)\d+$": r"\1RT", r"Avg RT: .*": "RT", r"
 # A broker's figures: how long it runs, how fast it was, and what our broker has besides.
 RUNTIME = {
     r"^(\w+Tps|runtime|\w+EntireTimeMax|putLatency\d+|putMessageDistributeTime) +:.*$": r"\1",
-    r"^(remainHowManyDataToFlush) +:.*$": r"\1",
+    r"^(remainHowManyDataToFlush|\w+Ratio\S*|commitLogDirCapacity) *:.*$": r"\1",
     r"^(\w+QueueCapacity) *: \d+$": r"\1",
     r"^(heldPulls|getTransferedTps)\b.*\n": "",
 }
 OBJECTS = {
     r"@[0-9a-f]+$": "@N",
     r"^(messageListener|instanceName) +:.*$": r"\1",
-    r"\b2\d{11}\b": "TIME",
-    r"=\d{5,}": "=N",
+    r"commitOffset=-?\d+": "commitOffset=N",  # it is committed every few seconds
+    r"^(\S+ +broker-a +\d+) +-?\d+ *$": r"\1 N",
+    r"\d+\.\d\d\b": "RATE",
 }
 NO_ROCKSDB = "RocksDB is not used; a Java broker without it answers with success"
 NOT_THROTTLED = "reads of old messages are not throttled; a Java broker keeps a table all the same"
@@ -118,7 +119,7 @@ QUESTIONS = (
     Step("consumerProgress -g readers"),
     Step("consumerProgress -g readers -t orders"),
     Step("consumerProgress -g nobody"),
-    Step("consumerProgress"),
+    Step("consumerProgress", {r"\d+( +\d+)$": r"TPS\1"}),
     Step("consumerConnection -g watchers"),
     Step("consumerConnection -g nobody"),
     Step("producerConnection -g senders -t orders"),
@@ -203,7 +204,9 @@ ENDINGS = (
 # The machine, the moment, and who asks: they differ between any two clusters.
 EVERYWHERE: Mapping[str, str] = {
     r"\b\d{4}-\d\d-\d\d[ #]\d\d:\d\d:\d\d(?:[,:]\d{3})?": "TIME",
+    r"\b20\d{12}\b": "TIME",
     r"\b1[6-9]\d{11}\b": "MILLISECONDS",
+    r"TPS: [\d.]+(?:E-?\d+)?$": "TPS",
     r"\b(?:[0-9A-F]{56}|[0-9A-F]{32})\b": "ID",  # the longer one is of a machine with IPv6
     r"127\.0\.0\.1:\d+": "ADDRESS",
     r"[\w.:%]+@\d+#\d+(?:#\w+)?": "CLIENT_ID",
