@@ -22,6 +22,8 @@ class Step:
     """Patterns → what stands for each match, beyond those of all commands."""
     files: Sequence[str] = ()
     """What it writes; compared as well."""
+    table: str = ""
+    """The file of the broker that it changes; what that says is compared as well."""
     sorted: bool = False
     """Whether the order of the lines is chance: Java prints a hash set."""
     differs: str = ""
@@ -76,7 +78,9 @@ CHANGES = (
     Step("updateSubGroup -c DefaultCluster -g readers -r 7"),
     Step("updateSubGroup -b {broker} -g others -s false -q 2"),
     Step("updateSubGroupList -c DefaultCluster -f {home}/groups.json"),
-    Step("setConsumeMode -b {broker} -t orders -g readers -m PULL"),
+    Step(
+        "setConsumeMode -b {broker} -t orders -g readers -m PULL", table="messageRequestMode.json"
+    ),
     Step("setConsumeMode -b {broker} -t nowhere -g readers -m PULL"),
     Step("setConsumeMode -b {broker} -t %RETRY%readers -g readers -m PULL"),
     # keys and settings
@@ -204,7 +208,7 @@ ENDINGS = (
 # The machine, the moment, and who asks: they differ between any two clusters.
 EVERYWHERE: Mapping[str, str] = {
     r"\b\d{4}-\d\d-\d\d[ #]\d\d:\d\d:\d\d(?:[,:]\d{3})?": "TIME",
-    r"\b20\d{12}\b": "TIME",
+    r"\b20\d{12}(?:\d{3})?\b": "TIME",
     r"\b1[6-9]\d{11}\b": "MILLISECONDS",
     r"TPS: [\d.]+(?:E-?\d+)?$": "TPS",
     r"\b(?:[0-9A-F]{56}|[0-9A-F]{32})\b": "ID",  # the longer one is of a machine with IPv6

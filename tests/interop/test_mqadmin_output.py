@@ -53,6 +53,7 @@ class Stage:
         self.printed: list[str] = []
         """What each step printed, masked."""
         self._home = home
+        self._store = Path(store)
         self._homes = {store: "STORE", str(home): "HOME"}
         home.mkdir()
         (home / "topics.json").write_text(json.dumps(TOPICS))
@@ -97,6 +98,9 @@ class Stage:
         for step in steps:
             printed = self.team.mqadmin(*step.line.format(**names).split())
             printed += "".join((self._home / name).read_text() for name in step.files)
+            if step.table:
+                saved = json.loads((self._store / "config" / step.table).read_text())
+                printed += json.dumps(saved, sort_keys=True)
             self.printed.append(masked(printed, step, self._homes))
 
 

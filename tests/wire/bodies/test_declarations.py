@@ -23,7 +23,11 @@ LATER = {
     *("BrokerReplicasInfo$ReplicasInfo", "ElectMasterResponseBody", "RoleChangeNotifyEntry"),
     *("EpochEntry", "EpochEntryCache", "SyncStateSet"),
 }
-NOT_ON_THE_WIRE = {"BrokerData": {"random"}, "SubscriptionData": {"filterClassSource"}}
+NOT_ON_THE_WIRE = {
+    "BrokerData": {"random"},
+    "HARuntimeInfo$HAClientRuntimeInfo": {"isActivated"},
+    "SubscriptionData": {"filterClassSource"},
+}
 # Written by the broker's own class, not by the one that slaves read with.
 ALSO_ON_THE_WIRE = {"ConsumerOffsetSerializeWrapper": {"groupTopicMap"}}
 NAMED_OTHERWISE = {
@@ -38,7 +42,6 @@ NAMED_OTHERWISE = {
         "invisibleTime": "it",
         "bitSet": "b",
     },
-    "HARuntimeInfo$HAClientRuntimeInfo": {"isActivated": "activated"},
     "HeartbeatData": {"isWithoutSub": "withoutSub"},
 }
 KINDS = {

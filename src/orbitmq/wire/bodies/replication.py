@@ -9,7 +9,6 @@ __all__ = ["HAClientRuntimeInfo", "HAConnectionRuntimeInfo", "HARuntimeInfo"]
 class HAClientRuntimeInfo(Body, frozen=True, kw_only=True):
     """A replica's connection to its master; times are 0 until there was one."""
 
-    activated: bool = False
     last_read_timestamp: Int64 = 0
     last_write_timestamp: Int64 = 0
     master_addr: str | None = None
