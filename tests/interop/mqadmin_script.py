@@ -28,6 +28,8 @@ class Step:
     """Whether the order of the lines is chance: Java prints a hash set."""
     differs: str = ""
     """Why the outputs differ; empty if they don't."""
+    says: str = ""
+    """What is in our output then."""
 
     @property
     def command(self) -> str:
@@ -83,6 +85,11 @@ CHANGES = (
     ),
     Step("setConsumeMode -b {broker} -t nowhere -g readers -m PULL"),
     Step("setConsumeMode -b {broker} -t %RETRY%readers -g readers -m PULL"),
+    Step(
+        "setConsumeMode -b {broker} -t orders -g others -m POP -q 2",
+        differs="pop consumption is not supported yet",
+        says="the mode can only be PULL",
+    ),
     # keys and settings
     Step("updateKvConfig -s here -k colour -v red"),
     Step("deleteKvConfig -s here -k colour"),
@@ -162,22 +169,48 @@ QUESTIONS = (
         TPS,
         files=["metrics.json"],
         differs="there are no threads for callbacks, whose number Java shows as cpuNum",
+        says="normalInTps",
     ),
     Step(
         "getBrokerConfig -b {broker}",
         differs="only keys with an effect are shown, and some of our own",
+        says="listenHost",
     ),
-    Step("getNamesrvConfig", differs="only keys with an effect are shown, and some of our own"),
+    Step(
+        "getNamesrvConfig",
+        differs="only keys with an effect are shown, and some of our own",
+        says="listenHost",
+    ),
     # what is not here
     Step("addBroker -c {broker} -b /some/broker.conf"),
     Step("removeBroker -c {broker} -b DefaultCluster:broker-a:0"),
     Step("dumpCompactionLog -f {home}/no-such-file"),
-    Step("getColdDataFlowCtrInfo -b {broker}", differs=NOT_THROTTLED),
-    Step("updateColdDataFlowCtrGroupConfig -b {broker} -g readers -v 1024", differs=NOT_THROTTLED),
-    Step("removeColdDataFlowCtrGroupConfig -b {broker} -g readers", differs=NOT_THROTTLED),
-    Step("rocksDBConfigToJson -c DefaultCluster -t topics", differs=NO_ROCKSDB),
-    Step("checkRocksdbCqWriteProgress -c DefaultCluster -t orders", differs=NO_ROCKSDB),
-    Step("exportPopRecord -c DefaultCluster", differs="pop consumption is not supported yet"),
+    Step("getColdDataFlowCtrInfo -b {broker}", differs=NOT_THROTTLED, says="not throttled here"),
+    Step(
+        "updateColdDataFlowCtrGroupConfig -b {broker} -g readers -v 1024",
+        differs=NOT_THROTTLED,
+        says="not throttled here",
+    ),
+    Step(
+        "removeColdDataFlowCtrGroupConfig -b {broker} -g readers",
+        differs=NOT_THROTTLED,
+        says="not throttled here",
+    ),
+    Step(
+        "rocksDBConfigToJson -c DefaultCluster -t topics",
+        differs=NO_ROCKSDB,
+        says="RocksDB is not used here",
+    ),
+    Step(
+        "checkRocksdbCqWriteProgress -c DefaultCluster -t orders",
+        differs=NO_ROCKSDB,
+        says="RocksDB is not used here",
+    ),
+    Step(
+        "exportPopRecord -c DefaultCluster",
+        differs="pop consumption is not supported yet",
+        says="request type 200056 not supported",
+    ),
 )
 
 ENDINGS = (

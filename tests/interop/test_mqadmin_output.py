@@ -161,6 +161,7 @@ def test_the_output_is_the_same(printed: list[tuple[str, str]], index: int) -> N
     ours, javas = with_javas_remarks(ours, javas), with_javas_remarks(javas, javas)
     if SCRIPT[index].differs:
         assert ours != javas, "they are the same now; take the difference out of the script"
+        assert SCRIPT[index].says in printed[index][1]
     else:
         assert ours == javas
 
