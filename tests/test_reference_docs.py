@@ -9,6 +9,7 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
+from orbitmq.broker.handlers.operator import refused
 from orbitmq.broker.machine import Machine
 from orbitmq.broker.server import Broker
 from orbitmq.broker.settings import BrokerSettings, LiveSettings
@@ -109,7 +110,8 @@ def served() -> dict[str, frozenset[int]]:
             workers=lambda _name, _count: InlineWorkers(),
         )
         broker = Broker(LiveSettings(), machine)
-        return {"nameserver": nameserver.handlers.codes, "broker": broker.handlers.codes}
+        codes = broker.handlers.codes - refused.REASONS.keys()
+        return {"nameserver": nameserver.handlers.codes, "broker": codes}
 
     return run_virtual(make)
 

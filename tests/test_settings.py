@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orbitmq.errors import InvalidInput, InvalidSetting
+from orbitmq.errors import DiskFailed, InvalidInput, InvalidSetting
 from orbitmq.settings import (
     Property,
     about_unknown,
@@ -17,8 +17,11 @@ from orbitmq.settings import (
     from_arguments,
     parse,
     read,
+    save,
     texts_of,
+    to_line,
     unknown,
+    with_changes,
 )
 
 
@@ -236,3 +239,60 @@ def test_the_warning_names_the_nearest_that_is_known(name: str, hint: str) -> No
     words = about_unknown(Property(name, "1", "broker.conf", 7), NAMES)
     assert words.startswith(f"broker.conf:7: {name} is not known here")
     assert words.endswith(hint)
+
+
+# Writing back
+
+
+@given(st.text(), st.text())
+def test_a_line_is_read_as_it_was_meant(name: str, value: str) -> None:
+    try:
+        f"{name}{value}".encode()
+    except UnicodeEncodeError:
+        return  # half of a pair is no text
+    (found,) = parse(to_line(name or "a", value), "file")
+    assert (found.name, found.value) == (name or "a", value)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", "port=1\n"),
+        ("# port=2", "# port=2\nport=1\n"),
+        ("port : 2\r\n! last\r\n", "port=1\n! last\r\n"),
+        ("a=1\nport=2\\\n  3\nb=4\n", "a=1\nport=1\nb=4\n"),
+        ("port=2\nport=3\n", "port=1\nport=1\n"),
+        ("port=2\\", "port=1\n"),
+    ],
+)
+def test_only_the_lines_of_changed_keys_change(before: str, after: str) -> None:
+    assert with_changes(before, {"port": "1"}) == after
+
+
+def test_a_saved_file_keeps_its_mode_its_link_and_the_version_before(tmp_path: Path) -> None:
+    file, link = tmp_path / "real.conf", tmp_path / "broker.conf"
+    file.write_text("# ours\nport=2\n")
+    file.chmod(0o640)
+    link.symlink_to(file)
+    save(str(link), {"port": "1"})
+    assert link.is_symlink()
+    assert file.read_text() == "# ours\nport=1\n"
+    assert (tmp_path / "real.conf.bak").read_text() == "# ours\nport=2\n"
+    assert file.stat().st_mode & 0o777 == 0o640
+    assert sorted(one.name for one in tmp_path.iterdir()) == [
+        "broker.conf", "real.conf", "real.conf.bak",
+    ]  # fmt: skip
+
+
+def test_a_file_that_can_not_be_saved_is_an_error_and_stays(tmp_path: Path) -> None:
+    with pytest.raises(DiskFailed, match=r"gone\.conf can't be changed: No such file"):
+        save(str(tmp_path / "gone.conf"), {"port": "1"})
+    (tmp_path / "good.conf").write_text("port=2")
+    bad = tmp_path / "bad.conf"
+    bad.write_bytes(b"name=\xff")
+    with pytest.raises(InvalidSetting, match="not UTF-8"):
+        save(str(bad), {"port": "1"})
+    assert bad.read_bytes() == b"name=\xff"
+    with pytest.raises(InvalidSetting, match="more than 1048576 bytes"):
+        save(str(bad.with_name("good.conf")), {"port": "1" * 2**20})
+    assert bad.with_name("good.conf").read_bytes() == b"port=2"

@@ -42,7 +42,8 @@ BrokerConfig:
     consumerOffsetUpdateVersionStep delayOffsetUpdateVersionStep
     validateSystemTopicWhenUpdateTopic channelExpiredTimeout enableMixedMessageType
     enableSplitMetadata splitMetadataSize configBlackList clearRetryTopicWhenDeleteTopic
-    brokerName brokerClusterName brokerId
+    brokerName brokerClusterName brokerId serverLoadBalancerEnable
+    loadBalancePollNameServerInterval
   harmless: files are found by the command line and storePathRootDir
     brokerConfigPath rocketmqHome
   harmless: replicas and failover are not supported yet
@@ -94,8 +95,7 @@ BrokerConfig:
     popFromRetryProbability popFromRetryProbabilityForPriority priorityOrderAsc
     popConsumerFSServiceInit popConsumerKVServiceLog popConsumerKVServiceInit
     popConsumerKVServiceEnable popReviveMaxReturnSizePerRead popReviveConcurrency
-    popReviveMaxAttemptTimes useSeparateRetryQueue loadBalancePollNameServerInterval
-    serverLoadBalancerEnable defaultPopShareQueueNum enablePopMetrics
+    popReviveMaxAttemptTimes useSeparateRetryQueue defaultPopShareQueueNum enablePopMetrics
     popResponseReturnActualRetryTopic popInflightMessageThreshold enablePopMessageThreshold
     skipWhenCKRePutReachMaxTimes appendAckAsync appendCkAsync
   harmless: every change of a group is noticed and notified at once
@@ -141,7 +141,7 @@ NamesrvConfig:
     kvConfigPath orderMessageEnable returnOrderTopicConfigToBroker scanNotActiveBrokerInterval
     supportActingMaster enableAllTopicList enableTopicList notifyMinBrokerIdChanged
     needWaitForService waitSecondsForService deleteTopicWithBrokerRegistration configBlackList
-  harmless: files are found by the command line and kvConfigPath; changed settings are not written
+  harmless: files are found by the command line and kvConfigPath
     rocketmqHome configStorePath
   harmless: routes are never looked up in another environment
     productEnvName
@@ -162,6 +162,7 @@ MessageStoreConfig:
     maxTransferBytesOnMessageInDisk maxTransferCountOnMessageInDisk accessMessageInMemoryMaxRatio
     messageIndexEnable maxHashSlotNum maxIndexNum brokerRole flushDiskType syncFlushTimeout
     messageDelayLevel osPageCacheBusyTimeOutMills defaultQueryMaxNum enabledAppendPropCRC
+    dataReadAheadEnable
   harmless: replicas and DLedger are not supported yet
     storePathDLedgerCommitLog storePathEpochFile storePathBrokerIdentity haListenPort
     haSendHeartbeatInterval haHousekeepingInterval haTransferBatchSize haMasterAddress
@@ -221,7 +222,7 @@ MessageStoreConfig:
     mappedFileSwapEnable commitLogForceSwapMapInterval commitLogSwapMapInterval
     commitLogSwapMapReserveFileNum logicQueueForceSwapMapInterval logicQueueSwapMapInterval
     cleanSwapedMapInterval logicQueueSwapMapReserveFileNum coldDataFlowControlEnable
-    coldDataScanEnable dataReadAheadEnable accessMessageInMemoryHotRatio
+    coldDataScanEnable accessMessageInMemoryHotRatio
   harmless: the limits of a pull are the maxTransfer keys
     maxFilterMessageSize maxMsgsNumBatch diskFallRecorded travelCqFileNumWhenGetMessage
     pullBatchMaxMessageCount maxConsumeQueueScan sampleCountThreshold sampleSteps

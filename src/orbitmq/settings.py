@@ -1,4 +1,4 @@
-r"""Loading of settings: property files and ``key=value`` arguments, converted to typed values.
+r"""Settings: property files and ``key=value`` arguments, converted to typed values, and saved.
 
 Files have the format of ``java.util.Properties.load``, so that RocketMQ's files work unchanged: a
 key ends at the first ``=``, ``:`` or blank without a backslash before it; a line that begins with
@@ -14,12 +14,19 @@ A room with settings declares them as a struct, with a table of properties and f
         log.warning("%s", about_unknown(one, JAVA_NAMES))
 
 Java silently uses the default for an unreadable value; here it is an error with file, line and key.
+
+``save`` writes changed values back to a file. Java's servers write all their settings, sorted; here
+only the changed lines are different afterwards, so that comments and order stay::
+
+    broker.conf.tmp ── synced, renamed ──▶ broker.conf.bak   the version before
+    broker.conf.tmp ── synced, renamed ──▶ broker.conf       at no moment is there none
 """
 
 import difflib
 import enum
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
@@ -27,7 +34,7 @@ from typing import Final, NamedTuple, TypeVar
 import msgspec
 from msgspec import inspect
 
-from orbitmq.errors import InvalidInput, InvalidSetting
+from orbitmq.errors import DiskFailed, InvalidInput, InvalidSetting
 
 __all__ = [
     "Property",
@@ -37,8 +44,11 @@ __all__ = [
     "from_arguments",
     "parse",
     "read",
+    "save",
     "texts_of",
+    "to_line",
     "unknown",
+    "with_changes",
 ]
 
 _FILE_BYTES_MAX: Final = 1024 * 1024
@@ -54,6 +64,13 @@ _ENTRY: Final = re.compile(
 # Characters beyond the basic plane are two escapes, so consecutive ones are decoded together.
 _ESCAPE: Final = re.compile(r"((?:\\u[0-9A-Fa-f]{4})++)|\\(.)", re.DOTALL)
 _NAMED: Final = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
+_TO_ESCAPE: Final = {"\\": r"\\", "\n": r"\n", "\t": r"\t", "\r": r"\r", "\f": r"\f"}
+_TO_ESCAPE_IN_KEY: Final = {
+    **_TO_ESCAPE, "=": r"\=", ":": r"\:", " ": r"\ ", "#": r"\#", "!": r"\!"
+}  # fmt: skip
+_LINE: Final = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
+_BACKUP: Final = ".bak"
+_UNFINISHED: Final = ".tmp"
 _ARGUMENTS: Final = "--set"
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -155,6 +172,82 @@ def from_arguments(arguments: Iterable[str]) -> list[Property]:
             )
         found.append(Property(key.strip(), value, _ARGUMENTS))
     return found
+
+
+def to_line(name: str, value: str) -> str:
+    r"""Return a property as a line, escaped only where Java needs it.
+
+    Java's servers escape nothing, and misread their own backslashes. They would read other
+    characters than ASCII as Latin-1 (``MixAll.string2Properties``), so those are escaped.
+
+    >>> to_line("brokerName", "a=b")
+    'brokerName=a=b\n'
+    """
+    escaped = _escape(value, _TO_ESCAPE)
+    blank = "\\" if escaped.startswith(" ") else ""
+    return f"{_escape(name, _TO_ESCAPE_IN_KEY)}={blank}{escaped}\n"
+
+
+def with_changes(text: str, changes: Mapping[str, str]) -> str:
+    r"""Return the text of a property file with other values; new names are added at its end.
+
+    >>> with_changes("# queues\nqueues=8\nname=a\n", {"queues": "4", "port": "1"})
+    '# queues\nqueues=4\nname=a\nport=1\n'
+    """
+    lines = _LINE.findall(text)
+    if lines and not lines[-1].endswith(("\n", "\r")):
+        lines[-1] += "\n"
+    added = dict(changes)
+    for one in parse(text, "settings"):
+        if one.name not in changes:
+            continue
+        added.pop(one.name, None)
+        first = last = one.line - 1
+        while _continues(lines[last]) and last + 1 < len(lines):
+            lines[last] = ""
+            last += 1
+        lines[last] = ""
+        lines[first] = to_line(one.name, changes[one.name])
+    return "".join((*lines, *(to_line(*item) for item in added.items())))
+
+
+def save(path: str, changes: Mapping[str, str]) -> None:
+    """Write changed properties to a file; return when it is on disk. It blocks.
+
+    A crash leaves the old version or the new one. The old one is kept as ``.bak``. Raise DiskFailed
+    if the file can't be read or written, and InvalidSetting if it is not a property file any more.
+    """
+    real = os.path.realpath(path)  # a link stays a link
+    try:
+        with open(real, "rb") as file:
+            mode, data = os.fstat(file.fileno()).st_mode, file.read()
+        try:
+            text = with_changes(data.decode(), changes)
+        except UnicodeDecodeError as error:
+            raise InvalidSetting(f"{path} is not UTF-8 any more", file=path) from error
+        if len(text) > _FILE_BYTES_MAX:  # the next start would refuse it
+            raise InvalidSetting(f"{path} would have more than {_FILE_BYTES_MAX} bytes", file=path)
+        _replace(real + _BACKUP, data, mode)
+        _replace(real, text.encode(), mode)
+    except OSError as error:
+        raise DiskFailed(
+            f"{path} can't be changed: {error.strerror}", path=path, errno=error.errno or 0
+        ) from error
+
+
+def _replace(path: str, data: bytes, mode: int) -> None:
+    unfinished = path + _UNFINISHED
+    with open(unfinished, "wb") as file:
+        os.fchmod(file.fileno(), stat.S_IMODE(mode))
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(unfinished, path)
+    directory = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
 
 
 def build(
@@ -294,14 +387,30 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
             if not line or line[0] in "#!":
                 continue
             first = number
-        backslashes = len(line) - len(line.rstrip("\\"))
-        if backslashes % 2:  # the last one is not escaped
+        if _continues(line):
             begun.append(line[:-1])
             continue
         yield first, "".join((*begun, line))
         begun.clear()
     if begun:
         yield first, "".join(begun)
+
+
+def _continues(line: str) -> bool:
+    """Return whether an entry goes on in the next line: the last backslash is not escaped."""
+    line = line.rstrip("\r\n")
+    return bool((len(line) - len(line.rstrip("\\"))) % 2)
+
+
+def _escape(text: str, escapes: Mapping[str, str]) -> str:
+    return "".join(escapes.get(char) or _ascii(char) for char in text)
+
+
+def _ascii(char: str) -> str:
+    if char.isascii():
+        return char
+    units = char.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
 
 
 def _unescape(text: str) -> str:

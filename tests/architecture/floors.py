@@ -87,7 +87,7 @@ FLOORS: Mapping[str, Room] = {
     ),
     "broker": Room(
         ground=frozenset({"settings", "machine", "remarks", "persistence", "registration"})
-        | {"periodic_jobs"},
+        | {"periodic_jobs", "routes"},
         floors=_floors(
             """
             tables:

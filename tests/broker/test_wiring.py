@@ -30,10 +30,14 @@ def test_what_every_client_does_on_every_day_is_served() -> None:
         async def announce() -> None:
             pass
 
+        async def queues_of(_topic: str) -> None:
+            pass
+
         endpoint = Endpoint(
             advertised=lambda: Address("127.0.0.1", 10911),
             store_host=lambda: Host.parse("127.0.0.1:10911"),
             announce=announce,
+            queues_of=queues_of,
         )
         codes = RequestHandlers(state, endpoint).handlers.codes
         state.store.close()

@@ -66,6 +66,8 @@ def push(consumer: Consumer, options: ConsumerOptions) -> None:
     client.setConsumeThreadMin(4)
     client.setConsumeThreadMax(4)
     client.setMaxReconsumeTimes(options.max_reconsume_times)
+    if not options.client_rebalance:
+        client.setClientRebalance(False)
     if options.broadcasting:
         client.setMessageModel(java_class("MessageModel").BROADCASTING)
         # Only consumers that share give themselves a name of their own.

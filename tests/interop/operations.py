@@ -273,6 +273,8 @@ class ConsumerOptions(msgspec.Struct, frozen=True, kw_only=True):
     broadcasting: bool = False
     refusals: int = 0
     max_reconsume_times: int = -1
+    client_rebalance: bool = True
+    """False, of push consumers of 5.x: the broker divides the queues."""
     poll_routes_ms: int = 30_000
     namespace_v2: str = ""
     """Of clients of 5.x: it travels in the header of every request."""

@@ -69,6 +69,7 @@ class Team:
         broadcasting: bool = False,
         refusals: int = 0,
         max_reconsume_times: int = -1,
+        client_rebalance: bool = True,
     ) -> AbstractContextManager[Consumer]:
         """Run a consumer, of a group named for the topic unless another is said."""
         options = ConsumerOptions(
@@ -80,6 +81,7 @@ class Team:
             broadcasting=broadcasting,
             refusals=refusals,
             max_reconsume_times=max_reconsume_times,
+            client_rebalance=client_rebalance,
             poll_routes_ms=self.poll_routes_ms,
         )
         return consuming(self.java, options)

@@ -2,12 +2,14 @@
 
 import pytest
 
+from orbitmq import embedded
 from orbitmq.net.address import Address
 from orbitmq.net.blocking import BlockingConnection
 from orbitmq.wire.bodies.running import ConsumerRunningInfo
 from orbitmq.wire.codes import ResponseCode
 from orbitmq.wire.headers.heartbeat import GetConsumerRunningInfo
 from tests.interop.clients import Consumer
+from tests.interop.java import Java
 from tests.interop.java_server import PATIENT
 from tests.interop.operations import Kind, Outgoing, Received
 from tests.interop.team import Team, group_of
@@ -107,6 +109,23 @@ def test_two_consumers_share_and_one_takes_over(team: Team) -> None:
         send_numbers(team, topic, range(16, 32))
         later = first.wait_for(before + 16)[before:]
     assert {one.body for one in later} == bodies_of(range(16, 32))
+
+
+def test_the_broker_divides_the_queues(
+    java_540: Java, our_cluster: embedded.RunningCluster
+) -> None:
+    team = Team(java_540, our_cluster.nameserver, our_cluster.brokers)
+    topic = team.topic("divided", queues=4)
+    with (
+        team.consumer(topic, client_rebalance=False) as first,
+        team.consumer(topic, client_rebalance=False) as second,
+    ):
+        until(lambda: queues_held(team, topic, first, second) == [2, 2], what="each holds two")
+        send_numbers(team, topic, range(8))
+        first.wait_for(4)
+        second.wait_for(4)
+        received = [*first.bodies(), *second.bodies()]
+    assert sorted(received) == sorted(bodies_of(range(8)))
 
 
 def queues_held(team: Team, topic: str, *consumers: Consumer) -> list[int]:

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from orbitmq.broker.machine import Machine
 from orbitmq.broker.periodic_jobs import PeriodicJobs
 from orbitmq.broker.registration import BrokerIdentity, Registration
+from orbitmq.broker.routes import TopicQueues
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.broker.state import State
 from orbitmq.broker.wiring import Endpoint, RequestHandlers
@@ -82,6 +83,12 @@ class Broker:
             advertised=lambda: self.advertised,
             store_host=self._store_host,
             announce=self._announce,
+            queues_of=TopicQueues(
+                settings.broker.nameservers(),
+                self._dialer,
+                self._machine.clock,
+                lambda: settings.broker.load_balance_poll_name_server_interval,
+            ).of,
         )
         self._request_handlers = RequestHandlers(self.state, endpoint)
         self.handlers = self._request_handlers.handlers

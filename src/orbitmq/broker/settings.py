@@ -168,6 +168,11 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     delay_offset_update_version_step: int = 200
     """The version of delay offsets changes after this many deliveries."""
 
+    server_load_balancer_enable: bool = True
+    """Whether queues are divided among consumers that let the broker do it; else each gets all."""
+    load_balance_poll_name_server_interval: int = 30_000
+    """How long the queues of a topic are remembered for that."""
+
     # Registration
 
     register_name_server_period: int = 30_000
@@ -286,6 +291,7 @@ STORE_NAMES: Final[Mapping[str, str]] = {
     "diskMaxUsedSpaceRatio": "disk_used_max_percent",
     "diskSpaceCleanForciblyRatio": "disk_clean_forcibly_percent",
     "diskSpaceWarningLevelRatio": "disk_full_percent",
+    "dataReadAheadEnable": "read_ahead",
     "accessMessageInMemoryMaxRatio": "memory_percent",
     "maxTransferBytesOnMessageInMemory": "pull_bytes_in_memory",
     "maxTransferCountOnMessageInMemory": "pull_count_in_memory",
@@ -312,6 +318,7 @@ _UNITS: Final[Mapping[str, tuple[int, int]]] = {
 UPDATABLE: Final[frozenset[str]] = frozenset(
     {
         *("brokerPermission", "defaultTopicQueueNums", "traceOn", "enableMixedMessageType"),
+        "regionId",
         *("autoCreateTopicEnable", "autoCreateSubscriptionGroup"),
         *("clearRetryTopicWhenDeleteTopic", "enableSplitMetadata", "splitMetadataSize"),
         *("sendThreadPoolQueueCapacity", "waitTimeMillsInSendQueue", "brokerFastFailureEnable"),
@@ -320,7 +327,7 @@ UPDATABLE: Final[frozenset[str]] = frozenset(
         *("slaveReadEnable", "defaultQueryMaxNum"),
         *("notifyConsumerIdsChangedEnable", "channelExpiredTimeout", "useServerSideResetOffset"),
         *("flushConsumerOffsetInterval", "consumerOffsetUpdateVersionStep"),
-        "delayOffsetUpdateVersionStep",
+        *("delayOffsetUpdateVersionStep", "serverLoadBalancerEnable"),
     }
     | {name for name, field in STORE_NAMES.items() if field in CHANGEABLE}
 )
@@ -346,12 +353,15 @@ class LiveSettings:
         net: NetSettings | None = None,
         *,
         tls: TlsSettings | None = None,
+        file: str | None = None,
         now_ms: int = 0,
     ) -> None:
         self.broker = broker or BrokerSettings()
         self.store = store or StoreSettings()
         self.net = net or NetSettings()
         self.tls = tls or TlsSettings()
+        self.file = file
+        """The file that changes are written to; None if they last until the broker stops."""
         self.data_version = DataVersion(timestamp=now_ms)
 
     def __repr__(self) -> str:
@@ -359,7 +369,9 @@ class LiveSettings:
         return f"<LiveSettings of {self.broker.broker_name}, version {version}>"
 
     @classmethod
-    def load(cls, properties: Iterable[Property], *, now_ms: int = 0) -> "LiveSettings":
+    def load(
+        cls, properties: Iterable[Property], *, file: str | None = None, now_ms: int = 0
+    ) -> "LiveSettings":
         """Return the settings of a file and the arguments after it; log the keys without effect.
 
         Raise InvalidSetting, which names file, line and key, if one can't be used.
@@ -376,16 +388,16 @@ class LiveSettings:
             build(StoreSettings, ours, STORE_NAMES),
             build(NetSettings, ours, CONNECTION_NAMES),
             tls=tls_settings.load(ours),
+            file=file,
             now_ms=now_ms,
         )
 
     def update(self, properties: Iterable[Property], now_ms: int) -> frozenset[str]:
         """Change settings while the broker runs; return the properties with another value now.
 
-        All are applied, or none. Keys that are harmless here are accepted without an effect. A
-        change lasts until the broker stops: unlike Java's it does not write its ``broker.conf``.
-        Raise InvalidInput, with the name as ``field``, if one is unknown or can't be changed, and
-        InvalidSetting if a value can't be used.
+        All are applied, or none. Keys that are harmless here are accepted without an effect. The
+        caller writes them to ``file``. Raise InvalidInput, with the name as ``field``, if one is
+        unknown or can't be changed, and InvalidSetting if a value can't be used.
         """
         given = list(properties)
         fixed = self.broker.config_black_list.split(";")
@@ -403,7 +415,7 @@ class LiveSettings:
         return frozenset(name for name, text in after.items() if text != before[name])
 
     def as_properties(self) -> dict[str, str]:
-        """Return all settings as texts, by their keys in ``broker.conf``; none of TLS.
+        """Return all settings as texts, by their keys in ``broker.conf``; of TLS only ``useTLS``.
 
         >>> LiveSettings().as_properties()["mappedFileSizeConsumeQueue"]
         '6000000'
@@ -411,6 +423,7 @@ class LiveSettings:
         return {
             name: text
             for names, settings in (
+                ({"useTLS": TLS_NAMES["useTLS"]}, self.tls),
                 (JAVA_NAMES, self.broker),
                 (STORE_NAMES, self.store),
                 (CONNECTION_NAMES, self.net),

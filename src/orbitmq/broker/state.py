@@ -20,6 +20,7 @@ from orbitmq.broker.sending.inbox import Inbox
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.broker.tables.groups import GROUPS_FILE, Groups
 from orbitmq.broker.tables.offsets import OFFSETS_FILE, ConsumerOffsets
+from orbitmq.broker.tables.request_modes import REQUEST_MODES_FILE, RequestModes
 from orbitmq.broker.tables.topics import TOPICS_FILE, Topics
 from orbitmq.errors import StoreError
 from orbitmq.store.config_files import ConfigFiles
@@ -70,6 +71,7 @@ class State:
         self.topics = Topics(settings, clock, self._topics_changed)
         self.groups = Groups(settings, clock, self._save_soon)
         self.offsets = ConsumerOffsets(settings, clock)
+        self.request_modes = RequestModes()
         self.members = Members()
         self.locks = QueueLocks()
         self.held_pulls = HeldPulls(settings.broker.pull_thread_pool_queue_capacity)
@@ -130,6 +132,7 @@ class State:
             (TOPICS_FILE, self.topics, lambda: self.topics.data_version),
             (GROUPS_FILE, self.groups, lambda: self.groups.data_version),
             (OFFSETS_FILE, self.offsets, lambda: self.offsets.changes),
+            (REQUEST_MODES_FILE, self.request_modes, lambda: self.request_modes.changes),
             (_DELAYS_FILE, self.delays, lambda: self.delays.version),
         )
         for name, table, version in tables:

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from orbitmq.broker.clients.client_calls import ClientCalls
+from orbitmq.broker.handlers.client.assignments import AssignmentHandlers
 from orbitmq.broker.handlers.client.members import MemberHandlers
 from orbitmq.broker.handlers.client.offsets import OffsetHandlers
 from orbitmq.broker.handlers.client.positions import PositionHandlers
@@ -11,11 +12,13 @@ from orbitmq.broker.handlers.client.pull import PullHandlers
 from orbitmq.broker.handlers.client.queries import QueryHandlers
 from orbitmq.broker.handlers.client.send import SendHandlers
 from orbitmq.broker.handlers.client.send_back import SendBackHandlers
+from orbitmq.broker.handlers.operator import refused
 from orbitmq.broker.handlers.operator.cleaning import CleaningHandlers
 from orbitmq.broker.handlers.operator.config import ConfigHandlers
 from orbitmq.broker.handlers.operator.groups import GroupHandlers
 from orbitmq.broker.handlers.operator.progress import ProgressHandlers
 from orbitmq.broker.handlers.operator.relays import RelayHandlers
+from orbitmq.broker.handlers.operator.replicas import ReplicaHandlers
 from orbitmq.broker.handlers.operator.resets import ResetHandlers
 from orbitmq.broker.handlers.operator.stats import StatsHandlers
 from orbitmq.broker.handlers.operator.subscriptions import SubscriptionHandlers
@@ -29,9 +32,11 @@ from orbitmq.broker.state import State
 from orbitmq.clock import local_month
 from orbitmq.message.host import Host
 from orbitmq.message.ids import UniqueIds
+from orbitmq.message.model import MessageQueue
 from orbitmq.net.address import Address
 from orbitmq.net.connection import Handler
 from orbitmq.net.handlers import Handlers
+from orbitmq.net.settings_file import SettingsFile
 
 __all__ = ["Endpoint", "RequestHandlers"]
 
@@ -43,6 +48,8 @@ class Endpoint:
     advertised: Callable[[], Address]
     store_host: Callable[[], Host]
     announce: Callable[[], Awaitable[object]]
+    queues_of: Callable[[str], Awaitable[Sequence[MessageQueue] | None]]
+    """The queues of a topic on all brokers, as nameservers know them."""
 
     def host(self) -> str:
         """Return the host in routes, which Java's remarks name the broker by."""
@@ -71,6 +78,7 @@ class RequestHandlers:
             *_send_handlers(state, endpoint),
             *_table_handlers(state, endpoint, calls, self.pulls),
             *_report_handlers(state, endpoint),
+            refused.table(),
         )
 
     def __repr__(self) -> str:
@@ -157,6 +165,15 @@ def _table_handlers(
             store=state.store,
             delay_offsets=lambda: state.delays.table().to_json().decode(),
         ),
+        AssignmentHandlers(
+            modes=state.request_modes,
+            topics=topics,
+            groups=groups,
+            members=state.members,
+            settings=settings,
+            persistence=state.persistence,
+            queues_of=endpoint.queues_of,
+        ),
         ResetHandlers(
             offsets=offsets,
             topics=topics,
@@ -184,7 +201,13 @@ def _table_handlers(
             workers=state.workers,
             on_delete=state.stats.forget_group,
         ),
-        ConfigHandlers(settings=settings, topics=topics, store=state.store, clock=state.clock),
+        ConfigHandlers(
+            settings=settings,
+            topics=topics,
+            store=state.store,
+            clock=state.clock,
+            file=SettingsFile(settings.file, state.workers),
+        ),
         RelayHandlers(calls=calls, store=state.store, broker_name=settings.broker.broker_name),
     )
     return [handlers.table() for handlers in tables]
@@ -223,6 +246,7 @@ def _report_handlers(state: State, endpoint: Endpoint) -> Sequence[Mapping[int, 
         SubscriptionHandlers(
             members=state.members, offsets=state.offsets, address=lambda: str(endpoint.advertised())
         ),
+        ReplicaHandlers(store=store),
         CleaningHandlers(store=store, topics=state.topics, stats=state.stats),
     )
     return [handlers.table() for handlers in tables]

@@ -20,6 +20,7 @@ from orbitmq.net.exposure import check_exposure
 from orbitmq.net.handlers import Handlers
 from orbitmq.net.listener import Listener
 from orbitmq.net.settings import NetSettings
+from orbitmq.net.settings_file import SettingsFile
 from orbitmq.net.tls_settings import TlsSettings
 from orbitmq.net.transport.network import Network
 from orbitmq.threads import ThreadWorkers, Workers
@@ -32,10 +33,10 @@ log = logging.getLogger("orbitmq.nameserver")
 class Nameserver:
     """A nameserver; an async context manager, or ``start`` and ``close``.
 
-    ``clock`` is for the heartbeats of brokers; ``workers`` write its file, a separate thread if
-    None. ``insecure`` allows an address that other machines can reach, each of which can then
-    change it. Raise InvalidInput if the address is not loopback without ``insecure``, or a TLS file
-    can't be used.
+    ``clock`` is for the heartbeats of brokers; ``workers`` write its files, a separate thread if
+    None. Changed settings are written to ``settings_file``. ``insecure`` allows an address that
+    other machines can reach, each of which can then change it. Raise InvalidInput if the address is
+    not loopback without ``insecure``, or a TLS file can't be used.
 
     >>> async def main() -> str:
     ...     settings = NameserverSettings(listen_port=0, kv_config_path="")
@@ -54,6 +55,7 @@ class Nameserver:
         clock: Clock | None = None,
         workers: Workers | None = None,
         tls: TlsSettings | None = None,
+        settings_file: str | None = None,
         insecure: bool = False,
     ) -> None:
         self.settings = LiveSettings(settings, tls)
@@ -83,7 +85,11 @@ class Nameserver:
         routes = RouteHandlers(
             routes=self.routes, config=config, settings=self.settings, clock=clock
         )
-        operators = ConfigHandlers(saved=self._saved, settings=self.settings)
+        operators = ConfigHandlers(
+            saved=self._saved,
+            settings=self.settings,
+            file=SettingsFile(settings_file, workers),
+        )
         self.handlers = Handlers(self._brokers.table(), routes.table(), operators.table())
         """The requests that it serves."""
         self._listener = Listener(

@@ -99,10 +99,7 @@ _KEYS: Final = ServerKeys([*JAVA_NAMES, *TLS_NAMES], NAMESERVER_CLASSES)
 
 
 class LiveSettings:
-    """The settings in force: those of the start, and the changes of operators since.
-
-    A change lasts until the nameserver stops; it is not written to its file.
-    """
+    """The settings in force: those of the start, and the changes of operators since."""
 
     def __init__(
         self, settings: NameserverSettings | None = None, tls: TlsSettings | None = None

@@ -76,6 +76,8 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     (diskSpaceCleanForciblyRatio)."""
     disk_full_percent: int = 90
     """Above this no writes are accepted; 35 to 90 (diskSpaceWarningLevelRatio)."""
+    read_ahead: bool = True
+    """Whether reads of the log take further pages along (dataReadAheadEnable)."""
     memory_percent: int = 40
     """The fraction of memory that recent records are assumed to fill
     (accessMessageInMemoryMaxRatio)."""
@@ -138,7 +140,7 @@ CHANGEABLE: Final = frozenset(
         *("sync_flush_timeout_ms", "queue_flush_thorough_interval_ms"),
         *("reserved_hours", "delete_when"),
         *("disk_used_max_percent", "disk_clean_forcibly_percent", "disk_full_percent"),
-        *("memory_percent", "pull_bytes_in_memory", "pull_count_in_memory"),
+        *("read_ahead", "memory_percent", "pull_bytes_in_memory", "pull_count_in_memory"),
         *("pull_bytes_on_disk", "pull_count_on_disk"),
     }
 )

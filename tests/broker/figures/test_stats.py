@@ -66,12 +66,16 @@ def test_windows_slide() -> None:
 
 def test_a_pull_counts_for_the_group() -> None:
     stats = BrokerStats(CLUSTER, now_ms=0)
-    stats.fetched("billing", "orders", count=20, size=2_000)
+    stats.fetched("billing", "orders", 3, count=20, size=2_000, elapsed_ms=4)
     stats.missed()
     stats.sample(10_000)
     assert stats.group_get_tps("billing", "orders") == 2.0
     assert stats.info(0)["msgGetTotalTodayNow"] == "20"
     assert stats.group_get_tps("others", "orders") == 0.0
+    latency = stats.item("GROUP_GET_LATENCY", "3@orders@billing")
+    assert latency is not None
+    assert latency.stats_minute is not None
+    assert latency.stats_minute.avgpt == 4.0
 
 
 def test_send_backs_are_counted() -> None:
@@ -86,12 +90,13 @@ def test_a_topic_that_is_deleted_leaves_no_counter() -> None:
     stats = BrokerStats(CLUSTER, now_ms=0)
     for topic in ("orders", "billing"):
         stats.stored(topic, 0, count=1, size=1, elapsed_ms=0)
-    stats.fetched("billing", "orders", 1, 1)
-    stats.fetched("orders", "billing", 1, 1)  # a group may have the name of a topic
+    stats.fetched("billing", "orders", 0, 1, 1)
+    stats.fetched("orders", "billing", 0, 1, 1)  # a group may have the name of a topic
     stats.forget_topic("orders")
     assert stats.item("TOPIC_PUT_NUMS", "orders") is None
     assert stats.item("TOPIC_PUT_LATENCY", "0@orders") is None
     assert stats.item("GROUP_GET_NUMS", "orders@billing") is None
+    assert stats.item("GROUP_GET_LATENCY", "0@orders@billing") is None
     assert stats.item("GROUP_GET_NUMS", "billing@orders") is not None
     stats.stored("orders", 0, count=1, size=1, elapsed_ms=0)
     assert stats.item("TOPIC_PUT_NUMS", "orders") is not None
@@ -99,10 +104,11 @@ def test_a_topic_that_is_deleted_leaves_no_counter() -> None:
 
 def test_a_group_that_is_deleted_leaves_no_counter() -> None:
     stats = BrokerStats(CLUSTER, now_ms=0)
-    stats.fetched("billing", "orders", 1, 1)
+    stats.fetched("billing", "orders", 0, 1, 1)
     stats.dead_lettered("billing", "orders")
     stats.forget_group("billing")
     assert stats.item("GROUP_GET_SIZE", "orders@billing") is None
+    assert stats.item("GROUP_GET_LATENCY", "0@orders@billing") is None
     assert stats.item("SNDBCK2DLQ_TIMES", "null@orders@billing@SEND_BACK_TO_DLQ") is None
 
 

@@ -20,7 +20,7 @@ class Scene(SendWorld):
     def __init__(self, store: StoreSettings = SMALL, **settings: Any) -> None:
         super().__init__(store, **settings)
         self.held = HeldPulls(10)
-        self.usage = Usage(total=250 * GIB, used=52 * GIB)
+        self.usage = Usage(total=240 * GIB, used=52 * GIB, reserved=10 * GIB)
 
     def figures(self) -> dict[str, str]:
         return RuntimeInfo(
@@ -77,8 +77,8 @@ def test_the_store_is_reported() -> None:
 
 def test_disk_use_is_reported_in_whole_percent_rounded_up() -> None:
     figures = Scene().figures()
-    assert figures["commitLogDiskRatio"] == "0.21"
-    assert figures["commitLogDiskRatio_/store/commitlog"] == "0.21"
+    assert figures["commitLogDiskRatio"] == "0.22"
+    assert figures["commitLogDiskRatio_/store/commitlog"] == "0.22"
     assert figures["commitLogDirCapacity"] == "Total : 250.0 GiB, Free : 198.0 GiB."
 
 

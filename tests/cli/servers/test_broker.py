@@ -18,6 +18,9 @@ from orbitmq.settings import from_arguments
 from orbitmq.store.message_store import MessageStore
 from orbitmq.store.settings import StoreSettings
 from orbitmq.testing.clocks import InlineWorkers
+from orbitmq.wire.codes import RequestCode
+from orbitmq.wire.fields import NoFields
+from orbitmq.wire.json.properties_text import properties_from_text
 from tests.broker.exchanges import pulled, sent
 from tests.cli.running_servers import END_SECONDS, serving
 from tests.store.logs import incoming
@@ -32,7 +35,7 @@ flushDiskTyp=SYNC_FLUSH
 """
 
 
-def test_a_java_broker_conf_works_unchanged(tmp_path: Path) -> None:
+def test_a_java_broker_conf_works_and_keeps_what_operators_change(tmp_path: Path) -> None:
     file = tmp_path / "broker.conf"
     file.write_text(CONF)
     arguments = ("broker", "-c", str(file), "--set", f"storePathRootDir={tmp_path}/store")
@@ -43,6 +46,15 @@ def test_a_java_broker_conf_works_unchanged(tmp_path: Path) -> None:
             with BlockingConnection(Address.parse(address)) as broker:
                 assert sent(broker, "orders", b"paid") == round_
                 assert len(pulled(broker, "orders")) == round_ + 1
+                assert (
+                    properties_from_text(
+                        broker.request(NoFields(), code=RequestCode.GET_BROKER_CONFIG).body
+                    )["fileReservedTime"]
+                    == ("72", "48")[round_]
+                )
+                change = b"fileReservedTime=48\n"
+                broker.request(NoFields(), change, code=RequestCode.UPDATE_BROKER_CONFIG)
+                assert file.read_text() == CONF + change.decode()
             server.process.terminate()
             ended = server.end()
         assert (ended.status, ended.printed) == (0, "")

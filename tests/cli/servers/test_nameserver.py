@@ -29,11 +29,17 @@ def test_it_prints_a_ready_line_serves_and_stops(number: signal.Signals) -> None
     assert "Traceback" not in ended.logged
 
 
-def test_arguments_override_the_file(tmp_path: Path) -> None:
+def test_arguments_override_the_file_and_operators_change_it(tmp_path: Path) -> None:
     file = tmp_path / "namesrv.conf"
-    file.write_text(f"listenPort=99999\nkvConfigPath={tmp_path}/kv.json\nlistenPrt=1\n")
+    text = f"listenPort=99999\nkvConfigPath={tmp_path}/kv.json\nlistenPrt=1\n"
+    file.write_text(text)
     with serving("nameserver", "-c", str(file), "--port", "0") as server:
-        assert server.ready_line().startswith("ready nameserver=127.0.0.1:")
+        head, _, address = server.ready_line().partition("=")
+        assert (head, address.partition(":")[0]) == ("ready nameserver", "127.0.0.1")
+        with BlockingConnection(Address.parse(address)) as connection:
+            change = b"orderMessageEnable=true\n"
+            connection.request(NoFields(), change, code=RequestCode.UPDATE_NAMESRV_CONFIG)
+        assert file.read_text() == text + change.decode()
         server.process.terminate()
         ended = server.end()
     assert ended.status == 0

@@ -1,4 +1,5 @@
 import errno
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import ParamSpec, TypeVar
@@ -332,3 +333,25 @@ def test_without_a_descriptor_room_is_made_for_the_next_file_and_for_a_map() -> 
     disk.fail("map", "commitlog", errno.EMFILE)
     assert len(segment.view) == SIZE
     assert rooms == [1, 1]
+
+
+def read_at_random(chain: Segments) -> list[bool]:
+    """Return which files, by what the system knows of their maps, are read without read-ahead."""
+    maps = re.split(r"(?m)^(?=[0-9a-f]+-[0-9a-f]+ )", Path("/proc/self/smaps").read_text())
+    flags = {
+        one.split("\n")[0].split()[-1]: " rr" in one.partition("VmFlags:")[2] for one in maps if one
+    }
+    return [flags[segment.path] for segment in chain.files]
+
+
+def test_read_ahead_can_be_turned_off_for_files_read_now_and_later(tmp_path: Path) -> None:
+    chain = chain_in(tmp_path)
+    chain.add(0)
+    first = chain.files[0].view
+    chain.set_read_ahead(False)
+    chain.add(SIZE)
+    second = chain.files[1].view
+    assert read_at_random(chain) == [True, True]
+    chain.set_read_ahead(True)
+    assert read_at_random(chain) == [False, False]
+    assert (len(first), len(second)) == (SIZE, SIZE)

@@ -10,6 +10,7 @@ from orbitmq.wire.bodies import (
     pop,
     query,
     registration,
+    replication,
     route,
     running,
     static_topic,
@@ -27,6 +28,8 @@ RENAMED: dict[str, type[Body]] = {
     "GetBrokerMemberGroupResponseBody": cluster.BrokerMembers,
     "GetConsumerListByGroupResponseBody": group.ConsumerIdList,
     "GetConsumerStatusBody": offsets.ConsumerStatus,
+    "HARuntimeInfo$HAClientRuntimeInfo": replication.HAClientRuntimeInfo,
+    "HARuntimeInfo$HAConnectionRuntimeInfo": replication.HAConnectionRuntimeInfo,
     "LockBatchRequestBody": locks.LockRequest,
     "LockBatchResponseBody": locks.LockedQueues,
     "MessageQueueForC": offsets.QueueOffset,
@@ -52,7 +55,7 @@ RENAMED: dict[str, type[Body]] = {
 
 MODULES = (
     *(cluster, group, heartbeat, locks, members, offsets, pop, query),
-    *(registration, route, running, static_topic, stats, topic),
+    *(registration, replication, route, running, static_topic, stats, topic),
 )
 
 OURS: dict[str, type[Body]] = {

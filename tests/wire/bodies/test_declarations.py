@@ -22,10 +22,12 @@ LATER = {
     *("BrokerReplicasInfo", "BrokerReplicasInfo$ReplicaIdentity"),
     *("BrokerReplicasInfo$ReplicasInfo", "ElectMasterResponseBody", "RoleChangeNotifyEntry"),
     *("EpochEntry", "EpochEntryCache", "SyncStateSet"),
-    *("HARuntimeInfo", "HARuntimeInfo$HAClientRuntimeInfo"),
-    "HARuntimeInfo$HAConnectionRuntimeInfo",
 }
-NOT_ON_THE_WIRE = {"BrokerData": {"random"}, "SubscriptionData": {"filterClassSource"}}
+NOT_ON_THE_WIRE = {
+    "BrokerData": {"random"},
+    "HARuntimeInfo$HAClientRuntimeInfo": {"isActivated"},
+    "SubscriptionData": {"filterClassSource"},
+}
 # Written by the broker's own class, not by the one that slaves read with.
 ALSO_ON_THE_WIRE = {"ConsumerOffsetSerializeWrapper": {"groupTopicMap"}}
 NAMED_OTHERWISE = {

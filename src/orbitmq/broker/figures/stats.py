@@ -28,6 +28,7 @@ QUEUE_PUT_NUMS: Final = "QUEUE_PUT_NUMS"
 QUEUE_PUT_SIZE: Final = "QUEUE_PUT_SIZE"
 GROUP_GET_NUMS: Final = "GROUP_GET_NUMS"
 GROUP_GET_SIZE: Final = "GROUP_GET_SIZE"
+GROUP_GET_LATENCY: Final = "GROUP_GET_LATENCY"
 SEND_BACKS: Final = "SNDBCK_PUT_NUMS"
 DEAD_LETTERS: Final = "SNDBCK2DLQ_TIMES"
 BROKER_PUT_NUMS: Final = "BROKER_PUT_NUMS"
@@ -44,10 +45,17 @@ _TOPIC_AT: Final = {
     QUEUE_PUT_SIZE: 0,
     GROUP_GET_NUMS: 0,
     GROUP_GET_SIZE: 0,
+    GROUP_GET_LATENCY: 1,
     SEND_BACKS: 0,
     DEAD_LETTERS: 1,
 }
-_GROUP_AT: Final = {GROUP_GET_NUMS: 1, GROUP_GET_SIZE: 1, SEND_BACKS: 1, DEAD_LETTERS: 2}
+_GROUP_AT: Final = {
+    GROUP_GET_NUMS: 1,
+    GROUP_GET_SIZE: 1,
+    GROUP_GET_LATENCY: 2,
+    SEND_BACKS: 1,
+    DEAD_LETTERS: 2,
+}
 _OF_BROKER: Final = (BROKER_PUT_NUMS, BROKER_GET_NUMS, USER_PUT_NUMS, USER_GET_NUMS)
 
 _SAMPLE: Final = 3  # a time, a value and a number of times
@@ -153,11 +161,14 @@ class BrokerStats:
         """Count sends whose message was not stored."""
         self.throughput.put_failed(times)
 
-    def fetched(self, group: str, topic: str, count: int, size: int, elapsed_ms: int = 0) -> None:
+    def fetched(
+        self, group: str, topic: str, queue_id: int, count: int, size: int, elapsed_ms: int = 0
+    ) -> None:
         """Count a pull that found messages, and the time it took."""
         key = f"{topic}@{group}"
         self._counter(GROUP_GET_NUMS, key).add(count)
         self._counter(GROUP_GET_SIZE, key).add(size)
+        self._counter(GROUP_GET_LATENCY, f"{queue_id}@{key}").add(elapsed_ms)
         self._broker_get.add(count, 0)
         if not is_system_topic(topic):
             self._user_get.add(count, 0)

@@ -79,7 +79,8 @@ class RuntimeInfo:
     def _of_disk(self) -> dict[str, str]:
         usage = self.disk_usage()
         ratio = str(ceil(usage.ratio * 100) / 100)  # in whole percent, rounded up, as in Java
-        total, free = _readable(usage.total), _readable(usage.total - usage.used)
+        capacity = usage.total + usage.reserved  # Java counts blocks for root alone as free here
+        total, free = _readable(capacity), _readable(capacity - usage.used)
         log_directory = self.store.settings.log_directory(self.store.directory)
         return {
             "commitLogDiskRatio": ratio,

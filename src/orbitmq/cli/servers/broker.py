@@ -55,7 +55,8 @@ def _run(arguments: argparse.Namespace) -> int:
     allow_many_open_files()
     properties = read(arguments.file) if arguments.file else []
     settings = LiveSettings.load(
-        [*properties, *from_arguments(arguments.set), *loss_accepted(arguments)]
+        [*properties, *from_arguments(arguments.set), *loss_accepted(arguments)],
+        file=arguments.file,
     )
     warn_about_auto_create(settings)
     return serve(

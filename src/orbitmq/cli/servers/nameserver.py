@@ -40,7 +40,12 @@ def _run(arguments: argparse.Namespace) -> int:
     properties = _properties(arguments)
     settings = LiveSettings.load(properties)
     return serve(
-        lambda: Nameserver(settings.now, tls=settings.tls, insecure=arguments.insecure),
+        lambda: Nameserver(
+            settings.now,
+            tls=settings.tls,
+            settings_file=arguments.file,
+            insecure=arguments.insecure,
+        ),
         lambda nameserver: f"ready nameserver={nameserver.address}",
     )
 

@@ -2,7 +2,7 @@
 
 Serves PUT_, GET_ and DELETE_KV_CONFIG, GET_KVLIST_BY_NAMESPACE, GET_ and UPDATE_NAMESRV_CONFIG
 (``DefaultRequestProcessor`` in Java). Only settings on a list can be updated; in Java, all but a
-few.
+few. As in Java they are written to the nameserver's file, if it was started with one.
 """
 
 import logging
@@ -14,6 +14,7 @@ from orbitmq.nameserver.kv_file import SavedKVConfig
 from orbitmq.nameserver.settings import LiveSettings
 from orbitmq.net.connection import Connection, Handler
 from orbitmq.net.refusal import Refusal
+from orbitmq.net.settings_file import SettingsFile
 from orbitmq.wire.bodies.cluster import KVTable
 from orbitmq.wire.codes import RequestCode, ResponseCode
 from orbitmq.wire.frame import Frame
@@ -38,6 +39,7 @@ class ConfigHandlers:
 
     saved: SavedKVConfig
     settings: LiveSettings
+    file: SettingsFile
 
     def table(self) -> Mapping[int, Handler]:
         """Return the handlers by request code."""
@@ -89,8 +91,8 @@ class ConfigHandlers:
         """Return the current settings."""
         return Response(body=properties_to_text(self.settings.texts()))
 
-    def update_settings(self, connection: Connection, request: Frame) -> Response:
-        """Change settings: all in the body, or none."""
+    async def update_settings(self, connection: Connection, request: Frame) -> Response:
+        """Change settings: all in the body, or none; answered when they are in the file."""
         try:
             properties = properties_of_body(request.body)
         except InvalidBody as error:
@@ -103,4 +105,5 @@ class ConfigHandlers:
         except InvalidSetting as error:
             raise Refusal(ResponseCode.INVALID_PARAMETER, str(error)) from error
         log.info("%s changed %s", connection.peer, ", ".join(one.name for one in properties))
+        await self.file.save(properties)
         return Response()

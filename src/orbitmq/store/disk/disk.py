@@ -37,6 +37,8 @@ class Usage(NamedTuple):
 
     total: int
     used: int
+    reserved: int = 0
+    """Blocks for root alone: as df counts, they are neither used nor free."""
 
     @property
     def ratio(self) -> float:
@@ -256,8 +258,8 @@ class RealDisk:
         with _failing(path, "look at the file system of"):
             found = os.statvfs(path)
         used = (found.f_blocks - found.f_bfree) * found.f_frsize
-        # As df counts: blocks reserved for root are neither used nor free.
-        return Usage(used + found.f_bavail * found.f_frsize, used)
+        reserved = (found.f_bfree - found.f_bavail) * found.f_frsize
+        return Usage(used + found.f_bavail * found.f_frsize, used, reserved)
 
     def lock(self, path: str, text: str) -> "RealLock":
         """Lock a file for this process, as Java does, then write ``text`` into it.
@@ -383,6 +385,12 @@ class RealLock:
         if descriptor >= 0:
             _locked_files.pop(self._file, None)
             os.close(descriptor)
+
+
+def set_read_ahead(view: memoryview, *, on: bool) -> None:
+    """Have the system read further pages of a map along with one that is needed, or only that."""
+    if isinstance(view.obj, mmap.mmap):
+        view.obj.madvise(mmap.MADV_NORMAL if on else mmap.MADV_RANDOM)
 
 
 def _data_end(descriptor: int) -> int:

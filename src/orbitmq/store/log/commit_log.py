@@ -97,7 +97,8 @@ class CommitLog:
         return f"<CommitLog {self._segments.first_offset} to {self.end}>"
 
     def apply(self, settings: StoreSettings) -> None:
-        """Use the size limits of these settings from now on."""
+        """Use the size limits and the way of reading of these settings from now on."""
+        self._segments.set_read_ahead(settings.read_ahead)
         self._body_bytes_max = settings.max_message_bytes
         self._record_bytes_max = settings.record_bytes_max
         self._least_limit = min(self._body_bytes_max, self._record_bytes_max, _PROPERTIES_MAX)

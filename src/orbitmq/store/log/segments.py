@@ -29,7 +29,7 @@ from typing import Final, NamedTuple
 from orbitmq.errors import DiskFailed, StoreDamaged, StoreError
 from orbitmq.message.buffer import Buffer
 from orbitmq.message.record import blank
-from orbitmq.store.disk.disk import Disk, DiskFile
+from orbitmq.store.disk.disk import Disk, DiskFile, set_read_ahead
 from orbitmq.store.disk.durable import make_durable_directory
 from orbitmq.store.disk.open_files import MakeRoom, with_room
 from orbitmq.store.disk.stream_files import file_name, file_path, load_stream
@@ -46,7 +46,10 @@ SPACE_STEP: Final = 64 * 1024 * 1024
 class Segment:
     """One file of the log, opened when it is used."""
 
-    __slots__ = ("_disk", "_file", "_make_room", "_view", "base", "path", "reserved", "size")
+    __slots__ = (
+        *("_disk", "_file", "_make_room", "_read_ahead", "_view"),
+        *("base", "path", "reserved", "size"),
+    )
 
     def __init__(
         self,
@@ -64,6 +67,7 @@ class Segment:
         self._file = file
         self._make_room = make_room
         self._view: memoryview | None = None
+        self._read_ahead = True
         self.reserved = base
         """From the end of the log up to this offset, space is reserved."""
 
@@ -88,12 +92,20 @@ class Segment:
         if self._view is None:
             was_closed = self._file is None
             self._view = with_room(self._map, self._make_room)
+            if not self._read_ahead:
+                set_read_ahead(self._view, on=False)
             if was_closed:
                 self.close()
         return self._view
 
     def _map(self) -> memoryview:
         return self.file.map()
+
+    def set_read_ahead(self, on: bool) -> None:
+        """Say whether reads of the file take further pages along; at first they do."""
+        self._read_ahead = on
+        if self._view is not None:
+            set_read_ahead(self._view, on=on)
 
     def write(self, buffers: list[Buffer], offset: int) -> None:
         """Write buffers at an offset of the log."""
@@ -142,6 +154,7 @@ class Segments:
         self.segment_bytes = segment_bytes
         self._step = min(step_bytes, segment_bytes)
         self.files: list[Segment] = []
+        self._read_ahead = True
         self._workers = workers
         self._make_room = make_room
         self._ahead: Future[DiskFile] | None = None  # the next file, created in advance
@@ -159,6 +172,13 @@ class Segments:
     def last(self) -> Segment | None:
         """The newest file."""
         return self.files[-1] if self.files else None
+
+    def set_read_ahead(self, on: bool) -> None:
+        """Say whether reads of all files, also later ones, take further pages along."""
+        if on is not self._read_ahead:
+            self._read_ahead = on
+            for segment in self.files:
+                segment.set_read_ahead(on)
 
     def load(self) -> None:
         """Find the files; raise StoreDamaged if one has another size or there is a gap."""
@@ -320,7 +340,9 @@ class Segments:
         self.files.clear()
 
     def _segment(self, path: str, base: int, file: DiskFile | None = None) -> Segment:
-        return Segment(self._disk, path, base, self.segment_bytes, file, self._make_room)
+        segment = Segment(self._disk, path, base, self.segment_bytes, file, self._make_room)
+        segment.set_read_ahead(self._read_ahead)
+        return segment
 
     def _make(self, base: int) -> DiskFile:
         """Create the file that begins at ``base``, with its full size and space for one step.

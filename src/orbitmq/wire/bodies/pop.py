@@ -47,9 +47,12 @@ class MessageQueueAssignment(Body, frozen=True, kw_only=True):
 
 
 class Assignments(Body, frozen=True, kw_only=True):
-    """The broker's answer; Java: QueryAssignmentResponseBody."""
+    """The broker's answer; None lets a consumer keep its queues, and none takes them away.
 
-    message_queue_assignments: tuple[MessageQueueAssignment, ...] = ()
+    Java: QueryAssignmentResponseBody.
+    """
+
+    message_queue_assignments: tuple[MessageQueueAssignment, ...] | None = None
 
 
 class RequestModeSetting(Body, frozen=True, kw_only=True):

@@ -247,7 +247,7 @@ def test_all_producers_are_listed_with_the_time_of_their_last_heartbeat(scene: S
     scene.clock.now += 7_000
     answer = scene.ask(scene.one, GetAllProducerInfo())
     ((producer,),) = bodies.ProducerTableInfo.from_json(body_of(answer)).data.values()
-    assert (producer.client_id, producer.remote_ip) == ("one", scene.one.peer)
+    assert (producer.client_id, producer.remote_ip) == ("one", f"/{scene.one.peer}")
     assert producer.last_update_timestamp == NOW
 
 

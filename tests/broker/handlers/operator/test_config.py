@@ -1,9 +1,14 @@
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
 from orbitmq.broker.handlers.operator.config import ConfigHandlers
+from orbitmq.broker.settings import LiveSettings
 from orbitmq.net.connection import Handler
+from orbitmq.net.refusal import Refusal
+from orbitmq.net.settings_file import SettingsFile
+from orbitmq.settings import read
 from orbitmq.store.log.append import PutStatus
 from orbitmq.wire.bodies.topic import DataVersion
 from orbitmq.wire.codes import RequestCode, ResponseCode
@@ -11,13 +16,19 @@ from orbitmq.wire.fields import NoFields
 from orbitmq.wire.frame import Frame
 from orbitmq.wire.headers.admin import GetBrokerConfigAnswer
 from orbitmq.wire.json.properties_text import properties_from_text
+from orbitmq.wire.session import Response
+from tests.broker.fake_clients import Client, frame
 from tests.broker.world import World, ask
 from tests.store.logs import incoming
 
 
 def table(world: World) -> Mapping[int, Handler]:
     return ConfigHandlers(
-        settings=world.settings, topics=world.topics, store=world.store, clock=world.clock
+        settings=world.settings,
+        topics=world.topics,
+        store=world.store,
+        clock=world.clock,
+        file=SettingsFile(world.settings.file, world.workers),
     ).table()
 
 
@@ -97,6 +108,25 @@ def test_a_new_permission_is_registered_with_nameservers(permission: bytes, vers
     assert world.topics.data_version.counter == versions
 
 
+def test_an_update_is_written_to_the_file_of_the_broker(tmp_path: Path) -> None:
+    world = World()
+    file = tmp_path / "broker.conf"
+    file.write_text("# big ones\nmaxMessageSize = 4194304\n")
+    world.settings.file = str(file)
+    assert update(world, b"maxMessageSize=1024\ntraceOn=false").code == 0
+    assert file.read_text() == "# big ones\nmaxMessageSize=1024\ntraceOn=false\n"
+    assert LiveSettings.load(read(str(file))).store.max_message_bytes == 1024
+
+
+def test_nothing_that_was_refused_is_written(tmp_path: Path) -> None:
+    world = World()
+    file = tmp_path / "broker.conf"
+    file.write_text("traceOn=true\n")
+    world.settings.file = str(file)
+    assert update(world, b"traceOn=false\naclEnable=true").code == ResponseCode.NO_PERMISSION
+    assert file.read_text() == "traceOn=true\n"
+
+
 def test_a_key_that_is_harmless_here_is_accepted() -> None:
     world = World()
     assert update(world, b"sendMessageThreadPoolNums=64\ntraceOn=false").code == 0
@@ -133,3 +163,33 @@ def test_what_may_not_be_set_is_refused_with_the_reason(
     assert (answer.remark or "").startswith(JAVA_S_WORDS.get(code, ""))
     assert world.settings.broker.trace_on
     assert world.settings.data_version.counter == 0
+
+
+def set_read_mode(world: World, mode: str | None) -> Frame:
+    code = RequestCode.SET_COMMITLOG_READ_MODE
+    request = frame(code, fields={} if mode is None else {"READ_AHEAD_MODE": mode})
+    handler = table(world)[code]
+    try:
+        answer = handler(Client().connection, request)
+    except Refusal as refusal:
+        answer = refusal.response()
+    assert isinstance(answer, Response)
+    return frame(answer.code, remark=answer.remark)
+
+
+def test_read_ahead_is_turned_off_and_on() -> None:
+    world = World()
+    for mode, on in (("1", False), ("0", True)):
+        answer = set_read_mode(world, mode)
+        assert answer.code == ResponseCode.SUCCESS
+        assert answer.remark == f"set commitlog readahead mode success, mode: {mode}"
+        assert world.store.settings.read_ahead is on
+
+
+@pytest.mark.parametrize("mode", ["2", "", None])
+def test_another_mode_of_reading_is_refused(mode: str | None) -> None:
+    world = World()
+    answer = set_read_mode(world, mode)
+    assert answer.code == ResponseCode.INVALID_PARAMETER
+    assert (answer.remark or "").startswith("set commitlog readahead mode param value error")
+    assert world.store.settings.read_ahead

@@ -89,7 +89,7 @@ def test_a_topic_that_a_connected_group_does_not_read_is_reported_only_if_listed
 def test_the_speed_of_a_group_is_that_in_all_topics() -> None:
     scene = Scene()
     for topic in ("orders", "bills"):
-        scene.stats.fetched("billing", topic, count=50, size=5_000)
+        scene.stats.fetched("billing", topic, 0, count=50, size=5_000)
     scene.stats.sample(NOW + 10_000)
     assert scene.stats_of().consume_tps == 10.0
 

@@ -203,7 +203,7 @@ class MemberHandlers:
             client_id=member.client_id,
             language=member.language,
             last_update_timestamp=self.clock.now_ms() - silent_ms,
-            remote_ip=member.connection.peer,
+            remote_ip=f"/{member.connection.peer}",  # as Java prints a socket address
             version=member.version,
         )
 

@@ -197,6 +197,7 @@ class PullHandlers:
             self._stats.fetched(
                 pull.consumer_group,
                 pull.topic,
+                pull.queue_id,
                 len(result.views),
                 result.size,
                 self._clock.monotonic_ms() - began_ms,

@@ -1,8 +1,7 @@
-"""Settings for operators: GET_BROKER_CONFIG, UPDATE_BROKER_CONFIG.
+"""Settings for operators: GET_BROKER_CONFIG, UPDATE_BROKER_CONFIG, SET_COMMITLOG_READ_MODE.
 
-Java allows changes of all but a few settings, and writes them to the broker's file. Here
-`orbitmq.broker.settings.UPDATABLE` lists those that can change, and a change lasts until the broker
-stops.
+Java allows changes of all but a few settings; here `orbitmq.broker.settings.UPDATABLE` lists those
+that can change. As in Java a change is written to the broker's file, if it was started with one.
 """
 
 import logging
@@ -16,6 +15,7 @@ from orbitmq.clock import Clock
 from orbitmq.errors import InvalidInput, InvalidSetting
 from orbitmq.net.connection import Connection, Handler
 from orbitmq.net.refusal import Refusal
+from orbitmq.net.settings_file import SettingsFile
 from orbitmq.settings import Property, parse
 from orbitmq.store.message_store import MessageStore
 from orbitmq.wire.codes import RequestCode, ResponseCode
@@ -31,6 +31,7 @@ log = logging.getLogger("orbitmq.broker")
 _TEXT_BYTES_MAX: Final = 64 * 1024
 """All settings together take some 5 KiB; parsing a longer text would block the loop."""
 _IN_ROUTES: Final = "brokerPermission"
+_READ_MODES: Final = {"0": "true", "1": "false"}  # MADV_NORMAL and MADV_RANDOM of madvise
 
 
 @dataclass(kw_only=True, slots=True, eq=False, repr=False)
@@ -41,12 +42,14 @@ class ConfigHandlers:
     topics: Topics
     store: MessageStore
     clock: Clock
+    file: SettingsFile
 
     def table(self) -> Mapping[int, Handler]:
         """Return the handlers by request code."""
         return {
             RequestCode.GET_BROKER_CONFIG: self._get,
             RequestCode.UPDATE_BROKER_CONFIG: self._update,
+            RequestCode.SET_COMMITLOG_READ_MODE: self._set_read_mode,
         }
 
     def _get(self, _connection: Connection, _request: Frame) -> Response:
@@ -54,9 +57,10 @@ class ConfigHandlers:
         text = properties_to_text(self.settings.as_properties())
         return Response(header=GetBrokerConfigAnswer(version=version), body=text)
 
-    def _update(self, connection: Connection, request: Frame) -> Response:
+    async def _update(self, connection: Connection, request: Frame) -> Response:
+        given = _properties(request)
         try:
-            changed = self.settings.update(_properties(request), self.clock.now_ms())
+            changed = self.settings.update(given, self.clock.now_ms())
         except InvalidSetting as error:
             raise Refusal(ResponseCode.INVALID_PARAMETER, str(error)) from error
         except InvalidInput as error:
@@ -67,7 +71,22 @@ class ConfigHandlers:
         self.topics.settings_changed(changed)
         if _IN_ROUTES in changed:
             self.topics.touch()
+        await self.file.save(given)
         return Response()
+
+    def _set_read_mode(self, connection: Connection, request: Frame) -> Response:
+        """Turn read-ahead on or off until the broker stops, as Java does."""
+        mode = request.texts().get("READ_AHEAD_MODE") or ""
+        if mode not in _READ_MODES:
+            raise Refusal(
+                ResponseCode.INVALID_PARAMETER,
+                f"set commitlog readahead mode param value error: {mode[:64]!r} is not 0 or 1",
+            )
+        change = Property("dataReadAheadEnable", _READ_MODES[mode], "the request")
+        self.settings.update([change], self.clock.now_ms())
+        self.store.apply(self.settings.store)
+        log.info("%s set dataReadAheadEnable=%s", connection.peer, change.value)
+        return Response(remark=f"set commitlog readahead mode success, mode: {mode}")
 
 
 def _properties(request: Frame) -> list[Property]:
