@@ -42,6 +42,7 @@ BrokerConfig:
     consumerOffsetUpdateVersionStep delayOffsetUpdateVersionStep
     validateSystemTopicWhenUpdateTopic channelExpiredTimeout enableMixedMessageType
     enableSplitMetadata splitMetadataSize configBlackList clearRetryTopicWhenDeleteTopic
+    storeReplyMessageEnable replyThreadPoolQueueCapacity
     brokerName brokerClusterName brokerId
   harmless: files are found by the command line and storePathRootDir
     brokerConfigPath rocketmqHome
@@ -57,7 +58,7 @@ BrokerConfig:
     processReplyMessageThreadPoolNums queryMessageThreadPoolNums adminBrokerThreadPoolNums
     clientManageThreadPoolNums consumerManageThreadPoolNums loadBalanceProcessorThreadPoolNums
     heartbeatThreadPoolNums recoverThreadPoolNums putThreadPoolQueueCapacity
-    litePullThreadPoolQueueCapacity ackThreadPoolQueueCapacity replyThreadPoolQueueCapacity
+    litePullThreadPoolQueueCapacity ackThreadPoolQueueCapacity
     queryThreadPoolQueueCapacity clientManagerThreadPoolQueueCapacity
     consumerManagerThreadPoolQueueCapacity heartbeatThreadPoolQueueCapacity
     adminBrokerThreadPoolQueueCapacity loadBalanceThreadPoolQueueCapacity waitTimeMillsInPullQueue
@@ -101,8 +102,8 @@ BrokerConfig:
   harmless: every change of a group is noticed and notified at once
     realTimeNotifyConsumerChange enableFastChannelEventProcess printChannelGroups
     printChannelGroupsMinNum enableRegisterProducer enableCreateSysGroup
-  harmless: requests and replies through the broker, and recalls, are not supported yet
-    storeReplyMessageEnable allowRecallWhenBrokerNotWriteable
+  harmless: recalls are not supported yet
+    allowRecallWhenBrokerNotWriteable
   harmless: metrics exporters are not supported yet
     metricsOtelCardinalityLimit metricsGrpcExporterTarget metricsGrpcExporterHeader
     metricGrpcExporterTimeOutInMills metricGrpcExporterIntervalInMills

@@ -137,6 +137,10 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """After a slower write, waiting sends are refused with ``[PCBUSY_CLEAN_QUEUE]``."""
     start_accept_send_request_time_stamp: int = 0
     """Sends are refused before this time, in ms since 1970."""
+    store_reply_message_enable: bool = True
+    """Whether replies to requests are stored in the reply topic, after they were pushed."""
+    reply_thread_pool_queue_capacity: int = 10_000
+    """The most replies that requesters have not confirmed; more are refused with ``[OVERLOAD]``."""
 
     # Pulling
 
@@ -316,6 +320,7 @@ UPDATABLE: Final[frozenset[str]] = frozenset(
         *("clearRetryTopicWhenDeleteTopic", "enableSplitMetadata", "splitMetadataSize"),
         *("sendThreadPoolQueueCapacity", "waitTimeMillsInSendQueue", "brokerFastFailureEnable"),
         *("osPageCacheBusyTimeOutMills", "startAcceptSendRequestTimeStamp"),
+        *("storeReplyMessageEnable", "replyThreadPoolQueueCapacity"),
         *("longPollingEnable", "shortPollingTimeMills", "litePullMessageEnable"),
         *("slaveReadEnable", "defaultQueryMaxNum"),
         *("notifyConsumerIdsChangedEnable", "channelExpiredTimeout", "useServerSideResetOffset"),
