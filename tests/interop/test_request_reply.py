@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 
@@ -21,6 +21,7 @@ from tests.interop.operations import (
 )
 from tests.interop.team import Team
 from tests.interop.test_producer_exchanges import pull
+from tests.interop.waiting import until
 
 LARGE = bytes(range(256)) * 100
 """Compressed, both ways."""
@@ -60,6 +61,11 @@ def test_java_replies_to_java_and_to_us(team: Team) -> None:
         assert asyncio.run(ask()) == expected
 
 
+async def forever(call: Callable[[], Awaitable[object]]) -> None:
+    while True:
+        await call()
+
+
 def test_we_reply_to_java_and_learn_when_it_is_gone(team: Team) -> None:
     topic = team.topic("questions", queues=1)
 
@@ -88,11 +94,9 @@ def test_we_reply_to_java_and_learn_when_it_is_gone(team: Team) -> None:
         asked = await reply(b"still there")
         client_id = asked.properties["REPLY_TO_CLIENT"]
         with pytest.raises(SendFailed, match=f"channel of <{client_id}> not found"):
-            while True:  # Java's producer takes seconds to leave
-                await reply(gone)
+            await forever(lambda: reply(gone))  # Java's producer takes seconds to leave
 
     asyncio.run(asyncio.wait_for(reply_to_nobody(), 30))
     # Replies are stored, pushed or not.
     with team.consumer(reply_topic("DefaultCluster"), group=f"archive-{topic}") as archive:
-        while gone not in archive.bodies():
-            archive.wait_for(len(archive.bodies()) + 1)
+        until(lambda: gone in archive.bodies(), what="the reply to nobody is stored")

@@ -120,6 +120,8 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Whether deleting a topic deletes the retry topics of its pop consumers."""
     enable_mixed_message_type: bool = False
     """Whether a topic may have the message type MIXED."""
+    enable_topic_message_type_check: bool = False
+    """Whether a send is refused that is not of its topic's message type, as in Java's proxy."""
     enable_split_metadata: bool = True
     """Whether tools and replicas can fetch tables in pages."""
     split_metadata_size: int = 2_000
@@ -316,6 +318,7 @@ _UNITS: Final[Mapping[str, tuple[int, int]]] = {
 UPDATABLE: Final[frozenset[str]] = frozenset(
     {
         *("brokerPermission", "defaultTopicQueueNums", "traceOn", "enableMixedMessageType"),
+        "enableTopicMessageTypeCheck",
         *("autoCreateTopicEnable", "autoCreateSubscriptionGroup"),
         *("clearRetryTopicWhenDeleteTopic", "enableSplitMetadata", "splitMetadataSize"),
         *("sendThreadPoolQueueCapacity", "waitTimeMillsInSendQueue", "brokerFastFailureEnable"),

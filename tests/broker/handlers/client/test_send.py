@@ -52,6 +52,20 @@ def body_of(frame: Any) -> bytes:
     return bytes(found.body)
 
 
+def test_a_priority_chooses_the_queue_as_in_java() -> None:
+    world = SendWorld()
+    world.create("orders", queues=4)
+    for priority, queue_id in (("2", 2), ("99", 3), ("-1", 0), ("x", 0)):
+        given = {"UNIQ_KEY": "U1", "_SYS_MSG_PRIORITY_": priority}
+        answer = world.send(header("orders", properties=given))
+        assert answer.read(SendMessageAnswer).queue_id == queue_id
+        assert world.stored("orders", queue_id)[-1].properties["_SYS_MSG_PRIORITY_"] == priority
+    given = {"UNIQ_KEY": "U1", "_SYS_MSG_PRIORITY_": "2", "__SHARDINGKEY": "alice"}
+    answer = world.send(header("orders", queue_id=1, properties=given))
+    assert answer.read(SendMessageAnswer).queue_id == 1
+    assert "_SYS_MSG_PRIORITY_" not in world.stored("orders", 1)[0].properties
+
+
 def test_the_recorded_sends_are_answered_as_java_did() -> None:
     world = SendWorld(replace(SMALL, segment_bytes=1024 * 1024))
     for topic in ("GoldTopic", "GoldOrder", "GoldDelay", "GoldReq", "GoldPop"):

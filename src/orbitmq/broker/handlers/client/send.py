@@ -17,6 +17,7 @@ from typing import Final
 from orbitmq.broker import remarks
 from orbitmq.broker.sending import stored_properties
 from orbitmq.broker.sending.inbox import Inbox, PutOutcome
+from orbitmq.broker.sending.message_types import by_priority
 from orbitmq.broker.sending.retries import Retries, group_of
 from orbitmq.broker.sending.send_checks import SendChecks, SendHeader
 from orbitmq.broker.settings import BrokerSettings, LiveSettings
@@ -45,6 +46,7 @@ _WARNED_MAX: Final = 1_000
 _NO_HOST: Final = Host(bytes(4), 0)
 
 # Bound here, since a member of an enum is looked up slowly.
+_PRIORITY: Final = properties.PRIORITY
 _MULTI_TAG: Final = TopicFilterType.MULTI_TAG
 _SUCCESS: Final = int(ResponseCode.SUCCESS)
 _PUT_OK: Final = PutStatus.PUT_OK
@@ -113,6 +115,8 @@ class SendHandlers:
         try:
             topic = self._checks.topic(header, peer)
             queue_id = self._checks.queue_id(header.queue_id, topic, peer)
+            if header.properties and _PRIORITY in header.properties and not header.batch:
+                header, queue_id = by_priority(header, topic, queue_id)
             sys_flag = header.sys_flag
             if topic.topic_filter_type is _MULTI_TAG:
                 sys_flag |= flags.MULTI_TAGS
