@@ -60,6 +60,12 @@ def test_one_file_sets_the_broker_its_store_and_its_connections() -> None:
     assert live.net.idle_close_ms == 60_000
 
 
+@pytest.mark.parametrize("key", ["enableLmq", "enableMultiDispatch"])
+def test_half_of_light_queues_is_refused(key: str) -> None:
+    with pytest.raises(InvalidSetting, match="set both or none"):
+        LiveSettings.load(parse(f"{key}=true", "broker.conf"))
+
+
 @pytest.mark.parametrize("settings", [BrokerSettings, StoreSettings, NetSettings])
 def test_every_field_has_a_property(settings: type[msgspec.Struct]) -> None:
     assert set(settings.__struct_fields__) <= set(ALL_NAMES.values())

@@ -298,6 +298,9 @@ STORE_NAMES: Final[Mapping[str, str]] = {
     "maxTransferBytesOnMessageInDisk": "pull_bytes_on_disk",
     "maxTransferCountOnMessageInDisk": "pull_count_on_disk",
     "messageDelayLevel": "message_delay_level",
+    "enableLmq": "lmq_enabled",
+    "enableMultiDispatch": "multi_dispatch_enabled",
+    "maxLmqConsumeQueueNum": "lmq_queues_max",
     "acceptLoss": "accept_loss",
 }
 """Keys → fields of `StoreSettings`; ``acceptLoss`` is ours."""

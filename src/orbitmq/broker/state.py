@@ -19,7 +19,7 @@ from orbitmq.broker.sending.delays import Delays
 from orbitmq.broker.sending.inbox import Inbox
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.broker.tables.groups import GROUPS_FILE, Groups
-from orbitmq.broker.tables.offsets import OFFSETS_FILE, ConsumerOffsets
+from orbitmq.broker.tables.offsets import LMQ_OFFSETS_FILE, OFFSETS_FILE, ConsumerOffsets
 from orbitmq.broker.tables.topics import TOPICS_FILE, Topics
 from orbitmq.errors import StoreError
 from orbitmq.store.config_files import ConfigFiles
@@ -135,6 +135,13 @@ class State:
         for name, table, version in tables:
             self.persistence.register(
                 name, to_json=table.to_json, load_json=table.load_json, version=version
+            )
+        if self.settings.store.lmq_enabled:
+            self.persistence.register(
+                LMQ_OFFSETS_FILE,
+                to_json=self.offsets.to_lmq_json,
+                load_json=self.offsets.load_lmq_json,
+                version=lambda: self.offsets.changes,
             )
 
     def _topics_changed(self, new: Collection[str]) -> None:

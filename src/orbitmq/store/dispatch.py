@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from orbitmq.message import flags, properties
-from orbitmq.message.names import is_lmq
+from orbitmq.message.names import RETRY_PREFIX, SYSTEM_TOPIC_PREFIX, is_lmq
 from orbitmq.message.record_view import Filed, RecordView
 from orbitmq.message.tags import tags_code_utf8
 from orbitmq.store.layout import is_directory_name
@@ -117,11 +117,19 @@ def _is_light(queue: str) -> bool:
     return is_lmq(queue) and is_directory_name(queue)
 
 
+def _is_left_out(topic: str) -> bool:
+    """Return whether light queues don't get a topic's messages (Java's ``MultiDispatchUtils``).
+
+    Retries and delayed messages may still have the offsets of an earlier delivery.
+    """
+    return topic == SCHEDULE_TOPIC or topic.startswith((RETRY_PREFIX, SYSTEM_TOPIC_PREFIX))
+
+
 def _multi_dispatch(entry: Dispatched, found: dict[str, str]) -> Iterator[Dispatched]:
     """Yield the entries of the light queues (LMQ) that a record names, at the offsets it names."""
     queues = found.get(properties.INNER_MULTI_DISPATCH, "").split(",")
     offsets = found.get(properties.INNER_MULTI_QUEUE_OFFSET, "").split(",")
-    if len(queues) != len(offsets) or entry.topic.startswith("%RETRY%"):
+    if len(queues) != len(offsets) or _is_left_out(entry.topic):
         return
     for queue, offset in zip(queues, offsets, strict=True):
         if _is_light(queue) and offset.isascii() and offset.isdecimal() and len(offset) < _DIGITS:

@@ -89,6 +89,12 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Older records per pull, at most (maxTransferCountOnMessageInDisk)."""
     message_delay_level: str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
     """The delays of levels 1, 2, … (messageDelayLevel)."""
+    lmq_enabled: bool = False
+    """Whether messages are also in the light queues that they name (enableLmq)."""
+    multi_dispatch_enabled: bool = False
+    """The same as lmq_enabled: Java needs both (enableMultiDispatch)."""
+    lmq_queues_max: int = 20_000
+    """The most light queues; a message that names one more is refused (maxLmqConsumeQueueNum)."""
     accept_loss: bool = False
     """Start even if files at the end of the log are missing; their messages are lost
     (acceptLoss, ours)."""
@@ -111,6 +117,12 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
                 f"commit_log_path is {self.commit_log_path!r}; a log in several directories, as "
                 "Java has it, is not supported: give one, on a volume that is large enough",
                 field="commit_log_path",
+            )
+        if self.lmq_enabled is not self.multi_dispatch_enabled:
+            raise InvalidInput(
+                "lmq_enabled and multi_dispatch_enabled differ; messages get into light queues "
+                "only with both, so set both or none",
+                field="lmq_enabled",
             )
         _check_hours(self.delete_when)
         delay_levels(self.message_delay_level)
@@ -139,7 +151,7 @@ CHANGEABLE: Final = frozenset(
         *("reserved_hours", "delete_when"),
         *("disk_used_max_percent", "disk_clean_forcibly_percent", "disk_full_percent"),
         *("memory_percent", "pull_bytes_in_memory", "pull_count_in_memory"),
-        *("pull_bytes_on_disk", "pull_count_on_disk"),
+        *("pull_bytes_on_disk", "pull_count_on_disk", "lmq_queues_max"),
     }
 )
 """Fields that can be changed while the store runs."""

@@ -14,7 +14,7 @@ Invariants:
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -32,6 +32,7 @@ from orbitmq.message.record import (
 )
 from orbitmq.message.record_view import Filed, RecordView
 from orbitmq.store.layout import is_directory_name
+from orbitmq.store.log import light_queues
 from orbitmq.store.log.append import NOT_TRIED, Incoming, PutResult, PutStatus
 from orbitmq.store.log.record_rows import sound_row
 from orbitmq.store.log.segments import Segment, Segments
@@ -49,6 +50,7 @@ _WITHOUT_QUEUE: Final = flags.TRANSACTION_PREPARED  # a bit that rolled-back mes
 _PUT_OK: Final = PutStatus.PUT_OK  # looking up an enum member takes as long as making a struct
 
 QueueKey = tuple[str, int]
+_NO_OFFSETS: Final[Mapping[QueueKey, int]] = {}
 
 
 class _Turn(msgspec.Struct):
@@ -83,6 +85,10 @@ class CommitLog:
         self._segments = segments
         self._batch_bytes_max = settings.segment_bytes - BLANK_SIZE
         self._append_crc = settings.append_crc
+        self._lmq_enabled = settings.lmq_enabled
+        self._rewrites = self._append_crc or self._lmq_enabled
+        self.may_make_light: Callable[[str], bool] = lambda _name: True
+        """Returns whether a light queue exists or may be created."""
         self.apply(settings)
         self._first_queue_offset = next_queue_offset
         self._queue_offsets: dict[QueueKey, int] = {}
@@ -211,8 +217,9 @@ class CommitLog:
     def _place(self, message: Incoming, turn: _Turn) -> PutResult:
         try:
             form = _form_of(message.topic, len(message.born_host.ip), len(message.store_host.ip))
-            if message.is_batch or self._append_crc:
-                inner = self._inner(message)
+            light = _NO_OFFSETS
+            if message.is_batch or self._rewrites:
+                inner, light = self._inner(message, turn)
                 size = sum(form.overhead + len(one.body) + len(one.properties) for one in inner)
             else:
                 inner = [message]
@@ -222,9 +229,11 @@ class CommitLog:
             if size > turn.room:
                 self._make_room(size, turn)
                 turn.buffers = turn.writes[-1][2]
-            if len(inner) == 1:
+            if len(inner) == 1 and not light:
                 return self._write_down(inner[0], form, turn)
-            return _of_batch([self._write_down(one, form, turn) for one in inner])
+            results = [self._write_down(one, form, turn) for one in inner]
+            turn.queue_offsets.update(light)
+            return _of_batch(results)
         except _Refused as refused:
             return PutResult(status=refused.status, remark=str(refused))
         except (CorruptRecord, LocalProtocolError) as error:
@@ -302,10 +311,48 @@ class CommitLog:
             turn.writes.append((segment, turn.position, []))
         turn.room = segment.reserved - turn.position - BLANK_SIZE
 
-    def _inner(self, message: Incoming) -> list[Incoming]:
-        """Return the messages that become a record each, with space for the seal."""
+    def _inner(
+        self, message: Incoming, turn: _Turn
+    ) -> tuple[list[Incoming], Mapping[QueueKey, int]]:
+        """Return the messages that become a record each, with space for the seal.
+
+        Also return the next offsets of the light queues that they name.
+        """
         inner = _split(message) if message.is_batch else [message]
-        return [_with_room_for_seal(one) for one in inner] if self._append_crc else inner
+        light: dict[QueueKey, int] = {}
+        if self._lmq_enabled and not message.sys_flag & _WITHOUT_QUEUE:
+            inner = [self._numbered(one, turn, light) for one in inner]
+        if self._append_crc:
+            inner = [_with_room_for_seal(one) for one in inner]
+        return inner, light
+
+    def _numbered(self, message: Incoming, turn: _Turn, light: dict[QueueKey, int]) -> Incoming:
+        """Return a message with its offsets in light queues; ``light`` gets the next ones."""
+        taken = dict(light)
+
+        def take_offset(name: str) -> int:
+            key = (name, 0)
+            offset = taken.get(key, turn.queue_offsets.get(key, -1))
+            if offset < 0:
+                offset = self.next_queue_offset(*key)
+            if offset == 0 and not self.may_make_light(name):
+                raise _Refused(
+                    PutStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED,
+                    f"light queue {name} would be one more than maxLmqConsumeQueueNum",
+                )
+            taken[key] = offset + 1
+            return offset
+
+        try:
+            message = light_queues.numbered(message, take_offset)
+        except (_Refused, LocalProtocolError) as error:
+            if not turn.is_forward:
+                raise
+            # Messages behind it would wait for it, so it is stored without light queues.
+            log.error("a message of %s is not in its light queues: %s", message.topic, error)
+            return light_queues.unnumbered(message)
+        light.update(taken)
+        return message
 
     def _check(
         self, message: Incoming, inner: list[Incoming], size: int, overhead: int, turn: _Turn

@@ -57,6 +57,7 @@ _CODES: Final[Mapping[PutStatus, ResponseCode]] = {
     PutStatus.PROPERTIES_SIZE_EXCEEDED: ResponseCode.MESSAGE_ILLEGAL,
     PutStatus.SERVICE_NOT_AVAILABLE: ResponseCode.SERVICE_NOT_AVAILABLE,
     PutStatus.CREATE_MAPPED_FILE_FAILED: ResponseCode.SYSTEM_ERROR,
+    PutStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED: ResponseCode.SYSTEM_ERROR,
     PutStatus.UNKNOWN_ERROR: ResponseCode.SYSTEM_ERROR,
 }
 
@@ -282,6 +283,8 @@ class SendHandlers:
             return remarks.service_not_available(result.remark, self._disk_used_or_unknown())
         if result.status is PutStatus.CREATE_MAPPED_FILE_FAILED:
             return f"create mapped file failed, server is busy or broken. {result.remark}"
+        if result.status is PutStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED:
+            return remarks.light_queues_exceeded(result.remark)
         return f"{result.status.value}: {result.remark}"
 
     def _disk_used_or_unknown(self) -> float:
