@@ -116,8 +116,9 @@ def test_light_queues_change_hands(tmp_path: Path, killed: bool) -> None:
         sizes = {name: str(value) for name, value in JAVA_SIZES.items()}
         directory = Path(str(java.settings["storePathRootDir"]))
         ours = a_broker(directory, nameservers=str(nameserver), name="light", **sizes, **LMQ)
+        servers: tuple[OurServer | JavaBroker, ...] = (ours, java, ours, java)
         try:
-            for turn, server in enumerate((ours, java, ours, java)):
+            for turn, server in enumerate(servers):
                 serve_a_turn(server, range(turn * 40, turn * 40 + 40), killed=killed)
         finally:
             java.kill()

@@ -37,8 +37,8 @@ class Scene:
             store_host=lambda: HERE,
         )
 
-    async def push(self, body: bytes = b"42", **given: str) -> str | None:
-        found = {**TO_ASKER, **given}
+    async def push(self, body: bytes = b"42", *, to: str = "asker") -> str | None:
+        found = {**TO_ASKER, REPLY_TO_CLIENT: to}
         return await self.replies.push(header("replies"), found, frame(body=body), REPLIER)
 
 
@@ -104,11 +104,11 @@ def test_a_silent_requester_delays_only_its_own_replies() -> None:
         scene = Scene(clock, reply_thread_pool_queue_capacity=2)
         silent = Silent("silent")
         scene.members.join_producers("askers", silent.member())
-        waiting = asyncio.create_task(scene.push(**{REPLY_TO_CLIENT: "silent"}))
+        waiting = asyncio.create_task(scene.push(to="silent"))
         await asyncio.sleep(1.5)
         assert scene.replies.waiting == 1
         assert await scene.push() is None  # another requester's
-        more = asyncio.create_task(scene.push(**{REPLY_TO_CLIENT: "silent"}))
+        more = asyncio.create_task(scene.push(to="silent"))
         await asyncio.sleep(0)
         with pytest.raises(Refusal, match=r"\[OVERLOAD\].*queue: 1500ms, size of queue: 2") as full:
             await scene.push()
@@ -127,7 +127,7 @@ def test_bytes_that_wait_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
         scene = Scene(clock)
         silent = Silent("silent")
         scene.members.join_producers("askers", silent.member())
-        waiting = asyncio.create_task(scene.push(bytes(100), **{REPLY_TO_CLIENT: "silent"}))
+        waiting = asyncio.create_task(scene.push(bytes(100), to="silent"))
         await asyncio.sleep(0)
         with pytest.raises(Refusal, match=r"\[REJECTREQUEST\]"):
             await scene.push()

@@ -1,6 +1,7 @@
 """Light queues: how messages get their offsets there, alone and in a store."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ from tests.store.logs import incoming
 from tests.store.stores import bodies, flush, opened
 
 A, B = "%LMQ%a", "%LMQ%b"
-LMQ = {"lmq_enabled": True, "multi_dispatch_enabled": True}
+LMQ: dict[str, Any] = {"lmq_enabled": True, "multi_dispatch_enabled": True}
 
 
 def light(body: bytes = b"light", *names: str, topic: str = "orders", **more: str) -> Incoming:
