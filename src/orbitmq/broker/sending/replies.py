@@ -33,6 +33,8 @@ log = logging.getLogger("orbitmq.broker")
 
 _CONFIRM_TIMEOUT_MS: Final = 10_000
 """Java's (Broker2Client.callClient)."""
+_ID_SHOWN_MAX: Final = 256
+"""Characters of a client id in a remark. Java shows all, which may be megabytes."""
 
 
 @dataclass(kw_only=True, slots=True, eq=False, repr=False)
@@ -65,7 +67,7 @@ class Replies:
                 f"reply message properties[{properties.REPLY_TO_CLIENT}] is null; copy it from the "
                 "request, as MessageUtil.createReplyMessage and Producer.reply do"
             )
-        requester = self.members.producer(client_id)
+        requester, client_id = self.members.producer(client_id), client_id[:_ID_SHOWN_MAX]
         if requester is None:
             remark = (
                 f"push reply message fail, channel of <{client_id}> not found. The requester has "

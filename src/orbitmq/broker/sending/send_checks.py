@@ -91,7 +91,7 @@ class SendChecks:
         topic = found or self._create(header, peer)
         if settings.enable_topic_message_type_check:
             check_type(topic, header.properties)
-        else:  # the next send may pass as well
+        else:  # nothing depended on the message
             self._keep(topic, settings)
         return topic
 

@@ -224,15 +224,14 @@ class ConsumerOffsets:
         """Return the offsets as the text of ``lmqConsumerOffset.json``."""
         light: dict[str, int] = {}
         others: Table = {}
-        for (topic, group), offsets in zip(
-            _names(self._offsets), self._offsets.values(), strict=True
-        ):
-            left = offsets
+        for topic, group in _names(self._offsets):
+            key = _key(topic, group)
+            left = offsets = self._offsets[key]
             if is_lmq(group) and 0 in offsets:
-                light[_key(topic, group)] = offsets[0]
+                light[key] = offsets[0]
                 left = {queue_id: offset for queue_id, offset in offsets.items() if queue_id}
             if left:
-                others[_key(topic, group)] = left
+                others[key] = left
         table = LmqOffsetTable(
             data_version=self.data_version, lmq_offset_table=light, offset_table=others
         )

@@ -85,16 +85,15 @@ class ReplyHandlers:
                 reconsume_times=header.reconsume_times or 0,
             )
             stored = await self._stored(message)
+        answer = None
         if stored is not None:
             answer = SendMessageAnswer(
                 msg_id=stored.message_ids(self.store_host()),
                 queue_id=queue_id,
                 queue_offset=stored.queue_offset,
             )
-        elif remark is None:
+        elif remark is None:  # clients expect these fields
             answer = SendMessageAnswer(msg_id="0", queue_id=queue_id, queue_offset=0)
-        else:
-            return Response(ResponseCode.SYSTEM_ERROR, remark=remark, fields=region)
         code = ResponseCode.SUCCESS if remark is None else ResponseCode.SYSTEM_ERROR
         return Response(code, answer, remark=remark, fields=region)
 
