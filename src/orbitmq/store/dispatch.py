@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from orbitmq.message import flags, properties
-from orbitmq.message.names import RETRY_PREFIX, SYSTEM_TOPIC_PREFIX, is_lmq
+from orbitmq.message.names import is_lmq
 from orbitmq.message.record_view import Filed, RecordView
 from orbitmq.message.tags import tags_code_utf8
 from orbitmq.store.layout import is_directory_name
@@ -122,7 +122,7 @@ def _is_left_out(topic: str) -> bool:
 
     Retries and delayed messages may still have the offsets of an earlier delivery.
     """
-    return topic == SCHEDULE_TOPIC or topic.startswith((RETRY_PREFIX, SYSTEM_TOPIC_PREFIX))
+    return topic == SCHEDULE_TOPIC or topic.startswith(("%RETRY%", "rmq_sys_"))
 
 
 def _multi_dispatch(entry: Dispatched, found: dict[str, str]) -> Iterator[Dispatched]:

@@ -14,7 +14,7 @@ Invariants:
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -50,7 +50,6 @@ _WITHOUT_QUEUE: Final = flags.TRANSACTION_PREPARED  # a bit that rolled-back mes
 _PUT_OK: Final = PutStatus.PUT_OK  # looking up an enum member takes as long as making a struct
 
 QueueKey = tuple[str, int]
-_NO_OFFSETS: Final[Mapping[QueueKey, int]] = {}
 
 
 class _Turn(msgspec.Struct):
@@ -67,6 +66,8 @@ class _Turn(msgspec.Struct):
     """What is to be written to that file, the last of ``writes``."""
     appended: list[Filed] = msgspec.field(default_factory=list)
     queue_offsets: dict[QueueKey, int] = msgspec.field(default_factory=dict)
+    light_offsets: dict[QueueKey, int] = msgspec.field(default_factory=dict)
+    """The next offsets of the light queues that the current message names."""
 
 
 class CommitLog:
@@ -217,9 +218,8 @@ class CommitLog:
     def _place(self, message: Incoming, turn: _Turn) -> PutResult:
         try:
             form = _form_of(message.topic, len(message.born_host.ip), len(message.store_host.ip))
-            light = _NO_OFFSETS
             if message.is_batch or self._rewrites:
-                inner, light = self._inner(message, turn)
+                inner = self._inner(message, turn)
                 size = sum(form.overhead + len(one.body) + len(one.properties) for one in inner)
             else:
                 inner = [message]
@@ -229,11 +229,9 @@ class CommitLog:
             if size > turn.room:
                 self._make_room(size, turn)
                 turn.buffers = turn.writes[-1][2]
-            if len(inner) == 1 and not light:
+            if len(inner) == 1:
                 return self._write_down(inner[0], form, turn)
-            results = [self._write_down(one, form, turn) for one in inner]
-            turn.queue_offsets.update(light)
-            return _of_batch(results)
+            return _of_batch([self._write_down(one, form, turn) for one in inner])
         except _Refused as refused:
             return PutResult(status=refused.status, remark=str(refused))
         except (CorruptRecord, LocalProtocolError) as error:
@@ -275,6 +273,8 @@ class CommitLog:
         )
         if in_queue:
             turn.queue_offsets[key] = queue_offset + 1
+            if turn.light_offsets:
+                turn.queue_offsets.update(turn.light_offsets)
         turn.room -= size
         turn.position = end = offset + size
         return PutResult(
@@ -311,28 +311,22 @@ class CommitLog:
             turn.writes.append((segment, turn.position, []))
         turn.room = segment.reserved - turn.position - BLANK_SIZE
 
-    def _inner(
-        self, message: Incoming, turn: _Turn
-    ) -> tuple[list[Incoming], Mapping[QueueKey, int]]:
-        """Return the messages that become a record each, with space for the seal.
-
-        Also return the next offsets of the light queues that they name.
-        """
+    def _inner(self, message: Incoming, turn: _Turn) -> list[Incoming]:
+        """Return the messages that become a record each, with space for the seal."""
         inner = _split(message) if message.is_batch else [message]
-        light: dict[QueueKey, int] = {}
-        if self._lmq_enabled and not message.sys_flag & _WITHOUT_QUEUE:
-            inner = [self._numbered(one, turn, light) for one in inner]
-        if self._append_crc:
-            inner = [_with_room_for_seal(one) for one in inner]
-        return inner, light
+        if self._lmq_enabled:
+            turn.light_offsets = {}
+            if not message.sys_flag & _WITHOUT_QUEUE:
+                inner = [self._numbered(one, turn) for one in inner]
+        return [_with_room_for_seal(one) for one in inner] if self._append_crc else inner
 
-    def _numbered(self, message: Incoming, turn: _Turn, light: dict[QueueKey, int]) -> Incoming:
-        """Return a message with its offsets in light queues; ``light`` gets the next ones."""
-        taken = dict(light)
+    def _numbered(self, message: Incoming, turn: _Turn) -> Incoming:
+        """Return a message with its offsets in light queues, the next of which the turn gets."""
+        light = dict(turn.light_offsets)
 
         def take_offset(name: str) -> int:
             key = (name, 0)
-            offset = taken.get(key, turn.queue_offsets.get(key, -1))
+            offset = light.get(key, turn.queue_offsets.get(key, -1))
             if offset < 0:
                 offset = self.next_queue_offset(*key)
             if offset == 0 and not self.may_make_light(name):
@@ -340,7 +334,7 @@ class CommitLog:
                     PutStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED,
                     f"light queue {name} would be one more than maxLmqConsumeQueueNum",
                 )
-            taken[key] = offset + 1
+            light[key] = offset + 1
             return offset
 
         try:
@@ -351,7 +345,7 @@ class CommitLog:
             # Messages behind it would wait for it, so it is stored without light queues.
             log.error("a message of %s is not in its light queues: %s", message.topic, error)
             return light_queues.unnumbered(message)
-        light.update(taken)
+        turn.light_offsets = light
         return message
 
     def _check(

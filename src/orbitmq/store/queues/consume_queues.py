@@ -63,11 +63,11 @@ class ConsumeQueues:
                 f"entries_per_file is {entries_per_file}; a file has at least 1",
                 field="entries_per_file",
             )
+        self._light: set[str] = set()
         self._directory = directory
         self._per_file = entries_per_file
         self._files = OpenFiles(disk, limit=open_files_max, make_room=make_room)
         self._topics: dict[str, dict[int, ConsumeQueue]] = {}
-        self._light: set[str] = set()
         self._backlog: deque[ConsumeQueue] = deque()
         self.buffered = 0
         """The number of entries in memory only, or slightly more."""
