@@ -66,8 +66,6 @@ class _Turn(msgspec.Struct):
     """What is to be written to that file, the last of ``writes``."""
     appended: list[Filed] = msgspec.field(default_factory=list)
     queue_offsets: dict[QueueKey, int] = msgspec.field(default_factory=dict)
-    light_offsets: dict[QueueKey, int] = msgspec.field(default_factory=dict)
-    """The next offsets of the light queues that the current message names."""
 
 
 class CommitLog:
@@ -88,6 +86,8 @@ class CommitLog:
         self._append_crc = settings.append_crc
         self._lmq_enabled = settings.lmq_enabled
         self._rewrites = self._append_crc or self._lmq_enabled
+        self._put = self._place_with_light if self._lmq_enabled else self._place
+        self._light_offsets: dict[QueueKey, int] = {}  # of queues that a message names, after it
         self.may_make_light: Callable[[str], bool] = lambda _name: True
         """Returns whether a light queue exists or may be created."""
         self.apply(settings)
@@ -164,7 +164,7 @@ class CommitLog:
         A message that can't be stored doesn't affect the others. If the disk fails, none is stored.
         """
         turn = _Turn(self.end, max(now_ms, self.last_store_ms))
-        results = [self._place(message, turn) for message in messages]
+        results = [self._put(message, turn) for message in messages]
         return self._written(results, turn)
 
     def forward(
@@ -178,7 +178,7 @@ class CommitLog:
         turn = _Turn(self.end, max(now_ms, self.last_store_ms), is_forward=True)
         results: list[PutResult] = []
         for message in messages:
-            results.append(self._place(message, turn))
+            results.append(self._put(message, turn))
             if not results[-1].status.is_stored:
                 break
         results += [NOT_TRIED] * (len(messages) - len(results))
@@ -214,6 +214,13 @@ class CommitLog:
             self.failure = error
 
     # Placing: all decisions, no writes
+
+    def _place_with_light(self, message: Incoming, turn: _Turn) -> PutResult:
+        self._light_offsets = {}
+        result = self._place(message, turn)
+        if result.status is _PUT_OK:
+            turn.queue_offsets.update(self._light_offsets)
+        return result
 
     def _place(self, message: Incoming, turn: _Turn) -> PutResult:
         try:
@@ -273,8 +280,6 @@ class CommitLog:
         )
         if in_queue:
             turn.queue_offsets[key] = queue_offset + 1
-            if turn.light_offsets:
-                turn.queue_offsets.update(turn.light_offsets)
         turn.room -= size
         turn.position = end = offset + size
         return PutResult(
@@ -314,15 +319,13 @@ class CommitLog:
     def _inner(self, message: Incoming, turn: _Turn) -> list[Incoming]:
         """Return the messages that become a record each, with space for the seal."""
         inner = _split(message) if message.is_batch else [message]
-        if self._lmq_enabled:
-            turn.light_offsets = {}
-            if not message.sys_flag & _WITHOUT_QUEUE:
-                inner = [self._numbered(one, turn) for one in inner]
+        if self._lmq_enabled and not message.sys_flag & _WITHOUT_QUEUE:
+            inner = [self._numbered(one, turn) for one in inner]
         return [_with_room_for_seal(one) for one in inner] if self._append_crc else inner
 
     def _numbered(self, message: Incoming, turn: _Turn) -> Incoming:
-        """Return a message with its offsets in light queues, the next of which the turn gets."""
-        light = dict(turn.light_offsets)
+        """Return a message with its offsets in the light queues that it names."""
+        light = dict(self._light_offsets)
 
         def take_offset(name: str) -> int:
             key = (name, 0)
@@ -345,7 +348,7 @@ class CommitLog:
             # Messages behind it would wait for it, so it is stored without light queues.
             log.error("a message of %s is not in its light queues: %s", message.topic, error)
             return light_queues.unnumbered(message)
-        turn.light_offsets = light
+        self._light_offsets = light
         return message
 
     def _check(
