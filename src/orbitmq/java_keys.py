@@ -42,8 +42,7 @@ BrokerConfig:
     consumerOffsetUpdateVersionStep delayOffsetUpdateVersionStep
     validateSystemTopicWhenUpdateTopic channelExpiredTimeout enableMixedMessageType
     enableSplitMetadata splitMetadataSize configBlackList clearRetryTopicWhenDeleteTopic
-    storeReplyMessageEnable replyThreadPoolQueueCapacity
-    brokerName brokerClusterName brokerId
+    brokerName brokerClusterName brokerId storeReplyMessageEnable replyThreadPoolQueueCapacity
   harmless: files are found by the command line and storePathRootDir
     brokerConfigPath rocketmqHome
   harmless: replicas and failover are not supported yet

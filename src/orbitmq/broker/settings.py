@@ -137,12 +137,12 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Whether requests that waited too long are refused."""
     os_page_cache_busy_time_out_mills: int = 1_000
     """After a slower write, waiting sends are refused with ``[PCBUSY_CLEAN_QUEUE]``."""
-    start_accept_send_request_time_stamp: int = 0
-    """Sends are refused before this time, in ms since 1970."""
     store_reply_message_enable: bool = True
     """Whether replies to requests are stored in the reply topic, after they were pushed."""
     reply_thread_pool_queue_capacity: int = 10_000
     """The most replies that requesters have not confirmed; more are refused with ``[OVERLOAD]``."""
+    start_accept_send_request_time_stamp: int = 0
+    """Sends are refused before this time, in ms since 1970."""
 
     # Pulling
 
@@ -281,6 +281,9 @@ STORE_NAMES: Final[Mapping[str, str]] = {
     "maxIndexNum": "index_entries",
     "maxMessageSize": "max_message_bytes",
     "enabledAppendPropCRC": "append_crc",
+    "enableLmq": "lmq_enabled",
+    "enableMultiDispatch": "multi_dispatch_enabled",
+    "maxLmqConsumeQueueNum": "lmq_queues_max",
     "flushDiskType": "flush_mode",
     "flushIntervalCommitLog": "flush_interval_ms",
     "flushCommitLogLeastPages": "flush_least_pages",
@@ -298,9 +301,6 @@ STORE_NAMES: Final[Mapping[str, str]] = {
     "maxTransferBytesOnMessageInDisk": "pull_bytes_on_disk",
     "maxTransferCountOnMessageInDisk": "pull_count_on_disk",
     "messageDelayLevel": "message_delay_level",
-    "enableLmq": "lmq_enabled",
-    "enableMultiDispatch": "multi_dispatch_enabled",
-    "maxLmqConsumeQueueNum": "lmq_queues_max",
     "acceptLoss": "accept_loss",
 }
 """Keys → fields of `StoreSettings`; ``acceptLoss`` is ours."""
@@ -324,9 +324,9 @@ UPDATABLE: Final[frozenset[str]] = frozenset(
         "enableTopicMessageTypeCheck",
         *("autoCreateTopicEnable", "autoCreateSubscriptionGroup"),
         *("clearRetryTopicWhenDeleteTopic", "enableSplitMetadata", "splitMetadataSize"),
+        *("storeReplyMessageEnable", "replyThreadPoolQueueCapacity"),
         *("sendThreadPoolQueueCapacity", "waitTimeMillsInSendQueue", "brokerFastFailureEnable"),
         *("osPageCacheBusyTimeOutMills", "startAcceptSendRequestTimeStamp"),
-        *("storeReplyMessageEnable", "replyThreadPoolQueueCapacity"),
         *("longPollingEnable", "shortPollingTimeMills", "litePullMessageEnable"),
         *("slaveReadEnable", "defaultQueryMaxNum"),
         *("notifyConsumerIdsChangedEnable", "channelExpiredTimeout", "useServerSideResetOffset"),

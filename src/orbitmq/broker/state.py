@@ -19,7 +19,7 @@ from orbitmq.broker.sending.delays import Delays
 from orbitmq.broker.sending.inbox import Inbox
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.broker.tables.groups import GROUPS_FILE, Groups
-from orbitmq.broker.tables.offsets import LMQ_OFFSETS_FILE, OFFSETS_FILE, ConsumerOffsets
+from orbitmq.broker.tables.offsets import OFFSETS_FILE, ConsumerOffsets
 from orbitmq.broker.tables.topics import TOPICS_FILE, Topics
 from orbitmq.errors import StoreError
 from orbitmq.store.config_files import ConfigFiles
@@ -30,6 +30,8 @@ __all__ = ["State"]
 log = logging.getLogger("orbitmq.broker")
 
 _DELAYS_FILE: Final = "delayOffset.json"
+_LMQ_OFFSETS_FILE: Final = "lmqConsumerOffset.json"
+"""Written beside the other offsets by a broker with light queues; Java's reads no other then."""
 _WORKERS: Final = 2
 """Threads for blocking work outside the store: files of tables, and parsing long bodies."""
 
@@ -138,7 +140,7 @@ class State:
             )
         if self.settings.store.lmq_enabled:
             self.persistence.register(
-                LMQ_OFFSETS_FILE,
+                _LMQ_OFFSETS_FILE,
                 to_json=self.offsets.to_lmq_json,
                 load_json=self.offsets.load_lmq_json,
                 version=lambda: self.offsets.changes,

@@ -52,6 +52,12 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """The largest body (maxMessageSize)."""
     append_crc: bool = False
     """Add a checksum of the whole record to each record (enabledAppendPropCRC)."""
+    lmq_enabled: bool = False
+    """Whether messages are also in the light queues that they name (enableLmq)."""
+    multi_dispatch_enabled: bool = False
+    """The same as lmq_enabled: Java needs both (enableMultiDispatch)."""
+    lmq_queues_max: int = 20_000
+    """The most light queues; a message that names one more is refused (maxLmqConsumeQueueNum)."""
     flush_mode: FlushMode = FlushMode.ASYNC
     """Whether a send waits until it is on disk (flushDiskType)."""
     flush_interval_ms: int = 500
@@ -89,12 +95,6 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Older records per pull, at most (maxTransferCountOnMessageInDisk)."""
     message_delay_level: str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
     """The delays of levels 1, 2, … (messageDelayLevel)."""
-    lmq_enabled: bool = False
-    """Whether messages are also in the light queues that they name (enableLmq)."""
-    multi_dispatch_enabled: bool = False
-    """The same as lmq_enabled: Java needs both (enableMultiDispatch)."""
-    lmq_queues_max: int = 20_000
-    """The most light queues; a message that names one more is refused (maxLmqConsumeQueueNum)."""
     accept_loss: bool = False
     """Start even if files at the end of the log are missing; their messages are lost
     (acceptLoss, ours)."""
@@ -145,13 +145,13 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 CHANGEABLE: Final = frozenset(
     {
-        "max_message_bytes",
+        *("max_message_bytes", "lmq_queues_max"),
         *("flush_interval_ms", "flush_least_pages", "flush_thorough_interval_ms"),
         *("sync_flush_timeout_ms", "queue_flush_thorough_interval_ms"),
         *("reserved_hours", "delete_when"),
         *("disk_used_max_percent", "disk_clean_forcibly_percent", "disk_full_percent"),
         *("memory_percent", "pull_bytes_in_memory", "pull_count_in_memory"),
-        *("pull_bytes_on_disk", "pull_count_on_disk", "lmq_queues_max"),
+        *("pull_bytes_on_disk", "pull_count_on_disk"),
     }
 )
 """Fields that can be changed while the store runs."""

@@ -19,13 +19,11 @@ from orbitmq.message.names import is_lmq
 from orbitmq.wire.bodies.offsets import ConsumerOffsetTable, LmqOffsetTable
 from orbitmq.wire.bodies.topic import DataVersion
 
-__all__ = ["LMQ_OFFSETS_FILE", "NO_OFFSET", "OFFSETS_FILE", "ConsumerOffsets"]
+__all__ = ["NO_OFFSET", "OFFSETS_FILE", "ConsumerOffsets"]
 
 log = logging.getLogger("orbitmq.broker")
 
 OFFSETS_FILE: Final = "consumerOffset.json"
-LMQ_OFFSETS_FILE: Final = "lmqConsumerOffset.json"
-"""Written beside it by a broker with light queues; Java's reads no other then."""
 NO_OFFSET: Final = -1
 """The offset of a queue without a commit."""
 
