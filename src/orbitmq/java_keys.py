@@ -43,7 +43,7 @@ BrokerConfig:
     validateSystemTopicWhenUpdateTopic channelExpiredTimeout enableMixedMessageType
     enableSplitMetadata splitMetadataSize configBlackList clearRetryTopicWhenDeleteTopic
     brokerName brokerClusterName brokerId serverLoadBalancerEnable
-    loadBalancePollNameServerInterval
+    loadBalancePollNameServerInterval storeReplyMessageEnable replyThreadPoolQueueCapacity
   harmless: files are found by the command line and storePathRootDir
     brokerConfigPath rocketmqHome
   harmless: replicas and failover are not supported yet
@@ -58,7 +58,7 @@ BrokerConfig:
     processReplyMessageThreadPoolNums queryMessageThreadPoolNums adminBrokerThreadPoolNums
     clientManageThreadPoolNums consumerManageThreadPoolNums loadBalanceProcessorThreadPoolNums
     heartbeatThreadPoolNums recoverThreadPoolNums putThreadPoolQueueCapacity
-    litePullThreadPoolQueueCapacity ackThreadPoolQueueCapacity replyThreadPoolQueueCapacity
+    litePullThreadPoolQueueCapacity ackThreadPoolQueueCapacity
     queryThreadPoolQueueCapacity clientManagerThreadPoolQueueCapacity
     consumerManagerThreadPoolQueueCapacity heartbeatThreadPoolQueueCapacity
     adminBrokerThreadPoolQueueCapacity loadBalanceThreadPoolQueueCapacity waitTimeMillsInPullQueue
@@ -101,8 +101,8 @@ BrokerConfig:
   harmless: every change of a group is noticed and notified at once
     realTimeNotifyConsumerChange enableFastChannelEventProcess printChannelGroups
     printChannelGroupsMinNum enableRegisterProducer enableCreateSysGroup
-  harmless: requests and replies through the broker, and recalls, are not supported yet
-    storeReplyMessageEnable allowRecallWhenBrokerNotWriteable
+  harmless: recalls are not supported yet
+    allowRecallWhenBrokerNotWriteable
   harmless: metrics exporters are not supported yet
     metricsOtelCardinalityLimit metricsGrpcExporterTarget metricsGrpcExporterHeader
     metricGrpcExporterTimeOutInMills metricGrpcExporterIntervalInMills
@@ -163,6 +163,7 @@ MessageStoreConfig:
     messageIndexEnable maxHashSlotNum maxIndexNum brokerRole flushDiskType syncFlushTimeout
     messageDelayLevel osPageCacheBusyTimeOutMills defaultQueryMaxNum enabledAppendPropCRC
     dataReadAheadEnable
+    enableLmq enableMultiDispatch maxLmqConsumeQueueNum
   harmless: replicas and DLedger are not supported yet
     storePathDLedgerCommitLog storePathEpochFile storePathBrokerIdentity haListenPort
     haSendHeartbeatInterval haHousekeepingInterval haTransferBatchSize haMasterAddress
@@ -198,9 +199,9 @@ MessageStoreConfig:
     duplicationEnable dispatchCqThreads dispatchCqCacheNum enableAsyncReput
     recheckReputOffsetFromCq dispatchFromSenderThread enableBuildConsumeQueueConcurrently
     batchDispatchRequestThreadPoolNums putConsumeQueueDataByFileChannel
-  harmless: batch queues, light message queues and queue extensions are not written
+  harmless: batch queues and queue extensions are not written
     enableConsumeQueueExt mappedFileSizeConsumeQueueExt mapperFileSizeBatchConsumeQueue
-    bitMapLengthConsumeQueueExt maxLmqConsumeQueueNum searchBcqByCacheEnable
+    bitMapLengthConsumeQueueExt searchBcqByCacheEnable
   harmless: messages are written to the file at once, without a buffer in between
     commitIntervalCommitLog flushCommitLogTimed commitCommitLogLeastPages
     commitCommitLogThoroughInterval putMessageTimeout transientStorePoolEnable
@@ -241,8 +242,6 @@ MessageStoreConfig:
     cleanFileForciblyEnable
   refused unless false: replication by DLedger is not supported
     enableDLegerCommitLog
-  refused unless false: one message in several queues (light message queues) is not supported
-    enableLmq enableMultiDispatch
   refused unless false: a start verifies record checksums only where enabledAppendPropCRC wrote them
     forceVerifyPropCRC
   refused unless 1: there are no replicas yet that a send could wait for

@@ -16,8 +16,13 @@ from orbitmq.net.address import Address
 from orbitmq.net.connection import Connection
 from orbitmq.net.dialer import Dialer
 from orbitmq.randomness import SeededRandomness
-from orbitmq.wire.bodies.heartbeat import ConsumerData, HeartbeatData, SubscriptionData
-from orbitmq.wire.codes import ResponseCode
+from orbitmq.wire.bodies.heartbeat import (
+    ConsumerData,
+    HeartbeatData,
+    ProducerData,
+    SubscriptionData,
+)
+from orbitmq.wire.codes import RequestCode, ResponseCode
 from orbitmq.wire.fields import Header
 from orbitmq.wire.frame import ANSWER_FLAG, FRAME_BYTES_MAX, Frame, FrameReader
 from orbitmq.wire.headers.heartbeat import Heartbeat
@@ -30,6 +35,7 @@ SOAK = os.environ.get("ORBITMQ_SOAK") == "1"
 PIPELINED = 100_000 if SOAK else 2_000
 TOPICS = 20_000 if SOAK else 200
 SUBSCRIPTIONS = 10_000
+REPLIES = 60
 ROUNDS = 10
 LARGE: Final = bytes(200_000)
 
@@ -57,6 +63,11 @@ class Party:
         )
         assert [message.body for message in decode_all(answer.body)] == [b"a message"]
         self._served += 1
+
+    async def reply(self, header: Header, body: bytes) -> Frame:
+        """Have the client reply to a request."""
+        code = RequestCode.SEND_REPLY_MESSAGE_V2
+        return await self.client.request(header, body, code=code, timeout_ms=PATIENCE_MS)
 
     async def plug(self) -> "Plug":
         """Return a bare connection to the broker, on which anything can be written."""
@@ -269,6 +280,28 @@ def test_heartbeats_with_thousands_of_subscriptions_are_taken_and_forgotten() ->
             answers = await plug.answers(ROUNDS)
             assert {answer.code for answer in answers} == {ResponseCode.SUCCESS}
             plug.close()
+            await here.serve_others()
+
+    run(story())
+
+
+def test_replies_to_a_client_that_reads_nothing_delay_no_other() -> None:
+    me = HeartbeatData(client_id="deaf", producer_data_set=(ProducerData(group_name="askers"),))
+    to_deaf = send_header("DefaultCluster_REPLY_TOPIC", properties="REPLY_TO_CLIENT\x01deaf\x02")
+
+    async def story() -> None:
+        async with party(replyThreadPoolQueueCapacity="50") as here:
+            deaf = await here.plug()
+            deaf.ask(Heartbeat(), me.to_json())
+            await deaf.answers(1)
+            deaf.writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+            deaf.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            replies = [asyncio.create_task(here.reply(to_deaf, LARGE)) for _ in range(REPLIES)]
+            for _ in range(ROUNDS):
+                await here.serve_others()
+            deaf.close()  # what was not confirmed ends with its connection
+            codes = {answer.code for answer in await asyncio.gather(*replies)}
+            assert codes == {ResponseCode.SYSTEM_ERROR, ResponseCode.SYSTEM_BUSY}
             await here.serve_others()
 
     run(story())

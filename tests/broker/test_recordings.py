@@ -36,7 +36,7 @@ BEGAN_MS = 1_794_739_781_000
 """When the recording began, so that what is asked for by time is found."""
 
 NOT_SERVED_YET = {
-    *("recall a timer message", "sql consumer", "request reply", "request"),
+    *("recall a timer message", "sql consumer"),
     *("tx commit", "tx rollback", "tx unknown", "tx check wait", "set request mode"),
 }
 NOT_RECORDED = {"consume message directly"}
@@ -48,6 +48,7 @@ HOLD_S = 30
 OWN_FIELDS = {
     "SEND_MESSAGE_V2": {"msgId"},  # with the broker's address
     "SEND_BATCH_MESSAGE": {"msgId"},
+    "SEND_REPLY_MESSAGE_V2": {"msgId"},
     "GET_EARLIEST_MSG_STORETIME": {"timestamp"},
     "QUERY_MESSAGE": {"indexLastUpdatePhyoffset", "indexLastUpdateTimestamp"},
     "GET_BROKER_CONFIG": {"version"},
@@ -71,7 +72,7 @@ OWN_OF_A_MESSAGE = (
     "born_host",
     "store_host",
     "store_timestamp_ms",
-    "physical_offset",
+    "commit_log_offset",
     "message_id",
 )
 

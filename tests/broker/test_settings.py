@@ -23,6 +23,7 @@ from tests.golden_files import golden
 ALL_NAMES = {**JAVA_NAMES, **STORE_NAMES, **CONNECTION_NAMES}
 OURS = {
     *("listenHost", "handshakeTimeoutMs", "closeTimeoutMs", "requestTimeoutMs", "inFlightMax"),
+    "enableTopicMessageTypeCheck",  # of Java's proxy
     *("servingMax", "unsentBytesMax", "frameBytesMax", "connectionsMax", "acceptLoss"),
 }
 
@@ -57,6 +58,12 @@ def test_one_file_sets_the_broker_its_store_and_its_connections() -> None:
     assert (live.store.flush_mode, live.store.delete_when) == (FlushMode.SYNC, "05")
     assert live.store.queue_file_entries == 300_001  # a part of an entry makes one more, as in Java
     assert live.net.idle_close_ms == 60_000
+
+
+@pytest.mark.parametrize("key", ["enableLmq", "enableMultiDispatch"])
+def test_half_of_light_queues_is_refused(key: str) -> None:
+    with pytest.raises(InvalidSetting, match="set both or none"):
+        LiveSettings.load(parse(f"{key}=true", "broker.conf"))
 
 
 @pytest.mark.parametrize("settings", [BrokerSettings, StoreSettings, NetSettings])

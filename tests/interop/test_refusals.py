@@ -54,6 +54,7 @@ UNIQUE_KEY = properties.encode({"UNIQ_KEY": "7F0000010001"}).decode()
 TOO_LONG = UNIQUE_KEY + properties.encode({"long": "p" * 32_740}).decode()
 UPDATE_GROUP = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
 """The code of a request whose fields are all in the body."""
+REPLY = RequestCode.SEND_REPLY_MESSAGE_V2
 
 
 class Servers(NamedTuple):
@@ -179,6 +180,9 @@ SENDS = [
     Bad("a batch of retries", send(f"%RETRY%{GROUP}", batch=True), BATCH),
     Bad("a batch to a long name", send("%DLQ%" + "g" * 123, batch=True), BATCH),
     Bad("a message given back that is not there", back()),
+    Bad("a reply that names nobody", send(), b"x", REPLY),
+    Bad("a reply to nobody", send(properties=given(REPLY_TO_CLIENT="none")), b"x", REPLY),
+    Bad("a reply in a queue beyond the last", send(queue_id=4), b"x", REPLY),
 ]
 PULLS = [
     Bad("a group that is stopped", pull("refusals-none", consumer_group=STOPPED)),

@@ -81,6 +81,12 @@ def test_light_queues_without_their_offsets_get_none(topic: str) -> None:
     assert len(dispatched(topic, b"INNER_MULTI_DISPATCH\x01%LMQ%a,%LMQ%b\x02")) == 1
 
 
+@pytest.mark.parametrize("topic", ["%RETRY%g", "rmq_sys_x", "SCHEDULE_TOPIC_XXXX"])
+def test_old_offsets_of_what_is_delivered_later_or_again_are_passed_over(topic: str) -> None:
+    text = b"INNER_MULTI_DISPATCH\x01%LMQ%a\x02INNER_MULTI_QUEUE_OFFSET\x015\x02"
+    assert [entry.topic for entry in dispatched(topic, text)] == [topic]
+
+
 def test_a_light_queue_that_could_be_no_directory_is_passed_over() -> None:
     text = b"INNER_MULTI_DISPATCH\x01%LMQ%../a,%LMQ%b\x02INNER_MULTI_QUEUE_OFFSET\x015,9\x02"
     assert [entry.topic for entry in dispatched(text=text)] == ["orders", "%LMQ%b"]

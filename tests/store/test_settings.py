@@ -25,6 +25,7 @@ def test_defaults_are_those_of_java() -> None:
         ("delete_when", ""),
         ("delete_when", "04;25"),
         ("commit_log_path", "/fast/a,/fast/b"),
+        ("lmq_enabled", True),
         ("message_delay_level", "1s 5x"),
         ("message_delay_level", "1s " + "9" * 5000 + "s"),
     ],

@@ -23,6 +23,7 @@ from orbitmq.wire.codes import INHERIT, READ, WRITE, ResponseCode
 __all__ = [
     "check_group_name",
     "check_topic_name",
+    "light_queues_exceeded",
     "local_time",
     "message_illegal",
     "service_not_available",
@@ -118,6 +119,15 @@ def service_not_available(why: str, disk_used: float) -> str:
         "service not available now. It may be caused by one of the following reasons: the broker's "
         f"disk is full [CL: {disk_used:5.2f} CQ: {disk_used:5.2f} INDEX: {disk_used:5.2f}], "
         "messages are put to the slave, message store has been shut down, etc. "
+        f"The reason: {why}"
+    )
+
+
+def light_queues_exceeded(why: str) -> str:
+    """Return the remark for a message that names one light queue too many."""
+    return (
+        "[LMQ_CONSUME_QUEUE_NUM_EXCEEDED]broker config enableLmq and enableMultiDispatch, lmq "
+        "consumeQueue num exceed maxLmqConsumeQueueNum config num, default limit 2w. "
         f"The reason: {why}"
     )
 

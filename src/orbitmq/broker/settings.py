@@ -120,6 +120,8 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Whether deleting a topic deletes the retry topics of its pop consumers."""
     enable_mixed_message_type: bool = False
     """Whether a topic may have the message type MIXED."""
+    enable_topic_message_type_check: bool = False
+    """Whether a send is refused that is not of its topic's message type, as in Java's proxy."""
     enable_split_metadata: bool = True
     """Whether tools and replicas can fetch tables in pages."""
     split_metadata_size: int = 2_000
@@ -135,6 +137,10 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Whether requests that waited too long are refused."""
     os_page_cache_busy_time_out_mills: int = 1_000
     """After a slower write, waiting sends are refused with ``[PCBUSY_CLEAN_QUEUE]``."""
+    store_reply_message_enable: bool = True
+    """Whether replies to requests are stored in the reply topic, after they were pushed."""
+    reply_thread_pool_queue_capacity: int = 10_000
+    """The most replies that requesters have not confirmed; more are refused with ``[OVERLOAD]``."""
     start_accept_send_request_time_stamp: int = 0
     """Sends are refused before this time, in ms since 1970."""
 
@@ -280,6 +286,9 @@ STORE_NAMES: Final[Mapping[str, str]] = {
     "maxIndexNum": "index_entries",
     "maxMessageSize": "max_message_bytes",
     "enabledAppendPropCRC": "append_crc",
+    "enableLmq": "lmq_enabled",
+    "enableMultiDispatch": "multi_dispatch_enabled",
+    "maxLmqConsumeQueueNum": "lmq_queues_max",
     "flushDiskType": "flush_mode",
     "flushIntervalCommitLog": "flush_interval_ms",
     "flushCommitLogLeastPages": "flush_least_pages",
@@ -319,8 +328,10 @@ UPDATABLE: Final[frozenset[str]] = frozenset(
     {
         *("brokerPermission", "defaultTopicQueueNums", "traceOn", "enableMixedMessageType"),
         "regionId",
+        "enableTopicMessageTypeCheck",
         *("autoCreateTopicEnable", "autoCreateSubscriptionGroup"),
         *("clearRetryTopicWhenDeleteTopic", "enableSplitMetadata", "splitMetadataSize"),
+        *("storeReplyMessageEnable", "replyThreadPoolQueueCapacity"),
         *("sendThreadPoolQueueCapacity", "waitTimeMillsInSendQueue", "brokerFastFailureEnable"),
         *("osPageCacheBusyTimeOutMills", "startAcceptSendRequestTimeStamp"),
         *("longPollingEnable", "shortPollingTimeMills", "litePullMessageEnable"),

@@ -31,6 +31,8 @@ __all__ = ["State"]
 log = logging.getLogger("orbitmq.broker")
 
 _DELAYS_FILE: Final = "delayOffset.json"
+_LMQ_OFFSETS_FILE: Final = "lmqConsumerOffset.json"
+"""Written beside the other offsets by a broker with light queues; Java's reads no other then."""
 _WORKERS: Final = 2
 """Threads for blocking work outside the store: files of tables, and parsing long bodies."""
 
@@ -138,6 +140,13 @@ class State:
         for name, table, version in tables:
             self.persistence.register(
                 name, to_json=table.to_json, load_json=table.load_json, version=version
+            )
+        if self.settings.store.lmq_enabled:
+            self.persistence.register(
+                _LMQ_OFFSETS_FILE,
+                to_json=self.offsets.to_lmq_json,
+                load_json=self.offsets.load_lmq_json,
+                version=lambda: self.offsets.changes,
             )
 
     def _topics_changed(self, new: Collection[str]) -> None:

@@ -10,6 +10,7 @@ from orbitmq.broker.handlers.client.offsets import OffsetHandlers
 from orbitmq.broker.handlers.client.positions import PositionHandlers
 from orbitmq.broker.handlers.client.pull import PullHandlers
 from orbitmq.broker.handlers.client.queries import QueryHandlers
+from orbitmq.broker.handlers.client.reply import ReplyHandlers
 from orbitmq.broker.handlers.client.send import SendHandlers
 from orbitmq.broker.handlers.client.send_back import SendBackHandlers
 from orbitmq.broker.handlers.operator import refused
@@ -26,6 +27,7 @@ from orbitmq.broker.handlers.operator.topics import TopicHandlers
 from orbitmq.broker.pulling.pull_checks import PullChecks
 from orbitmq.broker.reports.lag import Lag
 from orbitmq.broker.reports.runtime_info import RuntimeInfo
+from orbitmq.broker.sending.replies import Replies
 from orbitmq.broker.sending.retries import Retries
 from orbitmq.broker.sending.send_checks import SendChecks
 from orbitmq.broker.state import State
@@ -111,15 +113,16 @@ def _send_handlers(state: State, endpoint: Endpoint) -> Sequence[Mapping[int, Ha
         holds_locks=state.is_consumed_in_order,
         randomness=machine.randomness,
     )
+    checks = SendChecks(
+        settings=settings,
+        topics=state.topics,
+        clock=state.clock,
+        randomness=machine.randomness,
+        own_host=endpoint.host,
+    )
     send = SendHandlers(
         inbox=state.inbox,
-        checks=SendChecks(
-            settings=settings,
-            topics=state.topics,
-            clock=state.clock,
-            randomness=machine.randomness,
-            own_host=endpoint.host,
-        ),
+        checks=checks,
         retries=retries,
         settings=settings,
         unique_ids=_unique_ids(state, endpoint),
@@ -136,7 +139,19 @@ def _send_handlers(state: State, endpoint: Endpoint) -> Sequence[Mapping[int, Ha
         store_host=endpoint.store_host,
         own_host=endpoint.host,
     )
-    return send.table(), send_back.table()
+    reply = ReplyHandlers(
+        replies=Replies(
+            members=state.members,
+            settings=settings,
+            clock=state.clock,
+            store_host=endpoint.store_host,
+        ),
+        checks=checks,
+        inbox=state.inbox,
+        settings=settings,
+        store_host=endpoint.store_host,
+    )
+    return send.table(), send_back.table(), reply.table()
 
 
 def _unique_ids(state: State, endpoint: Endpoint) -> UniqueIds:

@@ -117,11 +117,19 @@ def _is_light(queue: str) -> bool:
     return is_lmq(queue) and is_directory_name(queue)
 
 
+def _is_left_out(topic: str) -> bool:
+    """Return whether light queues don't get a topic's messages (Java's ``MultiDispatchUtils``).
+
+    Retries and delayed messages may still have the offsets of an earlier delivery.
+    """
+    return topic == SCHEDULE_TOPIC or topic.startswith(("%RETRY%", "rmq_sys_"))
+
+
 def _multi_dispatch(entry: Dispatched, found: dict[str, str]) -> Iterator[Dispatched]:
     """Yield the entries of the light queues (LMQ) that a record names, at the offsets it names."""
     queues = found.get(properties.INNER_MULTI_DISPATCH, "").split(",")
     offsets = found.get(properties.INNER_MULTI_QUEUE_OFFSET, "").split(",")
-    if len(queues) != len(offsets) or entry.topic.startswith("%RETRY%"):
+    if len(queues) != len(offsets) or _is_left_out(entry.topic):
         return
     for queue, offset in zip(queues, offsets, strict=True):
         if _is_light(queue) and offset.isascii() and offset.isdecimal() and len(offset) < _DIGITS:

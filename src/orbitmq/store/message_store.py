@@ -101,6 +101,7 @@ class MessageStore:
         self.queues = self._new_queues()
         self.index = self._new_index()
         self.log = CommitLog(self._segments, self.settings, self._next_queue_offset)
+        self.log.may_make_light = self._may_make_light
         self._flusher = Flusher(self._segments, self.settings, self._workers, post)
         self._flusher.on_flushed = self._dispatch_flushed
         self._flusher.make_room = self._make_room
@@ -410,6 +411,11 @@ class MessageStore:
     def _next_queue_offset(self, topic: str, queue_id: int) -> int:
         queue = self.queues.queue(topic, queue_id)
         return 0 if queue is None else queue.max_offset
+
+    def _may_make_light(self, name: str) -> bool:
+        queues = self.queues
+        is_known = queues.queue(name, 0) is not None
+        return is_known or queues.light_count < self.settings.lmq_queues_max
 
     def _dispatch_flushed(self, end: int) -> None:
         while self._store_times and self._store_times[0][0] <= end:

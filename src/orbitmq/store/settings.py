@@ -52,6 +52,12 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """The largest body (maxMessageSize)."""
     append_crc: bool = False
     """Add a checksum of the whole record to each record (enabledAppendPropCRC)."""
+    lmq_enabled: bool = False
+    """Whether messages are also in the light queues that they name (enableLmq)."""
+    multi_dispatch_enabled: bool = False
+    """The same as lmq_enabled: Java needs both (enableMultiDispatch)."""
+    lmq_queues_max: int = 20_000
+    """The most light queues; a message that names one more is refused (maxLmqConsumeQueueNum)."""
     flush_mode: FlushMode = FlushMode.ASYNC
     """Whether a send waits until it is on disk (flushDiskType)."""
     flush_interval_ms: int = 500
@@ -114,6 +120,12 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
                 "Java has it, is not supported: give one, on a volume that is large enough",
                 field="commit_log_path",
             )
+        if self.lmq_enabled is not self.multi_dispatch_enabled:
+            raise InvalidInput(
+                "lmq_enabled and multi_dispatch_enabled differ; messages get into light queues "
+                "only with both, so set both or none",
+                field="lmq_enabled",
+            )
         _check_hours(self.delete_when)
         delay_levels(self.message_delay_level)
 
@@ -135,7 +147,7 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 CHANGEABLE: Final = frozenset(
     {
-        "max_message_bytes",
+        *("max_message_bytes", "lmq_queues_max"),
         *("flush_interval_ms", "flush_least_pages", "flush_thorough_interval_ms"),
         *("sync_flush_timeout_ms", "queue_flush_thorough_interval_ms"),
         *("reserved_hours", "delete_when"),

@@ -87,6 +87,29 @@ def test_producers_are_known_by_group() -> None:
     assert members.producers("nobody") == []
 
 
+def test_a_producer_is_found_by_its_client_id_while_it_is_in_a_group() -> None:
+    members, old, new = Members(), Client("a"), Client("a")
+    for group in ("shop", "audit", "shop"):
+        members.join_producers(group, old.member())
+    assert members.producer("a") is old.connection
+    members.join_producers("shop", new.member())  # it has connected again
+    assert members.producer("a") is new.connection
+    members.drop(new.connection)
+    assert members.producer("a") is old.connection
+    members.leave_producers("shop", old.connection)
+    assert members.producer("a") is old.connection
+    members.leave_producers("audit", old.connection)
+    assert members.producer("a") is None
+
+
+def test_a_connection_that_changes_its_client_id_is_found_by_the_new_one() -> None:
+    members, client = Members(), Client("a")
+    members.join_producers("shop", client.member())
+    client.client_id = "b"
+    members.join_producers("shop", client.member())
+    assert (members.producer("a"), members.producer("b")) == (None, client.connection)
+
+
 def test_groups_are_found_by_what_they_subscribe_to() -> None:
     members = Members()
     joined(members, "billing", "orders", "bills")

@@ -43,6 +43,17 @@ def test_units_mark_the_topics_they_create(topic: str, flag: int) -> None:
     assert world.checks.topic(header(topic, unit_mode=True), PEER).topic_sys_flag == flag
 
 
+def test_each_send_to_a_topic_is_checked_for_its_type_while_that_is_set() -> None:
+    world = SendWorld(enable_topic_message_type_check=True)
+    world.create("later", attributes={"+message.type": "DELAY"})
+    for _ in range(2):
+        world.checks.topic(header("later", properties={"DELAY": "1"}), PEER)
+        remark = refused(world, "later", ResponseCode.MESSAGE_ILLEGAL)
+        assert "the expected type is DELAY, but actual type is NORMAL; send it to" in remark
+    world.settings.broker = replace(world.settings.broker, enable_topic_message_type_check=False)
+    assert world.checks.topic(header("later"), PEER).topic_name == "later"
+
+
 @pytest.mark.parametrize("topic", ["", " ", "bad.topic", "t" * 128, "%DLQ%" + "g" * 251])
 def test_a_bad_name_is_refused(topic: str) -> None:
     remark = refused(SendWorld(), topic, ResponseCode.INVALID_PARAMETER)

@@ -26,6 +26,18 @@ def test_a_request_for_an_unknown_group_creates_it() -> None:
     assert world.groups.data_version.counter == 1
 
 
+def test_a_group_of_a_light_queue_is_there_and_not_kept() -> None:
+    world = World()
+    name = "%LMQ%GID@@alice"
+    assert name not in world.groups
+    world.settings.store = replace(
+        world.settings.store, lmq_enabled=True, multi_dispatch_enabled=True
+    )
+    assert name in world.groups
+    assert world.groups.get(name) == SubscriptionGroupConfig(group_name=name)
+    assert name not in world.groups.table
+
+
 @pytest.mark.parametrize("name", ["", "a.b", "g" * 121])
 def test_a_group_with_an_invalid_name_is_not_created(name: str) -> None:
     assert World().groups.get(name) is None

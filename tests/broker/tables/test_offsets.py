@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from orbitmq.broker.tables.offsets import ConsumerOffsets
 from orbitmq.errors import InvalidBody
-from orbitmq.wire.bodies.offsets import ConsumerOffsetTable
+from orbitmq.wire.bodies.offsets import ConsumerOffsetTable, LmqOffsetTable
+from orbitmq.wire.bodies.topic import DataVersion
 from tests.broker.tables.test_topics import config_file
 from tests.broker.world import World
 
@@ -211,3 +212,44 @@ def test_a_text_that_is_no_table_changes_nothing() -> None:
     with pytest.raises(InvalidBody):
         table.load_json('{"offsetTable":{"orders@billing":{"0":"many"}}}')
     assert table.query("billing", "orders", 0) == 7
+
+
+# lmqConsumerOffset.json
+
+LIGHT = "%LMQ%GID@@alice"
+
+
+def test_a_light_group_has_one_offset_per_topic_in_the_file() -> None:
+    table = offsets()
+    table.commit(LIGHT, "%LMQ%a", 0, 7)
+    table.commit(LIGHT, "orders", 3, 4)
+    table.commit("billing", "orders", 0, 5)
+    written = json.loads(table.to_lmq_json())
+    assert written["lmqOffsetTable"] == {f"%LMQ%a@{LIGHT}": 7}
+    assert written["offsetTable"] == {f"orders@{LIGHT}": {"3": 4}, "orders@billing": {"0": 5}}
+    again = offsets()
+    again.load_lmq_json(table.to_lmq_json())
+    assert again.to_lmq_json() == table.to_lmq_json()
+
+
+@pytest.mark.parametrize(("newer", "billing"), [(True, 9), (False, 5)])
+def test_other_groups_are_taken_from_the_newer_file(newer: bool, billing: int) -> None:
+    table = offsets()
+    table.commit("billing", "orders", 0, 5)
+    table.commit(LIGHT, "%LMQ%a", 0, 1)
+    java = LmqOffsetTable(
+        data_version=DataVersion(timestamp=table.data_version.timestamp + newer),
+        lmq_offset_table={f"%LMQ%a@{LIGHT}": 7},
+        offset_table={"orders@billing": {0: 9}},
+    )
+    table.load_lmq_json(java.to_json().decode())
+    assert table.query("billing", "orders", 0) == billing
+    assert table.query(LIGHT, "%LMQ%a", 0) == 7
+
+
+def test_a_text_that_is_no_table_of_light_groups_changes_nothing() -> None:
+    table = offsets()
+    table.commit(LIGHT, "%LMQ%a", 0, 7)
+    with pytest.raises(InvalidBody):
+        table.load_lmq_json('{"lmqOffsetTable":{"%LMQ%a@%LMQ%b":"many"}}')
+    assert table.query(LIGHT, "%LMQ%a", 0) == 7

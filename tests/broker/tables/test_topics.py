@@ -41,6 +41,19 @@ def test_a_broker_starts_with_the_topics_that_java_registers_first() -> None:
     }
 
 
+def test_each_light_queue_is_a_topic_while_there_are_such() -> None:
+    world = World()
+    assert world.topics.get("%LMQ%alice") is None
+    world.settings.store = replace(
+        world.settings.store, lmq_enabled=True, multi_dispatch_enabled=True
+    )
+    alice = world.topics.get("%LMQ%alice")
+    assert alice is not None
+    assert (alice.read_queue_nums, alice.write_queue_nums, alice.perm) == (1, 1, READ | WRITE)
+    assert "%LMQ%alice" not in world.topics.table
+    assert world.topics.get("alice") is None
+
+
 def test_settings_take_topics_away_or_close_them() -> None:
     topics = World(
         auto_create_topic_enable=False, cluster_topic_enable=False, broker_topic_enable=False

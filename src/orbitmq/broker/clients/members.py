@@ -88,6 +88,8 @@ class Members:
     def __init__(self) -> None:
         self._consumers: dict[str, ConsumerGroup] = {}
         self._producers: dict[str, dict[Connection, Member]] = {}
+        # By client id: the connections of its producers, and in how many groups each is.
+        self._producer_ids: dict[str, dict[Connection, int]] = {}
         self._fingerprints: dict[str, int] = {}
 
     def __repr__(self) -> str:
@@ -102,6 +104,11 @@ class Members:
     def producers(self, group: str) -> list[Member]:
         """Return the producers of a group."""
         return list(self._producers.get(group, {}).values())
+
+    def producer(self, client_id: str) -> Connection | None:
+        """Return the connection of a client with a producer, the latest one; None if it is gone."""
+        found = self._producer_ids.get(client_id)
+        return None if found is None else next(reversed(found))
 
     def producer_groups(self) -> list[str]:
         """Return the names of all groups with a producer, sorted."""
@@ -157,7 +164,14 @@ class Members:
 
     def join_producers(self, group: str, member: Member) -> None:
         """Process a producer's heartbeat."""
-        self._producers.setdefault(group, {})[member.connection] = member
+        found = self._producers.setdefault(group, {})
+        known = found.get(member.connection)
+        found[member.connection] = member
+        if known is None or known.client_id != member.client_id:
+            if known is not None:
+                self._forget_producer(known)
+            groups = self._producer_ids.setdefault(member.client_id, {})
+            groups[member.connection] = groups.get(member.connection, 0) + 1
 
     def leave_consumers(self, group: str, connection: Connection) -> bool:
         """Remove a consumer; return whether it was there."""
@@ -173,7 +187,10 @@ class Members:
     def leave_producers(self, group: str, connection: Connection) -> None:
         """Remove a producer."""
         found = self._producers.get(group)
-        if found is not None and found.pop(connection, None) is not None and not found:
+        member = None if found is None else found.pop(connection, None)
+        if member is not None:
+            self._forget_producer(member)
+        if found is not None and not found:
             del self._producers[group]
 
     def drop(self, connection: Connection) -> list[str]:
@@ -199,3 +216,12 @@ class Members:
             if member.seen_ms < seen_before_ms
         }
         return list(silent)
+
+    def _forget_producer(self, member: Member) -> None:
+        """Count one group less; Java forgets a client that leaves one of several groups."""
+        groups = self._producer_ids[member.client_id]
+        groups[member.connection] -= 1
+        if not groups[member.connection]:
+            del groups[member.connection]
+        if not groups:
+            del self._producer_ids[member.client_id]

@@ -3,7 +3,7 @@
 ::
 
     broker accepts sends by now ─▶ broker writable ─▶ topic name valid ─▶ not a system topic ─▶
-    topic known or created ─▶ queue exists
+    topic known or created ─▶ message type of the topic (a setting) ─▶ queue exists
 """
 
 from collections.abc import Callable
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from orbitmq.broker import remarks
+from orbitmq.broker.sending.message_types import check_type
 from orbitmq.broker.settings import BrokerSettings, LiveSettings
 from orbitmq.broker.tables.topics import TOPICS_MAX, Topics
 from orbitmq.clock import Clock
@@ -88,7 +89,10 @@ class SendChecks:
                 ResponseCode.NO_PERMISSION, f"Sending message to topic[{name}] is forbidden."
             )
         topic = found or self._create(header, peer)
-        self._keep(topic, settings)
+        if settings.enable_topic_message_type_check:
+            check_type(topic, header.properties)
+        else:  # nothing depended on the message
+            self._keep(topic, settings)
         return topic
 
     def _create(self, header: SendHeader, peer: str) -> TopicConfig:

@@ -14,6 +14,7 @@ from orbitmq.net.refusal import Refusal
 from orbitmq.wire.codes import ResponseCode
 
 __all__ = [
+    "TIMERS",
     "asks_for_timer",
     "delay_level",
     "own_properties",
@@ -28,7 +29,7 @@ _unique_key = properties.finder(properties.UNIQUE_KEY)
 _NEVER_STORED: Final = (properties.POP_CHECKPOINT, properties.CRC32)
 # Only the broker assigns offsets in light queues; a client could write anywhere with its own.
 _NOT_FOR_CLIENTS: Final = (properties.INNER_MULTI_QUEUE_OFFSET,)
-_TIMERS: Final = (
+TIMERS: Final = (
     properties.TIMER_DELAY_SEC,
     properties.TIMER_DELAY_MS,
     properties.TIMER_DELIVER_MS,
@@ -110,7 +111,7 @@ def schedule(found: dict[str, str], level: int, topic: str, queue_id: int) -> tu
     >>> found
     {'DELAY': '18', 'REAL_TOPIC': 'orders', 'REAL_QID': '2'}
     """
-    for name in _TIMERS:  # a level takes precedence (Java's HookUtils.checkIfTimerMessage)
+    for name in TIMERS:  # a level takes precedence (Java's HookUtils.checkIfTimerMessage)
         found.pop(name, None)
     found[properties.DELAY] = str(level)
     found[properties.REAL_TOPIC] = topic
@@ -120,4 +121,4 @@ def schedule(found: dict[str, str], level: int, topic: str, queue_id: int) -> tu
 
 def asks_for_timer(found: Mapping[str, str]) -> bool:
     """Return whether a message without a delay level asks for a delivery time."""
-    return properties.TIMER_OUT_MS not in found and any(name in found for name in _TIMERS)
+    return properties.TIMER_OUT_MS not in found and any(name in found for name in TIMERS)

@@ -35,7 +35,7 @@ TOPIC_ATTRIBUTES: Final[Mapping[str, Attribute]] = {
     "queue.type": Attribute(frozenset({"SimpleCQ"}), changeable=False),
     "cleanup.policy": Attribute(frozenset({"DELETE"}), changeable=False),
     "message.type": Attribute(
-        frozenset({"UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED"}),
+        frozenset({"UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "PRIORITY", "MIXED"}),
         changeable=True,
     ),
 }

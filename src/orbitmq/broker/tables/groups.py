@@ -16,7 +16,7 @@ from orbitmq.broker.tables.paging import page
 from orbitmq.broker.tables.topics import QUEUES_MAX
 from orbitmq.clock import Clock
 from orbitmq.errors import InvalidGroup, InvalidInput
-from orbitmq.message.names import SYSTEM_GROUP_PREFIX, check_group
+from orbitmq.message.names import SYSTEM_GROUP_PREFIX, check_group, is_lmq
 from orbitmq.wire.bodies.group import SubscriptionGroupConfig, SubscriptionGroupTable
 from orbitmq.wire.bodies.topic import DataVersion
 
@@ -59,7 +59,7 @@ class Groups:
         return f"<Groups {len(self._table)}, version {self.data_version.counter}>"
 
     def __contains__(self, name: object) -> bool:
-        return name in self._table
+        return name in self._table or (isinstance(name, str) and self._is_light(name))
 
     # Queries
 
@@ -71,9 +71,12 @@ class Groups:
     def get(self, name: str) -> SubscriptionGroupConfig | None:
         """Return a group, created if it is new and the settings allow it; None otherwise.
 
-        ``in`` checks without creating.
+        ``in`` checks without creating. A group whose name is like that of a light queue has the
+        defaults and is not kept: each client of a light queue may have its own.
         """
         found = self._table.get(name)
+        if found is None and self._is_light(name):
+            return SubscriptionGroupConfig(group_name=name)
         if found is not None or not self._may_create(name):
             return found
         created = SubscriptionGroupConfig(group_name=name)
@@ -139,6 +142,9 @@ class Groups:
             del self._forbidden[name]
         log.info("group %s and topic %s: forbidden bits are %d", name, topic, bits)
         self._changed()
+
+    def _is_light(self, name: str) -> bool:
+        return self._settings.store.lmq_enabled and is_lmq(name)
 
     def _may_create(self, name: str) -> bool:
         is_system = name.startswith(SYSTEM_GROUP_PREFIX)

@@ -15,7 +15,8 @@ from typing import Final
 
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.clock import Clock
-from orbitmq.wire.bodies.offsets import ConsumerOffsetTable
+from orbitmq.message.names import is_lmq
+from orbitmq.wire.bodies.offsets import ConsumerOffsetTable, LmqOffsetTable
 from orbitmq.wire.bodies.topic import DataVersion
 
 __all__ = ["NO_OFFSET", "OFFSETS_FILE", "ConsumerOffsets"]
@@ -214,6 +215,39 @@ class ConsumerOffsets:
         loaded = ConsumerOffsetTable.from_json(text.encode())
         self._offsets = loaded.offset_table
         self.data_version = loaded.data_version or self.data_version
+
+    # lmqConsumerOffset.json
+
+    def to_lmq_json(self) -> str:
+        """Return the offsets as the text of ``lmqConsumerOffset.json``."""
+        light: dict[str, int] = {}
+        others: Table = {}
+        for topic, group in _names(self._offsets):
+            key = _key(topic, group)
+            left = offsets = self._offsets[key]
+            if is_lmq(group) and 0 in offsets:
+                light[key] = offsets[0]
+                left = {queue_id: offset for queue_id, offset in offsets.items() if queue_id}
+            if left:
+                others[key] = left
+        table = LmqOffsetTable(
+            data_version=self.data_version, lmq_offset_table=light, offset_table=others
+        )
+        return table.to_json().decode()
+
+    def load_lmq_json(self, text: str) -> None:
+        """Load the offsets of light groups; and all others, if the text is newer than the table.
+
+        A Java broker with light queues keeps no ``consumerOffset.json``. Raise InvalidBody, and
+        change nothing, if the text is not such a table.
+        """
+        loaded = LmqOffsetTable.from_json(text.encode())
+        version = loaded.data_version or self.data_version
+        if not self._offsets or version.timestamp > self.data_version.timestamp:
+            self._offsets = loaded.offset_table
+            self.data_version = version
+        for key, offset in loaded.lmq_offset_table.items():
+            self._offsets.setdefault(key, {})[0] = offset
 
 
 def _key(topic: str, group: str) -> str:

@@ -27,6 +27,7 @@ from orbitmq.message.names import (
     SELF_TEST_TOPIC,
     SYSTEM_TOPIC_PREFIX,
     SYSTEM_TOPICS,
+    is_lmq,
     reply_topic,
 )
 from orbitmq.wire.bodies.topic import DataVersion, TopicConfig, TopicConfigTable
@@ -83,8 +84,11 @@ class Topics:
         return MappingProxyType(self._table)
 
     def get(self, name: str) -> TopicConfig | None:
-        """Return a topic; None if it is unknown."""
-        return self._table.get(name)
+        """Return a topic; None if it is unknown. Each light queue counts as a topic."""
+        found = self._table.get(name)
+        if found is None and self._settings.store.lmq_enabled and is_lmq(name):
+            return TopicConfig(topic_name=name, read_queue_nums=1, write_queue_nums=1)
+        return found
 
     def is_system(self, name: str) -> bool:
         """Return whether RocketMQ reserves the name."""

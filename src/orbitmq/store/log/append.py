@@ -26,6 +26,8 @@ class PutStatus(enum.Enum):
     """Not stored: the store is stopping, its disk is full, or has failed."""
     CREATE_MAPPED_FILE_FAILED = "CREATE_MAPPED_FILE_FAILED"
     """Not stored: the log has no space, or its next file could not be made."""
+    LMQ_CONSUME_QUEUE_NUM_EXCEEDED = "LMQ_CONSUME_QUEUE_NUM_EXCEEDED"
+    """Not stored: it names a light queue that would be one too many."""
     UNKNOWN_ERROR = "UNKNOWN_ERROR"
     """Not stored: the write failed."""
     NOT_TRIED = "NOT_TRIED"

@@ -32,6 +32,7 @@ from orbitmq.message.record import (
 )
 from orbitmq.message.record_view import Filed, RecordView
 from orbitmq.store.layout import is_directory_name
+from orbitmq.store.log import light_queues
 from orbitmq.store.log.append import NOT_TRIED, Incoming, PutResult, PutStatus
 from orbitmq.store.log.record_rows import sound_row
 from orbitmq.store.log.segments import Segment, Segments
@@ -83,6 +84,12 @@ class CommitLog:
         self._segments = segments
         self._batch_bytes_max = settings.segment_bytes - BLANK_SIZE
         self._append_crc = settings.append_crc
+        self._lmq_enabled = settings.lmq_enabled
+        self._rewrites = self._append_crc or self._lmq_enabled
+        self._put = self._place_with_light if self._lmq_enabled else self._place
+        self._light_offsets: dict[QueueKey, int] = {}  # of queues that a message names, after it
+        self.may_make_light: Callable[[str], bool] = lambda _name: True
+        """Returns whether a light queue exists or may be created."""
         self.apply(settings)
         self._first_queue_offset = next_queue_offset
         self._queue_offsets: dict[QueueKey, int] = {}
@@ -158,7 +165,7 @@ class CommitLog:
         A message that can't be stored doesn't affect the others. If the disk fails, none is stored.
         """
         turn = _Turn(self.end, max(now_ms, self.last_store_ms))
-        results = [self._place(message, turn) for message in messages]
+        results = [self._put(message, turn) for message in messages]
         return self._written(results, turn)
 
     def forward(
@@ -172,7 +179,7 @@ class CommitLog:
         turn = _Turn(self.end, max(now_ms, self.last_store_ms), is_forward=True)
         results: list[PutResult] = []
         for message in messages:
-            results.append(self._place(message, turn))
+            results.append(self._put(message, turn))
             if not results[-1].status.is_stored:
                 break
         results += [NOT_TRIED] * (len(messages) - len(results))
@@ -209,11 +216,18 @@ class CommitLog:
 
     # Placing: all decisions, no writes
 
+    def _place_with_light(self, message: Incoming, turn: _Turn) -> PutResult:
+        self._light_offsets = {}
+        result = self._place(message, turn)
+        if result.status is _PUT_OK:
+            turn.queue_offsets.update(self._light_offsets)
+        return result
+
     def _place(self, message: Incoming, turn: _Turn) -> PutResult:
         try:
             form = _form_of(message.topic, len(message.born_host.ip), len(message.store_host.ip))
-            if message.is_batch or self._append_crc:
-                inner = self._inner(message)
+            if message.is_batch or self._rewrites:
+                inner = self._inner(message, turn)
                 size = sum(form.overhead + len(one.body) + len(one.properties) for one in inner)
             else:
                 inner = [message]
@@ -303,10 +317,40 @@ class CommitLog:
             turn.writes.append((segment, turn.position, []))
         turn.room = segment.reserved - turn.position - BLANK_SIZE
 
-    def _inner(self, message: Incoming) -> list[Incoming]:
+    def _inner(self, message: Incoming, turn: _Turn) -> list[Incoming]:
         """Return the messages that become a record each, with space for the seal."""
         inner = _split(message) if message.is_batch else [message]
+        if self._lmq_enabled and not message.sys_flag & _WITHOUT_QUEUE:
+            inner = [self._numbered(one, turn) for one in inner]
         return [_with_room_for_seal(one) for one in inner] if self._append_crc else inner
+
+    def _numbered(self, message: Incoming, turn: _Turn) -> Incoming:
+        """Return a message with its offsets in the light queues that it names."""
+        light = dict(self._light_offsets)
+
+        def take_offset(name: str) -> int:
+            key = (name, 0)
+            offset = light.get(key, turn.queue_offsets.get(key, -1))
+            if offset < 0:
+                offset = self.next_queue_offset(*key)
+            if offset == 0 and not self.may_make_light(name):
+                raise _Refused(
+                    PutStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED,
+                    f"light queue {name} would be one more than maxLmqConsumeQueueNum",
+                )
+            light[key] = offset + 1
+            return offset
+
+        try:
+            message = light_queues.numbered(message, take_offset)
+        except (_Refused, LocalProtocolError) as error:
+            if not turn.is_forward:
+                raise
+            # Messages behind it would wait for it, so it is stored without light queues.
+            log.error("a message of %s is not in its light queues: %s", message.topic, error)
+            return light_queues.unnumbered(message)
+        self._light_offsets = light
+        return message
 
     def _check(
         self, message: Incoming, inner: list[Incoming], size: int, overhead: int, turn: _Turn

@@ -63,6 +63,7 @@ class ConsumeQueues:
                 f"entries_per_file is {entries_per_file}; a file has at least 1",
                 field="entries_per_file",
             )
+        self._light: set[str] = set()
         self._directory = directory
         self._per_file = entries_per_file
         self._files = OpenFiles(disk, limit=open_files_max, make_room=make_room)
@@ -93,6 +94,11 @@ class ConsumeQueues:
         Raise InvalidTopic if the topic can't be the name of a directory.
         """
         return self.queue(topic, queue_id) or self._create(topic, queue_id)
+
+    @property
+    def light_count(self) -> int:
+        """How many light queues there are."""
+        return len(self._light)
 
     def topics(self) -> list[str]:
         """Return the topics with queues, sorted."""
@@ -246,6 +252,7 @@ class ConsumeQueues:
             self._remove_retired(topic)
         if not queues:
             self._topics.pop(topic, None)
+            self._light.discard(topic)
 
     def _retire(self, directory: str) -> None:
         disk, retired = self._files.disk, directory + _RETIRED
@@ -280,6 +287,8 @@ class ConsumeQueues:
             backlog=self._backlog,
         )
         self._topics.setdefault(topic, {})[queue_id] = queue
+        if is_lmq(topic):
+            self._light.add(topic)
         return queue
 
     def _is_topic(self, name: str) -> bool:

@@ -13,6 +13,7 @@ __all__ = [
     "ConsumerStatus",
     "CorrectionOffsets",
     "DelayOffsetTable",
+    "LmqOffsetTable",
     "LocalOffsetTable",
     "OffsetMovedEvent",
     "OffsetReset",
@@ -32,6 +33,18 @@ class ConsumerOffsetTable(Body, frozen=True, kw_only=True):
 
     data_version: DataVersion | None = None
     group_topic_map: dict[str, tuple[str, ...]] | None = None
+    offset_table: dict[str, dict[Int32, Int64]] = field(default_factory=dict)
+
+
+class LmqOffsetTable(Body, frozen=True, kw_only=True):
+    """The offsets of a broker with light queues, in lmqConsumerOffset.json.
+
+    Java: LmqConsumerOffsetManager. Groups with the name of a light queue have one offset in each
+    topic, in ``lmq_offset_table`` by ``topic@group``; the others are as in `ConsumerOffsetTable`.
+    """
+
+    data_version: DataVersion | None = None
+    lmq_offset_table: dict[str, Int64] = field(default_factory=dict)
     offset_table: dict[str, dict[Int32, Int64]] = field(default_factory=dict)
 
 

@@ -18,7 +18,7 @@ from orbitmq.testing.clocks import VirtualClock, run_virtual
 from orbitmq.testing.links import MemoryNetwork
 from orbitmq.wire.bodies.topic import TopicFilterType
 from orbitmq.wire.codes import RequestCode, ResponseCode
-from orbitmq.wire.frame import FrameReader
+from orbitmq.wire.frame import Frame, FrameReader
 from orbitmq.wire.headers.send import SendMessage, SendMessageAnswer, SendMessageV2
 from tests.broker.send_world import HERE, SMALL, SendWorld, header
 from tests.broker.world import ask
@@ -50,6 +50,41 @@ def recorded() -> list[Any]:
 def body_of(frame: Any) -> bytes:
     (found,) = FrameReader().feed(bytes.fromhex(frame["hex"]))
     return bytes(found.body)
+
+
+def test_a_priority_chooses_the_queue_as_in_java() -> None:
+    world = SendWorld()
+    world.create("orders", queues=4)
+    for priority, queue_id in (("2", 2), ("99", 3), ("-1", 0), ("x", 0)):
+        given = {"UNIQ_KEY": "U1", "_SYS_MSG_PRIORITY_": priority}
+        answer = world.send(header("orders", properties=given))
+        assert answer.read(SendMessageAnswer).queue_id == queue_id
+        assert world.stored("orders", queue_id)[-1].properties["_SYS_MSG_PRIORITY_"] == priority
+    given = {"UNIQ_KEY": "U1", "_SYS_MSG_PRIORITY_": "2", "__SHARDINGKEY": "alice"}
+    answer = world.send(header("orders", queue_id=1, properties=given))
+    assert answer.read(SendMessageAnswer).queue_id == 1
+    assert "_SYS_MSG_PRIORITY_" not in world.stored("orders", 1)[0].properties
+
+
+def test_a_message_goes_to_the_light_queues_it_names_up_to_a_limit() -> None:
+    light = replace(SMALL, lmq_enabled=True, multi_dispatch_enabled=True, lmq_queues_max=2)
+    world = SendWorld(light)
+    world.create("orders")
+
+    def send(names: str) -> Frame:
+        given = {"UNIQ_KEY": "U1", "INNER_MULTI_DISPATCH": names, "INNER_MULTI_QUEUE_OFFSET": "9"}
+        return world.send(header("orders", properties=given))
+
+    assert send("%LMQ%a,%LMQ%b").code == ResponseCode.SUCCESS
+    assert send("%LMQ%b").code == ResponseCode.SUCCESS
+    offsets = [one.properties["INNER_MULTI_QUEUE_OFFSET"] for one in world.stored("%LMQ%b")]
+    assert offsets == ["0,0", "1"]
+    over = send("%LMQ%c")
+    assert over.code == ResponseCode.SYSTEM_ERROR
+    assert (over.remark or "").startswith("[LMQ_CONSUME_QUEUE_NUM_EXCEEDED]broker config enableLmq")
+    wrong = send("orders")
+    assert wrong.code == ResponseCode.MESSAGE_ILLEGAL
+    assert "the name of a light queue begins with %LMQ%" in (wrong.remark or "")
 
 
 def test_the_recorded_sends_are_answered_as_java_did() -> None:

@@ -17,6 +17,7 @@ from typing import Final
 from orbitmq.broker import remarks
 from orbitmq.broker.sending import stored_properties
 from orbitmq.broker.sending.inbox import Inbox, PutOutcome
+from orbitmq.broker.sending.message_types import by_priority
 from orbitmq.broker.sending.retries import Retries, group_of
 from orbitmq.broker.sending.send_checks import SendChecks, SendHeader
 from orbitmq.broker.settings import BrokerSettings, LiveSettings
@@ -45,6 +46,7 @@ _WARNED_MAX: Final = 1_000
 _NO_HOST: Final = Host(bytes(4), 0)
 
 # Bound here, since a member of an enum is looked up slowly.
+_PRIORITY: Final = properties.PRIORITY
 _MULTI_TAG: Final = TopicFilterType.MULTI_TAG
 _SUCCESS: Final = int(ResponseCode.SUCCESS)
 _PUT_OK: Final = PutStatus.PUT_OK
@@ -55,6 +57,7 @@ _CODES: Final[Mapping[PutStatus, ResponseCode]] = {
     PutStatus.PROPERTIES_SIZE_EXCEEDED: ResponseCode.MESSAGE_ILLEGAL,
     PutStatus.SERVICE_NOT_AVAILABLE: ResponseCode.SERVICE_NOT_AVAILABLE,
     PutStatus.CREATE_MAPPED_FILE_FAILED: ResponseCode.SYSTEM_ERROR,
+    PutStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED: ResponseCode.SYSTEM_ERROR,
     PutStatus.UNKNOWN_ERROR: ResponseCode.SYSTEM_ERROR,
 }
 
@@ -113,6 +116,8 @@ class SendHandlers:
         try:
             topic = self._checks.topic(header, peer)
             queue_id = self._checks.queue_id(header.queue_id, topic, peer)
+            if header.properties and _PRIORITY in header.properties and not header.batch:
+                header, queue_id = by_priority(header, topic, queue_id)
             sys_flag = header.sys_flag
             if topic.topic_filter_type is _MULTI_TAG:
                 sys_flag |= flags.MULTI_TAGS
@@ -278,6 +283,8 @@ class SendHandlers:
             return remarks.service_not_available(result.remark, self._disk_used_or_unknown())
         if result.status is PutStatus.CREATE_MAPPED_FILE_FAILED:
             return f"create mapped file failed, server is busy or broken. {result.remark}"
+        if result.status is PutStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED:
+            return remarks.light_queues_exceeded(result.remark)
         return f"{result.status.value}: {result.remark}"
 
     def _disk_used_or_unknown(self) -> float:
