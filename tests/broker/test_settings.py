@@ -24,6 +24,7 @@ ALL_NAMES = {**JAVA_NAMES, **STORE_NAMES, **CONNECTION_NAMES}
 OURS = {
     *("listenHost", "handshakeTimeoutMs", "closeTimeoutMs", "requestTimeoutMs", "inFlightMax"),
     *("servingMax", "unsentBytesMax", "frameBytesMax", "connectionsMax", "acceptLoss"),
+    *("sendDeduplicationEnable", "sendDeduplicationMaxNum", "sendDeduplicationTimeMills"),
 }
 
 

@@ -137,6 +137,13 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """After a slower write, waiting sends are refused with ``[PCBUSY_CLEAN_QUEUE]``."""
     start_accept_send_request_time_stamp: int = 0
     """Sends are refused before this time, in ms since 1970."""
+    send_deduplication_enable: bool = False
+    """Whether a repeated send of a message is answered with the first receipt, and not stored."""
+    send_deduplication_max_num: int = 100_000
+    """The least number of messages that repeats are recognized of, unless they are older; at most
+    twice as many are remembered."""
+    send_deduplication_time_mills: int = 300_000
+    """How long repeats of a message are recognized, unless more messages came since."""
 
     # Pulling
 
@@ -242,6 +249,7 @@ _RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "broker_id": (0, INT64_MAX),
     "broker_permission": (0, 7),
     "listen_port": (0, _PORT_MAX),
+    "send_deduplication_max_num": (1, 10_000_000),
     "start_accept_send_request_time_stamp": (0, INT64_MAX),
 }
 
@@ -264,7 +272,8 @@ JAVA_NAMES: Final[Mapping[str, str]] = {
     **_camel_names(BrokerSettings),
     "bindAddress": "listen_host",
 }
-"""Keys → fields of `BrokerSettings`. ``listenHost`` is ours, for Java's ``bindAddress``."""
+"""Keys → fields of `BrokerSettings`. Ours are ``listenHost``, for Java's ``bindAddress``, and
+``sendDeduplication…``."""
 
 STORE_NAMES: Final[Mapping[str, str]] = {
     "storePathCommitLog": "commit_log_path",
@@ -316,6 +325,7 @@ UPDATABLE: Final[frozenset[str]] = frozenset(
         *("clearRetryTopicWhenDeleteTopic", "enableSplitMetadata", "splitMetadataSize"),
         *("sendThreadPoolQueueCapacity", "waitTimeMillsInSendQueue", "brokerFastFailureEnable"),
         *("osPageCacheBusyTimeOutMills", "startAcceptSendRequestTimeStamp"),
+        *("sendDeduplicationEnable", "sendDeduplicationMaxNum", "sendDeduplicationTimeMills"),
         *("longPollingEnable", "shortPollingTimeMills", "litePullMessageEnable"),
         *("slaveReadEnable", "defaultQueryMaxNum"),
         *("notifyConsumerIdsChangedEnable", "channelExpiredTimeout", "useServerSideResetOffset"),

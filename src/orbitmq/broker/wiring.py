@@ -105,6 +105,7 @@ def _send_handlers(state: State, endpoint: Endpoint) -> Sequence[Mapping[int, Ha
     )
     send = SendHandlers(
         inbox=state.inbox,
+        deduplication=state.deduplication,
         checks=SendChecks(
             settings=settings,
             topics=state.topics,
