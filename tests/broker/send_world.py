@@ -93,7 +93,6 @@ class SendWorld:
             own_host=lambda: "10.0.0.7",
         )
         self.handlers = SendHandlers(
-            inbox=self.inbox,
             deduplication=self.deduplication,
             checks=self.checks,
             retries=self.retries,

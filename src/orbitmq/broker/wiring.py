@@ -104,7 +104,6 @@ def _send_handlers(state: State, endpoint: Endpoint) -> Sequence[Mapping[int, Ha
         randomness=machine.randomness,
     )
     send = SendHandlers(
-        inbox=state.inbox,
         deduplication=state.deduplication,
         checks=SendChecks(
             settings=settings,

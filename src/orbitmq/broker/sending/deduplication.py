@@ -29,12 +29,12 @@ from typing import Final, NamedTuple, TypeAlias
 from msgspec.structs import replace
 
 from orbitmq.broker.sending import fast_fail
-from orbitmq.broker.sending.inbox import Inbox, PutOutcome
+from orbitmq.broker.sending.inbox import Inbox, OnStored, PutOutcome
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.errors import CorruptRecord
 from orbitmq.message import batch, flags, properties
 from orbitmq.message.buffer import Buffer
-from orbitmq.message.record_view import RecordView
+from orbitmq.message.record_view import Filed, RecordView
 from orbitmq.net.refusal import Refusal
 from orbitmq.store.log.append import Incoming, PutResult, PutStatus
 from orbitmq.store.message_store import MessageStore
@@ -59,22 +59,23 @@ _timer_out = properties.finder(properties.TIMER_OUT_MS.encode())
 class _Send(NamedTuple):
     message: Incoming
     topic: str  # that the client sent to; the message may be stored in another
+    unique_key: str | None
     queue_id: int
     answer: Answer
 
 
 class Deduplication:
-    """Puts sends into the inbox, but for those that the log already has."""
+    """Puts sends into the ``inbox``, but for those that the log already has."""
 
     def __init__(self, *, inbox: Inbox, store: MessageStore, settings: LiveSettings) -> None:
-        self._inbox = inbox
+        self.inbox = inbox
         self._store = store
         self._settings = settings
         # Names are topic and id. They lead to log offsets; those without a result, to repeats.
-        self._young: dict[bytes, int] = {}
-        self._old: dict[bytes, int] = {}
+        self._young: dict[str, int] = {}
+        self._old: dict[str, int] = {}
         self._young_since_ms = 0
-        self._pending: dict[bytes, list[_Send]] = {}
+        self._pending: dict[str, tuple[_Send, ...]] = {}
         self._waiting = 0  # repeats of pending sends
         self._waiting_bytes = 0
 
@@ -84,19 +85,31 @@ class Deduplication:
     def __len__(self) -> int:
         return len(self._young) + len(self._old)
 
-    def put(self, message: Incoming, topic: str, queue_id: int, answer: Answer) -> None:
+    def put(
+        self,
+        message: Incoming,
+        topic: str,
+        unique_key: str | None,
+        queue_id: int,
+        answer: Answer,
+    ) -> None:
         """Store a message that was sent to ``topic``, unless it is stored; ``answer`` its send.
 
-        Raise Refusal, without an answer, if too many sends wait.
+        Only a batch may have no unique key. Raise Refusal, without an answer, if too many sends
+        wait.
         """
-        send = _Send(message, topic, queue_id, answer)
-        if topic[0] == "%":  # consumers resend a message there each time they fail to consume it
-            self._put_new(send, ())
-        elif message.is_batch:
-            self._put_batch(send)
+        if message.is_batch:
+            self._put_batch(_Send(message, topic, unique_key, queue_id, answer))
+        elif topic[0] == "%":  # consumers resend a message there each time they can't consume it
+            self.inbox.put(message, partial(answer, queue_id))
         else:
-            key = _unique_key(message.properties)
-            self._put_single(send, None if key is None else b"%b %b" % (topic.encode(), key))
+            name = f"{topic} {unique_key}"
+            if name in self._pending:
+                self._wait(name, _Send(message, topic, unique_key, queue_id, answer))
+            elif (first := self._first(name, message.body)) is not None:
+                self._answer_again([first], topic, message, answer)
+            else:
+                self._put_new(message, (name,), partial(answer, queue_id))
 
     def forget(self) -> None:
         """Forget all ids; sends in the inbox are answered as usual."""
@@ -109,12 +122,13 @@ class Deduplication:
         ``sendDeduplicationTimeMills`` before the log's end count, however long the broker was down.
         """
         settings = self._settings.broker
-        found: list[tuple[bytes, int, int]] = []
+        found: list[tuple[str, int, int]] = []
         newest_ms = 0
         for offset in islice(self._newest_first(), settings.send_deduplication_max_num):
-            record = self._store.record(offset)
-            if record is None:
+            view = self._store.record(offset)
+            if view is None:
                 continue
+            record = view.filed()
             stored_ms = record.store_timestamp_ms
             newest_ms = newest_ms or stored_ms
             if stored_ms < newest_ms - settings.send_deduplication_time_mills:
@@ -127,25 +141,14 @@ class Deduplication:
 
     # Inside
 
-    def _put_single(self, send: _Send, name: bytes | None) -> None:
-        if name is None:
-            self._put_new(send, ())
-        elif name in self._pending:
-            self._wait(name, send)
-        elif (first := self._first(name, send.message.body)) is not None:
-            self._answer_again([first], send)
-        else:
-            self._put_new(send, (name,))
-
     def _put_batch(self, send: _Send) -> None:
+        message, answer = send.message, partial(send.answer, send.queue_id)
         try:
-            parts = list(batch.split(send.message.body))
+            parts = list(batch.split(message.body))
         except CorruptRecord:  # which the store refuses, with the reason
-            self._put_new(send, ())
+            self.inbox.put(message, answer)
             return
-        head = send.topic.encode() + b" "
-        keys = [_unique_key(bytes(part.properties)) for part in parts]
-        names = [None if key is None else head + key for key in keys]
+        names = [_name_of(send.topic, bytes(part.properties)) for part in parts]
         firsts: list[RecordView | None] = []
         for name, part in zip(names, parts, strict=True):
             if name is not None and name in self._pending:
@@ -154,38 +157,37 @@ class Deduplication:
             firsts.append(None if name is None else self._first(name, part.body))
         known = [first for first in firsts if first is not None]
         if not known:
-            self._put_new(send, names)
+            self._put_new(message, names, answer)
         elif len(known) == len(parts):
-            self._answer_again(known, send)
+            self._answer_again(known, send.topic, message, send.answer)
         else:
             missing = [index for index, first in enumerate(firsts) if first is None]
-            rest = replace(send.message, body=batch.encode(parts[index] for index in missing))
-            answer = partial(_answer_cut_batch, firsts, send.answer)
-            self._put_new(
-                send._replace(message=rest, answer=answer), [names[index] for index in missing]
-            )
+            rest = replace(message, body=batch.encode(parts[index] for index in missing))
+            on_stored = partial(_answer_cut_batch, firsts, answer)
+            self._put_new(rest, [names[index] for index in missing], on_stored)
 
-    def _put_new(self, send: _Send, names: Sequence[bytes | None]) -> None:
-        self._inbox.put(send.message, partial(self._stored, send, names))
+    def _put_new(self, message: Incoming, names: Sequence[str | None], on_stored: OnStored) -> None:
+        self.inbox.put(message, partial(self._stored, names, on_stored))
         for name in names:
             if name is not None:
-                self._pending[name] = []
+                self._pending[name] = ()
 
-    def _stored(self, send: _Send, names: Sequence[bytes | None], outcome: PutOutcome) -> None:
-        repeats: list[_Send] = []
+    def _stored(
+        self, names: Sequence[str | None], on_stored: OnStored, outcome: PutOutcome
+    ) -> None:
+        repeats: tuple[_Send, ...] = ()
         for index, name in enumerate(names):
-            if name is None:
-                continue
-            repeats += self._pending.pop(name, ())  # a batch can have an id twice
-            if isinstance(outcome, PutResult) and outcome.offsets:
-                self._remember(name, outcome.offsets[index], outcome.store_timestamp_ms)
+            if name is not None:
+                repeats += self._pending.pop(name, ())  # a batch can have an id twice
+                if isinstance(outcome, PutResult) and outcome.offsets:
+                    self._remember(name, outcome.offsets[index], outcome.store_timestamp_ms)
         try:
-            send.answer(send.queue_id, outcome)
+            on_stored(outcome)
         finally:
             for repeat in repeats:
                 self._again(repeat)
 
-    def _remember(self, name: bytes, offset: int, now_ms: int) -> None:
+    def _remember(self, name: str, offset: int, now_ms: int) -> None:
         settings = self._settings.broker
         if (
             len(self._young) >= settings.send_deduplication_max_num
@@ -197,17 +199,17 @@ class Deduplication:
 
     # Repeats
 
-    def _wait(self, name: bytes, send: _Send) -> None:
+    def _wait(self, name: str, send: _Send) -> None:
         """Put a message again when the one with its name has an outcome."""
         refusal = fast_fail.queue_full(
             self._waiting,
             self._waiting_bytes,
             capacity=self._settings.broker.send_thread_pool_queue_capacity,
-            oldest_ms=self._inbox.head_wait_ms,
+            oldest_ms=self.inbox.head_wait_ms,
         )
         if refusal is not None:
             raise refusal
-        self._pending[name].append(send)
+        self._pending[name] += (send,)
         self._waiting += 1
         self._waiting_bytes += len(send.message.body)
 
@@ -219,7 +221,7 @@ class Deduplication:
         except Refusal as refusal:
             send.answer(send.queue_id, refusal)
 
-    def _first(self, name: bytes, body: Buffer) -> RecordView | None:
+    def _first(self, name: str, body: Buffer) -> RecordView | None:
         """Return the record of the first send; None if this one is another, or the first is gone.
 
         A client can use a message object twice, with another body; and the topic may be deleted.
@@ -236,17 +238,19 @@ class Deduplication:
         entry = None if queue is None else queue.entry(record.queue_offset)
         return record if entry is not None and entry.commit_log_offset == offset else None
 
-    def _answer_again(self, records: Sequence[RecordView], send: _Send) -> None:
+    def _answer_again(
+        self, records: Sequence[RecordView], topic: str, message: Incoming, answer: Answer
+    ) -> None:
         """Answer with the first receipt, after the disk has the records if that is asked for."""
         result = _receipt(records)
-        queue_id = _queue_of(records[0], send.topic)
-        log.debug("a send to %s repeats the one at log offset %d", send.topic, result.offsets[0])
-        if send.message.wait and self._store.settings.flush_mode is FlushMode.SYNC:
-            on_disk = partial(_answer_on_disk, result, queue_id, send.answer)
+        queue_id = _queue_of(records[0], topic)
+        log.debug("a send to %s repeats the one at log offset %d", topic, result.offsets[0])
+        if message.wait and self._store.settings.flush_mode is FlushMode.SYNC:
+            on_disk = partial(_answer_on_disk, result, partial(answer, queue_id))
             self._store.when_durable(result.end, on_disk)
             self._store.flush_soon()
         else:
-            send.answer(queue_id, result)
+            answer(queue_id, result)
 
     def _newest_first(self) -> Iterator[int]:
         """Return the log offsets of all messages but consumers' retries."""
@@ -265,19 +269,25 @@ def _offsets_backwards(queue: ConsumeQueue) -> Iterator[int]:
         end = start
 
 
-def _sent_name(record: RecordView) -> bytes | None:
+def _name_of(topic: str, text: bytes) -> str | None:
+    """Return the name of a message, given the text of its properties; None without an id."""
+    key = _unique_key(text)
+    return None if key is None else f"{topic} {key.decode(errors='replace')}"
+
+
+def _sent_name(record: Filed) -> str | None:
     """Return the name of the send that made a record; None for a copy that the broker made."""
     text, topic = record.properties, record.topic
-    sent_to = _real_topic(text) or topic
+    sent_to = _real_topic(text)
     is_copy = (
-        (sent_to == topic and _real_topic(text) is not None)
+        sent_to == topic
         or flags.transaction_state(record.sys_flag) == flags.TRANSACTION_COMMIT
-        or (sent_to == topic and _timer_out(text) is not None)
+        or (sent_to is None and _timer_out(text) is not None)
     )
-    key = _unique_key(text)
-    if is_copy or key is None or sent_to[:1] == b"%":
+    sent_to = sent_to or topic
+    if is_copy or sent_to[:1] == b"%":
         return None
-    return b"%b %b" % (sent_to, key)
+    return _name_of(sent_to.decode(errors="replace"), text)
 
 
 def _queue_of(record: RecordView, topic: str) -> int:
@@ -299,14 +309,12 @@ def _receipt(records: Sequence[RecordView]) -> PutResult:
     )
 
 
-def _answer_on_disk(result: PutResult, queue_id: int, answer: Answer, durable: bool) -> None:
-    if not durable:
-        result = replace(result, status=PutStatus.FLUSH_DISK_TIMEOUT)
-    answer(queue_id, result)
+def _answer_on_disk(result: PutResult, answer: OnStored, durable: bool) -> None:
+    answer(result if durable else replace(result, status=PutStatus.FLUSH_DISK_TIMEOUT))
 
 
 def _answer_cut_batch(
-    firsts: Sequence[RecordView | None], answer: Answer, queue_id: int, outcome: PutOutcome
+    firsts: Sequence[RecordView | None], answer: OnStored, outcome: PutOutcome
 ) -> None:
     """Answer a batch of which a part was stored before, in the order of its messages."""
     if isinstance(outcome, PutResult) and outcome.offsets:
@@ -314,4 +322,4 @@ def _answer_cut_batch(
         offsets = tuple(next(rest) if one is None else one.commit_log_offset for one in firsts)
         head = outcome if firsts[0] is None else firsts[0]
         outcome = replace(outcome, offsets=offsets, queue_offset=head.queue_offset)
-    answer(queue_id, outcome)
+    answer(outcome)

@@ -19,7 +19,7 @@ from typing import Final
 from orbitmq.broker import remarks
 from orbitmq.broker.sending import stored_properties
 from orbitmq.broker.sending.deduplication import Deduplication
-from orbitmq.broker.sending.inbox import Inbox, PutOutcome
+from orbitmq.broker.sending.inbox import PutOutcome
 from orbitmq.broker.sending.retries import Retries, group_of
 from orbitmq.broker.sending.send_checks import SendChecks, SendHeader
 from orbitmq.broker.settings import BrokerSettings, LiveSettings
@@ -72,7 +72,6 @@ class SendHandlers:
     def __init__(
         self,
         *,
-        inbox: Inbox,
         deduplication: Deduplication,
         checks: SendChecks,
         retries: Retries,
@@ -82,8 +81,8 @@ class SendHandlers:
         own_host: Callable[[], str],
         disk_used: Callable[[], float],
     ) -> None:
-        self._inbox = inbox
         self._deduplication = deduplication
+        self._inbox = deduplication.inbox
         self._checks = checks
         self._retries = retries
         self._settings = settings
@@ -125,7 +124,7 @@ class SendHandlers:
             message, unique_key = make(request, header, queue_id, sys_flag, peer)
             if self._deduplicates:
                 answer = partial(self._answer, connection, request, unique_key)
-                self._deduplication.put(message, header.topic, queue_id, answer)
+                self._deduplication.put(message, header.topic, unique_key, queue_id, answer)
             else:
                 on_stored = partial(self._answer, connection, request, unique_key, queue_id)
                 self._inbox.put(message, on_stored)
