@@ -19,6 +19,7 @@ from orbitmq.net.blocking import BlockingConnection
 from orbitmq.wire.bodies.cluster import ClusterInfo
 from orbitmq.wire.codes import RequestCode
 from orbitmq.wire.fields import NoFields
+from orbitmq.wire.headers.route import GetRouteInfo
 from tests.broker.exchanges import pulled, sent
 from tests.cli.running_servers import END_SECONDS, Serving, serving
 
@@ -43,6 +44,8 @@ def test_the_ready_line_has_all_addresses_and_a_signal_stops_it(
         assert match is not None
         nameserver, broker = match.groups()
         assert known_brokers(nameserver) == {"broker-a": broker}
+        with BlockingConnection(Address.parse(nameserver)) as connection:
+            assert connection.request(GetRouteInfo(topic="RMQ_SYS_TRACE_TOPIC")).body
         with BlockingConnection(Address.parse(broker)) as connection:
             sent(connection, "orders", b"paid")
             assert [message.body for message in pulled(connection, "orders")] == [b"paid"]

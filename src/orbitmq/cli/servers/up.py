@@ -169,6 +169,7 @@ def _properties(arguments: argparse.Namespace, number: int, nameserver: Address)
         "listenPort": str(port),
         "namesrvAddr": str(nameserver),
         "storePathRootDir": f"{arguments.store}/{_name(number)}" if several else arguments.store,
+        "traceTopicEnable": "true",
     }
     if several:
         values["brokerName"] = _name(number)
