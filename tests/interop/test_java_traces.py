@@ -13,8 +13,7 @@ def traced(team: Team, message_id: str) -> list[list[str]]:
 
     def look() -> list[list[str]]:
         lines = team.mqadmin("queryMsgTraceById", "-i", message_id).splitlines()
-        shown = [line.split() for line in lines if line.startswith("Pub ")]
-        return shown
+        return [line.split() for line in lines if line.startswith("Pub ")]
 
     return until(look, what=f"the trace of {message_id}")
 

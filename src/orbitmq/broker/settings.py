@@ -27,6 +27,7 @@ import msgspec
 
 from orbitmq.errors import InvalidInput
 from orbitmq.java_keys import BROKER_CLASSES, ServerKeys
+from orbitmq.logs import LogLevel
 from orbitmq.message.names import TRACE_TOPIC, check_topic
 from orbitmq.net import tls_settings
 from orbitmq.net.address import Address
@@ -186,6 +187,8 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     config_black_list: str = "configBlackList;brokerConfigPath"
     """Further keys that can't be changed from the network, separated by ``;``."""
+    log_level: LogLevel = LogLevel.INFO
+    """From which level on it logs: DEBUG, INFO, WARNING or ERROR."""
 
     def __post_init__(self) -> None:
         self._check_numbers()
@@ -273,7 +276,7 @@ JAVA_NAMES: Final[Mapping[str, str]] = {
     "bindAddress": "listen_host",
 }
 """Keys → fields of `BrokerSettings`. Ours are ``listenHost``, for Java's ``bindAddress``, and
-``sendDeduplication…``."""
+``sendDeduplication…`` and ``logLevel``."""
 
 STORE_NAMES: Final[Mapping[str, str]] = {
     "storePathCommitLog": "commit_log_path",
@@ -330,7 +333,7 @@ UPDATABLE: Final[frozenset[str]] = frozenset(
         *("slaveReadEnable", "defaultQueryMaxNum"),
         *("notifyConsumerIdsChangedEnable", "channelExpiredTimeout", "useServerSideResetOffset"),
         *("flushConsumerOffsetInterval", "consumerOffsetUpdateVersionStep"),
-        "delayOffsetUpdateVersionStep",
+        *("delayOffsetUpdateVersionStep", "logLevel"),
     }
     | {name for name, field in STORE_NAMES.items() if field in CHANGEABLE}
 )
@@ -403,6 +406,30 @@ class LiveSettings:
             changeable = one.name in UPDATABLE or _KEYS.is_harmless(one)
             if not changeable or one.name in fixed:
                 raise InvalidInput(_why_not(one), field=one.name)
+        return self._take(given, now_ms)
+
+    def reload(
+        self, properties: Iterable[Property], now_ms: int
+    ) -> tuple[frozenset[str], frozenset[str]]:
+        """Take over what can be changed of the settings of a file and the arguments after it.
+
+        Return the properties with another value now, and those that need a restart for theirs;
+        ``tls.*`` stands for all of TLS. Raise InvalidSetting, and change nothing, if one can't be
+        used.
+        """
+        wanted = LiveSettings.load(properties)
+        texts = wanted.as_properties()
+        different = {name for name, text in self.as_properties().items() if texts[name] != text}
+        changeable = different & UPDATABLE
+        changed = frozenset[str]()
+        if changeable:
+            given = [Property(name, texts[name], "settings") for name in changeable]
+            changed = self._take(given, now_ms)
+        if wanted.tls != self.tls:
+            different.add("tls.*")
+        return changed, frozenset(different - UPDATABLE)
+
+    def _take(self, given: Iterable[Property], now_ms: int) -> frozenset[str]:
         before = self.as_properties()
         ours = [_in_our_units(one) for one in given]
         broker = build(BrokerSettings, ours, JAVA_NAMES, base=self.broker)

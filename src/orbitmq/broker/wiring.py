@@ -50,12 +50,18 @@ class Endpoint:
 
 
 class RequestHandlers:
-    """All handlers of a broker, by request code; ``pulls`` and ``members`` have periodic jobs."""
+    """All handlers of a broker, by request code.
+
+    ``pulls`` and ``members`` have periodic jobs, and ``config`` applies reloaded settings.
+    """
 
     def __init__(self, state: State, endpoint: Endpoint) -> None:
         self._state = state
         calls = ClientCalls(state.members)
         self.pulls = _pull_handlers(state, endpoint)
+        self.config = ConfigHandlers(
+            settings=state.settings, topics=state.topics, store=state.store, clock=state.clock
+        )
         self.members = MemberHandlers(
             members=state.members,
             locks=state.locks,
@@ -68,6 +74,7 @@ class RequestHandlers:
         self.handlers = Handlers(
             self.pulls.table(),
             self.members.table(),
+            self.config.table(),
             *_send_handlers(state, endpoint),
             *_table_handlers(state, endpoint, calls, self.pulls),
             *_report_handlers(state, endpoint),
@@ -184,7 +191,6 @@ def _table_handlers(
             workers=state.workers,
             on_delete=state.stats.forget_group,
         ),
-        ConfigHandlers(settings=settings, topics=topics, store=state.store, clock=state.clock),
         RelayHandlers(calls=calls, store=state.store, broker_name=settings.broker.broker_name),
     )
     return [handlers.table() for handlers in tables]

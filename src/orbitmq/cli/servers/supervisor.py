@@ -4,6 +4,7 @@
 
     starting ── ready line ──▶ running ── exits ──▶ pausing, longer each time ──▶ starting
         └── exits ──▶ (an error, if it is the first start) ───────────▲
+    reload ─▶ SIGHUP to each
     close ──▶ SIGTERM to each ──▶ exits, or is killed after a timeout
 """
 
@@ -75,6 +76,12 @@ class Supervisor:
             keeper.cancel()
         await asyncio.gather(*self._keepers, return_exceptions=True)
         await asyncio.gather(*(self._stop(name) for name in list(self._processes)))
+
+    def reload(self) -> None:
+        """Have all processes reload their settings; one that is restarting reads them anyway."""
+        for process in self._processes.values():
+            if process.returncode is None:
+                process.send_signal(signal.SIGHUP)
 
     async def _start(self, name: str) -> None:
         process = await asyncio.create_subprocess_exec(

@@ -6,7 +6,7 @@ stops.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,6 +14,7 @@ from orbitmq.broker.settings import LiveSettings
 from orbitmq.broker.tables.topics import Topics
 from orbitmq.clock import Clock
 from orbitmq.errors import InvalidInput, InvalidSetting
+from orbitmq.logs import set_log_level
 from orbitmq.net.connection import Connection, Handler
 from orbitmq.net.refusal import Refusal
 from orbitmq.settings import Property, parse
@@ -63,11 +64,17 @@ class ConfigHandlers:
             remark = f"Can not update config in black list. {error}"
             raise Refusal(ResponseCode.NO_PERMISSION, remark) from error
         log.info("%s changed settings: %s", connection.peer, ", ".join(sorted(changed)) or "none")
+        self.apply(changed)
+        return Response()
+
+    def apply(self, changed: Collection[str]) -> None:
+        """Apply changed settings where they are not read at each use."""
         self.store.apply(self.settings.store)
         self.topics.settings_changed(changed)
         if _IN_ROUTES in changed:
             self.topics.touch()
-        return Response()
+        if "logLevel" in changed:
+            set_log_level(self.settings.broker.log_level)
 
 
 def _properties(request: Frame) -> list[Property]:
