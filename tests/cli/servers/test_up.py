@@ -157,8 +157,10 @@ def test_a_hangup_reloads_the_file_of_all_brokers(brokers: str, tmp_path: Path) 
         assert setting_of(found[0], "traceTopicEnable") == "false"
         file.write_text("maxMessageSize=2000\n")
         server.process.send_signal(signal.SIGHUP)
-        for one in found:
-            until(lambda one=one: setting_of(one, "maxMessageSize") == "2000", what="the reload")
+        until(
+            lambda: {setting_of(one, "maxMessageSize") for one in found} == {"2000"},
+            what="the reload",
+        )
         server.process.terminate()
         assert server.end().status == 0
     logged = log.read_text()
