@@ -55,6 +55,15 @@ def test_several_brokers_share_one_nameserver() -> None:
     assert asyncio.run(main()) == ("broker-a", "broker-b", "broker-c")
 
 
+@pytest.mark.parametrize("enabled", [None, "false"])
+def test_there_is_a_topic_for_traces_unless_it_is_switched_off(enabled: str | None) -> None:
+    settings = {} if enabled is None else {"traceTopicEnable": enabled}
+    with embedded.start(settings=settings) as cluster:
+        with BlockingConnection(Address.parse(cluster.nameserver)) as nameserver:
+            answer = nameserver.request(GetRouteInfo(topic="RMQ_SYS_TRACE_TOPIC"))
+    assert (answer.code == ResponseCode.SUCCESS) is (enabled is None)
+
+
 def test_closing_twice_is_no_error() -> None:
     cluster = embedded.start()
     cluster.close()

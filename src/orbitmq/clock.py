@@ -14,7 +14,7 @@ True
 import time
 from typing import NamedTuple, Protocol
 
-__all__ = ["Clock", "LocalMonth", "SystemClock", "local_month", "local_stamp", "pause"]
+__all__ = ["Clock", "LocalMonth", "SystemClock", "local_month", "local_stamp", "pause", "utc_text"]
 
 _NS_PER_MS = 1_000_000
 _DECEMBER = 12
@@ -87,6 +87,15 @@ def local_stamp(at_ms: int) -> str:
     (17, '123')
     """
     return time.strftime("%Y%m%d%H%M%S", time.localtime(at_ms // 1000)) + f"{at_ms % 1000:03d}"
+
+
+def utc_text(at_ms: int) -> str:
+    """Return a time in ISO 8601, in UTC.
+
+    >>> utc_text(1_700_000_000_123)
+    '2023-11-14T22:13:20.123Z'
+    """
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(at_ms // 1000)) + f".{at_ms % 1000:03d}Z"
 
 
 def _month_start_ms(year: int, month: int) -> int:

@@ -16,6 +16,7 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "settings": frozenset(),
     "java_keys": frozenset(),
     "clock": frozenset(),
+    "logs": frozenset(),
     "randomness": frozenset(),
     "threads": frozenset(),
     # bytes: no I/O
@@ -26,10 +27,11 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "store": frozenset({"message", "clock", "threads"}),
     # several
     "client": frozenset({"net", "wire", "message"}) | _SEAMS,
-    "nameserver": frozenset({"net", "wire", "clock", "threads"}),
+    "nameserver": frozenset({"net", "wire", "clock", "threads", "logs"}),
     "replication": frozenset({"store", "net", "wire", "clock"}),
     "failover": frozenset({"net", "wire", "clock", "randomness"}),
-    "broker": frozenset({"store", "replication", "failover", "net", "wire", "message"}) | _SEAMS,
+    "broker": frozenset({"store", "replication", "failover", "net", "wire", "message", "logs"})
+    | _SEAMS,
     # faces
     "blocking": frozenset({"client", "message"}) | _SEAMS,
     "embedded": frozenset(

@@ -52,11 +52,13 @@ def sent(connection: BlockingConnection, topic: str, body: bytes) -> int:
     return answer.read(SendMessageAnswer).queue_offset
 
 
-def pulled(connection: BlockingConnection, topic: str, offset: int = 0) -> list[StoredMessage]:
-    """Return all messages of queue 0 from an offset on."""
+def pulled(
+    connection: BlockingConnection, topic: str, offset: int = 0, *, queue_id: int = 0
+) -> list[StoredMessage]:
+    """Return all messages of a queue from an offset on."""
     found: list[StoredMessage] = []
     while True:
-        answer = connection.request(pull_header(topic, offset))
+        answer = connection.request(pull_header(topic, offset, queue_id=queue_id))
         if answer.code != ResponseCode.SUCCESS:
             return found
         found += scan.decode_all(bytes(answer.body), broker_name="broker-a")

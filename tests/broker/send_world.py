@@ -7,6 +7,7 @@ from typing import Any
 from orbitmq.broker.figures.stats import BrokerStats
 from orbitmq.broker.handlers.client.send import SendHandlers
 from orbitmq.broker.handlers.client.send_back import SendBackHandlers
+from orbitmq.broker.sending.deduplication import Deduplication
 from orbitmq.broker.sending.delays import Delays
 from orbitmq.broker.sending.inbox import Inbox, PutOutcome
 from orbitmq.broker.sending.retries import Retries
@@ -72,6 +73,9 @@ class SendWorld:
             clock=self.clock,
             call_soon=self._call_soon,
         )
+        self.deduplication = Deduplication(
+            inbox=self.inbox, store=self.store, settings=self.settings
+        )
         self.delays = Delays(store=self.store, inbox=self.inbox, settings=self.settings)
         self.ordered_groups: set[str] = set()
         chance = SeededRandomness(7)
@@ -89,7 +93,7 @@ class SendWorld:
             own_host=lambda: "10.0.0.7",
         )
         self.handlers = SendHandlers(
-            inbox=self.inbox,
+            deduplication=self.deduplication,
             checks=self.checks,
             retries=self.retries,
             settings=self.settings,

@@ -379,6 +379,25 @@ def test_held_pulls_are_answered_when_it_stops(tmp_path: Path) -> None:
     assert asyncio.run(main()) == ResponseCode.PULL_NOT_FOUND
 
 
+def test_reloaded_settings_hold_at_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        live = settings(tmp_path, "logLevel=WARNING")
+        async with Broker(live) as broker:
+            assert logger.level == logging.WARNING
+            broker.reload(from_arguments(["maxMessageSize=5", "logLevel=INFO", "brokerName=other"]))
+            assert logger.level == logging.INFO
+            assert broker.state.store.settings.max_message_bytes == 5
+
+    logger = logging.getLogger("orbitmq")
+    before = logger.level
+    try:
+        asyncio.run(main())
+    finally:
+        logger.setLevel(before)
+    (warning,) = [one.getMessage() for one in caplog.records if "restart" in one.getMessage()]
+    assert "brokerName" in warning
+
+
 def test_routes_name_the_address_that_is_set(tmp_path: Path) -> None:
     async def main() -> str:
         async with Broker(settings(tmp_path, "brokerIP1=broker.example")) as broker:

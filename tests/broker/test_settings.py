@@ -25,6 +25,8 @@ OURS = {
     *("listenHost", "handshakeTimeoutMs", "closeTimeoutMs", "requestTimeoutMs", "inFlightMax"),
     "enableTopicMessageTypeCheck",  # of Java's proxy
     *("servingMax", "unsentBytesMax", "frameBytesMax", "connectionsMax", "acceptLoss"),
+    *("sendDeduplicationEnable", "sendDeduplicationMaxNum", "sendDeduplicationTimeMills"),
+    "logLevel",
 }
 
 
@@ -216,6 +218,37 @@ def test_an_invalid_update_changes_nothing() -> None:
     with pytest.raises(InvalidSetting, match="maxMessageSize"):
         live.update(from_arguments(["traceOn=false", "maxMessageSize=-1"]), now_ms=1)
     assert live.broker.trace_on
+
+
+def test_a_reload_changes_what_can_be_changed() -> None:
+    live = LiveSettings.load(
+        from_arguments(["listenPort=1", "fileReservedTime=1", "traceOn=false"])
+    )
+    live.update(from_arguments(["maxMessageSize=5"]), 0)  # which the file does not have
+    text = "listenPort=2\nfileReservedTime=2\ntls.server.mode=disabled\nconfigBlackList=traceOn\n"
+    changed, fixed = live.reload(parse(text, "broker.conf"), 7)
+    assert changed == {"fileReservedTime", "traceOn", "maxMessageSize"}
+    assert fixed == {"listenPort", "configBlackList", "tls.*"}
+    assert (live.store.reserved_hours, live.broker.trace_on, live.broker.listen_port) == (
+        2,
+        True,
+        1,
+    )
+    assert live.data_version.timestamp == 7
+
+
+def test_a_reload_of_the_same_file_changes_nothing() -> None:
+    given = from_arguments(["mappedFileSizeConsumeQueue=6000001", "logLevel=DEBUG"])
+    live = LiveSettings.load(given)
+    assert live.reload(given, 7) == (frozenset(), frozenset())
+    assert live.data_version.counter == 0
+
+
+def test_a_reload_of_a_bad_file_changes_nothing() -> None:
+    live = LiveSettings()
+    with pytest.raises(InvalidSetting, match="^broker.conf:2: fileReservedTime"):
+        live.reload(parse("traceOn=false\nfileReservedTime=x\n", "broker.conf"), 7)
+    assert live.as_properties() == LiveSettings().as_properties()
 
 
 def test_what_is_updatable_of_a_store_is_what_a_store_takes_while_it_runs() -> None:

@@ -50,7 +50,9 @@ class Lost:
 
 @dataclass(frozen=True)
 class CutOff:
-    """The connection is reset."""
+    """The connection is reset: at once, or when the broker has stored the send and answers."""
+
+    is_stored: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,7 @@ class FaultProxy:
 
     Args:
         to: the broker.
+        at: where to listen; by default on a free port.
 
     Attributes:
         at: where clients come in; known once it is entered.
@@ -80,10 +83,10 @@ class FaultProxy:
 
     """
 
-    def __init__(self, to: Address) -> None:
+    def __init__(self, to: Address, at: Address | None = None) -> None:
         self._to = to
-        self.at = Address("", 0)
-        self.script: deque[Fault] = deque()
+        self.at = at or Address("127.0.0.1", 0)
+        self.script: deque[Fault | None] = deque()
         self.always: Fault | None = None
         self.seen = 0
         self.heard: Counter[int] = Counter()
@@ -111,7 +114,7 @@ class FaultProxy:
 
     async def come_back(self) -> None:
         """Listen where clients came in before."""
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.at.port)
+        self._server = await asyncio.start_server(self._serve, *self.at)
         self.at = Address(*self._server.sockets[0].getsockname())
 
     def release(self) -> None:
@@ -130,7 +133,7 @@ class FaultProxy:
 
     async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         from_broker, to_broker = await asyncio.open_connection(*self._to)
-        lost: set[int] = set()
+        lost: dict[int, Fault] = {}  # what happens to answers, by the number of their request
         try:
             async with asyncio.TaskGroup() as both:
                 answers = both.create_task(_pass_answers(from_broker, writer, lost))
@@ -145,18 +148,19 @@ class FaultProxy:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         to_broker: asyncio.StreamWriter,
-        lost: set[int],
+        lost: dict[int, Fault],
     ) -> None:
         async for raw, frame in _frames(reader):
-            match self._fault_of(frame):
+            match fault := self._fault_of(frame):
                 case Late(seconds):
                     asyncio.get_running_loop().call_later(seconds, to_broker.write, raw)
                 case Held():
                     self.held.append(partial(to_broker.write, raw))
-                case Lost(is_stored):
-                    if is_stored:
-                        lost.add(frame.opaque)
-                        to_broker.write(raw)
+                case Lost(is_stored=True) | CutOff(is_stored=True):
+                    lost[frame.opaque] = fault
+                    to_broker.write(raw)
+                case Lost():
+                    pass
                 case CutOff():
                     _reset(writer)
                     return
@@ -181,11 +185,14 @@ def _reset(writer: asyncio.StreamWriter) -> None:
 
 
 async def _pass_answers(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, lost: set[int]
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, lost: dict[int, Fault]
 ) -> None:
     async for raw, frame in _frames(reader):
-        if not (frame.is_answer and frame.opaque in lost):
-            writer.write(raw)
+        match lost.get(frame.opaque) if frame.is_answer else None:
+            case None:
+                writer.write(raw)
+            case CutOff():
+                _reset(writer)
 
 
 async def _frames(reader: asyncio.StreamReader) -> AsyncIterator[tuple[bytes, Frame]]:

@@ -26,7 +26,7 @@ loads: dict[int, "Stream"] = {}
 
 def open_producer(options: ProducerOptions) -> int:
     """Start a producer and return its number."""
-    producer = java_class("DefaultMQProducer")(options.group)
+    producer = java_class("DefaultMQProducer")(options.group, options.trace, "")
     producer.setNamesrvAddr(options.nameserver)
     producer.setVipChannelEnabled(options.vip)
     producer.setSendMsgTimeout(options.timeout_ms)

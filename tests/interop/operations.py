@@ -206,6 +206,7 @@ class ProducerOptions(msgspec.Struct, frozen=True, kw_only=True):
     compress_over: int = 4096
     message_bytes_max: int = 4 * 1024 * 1024
     poll_routes_ms: int = 30_000
+    trace: bool = False
 
 
 class Outgoing(msgspec.Struct, frozen=True, kw_only=True):

@@ -45,6 +45,7 @@ class Team:
         compress_over: int = 4096,
         message_bytes_max: int = 4 * 1024 * 1024,
         timeout_ms: int = 10_000,
+        trace: bool = False,
     ) -> AbstractContextManager[Producer]:
         """Run a producer."""
         options = ProducerOptions(
@@ -56,6 +57,7 @@ class Team:
             message_bytes_max=message_bytes_max,
             timeout_ms=timeout_ms,
             poll_routes_ms=self.poll_routes_ms,
+            trace=trace,
         )
         return producing(self.java, options)
 

@@ -21,7 +21,7 @@ from tests.nameserver.parties import Party, topics, who, with_nameserver
 
 Recorded = dict[str, Any]
 
-OWN_SETTINGS = {"listenHost", "listenPort", "kvConfigPath"}
+OWN_SETTINGS = {"listenHost", "listenPort", "logLevel", "kvConfigPath"}
 """Where a nameserver listens and what it writes is its own."""
 
 

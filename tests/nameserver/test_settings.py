@@ -29,6 +29,7 @@ def test_names_and_defaults_are_those_of_java() -> None:
         "listenHost": "127.0.0.1",
         "kvConfigPath": "~/namesrv/kvConfig.json",
         "configBlackList": "configBlackList;configStorePath;kvConfigPath",
+        "logLevel": "INFO",
     }
     assert texts == {**JAVA_DEFAULTS, **own, "listenPort": "9876"}
 
@@ -42,7 +43,7 @@ def test_java_itself_says_so() -> None:
     ]
     said = {one.name: one.value for one in parse(recorded.decode(), "recorded")}
     assert JAVA_DEFAULTS.items() <= said.items()
-    assert JAVA_NAMES.keys() - {"listenHost"} <= said.keys()
+    assert JAVA_NAMES.keys() - {"listenHost", "logLevel"} <= said.keys()
 
 
 def test_a_file_of_java_loads() -> None:
@@ -57,6 +58,23 @@ def test_a_file_of_java_loads() -> None:
 def test_numbers_have_their_ranges(wrong: str) -> None:
     with pytest.raises(InvalidSetting, match=f"^--set: {wrong.partition('=')[0]}: .* must be from"):
         LiveSettings.load(from_arguments([wrong]))
+
+
+def test_a_reload_changes_what_can_be_changed() -> None:
+    live = LiveSettings.load(from_arguments(["listenPort=1", "waitSecondsForService=7"]))
+    changed, fixed = live.reload(
+        parse("listenPort=2\norderMessageEnable=true\ntls.server.mode=disabled\n", "namesrv.conf")
+    )
+    assert changed == ["orderMessageEnable", "waitSecondsForService"]
+    assert fixed == ["listenPort", "tls.*"]
+    assert live.now == NameserverSettings(listen_port=1, order_message_enable=True)
+
+
+def test_a_reload_of_a_bad_file_changes_nothing() -> None:
+    live = LiveSettings()
+    with pytest.raises(InvalidSetting, match="^namesrv.conf:2: waitSecondsForService"):
+        live.reload(parse("orderMessageEnable=true\nwaitSecondsForService=x", "namesrv.conf"))
+    assert live.now == NameserverSettings()
 
 
 def test_a_struct_made_by_hand_is_checked_too() -> None:

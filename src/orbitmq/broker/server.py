@@ -10,7 +10,7 @@ Periodic jobs are flushes, cleaning, delays, held pulls, expiry and statistics.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Final, Self
 
@@ -24,12 +24,14 @@ from orbitmq.broker.settings import LiveSettings
 from orbitmq.broker.state import State
 from orbitmq.broker.wiring import Endpoint, RequestHandlers
 from orbitmq.errors import InvalidInput
+from orbitmq.logs import LogLevel, set_log_level
 from orbitmq.message.host import Host
 from orbitmq.net.address import Address
 from orbitmq.net.dialer import Dialer
 from orbitmq.net.exposure import check_exposure
 from orbitmq.net.listener import Listener
 from orbitmq.net.transport.own_host import own_host
+from orbitmq.settings import Property
 from orbitmq.wire.bodies.registration import TopicConfigAndMappingTable
 from orbitmq.wire.codes import READ, WRITE
 
@@ -123,6 +125,8 @@ class Broker:
         Raise StoreError if the store can't be used, and InvalidInput if the address can't be
         listened on.
         """
+        if (level := self.settings.broker.log_level) is not LogLevel.INFO:
+            set_log_level(level)  # or else it is left to the program around it
         await self.state.open(self._progress)
         await self._listen()
         self._jobs.start()
@@ -134,6 +138,17 @@ class Broker:
             self.address,
             self.advertised,
         )
+
+    def reload(self, properties: Iterable[Property]) -> None:
+        """Take over what can be changed of settings read again, and log what needs a restart.
+
+        Raise InvalidSetting, and change nothing, if one can't be used.
+        """
+        changed, fixed = self.settings.reload(properties, self._machine.clock.now_ms())
+        log.info("settings reloaded; changed: %s", ", ".join(sorted(changed)) or "none")
+        if fixed:
+            log.warning("these settings need a restart to change: %s", ", ".join(sorted(fixed)))
+        self._request_handlers.config.apply(changed)
 
     async def close(self) -> None:
         """Unregister, answer requests in flight, and save everything.

@@ -27,6 +27,7 @@ import msgspec
 
 from orbitmq.errors import InvalidInput
 from orbitmq.java_keys import BROKER_CLASSES, ServerKeys
+from orbitmq.logs import LogLevel
 from orbitmq.message.names import TRACE_TOPIC, check_topic
 from orbitmq.net import tls_settings
 from orbitmq.net.address import Address
@@ -143,6 +144,13 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """The most replies that requesters have not confirmed; more are refused with ``[OVERLOAD]``."""
     start_accept_send_request_time_stamp: int = 0
     """Sends are refused before this time, in ms since 1970."""
+    send_deduplication_enable: bool = False
+    """Whether a repeated send of a message is answered with the first receipt, and not stored."""
+    send_deduplication_max_num: int = 100_000
+    """The least number of messages that repeats are recognized of, unless they are older; at most
+    twice as many are remembered."""
+    send_deduplication_time_mills: int = 300_000
+    """How long repeats of a message are recognized, unless more messages came since."""
 
     # Pulling
 
@@ -190,6 +198,8 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     config_black_list: str = "configBlackList;brokerConfigPath"
     """Further keys that can't be changed from the network, separated by ``;``."""
+    log_level: LogLevel = LogLevel.INFO
+    """From which level on it logs: DEBUG, INFO, WARNING or ERROR."""
 
     def __post_init__(self) -> None:
         self._check_numbers()
@@ -253,6 +263,7 @@ _RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "broker_id": (0, INT64_MAX),
     "broker_permission": (0, 7),
     "listen_port": (0, _PORT_MAX),
+    "send_deduplication_max_num": (1, 10_000_000),
     "start_accept_send_request_time_stamp": (0, INT64_MAX),
 }
 
@@ -275,7 +286,8 @@ JAVA_NAMES: Final[Mapping[str, str]] = {
     **_camel_names(BrokerSettings),
     "bindAddress": "listen_host",
 }
-"""Keys → fields of `BrokerSettings`. ``listenHost`` is ours, for Java's ``bindAddress``."""
+"""Keys → fields of `BrokerSettings`. Ours are ``listenHost``, for Java's ``bindAddress``, and
+``sendDeduplication…`` and ``logLevel``."""
 
 STORE_NAMES: Final[Mapping[str, str]] = {
     "storePathCommitLog": "commit_log_path",
@@ -334,11 +346,12 @@ UPDATABLE: Final[frozenset[str]] = frozenset(
         *("storeReplyMessageEnable", "replyThreadPoolQueueCapacity"),
         *("sendThreadPoolQueueCapacity", "waitTimeMillsInSendQueue", "brokerFastFailureEnable"),
         *("osPageCacheBusyTimeOutMills", "startAcceptSendRequestTimeStamp"),
+        *("sendDeduplicationEnable", "sendDeduplicationMaxNum", "sendDeduplicationTimeMills"),
         *("longPollingEnable", "shortPollingTimeMills", "litePullMessageEnable"),
         *("slaveReadEnable", "defaultQueryMaxNum"),
         *("notifyConsumerIdsChangedEnable", "channelExpiredTimeout", "useServerSideResetOffset"),
         *("flushConsumerOffsetInterval", "consumerOffsetUpdateVersionStep"),
-        *("delayOffsetUpdateVersionStep", "serverLoadBalancerEnable"),
+        *("delayOffsetUpdateVersionStep", "serverLoadBalancerEnable", "logLevel"),
     }
     | {name for name, field in STORE_NAMES.items() if field in CHANGEABLE}
 )
@@ -416,6 +429,30 @@ class LiveSettings:
             changeable = one.name in UPDATABLE or _KEYS.is_harmless(one)
             if not changeable or one.name in fixed:
                 raise InvalidInput(_why_not(one), field=one.name)
+        return self._take(given, now_ms)
+
+    def reload(
+        self, properties: Iterable[Property], now_ms: int
+    ) -> tuple[frozenset[str], frozenset[str]]:
+        """Take over what can be changed of the settings of a file and the arguments after it.
+
+        Return the properties with another value now, and those that need a restart for theirs;
+        ``tls.*`` stands for all of TLS. Raise InvalidSetting, and change nothing, if one can't be
+        used.
+        """
+        wanted = LiveSettings.load(properties)
+        texts = wanted.as_properties()
+        different = {name for name, text in self.as_properties().items() if texts[name] != text}
+        changeable = different & UPDATABLE
+        changed = frozenset[str]()
+        if changeable:
+            given = [Property(name, texts[name], "settings") for name in changeable]
+            changed = self._take(given, now_ms)
+        if wanted.tls != self.tls:
+            different.add("tls.*")
+        return changed, frozenset(different - UPDATABLE)
+
+    def _take(self, given: Iterable[Property], now_ms: int) -> frozenset[str]:
         before = self.as_properties()
         ours = [_in_our_units(one) for one in given]
         broker = build(BrokerSettings, ours, JAVA_NAMES, base=self.broker)

@@ -15,6 +15,7 @@ from orbitmq.broker.figures.stats import BrokerStats
 from orbitmq.broker.machine import Machine
 from orbitmq.broker.persistence import Persistence
 from orbitmq.broker.pulling.held_pulls import HeldPulls
+from orbitmq.broker.sending.deduplication import Deduplication
 from orbitmq.broker.sending.delays import Delays
 from orbitmq.broker.sending.inbox import Inbox
 from orbitmq.broker.settings import LiveSettings
@@ -85,6 +86,7 @@ class State:
             clock=clock,
             call_soon=self._loop.call_soon,
         )
+        self.deduplication = Deduplication(inbox=self.inbox, store=self.store, settings=settings)
         self.delays = Delays(store=self.store, inbox=self.inbox, settings=settings)
         self.persistence = Persistence(
             ConfigFiles(machine.disk, f"{directory}/config"), self.workers
@@ -96,7 +98,7 @@ class State:
 
     async def open(self, progress: Callable[[int, int], None]) -> None:
         """Recover the store, on a worker, and load the tables."""
-        opening = asyncio.wrap_future(self.workers.submit(self.store.open, progress))
+        opening = asyncio.wrap_future(self.workers.submit(self._open_store, progress))
         try:
             await asyncio.shield(opening)
         except asyncio.CancelledError:
@@ -104,6 +106,11 @@ class State:
             raise
         self.persistence.load()
         self.delays.start(self.clock.now_ms())
+
+    def _open_store(self, progress: Callable[[int, int], None]) -> None:
+        self.store.open(progress)
+        if self.settings.broker.send_deduplication_enable:
+            self.deduplication.load()
 
     async def flushed(self) -> None:
         """Return when the log is flushed, or the flush failed: a stop saves the tables after it."""

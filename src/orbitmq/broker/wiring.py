@@ -59,12 +59,22 @@ class Endpoint:
 
 
 class RequestHandlers:
-    """All handlers of a broker, by request code; ``pulls`` and ``members`` have periodic jobs."""
+    """All handlers of a broker, by request code.
+
+    ``pulls`` and ``members`` have periodic jobs, and ``config`` applies reloaded settings.
+    """
 
     def __init__(self, state: State, endpoint: Endpoint) -> None:
         self._state = state
         calls = ClientCalls(state.members)
         self.pulls = _pull_handlers(state, endpoint)
+        self.config = ConfigHandlers(
+            settings=state.settings,
+            topics=state.topics,
+            store=state.store,
+            clock=state.clock,
+            file=SettingsFile(state.settings.file, state.workers),
+        )
         self.members = MemberHandlers(
             members=state.members,
             locks=state.locks,
@@ -77,6 +87,7 @@ class RequestHandlers:
         self.handlers = Handlers(
             self.pulls.table(),
             self.members.table(),
+            self.config.table(),
             *_send_handlers(state, endpoint),
             *_table_handlers(state, endpoint, calls, self.pulls),
             *_report_handlers(state, endpoint),
@@ -121,7 +132,7 @@ def _send_handlers(state: State, endpoint: Endpoint) -> Sequence[Mapping[int, Ha
         own_host=endpoint.host,
     )
     send = SendHandlers(
-        inbox=state.inbox,
+        deduplication=state.deduplication,
         checks=checks,
         retries=retries,
         settings=settings,
@@ -215,13 +226,6 @@ def _table_handlers(
             persistence=state.persistence,
             workers=state.workers,
             on_delete=state.stats.forget_group,
-        ),
-        ConfigHandlers(
-            settings=settings,
-            topics=topics,
-            store=state.store,
-            clock=state.clock,
-            file=SettingsFile(settings.file, state.workers),
         ),
         RelayHandlers(calls=calls, store=state.store, broker_name=settings.broker.broker_name),
     )

@@ -2,10 +2,12 @@
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from typing import Self
 
 from orbitmq.clock import Clock, SystemClock
 from orbitmq.errors import InvalidInput
+from orbitmq.logs import LogLevel, set_log_level
 from orbitmq.nameserver.handlers.brokers import BrokerHandlers
 from orbitmq.nameserver.handlers.config import ConfigHandlers
 from orbitmq.nameserver.handlers.routes import RouteHandlers
@@ -23,6 +25,7 @@ from orbitmq.net.settings import NetSettings
 from orbitmq.net.settings_file import SettingsFile
 from orbitmq.net.tls_settings import TlsSettings
 from orbitmq.net.transport.network import Network
+from orbitmq.settings import Property
 from orbitmq.threads import ThreadWorkers, Workers
 
 __all__ = ["Nameserver"]
@@ -116,6 +119,8 @@ class Nameserver:
         Raise InvalidInput if it can't listen on the address or the file is damaged, and DiskFailed
         if the file can't be read.
         """
+        if (level := self.settings.now.log_level) is not LogLevel.INFO:
+            set_log_level(level)  # or else it is left to the program around it
         await self._saved.load()
         try:
             await self._listener.start()
@@ -126,6 +131,18 @@ class Nameserver:
             ) from error
         self._wait_for_scan()
         log.info("nameserver listens on %s", self.address)
+
+    def reload(self, properties: Iterable[Property]) -> None:
+        """Take over what can be changed of settings read again, and log what needs a restart.
+
+        Raise InvalidSetting, and change nothing, if one can't be used.
+        """
+        changed, fixed = self.settings.reload(properties)
+        log.info("settings reloaded; changed: %s", ", ".join(changed) or "none")
+        if fixed:
+            log.warning("these settings need a restart to change: %s", ", ".join(fixed))
+        if "logLevel" in changed:
+            set_log_level(self.settings.now.log_level)
 
     async def close(self) -> None:
         """Answer pending requests, up to a timeout, then close all connections."""

@@ -18,6 +18,7 @@ import msgspec
 
 from orbitmq.errors import InvalidInput
 from orbitmq.java_keys import NAMESERVER_CLASSES, ServerKeys
+from orbitmq.logs import LogLevel
 from orbitmq.net import tls_settings
 from orbitmq.net.tls_settings import TLS_NAMES, TlsSettings
 from orbitmq.settings import Property, build, texts_of
@@ -68,6 +69,8 @@ class NameserverSettings(
     """How long, in seconds."""
     config_black_list: str = "configBlackList;configStorePath;kvConfigPath"
     """Further keys that can't be changed from the network, separated by ``;``."""
+    log_level: LogLevel = LogLevel.INFO
+    """From which level on it logs: DEBUG, INFO, WARNING or ERROR."""
 
     def __post_init__(self) -> None:
         for name, least, most in (
@@ -132,6 +135,20 @@ class LiveSettings:
     def update(self, properties: Sequence[Property]) -> None:
         """Put ``properties`` in force, all or none; the caller has asked ``why_fixed`` first."""
         self.now = build(NameserverSettings, properties, JAVA_NAMES, base=self.now)
+
+    def reload(self, properties: Iterable[Property]) -> tuple[list[str], list[str]]:
+        """Take over what can be changed of the settings of a file and the arguments after it.
+
+        Return the keys with another value now, and those that need a restart for theirs; ``tls.*``
+        stands for all of TLS. Raise InvalidSetting, and change nothing, if one can't be used.
+        """
+        wanted = self.load(properties)
+        texts = wanted.texts()
+        different = [name for name, text in self.texts().items() if texts[name] != text]
+        changed = [name for name in different if JAVA_NAMES[name] in _UPDATABLE]
+        fixed = [name for name in different if name not in changed]
+        self.update([Property(name, texts[name], "settings") for name in changed])
+        return changed, fixed + ["tls.*"] * (wanted.tls != self.tls)
 
     def texts(self) -> dict[str, str]:
         """Return the settings in force, by Java's names."""

@@ -11,11 +11,12 @@ from orbitmq.net.blocking import BlockingConnection
 from orbitmq.wire.codes import RequestCode, ResponseCode
 from orbitmq.wire.fields import NoFields
 from tests.cli.running_servers import serving
+from tests.interop.waiting import until
 
 NOWHERE = "--set=kvConfigPath="
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_prints_a_ready_line_serves_and_stops(number: signal.Signals) -> None:
     with serving("nameserver", "--port", "0", NOWHERE) as server:
         head, _, address = server.ready_line().partition("=")
@@ -45,6 +46,20 @@ def test_arguments_override_the_file_and_operators_change_it(tmp_path: Path) -> 
     assert ended.status == 0
     assert f"{file}:3: listenPrt is not known here" in ended.logged
     assert "did you mean listenPort?" in ended.logged
+
+
+def test_a_hangup_reloads_the_file(tmp_path: Path) -> None:
+    file, log = tmp_path / "namesrv.conf", tmp_path / "log"
+    file.write_text("orderMessageEnable=false\n")
+    options = ("-c", str(file), "--port=0", NOWHERE, "--log-file", str(log))
+    with serving("nameserver", *options) as server:
+        assert server.ready_line().startswith("ready")
+        file.write_text("orderMessageEnable=true\nlogLevel=WARNING\n")
+        server.process.send_signal(signal.SIGHUP)
+        until(lambda: "settings reloaded" in log.read_text(), what="the reload")
+        server.process.terminate()
+        assert server.end().status == 0
+    assert "settings reloaded; changed: orderMessageEnable, logLevel" in log.read_text()
 
 
 def test_the_error_for_a_port_in_use_takes_one_line(capfd: pytest.CaptureFixture[str]) -> None:

@@ -16,6 +16,10 @@ from orbitmq.errors import InvalidInput
 from tests.cli.running_servers import few_open_files, serving
 
 
+async def no_reload(_server: object) -> None:
+    raise AssertionError("reloaded")
+
+
 def test_a_signal_stops_it_cleanly(capsys: pytest.CaptureFixture[str]) -> None:
     steps: list[str] = []
 
@@ -29,7 +33,7 @@ def test_a_signal_stops_it_cleanly(capsys: pytest.CaptureFixture[str]) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
         return f"ready {name}"
 
-    assert serve(server, ready) == 0
+    assert serve(server, ready, no_reload) == 0
     assert steps == ["started", "stopped"]
     assert capsys.readouterr().out == "ready broker-a\n"
 
@@ -40,7 +44,7 @@ def test_a_signal_while_it_starts_is_not_lost() -> None:
         os.kill(os.getpid(), signal.SIGINT)
         yield None
 
-    assert serve(server, lambda _: "ready") == 0
+    assert serve(server, lambda _: "ready", no_reload) == 0
 
 
 class ClosedTerminal(io.StringIO):
@@ -59,9 +63,37 @@ def test_a_terminal_that_is_closed_while_it_starts_stops_it(
         yield None
         steps.append("stopped")
 
+    terminals = iter([True, False])
+    monkeypatch.setattr("orbitmq.cli.servers.serving._has_terminal", lambda: next(terminals))
     monkeypatch.setattr("sys.stdout", ClosedTerminal())
-    assert serve(server, lambda _: "ready") == 0
+    assert serve(server, lambda _: "ready", no_reload) == 0
     assert steps == ["stopped"]
+
+
+@pytest.mark.parametrize("has_terminal", [True, False])
+def test_a_hangup_reloads_and_a_failed_reload_changes_nothing(
+    has_terminal: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("orbitmq.cli.servers.serving._has_terminal", lambda: has_terminal)
+    errors = [InvalidInput("line 3 is bad", field="x"), RuntimeError("a bug"), None]
+
+    @asynccontextmanager
+    async def server() -> AsyncIterator[None]:
+        os.kill(os.getpid(), signal.SIGHUP)  # during the start: it counts afterwards
+        yield None
+
+    async def reload(_server: None) -> None:
+        error = errors.pop(0)
+        os.kill(os.getpid(), signal.SIGHUP if errors else signal.SIGTERM)
+        if error is not None:
+            raise error
+
+    assert serve(server, lambda _: "ready", reload) == 0
+    assert not errors
+    assert [one.getMessage() for one in caplog.records] == [
+        "the settings are not reloaded, and stay as they are: line 3 is bad",
+        "the settings could not be reloaded",
+    ]
 
 
 def test_a_start_that_fails_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
@@ -71,7 +103,7 @@ def test_a_start_that_fails_prints_nothing(capsys: pytest.CaptureFixture[str]) -
         yield
 
     with pytest.raises(InvalidInput, match="the port is taken"):
-        serve(server, lambda _: "ready")
+        serve(server, lambda _: "ready", no_reload)
     assert capsys.readouterr().out == ""
 
 

@@ -19,8 +19,11 @@ from orbitmq.net.blocking import BlockingConnection
 from orbitmq.wire.bodies.cluster import ClusterInfo
 from orbitmq.wire.codes import RequestCode
 from orbitmq.wire.fields import NoFields
+from orbitmq.wire.headers.route import GetRouteInfo
+from orbitmq.wire.json.properties_text import properties_from_text
 from tests.broker.exchanges import pulled, sent
 from tests.cli.running_servers import END_SECONDS, Serving, serving
+from tests.interop.waiting import until
 
 PORTS = ("--nameserver-port", "0", "--broker-port", "0", "--no-dashboard")
 SMALL = ("--set", "mappedFileSizeCommitLog=8388608")
@@ -34,19 +37,18 @@ def known_brokers(nameserver: str) -> dict[str, str]:
     return {name: broker.broker_addrs[0] for name, broker in table.items()}
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
-def test_the_ready_line_has_all_addresses_and_a_signal_stops_it(
-    number: signal.Signals, tmp_path: Path
-) -> None:
+def test_the_ready_line_has_all_addresses_and_a_signal_stops_it(tmp_path: Path) -> None:
     with serving("up", *PORTS, *SMALL, "--store", str(tmp_path)) as server:
         match = re.fullmatch(r"ready nameserver=(\S+) broker=(\S+)", server.ready_line())
         assert match is not None
         nameserver, broker = match.groups()
         assert known_brokers(nameserver) == {"broker-a": broker}
+        with BlockingConnection(Address.parse(nameserver)) as connection:
+            assert connection.request(GetRouteInfo(topic="RMQ_SYS_TRACE_TOPIC")).body
         with BlockingConnection(Address.parse(broker)) as connection:
             sent(connection, "orders", b"paid")
             assert [message.body for message in pulled(connection, "orders")] == [b"paid"]
-        server.process.send_signal(number)
+        server.process.send_signal(signal.SIGINT)
         ended = server.end()
     assert (ended.status, ended.printed) == (0, "")
     assert "Traceback" not in ended.logged
@@ -135,6 +137,35 @@ def test_a_closed_terminal_stops_it_cleanly(brokers: str, tmp_path: Path) -> Non
         finally:
             process.kill()
     assert [store for store in stores if (store / "abort").exists()] == []
+
+
+def setting_of(broker: str, name: str) -> str:
+    """Return a setting of a running broker."""
+    with BlockingConnection(Address.parse(broker)) as connection:
+        answer = connection.request(NoFields(), code=RequestCode.GET_BROKER_CONFIG)
+    return properties_from_text(answer.body)[name]
+
+
+@pytest.mark.parametrize("brokers", ["1", "2"])
+def test_a_hangup_reloads_the_file_of_all_brokers(brokers: str, tmp_path: Path) -> None:
+    file, log = tmp_path / "broker.conf", tmp_path / "log"
+    file.write_text("listenPort=1\nmaxMessageSize=1000\ntraceTopicEnable=false\n")
+    options = ("--brokers", brokers, "-c", str(file), "--log-file", str(log))
+    with serving("up", *PORTS, *SMALL, "--store", str(tmp_path / "store"), *options) as server:
+        found = server.ready_line().rpartition("=")[2].split(",")
+        assert [setting_of(one, "maxMessageSize") for one in found] == ["1000"] * int(brokers)
+        assert setting_of(found[0], "traceTopicEnable") == "false"
+        file.write_text("maxMessageSize=2000\n")
+        server.process.send_signal(signal.SIGHUP)
+        until(
+            lambda: {setting_of(one, "maxMessageSize") for one in found} == {"2000"},
+            what="the reload",
+        )
+        server.process.terminate()
+        assert server.end().status == 0
+    logged = log.read_text()
+    assert f"{file}:1: listenPort has no effect in orbitmq up: use --broker-port" in logged
+    assert logged.count("settings reloaded; changed: maxMessageSize") == int(brokers)
 
 
 def process_of(store: Path) -> int:

@@ -1,5 +1,6 @@
 """Operators put keys and settings."""
 
+import logging
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,21 @@ def test_a_setting_is_in_force_at_once() -> None:
         assert refused.code == ResponseCode.SYSTEM_ERROR
 
     with_nameserver(scenario)
+
+
+def test_the_log_level_is_that_of_the_process() -> None:
+    logger = logging.getLogger("orbitmq")
+    before = logger.level
+
+    async def scenario(party: Party) -> None:
+        assert (await update(party, b"logLevel=ERROR")).code == ResponseCode.SUCCESS
+        assert logger.level == logging.ERROR
+        assert (await update(party, b"logLevel=loud")).code == ResponseCode.INVALID_PARAMETER
+
+    try:
+        with_nameserver(scenario)
+    finally:
+        logger.setLevel(before)
 
 
 def test_a_key_that_is_harmless_here_is_accepted() -> None:

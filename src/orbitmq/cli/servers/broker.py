@@ -1,29 +1,33 @@
 """``orbitmq broker``: one broker, configured by a RocketMQ ``broker.conf``.
 
-It prints ``ready broker=HOST:PORT`` when it listens. SIGTERM, SIGINT and SIGHUP stop it.
+It prints ``ready broker=HOST:PORT`` when it listens. SIGTERM and SIGINT stop it; SIGHUP reloads the
+file.
 """
 
 import argparse
+import asyncio
 import logging
 import os
+from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from orbitmq.broker.machine import Machine
 from orbitmq.broker.server import Broker
-from orbitmq.broker.settings import LiveSettings
+from orbitmq.broker.settings import BrokerSettings, LiveSettings
+from orbitmq.cli.servers.log_output import start_log
 from orbitmq.cli.servers.serving import (
     add_loss_option,
     add_server_options,
     allow_many_open_files,
-    log_to_stderr,
     loss_accepted,
     recovery_progress,
     serve,
 )
 from orbitmq.net.exposure import is_loopback
-from orbitmq.settings import from_arguments, read
+from orbitmq.settings import Property, from_arguments, read
 
-__all__ = ["add_commands", "warn_about_auto_create"]
+__all__ = ["add_commands", "broker_name", "warn_about_auto_create"]
 
 if TYPE_CHECKING:
     Families: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -36,7 +40,7 @@ def add_commands(families: "Families") -> None:
     command = families.add_parser(
         "broker",
         help="run a broker",
-        description="Run a broker until SIGTERM, SIGINT or SIGHUP.",
+        description="Run a broker until SIGTERM or SIGINT; SIGHUP reloads FILE.",
         epilog="Exit status: 0 stopped by a signal, 2 could not start.",
     )
     command.add_argument("-c", dest="file", metavar="FILE", help="a RocketMQ broker.conf")
@@ -51,13 +55,10 @@ def add_commands(families: "Families") -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    log_to_stderr()
+    properties = _properties(arguments)
+    start_log(arguments, broker=broker_name(properties))
     allow_many_open_files()
-    properties = read(arguments.file) if arguments.file else []
-    settings = LiveSettings.load(
-        [*properties, *from_arguments(arguments.set), *loss_accepted(arguments)],
-        file=arguments.file,
-    )
+    settings = LiveSettings.load(properties, file=arguments.file)
     warn_about_auto_create(settings)
     return serve(
         lambda: Broker(
@@ -67,8 +68,25 @@ def _run(arguments: argparse.Namespace) -> int:
             progress=recovery_progress(),
         ),
         lambda broker: f"ready broker={broker.address}",
+        partial(_reload, arguments),
         stop_at_eof=arguments.stop_at_eof,
     )
+
+
+async def _reload(arguments: argparse.Namespace, broker: Broker) -> None:
+    broker.reload(await asyncio.to_thread(_properties, arguments))
+
+
+def _properties(arguments: argparse.Namespace) -> list[Property]:
+    """Return the properties of the file and the arguments; the later one wins."""
+    found = read(arguments.file) if arguments.file else []
+    return [*found, *from_arguments(arguments.set), *loss_accepted(arguments)]
+
+
+def broker_name(properties: Sequence[Property]) -> str:
+    """Return the name of a broker with these properties, for its log."""
+    names = [one.value.strip() for one in properties if one.name == "brokerName"]
+    return names[-1] if names else BrokerSettings().broker_name
 
 
 def warn_about_auto_create(settings: LiveSettings) -> None:

@@ -1,13 +1,17 @@
 """``orbitmq nameserver``: one nameserver, for brokers and clients of any release.
 
-It prints ``ready nameserver=HOST:PORT`` when it listens. SIGTERM, SIGINT and SIGHUP stop it.
+It prints ``ready nameserver=HOST:PORT`` when it listens. SIGTERM and SIGINT stop it; SIGHUP
+reloads the file.
 """
 
 import argparse
+import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
-from orbitmq.cli.servers.serving import add_server_options, log_to_stderr, serve
+from orbitmq.cli.servers.log_output import start_log
+from orbitmq.cli.servers.serving import add_server_options, serve
 from orbitmq.nameserver.server import Nameserver
 from orbitmq.nameserver.settings import LiveSettings
 from orbitmq.settings import Property, from_arguments, read
@@ -25,7 +29,7 @@ def add_commands(families: "Families") -> None:
     command = families.add_parser(
         "nameserver",
         help="run a nameserver",
-        description="Run a nameserver until SIGTERM, SIGINT or SIGHUP.",
+        description="Run a nameserver until SIGTERM or SIGINT; SIGHUP reloads FILE.",
         epilog="Exit status: 0 stopped by a signal, 2 could not start.",
     )
     command.add_argument("-c", dest="file", metavar="FILE", help="a RocketMQ namesrv.conf")
@@ -36,7 +40,7 @@ def add_commands(families: "Families") -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    log_to_stderr()
+    start_log(arguments)
     properties = _properties(arguments)
     settings = LiveSettings.load(properties)
     return serve(
@@ -47,7 +51,12 @@ def _run(arguments: argparse.Namespace) -> int:
             insecure=arguments.insecure,
         ),
         lambda nameserver: f"ready nameserver={nameserver.address}",
+        partial(_reload, arguments),
     )
+
+
+async def _reload(arguments: argparse.Namespace, nameserver: Nameserver) -> None:
+    nameserver.reload(await asyncio.to_thread(_properties, arguments))
 
 
 def _properties(arguments: argparse.Namespace) -> list[Property]:

@@ -1,20 +1,29 @@
-"""What the commands that run a server share: options, logging, the ready line, a clean stop.
+"""What the commands that run a server share: options, the ready line, signals, a clean stop.
 
-The ready line is the only output on stdout, so that a program can wait for it; logs go to stderr.
+The ready line is the only output on stdout, so that a program can wait for it; logs go to stderr or
+to a file. Signals::
+
+    SIGTERM, SIGINT ─────────────────────────▶ stop
+    SIGHUP ─┬─ the terminal was closed ──────▶ stop
+            ├─ ignored at the start (nohup) ─▶ ignored
+            └─ otherwise ────────────────────▶ the settings are read again
 """
 
 import argparse
 import asyncio
 import errno
 import logging
+import os
 import resource
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Final, TypeVar
 
 from orbitmq.cli.render import ProgressBar
+from orbitmq.cli.servers.log_output import add_log_options
+from orbitmq.errors import OrbitError
 from orbitmq.net.event_loop import new_event_loop
 from orbitmq.settings import Property
 
@@ -22,7 +31,6 @@ __all__ = [
     "add_loss_option",
     "add_server_options",
     "allow_many_open_files",
-    "log_to_stderr",
     "loss_accepted",
     "recovery_progress",
     "serve",
@@ -32,14 +40,12 @@ S = TypeVar("S")
 
 log = logging.getLogger("orbitmq.cli")
 
-_STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-
 _FEW_OPEN_FILES: Final = 4096
 """With fewer, a broker with a thousand clients and the files of its store may run short."""
 
 
 def add_server_options(command: argparse.ArgumentParser) -> None:
-    """Add the options of every command that listens: ``--set`` and ``--insecure``."""
+    """Add the options of every command that listens: ``--set``, ``--insecure`` and ``--log-…``."""
     command.add_argument(
         "--set",
         metavar="KEY=VALUE",
@@ -52,6 +58,7 @@ def add_server_options(command: argparse.ArgumentParser) -> None:
         action="store_true",
         help="listen on an address that other machines reach, without authentication",
     )
+    add_log_options(command)
 
 
 def add_loss_option(command: argparse.ArgumentParser) -> None:
@@ -66,15 +73,6 @@ def add_loss_option(command: argparse.ArgumentParser) -> None:
 def loss_accepted(arguments: argparse.Namespace) -> list[Property]:
     """Return the setting that ``--accept-loss`` stands for; none without it."""
     return [Property("acceptLoss", "true", "--accept-loss")] * arguments.accept_loss
-
-
-def log_to_stderr() -> None:
-    """Log to stderr, from INFO on, with times."""
-    logging.basicConfig(
-        level=logging.INFO,
-        stream=sys.stderr,
-        format="%(asctime)s %(levelname)-7s %(name)s: %(message)s",
-    )
 
 
 def allow_many_open_files() -> None:
@@ -114,34 +112,67 @@ def recovery_progress() -> Callable[[int, int], None]:
 def serve(
     make: Callable[[], AbstractAsyncContextManager[S]],
     ready: Callable[[S], str],
+    reload: Callable[[S], Awaitable[None]],
     *,
     stop_at_eof: bool = False,
 ) -> int:
-    """Run a server until SIGTERM, SIGINT or SIGHUP, and return the exit status, 0.
+    """Run a server until a signal stops it, and return the exit status, 0.
 
-    Under ``nohup``, which ignores SIGHUP, it stays ignored. ``make`` is called on the loop;
-    ``ready`` returns the line that is printed when the server has started. With ``stop_at_eof`` it
-    also stops when standard input, a pipe, ends: the process at its other end is gone.
+    ``make`` is called on the loop; ``ready`` returns the line that is printed when the server has
+    started; ``reload`` reads its settings again, after SIGHUP. With ``stop_at_eof`` it also stops
+    when standard input, a pipe, ends: the process at its other end is gone.
     """
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        runner.run(_serve(make, ready, stop_at_eof))
+        runner.run(_serve(make, ready, reload, stop_at_eof))
     return 0
 
 
 async def _serve(
-    make: Callable[[], AbstractAsyncContextManager[S]], ready: Callable[[S], str], stop_at_eof: bool
+    make: Callable[[], AbstractAsyncContextManager[S]],
+    ready: Callable[[S], str],
+    reload: Callable[[S], Awaitable[None]],
+    stop_at_eof: bool,
 ) -> None:
     loop = asyncio.get_running_loop()
-    stop = asyncio.Event()
-    # Before the start: a signal that arrives meanwhile stops the server as soon as it has started.
-    for number in _STOP_SIGNALS:
-        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
-            loop.add_signal_handler(number, stop.set)
+    stop, reloads = asyncio.Event(), asyncio.Event()
+    had_terminal = _has_terminal()
+
+    def hang_up() -> None:
+        (stop if had_terminal and not _has_terminal() else reloads).set()
+
+    # Before the start: a signal that arrives meanwhile counts as soon as the server has started.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        loop.add_signal_handler(signal.SIGHUP, hang_up)
     if stop_at_eof:
         await loop.connect_read_pipe(lambda: _EndOfInput(stop), sys.stdin)
     async with make() as server:
         _print_ready(ready(server))
+        reloading = asyncio.create_task(_reload_at_each(reloads, lambda: reload(server)))
         await stop.wait()
+        reloading.cancel()
+
+
+async def _reload_at_each(event: asyncio.Event, reload: Callable[[], Awaitable[None]]) -> None:
+    while True:
+        await event.wait()
+        event.clear()
+        try:
+            await reload()
+        except OrbitError as error:
+            log.error("the settings are not reloaded, and stay as they are: %s", error)
+        except Exception:
+            log.exception("the settings could not be reloaded")
+
+
+def _has_terminal() -> bool:
+    """Return whether the process has a controlling terminal, which it loses when that is closed."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
 
 
 def _print_ready(line: str) -> None:

@@ -4,6 +4,7 @@
 
     starting ── ready line ──▶ running ── exits ──▶ pausing, longer each time ──▶ starting
         └── exits ──▶ (an error, if it is the first start) ───────────▲
+    reload ─▶ SIGHUP to each
     close ──▶ SIGTERM to each ──▶ exits, or is killed after a timeout
 """
 
@@ -43,6 +44,7 @@ class Supervisor:
     def __init__(self, commands: Mapping[str, Sequence[str]]) -> None:
         self._commands = dict(commands)  # name → arguments
         self._processes: dict[str, asyncio.subprocess.Process] = {}
+        self._running: set[str] = set()
         self._keepers: list[asyncio.Task[None]] = []
         self._closing = False
         self.ready: dict[str, str] = {}
@@ -76,6 +78,12 @@ class Supervisor:
         await asyncio.gather(*self._keepers, return_exceptions=True)
         await asyncio.gather(*(self._stop(name) for name in list(self._processes)))
 
+    def reload(self) -> None:
+        """Have all processes reload their settings; one that is starting reads them anyway."""
+        for name in self._running:
+            if self._processes[name].returncode is None:
+                self._processes[name].send_signal(signal.SIGHUP)
+
     async def _start(self, name: str) -> None:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "orbitmq", *self._commands[name]),
@@ -85,11 +93,13 @@ class Supervisor:
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
         )
         self._processes[name] = process
+        self._running.discard(name)  # SIGHUP would end it until it is ready
         assert process.stdout is not None
         line = (await process.stdout.readline()).decode().strip()
         if not line.startswith("ready broker="):
             raise ProcessFailed(f"{name} ended before it was ready: {await _end(process)}")
         self.ready[name] = line.partition("=")[2]
+        self._running.add(name)
         log.info("%s is ready on %s, process %d", name, self.ready[name], process.pid)
 
     async def _keep(self, name: str) -> None:

@@ -7,21 +7,23 @@ since a broker uses one core. When all of them listen it prints one line::
 """
 
 import argparse
+import asyncio
 import json
+import logging
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from orbitmq.broker.machine import Machine
 from orbitmq.broker.server import Broker
 from orbitmq.broker.settings import LiveSettings
-from orbitmq.cli.servers.broker import warn_about_auto_create
+from orbitmq.cli.servers.broker import broker_name, warn_about_auto_create
+from orbitmq.cli.servers.log_output import log_arguments, start_log
 from orbitmq.cli.servers.serving import (
     add_loss_option,
     add_server_options,
     allow_many_open_files,
-    log_to_stderr,
     loss_accepted,
     recovery_progress,
     serve,
@@ -32,21 +34,34 @@ from orbitmq.nameserver.server import Nameserver
 from orbitmq.nameserver.settings import LiveSettings as NameserverLiveSettings
 from orbitmq.nameserver.settings import NameserverSettings
 from orbitmq.net.address import Address
-from orbitmq.settings import Property, from_arguments
+from orbitmq.settings import Property, from_arguments, read
 
 __all__ = ["add_commands"]
 
 if TYPE_CHECKING:
     Families: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
 
+log = logging.getLogger("orbitmq.cli")
+
 _BROKERS_MAX: Final = 26  # broker-a to broker-z
 _PORTS_APART: Final = 10
 """A broker also listens on the port two below its own; tools expect replication on the next one."""
 
 
+# Keys of a broker that are options here.
+_OPTIONS: Final = {
+    "listenHost": "use --host",
+    "bindAddress": "use --host",
+    "listenPort": "use --broker-port",
+    "namesrvAddr": "the brokers use its nameserver; see --nameserver-port",
+    "storePathRootDir": "use --store",
+}
+
+
 class _Ready(NamedTuple):
     nameserver: Address
     brokers: tuple[str, ...]
+    reload: Callable[[], Awaitable[None]]
 
 
 def add_commands(families: "Families") -> None:
@@ -54,8 +69,11 @@ def add_commands(families: "Families") -> None:
     command = families.add_parser(
         "up",
         help="run a nameserver and brokers",
-        description="Run a nameserver and brokers until SIGTERM, SIGINT or SIGHUP.",
+        description="Run a nameserver and brokers until SIGTERM or SIGINT; SIGHUP reloads FILE.",
         epilog="Exit status: 0 stopped by a signal, 2 could not start.",
+    )
+    command.add_argument(
+        "-c", dest="file", metavar="FILE", help="a RocketMQ broker.conf, for all brokers"
     )
     command.add_argument(
         "--host", default="127.0.0.1", help="the address to listen on (%(default)s)"
@@ -97,15 +115,21 @@ def add_commands(families: "Families") -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    log_to_stderr()
+    single = arguments.brokers == 1
+    start_log(arguments, broker=broker_name(_of_user(arguments)) if single else None)
     allow_many_open_files()
     if not 1 <= arguments.brokers <= _BROKERS_MAX:
         raise InvalidInput(
             f"--brokers is {arguments.brokers}; it must be from 1 to {_BROKERS_MAX}",
             field="brokers",
         )
-    make = _in_one_process if arguments.brokers == 1 else _supervised
-    return serve(lambda: make(arguments), lambda ready: _line(ready, as_json=arguments.json))
+    _check_keys(arguments)
+    make = _in_one_process if single else _supervised
+    return serve(
+        lambda: make(arguments),
+        lambda ready: _line(ready, as_json=arguments.json),
+        lambda ready: ready.reload(),
+    )
 
 
 def _line(ready: _Ready, *, as_json: bool) -> str:
@@ -125,20 +149,27 @@ async def _in_one_process(arguments: argparse.Namespace) -> AsyncIterator[_Ready
             insecure=arguments.insecure,
             progress=recovery_progress(),
         )
+
+        async def reload() -> None:
+            broker.reload(await asyncio.to_thread(_properties, arguments, 0, nameserver.address))
+
         async with broker:
-            yield _Ready(nameserver.address, (str(broker.address),))
+            yield _Ready(nameserver.address, (str(broker.address),), reload)
 
 
 @asynccontextmanager
 async def _supervised(arguments: argparse.Namespace) -> AsyncIterator[_Ready]:
     async with _nameserver(arguments) as nameserver:
         commands = {
-            _name(number): _command(_properties(arguments, number, nameserver.address))
-            + ["--insecure"] * arguments.insecure
+            _name(number): _command(arguments, number, nameserver.address)
             for number in range(arguments.brokers)
         }
         async with Supervisor(commands) as supervisor:
-            yield _Ready(nameserver.address, tuple(supervisor.ready.values()))
+
+            async def reload() -> None:
+                supervisor.reload()
+
+            yield _Ready(nameserver.address, tuple(supervisor.ready.values()), reload)
 
 
 def _nameserver(arguments: argparse.Namespace) -> Nameserver:
@@ -147,7 +178,7 @@ def _nameserver(arguments: argparse.Namespace) -> Nameserver:
         listen_port=arguments.nameserver_port,
         kv_config_path=f"{arguments.store}/namesrv/kvConfig.json",
     )
-    tls = [one for one in from_arguments(arguments.set) if one.name.startswith("tls.")]
+    tls = [one for one in _of_user(arguments) if one.name.startswith("tls.")]
     loaded = NameserverLiveSettings.load(tls)  # the brokers take the same keys
     return Nameserver(settings, tls=loaded.tls, insecure=arguments.insecure)
 
@@ -156,8 +187,35 @@ def _name(number: int) -> str:
     return f"broker-{chr(ord('a') + number)}"
 
 
+def _of_user(arguments: argparse.Namespace) -> list[Property]:
+    return [*_of_file(arguments), *from_arguments(arguments.set)]
+
+
+def _of_file(arguments: argparse.Namespace) -> list[Property]:
+    return read(arguments.file) if arguments.file else []
+
+
+def _check_keys(arguments: argparse.Namespace) -> None:
+    """Refuse a log that brokers would share; warn of keys in the file that options replace."""
+    several = arguments.brokers > 1
+    if several and any(one.name == "storePathCommitLog" for one in _of_user(arguments)):
+        raise InvalidInput(
+            "storePathCommitLog would be the log of all brokers; run each by orbitmq broker",
+            field="storePathCommitLog",
+        )
+    for one in _of_file(arguments):
+        if one.name in _OPTIONS or (several and one.name == "brokerName"):
+            instead = _OPTIONS.get(one.name, "brokers are named broker-a, broker-b and so on")
+            log.warning("%s has no effect in orbitmq up: %s", one, instead)
+
+
 def _properties(arguments: argparse.Namespace, number: int, nameserver: Address) -> list[Property]:
-    """Return the properties of one broker: ours, then the user's, which win.
+    """Return the properties of one broker: of the file, of this command, and of ``--set``."""
+    return [*_of_file(arguments), *_beside_file(arguments, number, nameserver)]
+
+
+def _beside_file(arguments: argparse.Namespace, number: int, nameserver: Address) -> list[Property]:
+    """Return the properties that are not in the file; all win over those that are.
 
     A single broker keeps its files in the store directory itself. With several, each has a
     directory and a name of its own, which the user can't set.
@@ -170,22 +228,21 @@ def _properties(arguments: argparse.Namespace, number: int, nameserver: Address)
         "namesrvAddr": str(nameserver),
         "storePathRootDir": f"{arguments.store}/{_name(number)}" if several else arguments.store,
     }
-    if several:
-        values["brokerName"] = _name(number)
-    ours = [Property(key, value, "up") for key, value in values.items()]
+    if all(one.name != "traceTopicEnable" for one in _of_file(arguments)):
+        values["traceTopicEnable"] = "true"
     users = from_arguments(arguments.set)
     if several:
+        values["brokerName"] = _name(number)
         users = [one for one in users if one.name not in ("brokerName", "storePathRootDir")]
-        if any(one.name == "storePathCommitLog" for one in users):
-            raise InvalidInput(
-                "storePathCommitLog would be the log of all brokers; run each by orbitmq broker",
-                field="storePathCommitLog",
-            )
+    ours = [Property(key, value, "up") for key, value in values.items()]
     return [*ours, *users, *loss_accepted(arguments)]
 
 
-def _command(properties: list[Property]) -> list[str]:
-    arguments = ["broker", "--stop-at-eof"]
-    for one in properties:
-        arguments += ["--set", f"{one.name}={one.value}"]
-    return arguments
+def _command(arguments: argparse.Namespace, number: int, nameserver: Address) -> list[str]:
+    """Return the arguments of the process of one broker."""
+    command = ["broker", "--stop-at-eof", *log_arguments(arguments)]
+    if arguments.file:
+        command += ["-c", arguments.file]
+    for one in _beside_file(arguments, number, nameserver):
+        command += ["--set", f"{one.name}={one.value}"]
+    return command + ["--insecure"] * arguments.insecure

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from orbitmq.errors import InvalidBody, InvalidSetting
+from orbitmq.logs import set_log_level
 from orbitmq.nameserver.kv_file import SavedKVConfig
 from orbitmq.nameserver.settings import LiveSettings
 from orbitmq.net.connection import Connection, Handler
@@ -104,6 +105,9 @@ class ConfigHandlers:
             self.settings.update(properties)
         except InvalidSetting as error:
             raise Refusal(ResponseCode.INVALID_PARAMETER, str(error)) from error
-        log.info("%s changed %s", connection.peer, ", ".join(one.name for one in properties))
+        names = [one.name for one in properties]
+        log.info("%s changed %s", connection.peer, ", ".join(names))
+        if "logLevel" in names:
+            set_log_level(self.settings.now.log_level)
         await self.file.save(properties)
         return Response()

@@ -1,3 +1,4 @@
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -60,6 +61,18 @@ def test_an_update_holds_at_once() -> None:
     assert properties_from_text(get(world).body)["maxMessageSize"] == "1024"
     assert world.settings.data_version.timestamp == world.clock.now
     assert world.topics.data_version.counter == 0
+
+
+def test_the_log_level_is_that_of_the_process() -> None:
+    logger, world = logging.getLogger("orbitmq"), World()
+    before = logger.level
+    try:
+        assert update(world, b"logLevel=DEBUG").code == 0
+        assert logger.level == logging.DEBUG
+        assert update(world, b"logLevel=loud").code == ResponseCode.INVALID_PARAMETER
+        assert logger.level == logging.DEBUG
+    finally:
+        logger.setLevel(before)
 
 
 @pytest.mark.parametrize("size", [1_000, 20_000])

@@ -5,6 +5,8 @@ A send that passes :mod:`orbitmq.broker.sending.send_checks` becomes one message
     single ─▶ retry topic or dead letter ─▶ unique key ─▶ transaction ─▶ timer ─▶ delay level
     batch  ─▶ unchanged; the store splits it
 
+Then it goes to the inbox, or first to :mod:`orbitmq.broker.sending.deduplication`.
+
 Every answer has the region and whether traces are wanted. Transactions, timers and inner batches
 are refused.
 """
@@ -16,7 +18,8 @@ from typing import Final
 
 from orbitmq.broker import remarks
 from orbitmq.broker.sending import stored_properties
-from orbitmq.broker.sending.inbox import Inbox, PutOutcome
+from orbitmq.broker.sending.deduplication import Deduplication
+from orbitmq.broker.sending.inbox import PutOutcome
 from orbitmq.broker.sending.message_types import by_priority
 from orbitmq.broker.sending.retries import Retries, group_of
 from orbitmq.broker.sending.send_checks import SendChecks, SendHeader
@@ -72,7 +75,7 @@ class SendHandlers:
     def __init__(
         self,
         *,
-        inbox: Inbox,
+        deduplication: Deduplication,
         checks: SendChecks,
         retries: Retries,
         settings: LiveSettings,
@@ -81,7 +84,8 @@ class SendHandlers:
         own_host: Callable[[], str],
         disk_used: Callable[[], float],
     ) -> None:
-        self._inbox = inbox
+        self._deduplication = deduplication
+        self._inbox = deduplication.inbox
         self._checks = checks
         self._retries = retries
         self._settings = settings
@@ -123,8 +127,12 @@ class SendHandlers:
                 sys_flag |= flags.MULTI_TAGS
             make = self._batch if header.batch else self._single
             message, unique_key = make(request, header, queue_id, sys_flag, peer)
-            on_stored = partial(self._answer, connection, request, queue_id, unique_key)
-            self._inbox.put(message, on_stored)
+            if self._deduplicates:
+                answer = partial(self._answer, connection, request, unique_key)
+                self._deduplication.put(message, header.topic, unique_key, queue_id, answer)
+            else:
+                on_stored = partial(self._answer, connection, request, unique_key, queue_id)
+                self._inbox.put(message, on_stored)
         except Refusal as refusal:
             return Response(refusal.code, remark=refusal.remark, fields=self._region)
         return None
@@ -244,8 +252,8 @@ class SendHandlers:
         self,
         connection: Connection,
         request: Frame,
-        queue_id: int,
         unique_key: str | None,
+        queue_id: int,
         outcome: PutOutcome,
     ) -> None:
         if isinstance(outcome, Refusal):
@@ -305,6 +313,9 @@ class SendHandlers:
     def _adopt(self, settings: BrokerSettings) -> None:
         """Cache what depends on the settings, until they change."""
         self._adopted = settings
+        self._deduplicates = settings.send_deduplication_enable
+        if not self._deduplicates:
+            self._deduplication.forget()
         self._own = stored_properties.own_properties(settings)
         self._suffix = properties.join(self._own).decode()
         self._region_id = self._own[properties.REGION]

@@ -5,7 +5,7 @@ that can change. As in Java a change is written to the broker's file, if it was 
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,6 +13,7 @@ from orbitmq.broker.settings import LiveSettings
 from orbitmq.broker.tables.topics import Topics
 from orbitmq.clock import Clock
 from orbitmq.errors import InvalidInput, InvalidSetting
+from orbitmq.logs import set_log_level
 from orbitmq.net.connection import Connection, Handler
 from orbitmq.net.refusal import Refusal
 from orbitmq.net.settings_file import SettingsFile
@@ -67,12 +68,18 @@ class ConfigHandlers:
             remark = f"Can not update config in black list. {error}"
             raise Refusal(ResponseCode.NO_PERMISSION, remark) from error
         log.info("%s changed settings: %s", connection.peer, ", ".join(sorted(changed)) or "none")
+        self.apply(changed)
+        await self.file.save(given)
+        return Response()
+
+    def apply(self, changed: Collection[str]) -> None:
+        """Apply changed settings where they are not read at each use."""
         self.store.apply(self.settings.store)
         self.topics.settings_changed(changed)
         if _IN_ROUTES in changed:
             self.topics.touch()
-        await self.file.save(given)
-        return Response()
+        if "logLevel" in changed:
+            set_log_level(self.settings.broker.log_level)
 
     def _set_read_mode(self, connection: Connection, request: Frame) -> Response:
         """Turn read-ahead on or off until the broker stops, as Java does."""

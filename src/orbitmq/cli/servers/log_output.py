@@ -1,0 +1,87 @@
+"""Where and how a server command logs: text or JSON, to stderr or to a file.
+
+A line of JSON is one object, an exception included::
+
+    {"time": "2026-11-16T17:43:32.123Z", "level": "ERROR", "logger": "orbitmq.broker",
+     "message": "…", "process": 4711, "broker": "broker-a", "exception": "Traceback …"}
+"""
+
+import argparse
+import json
+import logging
+import sys
+from logging.handlers import WatchedFileHandler
+from typing import Final
+
+from orbitmq.clock import utc_text
+from orbitmq.errors import InvalidInput
+
+__all__ = ["JsonLines", "add_log_options", "log_arguments", "start_log"]
+
+_TEXT: Final = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+_NOT_OF_A_BROKER: Final = ("orbitmq.nameserver", "orbitmq.supervisor")
+
+
+def add_log_options(command: argparse.ArgumentParser) -> None:
+    """Add ``--log-format`` and ``--log-file``."""
+    command.add_argument(
+        "--log-format",
+        choices=("text", "json"),
+        default="text",
+        help="the format of log lines; json: an object per line (%(default)s)",
+    )
+    command.add_argument(
+        "--log-file",
+        metavar="FILE",
+        help="log to this file instead of stderr; it may be rotated, and is created again",
+    )
+
+
+def log_arguments(arguments: argparse.Namespace) -> list[str]:
+    """Return the options by which another command logs in the same way."""
+    file = ["--log-file", arguments.log_file] if arguments.log_file else []
+    return ["--log-format", arguments.log_format, *file]
+
+
+def start_log(arguments: argparse.Namespace, *, broker: str | None = None) -> None:
+    """Log as the options say, from INFO on; ``broker`` is the only broker of the process.
+
+    Raise InvalidInput if the file can't be written.
+    """
+    handler: logging.Handler = logging.StreamHandler(sys.stderr)
+    if arguments.log_file:
+        try:
+            # It looks before each line whether the file was moved, and then begins another.
+            handler = WatchedFileHandler(arguments.log_file, encoding="utf-8")
+        except OSError as error:
+            raise InvalidInput(
+                f"can't write the log to {arguments.log_file}: {error.strerror}", field="log_file"
+            ) from error
+    as_json = arguments.log_format == "json"
+    handler.setFormatter(JsonLines(broker) if as_json else logging.Formatter(_TEXT))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+
+
+class JsonLines(logging.Formatter):
+    """Formats a log record as one line of JSON."""
+
+    def __init__(self, broker: str | None = None) -> None:
+        super().__init__()
+        self._broker = broker
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line of a record, without its end."""
+        fields: dict[str, str | int | None] = {
+            "time": utc_text(int(record.created * 1000)),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+            "process": record.process,
+        }
+        if self._broker is not None and not record.name.startswith(_NOT_OF_A_BROKER):
+            fields["broker"] = self._broker
+        if record.exc_info:
+            fields["exception"] = self.formatException(record.exc_info)
+        if record.stack_info:
+            fields["stack"] = self.formatStack(record.stack_info)
+        return json.dumps(fields, ensure_ascii=False)
