@@ -161,6 +161,7 @@ class EmbeddedCluster:
         properties = {
             **_SMALL_FILES,
             "listenPort": "0",
+            "enablePropertyFilter": "true",  # as orbitmq up does
             **self._settings,
             "brokerName": name,
             "namesrvAddr": self.nameserver,

@@ -25,6 +25,7 @@ ROOMS = (
     "admin",
     "consumers",
     "exchanges",
+    "filters",
     "handles",
     "message",
     "names",

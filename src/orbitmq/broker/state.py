@@ -14,6 +14,7 @@ from orbitmq.broker.clients.queue_locks import QueueLocks
 from orbitmq.broker.figures.stats import BrokerStats
 from orbitmq.broker.machine import Machine
 from orbitmq.broker.persistence import Persistence
+from orbitmq.broker.pulling.consumer_filters import FILTERS_FILE, ConsumerFilters
 from orbitmq.broker.pulling.held_pulls import HeldPulls
 from orbitmq.broker.sending.delays import Delays
 from orbitmq.broker.sending.inbox import Inbox
@@ -71,6 +72,7 @@ class State:
         self.groups = Groups(settings, clock, self._save_soon)
         self.offsets = ConsumerOffsets(settings, clock)
         self.members = Members()
+        self.filters = ConsumerFilters(settings, clock)
         self.locks = QueueLocks()
         self.held_pulls = HeldPulls(settings.broker.pull_thread_pool_queue_capacity)
         self.stats = BrokerStats(settings.broker.broker_cluster_name, clock.now_ms())
@@ -130,6 +132,7 @@ class State:
             (TOPICS_FILE, self.topics, lambda: self.topics.data_version),
             (GROUPS_FILE, self.groups, lambda: self.groups.data_version),
             (OFFSETS_FILE, self.offsets, lambda: self.offsets.changes),
+            (FILTERS_FILE, self.filters, lambda: self.filters.changes),
             (_DELAYS_FILE, self.delays, lambda: self.delays.version),
         )
         for name, table, version in tables:

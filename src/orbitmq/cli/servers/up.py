@@ -169,6 +169,8 @@ def _properties(arguments: argparse.Namespace, number: int, nameserver: Address)
         "listenPort": str(port),
         "namesrvAddr": str(nameserver),
         "storePathRootDir": f"{arguments.store}/{_name(number)}" if several else arguments.store,
+        # Java's default is false, for the brokers of a large cluster; here consumers just work.
+        "enablePropertyFilter": "true",
     }
     if several:
         values["brokerName"] = _name(number)
