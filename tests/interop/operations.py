@@ -287,6 +287,8 @@ class ConsumerOptions(msgspec.Struct, frozen=True, kw_only=True):
     group: str
     topic: str = ""
     expression: str = "*"
+    sql: bool = False
+    """Whether the expression is SQL92, and not tags."""
     kind: Kind = "concurrent"
     broadcasting: bool = False
     refusals: int = 0

@@ -5,7 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from orbitmq.broker.pulling.sql92 import conditions as sql
-from orbitmq.broker.pulling.sql92.conditions import IllegalOperand, Incomparable, Operand
+from orbitmq.broker.pulling.sql92.conditions import IllegalOperand, Operand
+from orbitmq.broker.pulling.sql92.numbers import Incomparable
 from orbitmq.message.properties import encode
 
 AMOUNT = sql.property_named("amount")

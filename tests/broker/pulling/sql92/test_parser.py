@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orbitmq.broker.pulling.sql92.conditions import Incomparable
+from orbitmq.broker.pulling.sql92.numbers import Incomparable
 from orbitmq.broker.pulling.sql92.parser import EXPRESSION_MAX, NESTING_MAX, parse
 from orbitmq.errors import InvalidExpression
 from orbitmq.message.properties import encode
@@ -81,7 +81,7 @@ def test_what_follows_an_expression_is_ignored_and_known() -> None:
 @pytest.mark.parametrize("opening", ["(", "NOT ", "-", "+", "NOT ("])
 def test_deep_nesting_is_refused(opening: str) -> None:
     with pytest.raises(InvalidExpression, match=f"more than {NESTING_MAX}"):
-        parse(opening * 10_000 + "price = 5")
+        parse(opening * 5_000 + "price = 5")
 
 
 def test_nesting_as_deep_as_allowed_is_evaluated() -> None:
@@ -92,10 +92,10 @@ def test_nesting_as_deep_as_allowed_is_evaluated() -> None:
 
 
 def test_long_chains_are_no_nesting() -> None:
-    chain = parse(" OR ".join(f"a = {number}" for number in range(4_000)))
-    assert chain.matches("a\x013999\x02")
-    assert not chain.matches("a\x014000\x02")
-    assert chain.terms == 4_000
+    chain = parse(" OR ".join(f"a = {number}" for number in range(2_000)))
+    assert chain.matches("a\x011999\x02")
+    assert not chain.matches("a\x012000\x02")
+    assert chain.terms == 2_000
 
 
 def test_a_huge_expression_is_refused_before_it_is_read() -> None:

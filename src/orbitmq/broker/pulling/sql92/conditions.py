@@ -35,7 +35,7 @@ import msgspec
 from orbitmq.broker.pulling.sql92.numbers import (
     INT_MAX,
     LONG_MAX,
-    NotANumber,
+    Incomparable,
     compare,
     to_double,
     to_int,
@@ -48,7 +48,6 @@ __all__ = [
     "NULL",
     "TRUE",
     "IllegalOperand",
-    "Incomparable",
     "Operand",
     "Test",
     "all_of",
@@ -79,10 +78,6 @@ class IllegalOperand(ValueError):
     """An operator has an operand that it can't have."""
 
 
-class Incomparable(Exception):
-    """Two values of a message can't be compared; the message does not match."""
-
-
 class Type(enum.Enum):
     """The type of an operand; see above."""
 
@@ -94,10 +89,16 @@ class Type(enum.Enum):
     NOTHING = "nothing"
 
 
+def _double(text: str) -> float:
+    """Return a double; for NaN infinity, which compares to a literal as Java's NaN does."""
+    value = to_double(text)
+    return value if value == value else math.inf
+
+
 _NUMBERS: Final[Mapping[Type, Callable[[str], float]]] = {
     Type.INTEGER: to_int,
     Type.LONG: to_long,
-    Type.DOUBLE: to_double,
+    Type.DOUBLE: _double,
 }
 _ORDERS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     ">": operator.gt,
@@ -311,21 +312,21 @@ def ordered(symbol: str, left: Operand, right: Operand) -> Operand:
         def test(text: str) -> bool | None:
             if (one := read_left(text)) is None or (other := read_right(text)) is None:
                 return None
-            return order(compare(_number(to_double, one), _number(to_double, other)), 0)
+            return order(compare(to_double(one), to_double(other)), 0)
 
     elif left.type is Type.STRING and right.type in _NUMBERS:
         limit, convert = right.value, _NUMBERS[right.type]
 
         def test(text: str) -> bool | None:
             value = read_left(text)
-            return None if value is None else order(_after_nan(_number(convert, value)), limit)
+            return None if value is None else order(convert(value), limit)
 
     elif right.type is Type.STRING and left.type in _NUMBERS:
         limit, convert = left.value, _NUMBERS[left.type]
 
         def test(text: str) -> bool | None:
             value = read_right(text)
-            return None if value is None else order(limit, _after_nan(_number(convert, value)))
+            return None if value is None else order(limit, convert(value))
 
     else:  # without a property, or with one whose sign was changed
 
@@ -345,14 +346,8 @@ def equal(left: Operand, right: Operand) -> Operand:
     if left.is_literal and right.is_literal and left.is_condition and not right.is_condition:
         raise IllegalOperand(f"{left.shown} can't be compared with {right.shown}")
     read_left, read_right = left.read, right.read
-    if left.name is not None and right.is_literal and right.type is Type.STRING:
-        wanted = right.value
-
-        def quick(text: str) -> bool | None:
-            value = read_left(text)
-            return None if value is None else value == wanted
-
-        return _condition(quick)
+    if left.name is not None and right.value is not None and right.type is not Type.BOOLEAN:
+        return _property_equals(read_left, right)
     agree = _equality(left.type, right.type)
 
     def test(text: str) -> bool | None:
@@ -360,6 +355,25 @@ def equal(left: Operand, right: Operand) -> Operand:
         if one is None:
             return True if other is None else None
         return other is not None and agree(one, other)
+
+    return _condition(test)
+
+
+def _property_equals(find: Read, right: Operand) -> Operand:
+    """Return the condition that a property has a value; most comparisons are of this kind."""
+    wanted = right.value
+    if right.type is Type.STRING:
+
+        def test(text: str) -> bool | None:
+            value = find(text)
+            return None if value is None else value == wanted
+
+    else:
+        convert = _NUMBERS[right.type]
+
+        def test(text: str) -> bool | None:
+            value = find(text)
+            return None if value is None else convert(value) == wanted
 
     return _condition(test)
 
@@ -372,10 +386,10 @@ def _equality(left: Type, right: Type) -> Callable[[Any, Any], bool]:
         return lambda one, other: operator.eq(*_as_numbers(one, other))
     if left is Type.STRING and right in _NUMBERS:
         convert = _NUMBERS[right]
-        return lambda one, other: _number(convert, one) == other
+        return lambda one, other: convert(one) == other
     if right is Type.STRING and left in _NUMBERS:
         convert = _NUMBERS[left]
-        return lambda one, other: one == _number(convert, other)
+        return lambda one, other: one == convert(other)
     if left is Type.STRING and right is Type.BOOLEAN:
         return lambda one, other: (one.lower() == "true") is other
     if left is Type.BOOLEAN and right is Type.STRING:
@@ -386,18 +400,6 @@ def _equality(left: Type, right: Type) -> Callable[[Any, Any], bool]:
 def _check_ordered(operand: Operand) -> None:
     if operand.is_condition or (operand.is_literal and operand.type not in _NUMBERS):
         raise IllegalOperand(f"{operand.shown} has no order; <, <=, > and >= compare numbers")
-
-
-def _number(convert: Callable[[str], float], text: str) -> float:
-    try:
-        return convert(text)
-    except NotANumber:
-        raise Incomparable(text) from None
-
-
-def _after_nan(value: float) -> float:
-    """Return a number; infinity for NaN, which in Java is greater than all numbers."""
-    return value if value == value else math.inf
 
 
 def _as_numbers(one: float, other: float) -> tuple[float, float]:

@@ -9,7 +9,7 @@ import math
 import re
 from typing import Final
 
-__all__ = ["INT_MAX", "LONG_MAX", "NotANumber", "compare", "to_double", "to_int", "to_long"]
+__all__ = ["INT_MAX", "LONG_MAX", "Incomparable", "compare", "to_double", "to_int", "to_long"]
 
 INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
@@ -26,8 +26,8 @@ _NAMED: Final = re.compile(r"[+-]?(?:NaN|Infinity)")
 _JAVA_BLANKS: Final = "".join(map(chr, range(0x21)))  # what String.trim removes
 
 
-class NotANumber(ValueError):
-    """A text is not a number of the type that it is compared with."""
+class Incomparable(ValueError):
+    """Two values can't be compared, such as a number with a text that is none."""
 
 
 def to_int(text: str) -> int:
@@ -37,7 +37,7 @@ def to_int(text: str) -> int:
     (7, 3)
     >>> to_int("3000000000")
     Traceback (most recent call last):
-    orbitmq.broker.pulling.sql92.numbers.NotANumber: 3000000000
+    orbitmq.broker.pulling.sql92.numbers.Incomparable: 3000000000
     """
     if text.isdecimal() and len(text) <= _PLAIN_DIGITS and text.isascii():
         return int(text)
@@ -67,7 +67,7 @@ def to_double(text: str) -> float:
             return float.fromhex(text[: found.start("suffix")])
         except OverflowError:
             return -math.inf if text.startswith("-") else math.inf
-    raise NotANumber(text)
+    raise Incomparable(text)
 
 
 def compare(left: float, right: float) -> int:
@@ -93,11 +93,11 @@ def _integer(text: str, most: int) -> int:
     digits = text[1:] if text[:1] in ("+", "-") else text
     # Java looks at UTF-16 units, and none of a digit outside the basic plane is a digit.
     if not digits.isdecimal() or max(digits) > "\uffff":
-        raise NotANumber(text)
+        raise Incomparable(text)
     try:
         value = int(text)
     except ValueError:  # thousands of digits
-        raise NotANumber(text) from None
+        raise Incomparable(text) from None
     if not -most - 1 <= value <= most:
-        raise NotANumber(text)
+        raise Incomparable(text)
     return value

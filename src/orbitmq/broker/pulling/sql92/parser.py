@@ -21,14 +21,15 @@ from functools import lru_cache
 from typing import Any, Final
 
 from orbitmq.broker.pulling.sql92 import conditions
-from orbitmq.broker.pulling.sql92.conditions import IllegalOperand, Incomparable, Operand, Test
+from orbitmq.broker.pulling.sql92.conditions import IllegalOperand, Operand, Test
 from orbitmq.broker.pulling.sql92.lexer import Kind, Token, Tokens
+from orbitmq.broker.pulling.sql92.numbers import Incomparable
 from orbitmq.errors import InvalidExpression
 
 __all__ = ["EXPRESSION_MAX", "NESTING_MAX", "SqlFilter", "parse"]
 
-EXPRESSION_MAX: Final = 65_536
-"""The most characters of an expression: parsing takes about 1 µs for each, on the event loop."""
+EXPRESSION_MAX: Final = 32_768
+"""The most characters of an expression: parsing takes about 1 µs for each, on the loop."""
 NESTING_MAX: Final = 100
 """The most parentheses and signs around an operand: each takes stack frames, here and later."""
 _REMEMBERED_MAX: Final = 100  # as in Java; pulls that carry an expression repeat it
