@@ -19,7 +19,7 @@ import msgspec
 
 from orbitmq.broker.pulling import filters
 from orbitmq.broker.pulling.bloom import bloom_data
-from orbitmq.broker.pulling.sql92.parser import SqlFilter
+from orbitmq.broker.pulling.sql92.parser import EXPRESSION_MAX, SqlFilter
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.clock import Clock
 from orbitmq.errors import InvalidExpression
@@ -28,11 +28,13 @@ from orbitmq.message.properties import RETRY_TOPIC, finder
 from orbitmq.wire.bodies.filters import ConsumerFilterData, ConsumerFilterTable, TopicFilters
 from orbitmq.wire.bodies.heartbeat import SubscriptionData
 
-__all__ = ["FILTERS_FILE", "ConsumerFilter", "ConsumerFilters", "RetryFilter"]
+__all__ = ["FILTERS_FILE", "PARSED_MAX", "ConsumerFilter", "ConsumerFilters", "RetryFilter"]
 
 log = logging.getLogger("orbitmq.broker")
 
 FILTERS_FILE: Final = "consumerFilter.json"
+PARSED_MAX: Final = 2 * EXPRESSION_MAX
+"""Characters of new expressions in one heartbeat, some 100 ms of work."""
 _SILENT_MS: Final = 30_000
 """How long ago the consumers of a loaded filter count as gone, as in Java."""
 
@@ -63,6 +65,7 @@ class ConsumerFilters:
         self._settings = settings
         self._clock = clock
         self._by_group: dict[str, dict[str, ConsumerFilter]] = {}  # group → topic
+        self._refused: dict[str, dict[str, int]] = {}  # group → topic → version, each logged once
         self.changes = 0
         """Grows with every change of ``to_json``."""
 
@@ -77,23 +80,31 @@ class ConsumerFilters:
         """Return the filters of a group, by topic."""
         return self._by_group.get(group, {})
 
-    def register(self, group: str, subscriptions: Iterable[SubscriptionData]) -> None:
-        """Take over the filters of a heartbeat; those of other topics become dead."""
+    def register(
+        self, group: str, subscriptions: Iterable[SubscriptionData], limit: int = PARSED_MAX
+    ) -> int:
+        """Take over the filters of a group's heartbeat; those of other topics become dead.
+
+        New expressions of more than ``limit`` characters together have to wait for the next
+        heartbeat. Return how many characters are left.
+        """
         topics = set()
         for subscription in subscriptions:
             topics.add(subscription.topic)
-            if not filters.is_by_tags(subscription.expression_type) and subscription.sub_string:
-                self._register(group, subscription)
+            if limit > 0 and not filters.is_by_tags(subscription.expression_type):
+                limit -= self._register(group, subscription)
         self._bury(one for one in self.of_group(group).values() if one.topic not in topics)
+        return limit
 
     def unregister(self, group: str) -> None:
         """Note that the last consumer of a group left."""
+        self._refused.pop(group, None)
         self._bury(self.of_group(group).values())
 
     def clean(self) -> None:
         """Remove the filters that were dead for too long; call it every few seconds."""
-        born_before = self._clock.now_ms() - self._settings.broker.filter_data_clean_time_span
-        for one in [one for one in self._all() if one.is_dead and one.dead_ms <= born_before]:
+        dead_before = self._clock.now_ms() - self._settings.broker.filter_data_clean_time_span
+        for one in [one for one in self._all() if one.is_dead and one.dead_ms <= dead_before]:
             log.info("filter of group %s for topic %s removed: not used", one.group, one.topic)
             self._remove(one)
 
@@ -118,26 +129,24 @@ class ConsumerFilters:
 
     # Changes
 
-    def _register(self, group: str, subscription: SubscriptionData) -> None:
+    def _register(self, group: str, subscription: SubscriptionData) -> int:
+        """Take over a filter; return how many characters were parsed."""
         topic, version = subscription.topic, subscription.sub_version
         old = self.get(group, topic)
-        if old is not None and version < old.version:
-            return
+        if not subscription.sub_string or (old is not None and version < old.version):
+            return 0
         if old is not None and (
             version == old.version or old.sql.expression == subscription.sub_string
         ):
             if old.is_dead or old.version != version:
                 old.dead_ms, old.version = 0, version
                 self.changes += 1
-            return
-        try:
-            sql = filters.compiled(subscription.sub_string, subscription.expression_type)
-        except InvalidExpression as error:
-            # Its pulls are refused with the reason.
-            log.warning("filter of group %s for topic %s refused: %s", group, topic, error)
+            return 0
+        sql = self._compiled(group, subscription)
+        if sql is None:
             if old is not None:
                 self._remove(old)
-            return
+            return len(subscription.sub_string)
         if sql.ignored is not None:
             log.warning(
                 "filter of group %s for topic %s: everything from character %d on is ignored: %s",
@@ -145,6 +154,19 @@ class ConsumerFilters:
             )
         log.info("filter of group %s for topic %s: %s", group, topic, sql.expression[:200])
         self._add(ConsumerFilter(topic, group, sql, version, self._clock.now_ms()))
+        return len(sql.expression)
+
+    def _compiled(self, group: str, subscription: SubscriptionData) -> SqlFilter | None:
+        """Return a filter; None, and log it, if it can't be parsed: its pulls are refused."""
+        topic, version = subscription.topic, subscription.sub_version
+        if self._refused.get(group, {}).get(topic) == version:
+            return None
+        try:
+            return filters.compiled(subscription.sub_string, subscription.expression_type)
+        except InvalidExpression as error:
+            self._refused.setdefault(group, {})[topic] = version
+            log.warning("filter of group %s for topic %s refused: %s", group, topic, error)
+            return None
 
     def _add(self, one: ConsumerFilter) -> None:
         self._by_group.setdefault(one.group, {})[one.topic] = one

@@ -14,7 +14,7 @@ from orbitmq.broker.clients.client_calls import ClientCalls
 from orbitmq.broker.clients.members import Member, Members
 from orbitmq.broker.clients.queue_locks import QueueLocks
 from orbitmq.broker.pulling import filters
-from orbitmq.broker.pulling.consumer_filters import ConsumerFilters
+from orbitmq.broker.pulling.consumer_filters import PARSED_MAX, ConsumerFilters
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.broker.tables.groups import Groups
 from orbitmq.broker.tables.topics import Topics
@@ -95,7 +95,7 @@ class MemberHandlers:
         self._watch(connection)
         subscriptions_changed = not data.heartbeat_fingerprint
         with_them = not data.without_sub
-        rebalance = []
+        rebalance, left = [], PARSED_MAX
         for consumer in data.consumer_data_set:
             group = self.groups.get(consumer.group_name)
             if group is None:
@@ -108,7 +108,9 @@ class MemberHandlers:
             if self.members.join_consumers(consumer, member, with_subscriptions=with_them):
                 rebalance.append(consumer.group_name)
             if with_them:
-                self.filters.register(consumer.group_name, consumer.subscription_data_set)
+                left = self.filters.register(
+                    consumer.group_name, consumer.subscription_data_set, left
+                )
         for producer in data.producer_data_set:
             self.members.join_producers(producer.group_name, member)
         self._notify(rebalance)
