@@ -42,7 +42,7 @@ def test_the_table_holds_java_s_answers(java_540: Java) -> None:
 
 
 def value(chance: Chance, depth: int) -> str:
-    kind = chance.randrange(12)
+    kind = chance.randrange(16)
     if kind == 0 and depth:
         return f"({condition(chance, depth - 1)})"
     if kind == 1:
@@ -51,7 +51,7 @@ def value(chance: Chance, depth: int) -> str:
         return chance.choice(("TRUE", "FALSE", "NULL"))
     if kind < 5:
         return chance.choice(STRINGS)
-    return chance.choice(NUMBERS if kind < 8 else NAMES)
+    return chance.choice(NUMBERS if kind < 9 else NAMES)
 
 
 def comparison(chance: Chance, depth: int) -> str:
@@ -74,10 +74,10 @@ def comparison(chance: Chance, depth: int) -> str:
 
 
 def condition(chance: Chance, depth: int) -> str:
+    forms = ("{}", "{}", "({})", "NOT ({})", "NOT {}")
     parts = [comparison(chance, depth) for _ in range(chance.choice((1, 1, 2, 3)))]
     text = f" {chance.choice(('AND', 'OR'))} ".join(
-        f"{chance.choice(('', '', 'NOT '))}{chance.choice(('{}', '({})')).format(part)}"
-        for part in parts
+        chance.choice(forms).format(part) for part in parts
     )
     return text if chance.randrange(4) else text.lower()
 
@@ -85,7 +85,7 @@ def condition(chance: Chance, depth: int) -> str:
 def random_sql(chance: Chance) -> Sql:
     """An expression of the grammar, at times with a word too many or too few; and messages."""
     words = condition(chance, 2).split(" ")
-    if chance.randrange(4) == 0:
+    if chance.randrange(8) == 0:
         words[chance.randrange(len(words))] = chance.choice(BROKEN)
     messages = [
         {name: chance.choice(VALUES) for name in NAMES if chance.randrange(3)} for _ in range(6)
@@ -101,7 +101,7 @@ def test_random_expressions_are_refused_or_answered_as_by_java(
         for sql, theirs in zip(some, java_answers(java_540, some), strict=True):
             assert answers(sql.expression, sql.messages) == theirs, sql
             accepted += theirs is not None
-    assert accepted > CASES / 4
+    assert accepted > CASES / 5
 
 
 def test_filters_have_java_s_bits(java: Java, chance: Chance) -> None:
