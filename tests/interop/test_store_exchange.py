@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from orbitmq.broker.pulling.consumer_filters import FILTERS_FILE, ConsumerFilters
+from orbitmq.broker.pulling.filter_data import ConsumerFilterData, ConsumerFilterTable
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.clock import SystemClock
 from orbitmq.errors import ConnectionClosed, StoreLocked
@@ -17,7 +18,6 @@ from orbitmq.message.model import StoredMessage
 from orbitmq.store.config_files import ConfigFiles
 from orbitmq.store.disk.disk import RealDisk
 from orbitmq.store.dispatch import SCHEDULE_TOPIC
-from orbitmq.wire.bodies.filters import ConsumerFilterData, ConsumerFilterTable
 from orbitmq.wire.bodies.group import SubscriptionGroupConfig, SubscriptionGroupTable
 from orbitmq.wire.bodies.heartbeat import HeartbeatData, SubscriptionData
 from orbitmq.wire.bodies.offsets import ConsumerOffsetTable

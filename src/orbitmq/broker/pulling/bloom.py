@@ -9,7 +9,7 @@ import math
 from functools import lru_cache
 from typing import Final
 
-from orbitmq.wire.bodies.filters import BloomFilterData
+from orbitmq.broker.pulling.filter_data import BloomFilterData
 
 __all__ = ["bloom_data", "murmur3_64"]
 

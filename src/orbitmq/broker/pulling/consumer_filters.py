@@ -19,13 +19,13 @@ import msgspec
 
 from orbitmq.broker.pulling import filters
 from orbitmq.broker.pulling.bloom import bloom_data
+from orbitmq.broker.pulling.filter_data import ConsumerFilterData, ConsumerFilterTable, TopicFilters
 from orbitmq.broker.pulling.sql92.parser import EXPRESSION_MAX, SqlFilter
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.clock import Clock
 from orbitmq.errors import InvalidExpression
 from orbitmq.message.names import RETRY_PREFIX
 from orbitmq.message.properties import RETRY_TOPIC, finder
-from orbitmq.wire.bodies.filters import ConsumerFilterData, ConsumerFilterTable, TopicFilters
 from orbitmq.wire.bodies.heartbeat import SubscriptionData
 
 __all__ = ["FILTERS_FILE", "PARSED_MAX", "ConsumerFilter", "ConsumerFilters", "RetryFilter"]

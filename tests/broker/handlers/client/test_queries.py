@@ -7,11 +7,11 @@ import pytest
 
 from orbitmq.broker.clients.members import Members
 from orbitmq.broker.handlers.client.queries import QueryHandlers
+from orbitmq.broker.pulling.filter_data import ConsumerFilterData
 from orbitmq.message import properties
 from orbitmq.message.scan import decode_all
 from orbitmq.message.tags import tags_code
 from orbitmq.net.connection import Handler
-from orbitmq.wire.bodies.filters import ConsumerFilterData
 from orbitmq.wire.bodies.heartbeat import SubscriptionData
 from orbitmq.wire.bodies.query import ConsumeQueueEntries
 from orbitmq.wire.codes import ResponseCode

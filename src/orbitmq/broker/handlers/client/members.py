@@ -148,9 +148,8 @@ class MemberHandlers:
         try:
             filters.compiled(subscription.sub_string, kind)
         except InvalidExpression as error:
-            raise Refusal(
-                ResponseCode.SUBSCRIPTION_PARSE_FAILED, f"Invalid MessageSelector. {error}"
-            ) from error
+            # Java's remark is what its parser generator says.
+            raise Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error)) from error
 
     def _watch(self, connection: Connection) -> None:
         if connection not in self._watched:

@@ -1,4 +1,4 @@
-"""Filters of consumers by SQL92, as a broker keeps them in consumerFilter.json."""
+"""The file consumerFilter.json: the SQL92 filters of consumers, in Java's layout."""
 
 from msgspec import field
 
