@@ -46,7 +46,7 @@ class RecordFilter(Protocol):
 
     @property
     def terms(self) -> int:
-        """About how many comparisons a record costs."""
+        """About how many operands have to be read and compared."""
 
     def matches(self, properties: str) -> bool:
         """Return whether a record with properties of this text is wanted."""
@@ -59,9 +59,9 @@ _NO_HEAD: Final = (0, 0)
 _SCANNED_BYTES_MIN: Final = 16_000
 _BYTES_MIN: Final = 100
 _RECORD_TERMS: Final = 10
-"""Reading the properties of a record takes as long as about ten comparisons."""
+"""Reading the properties of a record takes as long as about ten operands."""
 _FILTER_TERMS_MAX: Final = 16_000
-"""Comparisons by properties in one pull, some milliseconds of work; Java has no such limit."""
+"""Operands in one pull, some milliseconds of work; Java has no such limit."""
 PULL_BYTES_MAX: Final = 128 * 1024 * 1024
 """The most bytes that one pull returns, whatever the consumer and the settings allow."""
 

@@ -56,8 +56,8 @@ def test_each_expression_is_refused_or_answered_as_by_java() -> None:
         ("(price = 5", 11, "expected ), found the end"),
         ("price IS 5", 10, "expected NULL or NOT NULL"),
         ("price NOT 5", 11, "expected BETWEEN, IN, CONTAINS, STARTSWITH or ENDSWITH after NOT"),
-        ("price != 5", 7, "'!' begins nothing"),
-        ("price = 'x", 9, "begins nothing"),
+        ("price != 5", 7, "'!' begins no word; write <> for unequal"),
+        ("price = 'x", 9, "a text has to end with a quote"),
         ("price > 'x'", 7, "has no order"),
         ("price = 5 AND 7", 15, "7 is not a condition"),
         ("7", 1, "7 is not a condition"),
@@ -91,11 +91,20 @@ def test_nesting_as_deep_as_allowed_is_evaluated() -> None:
     assert parse("NOT " * depth + "TRUE").matches("")
 
 
+@pytest.mark.parametrize("between", [" BETWEEN 1 AND 2", " NOT BETWEEN 1 AND 2"])
+def test_ranges_of_ranges_take_no_longer(between: str) -> None:
+    depth = NESTING_MAX // 2 - 1
+    nested = parse("-(" * depth + "a" + f"{between})" * depth + " IS NULL")
+    assert nested.matches("")
+    assert not nested.matches("a\x01x\x02")  # it still fails, deep inside
+
+
 def test_long_chains_are_no_nesting() -> None:
     chain = parse(" OR ".join(f"a = {number}" for number in range(2_000)))
     assert chain.matches("a\x011999\x02")
     assert not chain.matches("a\x012000\x02")
-    assert chain.terms == 2_000
+    assert chain.terms == 4_000
+    assert parse("a" + " AND a" * 1_000).terms == 1_001
 
 
 def test_a_huge_expression_is_refused_before_it_is_read() -> None:

@@ -49,8 +49,8 @@ _HOLD_MS_MAX: Final = 60_000
 _TURN_PULLS: Final = 256
 """Held pulls answered in one turn of the loop, so that thousands of them don't block it."""
 
-_HELD_TERMS_MAX: Final = 100
-"""Comparisons for each message that arrives while a pull is held."""
+_HELD_TERMS_MAX: Final = 200
+"""Operands of a filter that is applied to each message while a pull is held."""
 
 _CODES: Final[Mapping[GetMessageStatus, int]] = {
     GetMessageStatus.FOUND: ResponseCode.SUCCESS,

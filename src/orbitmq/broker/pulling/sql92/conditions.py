@@ -294,12 +294,21 @@ def between(value: Operand, low: Operand, high: Operand) -> Operand:
             _check_ordered(end)
         if high.value < low.value:
             raise IllegalOperand(f"BETWEEN {low.shown} AND {high.shown} is an empty range")
-    return all_of((ordered(">=", value, low), ordered("<=", value, high)))
+    return _range(all_of((ordered(">=", value, low), ordered("<=", value, high))), value)
 
 
 def outside(value: Operand, low: Operand, high: Operand) -> Operand:
     """Return the condition that a value is not in a range."""
-    return any_of((ordered("<", value, low), ordered(">", value, high)))
+    return _range(any_of((ordered("<", value, low), ordered(">", value, high))), value)
+
+
+def _range(condition: Operand, value: Operand) -> Operand:
+    """Return a condition that reads ``value`` twice, unless that has no value anyway.
+
+    Ranges of ranges, such as ``-(-(a) BETWEEN 1 AND 2) BETWEEN 1 AND 2``, would double the time at
+    each level.
+    """
+    return _condition(value.read) if value.type is Type.NOTHING else condition
 
 
 def ordered(symbol: str, left: Operand, right: Operand) -> Operand:

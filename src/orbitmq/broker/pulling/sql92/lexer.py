@@ -36,6 +36,13 @@ _KEYWORDS: Final = frozenset(
     | {"CONTAINS", "STARTSWITH", "ENDSWITH"}
 )
 
+_ADVICE: Final = {
+    "'": "; a text has to end with a quote, too",
+    '"': "; write texts in single quotes",
+    "!": "; write <> for unequal",
+    "/": "; a comment has to end with */",
+}
+
 
 class Kind:
     """The kinds of words; that of a keyword or a symbol is the word itself, in capitals."""
@@ -94,10 +101,9 @@ class Tokens:
             if found is None:
                 if start == len(text):
                     return Token(Kind.END, "", start + 1)
+                first = text[start]
                 raise InvalidExpression(
-                    f"{text[start]!r} begins nothing that an expression may contain; a text is "
-                    "written 'so', and numbers are decimal",
-                    position=start + 1,
+                    f"{first!r} begins no word{_ADVICE.get(first, '')}", position=start + 1
                 )
             self._at = found.end()
             kind = found.lastgroup or ""

@@ -48,7 +48,7 @@ class SqlFilter:
     def __init__(self, expression: str, test: Test, terms: int, ignored: Token | None) -> None:
         self.expression = expression
         self.terms = terms
-        """How many comparisons it makes at most."""
+        """How many operands it has, which is what a message costs at most."""
         self.ignored = ignored
         """Where the text begins that is ignored; None if there is none."""
         self.test = test
@@ -106,7 +106,7 @@ class _Parser:
         return SqlFilter(
             self._expression,
             condition.read,
-            max(1, self._terms),
+            self._terms,
             None if rest.kind == Kind.END else rest,
         )
 
@@ -133,10 +133,10 @@ class _Parser:
             if sign.kind == "IS":
                 wanted = not tokens.skip("NOT")
                 self._expect("NULL", "NULL or NOT NULL")
-                operand = self._term(sign, conditions.is_null, operand)
+                operand = self._build(sign, conditions.is_null, operand)
             else:
                 wanted = sign.kind == "="
-                operand = self._term(sign, conditions.equal, operand, self._comparison())
+                operand = self._build(sign, conditions.equal, operand, self._comparison())
             if not wanted:
                 operand = conditions.negation(operand)
         return operand
@@ -147,7 +147,7 @@ class _Parser:
             sign = tokens.next
             if sign.kind in ("<", "<=", ">", ">="):
                 tokens.take()
-                operand = self._term(sign, conditions.ordered, sign.kind, operand, self._unary())
+                operand = self._build(sign, conditions.ordered, sign.kind, operand, self._unary())
             elif sign.kind in ("NOT", "BETWEEN", "IN", *_SEARCHES):
                 wanted = not tokens.skip("NOT")
                 operand = self._choice(operand, wanted=wanted)
@@ -161,23 +161,24 @@ class _Parser:
             low = self._unary()
             self._expect("AND", "AND")
             build = conditions.between if wanted else conditions.outside
-            return self._term(word, build, operand, low, self._unary())
+            return self._build(word, build, operand, low, self._unary())
         if word.kind == "IN":
             self._expect("(", "(")
             values = [self._string()]
             while self._tokens.skip(","):
                 values.append(self._string())
             self._expect(")", ", or )")
-            found = self._term(word, conditions.one_of, operand, values)
+            found = self._build(word, conditions.one_of, operand, values)
             return found if wanted else conditions.negation(found)
         if word.kind in _SEARCHES:
             part = self._string()
-            return self._term(word, conditions.search, word.kind, operand, part, wanted)
+            return self._build(word, conditions.search, word.kind, operand, part, wanted)
         raise _unexpected(word, "BETWEEN, IN, CONTAINS, STARTSWITH or ENDSWITH after NOT")
 
     def _unary(self) -> Operand:
         token = self._tokens.take()
         if (leaf := _LEAVES.get(token.kind)) is not None:
+            self._terms += 1
             return self._build(token, leaf, token.text)
         if token.kind not in ("(", "+", "-", "NOT"):
             raise _unexpected(token, "a name, a value or (")
@@ -203,10 +204,6 @@ class _Parser:
         if token.kind != kind:
             raise _unexpected(token, expected)
         return self._tokens.take()
-
-    def _term(self, token: Token, build: Callable[..., Operand], *operands: Any) -> Operand:
-        self._terms += 1
-        return self._build(token, build, *operands)
 
     def _build(self, token: Token, build: Callable[..., Operand], *operands: Any) -> Operand:
         try:
