@@ -12,8 +12,10 @@ from orbitmq import embedded
 from orbitmq.errors import InvalidInput, InvalidSetting
 from orbitmq.net.address import Address
 from orbitmq.net.blocking import BlockingConnection
+from orbitmq.wire.bodies.heartbeat import SubscriptionCheck, SubscriptionData
 from orbitmq.wire.bodies.route import TopicRouteData
-from orbitmq.wire.codes import ResponseCode
+from orbitmq.wire.codes import RequestCode, ResponseCode
+from orbitmq.wire.fields import NoFields
 from orbitmq.wire.headers.route import GetRouteInfo
 from tests.broker.exchanges import pulled, sent
 from tests.net.test_fork import said_in_a_fork
@@ -31,6 +33,24 @@ def test_it_takes_messages_in_and_gives_them_out_by_its_own_route() -> None:
         directory = Path(cluster.directories[0])
         assert directory.is_dir()
     assert not directory.exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "code"),
+    [
+        ({}, ResponseCode.SUCCESS),
+        ({"enablePropertyFilter": "false"}, ResponseCode.SYSTEM_ERROR),
+    ],
+)
+def test_consumers_may_filter_by_sql92_unless_a_setting_says_no(
+    settings: dict[str, str], code: int
+) -> None:
+    by_sql = SubscriptionData(topic="orders", sub_string="a > 5", expression_type="SQL92")
+    body = SubscriptionCheck(subscription_data=by_sql).to_json()
+    with embedded.start(settings=settings) as cluster:
+        with BlockingConnection(Address.parse(cluster.brokers[0])) as broker:
+            answer = broker.request(NoFields(), body, code=RequestCode.CHECK_CLIENT_CONFIG)
+    assert answer.code == code
 
 
 def test_a_named_directory_stays_and_holds_the_messages(tmp_path: Path) -> None:

@@ -162,6 +162,7 @@ class EmbeddedCluster:
             **_SMALL_FILES,
             "listenPort": "0",
             "traceTopicEnable": "true",
+            "enablePropertyFilter": "true",  # as orbitmq up does
             **self._settings,
             "brokerName": name,
             "namesrvAddr": self.nameserver,

@@ -44,6 +44,8 @@ BrokerConfig:
     enableSplitMetadata splitMetadataSize configBlackList clearRetryTopicWhenDeleteTopic
     brokerName brokerClusterName brokerId serverLoadBalancerEnable
     loadBalancePollNameServerInterval storeReplyMessageEnable replyThreadPoolQueueCapacity
+    enablePropertyFilter filterSupportRetry
+    filterDataCleanTimeSpan expectConsumerNumUseFilter maxErrorRateOfBloomFilter
   harmless: files are found by the command line and storePathRootDir
     brokerConfigPath rocketmqHome
   harmless: replicas and failover are not supported yet
@@ -79,9 +81,8 @@ BrokerConfig:
     commercialBaseCount commercialSizePerMsg accountStatsEnable accountStatsPrintZeroValues
     maxStatsIdleTimeInMinutes enableDetailStat autoDeleteUnusedStats isolateLogEnable
     useStaticSubscription subscriptionExpiredTimeout estimateAccumulation enableLmqStats
-  harmless: filters by tags need no tables
-    enableCalcFilterBitMap expectConsumerNumUseFilter maxErrorRateOfBloomFilter
-    filterDataCleanTimeSpan filterSupportRetry
+  harmless: SQL92 filters are evaluated for every message; bitmaps would only save time
+    enableCalcFilterBitMap
   harmless: every registration carries all topics, and is sent on every change
     compressedRegister forceRegister updateNameServerAddrPeriod fetchNamesrvAddrInterval
     enableSingleTopicRegister enableSplitRegistration splitRegistrationSize
@@ -118,8 +119,6 @@ BrokerConfig:
     fetchNameSrvAddrByDnsLookup fetchNamesrvAddrByAddressServer
   refused unless false: this broker does not turn consumers away by kind or lag
     disableConsumeIfConsumerReadSlowly rejectPullConsumerEnable
-  refused unless false: SQL92 filters are not supported yet; consumers can filter by tags
-    enablePropertyFilter
   refused unless PULL: pop consumption is not supported yet
     defaultMessageRequestMode
   refused unless false: there is no access control yet, every client may do everything

@@ -94,7 +94,8 @@ FLOORS: Mapping[str, Room] = {
             clients: tables
             figures: tables
             sending: tables clients figures
-            pulling: tables clients figures
+            pulling.sql92:
+            pulling: tables clients figures pulling.sql92
             reports: tables clients figures sending pulling
             handlers.client: tables clients figures sending pulling reports
             handlers.operator: tables clients figures sending pulling reports

@@ -12,6 +12,7 @@ from orbitmq.store.log.append import PutResult, PutStatus
 from orbitmq.store.message_store import STORE_WORKERS
 from orbitmq.testing.clocks import InlineWorkers, VirtualClock, run_virtual
 from orbitmq.testing.disks import SimulatedDisk
+from orbitmq.wire.bodies.heartbeat import SubscriptionData
 from tests.broker.world import SMALL_STORE
 from tests.store.logs import incoming
 
@@ -140,21 +141,24 @@ def test_all_tables_survive_a_restart() -> None:
         state.topics.for_send("orders", "TBW102", 4, 0)
         assert state.groups.get("pullers") is not None
         state.offsets.commit("pullers", "orders", 2, 17)
+        by_sql = SubscriptionData(topic="orders", sub_string="a > 1", expression_type="SQL92")
+        state.filters.register("pullers", [by_sql])
         await state.persistence.save_all()
         state.store.close()
 
-    async def second(clock: VirtualClock) -> tuple[bool, bool, int]:
+    async def second(clock: VirtualClock) -> tuple[bool, bool, int, bool]:
         state = await opened(clock, disk, [])
         found = (
             "orders" in state.topics.table,
             "pullers" in state.groups,
             state.offsets.query("pullers", "orders", 2),
+            state.filters.get("pullers", "orders") is not None,
         )
         state.store.close()
         return found
 
     run_virtual(first)
-    assert run_virtual(second) == (True, True, 17)
+    assert run_virtual(second) == (True, True, 17, True)
 
 
 def test_a_deleted_topic_starts_again_at_0() -> None:

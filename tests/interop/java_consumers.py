@@ -21,6 +21,7 @@ from tests.interop.java_types import (
 from tests.interop.operations import ConsumerOptions, Pull, Pulled, Received
 
 MessageQueue = java_class("MessageQueue")
+MessageSelector = java_class("MessageSelector")
 FROM_FIRST = java_class("ConsumeFromWhere").CONSUME_FROM_FIRST_OFFSET
 Concurrently = java_class("ConsumeConcurrentlyStatus")
 Orderly = java_class("ConsumeOrderlyStatus")
@@ -59,6 +60,11 @@ class Consumer:
             self.client.commitSync()
 
 
+def selector(options: ConsumerOptions) -> Java:
+    """Return what a consumer subscribes by."""
+    return MessageSelector.bySql(options.expression) if options.sql else options.expression
+
+
 def push(consumer: Consumer, options: ConsumerOptions) -> None:
     """Start a push consumer."""
     client = consumer.client
@@ -75,7 +81,7 @@ def push(consumer: Consumer, options: ConsumerOptions) -> None:
     orderly = options.kind == "orderly"
     listener = OrderlyListener if orderly else ConcurrentListener
     client.registerMessageListener(listener(consumer, options.refusals))
-    client.subscribe(options.topic, options.expression)
+    client.subscribe(options.topic, selector(options))
     client.start()
 
 
@@ -83,7 +89,7 @@ def lite_pull(consumer: Consumer, options: ConsumerOptions) -> None:
     """Start a lite pull consumer, and a thread that polls it."""
     consumer.client.setConsumeFromWhere(FROM_FIRST)
     consumer.client.setAutoCommit(False)
-    consumer.client.subscribe(options.topic, options.expression)
+    consumer.client.subscribe(options.topic, selector(options))
     consumer.client.start()
     threading.Thread(target=consumer.poll, daemon=True).start()
 

@@ -26,6 +26,7 @@ ROOMS = (
     "admin",
     "consumers",
     "exchanges",
+    "filters",
     "handles",
     "message",
     "names",

@@ -86,6 +86,24 @@ class UniqueId(msgspec.Struct, frozen=True):
     timestamp_ms: int
 
 
+class Sql(msgspec.Struct, frozen=True):
+    """An SQL92 expression, and the properties of messages to evaluate it for.
+
+    The answer has one letter for each message: T and F, N for unknown, E if it can't be evaluated.
+    """
+
+    expression: str
+    messages: list[dict[str, str]]
+
+
+class Bloom(msgspec.Struct, frozen=True):
+    """A text in a bloom filter; the last position of the answer is the number of bits."""
+
+    error_percent: int
+    expected: int
+    text: str
+
+
 class PopHandle(msgspec.Struct, frozen=True):
     """What acknowledges a popped message."""
 
@@ -270,6 +288,8 @@ class ConsumerOptions(msgspec.Struct, frozen=True, kw_only=True):
     group: str
     topic: str = ""
     expression: str = "*"
+    sql: bool = False
+    """Whether the expression is SQL92, and not tags."""
     kind: Kind = "concurrent"
     broadcasting: bool = False
     refusals: int = 0
@@ -384,6 +404,10 @@ NAMESPACE_OF = Operation("namespace_of", str, str)
 CONFIG_KEYS = Operation("config_keys", str, list[str])
 TLS_KEYS = Operation("tls_keys", type(None), list[str])
 SUBSCRIBE = Operation("subscribe", str, Subscription)
+
+# filters
+EVALUATE_SQL = Operation("evaluate_sql", Sql, str)
+BLOOM_POSITIONS = Operation("bloom_positions", Bloom, list[int])
 
 # the wire
 CONSTANTS = Operation("constants", str, dict[str, int])

@@ -15,15 +15,18 @@ from orbitmq.message import batch, flags, properties
 from orbitmq.net.address import Address
 from orbitmq.net.blocking import BlockingConnection
 from orbitmq.wire.bodies.group import SubscriptionGroupConfig
-from orbitmq.wire.bodies.heartbeat import SubscriptionCheck, SubscriptionData
+from orbitmq.wire.bodies.heartbeat import HeartbeatData, SubscriptionCheck, SubscriptionData
 from orbitmq.wire.codes import RequestCode, ResponseCode
 from orbitmq.wire.fields import Header, NoFields
+from orbitmq.wire.frame import Frame
 from orbitmq.wire.headers.admin import CreateTopic, DeleteTopic, GetTopicConfig
 from orbitmq.wire.headers.heartbeat import (
     GetConsumerConnectionList,
     GetConsumerListByGroup,
     GetConsumerRunningInfo,
     GetProducerConnectionList,
+    Heartbeat,
+    UnregisterClient,
 )
 from orbitmq.wire.headers.offset import (
     GetConsumerStatus,
@@ -42,6 +45,7 @@ from orbitmq.wire.headers.query import (
 )
 from orbitmq.wire.headers.route import GetKVConfig, GetKVListByNamespace, GetRouteInfo
 from orbitmq.wire.headers.send import ConsumerSendMsgBack, SendMessageV2
+from tests.broker.fake_clients import consumer
 from tests.interop.java_cluster import JavaCluster
 from tests.interop.java_server import PATIENT
 from tests.interop.sending import send_header
@@ -98,6 +102,7 @@ def brokers(
 
 def prepare(server: BlockingConnection) -> None:
     stopped = SubscriptionGroupConfig(group_name=STOPPED, consume_enable=False)
+    assert set_filters(server, "false").code == ResponseCode.SUCCESS  # ours is on if embedded
     wanted = (
         Bad("", topic(TOPIC)),
         Bad("", topic(WRITE_ONLY, perm=2)),
@@ -155,11 +160,18 @@ def reset(**fields: Any) -> ResetOffset:
     return ResetOffset(**{"group": GROUP, "topic": TOPIC, **fields})
 
 
-BY_SQL = SubscriptionCheck(
-    client_id="none",
-    group=GROUP,
-    subscription_data=SubscriptionData(topic=TOPIC, sub_string="a > 5", expression_type="SQL92"),
-).to_json()
+def by_sql(expression: str, version: int = 1) -> SubscriptionData:
+    return SubscriptionData(
+        topic=TOPIC, sub_string=expression, expression_type="SQL92", sub_version=version
+    )
+
+
+def check(subscription: SubscriptionData) -> bytes:
+    return SubscriptionCheck(
+        client_id="none", group=GROUP, subscription_data=subscription
+    ).to_json()
+
+
 BATCH = batch.encode([(0, b"x", b"")])
 
 SENDS = [
@@ -233,7 +245,7 @@ QUERIES = [
     Bad("producers of a group", GetProducerConnectionList(producer_group="refused-none")),
     Bad("how a client is doing", GetConsumerRunningInfo(consumer_group=GROUP, client_id="none")),
     Bad("how clients are doing", GetConsumerStatus(topic=TOPIC, group="refused-none")),
-    Bad("a filter by SQL", NoFields(), BY_SQL, RequestCode.CHECK_CLIENT_CONFIG),
+    Bad("a filter by SQL", NoFields(), check(by_sql("a > 5")), RequestCode.CHECK_CLIENT_CONFIG),
     Bad("a request of another world", NoFields(), code=29_999),
 ]
 ADMIN = [
@@ -313,3 +325,32 @@ def test_operators_are_refused_alike(brokers: Servers, bad: Bad) -> None:
 @pytest.mark.parametrize("bad", NAMESERVER, ids=lambda bad: bad.what)
 def test_nameservers_refuse_alike(nameservers: Servers, bad: Bad) -> None:
     assert_alike(nameservers, bad)
+
+
+def test_sql_expressions_are_refused_alike(brokers: Servers) -> None:
+    """Where they are served: in the question of a starting client, and in a pull of its group."""
+    bad = by_sql("a > > 5", version=5)
+    beat = HeartbeatData(client_id="sql", consumer_data_set=(consumer(GROUP, bad),))
+    try:
+        for server in brokers:
+            assert set_filters(server, "true").code == ResponseCode.SUCCESS
+            assert server.request(Heartbeat(), beat.to_json()).code == ResponseCode.SUCCESS
+        assert_alike(brokers, Bad("", pull(sys_flag=0, sub_version=5)))
+        assert_alike(brokers, Bad("", pull(subscription="", expression_type="SQL92")))
+        for subscription, code in (
+            (by_sql("a > 5"), ResponseCode.SUCCESS),
+            (bad, ResponseCode.SUBSCRIPTION_PARSE_FAILED),  # Java's words are its parser's
+        ):
+            for server in brokers:
+                asked = check(subscription)
+                answer = server.request(NoFields(), asked, code=RequestCode.CHECK_CLIENT_CONFIG)
+                assert answer.code == code
+    finally:
+        for server in brokers:
+            set_filters(server, "false")
+            server.request(UnregisterClient(client_id="sql", consumer_group=GROUP))
+
+
+def set_filters(server: BlockingConnection, value: str) -> Frame:
+    settings = f"enablePropertyFilter={value}".encode()
+    return server.request(NoFields(), settings, code=RequestCode.UPDATE_BROKER_CONFIG)

@@ -6,7 +6,12 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from orbitmq.broker.pulling.consumer_filters import FILTERS_FILE, ConsumerFilters
+from orbitmq.broker.pulling.filter_data import ConsumerFilterData, ConsumerFilterTable
+from orbitmq.broker.settings import LiveSettings
+from orbitmq.clock import SystemClock
 from orbitmq.errors import ConnectionClosed, StoreLocked
 from orbitmq.message.host import Host
 from orbitmq.message.model import StoredMessage
@@ -14,9 +19,15 @@ from orbitmq.store.config_files import ConfigFiles
 from orbitmq.store.disk.disk import RealDisk
 from orbitmq.store.dispatch import SCHEDULE_TOPIC
 from orbitmq.wire.bodies.group import SubscriptionGroupConfig, SubscriptionGroupTable
+from orbitmq.wire.bodies.heartbeat import HeartbeatData, SubscriptionData
 from orbitmq.wire.bodies.offsets import ConsumerOffsetTable
+from orbitmq.wire.bodies.query import ConsumeQueueEntries
 from orbitmq.wire.bodies.topic import TopicConfig, TopicConfigTable
+from orbitmq.wire.codes import ResponseCode
+from orbitmq.wire.headers.heartbeat import Heartbeat
 from orbitmq.wire.headers.offset import QueryConsumerOffset, QueryConsumerOffsetAnswer
+from orbitmq.wire.headers.query import QueryConsumeQueue
+from tests.broker.fake_clients import consumer
 from tests.interop import counterparts
 from tests.interop.conftest import decline
 from tests.interop.java_cluster import JavaBroker, JavaNameserver
@@ -268,6 +279,46 @@ def test_nothing_promised_is_lost_when_each_is_killed_in_turn(
     found = assert_copy_keeps(java, tmp_path / "second", [*found, *promised])
     promised, _ = stored_until_killed(directory_of(java), first + 300, host_of(java), count=200)
     assert_copy_keeps(java, tmp_path / "third", [*found, *promised])
+
+
+def by_sql(expression: str, version: int) -> SubscriptionData:
+    return SubscriptionData(
+        topic=ORDERS, sub_string=expression, expression_type="SQL92", sub_version=version
+    )
+
+
+def test_filters_are_exchanged(java: JavaBroker) -> None:
+    store_ours(java, range(20))
+    config = ConfigFiles(RealDisk(), str(directory_of(java) / "config"))
+    ours = ConsumerFilters(LiveSettings(), SystemClock())
+    ours.register(GROUP, [by_sql("a > 1 AND colour CONTAINS 'blue'", 9)])
+    config.write(FILTERS_FILE, ours.to_json())
+
+    java.start()
+    with java.connect() as connection:
+        # Older than the file: Java keeps what it has loaded.
+        for group, subscription in ((GROUP, by_sql("a > 7", 8)), ("more", by_sql("b = 1", 3))):
+            beat = HeartbeatData(
+                client_id=group, consumer_data_set=(consumer(group, subscription),)
+            )
+            assert connection.request(Heartbeat(), beat.to_json()).code == ResponseCode.SUCCESS
+        ask = QueryConsumeQueue(topic=ORDERS, queue_id=0, index=0, count=1, consumer_group=GROUP)
+        answer = ConsumeQueueEntries.from_json(connection.request(ask).body)
+    sent = ours.get(GROUP, ORDERS)
+    assert sent is not None
+    loaded = ConsumerFilterData.from_json((answer.filter_data or "").encode())
+    assert replace(loaded, dead=False, dead_time=0) == ours.shown(sent)
+    java.stop()
+
+    again = ConsumerFilters(LiveSettings(), SystemClock())
+    config.read(FILTERS_FILE, again.load_json)
+    text = config.read(FILTERS_FILE, str)
+    written = ConsumerFilterTable.from_json((text or "").encode()).filter_data_by_topic[ORDERS]
+    for group, expression in ((GROUP, sent.sql.expression), ("more", "b = 1")):
+        kept = again.get(group, ORDERS)
+        assert kept is not None
+        assert (kept.sql.expression, kept.is_dead) == (expression, True)
+        assert again.shown(kept) == written.group_filter_data[group]
 
 
 def test_a_directory_that_java_uses_is_closed_to_us(java: JavaBroker) -> None:

@@ -162,6 +162,16 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """How long a pull is held without long polling."""
     lite_pull_message_enable: bool = True
     """Whether lite pull consumers are served."""
+    enable_property_filter: bool = False
+    """Whether consumers may filter by SQL92; ``orbitmq up`` and ``embedded`` turn it on."""
+    filter_support_retry: bool = False
+    """Whether a filter by SQL92 of a retry topic applies the filters for the messages' topics."""
+    filter_data_clean_time_span: int = 86_400_000
+    """A filter by SQL92 is removed when its group had no consumer for this long."""
+    expect_consumer_num_use_filter: int = 32
+    """How many filters a Java broker on this store expects; it sizes their bloom data."""
+    max_error_rate_of_bloom_filter: int = 20
+    """The error rate of these bloom data, in percent."""
     slave_read_enable: bool = False
     """Whether consumers that are far behind are directed to a replica."""
     default_query_max_num: int = 32
@@ -262,7 +272,9 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 _RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "broker_id": (0, INT64_MAX),
     "broker_permission": (0, 7),
+    "filter_data_clean_time_span": (0, INT64_MAX),
     "listen_port": (0, _PORT_MAX),
+    "max_error_rate_of_bloom_filter": (1, 99),
     "send_deduplication_max_num": (1, 10_000_000),
     "start_accept_send_request_time_stamp": (0, INT64_MAX),
 }
@@ -349,6 +361,7 @@ UPDATABLE: Final[frozenset[str]] = frozenset(
         *("sendDeduplicationEnable", "sendDeduplicationMaxNum", "sendDeduplicationTimeMills"),
         *("longPollingEnable", "shortPollingTimeMills", "litePullMessageEnable"),
         *("slaveReadEnable", "defaultQueryMaxNum"),
+        *("enablePropertyFilter", "filterSupportRetry", "filterDataCleanTimeSpan"),
         *("notifyConsumerIdsChangedEnable", "channelExpiredTimeout", "useServerSideResetOffset"),
         *("flushConsumerOffsetInterval", "consumerOffsetUpdateVersionStep"),
         *("delayOffsetUpdateVersionStep", "serverLoadBalancerEnable", "logLevel"),

@@ -14,6 +14,7 @@ from orbitmq.broker.clients.queue_locks import QueueLocks
 from orbitmq.broker.figures.stats import BrokerStats
 from orbitmq.broker.machine import Machine
 from orbitmq.broker.persistence import Persistence
+from orbitmq.broker.pulling.consumer_filters import FILTERS_FILE, ConsumerFilters
 from orbitmq.broker.pulling.held_pulls import HeldPulls
 from orbitmq.broker.sending.deduplication import Deduplication
 from orbitmq.broker.sending.delays import Delays
@@ -76,6 +77,7 @@ class State:
         self.offsets = ConsumerOffsets(settings, clock)
         self.request_modes = RequestModes()
         self.members = Members()
+        self.filters = ConsumerFilters(settings, clock)
         self.locks = QueueLocks()
         self.held_pulls = HeldPulls(settings.broker.pull_thread_pool_queue_capacity)
         self.stats = BrokerStats(settings.broker.broker_cluster_name, clock.now_ms())
@@ -142,6 +144,7 @@ class State:
             (GROUPS_FILE, self.groups, lambda: self.groups.data_version),
             (OFFSETS_FILE, self.offsets, lambda: self.offsets.changes),
             (REQUEST_MODES_FILE, self.request_modes, lambda: self.request_modes.changes),
+            (FILTERS_FILE, self.filters, lambda: self.filters.changes),
             (_DELAYS_FILE, self.delays, lambda: self.delays.version),
         )
         for name, table, version in tables:

@@ -81,6 +81,7 @@ class RequestHandlers:
             topics=state.topics,
             groups=state.groups,
             calls=calls,
+            filters=state.filters,
             settings=state.settings,
             clock=state.clock,
         )
@@ -106,6 +107,7 @@ def _pull_handlers(state: State, endpoint: Endpoint) -> PullHandlers:
             topics=state.topics,
             groups=state.groups,
             members=state.members,
+            filters=state.filters,
             own_host=endpoint.host,
         ),
         offsets=state.offsets,
@@ -252,7 +254,7 @@ def _report_handlers(state: State, endpoint: Endpoint) -> Sequence[Mapping[int, 
         clock=state.clock,
     )
     tables = (
-        QueryHandlers(store=store, members=state.members, settings=settings),
+        QueryHandlers(store=store, members=state.members, filters=state.filters, settings=settings),
         StatsHandlers(runtime=runtime, lag=lag, topics=state.topics, stats=state.stats),
         ProgressHandlers(
             lag=lag,

@@ -8,6 +8,7 @@ may need are attributes, so that none has to parse a message::
     ├─ InvalidInput                an argument or message is invalid: field, limit, length
     │  ├─ InvalidTopic, InvalidGroup
     │  ├─ InvalidTags, InvalidKeys, InvalidProperty
+    │  ├─ InvalidExpression        a filter expression can't be parsed: position
     │  ├─ MessageTooLarge
     │  ├─ NoNameserver             no nameserver is configured: the ways to set one
     │  ├─ InvalidSetting           a setting is invalid: file, line, field
@@ -82,6 +83,7 @@ from orbitmq.errors.brokers import (
     TopicNotFound,
 )
 from orbitmq.errors.inputs import (
+    InvalidExpression,
     InvalidGroup,
     InvalidInput,
     InvalidKeys,
@@ -165,6 +167,7 @@ __all__ = [
     "GroupNotFound",
     "InvalidBody",
     "InvalidColumn",
+    "InvalidExpression",
     "InvalidGroup",
     "InvalidHeader",
     "InvalidInput",

@@ -5,6 +5,7 @@ import re
 from orbitmq.errors.base import OrbitError
 
 __all__ = [
+    "InvalidExpression",
     "InvalidGroup",
     "InvalidInput",
     "InvalidKeys",
@@ -49,6 +50,18 @@ class InvalidGroup(InvalidInput):
 
 class InvalidTags(InvalidInput):
     """A tag that no subscription could select."""
+
+
+class InvalidExpression(InvalidInput):
+    """A filter expression can't be parsed.
+
+    Attributes:
+        position: of the character where it can't be understood, counted from 1.
+    """
+
+    def __init__(self, message: str, *, position: int) -> None:
+        super().__init__(message, field="expression")
+        self.position = position
 
 
 class InvalidKeys(InvalidInput):

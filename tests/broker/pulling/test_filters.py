@@ -32,10 +32,26 @@ def test_an_expression_that_cannot_be_read_is_refused() -> None:
     assert refusal.value.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED
 
 
-def test_what_is_not_by_tags_is_refused() -> None:
-    with pytest.raises(Refusal, match="filter message by SQL92") as refusal:
-        filters.subscription_of("orders", "a > 1", "SQL92")
+def test_what_is_not_by_tags_is_refused_unless_that_is_enabled() -> None:
+    with pytest.raises(
+        Refusal, match="filter message by SQL92; set enablePropertyFilter"
+    ) as refusal:
+        filters.check_enabled("SQL92", is_enabled=False)
     assert refusal.value.code == ResponseCode.SYSTEM_ERROR
+    filters.check_enabled("SQL92", is_enabled=True)
+    filters.check_enabled("TAG", is_enabled=False)
+
+
+def test_the_filter_of_a_pull_is_parsed_or_refused() -> None:
+    sent = filters.subscription_of("orders", "a > 1", "SQL92")
+    assert filters.sent_filter(sent).matches("a\x012\x02")
+    assert filters.wants(sent) is None
+    for expression, kind in (("a > > 1", "SQL92"), ("a > 1", "XPATH")):
+        with pytest.raises(Refusal, match="parse the consumer's subscription failed") as refusal:
+            filters.sent_filter(filters.subscription_of("orders", expression, kind))
+        assert refusal.value.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED
+    with pytest.raises(Refusal, match="is empty"):
+        filters.subscription_of("orders", None, "SQL92")
 
 
 def test_messages_are_filtered_by_the_hash_of_their_tags() -> None:

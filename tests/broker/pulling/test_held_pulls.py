@@ -2,6 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orbitmq.broker.pulling.held_pulls import HeldPull, HeldPulls, Wants
+from orbitmq.broker.pulling.sql92.parser import parse
 from orbitmq.store.dispatch import Dispatched
 from tests.broker.fake_clients import Client, frame
 
@@ -59,6 +60,18 @@ def test_a_message_that_does_not_match_releases_no_pull() -> None:
     held = holding(pull)
     assert held.arrived([arrived(tags_code=8)]) == []
     assert held.arrived([arrived(tags_code=7)]) == [pull]
+
+
+def test_a_filter_by_properties_is_asked_with_those_of_the_message() -> None:
+    pull, all_of_it = a_pull(), a_pull()
+    pull.record_filter = parse("a > 1")
+    held = holding(pull)
+    assert held.arrived([arrived()], lambda _: "a\x011\x02") == []
+    assert held.passed_over() == [pull]
+    held = holding(pull, all_of_it)
+    assert held.arrived([arrived()], lambda _: "a\x012\x02") == [pull, all_of_it]
+    held = holding(pull)
+    assert held.arrived([arrived()], lambda _: None) == [pull]  # it can't be read: look again
 
 
 def test_pulls_with_only_other_messages_are_released_now_and_then() -> None:

@@ -38,6 +38,7 @@ class Scene(World):
             topics=self.topics,
             groups=self.groups,
             members=self.members,
+            filters=self.filters,
             own_host=lambda: "10.0.0.9",
         )
 
@@ -163,9 +164,62 @@ def test_a_pull_newer_than_the_last_heartbeat_has_to_wait_for_one() -> None:
     assert refusal.remark == "the consumer's subscription not latest"
 
 
-def test_only_tags_can_be_filtered_by() -> None:
-    scene = Scene()
-    scene.join(replace(tags("orders", "a > 1", version=6), expression_type="SQL92"))
-    assert "filter message by SQL92" in scene.refusal().remark
-    refusal = scene.refusal(sys_flag=SUBSCRIPTION, subscription="a > 1", expression_type="SQL92")
-    assert refusal.code == ResponseCode.SYSTEM_ERROR
+# Filters by SQL92
+
+
+def sql_scene(expression: str = "a > 1", *, registered: bool = True, **settings: object) -> Scene:
+    scene = Scene(**settings)
+    subscription = replace(tags("orders", expression, version=6), expression_type="SQL92")
+    scene.join(subscription)
+    if registered:
+        scene.filters.register("billing", [subscription])
+    return scene
+
+
+SENT: Any = {"sys_flag": SUBSCRIPTION, "expression_type": "SQL92"}
+
+
+def test_without_the_setting_only_tags_can_be_filtered_by() -> None:
+    scene = sql_scene()
+    for fields in ({}, {"subscription": "a > 1", **SENT}):
+        refusal = scene.refusal(**fields)
+        assert refusal.code == ResponseCode.SYSTEM_ERROR
+        assert "filter message by SQL92" in refusal.remark
+
+
+def test_a_pull_has_the_filter_of_its_heartbeats_or_its_own() -> None:
+    scene = sql_scene(enable_property_filter=True)
+    for fields, matching in (({}, "2"), ({"subscription": "a > 5", **SENT}, "6")):
+        checked = scene.checks().check(pull(**fields), RequestCode.PULL_MESSAGE, "peer")
+        assert checked.record_filter is not None
+        assert checked.record_filter.matches(f"a\x01{matching}\x02")
+        assert not checked.record_filter.matches("a\x010\x02")
+
+
+def test_a_pull_without_a_filter_that_can_be_parsed_is_refused_with_the_reason() -> None:
+    scene = sql_scene("a > > 1", enable_property_filter=True)
+    refusal = scene.refusal()
+    assert refusal.code == ResponseCode.FILTER_DATA_NOT_EXIST
+    assert refusal.remark.startswith("The broker's consumer filter data is not exist!")
+    assert "character 5" in refusal.remark
+    refusal = scene.refusal(subscription="a > > 1", **SENT)
+    assert refusal.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED
+    assert "character 5" in refusal.remark
+
+
+def test_a_pull_newer_than_its_filter_has_to_wait_for_a_heartbeat() -> None:
+    scene = sql_scene(enable_property_filter=True)
+    scene.join(replace(tags("orders", "a > 1", version=8), expression_type="SQL92"))
+    refusal = scene.refusal(sub_version=8)
+    assert refusal.code == ResponseCode.FILTER_DATA_NOT_LATEST
+    assert refusal.remark == "the consumer's consumer filter data not latest"
+
+
+def test_a_retry_topic_can_be_filtered_by_the_topics_of_its_messages() -> None:
+    scene = sql_scene(enable_property_filter=True, filter_support_retry=True)
+    scene.topics.update([TopicConfig(topic_name="%RETRY%billing")])
+    asked = pull(topic="%RETRY%billing", subscription="FALSE", **SENT)
+    checked = scene.checks().check(asked, RequestCode.PULL_MESSAGE, "peer")
+    assert checked.record_filter is not None
+    assert checked.record_filter.matches("a\x012\x02RETRY_TOPIC\x01orders\x02")
+    assert not checked.record_filter.matches("a\x010\x02RETRY_TOPIC\x01orders\x02")

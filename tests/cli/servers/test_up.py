@@ -11,17 +11,18 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from orbitmq.cli.main import main
 from orbitmq.errors import ConnectFailed
 from orbitmq.net.address import Address
 from orbitmq.net.blocking import BlockingConnection
 from orbitmq.wire.bodies.cluster import ClusterInfo
-from orbitmq.wire.codes import RequestCode
+from orbitmq.wire.codes import RequestCode, ResponseCode
 from orbitmq.wire.fields import NoFields
 from orbitmq.wire.headers.route import GetRouteInfo
 from orbitmq.wire.json.properties_text import properties_from_text
-from tests.broker.exchanges import pulled, sent
+from tests.broker.exchanges import pull_header, pulled, sent
 from tests.cli.running_servers import END_SECONDS, Serving, serving
 from tests.interop.waiting import until
 
@@ -48,6 +49,8 @@ def test_the_ready_line_has_all_addresses_and_a_signal_stops_it(tmp_path: Path) 
         with BlockingConnection(Address.parse(broker)) as connection:
             sent(connection, "orders", b"paid")
             assert [message.body for message in pulled(connection, "orders")] == [b"paid"]
+            by_sql = replace(pull_header("orders", 0), subscription="TRUE", expression_type="SQL92")
+            assert connection.request(by_sql).code == ResponseCode.SUCCESS
         server.process.send_signal(signal.SIGINT)
         ended = server.end()
     assert (ended.status, ended.printed) == (0, "")

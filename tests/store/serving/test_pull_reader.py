@@ -2,12 +2,13 @@ from typing import cast
 
 import pytest
 
-from orbitmq.message.record import MAGICS, SIZE_AND_MAGIC
+from orbitmq.message.record import MAGICS, SIZE_AND_MAGIC, Record, encode
 from orbitmq.store.log.commit_log import CommitLog
 from orbitmq.store.queues.consume_queue import ConsumeQueue
 from orbitmq.store.queues.entry import ENTRY
 from orbitmq.store.serving.pull_reader import GetMessageResult, GetMessageStatus, PullReader
 from orbitmq.store.settings import StoreSettings
+from tests.store.logs import HERE
 
 SEGMENT = 10_000
 PER_FILE = 100
@@ -225,3 +226,76 @@ def test_ordinary_codes_ask_no_extension() -> None:
         extended=extended,
     )
     assert len(result.views) == 3
+
+
+# Filters by properties
+
+
+class PropertyLog(FakeLog):
+    """A log whose records have the property ``a``: the number of the record, modulo ten."""
+
+    def __init__(self, count: int) -> None:
+        self.size = len(self._record(0))
+        super().__init__(count * self.size)
+
+    def view(self, offset: int, size: int) -> memoryview | None:
+        return memoryview(self._record(offset // size))
+
+    def _record(self, number: int) -> bytearray:
+        return encode(
+            Record(
+                topic=b"orders", body=b"", queue_id=0, born_timestamp_ms=0, born_host=HERE,
+                store_host=HERE, properties=b"a\x01%d\x02" % (number % 10),
+            )
+        )  # fmt: skip
+
+
+class Nine:
+    """Wants the records with nine as their property ``a``."""
+
+    def __init__(self, terms: int = 1) -> None:
+        self.terms = terms
+        self.asked = 0
+
+    def matches(self, properties: str) -> bool:
+        self.asked += 1
+        return properties == "a\x019\x02"
+
+
+def filtered(log: FakeLog, nine: Nine, *, size: int, wants: int | None = None) -> GetMessageResult:
+    reader = PullReader(cast(CommitLog, log), StoreSettings(), 2**40)
+    return reader.get_messages(
+        cast(ConsumeQueue, FakeQueue(100, size=size)),
+        0,
+        max_count=32,
+        wants=None if wants is None else (lambda code: code == wants),
+        record_filter=nine,
+    )
+
+
+def test_records_are_filtered_by_their_properties() -> None:
+    log, nine = PropertyLog(100), Nine()
+    result = filtered(log, nine, size=log.size)
+    assert (result.status, len(result.views)) == (GetMessageStatus.FOUND, 10)
+    assert (result.next_offset, nine.asked) == (100, 100)
+
+
+def test_tags_come_before_properties() -> None:
+    log, nine = PropertyLog(100), Nine()
+    result = filtered(log, nine, size=log.size, wants=0)  # every third
+    assert (len(result.views), nine.asked) == (4, 34)
+
+
+def test_an_expensive_filter_sees_fewer_records_in_one_pull() -> None:
+    log, nine = PropertyLog(100), Nine(terms=3_000)
+    result = filtered(log, nine, size=log.size)
+    assert (result.status, result.next_offset) == (GetMessageStatus.NO_MATCHED_MESSAGE, 5)
+    assert filtered(log, Nine(terms=10**9), size=log.size).next_offset == 1
+
+
+def test_a_record_whose_properties_can_not_be_read_is_skipped(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    result = filtered(FakeLog(10_000), Nine(), size=100)
+    assert (result.status, result.next_offset) == (GetMessageStatus.NO_MATCHED_MESSAGE, 100)
+    assert "a pull skipped a message" in caplog.text

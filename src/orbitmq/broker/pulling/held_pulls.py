@@ -25,12 +25,14 @@ import msgspec
 from orbitmq.net.connection import Connection
 from orbitmq.net.refusal import Refusal
 from orbitmq.store.dispatch import Dispatched
+from orbitmq.store.serving.pull_reader import RecordFilter
 from orbitmq.wire.codes import ResponseCode
 from orbitmq.wire.frame import Frame
 
 __all__ = ["HeldPull", "HeldPulls"]
 
 Wants = Callable[[int], bool]
+PropertiesOf = Callable[[Dispatched], str | None]
 
 
 class HeldPull(msgspec.Struct, eq=False):
@@ -45,6 +47,8 @@ class HeldPull(msgspec.Struct, eq=False):
     """When it is answered in any case, by the monotonic clock."""
     wants: Wants | None = None
     """Accepts or rejects a tags code; None accepts all."""
+    record_filter: RecordFilter | None = None
+    """Accepts or rejects the properties of a message; None accepts all."""
     is_held: bool = True
     is_passed_over: bool = False
 
@@ -95,16 +99,27 @@ class HeldPulls:
             "the limit of pullThreadPoolQueueCapacity",
         )
 
-    def arrived(self, arrivals: Iterable[Dispatched]) -> list[HeldPull]:
-        """Release the pulls that match one of these messages."""
+    def arrived(
+        self, arrivals: Iterable[Dispatched], properties_of: PropertiesOf = lambda _arrival: None
+    ) -> list[HeldPull]:
+        """Release the pulls that match one of these messages.
+
+        ``properties_of`` returns the text of a message's properties; with None it counts as a
+        match.
+        """
         woken: list[HeldPull] = []
         by_queue = self._by_queue
         for arrival in arrivals:
             waiting = by_queue.get((arrival.topic, arrival.queue_id))
             if waiting is None:
                 continue
+            properties: str | None = None
             for pull in list(waiting):
-                if pull.wants is None or pull.wants(arrival.tags_code):
+                matches = pull.wants is None or pull.wants(arrival.tags_code)
+                if matches and pull.record_filter is not None:
+                    properties = properties or properties_of(arrival)
+                    matches = properties is None or pull.record_filter.matches(properties)
+                if matches:
                     self._release(pull)
                     woken.append(pull)
                 elif not pull.is_passed_over:

@@ -8,10 +8,14 @@ import msgspec
 
 from orbitmq.broker.clients.members import Members
 from orbitmq.broker.pulling import filters
+from orbitmq.broker.pulling.consumer_filters import ConsumerFilters, RetryFilter
+from orbitmq.broker.pulling.sql92.parser import SqlFilter
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.broker.tables.groups import Groups
 from orbitmq.broker.tables.topics import Topics
+from orbitmq.message.names import is_retry_topic
 from orbitmq.net.refusal import Refusal
+from orbitmq.store.serving.pull_reader import RecordFilter
 from orbitmq.wire.bodies.group import SubscriptionGroupConfig
 from orbitmq.wire.bodies.heartbeat import MessageModel, SubscriptionData
 from orbitmq.wire.bodies.topic import TopicConfig
@@ -34,6 +38,8 @@ class CheckedPull(msgspec.Struct, frozen=True, gc=False):
     topic: TopicConfig
     group: SubscriptionGroupConfig
     subscription: SubscriptionData
+    record_filter: RecordFilter | None = None
+    """What selects by properties; None if tags select, or nothing."""
 
 
 @dataclass(kw_only=True, slots=True, eq=False, repr=False)
@@ -44,6 +50,7 @@ class PullChecks:
     topics: Topics
     groups: Groups
     members: Members
+    filters: ConsumerFilters
     own_host: Callable[[], str]
 
     def check(self, pull: PullMessage, code: int, peer: str) -> CheckedPull:
@@ -57,7 +64,9 @@ class PullChecks:
             )
         else:
             subscription = self._subscription(pull, group)
-        return CheckedPull(topic, group, subscription)
+        if filters.is_by_tags(subscription.expression_type):
+            return CheckedPull(topic, group, subscription)
+        return CheckedPull(topic, group, subscription, self._record_filter(pull, subscription))
 
     def _check_broker(self, code: int) -> None:
         settings = self.settings.broker
@@ -136,8 +145,36 @@ class PullChecks:
             raise Refusal(
                 ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest"
             )
-        filters.check_kind(subscription.expression_type)
         return subscription
+
+    def _record_filter(self, pull: PullMessage, subscription: SubscriptionData) -> RecordFilter:
+        """Return the filter of a subscription that is not by tags."""
+        settings, kind = self.settings.broker, subscription.expression_type
+        found: SqlFilter | None = None
+        if not pull.sys_flag & SUBSCRIPTION:
+            found = self._registered(pull, subscription)
+        filters.check_enabled(kind, is_enabled=settings.enable_property_filter)
+        if found is None:
+            found = filters.sent_filter(subscription)
+        if settings.filter_support_retry and is_retry_topic(pull.topic):
+            return RetryFilter(self.filters, pull.topic)
+        return found
+
+    def _registered(self, pull: PullMessage, subscription: SubscriptionData) -> SqlFilter:
+        """Return the filter that a heartbeat brought; refuse if there is none, or an older one."""
+        found = self.filters.get(pull.consumer_group, pull.topic)
+        if found is None:
+            raise Refusal(
+                ResponseCode.FILTER_DATA_NOT_EXIST,
+                "The broker's consumer filter data is not exist!Your expression may be wrong!"
+                f" {filters.fault(subscription)}",
+            )
+        if found.version < pull.sub_version:
+            raise Refusal(
+                ResponseCode.FILTER_DATA_NOT_LATEST,
+                "the consumer's consumer filter data not latest",
+            )
+        return found.sql
 
 
 def _forbidden(remark: str, kind: str) -> Refusal:

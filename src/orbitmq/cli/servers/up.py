@@ -227,6 +227,8 @@ def _beside_file(arguments: argparse.Namespace, number: int, nameserver: Address
         "listenPort": str(port),
         "namesrvAddr": str(nameserver),
         "storePathRootDir": f"{arguments.store}/{_name(number)}" if several else arguments.store,
+        # Java's default is false, for the brokers of a large cluster; here consumers just work.
+        "enablePropertyFilter": "true",
     }
     if all(one.name != "traceTopicEnable" for one in _of_file(arguments)):
         values["traceTopicEnable"] = "true"

@@ -14,7 +14,13 @@ from orbitmq.store.log.commit_log import CommitLog
 from orbitmq.store.queues.consume_queue import Boundary
 from orbitmq.store.queues.consume_queues import ConsumeQueues
 from orbitmq.store.queues.extension import QueueExtensions, is_address
-from orbitmq.store.serving.pull_reader import PULL_BYTES_MAX, GetMessageResult, PullReader, Wants
+from orbitmq.store.serving.pull_reader import (
+    PULL_BYTES_MAX,
+    GetMessageResult,
+    PullReader,
+    RecordFilter,
+    Wants,
+)
 
 __all__ = ["MessageLookup"]
 
@@ -41,10 +47,12 @@ class MessageLookup:
         max_count: int,
         max_bytes: int = PULL_BYTES_MAX,
         wants: Wants | None = None,
+        record_filter: RecordFilter | None = None,
     ) -> GetMessageResult:
         """Return the records that answer a pull, within its limits and those of the store.
 
-        ``wants`` returns whether the consumer may want a record with some tags code.
+        ``wants`` returns whether the consumer may want a record with some tags code, and
+        ``record_filter`` whether it wants one with some properties.
         """
         queue = self._queues.queue(topic, queue_id)
         return self._pull_reader.get_messages(
@@ -53,6 +61,7 @@ class MessageLookup:
             max_count=max_count,
             max_bytes=max_bytes,
             wants=wants,
+            record_filter=record_filter,
             extended=partial(self._extensions.find, topic, queue_id),
         )
 

@@ -12,11 +12,13 @@ everything in a response after bytes that it can't decode, including good messag
 import enum
 import logging
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
+from orbitmq.errors import CorruptRecord
 from orbitmq.message.record import LEAST_SIZE, MAGICS, SIZE_AND_MAGIC
+from orbitmq.message.record_view import RecordView
 from orbitmq.store.layout import EXT_ADDRESS_LIMIT
 from orbitmq.store.log.commit_log import CommitLog
 from orbitmq.store.queues.consume_queue import ConsumeQueue
@@ -29,6 +31,7 @@ __all__ = [
     "GetMessageResult",
     "GetMessageStatus",
     "PullReader",
+    "RecordFilter",
     "Wants",
 ]
 
@@ -36,12 +39,29 @@ log = logging.getLogger("orbitmq.store")
 
 Wants: TypeAlias = Callable[[int], bool]
 """Returns whether a consumer may want a record with this tags code."""
+
+
+class RecordFilter(Protocol):
+    """Returns whether a consumer wants a record, by the properties in the log."""
+
+    @property
+    def terms(self) -> int:
+        """About how many operands have to be read and compared."""
+
+    def matches(self, properties: str) -> bool:
+        """Return whether a record with properties of this text is wanted."""
+
+
 Extended: TypeAlias = Callable[[int], int | None]
 """Returns the tags code at an address in a queue extension; None if there is none."""
 
 _NO_HEAD: Final = (0, 0)
 _SCANNED_BYTES_MIN: Final = 16_000
 _BYTES_MIN: Final = 100
+_RECORD_TERMS: Final = 10
+"""Reading the properties of a record takes as long as about ten operands."""
+_FILTER_TERMS_MAX: Final = 16_000
+"""Operands in one pull, some milliseconds of work; Java has no such limit."""
 PULL_BYTES_MAX: Final = 128 * 1024 * 1024
 """The most bytes that one pull returns, whatever the consumer and the settings allow."""
 
@@ -103,11 +123,13 @@ class PullReader:
         max_count: int,
         max_bytes: int = PULL_BYTES_MAX,
         wants: Wants | None = None,
+        record_filter: RecordFilter | None = None,
         extended: Extended = lambda _address: None,
     ) -> GetMessageResult:
         """Return the records from ``offset`` on; ``queue`` is None if it does not exist.
 
         ``wants`` filters by tags code; ``extended`` resolves an address in place of a tags code.
+        ``record_filter`` filters what is left by properties.
         """
         if queue is None:
             return GetMessageResult(status=GetMessageStatus.NO_MATCHED_LOGIC_QUEUE)
@@ -115,8 +137,11 @@ class PullReader:
         if outside is not None:
             return outside
         scanned = max(1, max_count)  # without a filter each entry is returned or ends the pull
-        if wants is not None:
+        if wants is not None or record_filter is not None:
             scanned = max(_SCANNED_BYTES_MIN // ENTRY_SIZE, max_count)
+        if record_filter is not None:
+            each = _RECORD_TERMS + record_filter.terms
+            scanned = min(scanned, max(1, _FILTER_TERMS_MAX // each))
         entries = queue.entries(offset, scanned)
         result = GetMessageResult(
             status=GetMessageStatus.NO_MATCHED_MESSAGE,
@@ -129,7 +154,7 @@ class PullReader:
             result.next_offset = queue.next_file_offset(offset)
             return result
         limit = min(max(max_bytes, _BYTES_MIN), PULL_BYTES_MAX)
-        self._collect(entries, result, max_count, limit, wants, extended)
+        self._collect(entries, result, max_count, limit, wants, record_filter, extended)
         return result
 
     def _collect(
@@ -139,6 +164,7 @@ class PullReader:
         max_count: int,
         max_bytes: int,
         wants: Wants | None,
+        record_filter: RecordFilter | None,
         extended: Extended,
     ) -> None:
         skip_to, taken, passed, from_disk = 0, 0, 0, False
@@ -173,12 +199,24 @@ class PullReader:
             if found_size != size or magic not in MAGICS:
                 self._log_damage(position)
                 continue
+            if record_filter is not None and not self._matches(record_filter, view, position):
+                if not views:
+                    result.status = GetMessageStatus.NO_MATCHED_MESSAGE
+                continue
             views.append(view)
             taken += size
         if views:
             result.status = GetMessageStatus.FOUND
         result.size, result.from_disk = taken, from_disk
         result.next_offset += passed
+
+    def _matches(self, record_filter: RecordFilter, view: memoryview, position: int) -> bool:
+        try:
+            properties = RecordView(view, 0, len(view)).properties
+        except CorruptRecord:
+            self._log_damage(position)
+            return False
+        return record_filter.matches(str(properties, "utf-8", "replace"))
 
     def _log_damage(self, position: int) -> None:
         """Log that an entry points to no record, once per file of the log."""

@@ -54,6 +54,7 @@ class Scene(World):
             topics=self.topics,
             groups=self.groups,
             calls=ClientCalls(self.members),
+            filters=self.filters,
             settings=self.settings,
             clock=self.clock,
         )
@@ -268,6 +269,54 @@ def test_a_client_asks_whether_its_filter_can_be_served(
     except Refusal as refusal:
         answer = refusal.response()
     assert answer.code == code
+
+
+@pytest.mark.parametrize(
+    ("expression", "kind", "remark"),
+    [
+        ("a > 1", "SQL92", None),
+        ("a > > 1", "SQL92", "SQL92 expression 'a > > 1', character 5"),
+        ("a > 1", "XPATH", "expressions of type XPATH are not known"),
+    ],
+)
+def test_the_expression_of_a_filter_is_checked(
+    expression: str, kind: str, remark: str | None
+) -> None:
+    scene = Scene(enable_property_filter=True)
+    data = SubscriptionData(topic="orders", sub_string=expression, expression_type=kind)
+    body = SubscriptionCheck(client_id="one", subscription_data=data).to_json()
+    code = RequestCode.CHECK_CLIENT_CONFIG
+    if remark is None:
+        assert scene.ask(scene.one, NoFields(), body, code=code).code == 0
+        return
+    with pytest.raises(Refusal) as refusal:
+        scene.ask(scene.one, NoFields(), body, code=code)
+    assert refusal.value.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED
+    assert refusal.value.remark.startswith(remark)
+
+
+def test_heartbeats_bring_filters_that_die_with_the_last_consumer(scene: Scene) -> None:
+    data = SubscriptionData(topic="orders", sub_string="a > 1", expression_type="SQL92")
+    for client in (scene.one, scene.other):
+        scene.beat(client, consumer("billing", data))
+    found = scene.filters.get("billing", "orders")
+    assert found is not None
+    scene.ask(scene.one, UnregisterClient(client_id="one", consumer_group="billing"))
+    assert not found.is_dead
+    scene.other.abort("gone")
+    assert found.is_dead
+    scene.clock.now += 86_400_000
+    scene.handlers.expire(EXPIRY_MS)
+    assert scene.filters.get("billing", "orders") is None
+
+
+def test_a_heartbeat_without_subscriptions_leaves_the_filters(scene: Scene) -> None:
+    data = SubscriptionData(topic="orders", sub_string="a > 1", expression_type="SQL92")
+    scene.beat(scene.one, consumer("billing", data))
+    scene.beat(scene.one, consumer("billing"), without_sub=True, heartbeat_fingerprint=7)
+    found = scene.filters.get("billing", "orders")
+    assert found is not None
+    assert not found.is_dead
 
 
 # Locks

@@ -52,6 +52,7 @@ class Scene(World):
                 topics=self.topics,
                 groups=self.groups,
                 members=self.members,
+                filters=self.filters,
                 own_host=lambda: "10.0.0.9",
             ),
             offsets=self.offsets,
@@ -124,6 +125,45 @@ def test_only_messages_with_the_tags_come() -> None:
     answer, header = scene.now(subscription="late")
     assert bodies(answer) == [b"late"]
     assert header.next_begin_offset == 3
+
+
+SQL: Any = {"subscription": "amount > 5", "expression_type": "SQL92"}
+
+
+def amount(value: object) -> bytes:
+    return f"TAGS\x01paid\x02amount\x01{value}\x02".encode()
+
+
+def test_only_messages_with_the_properties_come() -> None:
+    scene = Scene(enable_property_filter=True)
+    for value in (5, 6, "many", 7):
+        scene.store.append([incoming(str(value).encode(), properties=amount(value))])
+    answer, header = scene.now(**SQL)
+    assert bodies(answer) == [b"6", b"7"]
+    assert header.next_begin_offset == 4
+    answer, header = scene.now(**{**SQL, "subscription": "amount > 99"})
+    assert (answer.code, answer.remark) == (
+        ResponseCode.PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE",
+    )  # fmt: skip
+    assert header.next_begin_offset == 4
+
+
+def test_only_a_message_with_the_properties_wakes() -> None:
+    scene = Scene(enable_property_filter=True)
+    assert scene.pull(**SQL) is None
+    scene.store.append([incoming(properties=amount(5))])
+    assert scene.client.answers == []
+    scene.store.append([incoming(b"six", properties=amount(6))])
+    assert bodies(scene.later()[0]) == [b"six"]
+
+
+def test_a_long_filter_is_not_asked_for_every_message_of_a_held_pull() -> None:
+    scene = Scene(enable_property_filter=True)
+    expensive = " OR ".join(f"amount = {number}" for number in range(1_000, 2_000))
+    assert scene.pull(**{**SQL, "subscription": expensive}) is None
+    scene.store.append([incoming(properties=amount(5))])
+    answer, header = scene.later()
+    assert (answer.code, header.next_begin_offset) == (ResponseCode.PULL_RETRY_IMMEDIATELY, 1)
 
 
 def test_where_nothing_matches_the_next_pull_begins_behind() -> None:

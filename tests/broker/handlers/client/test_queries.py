@@ -7,10 +7,12 @@ import pytest
 
 from orbitmq.broker.clients.members import Members
 from orbitmq.broker.handlers.client.queries import QueryHandlers
+from orbitmq.broker.pulling.filter_data import ConsumerFilterData
 from orbitmq.message import properties
 from orbitmq.message.scan import decode_all
 from orbitmq.message.tags import tags_code
 from orbitmq.net.connection import Handler
+from orbitmq.wire.bodies.heartbeat import SubscriptionData
 from orbitmq.wire.bodies.query import ConsumeQueueEntries
 from orbitmq.wire.codes import ResponseCode
 from orbitmq.wire.fields import INT64_MAX
@@ -33,7 +35,9 @@ class Scene(World):
         self.members = Members()
 
     def table(self) -> Mapping[int, Handler]:
-        return QueryHandlers(store=self.store, members=self.members, settings=self.settings).table()
+        return QueryHandlers(
+            store=self.store, members=self.members, filters=self.filters, settings=self.settings
+        ).table()
 
     def send(self, body: bytes, **given: str) -> None:
         text = properties.encode({"TAGS": "paid", **given})
@@ -161,6 +165,21 @@ def test_entries_say_whether_the_group_wants_them() -> None:
     _, found = entries(scene, consumer_group="billing")
     assert [one.eval for one in found.queue_data] == [True, False]
     assert found.subscription_data == paid
+
+
+def test_entries_say_which_of_them_a_filter_by_properties_wants() -> None:
+    scene = Scene()
+    for amount in ("5", "6"):
+        scene.send(amount.encode(), amount=amount)
+    data = SubscriptionData(topic="orders", sub_string="amount > 5", expression_type="SQL92")
+    scene.members.join_consumers(consumer("billing", data), Client().member())
+    _, found = entries(scene, consumer_group="billing")
+    assert (found.filter_data, [one.eval for one in found.queue_data]) == ("null", [False, False])
+    scene.filters.register("billing", [data])
+    _, found = entries(scene, consumer_group="billing")
+    assert [one.eval for one in found.queue_data] == [False, True]
+    assert found.filter_data is not None
+    assert ConsumerFilterData.from_json(found.filter_data.encode()).expression == "amount > 5"
 
 
 @pytest.mark.parametrize("is_gone", [False, True])

@@ -14,16 +14,18 @@ from orbitmq.broker.clients.client_calls import ClientCalls
 from orbitmq.broker.clients.members import Member, Members
 from orbitmq.broker.clients.queue_locks import QueueLocks
 from orbitmq.broker.pulling import filters
+from orbitmq.broker.pulling.consumer_filters import PARSED_MAX, ConsumerFilters
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.broker.tables.groups import Groups
 from orbitmq.broker.tables.topics import Topics
 from orbitmq.clock import Clock
+from orbitmq.errors import InvalidExpression
 from orbitmq.message.names import retry_topic
 from orbitmq.net.connection import Connection, Handler
 from orbitmq.net.refusal import Refusal
 from orbitmq.wire.bodies import members as bodies
 from orbitmq.wire.bodies.group import ConsumerIdList, SubscriptionGroupConfig
-from orbitmq.wire.bodies.heartbeat import HeartbeatData, SubscriptionCheck
+from orbitmq.wire.bodies.heartbeat import HeartbeatData, SubscriptionCheck, SubscriptionData
 from orbitmq.wire.bodies.locks import LockedQueues, LockRequest, UnlockRequest
 from orbitmq.wire.codes import READ, WRITE, RequestCode, ResponseCode
 from orbitmq.wire.frame import Frame
@@ -50,6 +52,7 @@ class MemberHandlers:
     topics: Topics
     groups: Groups
     calls: ClientCalls
+    filters: ConsumerFilters
     settings: LiveSettings
     clock: Clock
     _watched: set[Connection] = field(default_factory=set, init=False)
@@ -75,6 +78,7 @@ class MemberHandlers:
             connection.abort(f"no heartbeat for {silent_ms} ms")
             self._gone(connection)
         self.locks.expire(now_ms)
+        self.filters.clean()
 
     # Heartbeats
 
@@ -91,7 +95,7 @@ class MemberHandlers:
         self._watch(connection)
         subscriptions_changed = not data.heartbeat_fingerprint
         with_them = not data.without_sub
-        rebalance = []
+        rebalance, left = [], PARSED_MAX
         for consumer in data.consumer_data_set:
             group = self.groups.get(consumer.group_name)
             if group is None:
@@ -103,6 +107,10 @@ class MemberHandlers:
             self._need_retry_topic(group, is_unit=consumer.unit_mode)
             if self.members.join_consumers(consumer, member, with_subscriptions=with_them):
                 rebalance.append(consumer.group_name)
+            if with_them:
+                left = self.filters.register(
+                    consumer.group_name, consumer.subscription_data_set, left
+                )
         for producer in data.producer_data_set:
             self.members.join_producers(producer.group_name, member)
         self._notify(rebalance)
@@ -123,14 +131,25 @@ class MemberHandlers:
             self.members.leave_producers(header.producer_group, connection)
         group = header.consumer_group
         if group is not None and self.members.leave_consumers(group, connection):
-            self._notify([group])
+            self._left([group])
         return Response()
 
     def _check_client(self, _connection: Connection, request: Frame) -> Response:
         check = SubscriptionCheck.from_json(request.body)
         if check.subscription_data is not None:
-            filters.check_kind(check.subscription_data.expression_type)
+            self._check_filter(check.subscription_data)
         return Response()
+
+    def _check_filter(self, subscription: SubscriptionData) -> None:
+        kind = subscription.expression_type
+        if filters.is_by_tags(kind):
+            return
+        filters.check_enabled(kind, is_enabled=self.settings.broker.enable_property_filter)
+        try:
+            filters.compiled(subscription.sub_string, kind)
+        except InvalidExpression as error:
+            # Java's remark is what its parser generator says.
+            raise Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error)) from error
 
     def _watch(self, connection: Connection) -> None:
         if connection not in self._watched:
@@ -139,7 +158,14 @@ class MemberHandlers:
 
     def _gone(self, connection: Connection) -> None:
         self._watched.discard(connection)
-        self._notify(self.members.drop(connection))
+        self._left(self.members.drop(connection))
+
+    def _left(self, groups: Iterable[str]) -> None:
+        """Process that a consumer of these groups left."""
+        for group in groups:
+            if self.members.consumers(group) is None:
+                self.filters.unregister(group)
+        self._notify(groups)
 
     def _notify(self, groups: Iterable[str]) -> None:
         """Notify the members of groups to rebalance, unless broker or group settings forbid it."""

@@ -27,7 +27,11 @@ from orbitmq.net.connection import Connection, Handler
 from orbitmq.net.refusal import Refusal, failure
 from orbitmq.store.dispatch import Dispatched
 from orbitmq.store.message_store import MessageStore
-from orbitmq.store.serving.pull_reader import GetMessageResult, GetMessageStatus
+from orbitmq.store.serving.pull_reader import (
+    GetMessageResult,
+    GetMessageStatus,
+    RecordFilter,
+)
 from orbitmq.wire.codes import RequestCode, ResponseCode
 from orbitmq.wire.frame import Frame
 from orbitmq.wire.headers.pull import COMMIT_OFFSET, SUSPEND, PullMessage, PullMessageAnswer
@@ -44,6 +48,9 @@ _HOLD_MS_MAX: Final = 60_000
 
 _TURN_PULLS: Final = 256
 """Held pulls answered in one turn of the loop, so that thousands of them don't block it."""
+
+_HELD_TERMS_MAX: Final = 200
+"""Operands of a filter that is applied to each message while a pull is held."""
 
 _CODES: Final[Mapping[GetMessageStatus, int]] = {
     GetMessageStatus.FOUND: ResponseCode.SUCCESS,
@@ -93,7 +100,12 @@ class PullHandlers:
     def arrived(self, arrivals: Iterable[Dispatched]) -> None:
         """Answer the held pulls that match one of these messages."""
         if self._held:
-            self._serve_held(self._held.arrived(arrivals))
+            self._serve_held(self._held.arrived(arrivals, self._properties_of))
+
+    def _properties_of(self, arrival: Dispatched) -> str | None:
+        """Return the text of the properties of a message that just arrived."""
+        found = self._store.record(arrival.commit_log_offset)
+        return None if found is None else str(found.properties, "utf-8", "replace")
 
     def moved(self, topic: str, queue_id: int) -> None:
         """Answer the held pulls of a queue after a reset of offsets in it.
@@ -158,6 +170,7 @@ class PullHandlers:
                 max_count=pull.max_msg_nums,
                 max_bytes=pull.max_msg_bytes or _UNLIMITED,
                 wants=filters.wants(checked.subscription),
+                record_filter=checked.record_filter,
             )
         self._offsets.commit_pull(pull.consumer_group, topic, queue_id, result.next_offset)
         return result
@@ -181,6 +194,7 @@ class PullHandlers:
             pull.queue_id,
             self._clock.monotonic_ms() + min(max(hold_ms, 0), _HOLD_MS_MAX),
             filters.wants(checked.subscription),
+            _cheap(checked.record_filter),
         )
         if not self._held.hold(held):
             raise self._held.refusal()
@@ -254,6 +268,16 @@ class PullHandlers:
         except Exception as error:  # the other pulls are answered all the same
             log.exception("a held pull of %s failed: %r", held.connection.peer, held.request)
             return failure(error)
+
+
+def _cheap(record_filter: RecordFilter | None) -> RecordFilter | None:
+    """Return a filter that can be applied to every message while a pull is held.
+
+    With None the pull is released by any message, and its filter applied once.
+    """
+    if record_filter is None or record_filter.terms > _HELD_TERMS_MAX:
+        return None
+    return record_filter
 
 
 def _code(status: GetMessageStatus, queue_offset: int) -> int:

@@ -12,6 +12,7 @@ from typing import Final
 
 from orbitmq.broker.clients.members import Members
 from orbitmq.broker.pulling import filters
+from orbitmq.broker.pulling.consumer_filters import ConsumerFilter, ConsumerFilters
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.net.connection import Connection, Handler
 from orbitmq.net.refusal import Refusal
@@ -47,6 +48,7 @@ class QueryHandlers:
 
     store: MessageStore
     members: Members
+    filters: ConsumerFilters
     settings: LiveSettings
 
     def table(self) -> Mapping[int, Handler]:
@@ -105,23 +107,60 @@ class QueryHandlers:
                 ResponseCode.SYSTEM_ERROR, f"{asked.queue_id}@{topic[:256]} is not exist!"
             )
         subscription = self.members.subscription(asked.consumer_group or "", topic)
+        registered = self.filters.get(asked.consumer_group or "", topic)
         entries: list[QueueEntry] = []
         remark = None
         if queue.min_offset <= asked.index < queue.max_offset:
-            found = islice(queue.iterate(asked.index), min(max(asked.count, 0), _ENTRIES_MAX))
+            limit = _ENTRIES_MAX
+            if registered is not None:
+                limit = max(1, limit // registered.sql.terms)
+            found = islice(queue.iterate(asked.index), min(max(asked.count, 0), limit))
             entries = [entry for _, entry in found]
         else:
             remark = f"Index {asked.index} of {asked.queue_id}@{topic[:256]} is not exist!"
         body = ConsumeQueueEntries(
-            filter_data=_filter_data(asked, subscription),
+            filter_data=self._filter_data(asked, subscription, registered),
             max_queue_index=queue.max_offset,
             min_queue_index=queue.min_offset,
             queue_data=_shown(
-                entries, partial(self.store.lookup.tags_code, topic, asked.queue_id), subscription
+                entries,
+                partial(self.store.lookup.tags_code, topic, asked.queue_id),
+                self._passes(subscription, registered),
             ),
             subscription_data=subscription,
         )
         return Response(body=body.to_json(), remark=remark)
+
+    def _passes(
+        self, subscription: SubscriptionData | None, registered: ConsumerFilter | None
+    ) -> Callable[[QueueEntry, int | None], bool]:
+        """Return whether an entry, with its tags code if it is known, passes a group's filter."""
+        if subscription is None:
+            return lambda _entry, _code: False
+        if filters.is_by_tags(subscription.expression_type):
+            wants = filters.wants(subscription)
+            return lambda _entry, code: wants is None or code is None or wants(code)
+
+        def by_properties(entry: QueueEntry, _code: int | None) -> bool:
+            found = self.store.record(entry.commit_log_offset)
+            if found is None or registered is None:
+                return False
+            return registered.sql.matches(str(found.properties, "utf-8", "replace"))
+
+        return by_properties
+
+    def _filter_data(
+        self,
+        asked: QueryConsumeQueue,
+        subscription: SubscriptionData | None,
+        registered: ConsumerFilter | None,
+    ) -> str | None:
+        """Return Java's text for the filter data of a group; a filter by tags has none."""
+        if asked.consumer_group is None:
+            return None
+        if subscription is None:
+            return f"{asked.consumer_group}@{asked.topic} is not online!"
+        return "null" if registered is None else self.filters.shown(registered).to_json().decode()
 
 
 def _newest(records: Sequence[memoryview]) -> tuple[memoryview, ...]:
@@ -141,20 +180,19 @@ def _newest(records: Sequence[memoryview]) -> tuple[memoryview, ...]:
 def _shown(
     entries: Iterable[QueueEntry],
     tags_code: Callable[[int], int | None],
-    subscription: SubscriptionData | None,
+    passes: Callable[[QueueEntry, int | None], bool],
 ) -> tuple[ConsumeQueueData, ...]:
     """Return entries for operators, each with the result of the group's filter.
 
     Java applies the filter only if the queue has an extension, and returns false otherwise. Of an
-    extension only the tags code is shown; a message whose extension is missing passes every filter.
+    extension only the tags code is shown; a message whose extension is missing passes every filter
+    by tags.
     """
-    wants = None if subscription is None else filters.wants(subscription)
 
     def shown(entry: QueueEntry) -> ConsumeQueueData:
         code = tags_code(entry.tags_code)
-        passes = wants is None or code is None or wants(code)
         return ConsumeQueueData(
-            eval=subscription is not None and passes,
+            eval=passes(entry, code),
             msg=f"Cq extend not exist!addr: {entry.tags_code}" if code is None else None,
             physic_offset=entry.commit_log_offset,
             physic_size=entry.size,
@@ -162,12 +200,3 @@ def _shown(
         )
 
     return tuple(map(shown, entries))
-
-
-def _filter_data(asked: QueryConsumeQueue, subscription: SubscriptionData | None) -> str | None:
-    """Return Java's text for the filter data of a group; a filter by tags has none."""
-    if asked.consumer_group is None:
-        return None
-    if subscription is None:
-        return f"{asked.consumer_group}@{asked.topic} is not online!"
-    return "null"
