@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from orbitmq.broker.clients.client_calls import ClientCalls
+from orbitmq.broker.handlers.client.end_transaction import TransactionHandlers
 from orbitmq.broker.handlers.client.members import MemberHandlers
 from orbitmq.broker.handlers.client.offsets import OffsetHandlers
 from orbitmq.broker.handlers.client.positions import PositionHandlers
@@ -113,10 +114,10 @@ def _send_handlers(state: State, endpoint: Endpoint) -> Sequence[Mapping[int, Ha
             own_host=endpoint.host,
         ),
         retries=retries,
+        halves=state.halves,
         settings=settings,
         unique_ids=_unique_ids(state, endpoint),
         store_host=endpoint.store_host,
-        own_host=endpoint.host,
         disk_used=lambda: state.store.disk_used_ratio,
     )
     send_back = SendBackHandlers(
@@ -128,7 +129,15 @@ def _send_handlers(state: State, endpoint: Endpoint) -> Sequence[Mapping[int, Ha
         store_host=endpoint.store_host,
         own_host=endpoint.host,
     )
-    return send.table(), send_back.table()
+    transactions = TransactionHandlers(
+        store=state.store,
+        inbox=state.inbox,
+        halves=state.halves,
+        checks=state.checks,
+        settings=settings,
+        clock=state.clock,
+    )
+    return send.table(), send_back.table(), transactions.table()
 
 
 def _unique_ids(state: State, endpoint: Endpoint) -> UniqueIds:

@@ -5,8 +5,7 @@ A send that passes :mod:`orbitmq.broker.sending.send_checks` becomes one message
     single ─▶ retry topic or dead letter ─▶ unique key ─▶ transaction ─▶ timer ─▶ delay level
     batch  ─▶ unchanged; the store splits it
 
-Every answer has the region and whether traces are wanted. Transactions, timers and inner batches
-are refused.
+Every answer has the region and whether traces are wanted. Timers and inner batches are refused.
 """
 
 import logging
@@ -16,7 +15,8 @@ from typing import Final
 
 from orbitmq.broker import remarks
 from orbitmq.broker.sending import stored_properties
-from orbitmq.broker.sending.inbox import Inbox, PutOutcome
+from orbitmq.broker.sending.half_messages import HalfMessages
+from orbitmq.broker.sending.inbox import Inbox, OnStored, PutOutcome
 from orbitmq.broker.sending.retries import Retries, group_of
 from orbitmq.broker.sending.send_checks import SendChecks, SendHeader
 from orbitmq.broker.settings import BrokerSettings, LiveSettings
@@ -24,7 +24,7 @@ from orbitmq.errors import DiskFailed, InvalidInput
 from orbitmq.message import flags, properties
 from orbitmq.message.host import Host
 from orbitmq.message.ids import UniqueIds, offset_id
-from orbitmq.message.names import TOPIC_LENGTH_LIMIT, is_retry_topic
+from orbitmq.message.names import HALF_TOPIC, TOPIC_LENGTH_LIMIT, is_retry_topic
 from orbitmq.net.connection import Connection, Handler
 from orbitmq.net.refusal import Refusal
 from orbitmq.store.log.append import Incoming, PutResult, PutStatus
@@ -62,8 +62,8 @@ _CODES: Final[Mapping[PutStatus, ResponseCode]] = {
 class SendHandlers:
     """Serves sends.
 
-    ``store_host`` returns the address in message ids; it is called at the first send. ``own_host``,
-    the host in routes, and ``disk_used`` are for remarks.
+    ``store_host`` returns the address in message ids; it is called at the first send. ``disk_used``
+    is for remarks.
     """
 
     def __init__(
@@ -72,19 +72,19 @@ class SendHandlers:
         inbox: Inbox,
         checks: SendChecks,
         retries: Retries,
+        halves: HalfMessages,
         settings: LiveSettings,
         unique_ids: UniqueIds,
         store_host: Callable[[], Host],
-        own_host: Callable[[], str],
         disk_used: Callable[[], float],
     ) -> None:
         self._inbox = inbox
         self._checks = checks
         self._retries = retries
+        self._halves = halves
         self._settings = settings
         self._unique_ids = unique_ids
         self._store_host = store_host
-        self._own_host = own_host
         self._disk_used = disk_used
         self._levels = len(delay_levels(settings.store.message_delay_level))
         self._lowered: set[str] = set()  # topics that were warned of
@@ -118,7 +118,9 @@ class SendHandlers:
                 sys_flag |= flags.MULTI_TAGS
             make = self._batch if header.batch else self._single
             message, unique_key = make(request, header, queue_id, sys_flag, peer)
-            on_stored = partial(self._answer, connection, request, queue_id, unique_key)
+            on_stored: OnStored = partial(self._answer, connection, request, queue_id, unique_key)
+            if message.topic is HALF_TOPIC:
+                on_stored = self._halves.counting(topic.topic_name, on_stored)
             self._inbox.put(message, on_stored)
         except Refusal as refusal:
             return Response(refusal.code, remark=refusal.remark, fields=self._region)
@@ -139,6 +141,8 @@ class SendHandlers:
             unique_key = found.get(properties.UNIQUE_KEY) or self._unique_ids.next()
             found[properties.UNIQUE_KEY] = unique_key
             topic, queue_id = self._place(request, header, queue_id, found)
+            if topic is HALF_TOPIC:
+                sys_flag = flags.with_transaction_state(sys_flag, flags.TRANSACTION_NONE)
             wait = _waits(found)
             raw = properties.join(found)
         message = Incoming(
@@ -199,11 +203,7 @@ class SendHandlers:
         # A client before 4.6.1 sends a committed message back with all of its properties.
         is_sent_back = times > 0 and level > 0
         if _is_true(found.get(properties.TRANSACTION_PREPARED)) and not is_sent_back:
-            raise Refusal(
-                ResponseCode.NO_PERMISSION,
-                f"the broker[{self._own_host()}] sending transaction message is forbidden: it does "
-                "not serve transactions yet",
-            )
+            return self._prepare(header, topic, queue_id, found)
         self._check_inner_batch(header.sys_flag, found)
         if header.sys_flag & flags.TRANSACTION_PREPARED:  # a half message, or one rolled back
             return topic, queue_id
@@ -216,6 +216,19 @@ class SendHandlers:
                 "does not serve timers yet; use a delay level",
             )
         return topic, queue_id
+
+    def _prepare(
+        self, header: SendHeader, topic: str, queue_id: int, found: dict[str, str]
+    ) -> tuple[str, int]:
+        """Return the same for a half message; a delay level counts when it is committed."""
+        if self._settings.broker.reject_transaction_message:
+            raise Refusal(
+                ResponseCode.NO_PERMISSION,
+                f"the broker[{self._checks.own_host()}] sending transaction message is forbidden "
+                "(rejectTransactionMessage=true)",
+            )
+        self._check_inner_batch(header.sys_flag, found)
+        return self._halves.prepare(found, topic, queue_id)
 
     def _warn_of_lowered_level(self, topic: str, asked: str) -> None:
         """Warn once per topic, as Java's broker lowers the level silently."""
