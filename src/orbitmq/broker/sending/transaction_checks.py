@@ -30,6 +30,8 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
+import msgspec
+
 from orbitmq.broker.clients.members import Member, Members
 from orbitmq.broker.sending.half_messages import HalfMessages, copy_of
 from orbitmq.broker.sending.inbox import Inbox, OnStored, OrderedRun, PutOutcome
@@ -53,7 +55,7 @@ log = logging.getLogger("orbitmq.broker")
 
 _WALKED_AT_ONCE: Final = 500
 """Halves that a turn looks at, ten microseconds each."""
-_COPIED_AT_ONCE: Final = 256
+_COPIED_AT_ONCE: Final = 128
 """Copies in flight to the log."""
 _BYTES_AT_ONCE: Final = 4 * 1024 * 1024
 """Their bytes at most, which leaves room in the inbox for sends of clients."""
@@ -63,6 +65,22 @@ _DONE_MAX: Final = 65_536
 """Halves in memory that are done with behind one that is not."""
 _HOUR_MS: Final = 3_600_000
 _NEVER_STORED: Final = (PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED)
+
+
+class _Copy(msgspec.Struct, frozen=True):
+    """The copy of a half that is to take its place."""
+
+    half: RecordView
+    message: Incoming
+    found: dict[str, str]
+    """Its properties."""
+    member: Member | None = None
+    """The producer to ask; None if it is only moved."""
+
+    @property
+    def group(self) -> str:
+        """The group of its producers."""
+        return self.found.get(properties.PRODUCER_GROUP, "")
 
 
 class TransactionChecks:
@@ -146,10 +164,8 @@ class TransactionChecks:
         """Decide what happens with a half; return False if it is too young."""
         if self._halves.is_done(offset):
             return True
-        half = self._halves.record(offset)
+        half = self._read(offset)
         if half is None:
-            log.error("half message %d can't be read; its transaction is lost", offset)
-            self._halves.lost(offset)
             return True
         found = properties.decode(half.properties)
         settings, age_ms = self._settings.broker, now_ms - half.born_timestamp_ms
@@ -172,6 +188,14 @@ class TransactionChecks:
         most = self._settings.broker.transaction_check_max
         return times > 0 and (times >= most or age_ms > reserved_ms)
 
+    def _read(self, offset: int) -> RecordView | None:
+        """Return a half; None if it is lost, because its file is gone."""
+        half = self._halves.record(offset)
+        if half is None:
+            log.error("half message %d can't be read; its transaction is lost", offset)
+            self._halves.lost(offset)
+        return half
+
     def _wait(self, offset: int, group: str) -> None:
         self._waiting.setdefault(group, deque()).append(offset)
 
@@ -181,7 +205,9 @@ class TransactionChecks:
         """Copy and check what can be checked now, up to the limits."""
         run = OrderedRun()
         self._discard_some(run)
-        for group in list(self._waiting):
+        for group in self._members.producer_groups() if self._waiting else ():
+            if group not in self._waiting:
+                continue
             offsets = self._waiting[group]
             while offsets and self._may_copy() and self._check(offsets[0], group, run):
                 offsets.popleft()
@@ -193,58 +219,58 @@ class TransactionChecks:
         if self._halves.is_done(offset):
             return True
         member = self._free_producer(group)
-        half = self._halves.record(offset)
         if member is None or offset in self._in_flight:
             return False
+        half = self._read(offset)
         if half is None or self._halves.was_ended(half):
             return True
         found = properties.decode(half.properties)
         times = _number(found.get(properties.TRANSACTION_CHECK_TIMES), 0) + 1
         found[properties.TRANSACTION_CHECK_TIMES] = str(times)
-        message = copy_of(half, HALF_TOPIC, found)
-        if not self._put(message, offset, partial(self._on_copied, half, message, member), run):
+        if not self._put_copy(_Copy(half, copy_of(half, HALF_TOPIC, found), found, member), run):
             return False
         self._unanswered[member.connection] = self._unanswered.get(member.connection, 0) + 1
         return True
 
-    def _on_copied(
-        self, half: RecordView, message: Incoming, member: Member | None, outcome: PutOutcome
-    ) -> None:
-        """Ask the producer about the copy, if it is stored; one without a producer only moved."""
+    def _put_copy(self, copy: _Copy, run: OrderedRun) -> bool:
+        offset = copy.half.queue_offset
+        return self._put(copy.message, offset, partial(self._on_copied, copy), run)
+
+    def _on_copied(self, copy: _Copy, outcome: PutOutcome) -> None:
+        """Ask the producer about a copy that is stored."""
+        half, member = copy.half, copy.member
         self._in_flight.pop(half.queue_offset, None)
-        found = properties.decode(half.properties)
-        group = found.get(properties.PRODUCER_GROUP, "")
         if not isinstance(outcome, Refusal) and outcome.status.is_stored:
             if self._halves.copied(half, outcome) and member is not None:
-                self._ask(member, group, half, message, outcome)
-        elif not isinstance(outcome, Refusal) and outcome.status in _NEVER_STORED:
-            self._ask_in_place(half, group, member)
+                self._ask(copy, member, outcome)
+        elif member is not None and _is_final(outcome):
+            self._ask_in_place(copy, member)
         else:
             self._pauses = True
             if member is not None:
-                self._waiting.setdefault(group, deque()).appendleft(half.queue_offset)
+                self._waiting.setdefault(copy.group, deque()).appendleft(half.queue_offset)
         self._go_on()
 
-    def _ask_in_place(self, half: RecordView, group: str, member: Member | None) -> None:
+    def _ask_in_place(self, copy: _Copy, member: Member) -> None:
         """Ask about a half whose properties have no room for the count, in every round."""
-        if member is not None:
-            message = copy_of(half, HALF_TOPIC, properties.decode(half.properties))
-            here = PutResult(
-                status=PutStatus.PUT_OK,
-                queue_offset=half.queue_offset,
-                offsets=(half.commit_log_offset,),
-                store_timestamp_ms=half.store_timestamp_ms,
-            )
-            self._ask(member, group, half, message, here)
-            again_ms = self._now_ms + self._settings.broker.transaction_check_interval
-            heapq.heappush(self._immune, (again_ms, half.queue_offset, group))
+        half = copy.half
+        here = PutResult(
+            status=PutStatus.PUT_OK,
+            queue_offset=half.queue_offset,
+            offsets=(half.commit_log_offset,),
+            store_timestamp_ms=half.store_timestamp_ms,
+        )
+        found = properties.decode(half.properties)
+        self._ask(_Copy(half, copy_of(half, HALF_TOPIC, found), found), member, here)
+        again_ms = self._now_ms + self._settings.broker.transaction_check_interval
+        heapq.heappush(self._immune, (again_ms, half.queue_offset, copy.group))
 
     def _discard_some(self, run: OrderedRun) -> None:
         while self._to_discard and self._may_copy():
             offset = self._to_discard[0]
             if offset in self._in_flight:
                 return
-            half = None if self._halves.is_done(offset) else self._halves.record(offset)
+            half = None if self._halves.is_done(offset) else self._read(offset)
             if half is not None and not self._halves.was_ended(half):
                 self._topics.for_send_back(CHECKED_TOO_OFTEN_TOPIC, 1, READ | WRITE, 0)
                 found = properties.decode(half.properties)
@@ -261,6 +287,9 @@ class TransactionChecks:
                 "the transaction of message %s was checked too often and is kept in %s",
                 *(_unique_key(half), CHECKED_TOO_OFTEN_TOPIC),
             )
+        elif _is_final(outcome):
+            log.error("half message %d can't be kept: %s", half.queue_offset, outcome)
+            self._halves.lost(half.queue_offset)
         else:
             self._pauses = True
             self._to_discard.append(half.queue_offset)
@@ -271,13 +300,15 @@ class TransactionChecks:
         run = OrderedRun()
         stored_before_ms = now_ms - self._settings.store.reserved_hours * _HOUR_MS // 2
         for offset in self._first_pending():
-            half = self._halves.record(offset)
-            if half is None or not self._may_copy():
+            if not self._may_copy():
                 return
+            half = self._read(offset)
+            if half is None:
+                continue
             if half.store_timestamp_ms >= stored_before_ms and not self._is_crowded():
                 return
-            message = copy_of(half, HALF_TOPIC, properties.decode(half.properties))
-            if not self._put(message, offset, partial(self._on_copied, half, message, None), run):
+            found = properties.decode(half.properties)
+            if not self._put_copy(_Copy(half, copy_of(half, HALF_TOPIC, found), found), run):
                 return
 
     def _first_pending(self) -> Iterator[int]:
@@ -288,9 +319,12 @@ class TransactionChecks:
         )
 
     def _is_crowded(self) -> bool:
+        done = self._halves.done_after_offset
+        if done <= _DONE_MAX:
+            return False
         # The more wait, the more have to be copied for the same effect.
         waiting = len(self._immune) + sum(map(len, self._waiting.values()))
-        return self._halves.done_after_offset > _DONE_MAX + 4 * waiting
+        return done > _DONE_MAX + 4 * waiting
 
     def _put(self, message: Incoming, offset: int, on_stored: OnStored, run: OrderedRun) -> bool:
         """Put a copy; return False if the inbox is full."""
@@ -327,23 +361,21 @@ class TransactionChecks:
                 return member
         return None
 
-    def _ask(
-        self, member: Member, group: str, half: RecordView, message: Incoming, copy: PutResult
-    ) -> None:
+    def _ask(self, copy: _Copy, member: Member, place: PutResult) -> None:
         """Ask a producer about a copy of a half; if it has gone, another one of the group."""
-        found = properties.decode(message.properties)
-        unique_key = found.get(properties.UNIQUE_KEY)
+        offset = place.offsets[0]
+        unique_key = copy.found.get(properties.UNIQUE_KEY)
         header = CheckTransactionState(
             topic=HALF_TOPIC,
-            tran_state_table_offset=copy.queue_offset,
-            commit_log_offset=copy.offsets[0],
+            tran_state_table_offset=place.queue_offset,
+            commit_log_offset=offset,
             msg_id=unique_key,
             transaction_id=unique_key,
-            offset_msg_id=offset_id(message.store_host, copy.offsets[0]),
+            offset_msg_id=offset_id(copy.message.store_host, offset),
             target_broker=self._settings.broker.broker_name,
         )
-        body = bytes(encode(_as_sent(half, message, found, copy)))
-        others = [one for one in self._members.producers(group) if one is not member]
+        body = bytes(encode(_as_sent(copy, place)))
+        others = [one for one in self._members.producers(copy.group) if one is not member]
         for one in (member, *others):
             try:
                 one.connection.oneway(header, body)
@@ -372,15 +404,20 @@ def _number(text: str | None, otherwise: int) -> int:
     return int(text)
 
 
-def _as_sent(half: RecordView, message: Incoming, found: dict[str, str], copy: PutResult) -> Record:
+def _is_final(outcome: PutOutcome) -> bool:
+    """Return whether the store will not take a message later either."""
+    return not isinstance(outcome, Refusal) and outcome.status in _NEVER_STORED
+
+
+def _as_sent(copy: _Copy, place: PutResult) -> Record:
     """Return a copy of a half as its producer knows it: with the topic and queue it was sent to."""
-    queue_id = _number(found.get(properties.REAL_QUEUE_ID), 0)
+    message = copy.message
     return Record(
-        topic=found.get(properties.REAL_TOPIC, "").encode(),
-        queue_id=queue_id,
-        queue_offset=copy.queue_offset,
-        commit_log_offset=copy.offsets[0],
-        store_timestamp_ms=copy.store_timestamp_ms,
+        topic=copy.found.get(properties.REAL_TOPIC, "").encode(),
+        queue_id=_number(copy.found.get(properties.REAL_QUEUE_ID), 0),
+        queue_offset=place.queue_offset,
+        commit_log_offset=place.offsets[0],
+        store_timestamp_ms=place.store_timestamp_ms,
         body=message.body,
         properties=message.properties,
         flag=message.flag,
@@ -389,7 +426,7 @@ def _as_sent(half: RecordView, message: Incoming, found: dict[str, str], copy: P
         born_host=message.born_host,
         store_host=message.store_host,
         reconsume_times=message.reconsume_times,
-        body_crc=half.body_crc,
+        body_crc=copy.half.body_crc,
     )
 
 
