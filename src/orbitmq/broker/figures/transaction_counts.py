@@ -2,13 +2,29 @@
 
 from typing import Final
 
+from msgspec import field
+
 from orbitmq.clock import Clock
-from orbitmq.wire.bodies.stats import TransactionCount, TransactionCounts
 from orbitmq.wire.bodies.topic import DataVersion
+from orbitmq.wire.fields import Int64
+from orbitmq.wire.json.body import Body
 
 __all__ = ["TRANSACTIONS_FILE", "OpenTransactions"]
 
 TRANSACTIONS_FILE: Final = "transactionMetrics"
+
+
+class _Count(Body, frozen=True, kw_only=True):
+    count: Int64 = 0
+    time_stamp: Int64 = 0
+    """When it changed last."""
+
+
+class _Counts(Body, frozen=True, kw_only=True):
+    """The file; Java: TransactionMetricsSerializeWrapper."""
+
+    data_version: DataVersion = DataVersion()
+    transaction_count: dict[str, _Count] = field(default_factory=dict)
 
 
 class OpenTransactions:
@@ -16,7 +32,7 @@ class OpenTransactions:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._counts: dict[str, TransactionCount] = {}
+        self._counts: dict[str, _Count] = {}
         self._data_version = DataVersion()
 
     def __repr__(self) -> str:
@@ -32,7 +48,7 @@ class OpenTransactions:
         before = self._counts.get(topic)
         count = change if before is None else before.count + change
         now_ms = self._clock.now_ms()
-        self._counts[topic] = TransactionCount(count=count, time_stamp=now_ms)
+        self._counts[topic] = _Count(count=count, time_stamp=now_ms)
         self._data_version = self._data_version.next(now_ms)
 
     def count(self, topic: str) -> int:
@@ -47,13 +63,11 @@ class OpenTransactions:
 
     def to_json(self) -> str:
         """Return the text of the file."""
-        table = TransactionCounts(
-            data_version=self._data_version, transaction_count=dict(self._counts)
-        )
+        table = _Counts(data_version=self._data_version, transaction_count=dict(self._counts))
         return table.to_json().decode()
 
     def load_json(self, text: str) -> None:
         """Load the counts of an earlier run; raise InvalidBody if the text has none."""
-        table = TransactionCounts.from_json(text.encode())
+        table = _Counts.from_json(text.encode())
         self._counts = dict(table.transaction_count)
         self._data_version = table.data_version

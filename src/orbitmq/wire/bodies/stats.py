@@ -1,9 +1,6 @@
 """Statistics of a broker for admin tools: sizes of topics, lag of groups."""
 
-from msgspec import field
-
 from orbitmq.message.model import MessageQueue
-from orbitmq.wire.bodies.topic import DataVersion
 from orbitmq.wire.fields import Int32, Int64
 from orbitmq.wire.json.body import Body
 from orbitmq.wire.json.queue_map import QueueMap
@@ -19,8 +16,6 @@ __all__ = [
     "QueueTimeSpan",
     "TopicOffset",
     "TopicStatsTable",
-    "TransactionCount",
-    "TransactionCounts",
 ]
 
 
@@ -104,17 +99,3 @@ class ConsumeByWho(Body, frozen=True, kw_only=True):
     offset: Int64 = 0
     queue_id: Int32 = 0
     topic: str = ""
-
-
-class TransactionCount(Body, frozen=True, kw_only=True):
-    """How many transactions of a topic are undecided, and when that changed last."""
-
-    count: Int64 = 0
-    time_stamp: Int64 = 0
-
-
-class TransactionCounts(Body, frozen=True, kw_only=True):
-    """The undecided transactions by topic; Java: TransactionMetricsSerializeWrapper."""
-
-    data_version: DataVersion = DataVersion()
-    transaction_count: dict[str, TransactionCount] = field(default_factory=dict)
