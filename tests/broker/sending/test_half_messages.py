@@ -256,6 +256,37 @@ def test_the_offset_stays_inside_the_queue(caplog: pytest.LogCaptureFixture) -> 
     assert "at offset 100" in caplog.text
 
 
+def test_a_saved_offset_without_a_queue_is_not_used() -> None:
+    world = Transactions.started()
+    world.offsets.commit(TRANSACTION_GROUP, HALF_TOPIC, 0, 100)
+    world = world.stopped_and_started()
+    world.end(world.half(), COMMIT)
+    assert world.bodies() == [b"U1"]
+
+
+def test_two_halves_of_one_transaction_are_both_done_with() -> None:
+    """A client may repeat a send, to be sure, with the same key and time."""
+    world = Transactions.started()
+    world.half()
+    second = world.half()
+    producer = world.producer()
+    world.end(second, COMMIT)
+    world.round()
+    assert [one.tran_state_table_offset for one in checks_of(producer)] == []
+    assert world.bodies() == [b"U1"]
+    world.round()
+    assert world.halves.offset == world.halves.queue.max_offset  # type: ignore[union-attr]
+
+
+def test_a_message_that_was_committed_can_be_sent_again() -> None:
+    """With all its properties, those of its checks among them."""
+    world = Transactions.started(transaction_check_max=3)
+    producer = world.producer()
+    world.half(TRANSACTION_CHECK_TIMES="9", TRAN_PREPARED_QUEUE_OFFSET="4")
+    world.round()
+    assert len(checks_of(producer)) == 1
+
+
 # A store that Java's broker has written
 
 UNDECIDED = {b"tx-2", b"tx-5", b"tx-8"}

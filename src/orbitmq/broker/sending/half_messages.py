@@ -70,6 +70,10 @@ _ENDED_MAX: Final = 16_384
 _COPIES_MAX: Final = 256
 """Records with one unique key that are looked at: checks and consumers' retries make copies."""
 _END_OF_TIME: Final = 2**63 - 1
+_OF_COPIES: Final = (
+    properties.TRANSACTION_CHECK_TIMES,
+    properties.TRANSACTION_PREPARED_QUEUE_OFFSET,
+)
 _unique_key = properties.finder(properties.UNIQUE_KEY.encode())
 _real_topic = properties.finder(properties.REAL_TOPIC.encode())
 _check_times = properties.finder(properties.TRANSACTION_CHECK_TIMES.encode())
@@ -128,15 +132,18 @@ class HalfMessages:
     def start(self) -> None:
         """Read the op messages of the halves from the saved offset on."""
         self._own_from = self._store.log.end
-        self.offset = max(self._saved(HALF_TOPIC) or 0, 0)
-        self._stay_inside()
-        first = self._saved(OP_HALF_TOPIC)
-        self._done = {named: 0 for named in self._ops.load(first) if named >= self.offset}
+        queue, saved = self.queue, self._saved(HALF_TOPIC)
+        first, end = (0, 0) if queue is None else (queue.min_offset, queue.max_offset)
+        self.offset = first if saved is None else min(max(saved, first), end)
+        if saved is not None and saved > end:
+            log.error("the half messages were at offset %d, their queue ends at %d", saved, end)
+        named = self._ops.load(self._saved(OP_HALF_TOPIC))
+        self._done = {offset: 0 for offset in named if self.offset <= offset < end}
         self._advance()
 
     def tick(self) -> None:
         """Write op messages that are due, and save the offsets of what is flushed."""
-        self._stay_inside()
+        self._pass_expired()
         self._ops.tick()
         self._save_flushed()
 
@@ -155,6 +162,8 @@ class HalfMessages:
 
         Refuse one that could not be committed later.
         """
+        for name in _OF_COPIES:  # of an earlier message that is sent again
+            found.pop(name, None)
         _destination(dict(found), self._levels, topic, queue_id)
         found[properties.TRANSACTION_ID] = found[properties.UNIQUE_KEY]
         found[properties.REAL_TOPIC] = topic
@@ -182,10 +191,13 @@ class HalfMessages:
         return counted
 
     def was_ended(self, half: RecordView) -> bool:
-        """Return whether a transaction that nothing in memory says to be ended has ended.
+        """Return whether a transaction has ended of which a half is not done with.
 
-        Only one of an earlier run can have: its op message was lost, or not written yet.
+        It may have had two halves; or an earlier run has lost its op message.
         """
+        if _transaction_of(half) in self._ended:
+            self._finish(half.queue_offset, 0)
+            return True
         if half.commit_log_offset >= self._own_from or not self._is_committed(half):
             return False
         self._settle(half, half.queue_offset, Decision.COMMIT, 0)
@@ -225,6 +237,7 @@ class HalfMessages:
             return
         found = self._find(half, transaction)
         if isinstance(found, Decision):
+            self._finish(half.queue_offset, 0)  # a second half of the same transaction
             on_ended(found)
             return
         on_stored = partial(self._on_stored, half, found, decision)
@@ -252,13 +265,11 @@ class HalfMessages:
         self._ended[transaction] = decision
         if len(self._ended) > _ENDED_MAX:
             del self._ended[next(iter(self._ended))]
-        copy = self._copies.pop(transaction, offset)  # it may have been copied since
-        if decision is Decision.COMMIT:
-            self._finish(offset, end)
-        else:  # its op message is written
+        if decision is Decision.ROLLBACK:  # its op message is written
             self._mark(offset, end)
-        if copy != offset:
-            self._finish(copy, end)
+        # It may have been copied since.
+        for one in (offset, self._copies.pop(transaction, offset), half.queue_offset):
+            self._finish(one, end)
 
     def _find(self, half: RecordView, transaction: _Transaction) -> Decision | int:
         """Return how a transaction ended, or the offset of the half that waits for its end."""
@@ -357,21 +368,17 @@ class HalfMessages:
         if self.offset > before:
             self._unflushed.append((self.offset, end))
 
-    def _stay_inside(self) -> None:
-        """Bring the offset into the queue: files expire, and a log may have lost its end."""
+    def _pass_expired(self) -> None:
+        """Pass halves whose files have expired."""
         queue = self.queue
-        if queue is None:
+        if queue is None or self.offset >= queue.min_offset:
             return
-        inside = min(max(self.offset, queue.min_offset), queue.max_offset)
-        if inside != self.offset:
-            log.error(
-                "the half messages were at offset %d, their queue is from %d to %d; moved there",
-                *(self.offset, queue.min_offset, queue.max_offset),
-            )
-            self.offset = inside
-            self._done = {offset: end for offset, end in self._done.items() if offset >= inside}
-            self._unflushed.append((inside, 0))
-            self._advance()
+        first = queue.min_offset
+        log.error("half messages %d to %d have expired undecided", self.offset, first - 1)
+        self.offset = first
+        self._done = {offset: end for offset, end in self._done.items() if offset >= first}
+        self._unflushed.append((first, 0))
+        self._advance()
 
     def _save_flushed(self) -> None:
         flushed, moved = self._store.flushed, None
