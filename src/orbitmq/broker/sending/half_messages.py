@@ -190,17 +190,22 @@ class HalfMessages:
 
         return counted
 
-    def was_ended(self, half: RecordView) -> bool:
-        """Return whether a transaction has ended of which a half is not done with.
+    def is_outdated(self, half: RecordView) -> bool:
+        """Return whether a half is not needed, although nothing says that it is done with.
 
-        It may have had two halves; or an earlier run has lost its op message.
+        Its transaction may have had two halves; or the offset of an earlier run, which had ended or
+        copied it, was not saved.
         """
         if _transaction_of(half) in self._ended:
             self._finish(half.queue_offset, 0)
-            return True
-        if half.commit_log_offset >= self._own_from or not self._is_committed(half):
+        elif half.commit_log_offset >= self._own_from:
             return False
-        self._settle(half, half.queue_offset, Decision.COMMIT, 0)
+        elif self._is_committed(half):
+            self._settle(half, half.queue_offset, Decision.COMMIT, 0)
+        elif any(self._later(half, topic) for topic in (HALF_TOPIC, CHECKED_TOO_OFTEN_TOPIC)):
+            self._retire(half.queue_offset, 0)
+        else:
+            return False
         return True
 
     def copied(self, half: RecordView, copy: PutResult) -> bool:
@@ -321,6 +326,11 @@ class HalfMessages:
             for name in (topic, SCHEDULE_TOPIC, TIMER_TOPIC)
             for one in self._alike(half, name)
         )
+
+    def _later(self, half: RecordView, topic: str) -> bool:
+        """Return whether a topic has a later record of a transaction."""
+        here = half.commit_log_offset
+        return any(one.commit_log_offset > here for one in self._alike(half, topic))
 
     def _alike(self, half: RecordView, topic: str) -> Iterator[RecordView]:
         """Yield the records of a topic that are of the same transaction, newest first."""

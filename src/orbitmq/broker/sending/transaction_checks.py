@@ -222,7 +222,7 @@ class TransactionChecks:
         if member is None or offset in self._in_flight:
             return False
         half = self._read(offset)
-        if half is None or self._halves.was_ended(half):
+        if half is None or self._halves.is_outdated(half):
             return True
         found = properties.decode(half.properties)
         times = _number(found.get(properties.TRANSACTION_CHECK_TIMES), 0) + 1
@@ -271,7 +271,7 @@ class TransactionChecks:
             if offset in self._in_flight:
                 return
             half = None if self._halves.is_done(offset) else self._read(offset)
-            if half is not None and not self._halves.was_ended(half):
+            if half is not None and not self._halves.is_outdated(half):
                 self._topics.for_send_back(CHECKED_TOO_OFTEN_TOPIC, 1, READ | WRITE, 0)
                 found = properties.decode(half.properties)
                 message = copy_of(half, CHECKED_TOO_OFTEN_TOPIC, found)
@@ -307,6 +307,8 @@ class TransactionChecks:
                 continue
             if half.store_timestamp_ms >= stored_before_ms and not self._is_crowded():
                 return
+            if self._halves.is_outdated(half):
+                continue
             found = properties.decode(half.properties)
             if not self._put_copy(_Copy(half, copy_of(half, HALF_TOPIC, found), found), run):
                 return
