@@ -2,7 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,9 @@ from orbitmq.client.producer.producer import Producer
 from orbitmq.client.producer.transactions import TransactionState
 from orbitmq.message.model import Message, StoredMessage
 from tests.interop import counterparts
-from tests.interop.clients import Consumer
+from tests.interop.clients import Consumer, TransactionProducer
 from tests.interop.conftest import decline
-from tests.interop.java import Java
+from tests.interop.java import Java, JavaHostFailed
 from tests.interop.java_cluster import JavaBroker
 from tests.interop.our_servers import OurServer, a_broker, a_nameserver
 from tests.interop.store_writer import JAVA_SIZES
@@ -21,6 +22,8 @@ from tests.interop.team import Team, create_topic
 from tests.interop.waiting import until, until_async
 
 COMMIT, ROLLBACK, OPEN = b"COMMIT_MESSAGE", b"ROLLBACK_MESSAGE", b"UNKNOW"
+ENDS = [("stop", "kill"), *([("kill", "stop")] if os.environ.get("ORBITMQ_SOAK") == "1" else [])]
+"""How a broker of ours, and Java's, ends before the other takes the store over."""
 CURIOUS = {
     "transactionCheckInterval": "300",
     "transactionTimeOut": "300",
@@ -76,8 +79,9 @@ def test_open_transactions_are_asked_about_until_they_are_decided(team: Team) ->
         until(lambda: dropped in producer.checked(), what="the one to drop is asked about")
         producer.send(topic, COMMIT)
         delivered(consumer, committed, late, COMMIT)
-        counts = {body: producer.checked().count(body) for body in (committed, dropped, late)}
-    assert counts == {committed: 1, dropped: 1, late: 3}
+        # A producer that is slow to answer is asked again.
+        assert producer.checked().count(late) >= 3
+        assert COMMIT not in producer.checked()
 
 
 def test_if_a_producer_is_gone_another_one_of_its_group_is_asked(team: Team) -> None:
@@ -89,7 +93,8 @@ def test_if_a_producer_is_gone_another_one_of_its_group_is_asked(team: Team) -> 
         # It has to know the broker, or the broker would not know it.
         second.send(topic, ROLLBACK)
         delivered(consumer, body)
-        assert (first.checked(), second.checked()) == ([], [body])
+        assert first.checked() == []
+        assert {*second.checked()} == {body}
 
 
 def test_transactions_outlive_a_broker(team: Team, broker: tuple[OurServer, str]) -> None:
@@ -136,8 +141,10 @@ def test_our_own_producer(team: Team, broker: tuple[OurServer, str]) -> None:
         delivered(consumer, b"committed", b"asked")
 
 
-@pytest.mark.parametrize("end", ["stop", "kill"])
-def test_open_transactions_change_brokers(java_540: Java, tmp_path: Path, end: str) -> None:
+@pytest.mark.parametrize(("our_end", "java_end"), ENDS)
+def test_open_transactions_change_brokers(
+    java_540: Java, tmp_path: Path, our_end: str, java_end: str
+) -> None:
     """Ours, Java's, ours: each goes on with the checks of the one before."""
     if (why := counterparts.missing_for("5.4.0")) is not None:
         decline(why)
@@ -156,42 +163,44 @@ def test_open_transactions_change_brokers(java_540: Java, tmp_path: Path, end: s
             **CURIOUS,
             brokerName="shared",
         )
-        _hand_over(Team(java_540, str(nameserver.address), []), our_broker, java_broker, end)
+        with contextlib.ExitStack() as running:
+            running.callback(java_broker.kill)
+            running.enter_context(our_broker)
+            create_topic(our_broker.address, "handed-over", queues=2)
+            team = Team(java_540, str(nameserver.address), [])
+            leave_open(team, 0)
+            getattr(our_broker, our_end)()
+            java_broker.start()
+            answer(team, 0)
+            leave_open(team, 1)
+            getattr(java_broker, java_end)()
+            our_broker.start()
+            answer(team, 0, 1)
 
 
-def _hand_over(team: Team, ours: OurServer, java: JavaBroker, end: str) -> None:
-    bodies = [b" ".join((OPEN, COMMIT, b"%d" % number)) for number in range(3)]
+def leave_open(team: Team, number: int) -> None:
+    """Begin a transaction, and see another one committed."""
+    topic, committed = "handed-over", COMMIT + b" %d" % number
+    with team.transactions("moving") as producer:
+        producer.send(topic, OPEN + b" " + committed, committed, ROLLBACK)
+        with team.consumer(topic, group=f"early-{number}") as consumer:
+            until(lambda: committed in consumer.bodies(), what="a commit")
+
+
+def answer(team: Team, *numbers: int) -> None:
+    """Have a producer answer the checks, and see all that was left open delivered, once."""
     topic = "handed-over"
-
-    def leave_open(body: bytes) -> None:
-        with team.transactions("moving") as producer:
-            producer.send(topic, body, COMMIT + b" " + body[-1:], ROLLBACK)
-
-    def answer(*wanted: bytes) -> None:
-        plain = [COMMIT + b" " + body[-1:] for body in wanted]
-        with team.transactions("moving") as producer:
-            until(lambda: _sends(producer.send, topic), what="a producer that knows the broker")
-            with team.consumer(topic, group=f"readers-{len(wanted)}-{end}") as consumer:
-                delivered(consumer, *wanted, *plain)
-
-    with contextlib.ExitStack() as running:
-        running.callback(java.kill)
-        running.enter_context(ours)
-        create_topic(ours.address, topic, queues=2)
-        leave_open(bodies[0])
-        getattr(ours, end)()
-        java.start()
-        answer(bodies[0])
-        leave_open(bodies[1])
-        getattr(java, end)()
-        ours.start()
-        answer(*bodies[:2])
+    committed = [COMMIT + b" %d" % number for number in numbers]
+    with team.transactions("moving") as producer:
+        # It has to know the broker, or the broker would not know it.
+        until(lambda: sends(producer, topic), what="the route to the broker")
+        with team.consumer(topic, group=f"late-{numbers[-1]}") as consumer:
+            delivered(consumer, *committed, *(OPEN + b" " + one for one in committed))
 
 
-def _sends(send: Callable[..., object], topic: str) -> bool:
-    """Return whether a transaction that is rolled back can begin."""
+def sends(producer: TransactionProducer, topic: str) -> bool:
     try:
-        send(topic, ROLLBACK)
-    except Exception:  # the route of the broker before
+        producer.send(topic, ROLLBACK)
+    except JavaHostFailed:  # the route is that of the broker before
         return False
     return True

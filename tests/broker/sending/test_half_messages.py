@@ -5,13 +5,22 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from orbitmq.broker.sending.half_messages import copy_of
 from orbitmq.message import properties
-from orbitmq.message.names import HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC, TRANSACTION_GROUP
+from orbitmq.message.ids import offset_id
+from orbitmq.message.names import (
+    CHECKED_TOO_OFTEN_TOPIC,
+    HALF_TOPIC,
+    OP_HALF_TOPIC,
+    SCHEDULE_TOPIC,
+    TRANSACTION_GROUP,
+)
 from orbitmq.net.refusal import Refusal
 from orbitmq.store.disk.disk import RealDisk
 from orbitmq.store.settings import FlushMode
 from orbitmq.wire.codes import ResponseCode
-from tests.broker.send_world import SMALL, header
+from orbitmq.wire.headers.transaction import ResumeCheckHalfMessage
+from tests.broker.send_world import HERE, SMALL, header
 from tests.broker.transaction_world import (
     COMMIT,
     GROUP,
@@ -351,3 +360,36 @@ def test_op_messages_of_java_4_are_read() -> None:
     producer = world.producer()
     world.round()
     assert [one.msg_id for one in checks_of(producer)] == ["U1"]
+
+
+def test_a_commit_that_an_earlier_broker_made_long_before_its_last_check_is_found() -> None:
+    """Java's broker checks again if its op message was lost."""
+    world = Transactions.started()
+    half = world.half()
+    world.end(half, COMMIT)
+    [first] = world.halves_stored()
+    world.clock.now += 3_600_000
+    found = {**properties.decode(first.properties), "TRANSACTION_CHECK_TIMES": "1"}
+    world.put(copy_of(first, HALF_TOPIC, found))
+    world = world.stopped_and_started()
+    copy = world.halves_stored()[1]
+    assert world.end(Half(1, copy.commit_log_offset), COMMIT).code == ResponseCode.SUCCESS
+    assert world.bodies() == [b"U1"]
+
+
+def test_a_resumed_one_that_is_rolled_back_stays_so() -> None:
+    world = Transactions.started(transaction_check_max=1)
+    producer = world.producer()
+    world.half()
+    world.round()
+    world.round()
+    [kept] = world.stored(CHECKED_TOO_OFTEN_TOPIC)
+    message_id = offset_id(HERE, kept.commit_log_offset)
+    assert world.answer(ResumeCheckHalfMessage(msg_id=message_id)).code == ResponseCode.SUCCESS
+    world.round()
+    world.reply(producer, ROLLBACK)
+    check = checks_of(producer)[-1]
+    world = world.stopped_and_started()
+    again = Half(check.tran_state_table_offset, check.commit_log_offset)
+    assert world.end(again, COMMIT).code == ResponseCode.ILLEGAL_OPERATION
+    assert world.bodies() == []

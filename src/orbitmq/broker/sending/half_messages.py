@@ -290,14 +290,13 @@ class HalfMessages:
 
     def _search(self, half: RecordView) -> Decision | int:
         """Return the same by what the log has, which takes a few reads."""
-        last = max((one.queue_offset for one in self._alike(half, HALF_TOPIC)), default=-1)
-        last = max(last, half.queue_offset)
+        copies = (half, *self._alike(half, HALF_TOPIC))
+        last = max(copies, key=lambda one: one.queue_offset)
         if self._is_committed(half):
-            if not self.is_done(last):
-                self._settle(half, last, Decision.COMMIT, 0)
+            self._settle(half, last.queue_offset, Decision.COMMIT, 0)
             return Decision.COMMIT
-        if not self.is_done(last):
-            return last
+        if not self.is_done(last.queue_offset):
+            return last.queue_offset
         if not self._store.settings.index_enabled:
             raise Refusal(
                 ResponseCode.SYSTEM_ERROR,
@@ -305,8 +304,8 @@ class HalfMessages:
                 "which can't be known with messageIndexEnable=false; the next check decides",
             )
         # One that was checked too often is not decided: its producer may still commit it.
-        if next(self._alike(half, CHECKED_TOO_OFTEN_TOPIC), None) is not None:
-            return last
+        if self._later(last, CHECKED_TOO_OFTEN_TOPIC):
+            return last.queue_offset
         return Decision.ROLLBACK
 
     def _is_first(self, half: RecordView) -> bool:
@@ -338,8 +337,8 @@ class HalfMessages:
         if key is None or not topic or not self._store.settings.index_enabled:
             return
         raw, wanted = topic.encode(), _transaction_of(half)
-        # A second before, since the index has whole seconds.
-        since_ms = half.store_timestamp_ms - 1_000
+        # Copies have the time of birth of the first. The index has whole seconds.
+        since_ms = min(half.born_timestamp_ms, half.store_timestamp_ms) - 1_000
         for offset in self._store.index.query(
             topic, key.decode(errors="replace"), _COPIES_MAX, since_ms, _END_OF_TIME
         ):
