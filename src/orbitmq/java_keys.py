@@ -66,11 +66,10 @@ BrokerConfig:
     adminBrokerThreadPoolQueueCapacity loadBalanceThreadPoolQueueCapacity waitTimeMillsInPullQueue
     waitTimeMillsInLitePullQueue waitTimeMillsInHeartbeatQueue waitTimeMillsInAckQueue
     waitTimeMillsInAdminBrokerQueue asyncSendEnable
-  harmless: transactional messages are not supported yet; their sends are refused
-    endTransactionThreadPoolNums rejectTransactionMessage endTransactionPoolQueueCapacity
-    waitTimeMillsInTransactionQueue transactionTimeOut transactionCheckMax
-    transactionCheckInterval transactionMetricFlushInterval transactionOpMsgMaxSize
-    transactionOpBatchInterval
+  harmless: ends of transactions wait with the sends
+    endTransactionThreadPoolNums endTransactionPoolQueueCapacity waitTimeMillsInTransactionQueue
+  harmless: written with the other tables, every flushConsumerOffsetInterval
+    transactionMetricFlushInterval
   harmless: offsets of broadcasting consumers stay with the consumers
     flushConsumerOffsetHistoryInterval enableBroadcastOffsetStore broadcastOffsetExpireSecond
     broadcastOffsetExpireMaxSecond

@@ -29,6 +29,7 @@ class Client:
         self.answer: Frame | OrbitError = frame()
         self.answers: list[tuple[Frame, Response]] = []
         self.closed_for = ""
+        self.is_writable = True
         self._listeners: list[Callable[[Connection], None]] = []
 
     @property

@@ -4,16 +4,23 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from orbitmq.broker.clients.members import Members
 from orbitmq.broker.figures.stats import BrokerStats
+from orbitmq.broker.figures.transaction_counts import OpenTransactions
+from orbitmq.broker.handlers.client.end_transaction import TransactionHandlers
 from orbitmq.broker.handlers.client.send import SendHandlers
 from orbitmq.broker.handlers.client.send_back import SendBackHandlers
 from orbitmq.broker.sending.deduplication import Deduplication
 from orbitmq.broker.sending.delays import Delays
+from orbitmq.broker.sending.half_messages import HalfMessages
 from orbitmq.broker.sending.inbox import Inbox, PutOutcome
+from orbitmq.broker.sending.op_messages import OpMessages
 from orbitmq.broker.sending.retries import Retries
 from orbitmq.broker.sending.send_checks import SendChecks
+from orbitmq.broker.sending.transaction_checks import TransactionChecks
 from orbitmq.broker.settings import BrokerSettings, LiveSettings
 from orbitmq.broker.tables.groups import Groups
+from orbitmq.broker.tables.offsets import ConsumerOffsets
 from orbitmq.broker.tables.topics import Topics
 from orbitmq.clock import local_month
 from orbitmq.message import properties
@@ -77,6 +84,32 @@ class SendWorld:
             inbox=self.inbox, store=self.store, settings=self.settings
         )
         self.delays = Delays(store=self.store, inbox=self.inbox, settings=self.settings)
+        self.offsets = ConsumerOffsets(self.settings, self.clock)
+        self.open_transactions = OpenTransactions(self.clock)
+        self.ops = OpMessages(
+            store=self.store,
+            inbox=self.inbox,
+            settings=self.settings,
+            clock=self.clock,
+            store_host=lambda: HERE,
+            call_soon=self._call_soon,
+        )
+        self.halves = HalfMessages(
+            store=self.store,
+            inbox=self.inbox,
+            ops=self.ops,
+            offsets=self.offsets,
+            settings=self.settings,
+            counts=self.open_transactions,
+        )
+        self.members = Members()
+        self.transaction_checks = TransactionChecks(
+            halves=self.halves,
+            inbox=self.inbox,
+            members=self.members,
+            topics=self.topics,
+            settings=self.settings,
+        )
         self.ordered_groups: set[str] = set()
         chance = SeededRandomness(7)
         self.retries = Retries(
@@ -96,10 +129,10 @@ class SendWorld:
             deduplication=self.deduplication,
             checks=self.checks,
             retries=self.retries,
+            halves=self.halves,
             settings=self.settings,
             unique_ids=UniqueIds(HERE.ip, 1, 2, self.clock, local_month),
             store_host=lambda: HERE,
-            own_host=lambda: "10.0.0.7",
             disk_used=lambda: self.store.disk_used_ratio,
         )
         self.back_handlers = SendBackHandlers(
@@ -110,6 +143,14 @@ class SendWorld:
             settings=self.settings,
             store_host=lambda: HERE,
             own_host=lambda: "10.0.0.7",
+        )
+        self.transaction_handlers = TransactionHandlers(
+            store=self.store,
+            inbox=self.inbox,
+            halves=self.halves,
+            checks=self.transaction_checks,
+            settings=self.settings,
+            clock=self.clock,
         )
         self._soon: list[Callable[[], None]] = []
 

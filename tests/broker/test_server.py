@@ -303,8 +303,10 @@ def test_a_client_stays_a_member_by_the_connection_that_it_has_left(closed: str)
 
 
 def test_remarks_call_the_broker_by_the_host_that_routes_name(tmp_path: Path) -> None:
+    own = settings(tmp_path, "brokerPermission=0", "rejectTransactionMessage=true")
+
     async def main() -> list[str | None]:
-        async with Broker(settings(tmp_path, "brokerPermission=0")) as broker, Dialer() as dialer:
+        async with Broker(own) as broker, Dialer() as dialer:
             back = ConsumerSendMsgBack(group="billing", offset=0, delay_level=0)
             asked = (
                 pull_header("orders", 0),

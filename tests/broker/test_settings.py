@@ -85,6 +85,7 @@ def test_the_defaults_are_java_s_unless_the_recording_has_another() -> None:
         "storePathCommitLog",  # which Java tells as it derives it
         *("mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue", "maxHashSlotNum"),
         *("maxIndexNum", "traceTopicEnable", "enablePropertyFilter"),
+        *("transactionTimeOut", "transactionCheckInterval"),
     }
     different = {name for name in ours.keys() & java.keys() if ours[name] != java[name]}
     assert different <= chosen_by_the_one_who_recorded

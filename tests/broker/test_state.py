@@ -8,6 +8,7 @@ from orbitmq.broker.sending.inbox import PutOutcome
 from orbitmq.broker.settings import BrokerSettings, LiveSettings
 from orbitmq.broker.state import State
 from orbitmq.broker.tables.topics import TOPICS_FILE
+from orbitmq.message.host import Host
 from orbitmq.store.log.append import PutResult, PutStatus
 from orbitmq.store.message_store import STORE_WORKERS
 from orbitmq.testing.clocks import InlineWorkers, VirtualClock, run_virtual
@@ -29,7 +30,7 @@ async def opened(
         changes.append("topics")
         await clock.sleep(registration_s)
 
-    state = State(settings, machine, tell)
+    state = State(settings, machine, tell, lambda: Host.parse("127.0.0.1:10911"))
     await state.open(lambda _done, _total: None)
     return state
 
@@ -187,7 +188,7 @@ def test_the_store_has_the_threads_that_it_needs() -> None:
         async def tell() -> None:
             pass
 
-        State(settings, machine, tell)
+        State(settings, machine, tell, lambda: Host.parse("127.0.0.1:10911"))
 
     run_virtual(main)
     assert made["store"] == STORE_WORKERS == 5

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from tests.interop.java import Java
 from tests.interop.operations import (
+    CHECKED,
     CLIENT_ID,
     CLOSE_CONSUMER,
     CLOSE_PRODUCER,
@@ -13,9 +14,11 @@ from tests.interop.operations import (
     LOADED,
     OPEN_CONSUMER,
     OPEN_PRODUCER,
+    OPEN_TRANSACTION_PRODUCER,
     PULL,
     RECEIVED,
     SEND,
+    SEND_IN_TRANSACTION,
     START_LOAD,
     ConsumerOptions,
     Load,
@@ -139,6 +142,36 @@ def producing(java: Java, options: ProducerOptions) -> Iterator[Producer]:
     (number,) = java.ask(OPEN_PRODUCER, [options])
     try:
         yield Producer(java, number)
+    finally:
+        java.ask(CLOSE_PRODUCER, [number])
+
+
+@dataclass(frozen=True)
+class TransactionProducer:
+    """A transactional producer of Java; bodies say how transactions end (``java_transactions``)."""
+
+    java: Java
+    number: int
+
+    def send(self, topic: str, *bodies: bytes, **properties: str) -> list[Sent]:
+        """Send bodies, each in a transaction of its own."""
+        messages = [Outgoing(topic=topic, body=body, properties=properties) for body in bodies]
+        sending = Sending(producer=self.number, messages=messages)
+        (sent,) = self.java.ask(SEND_IN_TRANSACTION, [sending])
+        return sent
+
+    def checked(self) -> list[bytes]:
+        """Return the bodies that it was asked about."""
+        (bodies,) = self.java.ask(CHECKED, [self.number])
+        return bodies
+
+
+@contextlib.contextmanager
+def in_transactions(java: Java, options: ProducerOptions) -> Iterator[TransactionProducer]:
+    """Run a transactional producer."""
+    (number,) = java.ask(OPEN_TRANSACTION_PRODUCER, [options])
+    try:
+        yield TransactionProducer(java, number)
     finally:
         java.ask(CLOSE_PRODUCER, [number])
 

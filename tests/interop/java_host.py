@@ -32,6 +32,7 @@ ROOMS = (
     "names",
     "producers",
     "remoting",
+    "transactions",
     "wire",
 )
 """The modules ``java_…`` that carry operations out."""

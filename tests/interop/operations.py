@@ -444,6 +444,11 @@ CLIENT_ID = Operation("client_id", int, str)
 RECEIVED = Operation("received", int, list[Received])
 PULL = Operation("pull_once", Pull, Pulled)
 
+# transactions; producers of the kind are closed like others
+OPEN_TRANSACTION_PRODUCER = Operation("open_transaction_producer", ProducerOptions, int)
+SEND_IN_TRANSACTION = Operation("send_in_transaction", Sending, list[Sent])
+CHECKED = Operation("checked", int, list[bytes])
+
 # requests, replies and traces
 OPEN_RESPONDER = Operation("open_responder", ConsumerOptions, int)
 CLOSE_RESPONDER = Operation("close_responder", int, type(None))

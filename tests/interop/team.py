@@ -9,7 +9,14 @@ from orbitmq.net.address import Address
 from orbitmq.net.blocking import BlockingConnection
 from orbitmq.wire.codes import ResponseCode
 from orbitmq.wire.headers.admin import CreateTopic
-from tests.interop.clients import Consumer, Producer, consuming, producing
+from tests.interop.clients import (
+    Consumer,
+    Producer,
+    TransactionProducer,
+    consuming,
+    in_transactions,
+    producing,
+)
 from tests.interop.java import Java
 from tests.interop.java_server import PATIENT
 from tests.interop.operations import MQADMIN, ConsumerOptions, Kind, ProducerOptions
@@ -60,6 +67,13 @@ class Team:
             trace=trace,
         )
         return producing(self.java, options)
+
+    def transactions(self, group: str) -> AbstractContextManager[TransactionProducer]:
+        """Run a transactional producer."""
+        options = ProducerOptions(
+            nameserver=self.nameserver, group=group, poll_routes_ms=self.poll_routes_ms
+        )
+        return in_transactions(self.java, options)
 
     def consumer(
         self,

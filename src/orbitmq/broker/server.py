@@ -5,7 +5,8 @@
     start   store ─▶ tables ─▶ delays ─▶ listeners ─▶ periodic jobs ─▶ registration
     stop    registration ─▶ held pulls ─▶ listeners, drained ─▶ jobs ─▶ tables ─▶ store
 
-Periodic jobs are flushes, cleaning, delays, held pulls, expiry and statistics.
+Periodic jobs are flushes, cleaning, delays, checks of transactions, held pulls, expiry and
+statistics.
 """
 
 import asyncio
@@ -79,7 +80,7 @@ class Broker:
         self._registration: Registration | None = None
         self._register_later_until = 0.0
         self._registering: asyncio.Task[None] | None = None
-        self.state = State(settings, self._machine, self._register_topics)
+        self.state = State(settings, self._machine, self._register_topics, self._store_host)
         """Its state; read it, don't change it."""
         endpoint = Endpoint(
             advertised=lambda: self.advertised,
@@ -283,6 +284,9 @@ class Broker:
         add(state.store.tick)
         add(pulls.tick)
         add(lambda: state.delays.tick(state.clock.now_ms()))
+        add(state.halves.tick)
+        add(lambda: state.checks.tick(state.clock.now_ms()))
+        add(state.checks.begin_round, lambda: self.settings.broker.transaction_check_interval)
         add(lambda: state.stats.sample(state.clock.now_ms()), _SAMPLE_MS)
         add(pulls.serve_passed_over, _PASSED_OVER_MS)
         add(

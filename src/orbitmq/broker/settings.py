@@ -152,6 +152,21 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     send_deduplication_time_mills: int = 300_000
     """How long repeats of a message are recognized, unless more messages came since."""
 
+    # Transactions
+
+    reject_transaction_message: bool = False
+    """Whether half messages are refused."""
+    transaction_time_out: int = 6_000
+    """The age of a half message at which its producer is first asked how it ended."""
+    transaction_check_interval: int = 30_000
+    """How often producers are asked again."""
+    transaction_check_max: int = 15
+    """After this many checks a half message is moved to TRANS_CHECK_MAX_TIME_TOPIC."""
+    transaction_op_msg_max_size: int = 4_096
+    """The bytes of an op message; a full one is written at once."""
+    transaction_op_batch_interval: int = 3_000
+    """How long the ends of transactions are collected for one op message."""
+
     # Pulling
 
     pull_thread_pool_queue_capacity: int = 100_000
@@ -359,6 +374,8 @@ UPDATABLE: Final[frozenset[str]] = frozenset(
         *("sendThreadPoolQueueCapacity", "waitTimeMillsInSendQueue", "brokerFastFailureEnable"),
         *("osPageCacheBusyTimeOutMills", "startAcceptSendRequestTimeStamp"),
         *("sendDeduplicationEnable", "sendDeduplicationMaxNum", "sendDeduplicationTimeMills"),
+        *("rejectTransactionMessage", "transactionTimeOut", "transactionCheckInterval"),
+        *("transactionCheckMax", "transactionOpMsgMaxSize", "transactionOpBatchInterval"),
         *("longPollingEnable", "shortPollingTimeMills", "litePullMessageEnable"),
         *("slaveReadEnable", "defaultQueryMaxNum"),
         *("enablePropertyFilter", "filterSupportRetry", "filterDataCleanTimeSpan"),

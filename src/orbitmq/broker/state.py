@@ -12,19 +12,24 @@ from typing import Final, Protocol
 from orbitmq.broker.clients.members import Members
 from orbitmq.broker.clients.queue_locks import QueueLocks
 from orbitmq.broker.figures.stats import BrokerStats
+from orbitmq.broker.figures.transaction_counts import TRANSACTIONS_FILE, OpenTransactions
 from orbitmq.broker.machine import Machine
 from orbitmq.broker.persistence import Persistence
 from orbitmq.broker.pulling.consumer_filters import FILTERS_FILE, ConsumerFilters
 from orbitmq.broker.pulling.held_pulls import HeldPulls
 from orbitmq.broker.sending.deduplication import Deduplication
 from orbitmq.broker.sending.delays import Delays
+from orbitmq.broker.sending.half_messages import HalfMessages
 from orbitmq.broker.sending.inbox import Inbox
+from orbitmq.broker.sending.op_messages import OpMessages
+from orbitmq.broker.sending.transaction_checks import TransactionChecks
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.broker.tables.groups import GROUPS_FILE, Groups
 from orbitmq.broker.tables.offsets import OFFSETS_FILE, ConsumerOffsets
 from orbitmq.broker.tables.request_modes import REQUEST_MODES_FILE, RequestModes
 from orbitmq.broker.tables.topics import TOPICS_FILE, Topics
 from orbitmq.errors import StoreError
+from orbitmq.message.host import Host
 from orbitmq.store.config_files import ConfigFiles
 from orbitmq.store.message_store import STORE_WORKERS, MessageStore
 
@@ -48,11 +53,16 @@ class _Table(Protocol):
 class State:
     """The state of one broker; created on its event loop.
 
-    ``on_topics`` registers the topics with nameservers, within a short time.
+    ``on_topics`` registers the topics with nameservers, within a short time. ``store_host`` returns
+    the address in message ids.
     """
 
     def __init__(
-        self, settings: LiveSettings, machine: Machine, on_topics: Callable[[], Awaitable[None]]
+        self,
+        settings: LiveSettings,
+        machine: Machine,
+        on_topics: Callable[[], Awaitable[None]],
+        store_host: Callable[[], Host],
     ) -> None:
         self.settings = settings
         self.machine = machine
@@ -90,6 +100,15 @@ class State:
         )
         self.deduplication = Deduplication(inbox=self.inbox, store=self.store, settings=settings)
         self.delays = Delays(store=self.store, inbox=self.inbox, settings=settings)
+        self.open_transactions = OpenTransactions(clock)
+        self.halves = self._half_messages(store_host)
+        self.checks = TransactionChecks(
+            halves=self.halves,
+            inbox=self.inbox,
+            members=self.members,
+            topics=self.topics,
+            settings=settings,
+        )
         self.persistence = Persistence(
             ConfigFiles(machine.disk, f"{directory}/config"), self.workers
         )
@@ -97,6 +116,24 @@ class State:
 
     def __repr__(self) -> str:
         return f"<State of {self.settings.broker.broker_name}, {self.topics!r}>"
+
+    def _half_messages(self, store_host: Callable[[], Host]) -> HalfMessages:
+        ops = OpMessages(
+            store=self.store,
+            inbox=self.inbox,
+            settings=self.settings,
+            clock=self.clock,
+            store_host=store_host,
+            call_soon=self._loop.call_soon,
+        )
+        return HalfMessages(
+            store=self.store,
+            inbox=self.inbox,
+            ops=ops,
+            offsets=self.offsets,
+            settings=self.settings,
+            counts=self.open_transactions,
+        )
 
     async def open(self, progress: Callable[[int, int], None]) -> None:
         """Recover the store, on a worker, and load the tables."""
@@ -108,6 +145,7 @@ class State:
             raise
         self.persistence.load()
         self.delays.start(self.clock.now_ms())
+        self.halves.start()
 
     def _open_store(self, progress: Callable[[int, int], None]) -> None:
         self.store.open(progress)
@@ -117,17 +155,21 @@ class State:
     async def flushed(self) -> None:
         """Return when the log is flushed, or the flush failed: a stop saves the tables after it."""
         self.delays.stop()
-        self.inbox.flush()  # what delays have put
+        self.checks.stop()
+        self.halves.stop()
+        self.inbox.flush()  # what they have put
         done: asyncio.Future[bool] = self._loop.create_future()
         self.store.when_durable(self.store.log.end, done.set_result)
         self.store.flush_soon()
         await done
+        self.halves.save()
 
     def delete_topic(self, topic: str) -> None:
         """Delete the queues and statistics of a topic."""
         self.inbox.flush()  # pending sends would otherwise be stored after it
         self.store.delete_topic(topic)
         self.stats.forget_topic(topic)
+        self.open_transactions.forget(topic)
 
     def is_consumed_in_order(self, group: str) -> bool:
         """Return whether a client of a group holds a queue lock."""
@@ -146,6 +188,7 @@ class State:
             (REQUEST_MODES_FILE, self.request_modes, lambda: self.request_modes.changes),
             (FILTERS_FILE, self.filters, lambda: self.filters.changes),
             (_DELAYS_FILE, self.delays, lambda: self.delays.version),
+            (TRANSACTIONS_FILE, self.open_transactions, lambda: self.open_transactions.version),
         )
         for name, table, version in tables:
             self.persistence.register(

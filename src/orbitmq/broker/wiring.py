@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from orbitmq.broker.clients.client_calls import ClientCalls
 from orbitmq.broker.handlers.client.assignments import AssignmentHandlers
+from orbitmq.broker.handlers.client.end_transaction import TransactionHandlers
 from orbitmq.broker.handlers.client.members import MemberHandlers
 from orbitmq.broker.handlers.client.offsets import OffsetHandlers
 from orbitmq.broker.handlers.client.positions import PositionHandlers
@@ -137,10 +138,10 @@ def _send_handlers(state: State, endpoint: Endpoint) -> Sequence[Mapping[int, Ha
         deduplication=state.deduplication,
         checks=checks,
         retries=retries,
+        halves=state.halves,
         settings=settings,
         unique_ids=_unique_ids(state, endpoint),
         store_host=endpoint.store_host,
-        own_host=endpoint.host,
         disk_used=lambda: state.store.disk_used_ratio,
     )
     send_back = SendBackHandlers(
@@ -164,7 +165,15 @@ def _send_handlers(state: State, endpoint: Endpoint) -> Sequence[Mapping[int, Ha
         settings=settings,
         store_host=endpoint.store_host,
     )
-    return send.table(), send_back.table(), reply.table()
+    transactions = TransactionHandlers(
+        store=state.store,
+        inbox=state.inbox,
+        halves=state.halves,
+        checks=state.checks,
+        settings=settings,
+        clock=state.clock,
+    )
+    return send.table(), send_back.table(), reply.table(), transactions.table()
 
 
 def _unique_ids(state: State, endpoint: Endpoint) -> UniqueIds:

@@ -42,7 +42,7 @@ from orbitmq.store.queues.consume_queue import ConsumeQueue
 from orbitmq.store.queues.entry import unpack
 from orbitmq.store.settings import FlushMode
 
-__all__ = ["Answer", "Deduplication"]
+__all__ = ["Answer", "Deduplication", "FirstReceipt"]
 
 log = logging.getLogger("orbitmq.broker")
 
@@ -54,6 +54,10 @@ _unique_key = properties.finder(properties.UNIQUE_KEY.encode())
 _real_topic = properties.finder(properties.REAL_TOPIC.encode())
 _real_queue_id = properties.finder(properties.REAL_QUEUE_ID.encode())
 _timer_out = properties.finder(properties.TIMER_OUT_MS.encode())
+
+
+class FirstReceipt(PutResult, kw_only=True, gc=False):
+    """The outcome of a repeated send: where the first one was stored."""
 
 
 class _Send(NamedTuple):
@@ -298,9 +302,9 @@ def _queue_of(record: RecordView, topic: str) -> int:
     return record.queue_id
 
 
-def _receipt(records: Sequence[RecordView]) -> PutResult:
+def _receipt(records: Sequence[RecordView]) -> FirstReceipt:
     first, last = records[0], records[-1]
-    return PutResult(
+    return FirstReceipt(
         status=PutStatus.PUT_OK,
         queue_offset=first.queue_offset,
         offsets=tuple(record.commit_log_offset for record in records),

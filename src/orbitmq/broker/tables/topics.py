@@ -27,6 +27,7 @@ from orbitmq.message.names import (
     SELF_TEST_TOPIC,
     SYSTEM_TOPIC_PREFIX,
     SYSTEM_TOPICS,
+    TIMER_TOPIC,
     is_lmq,
     reply_topic,
 )
@@ -49,7 +50,6 @@ _SCHEDULE_QUEUES: Final = 18
 _BENCHMARK_QUEUES: Final = 1_024
 _CLUSTER_QUEUES: Final = 16
 _REVIVE_QUEUES: Final = 8
-_TIMER_TOPIC: Final = f"{SYSTEM_TOPIC_PREFIX}wheel_timer"
 
 
 class Topics:
@@ -293,4 +293,4 @@ def _own_topics(settings: BrokerSettings) -> Iterable[TopicConfig]:
     yield own(f"{SYSTEM_TOPIC_PREFIX}SYNC_BROKER_MEMBER_{name}", 1, INHERIT)
     yield own(HALF_TOPIC, 1)
     yield own(OP_HALF_TOPIC, 1)
-    yield own(_TIMER_TOPIC, 1)
+    yield own(TIMER_TOPIC, 1)

@@ -223,11 +223,6 @@ def test_delay_level_0_is_none() -> None:
 @pytest.mark.parametrize(
     ("given", "code", "word"),
     [
-        (
-            {"TRAN_MSG": "true"},
-            ResponseCode.NO_PERMISSION,
-            "the broker[10.0.0.7] sending transaction message is forbidden",
-        ),
         ({"TIMER_DELAY_MS": "60000"}, ResponseCode.SYSTEM_ERROR, "timerWheelEnable"),
         ({"TIMER_DELIVER_MS": "1"}, ResponseCode.SYSTEM_ERROR, "timerWheelEnable"),
         ({"INNER_NUM": "2"}, ResponseCode.MESSAGE_ILLEGAL, "inner batches"),
@@ -243,6 +238,15 @@ def test_what_is_not_served_is_refused(
     assert answer.remark is not None
     assert word in answer.remark
     assert answer.texts() == REGION
+    assert world.store.log.end == 0
+
+
+def test_half_messages_are_refused_if_that_is_set() -> None:
+    world = SendWorld(reject_transaction_message=True)
+    answer = world.send(header(properties={"UNIQ_KEY": "U1", "TRAN_MSG": "true"}))
+    assert answer.code == ResponseCode.NO_PERMISSION
+    assert answer.remark is not None
+    assert answer.remark.startswith("the broker[10.0.0.7] sending transaction message is forbidden")
     assert world.store.log.end == 0
 
 

@@ -7,8 +7,7 @@ A send that passes :mod:`orbitmq.broker.sending.send_checks` becomes one message
 
 Then it goes to the inbox, or first to :mod:`orbitmq.broker.sending.deduplication`.
 
-Every answer has the region and whether traces are wanted. Transactions, timers and inner batches
-are refused.
+Every answer has the region and whether traces are wanted. Timers and inner batches are refused.
 """
 
 import logging
@@ -18,7 +17,8 @@ from typing import Final
 
 from orbitmq.broker import remarks
 from orbitmq.broker.sending import stored_properties
-from orbitmq.broker.sending.deduplication import Deduplication
+from orbitmq.broker.sending.deduplication import Answer, Deduplication
+from orbitmq.broker.sending.half_messages import HalfMessages
 from orbitmq.broker.sending.inbox import PutOutcome
 from orbitmq.broker.sending.message_types import by_priority
 from orbitmq.broker.sending.retries import Retries, group_of
@@ -28,7 +28,7 @@ from orbitmq.errors import DiskFailed, InvalidInput
 from orbitmq.message import flags, properties
 from orbitmq.message.host import Host
 from orbitmq.message.ids import UniqueIds, offset_id
-from orbitmq.message.names import TOPIC_LENGTH_LIMIT, is_retry_topic
+from orbitmq.message.names import HALF_TOPIC, TOPIC_LENGTH_LIMIT, is_retry_topic
 from orbitmq.net.connection import Connection, Handler
 from orbitmq.net.refusal import Refusal
 from orbitmq.store.log.append import Incoming, PutResult, PutStatus
@@ -68,8 +68,8 @@ _CODES: Final[Mapping[PutStatus, ResponseCode]] = {
 class SendHandlers:
     """Serves sends.
 
-    ``store_host`` returns the address in message ids; it is called at the first send. ``own_host``,
-    the host in routes, and ``disk_used`` are for remarks.
+    ``store_host`` returns the address in message ids; it is called at the first send. ``disk_used``
+    is for remarks.
     """
 
     def __init__(
@@ -78,20 +78,20 @@ class SendHandlers:
         deduplication: Deduplication,
         checks: SendChecks,
         retries: Retries,
+        halves: HalfMessages,
         settings: LiveSettings,
         unique_ids: UniqueIds,
         store_host: Callable[[], Host],
-        own_host: Callable[[], str],
         disk_used: Callable[[], float],
     ) -> None:
         self._deduplication = deduplication
         self._inbox = deduplication.inbox
         self._checks = checks
         self._retries = retries
+        self._halves = halves
         self._settings = settings
         self._unique_ids = unique_ids
         self._store_host = store_host
-        self._own_host = own_host
         self._disk_used = disk_used
         self._levels = len(delay_levels(settings.store.message_delay_level))
         self._lowered: set[str] = set()  # topics that were warned of
@@ -127,12 +127,13 @@ class SendHandlers:
                 sys_flag |= flags.MULTI_TAGS
             make = self._batch if header.batch else self._single
             message, unique_key = make(request, header, queue_id, sys_flag, peer)
+            answer: Answer = partial(self._answer, connection, request, unique_key)
+            if message.topic is HALF_TOPIC:
+                answer = self._halves.counting(topic.topic_name, answer)
             if self._deduplicates:
-                answer = partial(self._answer, connection, request, unique_key)
                 self._deduplication.put(message, header.topic, unique_key, queue_id, answer)
             else:
-                on_stored = partial(self._answer, connection, request, unique_key, queue_id)
-                self._inbox.put(message, on_stored)
+                self._inbox.put(message, partial(answer, queue_id))
         except Refusal as refusal:
             return Response(refusal.code, remark=refusal.remark, fields=self._region)
         return None
@@ -152,6 +153,8 @@ class SendHandlers:
             unique_key = found.get(properties.UNIQUE_KEY) or self._unique_ids.next()
             found[properties.UNIQUE_KEY] = unique_key
             topic, queue_id = self._place(request, header, queue_id, found)
+            if topic is HALF_TOPIC:
+                sys_flag = flags.with_transaction_state(sys_flag, flags.TRANSACTION_NONE)
             wait = _waits(found)
             raw = properties.join(found)
         message = Incoming(
@@ -212,11 +215,7 @@ class SendHandlers:
         # A client before 4.6.1 sends a committed message back with all of its properties.
         is_sent_back = times > 0 and level > 0
         if _is_true(found.get(properties.TRANSACTION_PREPARED)) and not is_sent_back:
-            raise Refusal(
-                ResponseCode.NO_PERMISSION,
-                f"the broker[{self._own_host()}] sending transaction message is forbidden: it does "
-                "not serve transactions yet",
-            )
+            return self._prepare(header, topic, queue_id, found)
         self._check_inner_batch(header.sys_flag, found)
         if header.sys_flag & flags.TRANSACTION_PREPARED:  # a half message, or one rolled back
             return topic, queue_id
@@ -229,6 +228,19 @@ class SendHandlers:
                 "does not serve timers yet; use a delay level",
             )
         return topic, queue_id
+
+    def _prepare(
+        self, header: SendHeader, topic: str, queue_id: int, found: dict[str, str]
+    ) -> tuple[str, int]:
+        """Return the same for a half message; a delay level counts when it is committed."""
+        if self._settings.broker.reject_transaction_message:
+            raise Refusal(
+                ResponseCode.NO_PERMISSION,
+                f"the broker[{self._checks.own_host()}] sending transaction message is forbidden "
+                "(rejectTransactionMessage=true)",
+            )
+        self._check_inner_batch(header.sys_flag, found)
+        return self._halves.prepare(found, topic, queue_id)
 
     def _warn_of_lowered_level(self, topic: str, asked: str) -> None:
         """Warn once per topic, as Java's broker lowers the level silently."""
