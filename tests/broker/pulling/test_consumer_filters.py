@@ -1,3 +1,4 @@
+import asyncio
 import json
 
 import pytest
@@ -129,7 +130,7 @@ def test_the_file_has_java_s_layout() -> None:
 def test_filters_survive_a_restart_as_dead_ones() -> None:
     world = World()
     world.filters.register("billing", [sql("a > 1", version=7)])
-    world.persistence.save_changed()
+    asyncio.run(world.persistence.save(FILTERS_FILE))
     text = world.file(FILTERS_FILE)
     assert text is not None
     again = World()
