@@ -30,12 +30,13 @@ from orbitmq.spark import session
 
 spark = session("archive", master="local[2]")
 with embedded.start() as cluster:
-    told = {"nameserver": cluster.nameserver, "topic": "classes", "subscribe": "classes"}
+    to = {"nameserver": cluster.nameserver, "topic": "classes"}
+    of = {"nameserver": cluster.nameserver, "subscribe": "classes"}
     rows = spark.range(100).selectExpr("cast(cast(id as string) as binary) value", "'k' key")
-    rows.repartition(2).write.format("rocketmq").options(**told).mode("append").save()
-    read = spark.read.format("rocketmq").options(**told).load()
+    rows.repartition(2).write.format("rocketmq").options(**to).mode("append").save()
+    read = spark.read.format("rocketmq").options(**of).load()
     read.where("key = 'k'").groupBy("topic").count().collect()
-    stream = spark.readStream.format("rocketmq").options(**told, startingOffsets="earliest").load()
+    stream = spark.readStream.format("rocketmq").options(**of, startingOffsets="earliest").load()
     writer = stream.writeStream.format("parquet").option("path", sys.argv[1] + "/files")
     writer.option("checkpointLocation", sys.argv[1] + "/checkpoint").trigger(
         availableNow=True

@@ -16,7 +16,7 @@ def main(nameserver: str, topic: str, directory: str, kind: str, address: str) -
     # Executors are started as quickly as the suite starts all others.
     executors = {"spark.executor.extraJavaOptions": os.environ.get("SPARK_DAEMON_JAVA_OPTS", "")}
     config = executors if kind == "master" else None
-    spark = session("round_trip", config=config, **{kind: address})  # type: ignore[arg-type]
+    spark = session("round_trip", config=config, **{kind: address})
     told = {"nameserver": nameserver, "subscribe": topic, "columns": "value,tags"}
     batch = spark.read.format("rocketmq").options(**told).load().where("tags = 't1'")
     stream = spark.readStream.format("rocketmq").options(**told, startingOffsets="earliest").load()
