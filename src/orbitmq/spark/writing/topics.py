@@ -9,14 +9,11 @@ import logging
 from collections import Counter
 from typing import Final
 
-from msgspec.structs import asdict
-
-from orbitmq.blocking import Admin
-from orbitmq.client.settings import ClientSettings
+from orbitmq.blocking import Admin, Producer
 from orbitmq.clock import pause
 from orbitmq.errors import NoRoute, OrbitError
 from orbitmq.message.model import MessageQueue
-from orbitmq.spark.options.options import Access, WriteOptions
+from orbitmq.spark.options.options import WriteOptions
 from orbitmq.spark.writing.producers import producer_for
 
 __all__ = ["ensure_topic"]
@@ -42,7 +39,7 @@ def ensure_topic(options: WriteOptions, topic: str) -> None:
     else:
         return
     try:
-        _create(options.access, topic, queues)
+        _create(producer, topic, queues)
     except OrbitError as error:
         log.warning(
             "the first sends will create topic %s, and rows of one sharding key may go to several "
@@ -51,10 +48,10 @@ def ensure_topic(options: WriteOptions, topic: str) -> None:
         )
 
 
-def _create(access: Access, topic: str, queues: tuple[MessageQueue, ...]) -> None:
+def _create(producer: Producer, topic: str, queues: tuple[MessageQueue, ...]) -> None:
     """Create a topic with these queues; return when nameservers know all of them."""
     per_broker = max(Counter(queue.broker_name for queue in queues).values())
-    with Admin(_client_settings(access)) as admin:
+    with Admin(producer.client_settings) as admin:
         admin.create_topic(topic, queues=per_broker)
         for _ in range(_LOOKS_MAX):
             if _known(admin, topic) >= set(queues):
@@ -67,7 +64,3 @@ def _known(admin: Admin, topic: str) -> set[MessageQueue]:
         return set(admin.queues(topic))
     except NoRoute:
         return set()
-
-
-def _client_settings(access: Access) -> ClientSettings:
-    return ClientSettings(**asdict(access) | {"address_map": dict(access.address_map) or None})
