@@ -149,19 +149,17 @@ def test_open_transactions_change_brokers(
     if (why := counterparts.missing_for("5.4.0")) is not None:
         decline(why)
     with a_nameserver(tmp_path) as nameserver:
+        # Time enough for a producer to go before it is asked.
+        shared = {**CURIOUS, "transactionTimeOut": "2000", "brokerName": "shared"}
         java_broker = JavaBroker(
-            "5.4.0",
-            tmp_path,
-            nameserver=nameserver.address,
-            settings={**JAVA_SIZES, **CURIOUS, "transactionTimeOut": 2_000, "brokerName": "shared"},
+            "5.4.0", tmp_path, nameserver=nameserver.address, settings={**JAVA_SIZES, **shared}
         )
         store = Path(str(java_broker.settings["storePathRootDir"]))
         our_broker = a_broker(
             store,
             nameservers=str(nameserver.address),
             **{name: str(value) for name, value in JAVA_SIZES.items()},
-            **CURIOUS,
-            brokerName="shared",
+            **shared,
         )
         with contextlib.ExitStack() as running:
             running.callback(java_broker.kill)
@@ -179,12 +177,12 @@ def test_open_transactions_change_brokers(
 
 
 def leave_open(team: Team, number: int) -> None:
-    """Begin a transaction, and see another one committed."""
+    """Begin a transaction of a producer that goes, and see another one committed."""
     topic, committed = "handed-over", COMMIT + b" %d" % number
     with team.transactions("moving") as producer:
-        producer.send(topic, OPEN + b" " + committed, committed, ROLLBACK)
-        with team.consumer(topic, group=f"early-{number}") as consumer:
-            until(lambda: committed in consumer.bodies(), what="a commit")
+        producer.send(topic, committed, ROLLBACK, OPEN + b" " + committed)
+    with team.consumer(topic, group=f"early-{number}") as consumer:
+        until(lambda: committed in consumer.bodies(), what="a commit")
 
 
 def answer(team: Team, *numbers: int) -> None:

@@ -7,6 +7,7 @@ from orbitmq.broker.sending import transaction_checks
 from orbitmq.message import properties, scan
 from orbitmq.message.names import CHECKED_TOO_OFTEN_TOPIC, HALF_TOPIC
 from orbitmq.store.log.append import PutResult, PutStatus
+from orbitmq.store.settings import FlushMode
 from tests.broker.fake_clients import Client
 from tests.broker.send_world import SMALL
 from tests.broker.transaction_world import (
@@ -355,3 +356,23 @@ def test_a_copy_that_a_crash_lost_is_made_again() -> None:
     assert asked(producer) == ["U1"]
     world.reply(producer, COMMIT)
     assert world.bodies() == [b"U1"]
+
+
+def test_what_a_crash_left_is_searched_for_a_part_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(transaction_checks, "_COPIED_AT_ONCE", 4)
+    settings = {"store": replace(SMALL, flush_mode=FlushMode.SYNC)}
+    world = Transactions.started(**settings)
+    for number in range(10):
+        world.end(world.half(f"U{number}"), COMMIT)
+    world = world.crashed_and_started(saved=False, **settings)  # no op message, no offset
+    producer = world.producer()
+    world.round()
+    assert world.halves.offset == 4
+    world.tick()
+    assert world.halves.offset == 8
+    world.tick()
+    assert world.halves.offset == 10
+    assert not checks_of(producer)
+    assert len(world.bodies()) == 10

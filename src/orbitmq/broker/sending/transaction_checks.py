@@ -55,8 +55,8 @@ log = logging.getLogger("orbitmq.broker")
 
 _WALKED_AT_ONCE: Final = 500
 """Halves that a turn looks at, ten microseconds each."""
-_COPIED_AT_ONCE: Final = 128
-"""Copies in flight to the log."""
+_COPIED_AT_ONCE: Final = 64
+"""Copies in flight to the log, and halves that a turn looks for in the key index."""
 _BYTES_AT_ONCE: Final = 4 * 1024 * 1024
 """Their bytes at most, which leaves room in the inbox for sends of clients."""
 _UNANSWERED_MAX: Final = 1_000
@@ -111,6 +111,7 @@ class TransactionChecks:
         self._to_discard: deque[int] = deque()
         self._in_flight: dict[int, int] = {}  # offsets and sizes of halves that are being copied
         self._unanswered: dict[Connection, int] = {}
+        self._tried = 0  # halves read in this turn, to be copied
         self._turn = 0
         self._now_ms = 0
         self._pauses = False
@@ -190,6 +191,7 @@ class TransactionChecks:
 
     def _read(self, offset: int) -> RecordView | None:
         """Return a half; None if it is lost, because its file is gone."""
+        self._tried += 1
         half = self._halves.record(offset)
         if half is None:
             log.error("half message %d can't be read; its transaction is lost", offset)
@@ -203,6 +205,7 @@ class TransactionChecks:
 
     def _check_waiting(self) -> None:
         """Copy and check what can be checked now, up to the limits."""
+        self._tried = 0
         run = OrderedRun()
         self._discard_some(run)
         for group in self._members.producer_groups() if self._waiting else ():
@@ -297,6 +300,7 @@ class TransactionChecks:
 
     def _move_long_waiting(self, now_ms: int) -> None:
         """Copy halves that wait at the beginning of the queue, without a check."""
+        self._tried = 0
         run = OrderedRun()
         stored_before_ms = now_ms - self._settings.store.reserved_hours * _HOUR_MS // 2
         for offset in self._first_pending():
@@ -342,7 +346,7 @@ class TransactionChecks:
     def _may_copy(self) -> bool:
         return (
             not (self._pauses or self._stopped)
-            and len(self._in_flight) < _COPIED_AT_ONCE
+            and max(self._tried, len(self._in_flight)) < _COPIED_AT_ONCE
             and sum(self._in_flight.values()) < _BYTES_AT_ONCE
         )
 
