@@ -5,14 +5,18 @@ from collections.abc import Callable
 from typing import Any
 
 from orbitmq.broker.figures.stats import BrokerStats
+from orbitmq.broker.handlers.client.recall import RecallHandlers
 from orbitmq.broker.handlers.client.send import SendHandlers
 from orbitmq.broker.handlers.client.send_back import SendBackHandlers
 from orbitmq.broker.sending.delays import Delays
 from orbitmq.broker.sending.inbox import Inbox, PutOutcome
 from orbitmq.broker.sending.retries import Retries
 from orbitmq.broker.sending.send_checks import SendChecks
+from orbitmq.broker.sending.timer_rules import TimerRules
+from orbitmq.broker.sending.timers import Timers
 from orbitmq.broker.settings import BrokerSettings, LiveSettings
 from orbitmq.broker.tables.groups import Groups
+from orbitmq.broker.tables.timer_counts import TimerCounts
 from orbitmq.broker.tables.topics import Topics
 from orbitmq.clock import local_month
 from orbitmq.message import properties
@@ -24,6 +28,7 @@ from orbitmq.store.disk.disk import Disk
 from orbitmq.store.log.append import Incoming
 from orbitmq.store.message_store import MessageStore
 from orbitmq.store.settings import StoreSettings
+from orbitmq.store.timers.timer_files import TimerFiles
 from orbitmq.testing.clocks import InlineWorkers
 from orbitmq.testing.disks import SimulatedDisk
 from orbitmq.threads import Workers
@@ -49,6 +54,7 @@ class SendWorld:
         directory: str = "/store",
         clock: HandClock | None = None,
         workers: Workers | None = None,
+        slots: int = 1024,
         **settings: Any,
     ) -> None:
         self.clock = clock or HandClock()
@@ -73,8 +79,25 @@ class SendWorld:
             call_soon=self._call_soon,
         )
         self.delays = Delays(store=self.store, inbox=self.inbox, settings=self.settings)
+        self.timers = Timers(
+            files=TimerFiles(self.disk, directory, store, slots=slots),
+            store=self.store,
+            inbox=self.inbox,
+            settings=self.settings,
+            counts=TimerCounts(),
+            workers=workers or InlineWorkers(),
+            call_soon=self._call_soon,
+            post=lambda call: call(),
+        )
+        self.timers.open(self.clock.now_ms())
         self.ordered_groups: set[str] = set()
         chance = SeededRandomness(7)
+        self.timer_rules = TimerRules(
+            settings=self.settings,
+            clock=self.clock,
+            randomness=chance,
+            in_slot=self.timers.in_slot,
+        )
         self.retries = Retries(
             topics=self.topics,
             groups=self.groups,
@@ -93,6 +116,7 @@ class SendWorld:
             checks=self.checks,
             retries=self.retries,
             settings=self.settings,
+            timer_rules=self.timer_rules,
             unique_ids=UniqueIds(HERE.ip, 1, 2, self.clock, local_month),
             store_host=lambda: HERE,
             own_host=lambda: "10.0.0.7",
@@ -106,6 +130,14 @@ class SendWorld:
             settings=self.settings,
             store_host=lambda: HERE,
             own_host=lambda: "10.0.0.7",
+        )
+        self.recall_handlers = RecallHandlers(
+            inbox=self.inbox,
+            topics=self.topics,
+            timer_rules=self.timer_rules,
+            settings=self.settings,
+            clock=self.clock,
+            store_host=lambda: HERE,
         )
         self._soon: list[Callable[[], None]] = []
 

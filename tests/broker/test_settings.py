@@ -75,7 +75,7 @@ def test_the_defaults_are_java_s_unless_the_recording_has_another() -> None:
         *("listenPort", "namesrvAddr", "brokerIP1", "bindAddress", "storePathRootDir"),
         "storePathCommitLog",  # which Java tells as it derives it
         *("mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue", "maxHashSlotNum"),
-        *("maxIndexNum", "traceTopicEnable"),
+        *("maxIndexNum", "traceTopicEnable", "recallMessageEnable"),
     }
     different = {name for name in ours.keys() & java.keys() if ours[name] != java[name]}
     assert different <= chosen_by_the_one_who_recorded

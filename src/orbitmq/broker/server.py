@@ -2,10 +2,10 @@
 
 ::
 
-    start   store ─▶ tables ─▶ delays ─▶ listeners ─▶ periodic jobs ─▶ registration
+    start   store, timers ─▶ tables ─▶ delays ─▶ listeners ─▶ periodic jobs ─▶ registration
     stop    registration ─▶ held pulls ─▶ listeners, drained ─▶ jobs ─▶ tables ─▶ store
 
-Periodic jobs are flushes, cleaning, delays, held pulls, expiry and statistics.
+Periodic jobs are flushes, cleaning, delays, timers, held pulls, expiry and statistics.
 """
 
 import asyncio
@@ -261,6 +261,7 @@ class Broker:
         add(state.store.tick)
         add(pulls.tick)
         add(lambda: state.delays.tick(state.clock.now_ms()))
+        add(lambda: state.timers.tick(state.clock.now_ms()))
         add(lambda: state.stats.sample(state.clock.now_ms()), _SAMPLE_MS)
         add(pulls.serve_passed_over, _PASSED_OVER_MS)
         add(

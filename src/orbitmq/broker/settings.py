@@ -138,6 +138,11 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     start_accept_send_request_time_stamp: int = 0
     """Sends are refused before this time, in ms since 1970."""
 
+    recall_message_enable: bool = False
+    """Whether producers can recall a message before its delivery time."""
+    allow_recall_when_broker_not_writeable: bool = True
+    """Whether they can while the broker may not be written to."""
+
     # Pulling
 
     pull_thread_pool_queue_capacity: int = 100_000
@@ -292,6 +297,16 @@ STORE_NAMES: Final[Mapping[str, str]] = {
     "maxTransferBytesOnMessageInDisk": "pull_bytes_on_disk",
     "maxTransferCountOnMessageInDisk": "pull_count_on_disk",
     "messageDelayLevel": "message_delay_level",
+    "timerWheelEnable": "timer_wheel_enabled",
+    "timerPrecisionMs": "timer_precision_ms",
+    "timerMaxDelaySec": "timer_max_delay_s",
+    "timerRollWindowSlot": "timer_roll_window_slots",
+    "mappedFileSizeTimerLog": "timer_log_file_bytes",
+    "timerFlushIntervalMs": "timer_flush_interval_ms",
+    "timerCongestNumEachSlot": "timer_slot_messages_max",
+    "timerStopEnqueue": "timer_stop_enqueue",
+    "timerStopDequeue": "timer_stop_dequeue",
+    "appendTopicForTimerDeleteKey": "timer_delete_key_with_topic",
     "acceptLoss": "accept_loss",
 }
 """Keys → fields of `StoreSettings`; ``acceptLoss`` is ours."""
@@ -316,6 +331,7 @@ UPDATABLE: Final[frozenset[str]] = frozenset(
         *("clearRetryTopicWhenDeleteTopic", "enableSplitMetadata", "splitMetadataSize"),
         *("sendThreadPoolQueueCapacity", "waitTimeMillsInSendQueue", "brokerFastFailureEnable"),
         *("osPageCacheBusyTimeOutMills", "startAcceptSendRequestTimeStamp"),
+        *("recallMessageEnable", "allowRecallWhenBrokerNotWriteable"),
         *("longPollingEnable", "shortPollingTimeMills", "litePullMessageEnable"),
         *("slaveReadEnable", "defaultQueryMaxNum"),
         *("notifyConsumerIdsChangedEnable", "channelExpiredTimeout", "useServerSideResetOffset"),

@@ -17,13 +17,16 @@ from orbitmq.broker.persistence import Persistence
 from orbitmq.broker.pulling.held_pulls import HeldPulls
 from orbitmq.broker.sending.delays import Delays
 from orbitmq.broker.sending.inbox import Inbox
+from orbitmq.broker.sending.timers import Timers
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.broker.tables.groups import GROUPS_FILE, Groups
 from orbitmq.broker.tables.offsets import OFFSETS_FILE, ConsumerOffsets
+from orbitmq.broker.tables.timer_counts import TIMER_COUNTS_FILE, TimerCounts
 from orbitmq.broker.tables.topics import TOPICS_FILE, Topics
 from orbitmq.errors import StoreError
 from orbitmq.store.config_files import ConfigFiles
 from orbitmq.store.message_store import STORE_WORKERS, MessageStore
+from orbitmq.store.timers.timer_files import TimerFiles
 
 __all__ = ["State"]
 
@@ -82,6 +85,16 @@ class State:
             call_soon=self._loop.call_soon,
         )
         self.delays = Delays(store=self.store, inbox=self.inbox, settings=settings)
+        self.timers = Timers(
+            files=TimerFiles(machine.disk, directory, settings.store),
+            store=self.store,
+            inbox=self.inbox,
+            settings=settings,
+            counts=TimerCounts(),
+            workers=self.workers,
+            call_soon=self._loop.call_soon,
+            post=self._post,
+        )
         self.persistence = Persistence(
             ConfigFiles(machine.disk, f"{directory}/config"), self.workers
         )
@@ -92,7 +105,7 @@ class State:
 
     async def open(self, progress: Callable[[int, int], None]) -> None:
         """Recover the store, on a worker, and load the tables."""
-        opening = asyncio.wrap_future(self.workers.submit(self.store.open, progress))
+        opening = asyncio.wrap_future(self.workers.submit(self._open_store, progress))
         try:
             await asyncio.shield(opening)
         except asyncio.CancelledError:
@@ -100,21 +113,28 @@ class State:
             raise
         self.persistence.load()
         self.delays.start(self.clock.now_ms())
+        self.timers.start(self.clock.now_ms(), self.topics.table)
+
+    def _open_store(self, progress: Callable[[int, int], None]) -> None:
+        self.store.open(progress)
+        self.timers.open(self.clock.now_ms())
 
     async def flushed(self) -> None:
         """Return when the log is flushed, or the flush failed: a stop saves the tables after it."""
         self.delays.stop()
-        self.inbox.flush()  # what delays have put
+        self.timers.stop()
+        self.inbox.flush()  # what delays and timers have put
         done: asyncio.Future[bool] = self._loop.create_future()
         self.store.when_durable(self.store.log.end, done.set_result)
         self.store.flush_soon()
-        await done
+        self.timers.close(durable=await done)
 
     def delete_topic(self, topic: str) -> None:
         """Delete the queues and statistics of a topic."""
         self.inbox.flush()  # pending sends would otherwise be stored after it
         self.store.delete_topic(topic)
         self.stats.forget_topic(topic)
+        self.timers.counts.forget(topic)
 
     def is_consumed_in_order(self, group: str) -> bool:
         """Return whether a client of a group holds a queue lock."""
@@ -131,6 +151,7 @@ class State:
             (GROUPS_FILE, self.groups, lambda: self.groups.data_version),
             (OFFSETS_FILE, self.offsets, lambda: self.offsets.changes),
             (_DELAYS_FILE, self.delays, lambda: self.delays.version),
+            (TIMER_COUNTS_FILE, counts := self.timers.counts, lambda: counts.data_version),
         )
         for name, table, version in tables:
             self.persistence.register(

@@ -9,6 +9,7 @@ from orbitmq.broker.handlers.client.offsets import OffsetHandlers
 from orbitmq.broker.handlers.client.positions import PositionHandlers
 from orbitmq.broker.handlers.client.pull import PullHandlers
 from orbitmq.broker.handlers.client.queries import QueryHandlers
+from orbitmq.broker.handlers.client.recall import RecallHandlers
 from orbitmq.broker.handlers.client.send import SendHandlers
 from orbitmq.broker.handlers.client.send_back import SendBackHandlers
 from orbitmq.broker.handlers.operator.cleaning import CleaningHandlers
@@ -19,12 +20,14 @@ from orbitmq.broker.handlers.operator.relays import RelayHandlers
 from orbitmq.broker.handlers.operator.resets import ResetHandlers
 from orbitmq.broker.handlers.operator.stats import StatsHandlers
 from orbitmq.broker.handlers.operator.subscriptions import SubscriptionHandlers
+from orbitmq.broker.handlers.operator.timers import TimerHandlers
 from orbitmq.broker.handlers.operator.topics import TopicHandlers
 from orbitmq.broker.pulling.pull_checks import PullChecks
 from orbitmq.broker.reports.lag import Lag
 from orbitmq.broker.reports.runtime_info import RuntimeInfo
 from orbitmq.broker.sending.retries import Retries
 from orbitmq.broker.sending.send_checks import SendChecks
+from orbitmq.broker.sending.timer_rules import TimerRules
 from orbitmq.broker.state import State
 from orbitmq.clock import local_month
 from orbitmq.message.host import Host
@@ -103,6 +106,12 @@ def _send_handlers(state: State, endpoint: Endpoint) -> Sequence[Mapping[int, Ha
         holds_locks=state.is_consumed_in_order,
         randomness=machine.randomness,
     )
+    timer_rules = TimerRules(
+        settings=settings,
+        clock=state.clock,
+        randomness=machine.randomness,
+        in_slot=state.timers.in_slot,
+    )
     send = SendHandlers(
         inbox=state.inbox,
         checks=SendChecks(
@@ -114,6 +123,7 @@ def _send_handlers(state: State, endpoint: Endpoint) -> Sequence[Mapping[int, Ha
         ),
         retries=retries,
         settings=settings,
+        timer_rules=timer_rules,
         unique_ids=_unique_ids(state, endpoint),
         store_host=endpoint.store_host,
         own_host=endpoint.host,
@@ -128,7 +138,15 @@ def _send_handlers(state: State, endpoint: Endpoint) -> Sequence[Mapping[int, Ha
         store_host=endpoint.store_host,
         own_host=endpoint.host,
     )
-    return send.table(), send_back.table()
+    recall = RecallHandlers(
+        inbox=state.inbox,
+        topics=state.topics,
+        timer_rules=timer_rules,
+        settings=settings,
+        clock=state.clock,
+        store_host=endpoint.store_host,
+    )
+    return send.table(), send_back.table(), recall.table()
 
 
 def _unique_ids(state: State, endpoint: Endpoint) -> UniqueIds:
@@ -199,6 +217,7 @@ def _report_handlers(state: State, endpoint: Endpoint) -> Sequence[Mapping[int, 
         inbox=state.inbox,
         held=state.held_pulls,
         delays=state.delays,
+        timers=state.timers,
         disk_usage=lambda: disk.usage(store.directory),
         clock=state.clock,
     )
@@ -223,6 +242,7 @@ def _report_handlers(state: State, endpoint: Endpoint) -> Sequence[Mapping[int, 
         SubscriptionHandlers(
             members=state.members, offsets=state.offsets, address=lambda: str(endpoint.advertised())
         ),
+        TimerHandlers(timers=state.timers, settings=settings),
         CleaningHandlers(store=store, topics=state.topics, stats=state.stats),
     )
     return [handlers.table() for handlers in tables]

@@ -27,6 +27,7 @@ from orbitmq.message.names import (
     SELF_TEST_TOPIC,
     SYSTEM_TOPIC_PREFIX,
     SYSTEM_TOPICS,
+    TIMER_TOPIC,
     reply_topic,
 )
 from orbitmq.wire.bodies.topic import DataVersion, TopicConfig, TopicConfigTable
@@ -48,7 +49,6 @@ _SCHEDULE_QUEUES: Final = 18
 _BENCHMARK_QUEUES: Final = 1_024
 _CLUSTER_QUEUES: Final = 16
 _REVIVE_QUEUES: Final = 8
-_TIMER_TOPIC: Final = f"{SYSTEM_TOPIC_PREFIX}wheel_timer"
 
 
 class Topics:
@@ -289,4 +289,4 @@ def _own_topics(settings: BrokerSettings) -> Iterable[TopicConfig]:
     yield own(f"{SYSTEM_TOPIC_PREFIX}SYNC_BROKER_MEMBER_{name}", 1, INHERIT)
     yield own(HALF_TOPIC, 1)
     yield own(OP_HALF_TOPIC, 1)
-    yield own(_TIMER_TOPIC, 1)
+    yield own(TIMER_TOPIC, 1)

@@ -5,8 +5,8 @@ A send that passes :mod:`orbitmq.broker.sending.send_checks` becomes one message
     single ─▶ retry topic or dead letter ─▶ unique key ─▶ transaction ─▶ timer ─▶ delay level
     batch  ─▶ unchanged; the store splits it
 
-Every answer has the region and whether traces are wanted. Transactions, timers and inner batches
-are refused.
+Every answer has the region and whether traces are wanted; that to a message with a delivery time
+also has the handle to recall it. Transactions and inner batches are refused.
 """
 
 import logging
@@ -19,12 +19,13 @@ from orbitmq.broker.sending import stored_properties
 from orbitmq.broker.sending.inbox import Inbox, PutOutcome
 from orbitmq.broker.sending.retries import Retries, group_of
 from orbitmq.broker.sending.send_checks import SendChecks, SendHeader
+from orbitmq.broker.sending.timer_rules import TimerRules
 from orbitmq.broker.settings import BrokerSettings, LiveSettings
 from orbitmq.errors import DiskFailed, InvalidInput
 from orbitmq.message import flags, properties
 from orbitmq.message.host import Host
 from orbitmq.message.ids import UniqueIds, offset_id
-from orbitmq.message.names import TOPIC_LENGTH_LIMIT, is_retry_topic
+from orbitmq.message.names import TIMER_TOPIC, TOPIC_LENGTH_LIMIT, is_retry_topic
 from orbitmq.net.connection import Connection, Handler
 from orbitmq.net.refusal import Refusal
 from orbitmq.store.log.append import Incoming, PutResult, PutStatus
@@ -73,6 +74,7 @@ class SendHandlers:
         checks: SendChecks,
         retries: Retries,
         settings: LiveSettings,
+        timer_rules: TimerRules,
         unique_ids: UniqueIds,
         store_host: Callable[[], Host],
         own_host: Callable[[], str],
@@ -82,6 +84,7 @@ class SendHandlers:
         self._checks = checks
         self._retries = retries
         self._settings = settings
+        self._timer_rules = timer_rules
         self._unique_ids = unique_ids
         self._store_host = store_host
         self._own_host = own_host
@@ -119,6 +122,9 @@ class SendHandlers:
             make = self._batch if header.batch else self._single
             message, unique_key = make(request, header, queue_id, sys_flag, peer)
             on_stored = partial(self._answer, connection, request, queue_id, unique_key)
+            if message.topic is TIMER_TOPIC:
+                handle = self._timer_rules.handle(message.properties, unique_key)
+                on_stored = partial(on_stored, recall_handle=handle)
             self._inbox.put(message, on_stored)
         except Refusal as refusal:
             return Response(refusal.code, remark=refusal.remark, fields=self._region)
@@ -209,13 +215,7 @@ class SendHandlers:
             return topic, queue_id
         if level:
             return stored_properties.schedule(found, level, topic, queue_id)
-        if stored_properties.asks_for_timer(found):
-            raise Refusal(
-                ResponseCode.SYSTEM_ERROR,
-                "accurate timer message is not enabled, timerWheelEnable is false: this broker "
-                "does not serve timers yet; use a delay level",
-            )
-        return topic, queue_id
+        return self._timer_rules.place(found, topic, queue_id)
 
     def _warn_of_lowered_level(self, topic: str, asked: str) -> None:
         """Warn once per topic, as Java's broker lowers the level silently."""
@@ -242,17 +242,20 @@ class SendHandlers:
         queue_id: int,
         unique_key: str | None,
         outcome: PutOutcome,
+        recall_handle: str | None = None,
     ) -> None:
         if isinstance(outcome, Refusal):
             response = outcome.response()
         elif outcome.offsets:
-            response = self._stored(outcome, queue_id, unique_key)
+            response = self._stored(outcome, queue_id, unique_key, recall_handle)
         else:
             remark = self._remark(outcome)
             response = Response(_CODES[outcome.status], remark=remark, fields=self._region)
         connection.respond(request, response)
 
-    def _stored(self, result: PutResult, queue_id: int, unique_key: str | None) -> Response:
+    def _stored(
+        self, result: PutResult, queue_id: int, unique_key: str | None, recall_handle: str | None
+    ) -> Response:
         # The fields of SendMessageAnswer as texts: a microsecond faster than by the struct.
         offsets = result.offsets
         fields = {
@@ -266,6 +269,8 @@ class SendHandlers:
         }
         if unique_key:  # a batch may have none
             fields["transactionId"] = unique_key
+        if recall_handle is not None:
+            fields["recallHandle"] = recall_handle
         code = _SUCCESS if result.status is _PUT_OK else _CODES[result.status]
         return Response(code, None, b"", None, fields)
 
