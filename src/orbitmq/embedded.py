@@ -52,6 +52,7 @@ _SMALL_FILES: Final[Mapping[str, str]] = {
     "mappedFileSizeConsumeQueue": str(20 * 10_000),
     "maxHashSlotNum": str(10_000),
     "maxIndexNum": str(40_000),
+    "mappedFileSizeTimerLog": str(1024 * 1024),
 }
 
 
@@ -161,6 +162,7 @@ class EmbeddedCluster:
         properties = {
             **_SMALL_FILES,
             "listenPort": "0",
+            "recallMessageEnable": "true",
             **self._settings,
             "brokerName": name,
             "namesrvAddr": self.nameserver,

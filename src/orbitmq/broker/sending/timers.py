@@ -360,7 +360,7 @@ class Timers:
             due.chain = None
 
     def _hand_over(self, due: _DueSlot) -> bool:
-        """Put the next messages of a slot into the inbox; return whether some are not stored yet."""
+        """Put the next messages of a slot into the inbox; return whether to wait for any."""
         number, size, run = due.delivered, 0, OrderedRun()
         end = min(len(due.positions), number + _AT_ONCE)
         while number < end and size < _BYTES_AT_ONCE:

@@ -168,6 +168,7 @@ def _properties(arguments: argparse.Namespace, number: int, nameserver: Address)
         "listenHost": arguments.host,
         "listenPort": str(port),
         "namesrvAddr": str(nameserver),
+        "recallMessageEnable": "true",
         "storePathRootDir": f"{arguments.store}/{_name(number)}" if several else arguments.store,
     }
     if several:
