@@ -110,13 +110,13 @@ class SendWorld:
             clock=self.clock,
             randomness=chance,
             own_host=lambda: "10.0.0.7",
+            timer_rules=self.timer_rules,
         )
         self.handlers = SendHandlers(
             inbox=self.inbox,
             checks=self.checks,
             retries=self.retries,
             settings=self.settings,
-            timer_rules=self.timer_rules,
             unique_ids=UniqueIds(HERE.ip, 1, 2, self.clock, local_month),
             store_host=lambda: HERE,
             own_host=lambda: "10.0.0.7",

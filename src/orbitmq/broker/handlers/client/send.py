@@ -19,7 +19,6 @@ from orbitmq.broker.sending import stored_properties
 from orbitmq.broker.sending.inbox import Inbox, PutOutcome
 from orbitmq.broker.sending.retries import Retries, group_of
 from orbitmq.broker.sending.send_checks import SendChecks, SendHeader
-from orbitmq.broker.sending.timer_rules import TimerRules
 from orbitmq.broker.settings import BrokerSettings, LiveSettings
 from orbitmq.errors import DiskFailed, InvalidInput
 from orbitmq.message import flags, properties
@@ -74,7 +73,6 @@ class SendHandlers:
         checks: SendChecks,
         retries: Retries,
         settings: LiveSettings,
-        timer_rules: TimerRules,
         unique_ids: UniqueIds,
         store_host: Callable[[], Host],
         own_host: Callable[[], str],
@@ -84,7 +82,7 @@ class SendHandlers:
         self._checks = checks
         self._retries = retries
         self._settings = settings
-        self._timer_rules = timer_rules
+        self._timer_rules = checks.timer_rules
         self._unique_ids = unique_ids
         self._store_host = store_host
         self._own_host = own_host
