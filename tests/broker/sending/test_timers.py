@@ -402,7 +402,26 @@ def test_a_save_without_descriptors_is_repeated() -> None:
     assert bodies(again) == [b"U1"]
 
 
-@pytest.mark.parametrize("seed", range(40))
+def test_a_full_disk_delays_the_save_and_not_the_delivery(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = SendWorld(FILES)
+    assert isinstance(world.disk, SimulatedDisk)
+    world.disk.fail("open", "timerlog", errno.ENOSPC, times=None)
+    world.put(timed(world, "U1", 2_500), timed(world, "U2", 9_500))
+    pass_time(world, 5_000)
+    assert bodies(world) == [b"U1"]
+    assert "the timer log can't be written" in caplog.text
+    world.disk.heal()
+    pass_time(world, 2_000)
+    flush(world)
+    again = crashed(world)
+    assert again.timers.counts.total == 1
+    pass_time(again, 5_000)
+    assert bodies(again) == [b"U1", b"U2"]
+
+
+@pytest.mark.parametrize("seed", range(12))
 def test_no_crash_loses_or_repeats_what_the_log_kept(seed: int) -> None:
     chance = SeededRandomness(seed)
     settings = replace(

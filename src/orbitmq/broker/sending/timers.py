@@ -186,12 +186,15 @@ class Timers:
         if self._slot is not None:
             self._slot.waits = False
         self._schedule()
-        if abs(now_ms - self._saved_at_ms) >= self._settings.store.timer_flush_interval_ms:
-            self._saved_at_ms = now_ms
-            self._save_soon()
-        if abs(now_ms - self._cleaned_at_ms) >= _CLEAN_MS:
-            self._cleaned_at_ms = now_ms
-            self._files.clean(self._store.log.first_offset)
+        try:
+            if abs(now_ms - self._saved_at_ms) >= self._settings.store.timer_flush_interval_ms:
+                self._saved_at_ms = now_ms
+                self._save_soon()
+            if abs(now_ms - self._cleaned_at_ms) >= _CLEAN_MS:
+                self._cleaned_at_ms = now_ms
+                self._files.clean(self._store.log.first_offset)
+        except StoreError as error:
+            self._note_trouble(f"the timer log can't be written: {error}")
 
     def stop(self) -> None:
         """Take in and deliver no more; the inbox stores what is in flight."""
@@ -276,7 +279,6 @@ class Timers:
                 return False
             files.queue_offset += 1
             self._taken_in.count += 1
-        files.write()
         return True
 
     def _take_one(self, offset: int, window_ms: int) -> bool:
@@ -405,13 +407,17 @@ class Timers:
             self._note_done(due, number, unit)
         elif outcome.status is not PutStatus.NOT_TRIED:
             due.waits = True
-            if not self._in_trouble:
-                self._in_trouble = True
-                log.warning("timers wait: %s", outcome.remark)
+            self._note_trouble(f"timers wait: {outcome.remark}")
         if not due.in_flight:
             self._advance(due)
             if not due.waits and not self._stopped:
                 self._schedule()
+
+    def _note_trouble(self, why: str) -> None:
+        """Log a failure that the next ticks retry, once until something is delivered."""
+        if not self._in_trouble:
+            self._in_trouble = True
+            log.warning("%s", why)
 
     def _note_done(self, due: _DueSlot, number: int, unit: Unit) -> None:
         """Note that a message is delivered, or can't be."""

@@ -162,10 +162,6 @@ class TimerFiles:
         self.wheel.add(time_ms, self._log.append(unit), unit.weight)
         self.waiting += unit.weight
 
-    def write(self) -> None:
-        """Write the added units to the timer log."""
-        self._log.write()
-
     def chain(self, slot: Slot) -> Iterator[tuple[int, Unit]]:
         """Yield the units of a slot with their positions, the last first."""
         position = slot.last
