@@ -52,6 +52,7 @@ _SMALL_FILES: Final[Mapping[str, str]] = {
     "mappedFileSizeConsumeQueue": str(20 * 10_000),
     "maxHashSlotNum": str(10_000),
     "maxIndexNum": str(40_000),
+    "mappedFileSizeTimerLog": str(1024 * 1024),
 }
 
 
@@ -163,6 +164,7 @@ class EmbeddedCluster:
             "listenPort": "0",
             "traceTopicEnable": "true",
             "enablePropertyFilter": "true",  # as orbitmq up does
+            "recallMessageEnable": "true",
             **self._settings,
             "brokerName": name,
             "namesrvAddr": self.nameserver,

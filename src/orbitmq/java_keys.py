@@ -44,8 +44,8 @@ BrokerConfig:
     enableSplitMetadata splitMetadataSize configBlackList clearRetryTopicWhenDeleteTopic
     brokerName brokerClusterName brokerId serverLoadBalancerEnable
     loadBalancePollNameServerInterval storeReplyMessageEnable replyThreadPoolQueueCapacity
-    enablePropertyFilter filterSupportRetry
-    filterDataCleanTimeSpan expectConsumerNumUseFilter maxErrorRateOfBloomFilter
+    enablePropertyFilter filterSupportRetry filterDataCleanTimeSpan expectConsumerNumUseFilter
+    maxErrorRateOfBloomFilter recallMessageEnable allowRecallWhenBrokerNotWriteable
   harmless: files are found by the command line and storePathRootDir
     brokerConfigPath rocketmqHome
   harmless: replicas and failover are not supported yet
@@ -101,8 +101,6 @@ BrokerConfig:
   harmless: every change of a group is noticed and notified at once
     realTimeNotifyConsumerChange enableFastChannelEventProcess printChannelGroups
     printChannelGroupsMinNum enableRegisterProducer enableCreateSysGroup
-  harmless: recalls are not supported yet
-    allowRecallWhenBrokerNotWriteable
   harmless: metrics exporters are not supported yet
     metricsOtelCardinalityLimit metricsGrpcExporterTarget metricsGrpcExporterHeader
     metricGrpcExporterTimeOutInMills metricGrpcExporterIntervalInMills
@@ -130,8 +128,6 @@ BrokerConfig:
     metricsExporterType
   refused unless v1: tables are kept in JSON files, not in RocksDB
     configManagerVersion
-  refused unless false: recalling a delayed message is not supported yet
-    recallMessageEnable
   refused unless false: a process runs one broker; orbitmq up --brokers starts several
     inBrokerContainer
 NamesrvConfig:
@@ -162,6 +158,9 @@ MessageStoreConfig:
     messageDelayLevel osPageCacheBusyTimeOutMills defaultQueryMaxNum enabledAppendPropCRC
     dataReadAheadEnable
     enableLmq enableMultiDispatch maxLmqConsumeQueueNum
+    mappedFileSizeTimerLog timerPrecisionMs timerRollWindowSlot timerFlushIntervalMs
+    timerMaxDelaySec timerWheelEnable timerStopEnqueue timerCongestNumEachSlot
+    appendTopicForTimerDeleteKey
   harmless: replicas and DLedger are not supported yet
     storePathDLedgerCommitLog storePathEpochFile storePathBrokerIdentity haListenPort
     haSendHeartbeatInterval haHousekeepingInterval haTransferBatchSize haMasterAddress
@@ -172,18 +171,22 @@ MessageStoreConfig:
   harmless: compacted topics are not supported
     compactionMappedFileSize compactionCqMappedFileSize compactionScheduleInternal
     maxOffsetMapSize compactionThreadNum enableCompaction
-  harmless: timed messages are not supported yet; their sends are refused
-    mappedFileSizeTimerLog timerPrecisionMs timerRollWindowSlot timerFlushIntervalMs
-    timerGetMessageThreadNum timerPutMessageThreadNum timerEnableCheckMetrics
-    timerInterceptDelayLevel timerMaxDelaySec timerWheelSnapshotFlush timerWheelEnable
-    timerStopEnqueue timerSkipUnknownError timerEnableRetryUntilSuccess timerCongestNumEachSlot
-    timerMetricSmallThreshold timerProgressLogIntervalMs timerWheelSnapshotIntervalMs
-    timerRecallToTimeWheelEnable timerRecallToTimelineEnable timerColdDataCheckIntervalMs
-    appendTopicForTimerDeleteKey
+  harmless: messages with a delivery time are taken in and delivered by the event loop
+    timerGetMessageThreadNum timerPutMessageThreadNum timerColdDataCheckIntervalMs
+    timerProgressLogIntervalMs
+  harmless: a delivery that fails is retried until it succeeds
+    timerSkipUnknownError timerEnableRetryUntilSuccess
+  harmless: the number of waiting messages by topic is counted exactly, and again at a start
+    timerEnableCheckMetrics timerMetricSmallThreshold
+  harmless: the timer wheel is saved page by page
+    timerWheelSnapshotFlush timerWheelSnapshotIntervalMs
+  harmless: Java does not use it either
+    timerInterceptDelayLevel
   harmless: a start always reads and checks what the checkpoint does not cover
     disappearTimeAfterStart commitLogRecoverMaxNum maxRecoveryCommitlogFiles checkCRCOnRecover
     enableAcceleratedRecovery enableLogConsumeQueueRepeatedlyBuildWhenRecover
   harmless: RocksDB is not used
+    timerRecallToTimeWheelEnable timerRecallToTimelineEnable
     timerRocksDBEnable timerRocksDBStopScan timerRocksDBPrecisionMs timerRocksDBRollMaxTps
     timerRocksDBTimeExpiredMaxTps timerRocksDBRollIntervalHours timerRocksDBRollRangeHours
     transRocksDBEnable transWriteOriginTransHalfEnable maxRocksDBIndexQueryDays

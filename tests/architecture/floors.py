@@ -65,6 +65,7 @@ FLOORS: Mapping[str, Room] = {
             serving: disk log queues index checkpoint
             cleaning: disk log queues index checkpoint
             reader: disk log queues index
+            timers: disk queues recovery
             """
         ),
         # config_files: small files beside the store, for the broker

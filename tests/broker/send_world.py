@@ -8,6 +8,7 @@ from orbitmq.broker.clients.members import Members
 from orbitmq.broker.figures.stats import BrokerStats
 from orbitmq.broker.figures.transaction_counts import OpenTransactions
 from orbitmq.broker.handlers.client.end_transaction import TransactionHandlers
+from orbitmq.broker.handlers.client.recall import RecallHandlers
 from orbitmq.broker.handlers.client.send import SendHandlers
 from orbitmq.broker.handlers.client.send_back import SendBackHandlers
 from orbitmq.broker.sending.deduplication import Deduplication
@@ -17,10 +18,13 @@ from orbitmq.broker.sending.inbox import Inbox, PutOutcome
 from orbitmq.broker.sending.op_messages import OpMessages
 from orbitmq.broker.sending.retries import Retries
 from orbitmq.broker.sending.send_checks import SendChecks
+from orbitmq.broker.sending.timer_rules import TimerRules
+from orbitmq.broker.sending.timers import Timers
 from orbitmq.broker.sending.transaction_checks import TransactionChecks
 from orbitmq.broker.settings import BrokerSettings, LiveSettings
 from orbitmq.broker.tables.groups import Groups
 from orbitmq.broker.tables.offsets import ConsumerOffsets
+from orbitmq.broker.tables.timer_counts import TimerCounts
 from orbitmq.broker.tables.topics import Topics
 from orbitmq.clock import local_month
 from orbitmq.message import properties
@@ -32,6 +36,7 @@ from orbitmq.store.disk.disk import Disk
 from orbitmq.store.log.append import Incoming
 from orbitmq.store.message_store import MessageStore
 from orbitmq.store.settings import StoreSettings
+from orbitmq.store.timers.timer_files import TimerFiles
 from orbitmq.testing.clocks import InlineWorkers
 from orbitmq.testing.disks import SimulatedDisk
 from orbitmq.threads import Workers
@@ -57,6 +62,7 @@ class SendWorld:
         directory: str = "/store",
         clock: HandClock | None = None,
         workers: Workers | None = None,
+        slots: int = 1024,
         **settings: Any,
     ) -> None:
         self.clock = clock or HandClock()
@@ -84,6 +90,24 @@ class SendWorld:
             inbox=self.inbox, store=self.store, settings=self.settings
         )
         self.delays = Delays(store=self.store, inbox=self.inbox, settings=self.settings)
+        self.timers = Timers(
+            files=TimerFiles(self.disk, directory, store, slots=slots),
+            store=self.store,
+            inbox=self.inbox,
+            settings=self.settings,
+            counts=TimerCounts(),
+            workers=workers or InlineWorkers(),
+            call_soon=self._call_soon,
+            post=lambda call: call(),
+        )
+        self.timers.open(self.clock.now_ms())
+        chance = SeededRandomness(7)
+        self.timer_rules = TimerRules(
+            settings=self.settings,
+            clock=self.clock,
+            randomness=chance,
+            in_slot=self.timers.in_slot,
+        )
         self.offsets = ConsumerOffsets(self.settings, self.clock)
         self.open_transactions = OpenTransactions(self.clock)
         self.ops = OpMessages(
@@ -101,6 +125,7 @@ class SendWorld:
             offsets=self.offsets,
             settings=self.settings,
             counts=self.open_transactions,
+            timer_rules=self.timer_rules,
         )
         self.members = Members()
         self.transaction_checks = TransactionChecks(
@@ -111,7 +136,6 @@ class SendWorld:
             settings=self.settings,
         )
         self.ordered_groups: set[str] = set()
-        chance = SeededRandomness(7)
         self.retries = Retries(
             topics=self.topics,
             groups=self.groups,
@@ -124,6 +148,7 @@ class SendWorld:
             clock=self.clock,
             randomness=chance,
             own_host=lambda: "10.0.0.7",
+            timer_rules=self.timer_rules,
         )
         self.handlers = SendHandlers(
             deduplication=self.deduplication,
@@ -151,6 +176,14 @@ class SendWorld:
             checks=self.transaction_checks,
             settings=self.settings,
             clock=self.clock,
+        )
+        self.recall_handlers = RecallHandlers(
+            inbox=self.inbox,
+            topics=self.topics,
+            timer_rules=self.timer_rules,
+            settings=self.settings,
+            clock=self.clock,
+            store_host=lambda: HERE,
         )
         self._soon: list[Callable[[], None]] = []
 

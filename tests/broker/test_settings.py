@@ -84,7 +84,7 @@ def test_the_defaults_are_java_s_unless_the_recording_has_another() -> None:
         *("listenPort", "namesrvAddr", "brokerIP1", "bindAddress", "storePathRootDir"),
         "storePathCommitLog",  # which Java tells as it derives it
         *("mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue", "maxHashSlotNum"),
-        *("maxIndexNum", "traceTopicEnable", "enablePropertyFilter"),
+        *("maxIndexNum", "traceTopicEnable", "enablePropertyFilter", "recallMessageEnable"),
         *("transactionTimeOut", "transactionCheckInterval"),
     }
     different = {name for name in ours.keys() & java.keys() if ours[name] != java[name]}

@@ -16,6 +16,7 @@ from tests.interop.operations import (
     OPEN_PRODUCER,
     OPEN_TRANSACTION_PRODUCER,
     PULL,
+    RECALL,
     RECEIVED,
     SEND,
     SEND_IN_TRANSACTION,
@@ -27,6 +28,7 @@ from tests.interop.operations import (
     ProducerOptions,
     Pull,
     Pulled,
+    Recalling,
     Received,
     Sending,
     Sent,
@@ -65,6 +67,11 @@ class Producer:
     def send_bodies(self, topic: str, *bodies: bytes) -> list[Sent]:
         """Send bodies, one after another."""
         return self.send(*(Outgoing(topic=topic, body=body) for body in bodies))
+
+    def recall(self, topic: str, handle: str) -> str:
+        """Take a message back; return its id. JavaHostFailed if the broker refuses."""
+        (message_id,) = self.java.ask(RECALL, [Recalling(self.number, topic, handle)])
+        return message_id
 
     def start_load(self, topic: str) -> None:
         """Begin to send numbers."""

@@ -7,7 +7,15 @@ import jpype
 
 from tests.interop.java_remoting import override
 from tests.interop.java_types import HEARTBEAT_MS, ByteArray, Java, java_class
-from tests.interop.operations import Load, Loaded, Outgoing, ProducerOptions, Sending, Sent
+from tests.interop.operations import (
+    Load,
+    Loaded,
+    Outgoing,
+    ProducerOptions,
+    Recalling,
+    Sending,
+    Sent,
+)
 
 ArrayList = jpype.JClass("java.util.ArrayList")
 CompletableFuture = jpype.JClass("java.util.concurrent.CompletableFuture")
@@ -84,6 +92,10 @@ def to_message(message: Outgoing) -> Java:
         made.putUserProperty(name, value)
     if message.delay_level:
         made.setDelayTimeLevel(message.delay_level)
+    if message.delay_ms:
+        made.setDelayTimeMs(message.delay_ms)
+    if message.deliver_ms:
+        made.setDeliverTimeMs(message.deliver_ms)
     return made
 
 
@@ -96,7 +108,20 @@ def from_result(result: Java) -> Sent:
         broker=str(result.getMessageQueue().getBrokerName()),
         queue_id=int(result.getMessageQueue().getQueueId()),
         queue_offset=int(result.getQueueOffset()),
+        recall_handle=_recall_handle(result),
     )
+
+
+def _recall_handle(result: Java) -> str:
+    # Releases before 5.3 have none.
+    found = result.getRecallHandle() if hasattr(result, "getRecallHandle") else None
+    return "" if found is None else str(found)
+
+
+def recall(recalling: Recalling) -> str:
+    """Take a message back; return its id."""
+    producer = producers[recalling.producer]
+    return str(producer.recallMessage(recalling.topic, recalling.handle))
 
 
 @jpype.JImplements(java_class("SendCallback"))

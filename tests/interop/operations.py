@@ -236,6 +236,8 @@ class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
     keys: str = ""
     properties: dict[str, str] = {}
     delay_level: int = 0
+    delay_ms: int = 0
+    deliver_ms: int = 0
 
 
 Way: TypeAlias = Literal["sync", "async", "oneway", "batch", "queue", "selector"]
@@ -261,6 +263,15 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True):
     broker: str
     queue_id: int
     queue_offset: int
+    recall_handle: str = ""
+
+
+class Recalling(msgspec.Struct, frozen=True):
+    """A message that a producer takes back."""
+
+    producer: int
+    topic: str
+    handle: str
 
 
 class Load(msgspec.Struct, frozen=True):
@@ -435,6 +446,7 @@ CHANNEL_EVENTS = Operation("channel_events", int, list[str])
 OPEN_PRODUCER = Operation("open_producer", ProducerOptions, int)
 CLOSE_PRODUCER = Operation("close_producer", int, type(None))
 SEND = Operation("send", Sending, list[Sent])
+RECALL = Operation("recall", Recalling, str)
 START_LOAD = Operation("start_load", Load, type(None))
 LOADED = Operation("loaded", int, Loaded)
 END_LOAD = Operation("end_load", int, Loaded)

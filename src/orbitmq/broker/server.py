@@ -2,10 +2,10 @@
 
 ::
 
-    start   store ─▶ tables ─▶ delays ─▶ listeners ─▶ periodic jobs ─▶ registration
+    start   store, timers ─▶ tables ─▶ delays ─▶ listeners ─▶ periodic jobs ─▶ registration
     stop    registration ─▶ held pulls ─▶ listeners, drained ─▶ jobs ─▶ tables ─▶ store
 
-Periodic jobs are flushes, cleaning, delays, checks of transactions, held pulls, expiry and
+Periodic jobs are flushes, cleaning, delays, timers, checks of transactions, held pulls, expiry and
 statistics.
 """
 
@@ -284,6 +284,7 @@ class Broker:
         add(state.store.tick)
         add(pulls.tick)
         add(lambda: state.delays.tick(state.clock.now_ms()))
+        add(lambda: state.timers.tick(state.clock.now_ms()))
         add(state.halves.tick)
         add(lambda: state.checks.tick(state.clock.now_ms()))
         add(state.checks.begin_round, lambda: self.settings.broker.transaction_check_interval)

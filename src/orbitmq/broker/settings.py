@@ -167,6 +167,11 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     transaction_op_batch_interval: int = 3_000
     """How long the ends of transactions are collected for one op message."""
 
+    recall_message_enable: bool = False
+    """Whether producers can recall a message before its delivery time."""
+    allow_recall_when_broker_not_writeable: bool = True
+    """Whether they can while the broker may not be written to."""
+
     # Pulling
 
     pull_thread_pool_queue_capacity: int = 100_000
@@ -346,6 +351,16 @@ STORE_NAMES: Final[Mapping[str, str]] = {
     "maxTransferBytesOnMessageInDisk": "pull_bytes_on_disk",
     "maxTransferCountOnMessageInDisk": "pull_count_on_disk",
     "messageDelayLevel": "message_delay_level",
+    "timerWheelEnable": "timer_wheel_enabled",
+    "timerPrecisionMs": "timer_precision_ms",
+    "timerMaxDelaySec": "timer_max_delay_s",
+    "timerRollWindowSlot": "timer_roll_window_slots",
+    "mappedFileSizeTimerLog": "timer_log_file_bytes",
+    "timerFlushIntervalMs": "timer_flush_interval_ms",
+    "timerCongestNumEachSlot": "timer_slot_messages_max",
+    "timerStopEnqueue": "timer_stop_enqueue",
+    "timerStopDequeue": "timer_stop_dequeue",
+    "appendTopicForTimerDeleteKey": "timer_delete_key_with_topic",
     "acceptLoss": "accept_loss",
 }
 """Keys → fields of `StoreSettings`; ``acceptLoss`` is ours."""
@@ -376,6 +391,7 @@ UPDATABLE: Final[frozenset[str]] = frozenset(
         *("sendDeduplicationEnable", "sendDeduplicationMaxNum", "sendDeduplicationTimeMills"),
         *("rejectTransactionMessage", "transactionTimeOut", "transactionCheckInterval"),
         *("transactionCheckMax", "transactionOpMsgMaxSize", "transactionOpBatchInterval"),
+        *("recallMessageEnable", "allowRecallWhenBrokerNotWriteable"),
         *("longPollingEnable", "shortPollingTimeMills", "litePullMessageEnable"),
         *("slaveReadEnable", "defaultQueryMaxNum"),
         *("enablePropertyFilter", "filterSupportRetry", "filterDataCleanTimeSpan"),

@@ -22,16 +22,20 @@ from orbitmq.broker.sending.delays import Delays
 from orbitmq.broker.sending.half_messages import HalfMessages
 from orbitmq.broker.sending.inbox import Inbox
 from orbitmq.broker.sending.op_messages import OpMessages
+from orbitmq.broker.sending.timer_rules import TimerRules
+from orbitmq.broker.sending.timers import Timers
 from orbitmq.broker.sending.transaction_checks import TransactionChecks
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.broker.tables.groups import GROUPS_FILE, Groups
 from orbitmq.broker.tables.offsets import OFFSETS_FILE, ConsumerOffsets
 from orbitmq.broker.tables.request_modes import REQUEST_MODES_FILE, RequestModes
+from orbitmq.broker.tables.timer_counts import TIMER_COUNTS_FILE, TimerCounts
 from orbitmq.broker.tables.topics import TOPICS_FILE, Topics
 from orbitmq.errors import StoreError
 from orbitmq.message.host import Host
 from orbitmq.store.config_files import ConfigFiles
 from orbitmq.store.message_store import STORE_WORKERS, MessageStore
+from orbitmq.store.timers.timer_files import TimerFiles
 
 __all__ = ["State"]
 
@@ -100,6 +104,22 @@ class State:
         )
         self.deduplication = Deduplication(inbox=self.inbox, store=self.store, settings=settings)
         self.delays = Delays(store=self.store, inbox=self.inbox, settings=settings)
+        self.timers = Timers(
+            files=TimerFiles(machine.disk, directory, settings.store),
+            store=self.store,
+            inbox=self.inbox,
+            settings=settings,
+            counts=TimerCounts(),
+            workers=self.workers,
+            call_soon=self._loop.call_soon,
+            post=self._post,
+        )
+        self.timer_rules = TimerRules(
+            settings=settings,
+            clock=clock,
+            randomness=machine.randomness,
+            in_slot=self.timers.in_slot,
+        )
         self.open_transactions = OpenTransactions(clock)
         self.halves = self._half_messages(store_host)
         self.checks = TransactionChecks(
@@ -133,6 +153,7 @@ class State:
             offsets=self.offsets,
             settings=self.settings,
             counts=self.open_transactions,
+            timer_rules=self.timer_rules,
         )
 
     async def open(self, progress: Callable[[int, int], None]) -> None:
@@ -145,23 +166,26 @@ class State:
             raise
         self.persistence.load()
         self.delays.start(self.clock.now_ms())
+        self.timers.start(self.clock.now_ms(), self.topics.table)
         self.halves.start()
 
     def _open_store(self, progress: Callable[[int, int], None]) -> None:
         self.store.open(progress)
+        self.timers.open(self.clock.now_ms())
         if self.settings.broker.send_deduplication_enable:
             self.deduplication.load()
 
     async def flushed(self) -> None:
         """Return when the log is flushed, or the flush failed: a stop saves the tables after it."""
         self.delays.stop()
+        self.timers.stop()
         self.checks.stop()
         self.halves.stop()
         self.inbox.flush()  # what they have put
         done: asyncio.Future[bool] = self._loop.create_future()
         self.store.when_durable(self.store.log.end, done.set_result)
         self.store.flush_soon()
-        await done
+        self.timers.close(durable=await done)
         self.halves.save()
 
     def delete_topic(self, topic: str) -> None:
@@ -170,6 +194,7 @@ class State:
         self.store.delete_topic(topic)
         self.stats.forget_topic(topic)
         self.open_transactions.forget(topic)
+        self.timers.counts.forget(topic)
 
     def is_consumed_in_order(self, group: str) -> bool:
         """Return whether a client of a group holds a queue lock."""
@@ -189,6 +214,7 @@ class State:
             (FILTERS_FILE, self.filters, lambda: self.filters.changes),
             (_DELAYS_FILE, self.delays, lambda: self.delays.version),
             (TRANSACTIONS_FILE, self.open_transactions, lambda: self.open_transactions.version),
+            (TIMER_COUNTS_FILE, counts := self.timers.counts, lambda: counts.data_version),
         )
         for name, table, version in tables:
             self.persistence.register(

@@ -11,6 +11,7 @@ from orbitmq.broker.handlers.client.offsets import OffsetHandlers
 from orbitmq.broker.handlers.client.positions import PositionHandlers
 from orbitmq.broker.handlers.client.pull import PullHandlers
 from orbitmq.broker.handlers.client.queries import QueryHandlers
+from orbitmq.broker.handlers.client.recall import RecallHandlers
 from orbitmq.broker.handlers.client.reply import ReplyHandlers
 from orbitmq.broker.handlers.client.send import SendHandlers
 from orbitmq.broker.handlers.client.send_back import SendBackHandlers
@@ -24,6 +25,7 @@ from orbitmq.broker.handlers.operator.replicas import ReplicaHandlers
 from orbitmq.broker.handlers.operator.resets import ResetHandlers
 from orbitmq.broker.handlers.operator.stats import StatsHandlers
 from orbitmq.broker.handlers.operator.subscriptions import SubscriptionHandlers
+from orbitmq.broker.handlers.operator.timers import TimerHandlers
 from orbitmq.broker.handlers.operator.topics import TopicHandlers
 from orbitmq.broker.pulling.pull_checks import PullChecks
 from orbitmq.broker.reports.lag import Lag
@@ -133,6 +135,7 @@ def _send_handlers(state: State, endpoint: Endpoint) -> Sequence[Mapping[int, Ha
         clock=state.clock,
         randomness=machine.randomness,
         own_host=endpoint.host,
+        timer_rules=state.timer_rules,
     )
     send = SendHandlers(
         deduplication=state.deduplication,
@@ -173,7 +176,16 @@ def _send_handlers(state: State, endpoint: Endpoint) -> Sequence[Mapping[int, Ha
         settings=settings,
         clock=state.clock,
     )
-    return send.table(), send_back.table(), reply.table(), transactions.table()
+    recall = RecallHandlers(
+        inbox=state.inbox,
+        topics=state.topics,
+        timer_rules=state.timer_rules,
+        settings=settings,
+        clock=state.clock,
+        store_host=endpoint.store_host,
+    )
+    tables = (send, send_back, reply, transactions, recall)
+    return [handlers.table() for handlers in tables]
 
 
 def _unique_ids(state: State, endpoint: Endpoint) -> UniqueIds:
@@ -252,6 +264,7 @@ def _report_handlers(state: State, endpoint: Endpoint) -> Sequence[Mapping[int, 
         inbox=state.inbox,
         held=state.held_pulls,
         delays=state.delays,
+        timers=state.timers,
         disk_usage=lambda: disk.usage(store.directory),
         clock=state.clock,
     )
@@ -277,6 +290,7 @@ def _report_handlers(state: State, endpoint: Endpoint) -> Sequence[Mapping[int, 
             members=state.members, offsets=state.offsets, address=lambda: str(endpoint.advertised())
         ),
         ReplicaHandlers(store=store),
+        TimerHandlers(timers=state.timers, settings=settings),
         CleaningHandlers(store=store, topics=state.topics, stats=state.stats),
     )
     return [handlers.table() for handlers in tables]

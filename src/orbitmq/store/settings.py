@@ -20,6 +20,7 @@ _DELAY_UNITS_MS: Final[Mapping[str, int]] = {
 }
 _RATIO_MAX: Final = 100
 _SMALLEST_SEGMENT: Final = 1024
+_TIMER_PRECISIONS_MS: Final = (100, 200, 500, 1_000)
 
 
 class FlushMode(enum.Enum):
@@ -97,6 +98,28 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Older records per pull, at most (maxTransferCountOnMessageInDisk)."""
     message_delay_level: str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
     """The delays of levels 1, 2, … (messageDelayLevel)."""
+    timer_wheel_enabled: bool = True
+    """Whether messages may have a delivery time (timerWheelEnable)."""
+    timer_precision_ms: int = 1_000
+    """The length of a slot, 100, 200, 500 or 1000 (timerPrecisionMs)."""
+    timer_max_delay_s: int = 3 * 86_400
+    """The longest delay of a message, in seconds (timerMaxDelaySec)."""
+    timer_roll_window_slots: int = 2 * 86_400
+    """A message that waits for more slots is put back on the way (timerRollWindowSlot)."""
+    timer_log_file_bytes: int = 100 * 1024 * 1024
+    """The size of a timer log file (mappedFileSizeTimerLog)."""
+    timer_flush_interval_ms: int = 1_000
+    """How often timer log, wheel and their checkpoint are flushed (timerFlushIntervalMs)."""
+    timer_slot_messages_max: int = 2**31 - 1
+    """With more messages in a slot, further ones are refused by chance, from twice as many on all
+    (timerCongestNumEachSlot)."""
+    timer_stop_enqueue: bool = False
+    """Whether messages stay in the timer topic (timerStopEnqueue)."""
+    timer_stop_dequeue: bool = False
+    """Whether messages that are due stay in the wheel (timerStopDequeue)."""
+    timer_delete_key_with_topic: bool = False
+    """Whether a recall names the topic too, as brokers before 5.4 require
+    (appendTopicForTimerDeleteKey)."""
     accept_loss: bool = False
     """Start even if files at the end of the log are missing; their messages are lost
     (acceptLoss, ours)."""
@@ -113,6 +136,18 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
                 f"segment_bytes is {self.segment_bytes}; it must be from {_SMALLEST_SEGMENT} to "
                 "2147483647",
                 field="segment_bytes",
+            )
+        if self.timer_precision_ms not in _TIMER_PRECISIONS_MS:
+            raise InvalidInput(
+                f"timer_precision_ms is {self.timer_precision_ms}; it must be 100, 200, 500 or "
+                "1000",
+                field="timer_precision_ms",
+            )
+        if self.timer_log_file_bytes < _SMALLEST_SEGMENT:
+            raise InvalidInput(
+                f"timer_log_file_bytes is {self.timer_log_file_bytes}; it must be "
+                f"{_SMALLEST_SEGMENT} or more",
+                field="timer_log_file_bytes",
             )
         if "," in self.commit_log_path:
             raise InvalidInput(
@@ -154,6 +189,9 @@ CHANGEABLE: Final = frozenset(
         *("disk_used_max_percent", "disk_clean_forcibly_percent", "disk_full_percent"),
         *("read_ahead", "memory_percent", "pull_bytes_in_memory", "pull_count_in_memory"),
         *("pull_bytes_on_disk", "pull_count_on_disk"),
+        *("timer_max_delay_s", "timer_roll_window_slots", "timer_flush_interval_ms"),
+        *("timer_slot_messages_max", "timer_stop_enqueue", "timer_stop_dequeue"),
+        "timer_delete_key_with_topic",
     }
 )
 """Fields that can be changed while the store runs."""

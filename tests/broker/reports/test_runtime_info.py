@@ -30,6 +30,7 @@ class Scene(SendWorld):
             inbox=self.inbox,
             held=self.held,
             delays=self.delays,
+            timers=self.timers,
             disk_usage=lambda: self.usage,
             clock=self.clock,
         ).figures()

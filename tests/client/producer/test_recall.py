@@ -1,20 +1,28 @@
 """Recalls of delayed messages."""
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from typing import cast
 
 import pytest
 
+from orbitmq import Message, Producer, embedded
 from orbitmq.client.producer.recall import recall
-from orbitmq.errors import BrokerError, InvalidInput
+from orbitmq.errors import BrokerError, InvalidInput, SendFailed
 from orbitmq.message.ids import RecallHandle, recall_handle
+from orbitmq.message.model import MessageQueue
+from orbitmq.net.address import Address
+from orbitmq.net.blocking import BlockingConnection
 from orbitmq.net.connection import Connection
 from orbitmq.testing.clocks import VirtualClock, run_virtual
 from orbitmq.wire.codes import ResponseCode
 from orbitmq.wire.fields import Header
 from orbitmq.wire.frame import Frame, HeaderEncoding
 from orbitmq.wire.headers.send import RecallMessage
+from tests.broker.exchanges import pulled
+from tests.interop.waiting import until
 
+FIRST = MessageQueue("orders", "broker-a", 0)
 HANDLE = recall_handle("orders", "broker-a", 1_700_000_000_000, "7F01")
 
 
@@ -82,3 +90,48 @@ def test_what_can_not_be_recalled_is_refused_without_a_request(
 ) -> None:
     with pytest.raises(InvalidInput, match=why):
         recalled(topic, handle)
+
+
+def test_our_broker_delivers_at_the_time_and_not_what_was_recalled() -> None:
+    async def main() -> tuple[list[bytes], str, list[str | None]]:
+        settings = {"timerPrecisionMs": "100"}
+        async with (
+            embedded.EmbeddedCluster(settings=settings) as cluster,
+            Producer("senders", nameserver=cluster.nameserver) as producer,
+        ):
+            soon = timedelta(milliseconds=600)
+            at = datetime.now(UTC) + 2 * soon
+            receipts = [
+                await producer.send(Message("orders", b"recalled", delay=soon), queue=FIRST),
+                await producer.send(Message("orders", b"delayed", delay=soon), queue=FIRST),
+                await producer.send(Message("orders", b"timed", deliver_at=at), queue=FIRST),
+                await producer.send(
+                    Message("orders", b"past", deliver_at=at - 9 * soon), queue=FIRST
+                ),
+            ]
+            handles = [receipt.recall_handle for receipt in receipts]
+            assert handles[0] is not None
+            recalled_id = await producer.recall("orders", handles[0])
+            assert recalled_id == receipts[0].message_id
+            found = await asyncio.to_thread(_read_three, cluster.brokers[0])
+            with pytest.raises(BrokerError, match="timestamp invalid"):
+                await producer.recall("orders", handles[0])
+            with pytest.raises(SendFailed, match="timer message illegal"):
+                await producer.send(Message("orders", b"never", delay=timedelta(days=4)))
+            return found, recalled_id, handles
+
+    found, _, handles = asyncio.run(main())
+    assert found == [b"past", b"delayed", b"timed"]
+    assert [handle is None for handle in handles] == [False, False, False, True]
+
+
+def _read_three(broker: str) -> list[bytes]:
+    with BlockingConnection(Address.parse(broker)) as connection:
+        return until(
+            lambda: (
+                bodies
+                if len(bodies := [one.body for one in pulled(connection, "orders")]) >= 3
+                else None
+            ),
+            what="three messages",
+        )

@@ -1,8 +1,8 @@
 """The runtime info of a broker, by Java's keys: GET_BROKER_RUNTIME_INFO.
 
 Java's tools and exporters read each of these keys as a number, and fail if one is missing. So all
-are there, also those of features that don't exist here: thread pools, a lock around the log, a pool
-of buffers, and timers.
+are there, also those of features that don't exist here: thread pools, a lock around the log, and a
+pool of buffers.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,6 +14,7 @@ from orbitmq.broker.figures.stats import BrokerStats
 from orbitmq.broker.pulling.held_pulls import HeldPulls
 from orbitmq.broker.sending.delays import Delays
 from orbitmq.broker.sending.inbox import Inbox
+from orbitmq.broker.sending.timers import Timers
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.clock import Clock
 from orbitmq.store.disk.disk import Usage
@@ -30,11 +31,6 @@ _WITHOUT_MEANING: Final[Mapping[str, str]] = {
     "dispatchMaxBuffer": "0",  # 0 in Java too, since 4.0
     "pageCacheLockTimeMills": "0",  # the thread that answers is the one that writes
     "remainTransientStoreBufferNumbs": str(2**31 - 1),  # Java's value without a pool
-    "timerReadBehind": "0",
-    "timerOffsetBehind": "0",
-    "timerCongestNum": "0",
-    "timerEnqueueTps": "0.0",
-    "timerDequeueTps": "0.0",
 }
 
 
@@ -48,6 +44,7 @@ class RuntimeInfo:
     inbox: Inbox
     held: HeldPulls
     delays: Delays
+    timers: Timers
     disk_usage: Callable[[], Usage]
     clock: Clock
 
@@ -57,6 +54,7 @@ class RuntimeInfo:
         return {
             **self.stats.info(self.clock.now_ms()),
             **self.delays.running_info(),
+            **self.timers.running_info(),
             **self._of_store(),
             **self._of_disk(),
             **self._of_queues(),

@@ -24,13 +24,12 @@ from typing import Final
 
 import msgspec
 
+from orbitmq.broker.sending.delivered_copies import NEVER_STORED, due_message, find_alike
 from orbitmq.broker.sending.inbox import Inbox, OrderedRun, PutOutcome
 from orbitmq.broker.settings import LiveSettings
-from orbitmq.message import properties
-from orbitmq.message.names import HALF_TOPIC, SCHEDULE_TOPIC
-from orbitmq.message.record_view import RecordView
+from orbitmq.message.names import SCHEDULE_TOPIC
 from orbitmq.net.refusal import Refusal
-from orbitmq.store.log.append import Incoming, PutStatus
+from orbitmq.store.log.append import PutStatus
 from orbitmq.store.message_store import MessageStore
 from orbitmq.store.queues.consume_queue import ConsumeQueue
 from orbitmq.store.queues.entry import QueueEntry, unpack
@@ -46,14 +45,6 @@ _AT_ONCE: Final = 256
 """Messages of a level that are in flight to the log at a time."""
 _BYTES_AT_ONCE: Final = 4 * 1024 * 1024
 """Their bytes at most, which leaves room in the inbox for sends of clients."""
-_COPIES_MAX: Final = 64
-"""Records with one unique key that a start reads; with more it delivers the message again."""
-_END_OF_TIME: Final = 2**63 - 1
-_unique_key = properties.finder(properties.UNIQUE_KEY.encode())
-_real_topic = properties.finder(properties.REAL_TOPIC.encode())
-_real_queue_id = properties.finder(properties.REAL_QUEUE_ID.encode())
-# The store will not take these later either, and a level must not wait for one forever.
-_NEVER_STORED: Final = (PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED)
 
 
 class _Level(msgspec.Struct, kw_only=True):
@@ -220,7 +211,7 @@ class Delays:
     def _hand_over(self, level: _Level, offset: int, entry: QueueEntry, run: OrderedRun) -> bool:
         """Put one message; return False if the inbox is full."""
         record = self._store.record(entry.commit_log_offset)
-        message = None if record is None else _due_message(record)
+        message = None if record is None else due_message(record)
         if message is None:
             log.error(
                 "delay level %d: skipping the message at offset %d: it can't be read, or has no "
@@ -247,7 +238,7 @@ class Delays:
         elif outcome.status.is_stored:
             level.stored[offset] = outcome.end
             level.in_trouble = False
-        elif outcome.status in _NEVER_STORED:
+        elif outcome.status in NEVER_STORED:
             log.error(
                 "delay level %d: skipping the message at offset %d, which can't be delivered: %s",
                 level.number,
@@ -321,72 +312,11 @@ class Delays:
         if entry is None or self._due_ms(level, entry) > now_ms:
             return False
         waiting = self._store.record(entry.commit_log_offset)
-        copy = None if waiting is None else _due_message(waiting)
+        copy = None if waiting is None else due_message(waiting)
         if waiting is None or copy is None:
             return False
         # The same message may have been sent twice; the second counts as delivered if there are
         # two copies.
-        delivered = self._alike(waiting, copy.topic, copy.queue_id)
-        sent = self._alike(waiting, SCHEDULE_TOPIC, waiting.queue_id)
+        delivered = find_alike(self._store, waiting, copy.topic, copy.queue_id)
+        sent = find_alike(self._store, waiting, SCHEDULE_TOPIC, waiting.queue_id)
         return len(delivered) >= sum(offset <= entry.commit_log_offset for offset in sent) > 0
-
-    def _alike(self, record: RecordView, topic: str, queue_id: int) -> list[int]:
-        """Return the log offsets of the records in a queue that hold the same message."""
-        key = _unique_key(record.properties)
-        if key is None or not self._store.settings.index_enabled:
-            return []
-        found = self._store.index.query(
-            topic, key.decode(errors="replace"), _COPIES_MAX, 0, _END_OF_TIME
-        )
-        if len(found) >= _COPIES_MAX:
-            return []
-        raw_topic, wanted = topic.encode(), _identity(record)
-        views = {offset: self._store.record(offset) for offset in found}
-        return [
-            offset
-            for offset, view in views.items()
-            if view is not None
-            and view.queue_id == queue_id
-            and view.topic == raw_topic
-            and _identity(view) == wanted
-        ]
-
-
-def _identity(record: RecordView) -> tuple[object, ...]:
-    """Return the fields that identify a delayed message and its copy among other messages."""
-    found = properties.decode(record.properties)
-    found.pop(properties.CRC32, None)  # it covers the whole record, its offset included
-    return (
-        record.born_timestamp_ms,
-        record.born_host,
-        record.reconsume_times,
-        record.body_crc,
-        found,
-    )
-
-
-def _due_message(record: RecordView) -> Incoming | None:
-    """Return the message to deliver for a record; None if it has no valid destination.
-
-    DELAY, REAL_TOPIC and REAL_QID stay in its properties, as in Java.
-    """
-    text = record.properties
-    topic = _real_topic(text)
-    queue_id = _real_queue_id(text)
-    if topic is None or queue_id is None or not (queue_id.isdigit() and len(queue_id) < 10):
-        return None
-    if topic == HALF_TOPIC.encode():
-        return None  # half messages are never delayed; Java's broker drops it too
-    return Incoming(
-        topic=topic.decode(errors="replace"),
-        queue_id=int(queue_id),
-        body=record.body,
-        properties=text,
-        flag=record.flag,
-        sys_flag=record.sys_flag,
-        born_timestamp_ms=record.born_timestamp_ms,
-        born_host=record.born_host,
-        store_host=record.store_host,
-        reconsume_times=record.reconsume_times,
-        wait=False,
-    )

@@ -31,6 +31,7 @@ from orbitmq.broker.sending import stored_properties
 from orbitmq.broker.sending.deduplication import FirstReceipt
 from orbitmq.broker.sending.inbox import Inbox, PutOutcome
 from orbitmq.broker.sending.op_messages import OpMessages
+from orbitmq.broker.sending.timer_rules import TimerRules
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.broker.tables.offsets import NO_OFFSET, ConsumerOffsets
 from orbitmq.message import flags, properties
@@ -97,12 +98,14 @@ class HalfMessages:
         offsets: ConsumerOffsets,
         settings: LiveSettings,
         counts: OpenTransactions,
+        timer_rules: TimerRules,
     ) -> None:
         self._store = store
         self._inbox = inbox
         self._ops = ops
         self._offsets = offsets
         self._counts = counts
+        self._timer_rules = timer_rules
         self._levels = len(delay_levels(settings.store.message_delay_level))
         self.offset = 0
         """Every half before this one is done with."""
@@ -166,7 +169,7 @@ class HalfMessages:
         """
         for name in _OF_COPIES:  # of an earlier message that is sent again
             found.pop(name, None)
-        _destination(dict(found), self._levels, topic, queue_id)
+        self._destination(dict(found), topic, queue_id)
         found[properties.TRANSACTION_ID] = found[properties.UNIQUE_KEY]
         found[properties.REAL_TOPIC] = topic
         found[properties.REAL_QUEUE_ID] = str(queue_id)
@@ -250,10 +253,44 @@ class HalfMessages:
             return
         on_stored = partial(self._on_stored, half, found, decision)
         if decision is Decision.COMMIT:
-            self._inbox.put(_committed(half, self._levels), on_stored)
+            self._inbox.put(self._committed(half), on_stored)
         else:
             self._ops.add_now(found, on_stored)
         self._ending[transaction] = [on_ended]
+
+    def _committed(self, half: RecordView) -> Incoming:
+        """Return the message that consumers get; raise Refusal if the half doesn't say where."""
+        found = properties.decode(half.properties)
+        found.pop(properties.CRC32, None)
+        topic = found.pop(properties.REAL_TOPIC, "")
+        number = found.pop(properties.REAL_QUEUE_ID, "")
+        if not topic or not (number.isascii() and number.isdecimal() and len(number) < 10):
+            raise Refusal(
+                ResponseCode.SYSTEM_ERROR,
+                "Find prepared transaction message failed: it has no REAL_TOPIC and REAL_QID",
+            )
+        topic, queue_id = self._destination(found, topic, int(number))
+        return Incoming(
+            topic=topic,
+            queue_id=queue_id,
+            body=half.body,
+            properties=properties.join(found),
+            flag=half.flag,
+            sys_flag=flags.with_transaction_state(half.sys_flag, flags.TRANSACTION_COMMIT),
+            born_timestamp_ms=half.born_timestamp_ms,
+            born_host=half.born_host,
+            store_host=half.store_host,
+            reconsume_times=half.reconsume_times,
+            prepared_transaction_offset=half.commit_log_offset,
+        )
+
+    def _destination(self, found: dict[str, str], topic: str, queue_id: int) -> tuple[str, int]:
+        """Return where a committed message is stored: a delay begins with the commit."""
+        level = stored_properties.delay_level(found, self._levels)
+        if not level:
+            return self._timer_rules.place(found, topic, queue_id)
+        found.pop(properties.TRANSACTION_PREPARED, None)  # as in Java, which keeps it otherwise
+        return stored_properties.schedule(found, level, topic, queue_id)
 
     def _on_stored(
         self, half: RecordView, offset: int, decision: Decision, outcome: PutOutcome
@@ -422,47 +459,6 @@ def copy_of(record: RecordView, topic: str, found: dict[str, str]) -> Incoming:
         store_host=record.store_host,
         reconsume_times=record.reconsume_times,
     )
-
-
-def _committed(half: RecordView, levels: int) -> Incoming:
-    """Return the message that consumers get; raise Refusal if the half doesn't say where."""
-    found = properties.decode(half.properties)
-    found.pop(properties.CRC32, None)
-    topic, number = found.pop(properties.REAL_TOPIC, ""), found.pop(properties.REAL_QUEUE_ID, "")
-    if not topic or not (number.isascii() and number.isdecimal() and len(number) < 10):
-        raise Refusal(
-            ResponseCode.SYSTEM_ERROR,
-            "Find prepared transaction message failed: it has no REAL_TOPIC and REAL_QID",
-        )
-    topic, queue_id = _destination(found, levels, topic, int(number))
-    return Incoming(
-        topic=topic,
-        queue_id=queue_id,
-        body=half.body,
-        properties=properties.join(found),
-        flag=half.flag,
-        sys_flag=flags.with_transaction_state(half.sys_flag, flags.TRANSACTION_COMMIT),
-        born_timestamp_ms=half.born_timestamp_ms,
-        born_host=half.born_host,
-        store_host=half.store_host,
-        reconsume_times=half.reconsume_times,
-        prepared_transaction_offset=half.commit_log_offset,
-    )
-
-
-def _destination(found: dict[str, str], levels: int, topic: str, queue_id: int) -> tuple[str, int]:
-    """Return where a committed message is stored: a delay begins with the commit."""
-    level = stored_properties.delay_level(found, levels)
-    if level:
-        found.pop(properties.TRANSACTION_PREPARED, None)  # as in Java, which keeps it otherwise
-        return stored_properties.schedule(found, level, topic, queue_id)
-    if stored_properties.asks_for_timer(found):
-        raise Refusal(
-            ResponseCode.SYSTEM_ERROR,
-            "accurate timer message is not enabled, timerWheelEnable is false: this broker does "
-            "not serve timers yet; use a delay level",
-        )
-    return topic, queue_id
 
 
 def _transaction_of(record: RecordView) -> _Transaction:

@@ -30,7 +30,7 @@ from orbitmq.broker.sending import fast_fail
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.clock import Clock
 from orbitmq.message import properties
-from orbitmq.message.names import HALF_TOPIC, SCHEDULE_TOPIC
+from orbitmq.message.names import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from orbitmq.net.refusal import Refusal
 from orbitmq.store.log.append import NOT_TRIED, Incoming, PutResult, PutStatus
 from orbitmq.store.message_store import MessageStore
@@ -344,7 +344,7 @@ def _report(one: _Pending, outcome: PutOutcome) -> None:
 
 def _final_topic(message: Incoming) -> str:
     """Return the topic that consumers read a message from: others are stored elsewhere first."""
-    if message.topic not in (SCHEDULE_TOPIC, HALF_TOPIC):
+    if message.topic not in (SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC):
         return message.topic
     real = _real_topic(message.properties)
     return message.topic if real is None else real.decode(errors="replace")

@@ -12,6 +12,7 @@ from typing import Final
 
 from orbitmq.broker import remarks
 from orbitmq.broker.sending.message_types import check_type
+from orbitmq.broker.sending.timer_rules import TimerRules
 from orbitmq.broker.settings import BrokerSettings, LiveSettings
 from orbitmq.broker.tables.topics import TOPICS_MAX, Topics
 from orbitmq.clock import Clock
@@ -40,6 +41,8 @@ class SendChecks:
     clock: Clock
     randomness: Randomness
     own_host: Callable[[], str]
+    timer_rules: TimerRules
+    """Where a message with a delivery time waits."""
     # Topics that passed all checks, with the settings of that moment.
     _passed: dict[str, TopicConfig] = field(default_factory=dict, init=False)
     _passed_under: BrokerSettings | None = field(default=None, init=False)

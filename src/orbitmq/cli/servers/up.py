@@ -226,6 +226,7 @@ def _beside_file(arguments: argparse.Namespace, number: int, nameserver: Address
         "listenHost": arguments.host,
         "listenPort": str(port),
         "namesrvAddr": str(nameserver),
+        "recallMessageEnable": "true",
         "storePathRootDir": f"{arguments.store}/{_name(number)}" if several else arguments.store,
         # Java's default is false, for the brokers of a large cluster; here consumers just work.
         "enablePropertyFilter": "true",

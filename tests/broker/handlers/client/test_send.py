@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from orbitmq.errors import DiskFailed
 from orbitmq.message import batch, flags
+from orbitmq.message.ids import recall_handle
 from orbitmq.net.address import Address
 from orbitmq.net.connection import Connection
 from orbitmq.net.dialer import Dialer
@@ -24,7 +25,7 @@ from tests.broker.send_world import HERE, SMALL, SendWorld, header
 from tests.broker.world import ask
 from tests.golden_files import golden
 from tests.java_remarks import begins_as_java_s
-from tests.store.logs import incoming
+from tests.store.logs import NOW, incoming
 
 REGION = {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
 UNSERVED = {"recall a timer message", "tx commit", "tx rollback", "tx unknown"}
@@ -223,8 +224,7 @@ def test_delay_level_0_is_none() -> None:
 @pytest.mark.parametrize(
     ("given", "code", "word"),
     [
-        ({"TIMER_DELAY_MS": "60000"}, ResponseCode.SYSTEM_ERROR, "timerWheelEnable"),
-        ({"TIMER_DELIVER_MS": "1"}, ResponseCode.SYSTEM_ERROR, "timerWheelEnable"),
+        ({"TIMER_DELAY_MS": "soon"}, ResponseCode.MESSAGE_ILLEGAL, "timer message illegal"),
         ({"INNER_NUM": "2"}, ResponseCode.MESSAGE_ILLEGAL, "inner batches"),
         ({"DELAY": "soon"}, ResponseCode.MESSAGE_ILLEGAL, "DELAY"),
     ],
@@ -248,6 +248,22 @@ def test_half_messages_are_refused_if_that_is_set() -> None:
     assert answer.remark is not None
     assert answer.remark.startswith("the broker[10.0.0.7] sending transaction message is forbidden")
     assert world.store.log.end == 0
+
+
+def test_a_message_with_a_delivery_time_waits_and_its_answer_has_the_handle() -> None:
+    world = SendWorld()
+    given = {"UNIQ_KEY": "U1", "TIMER_DELAY_MS": "2500"}
+    answer = world.send(header(properties=given, queue_id=3)).read(SendMessageAnswer)
+    assert answer.recall_handle == recall_handle("orders", "broker-a", NOW + 2_001, "U1")
+    assert (answer.queue_id, answer.queue_offset, answer.transaction_id) == (3, 0, "U1")
+    (waiting,) = world.stored("rmq_sys_wheel_timer")
+    assert waiting.properties.items() >= {"TIMER_OUT_MS": str(NOW + 2_000), **given}.items()
+    at_once = header(properties={"UNIQ_KEY": "U2", "TIMER_DELIVER_MS": "1"})
+    assert world.send(at_once).read(SendMessageAnswer).recall_handle is None
+    levelled = header(properties={**given, "DELAY": "1"})
+    assert world.send(levelled).read(SendMessageAnswer).recall_handle is None
+    assert len(world.stored("rmq_sys_wheel_timer")) == 1
+    assert len(world.stored("orders")) == 1
 
 
 def test_an_inner_batch_is_refused_by_its_flag() -> None:

@@ -7,7 +7,8 @@ A send that passes :mod:`orbitmq.broker.sending.send_checks` becomes one message
 
 Then it goes to the inbox, or first to :mod:`orbitmq.broker.sending.deduplication`.
 
-Every answer has the region and whether traces are wanted. Timers and inner batches are refused.
+Every answer has the region and whether traces are wanted; that to a message with a delivery time
+also has the handle to recall it. Inner batches are refused.
 """
 
 import logging
@@ -28,7 +29,7 @@ from orbitmq.errors import DiskFailed, InvalidInput
 from orbitmq.message import flags, properties
 from orbitmq.message.host import Host
 from orbitmq.message.ids import UniqueIds, offset_id
-from orbitmq.message.names import HALF_TOPIC, TOPIC_LENGTH_LIMIT, is_retry_topic
+from orbitmq.message.names import HALF_TOPIC, TIMER_TOPIC, TOPIC_LENGTH_LIMIT, is_retry_topic
 from orbitmq.net.connection import Connection, Handler
 from orbitmq.net.refusal import Refusal
 from orbitmq.store.log.append import Incoming, PutResult, PutStatus
@@ -90,6 +91,7 @@ class SendHandlers:
         self._retries = retries
         self._halves = halves
         self._settings = settings
+        self._timer_rules = checks.timer_rules
         self._unique_ids = unique_ids
         self._store_host = store_host
         self._disk_used = disk_used
@@ -130,6 +132,11 @@ class SendHandlers:
             answer: Answer = partial(self._answer, connection, request, unique_key)
             if message.topic is HALF_TOPIC:
                 answer = self._halves.counting(topic.topic_name, answer)
+            elif message.topic is TIMER_TOPIC:
+                handle = self._timer_rules.handle(message.properties, unique_key)
+                answer = partial(
+                    self._answer, connection, request, unique_key, recall_handle=handle
+                )
             if self._deduplicates:
                 self._deduplication.put(message, header.topic, unique_key, queue_id, answer)
             else:
@@ -221,13 +228,7 @@ class SendHandlers:
             return topic, queue_id
         if level:
             return stored_properties.schedule(found, level, topic, queue_id)
-        if stored_properties.asks_for_timer(found):
-            raise Refusal(
-                ResponseCode.SYSTEM_ERROR,
-                "accurate timer message is not enabled, timerWheelEnable is false: this broker "
-                "does not serve timers yet; use a delay level",
-            )
-        return topic, queue_id
+        return self._timer_rules.place(found, topic, queue_id)
 
     def _prepare(
         self, header: SendHeader, topic: str, queue_id: int, found: dict[str, str]
@@ -267,17 +268,20 @@ class SendHandlers:
         unique_key: str | None,
         queue_id: int,
         outcome: PutOutcome,
+        recall_handle: str | None = None,
     ) -> None:
         if isinstance(outcome, Refusal):
             response = outcome.response()
         elif outcome.offsets:
-            response = self._stored(outcome, queue_id, unique_key)
+            response = self._stored(outcome, queue_id, unique_key, recall_handle)
         else:
             remark = self._remark(outcome)
             response = Response(_CODES[outcome.status], remark=remark, fields=self._region)
         connection.respond(request, response)
 
-    def _stored(self, result: PutResult, queue_id: int, unique_key: str | None) -> Response:
+    def _stored(
+        self, result: PutResult, queue_id: int, unique_key: str | None, recall_handle: str | None
+    ) -> Response:
         # The fields of SendMessageAnswer as texts: a microsecond faster than by the struct.
         offsets = result.offsets
         fields = {
@@ -291,6 +295,8 @@ class SendHandlers:
         }
         if unique_key:  # a batch may have none
             fields["transactionId"] = unique_key
+        if recall_handle is not None:
+            fields["recallHandle"] = recall_handle
         code = _SUCCESS if result.status is _PUT_OK else _CODES[result.status]
         return Response(code, None, b"", None, fields)
 

@@ -1,0 +1,104 @@
+"""Delayed messages and their delivered copies: making a copy, and finding one in the log.
+
+A copy has another topic, queue and offset than the message that waited, and perhaps properties of
+the timer. Everything else is the same, and identifies it.
+"""
+
+from typing import Final
+
+from orbitmq.message import properties
+from orbitmq.message.names import HALF_TOPIC
+from orbitmq.message.record_view import RecordView
+from orbitmq.store.log.append import Incoming, PutStatus
+from orbitmq.store.message_store import MessageStore
+
+__all__ = ["NEVER_STORED", "due_message", "find_alike", "real_topic_of"]
+
+NEVER_STORED: Final = (PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED)
+"""The store will not take these later either; no other message may wait for them."""
+
+_COPIES_MAX: Final = 64
+"""Records with one unique key that a start reads; with more it delivers the message again."""
+_END_OF_TIME: Final = 2**63 - 1
+_unique_key = properties.finder(properties.UNIQUE_KEY.encode())
+_real_topic = properties.finder(properties.REAL_TOPIC.encode())
+_real_queue_id = properties.finder(properties.REAL_QUEUE_ID.encode())
+# These differ between a message and its copies; the checksum covers the offset of the record.
+_OF_COPIES: Final = (
+    properties.CRC32,
+    properties.TIMER_ENQUEUE_MS,
+    properties.TIMER_DEQUEUE_MS,
+    properties.TIMER_ROLL_TIMES,
+)
+
+
+def real_topic_of(record: RecordView) -> str | None:
+    """Return the topic that a waiting message is for."""
+    topic = _real_topic(record.properties)
+    return None if topic is None else topic.decode(errors="replace")
+
+
+def due_message(record: RecordView) -> Incoming | None:
+    """Return the message to deliver for a record; None if it has no valid destination.
+
+    Its properties stay as they are, as in Java.
+    """
+    text = record.properties
+    topic = _real_topic(text)
+    queue_id = _real_queue_id(text)
+    if topic is None or queue_id is None or not (queue_id.isdigit() and len(queue_id) < 10):
+        return None
+    if topic == HALF_TOPIC.encode():
+        return None  # half messages are never delayed; Java's broker drops it too
+    return Incoming(
+        topic=topic.decode(errors="replace"),
+        queue_id=int(queue_id),
+        body=record.body,
+        properties=text,
+        flag=record.flag,
+        sys_flag=record.sys_flag,
+        born_timestamp_ms=record.born_timestamp_ms,
+        born_host=record.born_host,
+        store_host=record.store_host,
+        reconsume_times=record.reconsume_times,
+        wait=False,
+    )
+
+
+def find_alike(
+    store: MessageStore, record: RecordView, topic: str, queue_id: int
+) -> dict[int, RecordView]:
+    """Return the records in a queue that hold the same message, by their log offsets.
+
+    None are found for a message without a unique key, or if the store has no key index.
+    """
+    key = _unique_key(record.properties)
+    if key is None or not store.settings.index_enabled:
+        return {}
+    found = store.index.query(topic, key.decode(errors="replace"), _COPIES_MAX, 0, _END_OF_TIME)
+    if len(found) >= _COPIES_MAX:
+        return {}
+    raw_topic, wanted = topic.encode(), _identity(record)
+    views = {offset: store.record(offset) for offset in found}
+    return {
+        offset: view
+        for offset, view in views.items()
+        if view is not None
+        and view.queue_id == queue_id
+        and view.topic == raw_topic
+        and _identity(view) == wanted
+    }
+
+
+def _identity(record: RecordView) -> tuple[object, ...]:
+    """Return the fields that identify a delayed message and its copies among other messages."""
+    found = properties.decode(record.properties)
+    for name in _OF_COPIES:
+        found.pop(name, None)
+    return (
+        record.born_timestamp_ms,
+        record.born_host,
+        record.reconsume_times,
+        record.body_crc,
+        found,
+    )

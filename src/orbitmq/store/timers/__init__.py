@@ -1,0 +1,1 @@
+"""Messages with a delivery time: the timer log, the wheel over it, and their checkpoint."""
