@@ -7,6 +7,7 @@ store or registered with ``persistence``.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from functools import partial
 from typing import Final, Protocol
 
 from orbitmq.broker.clients.members import Members
@@ -18,6 +19,7 @@ from orbitmq.broker.pulling.held_pulls import HeldPulls
 from orbitmq.broker.sending.delays import Delays
 from orbitmq.broker.sending.inbox import Inbox
 from orbitmq.broker.settings import LiveSettings
+from orbitmq.broker.tables.attributes import has_batch_queues
 from orbitmq.broker.tables.groups import GROUPS_FILE, Groups
 from orbitmq.broker.tables.offsets import OFFSETS_FILE, ConsumerOffsets
 from orbitmq.broker.tables.topics import TOPICS_FILE, Topics
@@ -86,12 +88,14 @@ class State:
             ConfigFiles(machine.disk, f"{directory}/config"), self.workers
         )
         self._register_tables()
+        self.store.on_locked = partial(self.persistence.load, TOPICS_FILE)
+        self.store.queues.topic_has_batches = self._has_batch_queues
 
     def __repr__(self) -> str:
         return f"<State of {self.settings.broker.broker_name}, {self.topics!r}>"
 
     async def open(self, progress: Callable[[int, int], None]) -> None:
-        """Recover the store, on a worker, and load the tables."""
+        """Recover the store, on a worker, and load the tables; its queues depend on the topics."""
         opening = asyncio.wrap_future(self.workers.submit(self.store.open, progress))
         try:
             await asyncio.shield(opening)
@@ -119,6 +123,10 @@ class State:
     def is_consumed_in_order(self, group: str) -> bool:
         """Return whether a client of a group holds a queue lock."""
         return self.locks.is_locking(group, self.clock.monotonic_ms())
+
+    def _has_batch_queues(self, name: str) -> bool | None:
+        topic = self.topics.get(name)
+        return None if topic is None else has_batch_queues(topic)
 
     def _post(self, call: Callable[[], None]) -> None:
         self._loop.call_soon_threadsafe(call)

@@ -22,6 +22,7 @@ from itertools import count
 
 import msgspec
 
+from orbitmq.message import flags
 from orbitmq.net.connection import Connection
 from orbitmq.net.refusal import Refusal
 from orbitmq.store.dispatch import Dispatched
@@ -104,7 +105,11 @@ class HeldPulls:
             if waiting is None:
                 continue
             for pull in list(waiting):
-                if pull.wants is None or pull.wants(arrival.tags_code):
+                if (
+                    pull.wants is None
+                    or pull.wants(arrival.tags_code)
+                    or arrival.sys_flag & flags.INNER_BATCH  # its messages have tags of their own
+                ):
                     self._release(pull)
                     woken.append(pull)
                 elif not pull.is_passed_over:

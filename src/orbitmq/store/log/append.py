@@ -42,6 +42,8 @@ class Incoming(Storable, frozen=True, kw_only=True, gc=False):
 
     topic: str
     is_batch: bool = False
+    inner_count: int = 0
+    """If not 0, a batch is stored as one record, an inner batch, with this number of messages."""
     wait: bool = True
     """Whether the sender waits until it is on disk, in a store with SYNC_FLUSH."""
 
@@ -55,14 +57,17 @@ class PutResult(msgspec.Struct, kw_only=True, gc=False):
     queue_offset: int = 0
     """The queue offset; for a batch, that of its first message."""
     offsets: tuple[int, ...] = ()
-    """The commit log offset of each message."""
+    """The commit log offset of each message; those of an inner batch have the same."""
     end: int = 0
     """The log offset after it."""
     store_timestamp_ms: int = 0
 
     def message_ids(self, store_host: Host) -> str:
-        """Return the offset message ids, separated by commas as in Java's answer to a batch."""
-        return ",".join(offset_id(store_host, offset) for offset in self.offsets)
+        """Return the offset message ids, separated by commas as in Java's answer to a batch.
+
+        An inner batch has one.
+        """
+        return ",".join(offset_id(store_host, offset) for offset in dict.fromkeys(self.offsets))
 
 
 NOT_TRIED: Final = PutResult(

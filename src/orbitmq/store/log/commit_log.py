@@ -212,7 +212,7 @@ class CommitLog:
         try:
             form = _form_of(message.topic, len(message.born_host.ip), len(message.store_host.ip))
             if message.is_batch or self._append_crc:
-                inner = self._inner(message)
+                inner = self._inner(message, turn)
                 size = sum(form.overhead + len(one.body) + len(one.properties) for one in inner)
             else:
                 inner = [message]
@@ -222,8 +222,10 @@ class CommitLog:
             if size > turn.room:
                 self._make_room(size, turn)
                 turn.buffers = turn.writes[-1][2]
-            if len(inner) == 1:
+            if not message.is_batch:
                 return self._write_down(inner[0], form, turn)
+            if message.inner_count:
+                return self._write_inner_batch(inner[0], form, turn)
             return _of_batch([self._write_down(one, form, turn) for one in inner])
         except _Refused as refused:
             return PutResult(status=refused.status, remark=str(refused))
@@ -276,6 +278,13 @@ class CommitLog:
             store_timestamp_ms=now_ms,
         )
 
+    def _write_inner_batch(self, message: Incoming, form: Form, turn: _Turn) -> PutResult:
+        """Add a batch to the turn as one record; its messages take consecutive queue offsets."""
+        result, count = self._write_down(message, form, turn), message.inner_count
+        turn.queue_offsets[message.topic, message.queue_id] = result.queue_offset + count
+        result.offsets *= count
+        return result
+
     def _make_room(self, size: int, turn: _Turn) -> None:
         """Continue the turn in a file with room for ``size`` bytes, the next one if necessary.
 
@@ -302,10 +311,22 @@ class CommitLog:
             turn.writes.append((segment, turn.position, []))
         turn.room = segment.reserved - turn.position - BLANK_SIZE
 
-    def _inner(self, message: Incoming) -> list[Incoming]:
+    def _inner(self, message: Incoming, turn: _Turn) -> list[Incoming]:
         """Return the messages that become a record each, with space for the seal."""
-        inner = _split(message) if message.is_batch else [message]
+        if message.inner_count:
+            inner = [self._with_base(message, turn)]
+        else:
+            inner = _split(message) if message.is_batch else [message]
         return [_with_room_for_seal(one) for one in inner] if self._append_crc else inner
+
+    def _with_base(self, message: Incoming, turn: _Turn) -> Incoming:
+        """Return an inner batch with the queue offset of its first message as a property."""
+        key = (message.topic, message.queue_id)
+        base = turn.queue_offsets.get(key, -1)
+        if base < 0:
+            base = self.next_queue_offset(*key)
+        text = message.properties + properties.join({properties.INNER_BASE: str(base)})
+        return msgspec.structs.replace(message, properties=text)
 
     def _check(
         self, message: Incoming, inner: list[Incoming], size: int, overhead: int, turn: _Turn

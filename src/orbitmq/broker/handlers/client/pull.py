@@ -197,7 +197,7 @@ class PullHandlers:
             self._stats.fetched(
                 pull.consumer_group,
                 pull.topic,
-                len(result.views),
+                len(result.views) + result.more_messages,
                 result.size,
                 self._clock.monotonic_ms() - began_ms,
             )

@@ -7,7 +7,6 @@ commit log. ``lastKey`` of a query is ignored: it is for an index in RocksDB, wh
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from typing import Final
 
 from orbitmq.broker.clients.members import Members
@@ -17,6 +16,7 @@ from orbitmq.net.connection import Connection, Handler
 from orbitmq.net.refusal import Refusal
 from orbitmq.store.index.key_index import KeyKind
 from orbitmq.store.message_store import MessageStore
+from orbitmq.store.queues.batch_entry import BatchEntry
 from orbitmq.store.queues.entry import QueueEntry
 from orbitmq.wire.bodies.heartbeat import SubscriptionData
 from orbitmq.wire.bodies.query import ConsumeQueueData, ConsumeQueueEntries
@@ -105,11 +105,14 @@ class QueryHandlers:
                 ResponseCode.SYSTEM_ERROR, f"{asked.queue_id}@{topic[:256]} is not exist!"
             )
         subscription = self.members.subscription(asked.consumer_group or "", topic)
-        entries: list[QueueEntry] = []
+        entries: list[QueueEntry | BatchEntry] = []
         remark = None
         if queue.min_offset <= asked.index < queue.max_offset:
-            found = islice(queue.iterate(asked.index), min(max(asked.count, 0), _ENTRIES_MAX))
-            entries = [entry for _, entry in found]
+            end = asked.index + min(max(asked.count, 0), _ENTRIES_MAX)
+            for offset, entry in queue.iterate(asked.index):
+                if offset >= end:
+                    break
+                entries.append(entry)
         else:
             remark = f"Index {asked.index} of {asked.queue_id}@{topic[:256]} is not exist!"
         body = ConsumeQueueEntries(
@@ -139,7 +142,7 @@ def _newest(records: Sequence[memoryview]) -> tuple[memoryview, ...]:
 
 
 def _shown(
-    entries: Iterable[QueueEntry],
+    entries: Iterable[QueueEntry | BatchEntry],
     tags_code: Callable[[int], int | None],
     subscription: SubscriptionData | None,
 ) -> tuple[ConsumeQueueData, ...]:
@@ -150,7 +153,7 @@ def _shown(
     """
     wants = None if subscription is None else filters.wants(subscription)
 
-    def shown(entry: QueueEntry) -> ConsumeQueueData:
+    def shown(entry: QueueEntry | BatchEntry) -> ConsumeQueueData:
         code = tags_code(entry.tags_code)
         passes = wants is None or code is None or wants(code)
         return ConsumeQueueData(

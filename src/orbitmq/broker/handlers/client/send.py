@@ -3,10 +3,9 @@
 A send that passes :mod:`orbitmq.broker.sending.send_checks` becomes one message for the store::
 
     single ─▶ retry topic or dead letter ─▶ unique key ─▶ transaction ─▶ timer ─▶ delay level
-    batch  ─▶ unchanged; the store splits it
+    batch  ─▶ unchanged; the store splits it, or keeps it whole in a topic with batch queues
 
-Every answer has the region and whether traces are wanted. Transactions, timers and inner batches
-are refused.
+Every answer has the region and whether traces are wanted. Transactions and timers are refused.
 """
 
 import logging
@@ -14,12 +13,15 @@ from collections.abc import Callable, Mapping
 from functools import cached_property, lru_cache, partial
 from typing import Final
 
+import msgspec
+
 from orbitmq.broker import remarks
-from orbitmq.broker.sending import stored_properties
+from orbitmq.broker.sending import inner_batches, stored_properties
 from orbitmq.broker.sending.inbox import Inbox, PutOutcome
 from orbitmq.broker.sending.retries import Retries, group_of
 from orbitmq.broker.sending.send_checks import SendChecks, SendHeader
 from orbitmq.broker.settings import BrokerSettings, LiveSettings
+from orbitmq.broker.tables.attributes import has_batch_queues
 from orbitmq.errors import DiskFailed, InvalidInput
 from orbitmq.message import flags, properties
 from orbitmq.message.host import Host
@@ -116,9 +118,15 @@ class SendHandlers:
             sys_flag = header.sys_flag
             if topic.topic_filter_type is _MULTI_TAG:
                 sys_flag |= flags.MULTI_TAGS
-            make = self._batch if header.batch else self._single
+            answer = self._answer
+            if not header.batch:
+                make = self._single
+            elif has_batch_queues(topic):
+                make, answer = self._inner_batch, self._answer_inner_batch
+            else:
+                make = self._batch
             message, unique_key = make(request, header, queue_id, sys_flag, peer)
-            on_stored = partial(self._answer, connection, request, queue_id, unique_key)
+            on_stored = partial(answer, connection, request, queue_id, unique_key)
             self._inbox.put(message, on_stored)
         except Refusal as refusal:
             return Response(refusal.code, remark=refusal.remark, fields=self._region)
@@ -131,6 +139,7 @@ class SendHandlers:
     ) -> tuple[Incoming, str | None]:
         """Return the message to store, and its unique key."""
         topic, text, wait = header.topic, header.properties or "", True
+        inner_count = 0
         unique_key = stored_properties.plain_key(text) if text else None
         if unique_key is not None and sys_flag & ~_PLAIN_FLAGS == 0 and topic[0] != "%":
             raw = (text + self._suffix).encode()
@@ -138,6 +147,7 @@ class SendHandlers:
             found = stored_properties.read(text) | self._own
             unique_key = found.get(properties.UNIQUE_KEY) or self._unique_ids.next()
             found[properties.UNIQUE_KEY] = unique_key
+            inner_count = self._inner_count(request, header, found)
             topic, queue_id = self._place(request, header, queue_id, found)
             wait = _waits(found)
             raw = properties.join(found)
@@ -154,6 +164,8 @@ class SendHandlers:
             reconsume_times=header.reconsume_times or 0,
             wait=wait,
         )
+        if inner_count:
+            message = msgspec.structs.replace(message, is_batch=True, inner_count=inner_count)
         return message, unique_key
 
     def _batch(
@@ -182,6 +194,37 @@ class SendHandlers:
         )
         return message, found.get(properties.UNIQUE_KEY)
 
+    def _inner_batch(
+        self, request: Frame, header: SendHeader, queue_id: int, sys_flag: int, peer: str
+    ) -> tuple[Incoming, str | None]:
+        """Return the batch to store in a batch queue, as one record if it has a unique key."""
+        message, unique_key = self._batch(request, header, queue_id, sys_flag, peer)
+        if unique_key is None:
+            return message, None
+        found = stored_properties.read(header.properties or "")
+        cluster = self._own[properties.CLUSTER]
+        try:
+            text, count = inner_batches.stored_text(found, request.body, cluster)
+        except inner_batches.IllegalBatch as illegal:
+            raise self._illegal(str(illegal)) from illegal
+        return msgspec.structs.replace(
+            message,
+            properties=text,
+            sys_flag=sys_flag | inner_batches.UNWRAPPED,
+            inner_count=count,
+        ), unique_key
+
+    def _inner_count(self, request: Frame, header: SendHeader, found: dict[str, str]) -> int:
+        """Return how many messages a single send holds as an inner batch, 0 if it is none."""
+        topic = self._checks.topics.get(header.topic)
+        is_batched = topic is not None and has_batch_queues(topic)
+        try:
+            return inner_batches.count_in(
+                header.sys_flag, found, request.body, has_batch_queues=is_batched
+            )
+        except inner_batches.IllegalBatch as illegal:
+            raise self._illegal(str(illegal)) from illegal
+
     def _place(
         self, request: Frame, header: SendHeader, queue_id: int, found: dict[str, str]
     ) -> tuple[str, int]:
@@ -204,7 +247,6 @@ class SendHandlers:
                 f"the broker[{self._own_host()}] sending transaction message is forbidden: it does "
                 "not serve transactions yet",
             )
-        self._check_inner_batch(header.sys_flag, found)
         if header.sys_flag & flags.TRANSACTION_PREPARED:  # a half message, or one rolled back
             return topic, queue_id
         if level:
@@ -228,10 +270,8 @@ class SendHandlers:
             *(topic, asked, self._levels),
         )
 
-    def _check_inner_batch(self, sys_flag: int, found: Mapping[str, str]) -> None:
-        if sys_flag & flags.INNER_BATCH or properties.INNER_COUNT in found:
-            why = "inner batches are for topics with batch queues, which are not supported"
-            raise _illegal(remarks.message_illegal(why, self._settings.store.max_message_bytes))
+    def _illegal(self, why: str) -> Refusal:
+        return _illegal(remarks.message_illegal(why, self._settings.store.max_message_bytes))
 
     # From a result to an answer
 
@@ -250,6 +290,22 @@ class SendHandlers:
         else:
             remark = self._remark(outcome)
             response = Response(_CODES[outcome.status], remark=remark, fields=self._region)
+        connection.respond(request, response)
+
+    def _answer_inner_batch(
+        self,
+        connection: Connection,
+        request: Frame,
+        queue_id: int,
+        unique_key: str | None,
+        outcome: PutOutcome,
+    ) -> None:
+        """Answer a batch to a topic with batch queues; by its id clients see that it is whole."""
+        if unique_key is None or isinstance(outcome, Refusal) or not outcome.offsets:
+            self._answer(connection, request, queue_id, unique_key, outcome)
+            return
+        response = self._stored(outcome, queue_id, unique_key)
+        response.fields = {**(response.fields or {}), "batchUniqId": unique_key}
         connection.respond(request, response)
 
     def _stored(self, result: PutResult, queue_id: int, unique_key: str | None) -> Response:
