@@ -195,7 +195,7 @@ def test_delay_level_0_is_none() -> None:
         ),
         ({"TIMER_DELAY_MS": "60000"}, ResponseCode.SYSTEM_ERROR, "timerWheelEnable"),
         ({"TIMER_DELIVER_MS": "1"}, ResponseCode.SYSTEM_ERROR, "timerWheelEnable"),
-        ({"INNER_NUM": "2"}, ResponseCode.MESSAGE_ILLEGAL, "inner batches"),
+        ({"INNER_NUM": "2"}, ResponseCode.MESSAGE_ILLEGAL, "not an inner batch"),
         ({"DELAY": "soon"}, ResponseCode.MESSAGE_ILLEGAL, "DELAY"),
     ],
 )
