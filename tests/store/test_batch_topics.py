@@ -127,10 +127,14 @@ def test_a_pull_from_inside_a_batch_returns_all_of_it() -> None:
 
 def test_tags_are_looked_for_in_the_batch_by_the_client() -> None:
     store = opened(SimulatedDisk())
-    tagged = [incoming(name, topic=BATCHED, properties=b"TAGS\x01%s\x02" % name) for name in (b"x", b"y")]
+    tagged = [
+        incoming(name, topic=BATCHED, properties=b"TAGS\x01%s\x02" % name) for name in (b"x", b"y")
+    ]
     store.append([*tagged, inner_batch(b"a", b"b")])
     wanted = tagged[0].properties and 120  # the code of x
-    result = store.lookup.get_messages(BATCHED, 0, 0, max_count=9, wants=lambda code: code == wanted)
+    result = store.lookup.get_messages(
+        BATCHED, 0, 0, max_count=9, wants=lambda code: code == wanted
+    )
     assert (len(result.views), result.next_offset) == (2, 4)
     nothing = store.lookup.get_messages(BATCHED, 0, 1, max_count=1, wants=lambda _code: False)
     assert (len(nothing.views), nothing.next_offset) == (1, 4)
@@ -235,7 +239,9 @@ def test_offsets_of_lost_messages_are_not_given_out_again() -> None:
     again = opened(disk)
     assert again.damages
     assert queue_of(again).max_offset == 12
-    assert [offset for offset, _ in consumed(again, queue_of(again).min_offset)] == list(range(3, 12))
+    assert [offset for offset, _ in consumed(again, queue_of(again).min_offset)] == list(
+        range(3, 12)
+    )
     again.close()
 
 

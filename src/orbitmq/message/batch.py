@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from orbitmq.errors import CorruptRecord, LocalProtocolError
-from orbitmq.message import properties
 from orbitmq.message.buffer import Buffer
+from orbitmq.message.properties import INNER_COUNT, finder
 
 __all__ = ["INNER_BATCH_MAX", "BatchedMessage", "encode", "inner_count", "split"]
 
@@ -32,7 +32,7 @@ assert _HEAD.size == 20
 
 _PROPERTIES_LENGTH = struct.Struct(">h")  # signed in Java: properties have at most 32767 bytes
 _LEAST = _HEAD.size + _PROPERTIES_LENGTH.size
-_inner_count = properties.finder(properties.INNER_COUNT.encode())
+_inner_count = finder(INNER_COUNT.encode())
 _DIGITS_MAX = 5
 
 

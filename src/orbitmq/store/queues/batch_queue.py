@@ -181,6 +181,4 @@ class BatchQueue(NumberedEntries):
 
 
 def _follows(entry: BatchEntry, before: BatchEntry) -> bool:
-    return (
-        entry.commit_log_offset >= before.commit_log_offset and entry.queue_offset >= before.end
-    )
+    return entry.commit_log_offset >= before.commit_log_offset and entry.queue_offset >= before.end
