@@ -1,6 +1,7 @@
 """Topics with batch queues in a store: sends, pulls, starts after a stop and a crash, removal."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -13,12 +14,14 @@ from orbitmq.randomness import SeededRandomness
 from orbitmq.store.disk.durable import remove_tree
 from orbitmq.store.log.append import Incoming, PutStatus
 from orbitmq.store.message_store import MessageStore
+from orbitmq.store.queues.batch_entry import BATCH_ENTRY_SIZE
 from orbitmq.store.queues.batch_queue import BatchQueue
 from orbitmq.store.queues.consume_queue import Boundary
 from orbitmq.store.serving.pull_reader import GetMessageStatus
 from orbitmq.store.settings import FlushMode, StoreSettings
 from orbitmq.testing.clocks import InlineWorkers
 from orbitmq.testing.disks import SimulatedDisk
+from tests.golden_files import golden
 from tests.store.logs import incoming
 from tests.store.stores import SMALL, HandClock, flush
 
@@ -294,6 +297,38 @@ def test_a_directory_of_the_wrong_kind_is_refused_with_a_way_out() -> None:
     again = opened(disk)
     assert consumed(again) == [(0, b"plain")]
     again.close()
+
+
+@pytest.mark.parametrize("rebuilt", [False, True])
+def test_java_s_batch_queues_are_read_and_rebuilt_byte_for_byte(
+    rebuilt: bool, tmp_path: Path
+) -> None:
+    java = golden("batch_queues")
+    size = java["config"]["mappedFileSizeCommitLog"]
+    files = {name: bytes.fromhex(data) for name, data in java["files"].items()}
+    log = bytes.fromhex(java["commitlog"]).ljust(size, b"\0")
+    for name, data in {f"commitlog/{0:020d}": log, **({} if rebuilt else files)}.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(data)
+    per_file = java["config"]["mapperFileSizeBatchConsumeQueue"] // BATCH_ENTRY_SIZE
+    sizes = StoreSettings(segment_bytes=size, batch_queue_file_entries=per_file)
+    store = MessageStore(str(tmp_path), sizes, clock=HandClock(), workers=InlineWorkers())
+    store.queues.topic_has_batches = lambda _topic: True
+    store.open()
+    assert store.damages == []
+    sent: list[list[str]] = [[], []]
+    for one in java["sent"]:
+        assert int(one["answer"]["queueOffset"]) == len(sent[one["queue"]])
+        sent[one["queue"]] += one["names"]
+    for queue_id, expected in enumerate(sent):
+        queue = store.queues.queue(java["topic"], queue_id)
+        assert isinstance(queue, BatchQueue)
+        views = [store.record(entry.commit_log_offset) for _, entry in queue.iterate(0)]
+        found = [one for view in views if view for one in split_inner(view.message())]
+        assert [one.body.decode() for one in found] == expected
+        assert [one.queue_offset for one in found] == list(range(queue.max_offset))
+    store.close()
+    assert {name: (tmp_path / name).read_bytes() for name in files} == files
 
 
 def test_more_than_a_record_may_hold_is_refused() -> None:

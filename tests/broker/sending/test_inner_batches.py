@@ -5,11 +5,12 @@ import pytest
 from orbitmq.broker.sending.inner_batches import UNWRAPPED, IllegalBatch, count_in, stored_text
 from orbitmq.message import batch, flags, properties
 
+OWN = {"CLUSTER": "north"}
 TWO = batch.encode([(0, b"one", b""), (0, b"two", b"")])
 
 
 def test_the_record_has_the_properties_of_the_batch_and_its_number() -> None:
-    text, count = stored_text({"UNIQ_KEY": "A", "INNER_BASE": "7"}, TWO, "north")
+    text, count = stored_text({"UNIQ_KEY": "A", "INNER_BASE": "7"}, OWN, TWO)
     assert count == 2
     assert properties.decode(text) == {"UNIQ_KEY": "A", "CLUSTER": "north", "INNER_NUM": "2"}
 
@@ -29,11 +30,11 @@ def test_a_batch_that_can_t_be_one_record_is_illegal(
     found: dict[str, str], body: bytes, why: str
 ) -> None:
     with pytest.raises(IllegalBatch, match=why):
-        stored_text(found, body, "north")
+        stored_text(found, OWN, body)
 
 
 def test_delay_level_0_is_none() -> None:
-    assert stored_text({"DELAY": "0", "TRAN_MSG": "false"}, TWO, "north")[1] == 2
+    assert stored_text({"DELAY": "0", "TRAN_MSG": "false"}, OWN, TWO)[1] == 2
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 A batch with a unique key, sent to a topic whose ``queue.type`` is BatchCQ, becomes one record::
 
     flags       INNER_BATCH, NEED_UNWRAP     consumers split the body
-    properties  those of the batch, CLUSTER, INNER_NUM: how many messages
+    properties  those of the batch, those of the broker, INNER_NUM: how many messages
     body        as it was sent
 
 The store adds INNER_BASE, the queue offset of the first message. Any other batch becomes one record
@@ -29,14 +29,16 @@ class IllegalBatch(Exception):
     """A batch can't be stored as an inner batch; the text says why."""
 
 
-def stored_text(found: dict[str, str], body: Buffer, cluster: str) -> tuple[bytes, int]:
+def stored_text(
+    found: Mapping[str, str], own: Mapping[str, str], body: Buffer
+) -> tuple[bytes, int]:
     """Return the properties of a batch's record, without INNER_BASE, and the number of messages.
 
-    ``found`` are the properties that the client sent with the batch.
+    ``found`` are the properties that the client sent with the batch, ``own`` those that the broker
+    adds to every record.
     """
     count = _count_messages(body)
-    kept = _kept(found) | {properties.CLUSTER: cluster, properties.INNER_COUNT: str(count)}
-    return properties.join(kept), count
+    return properties.join({**_kept(found), **own, properties.INNER_COUNT: str(count)}), count
 
 
 def count_in(sys_flag: int, found: dict[str, str], body: Buffer, *, has_batch_queues: bool) -> int:

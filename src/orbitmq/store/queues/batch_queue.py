@@ -9,11 +9,10 @@ Laws:
 
 - An entry has the queue offset of its first message and the number of its messages. Unlike a
   consume queue, its place in the file tells nothing about offsets, so they are searched for.
-- Offsets grow along a queue, and there may be gaps between entries: Java gives offsets to messages
-  sent alone, and makes no entry for them (``BatchConsumeQueue.putMessagePositionInfoWrapper``).
-  Here they have one.
-- An offset inside a gap leads to the entry after it. Java's search returns the entry before it, and
-  a consumer can receive that one again and again.
+- A message sent alone has an entry like a batch of one, as in Java.
+- Offsets grow along a queue. Lost records leave gaps between entries, and an offset inside a gap
+  leads to the entry after it. Java's search returns the entry before it, and a consumer can receive
+  that one again and again.
 """
 
 from bisect import bisect_left, bisect_right

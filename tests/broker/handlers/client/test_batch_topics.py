@@ -5,9 +5,9 @@ import pytest
 from orbitmq.broker.clients.members import Members
 from orbitmq.broker.handlers.client.queries import QueryHandlers
 from orbitmq.broker.tables.attributes import has_batch_queues
-from orbitmq.message import batch, flags
+from orbitmq.message import batch, flags, properties
 from orbitmq.message.ids import offset_id
-from orbitmq.message.scan import split_inner
+from orbitmq.message.scan import Scan, split_inner
 from orbitmq.wire.bodies.query import ConsumeQueueEntries
 from orbitmq.wire.codes import RequestCode, ResponseCode
 from orbitmq.wire.frame import Frame
@@ -15,6 +15,7 @@ from orbitmq.wire.headers.query import QueryConsumeQueue
 from orbitmq.wire.headers.send import ConsumerSendMsgBack, SendMessageAnswer
 from tests.broker.send_world import HERE, SendWorld, header
 from tests.broker.world import ask
+from tests.golden_files import golden
 
 PARTS = [(1, b"one", b"UNIQ_KEY\x01A\x02"), (2, b"two", b"UNIQ_KEY\x01B\x02")]
 
@@ -45,6 +46,8 @@ def test_a_batch_is_stored_whole_and_its_id_is_in_the_answer(world: SendWorld) -
     assert message.properties == {
         "UNIQ_KEY": "ALL",
         "WAIT": "true",
+        "MSG_REGION": "DefaultRegion",
+        "TRACE_ON": "true",
         "CLUSTER": "DefaultCluster",
         "INNER_NUM": "2",
         "INNER_BASE": "1",
@@ -59,6 +62,23 @@ def test_a_batch_is_stored_whole_and_its_id_is_in_the_answer(world: SendWorld) -
         world.send(header("others"))
     world.stats.sample(world.clock.now + 10_000)
     assert world.stats.topic_put_tps("orders") == world.stats.topic_put_tps("others") > 0
+
+
+def test_batches_are_stored_and_answered_as_by_java(world: SendWorld) -> None:
+    java = golden("batch_queues")
+    records = list(Scan(bytes.fromhex(java["commitlog"])))
+    for sent, record in zip(java["sent"], records, strict=True):
+        found = properties.decode(record.properties)
+        given = {"UNIQ_KEY": found["UNIQ_KEY"]}
+        asked = header(batch=sent["batch"], properties=given, queue_id=sent["queue"])
+        answer = world.send(asked, bytes(record.body))
+        expected = {name: text for name, text in sent["answer"].items() if name != "msgId"}
+        assert {name: text for name, text in answer.texts().items() if name != "msgId"} == expected
+        stored = world.stored("orders", sent["queue"])[-1]
+        assert stored.sys_flag == record.sys_flag
+        assert stored.queue_offset == record.queue_offset
+        assert stored.body == record.body
+        assert stored.properties == {**found, "CLUSTER": "DefaultCluster"}
 
 
 def test_a_batch_without_an_id_is_stored_as_its_messages(world: SendWorld) -> None:

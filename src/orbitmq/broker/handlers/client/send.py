@@ -202,9 +202,8 @@ class SendHandlers:
         if unique_key is None:
             return message, None
         found = stored_properties.read(header.properties or "")
-        cluster = self._own[properties.CLUSTER]
         try:
-            text, count = inner_batches.stored_text(found, request.body, cluster)
+            text, count = inner_batches.stored_text(found, self._own, request.body)
         except inner_batches.IllegalBatch as illegal:
             raise self._illegal(str(illegal)) from illegal
         return msgspec.structs.replace(
