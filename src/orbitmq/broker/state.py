@@ -19,7 +19,6 @@ from orbitmq.broker.pulling.held_pulls import HeldPulls
 from orbitmq.broker.sending.delays import Delays
 from orbitmq.broker.sending.inbox import Inbox
 from orbitmq.broker.settings import LiveSettings
-from orbitmq.broker.tables.attributes import has_batch_queues
 from orbitmq.broker.tables.groups import GROUPS_FILE, Groups
 from orbitmq.broker.tables.offsets import OFFSETS_FILE, ConsumerOffsets
 from orbitmq.broker.tables.topics import TOPICS_FILE, Topics
@@ -126,7 +125,7 @@ class State:
 
     def _has_batch_queues(self, name: str) -> bool | None:
         topic = self.topics.get(name)
-        return None if topic is None else has_batch_queues(topic)
+        return None if topic is None else topic.has_batch_queues
 
     def _post(self, call: Callable[[], None]) -> None:
         self._loop.call_soon_threadsafe(call)

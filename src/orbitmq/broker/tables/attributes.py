@@ -13,17 +13,8 @@ from typing import Final
 import msgspec
 
 from orbitmq.errors import InvalidInput
-from orbitmq.wire.bodies.topic import TopicConfig
 
-__all__ = [
-    "GROUP_ATTRIBUTES",
-    "QUEUE_TYPE",
-    "TOPIC_ATTRIBUTES",
-    "Attribute",
-    "change_of",
-    "changed",
-    "has_batch_queues",
-]
+__all__ = ["GROUP_ATTRIBUTES", "TOPIC_ATTRIBUTES", "Attribute", "change_of", "changed"]
 
 _SET, _REMOVE = "+", "-"
 _HOW_TO_WRITE: Final = "write +name=value to set it, -name to remove it"
@@ -39,11 +30,8 @@ class Attribute(msgspec.Struct, frozen=True):
     """Whether it may be set or removed after the topic was created."""
 
 
-QUEUE_TYPE: Final = "queue.type"
-_BATCH_QUEUES: Final = "BatchCQ"
-
 TOPIC_ATTRIBUTES: Final[Mapping[str, Attribute]] = {
-    QUEUE_TYPE: Attribute(frozenset({"SimpleCQ", _BATCH_QUEUES}), changeable=False),
+    "queue.type": Attribute(frozenset({"SimpleCQ", "BatchCQ"}), changeable=False),
     # Our store has no compaction.
     "cleanup.policy": Attribute(frozenset({"DELETE"}), changeable=False),
     "message.type": Attribute(
@@ -55,11 +43,6 @@ TOPIC_ATTRIBUTES: Final[Mapping[str, Attribute]] = {
 
 GROUP_ATTRIBUTES: Final[Mapping[str, Attribute]] = {}
 """Java has none either."""
-
-
-def has_batch_queues(topic: TopicConfig) -> bool:
-    """Return whether a topic has batch queues: its batches are stored as one record each."""
-    return topic.attributes.get(QUEUE_TYPE) == _BATCH_QUEUES
 
 
 def change_of(text: str | None) -> dict[str, str]:

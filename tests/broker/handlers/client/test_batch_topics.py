@@ -4,7 +4,6 @@ import pytest
 
 from orbitmq.broker.clients.members import Members
 from orbitmq.broker.handlers.client.queries import QueryHandlers
-from orbitmq.broker.tables.attributes import has_batch_queues
 from orbitmq.message import batch, flags, properties
 from orbitmq.message.ids import offset_id
 from orbitmq.message.scan import Scan, split_inner
@@ -26,7 +25,7 @@ def world() -> SendWorld:
     made.create("orders", attributes={"+queue.type": "BatchCQ"})
     topic = made.topics.get("orders")
     assert topic is not None
-    assert has_batch_queues(topic)
+    assert topic.has_batch_queues
     made.store.queues.topic_has_batches = lambda name: name == "orders"
     return made
 

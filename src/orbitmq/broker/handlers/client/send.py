@@ -21,7 +21,6 @@ from orbitmq.broker.sending.inbox import Inbox, PutOutcome
 from orbitmq.broker.sending.retries import Retries, group_of
 from orbitmq.broker.sending.send_checks import SendChecks, SendHeader
 from orbitmq.broker.settings import BrokerSettings, LiveSettings
-from orbitmq.broker.tables.attributes import has_batch_queues
 from orbitmq.errors import DiskFailed, InvalidInput
 from orbitmq.message import flags, properties
 from orbitmq.message.host import Host
@@ -121,7 +120,7 @@ class SendHandlers:
             answer = self._answer
             if not header.batch:
                 make = self._single
-            elif has_batch_queues(topic):
+            elif topic.has_batch_queues:
                 make, answer = self._inner_batch, self._answer_inner_batch
             else:
                 make = self._batch
@@ -216,7 +215,7 @@ class SendHandlers:
     def _inner_count(self, request: Frame, header: SendHeader, found: dict[str, str]) -> int:
         """Return how many messages a single send holds as an inner batch, 0 if it is none."""
         topic = self._checks.topics.get(header.topic)
-        is_batched = topic is not None and has_batch_queues(topic)
+        is_batched = topic is not None and topic.has_batch_queues
         try:
             return inner_batches.count_in(
                 header.sys_flag, found, request.body, has_batch_queues=is_batched
