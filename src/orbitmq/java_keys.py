@@ -155,6 +155,7 @@ NamesrvConfig:
 MessageStoreConfig:
   served
     storePathRootDir storePathCommitLog mappedFileSizeCommitLog mappedFileSizeConsumeQueue
+    mapperFileSizeBatchConsumeQueue
     flushIntervalCommitLog diskSpaceWarningLevelRatio diskSpaceCleanForciblyRatio deleteWhen
     diskMaxUsedSpaceRatio fileReservedTime maxMessageSize flushCommitLogLeastPages
     flushCommitLogThoroughInterval flushConsumeQueueThoroughInterval
@@ -197,9 +198,11 @@ MessageStoreConfig:
     duplicationEnable dispatchCqThreads dispatchCqCacheNum enableAsyncReput
     recheckReputOffsetFromCq dispatchFromSenderThread enableBuildConsumeQueueConcurrently
     batchDispatchRequestThreadPoolNums putConsumeQueueDataByFileChannel
-  harmless: batch queues, light message queues and queue extensions are not written
-    enableConsumeQueueExt mappedFileSizeConsumeQueueExt mapperFileSizeBatchConsumeQueue
-    bitMapLengthConsumeQueueExt maxLmqConsumeQueueNum searchBcqByCacheEnable
+  harmless: light message queues and queue extensions are not written
+    enableConsumeQueueExt mappedFileSizeConsumeQueueExt
+    bitMapLengthConsumeQueueExt maxLmqConsumeQueueNum
+  harmless: batch queues are searched without a cache
+    searchBcqByCacheEnable
   harmless: messages are written to the file at once, without a buffer in between
     commitIntervalCommitLog flushCommitLogTimed commitCommitLogLeastPages
     commitCommitLogThoroughInterval putMessageTimeout transientStorePoolEnable

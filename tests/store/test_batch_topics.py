@@ -46,15 +46,18 @@ def opened(
     return store
 
 
-def inner_batch(*names: bytes, topic: str = BATCHED, **fields: object) -> Incoming:
+def inner_batch(*names: bytes) -> Incoming:
     """Return messages as one record."""
     body = batch.encode([(0, name, b"UNIQ_KEY\x01%s\x02" % name) for name in names])
     text = properties.join({"UNIQ_KEY": "ALL", properties.INNER_COUNT: str(len(names))})
-    sys_flag = flags.INNER_BATCH | flags.NEED_UNWRAP
     return incoming(
-        body, topic=topic, properties=text, sys_flag=sys_flag,
-        is_batch=True, inner_count=len(names), **fields,
-    )  # fmt: skip
+        body,
+        topic=BATCHED,
+        properties=text,
+        sys_flag=flags.INNER_BATCH | flags.NEED_UNWRAP,
+        is_batch=True,
+        inner_count=len(names),
+    )
 
 
 def alone(name: bytes) -> Incoming:
@@ -212,6 +215,7 @@ def test_what_was_flushed_survives_a_power_loss(
     store.tick()
     store.append([as_sent(one) for one in sends[flushed:]])
     disk.crash()
+    found: list[tuple[int, bytes]] = []
     for _ in range(2):
         again = opened(disk)
         found = consumed(again)
@@ -245,6 +249,25 @@ def test_offsets_of_lost_messages_are_not_given_out_again() -> None:
     assert [offset for offset, _ in consumed(again, queue_of(again).min_offset)] == list(
         range(3, 12)
     )
+    again.close()
+
+
+@pytest.mark.parametrize("which", [2, 5])
+def test_a_record_with_a_damaged_offset_is_left_out(which: int) -> None:
+    disk = SimulatedDisk()
+    store = opened(disk)
+    results = store.append([alone(b"%d" % number) for number in range(6)])
+    store.close()
+    disk.remove("/store/queue_ends.json")
+    remove_tree(disk, DIRECTORY)
+    disk.open("/store/abort", create=True).close()
+    log = disk.open(f"/store/commitlog/{0:020d}")
+    log.write([(1000).to_bytes(8)], results[which].offsets[0] + 20)
+    again = opened(disk)
+    assert [body for _, body in consumed(again)] == [
+        b"%d" % number for number in range(6) if number != which
+    ]
+    assert "the record before offset 1001 follows no other" in again.damages[0].reason
     again.close()
 
 

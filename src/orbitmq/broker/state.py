@@ -87,7 +87,6 @@ class State:
             ConfigFiles(machine.disk, f"{directory}/config"), self.workers
         )
         self._register_tables()
-        self.store.on_locked = partial(self.persistence.load, TOPICS_FILE)
         self.store.queues.topic_has_batches = self._has_batch_queues
 
     def __repr__(self) -> str:
@@ -95,7 +94,8 @@ class State:
 
     async def open(self, progress: Callable[[int, int], None]) -> None:
         """Recover the store, on a worker, and load the tables; its queues depend on the topics."""
-        opening = asyncio.wrap_future(self.workers.submit(self.store.open, progress))
+        load_topics = partial(self.persistence.load, TOPICS_FILE)
+        opening = asyncio.wrap_future(self.workers.submit(self.store.open, progress, load_topics))
         try:
             await asyncio.shield(opening)
         except asyncio.CancelledError:

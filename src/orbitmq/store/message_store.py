@@ -152,9 +152,6 @@ class MessageStore:
         self._queue_sync.make_room = self._make_room
         self.damages: list[Damage] = []
         """What the last recovery could not read."""
-        self.on_locked: Callable[[], None] = lambda: None
-        """Called by ``open`` when the directory is locked, before anything is read: here the owner
-        loads what ``queues.topic_has_batches`` depends on."""
         self.on_arrival: Callable[[list[Dispatched]], None] = lambda _entries: None
         """Called on the owner's thread, once per turn, with messages that consumers now see."""
 
@@ -197,16 +194,22 @@ class MessageStore:
 
     # Life
 
-    def open(self, progress: Progress = lambda _done, _total: None) -> None:
+    def open(
+        self,
+        progress: Progress = lambda _done, _total: None,
+        on_locked: Callable[[], None] = lambda: None,
+    ) -> None:
         """Lock and recover the directory; then the store can be used.
 
         Any thread may call this, if no other uses the store meanwhile. A long recovery logs its
-        progress; ``progress`` is called more often, with bytes of the log. Raise StoreLocked if
-        another process uses the directory, and StoreDamaged if its files contradict each other.
+        progress; ``progress`` is called more often, with bytes of the log. ``on_locked`` is called
+        before anything is read, to load what ``queues.topic_has_batches`` depends on. Raise
+        StoreLocked if another process uses the directory, and StoreDamaged if its files contradict
+        each other.
         """
         self._lock = StoreLock(self._disk, self.directory)
         try:
-            self.on_locked()
+            on_locked()
             crashed = self._abort.is_present
             self._checkpoint = Checkpoint(self._disk, self._path("checkpoint"))
             if crashed:

@@ -164,8 +164,11 @@ class QueueRestore:
         if not is_first and entry.queue_offset > pending.next and not self._lost_records():
             held, pending.held = pending.held, (entry.queue_offset + entry.messages, packed)
             if held is None or held[0] != entry.queue_offset:
+                self._report_held(pending.queue, held)
                 return
             pending.entries += held[1]
+        else:
+            self._report_held(pending.queue, pending.held)
         pending.held = None
         pending.entries += packed
         pending.next = entry.queue_offset + entry.messages
@@ -183,9 +186,9 @@ class QueueRestore:
             if pending.hole is not None:
                 self._report(pending.hole)
 
-    def _report_held(self, queue: BatchQueue, held: tuple[int, bytes] | None) -> None:
+    def _report_held(self, queue: AnyQueue, held: tuple[int, bytes] | None) -> None:
         if held is not None:
-            reason = f"the record before offset {held[0]} does not follow {queue.max_offset - 1}"
+            reason = f"the record before offset {held[0]} follows no other, so it is left out"
             position = queue.end_number * queue.entry_size
             self._report(Damage(position, reason, 0, where=_where(queue)))
 
