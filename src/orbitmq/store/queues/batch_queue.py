@@ -16,7 +16,7 @@ Laws:
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar, Final
 
 from orbitmq.store.dispatch import Dispatched
@@ -146,6 +146,40 @@ class BatchQueue(NumberedEntries):
         last = _NOTHING if self.is_empty else self._entry_at(self.end_number - 1)
         entry = last._replace(queue_offset=offset - 1, messages=1)
         self.restore(self.end_number, entry.pack())
+
+    def may_lack_head(self, commit_log_start: int) -> bool:
+        """Return whether files may be missing before the first one; see ``ConsumeQueue``."""
+        return self.first_number > 0 and self.first_record(commit_log_start + 1) > commit_log_start
+
+    def first_record(self, otherwise: int) -> int:
+        """Return the commit log offset of the first entry's record, if it has entries."""
+        first = self.first_number
+        return self._place_at(first)[0] if first < self.end_number else otherwise
+
+    def put_before(self, number: int, entries: Sequence[BatchEntry]) -> bool:
+        """Write the entries before ``number``, where another queue begins; the queue is empty.
+
+        The first file begins with entries that lead nowhere. Return False if the entries don't fit:
+        then the number of one of them is damaged.
+        """
+        begin = number - len(entries)
+        missing, offset = begin % self._per_file, entries[0].queue_offset
+        if begin < 0 or offset < missing:
+            return False
+        nowhere = [_NOTHING._replace(queue_offset=offset - n) for n in range(missing, 0, -1)]
+        self._written = begin - missing
+        self.restore(self._written, b"".join(entry.pack() for entry in (*nowhere, *entries)))
+        return True
+
+    def take_head(self, head: "BatchQueue") -> None:
+        """Take over the files of a queue that ends where the first file of this one begins.
+
+        The files must be on disk and closed, and ``head`` must not be used afterwards.
+        """
+        was_empty = self.is_empty
+        self._files.take_before(head._files)
+        if was_empty:
+            self._end_at(head.end_number)
 
     def correct_min_offset(self, commit_log_start: int) -> None:
         """Set ``min_offset`` to the first message whose record is in the log."""

@@ -270,21 +270,27 @@ class ConsumeQueues:
             queue.truncate(commit_log_end)
 
     def aside(self) -> "ConsumeQueues":
-        """Return an empty set of queues in a directory beside this one.
+        """Return an empty set of queues in directories beside these.
 
         Missing files of a queue are built there before they are moved in. Leftovers of an
         interrupted start are removed.
         """
         aside = ConsumeQueues(
-            self._files.disk, self._directory + _ASIDE, entries_per_file=self._plain.per_file
+            self._files.disk,
+            self._directory + _ASIDE,
+            batch_directory=self._batch.directory and self._batch.directory + _ASIDE,
+            entries_per_file=self._plain.per_file,
+            batches_per_file=self._batch.per_file,
         )
+        aside.topic_has_batches = self.has_batches
         aside.remove()
         return aside
 
     def remove(self) -> None:
-        """Close the files and remove the whole directory."""
+        """Close the files and remove the whole directories."""
         self.close()
-        remove_tree(self._files.disk, self._directory)
+        for kind in self._kinds:
+            remove_tree(self._files.disk, kind.directory)
 
     def correct_min_offsets(self, commit_log_start: int) -> None:
         """Set each queue's ``min_offset`` to its first entry whose record is in the log."""

@@ -40,6 +40,7 @@ from orbitmq.store.progress import Progress
 from orbitmq.store.queues.batch_entry import BatchEntry
 from orbitmq.store.queues.consume_queues import AnyQueue, ConsumeQueues, Ends
 from orbitmq.store.queues.entry import QueueEntry
+from orbitmq.store.recovery.batch_heads import restored_batch_heads
 from orbitmq.store.recovery.log_end import ALL_VOUCHED, RecoveryWalk, first_store_ms, zero_behind
 from orbitmq.store.recovery.power_loss import write_again
 from orbitmq.store.recovery.queue_heads import restored_heads
@@ -201,9 +202,8 @@ class StoreRecovery:
         return known_ms
 
     def _restore_heads(self, vouched_end: int) -> None:
-        found = restored_heads(
-            self._chain, self._queues, self._dispatcher, self._checked, vouched_end
-        )
+        given = (self._chain, self._queues, self._dispatcher, self._checked, vouched_end)
+        found = restored_heads(*given) + restored_batch_heads(*given)
         self.damages += [damage for damage in found if damage not in self.damages]
 
     def _indexed_end(self, *, crashed: bool) -> int:
