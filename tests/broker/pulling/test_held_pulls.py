@@ -1,7 +1,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from orbitmq.broker.pulling.held_pulls import HeldPull, HeldPulls, Wants
+from orbitmq.message import flags
 from orbitmq.store.dispatch import Dispatched
 from tests.broker.fake_clients import Client, frame
 
@@ -59,6 +61,13 @@ def test_a_message_that_does_not_match_releases_no_pull() -> None:
     held = holding(pull)
     assert held.arrived([arrived(tags_code=8)]) == []
     assert held.arrived([arrived(tags_code=7)]) == [pull]
+
+
+def test_an_inner_batch_releases_pulls_whatever_their_tags() -> None:
+    pull = a_pull(wants={7}.__contains__)
+    held = holding(pull)
+    batch = replace(arrived(tags_code=0), sys_flag=flags.INNER_BATCH)
+    assert held.arrived([batch]) == [pull]
 
 
 def test_pulls_with_only_other_messages_are_released_now_and_then() -> None:
