@@ -18,10 +18,11 @@ from orbitmq.errors import CorruptRecord
 from orbitmq.message import batch, flags, properties
 from orbitmq.message.buffer import Buffer
 
-__all__ = ["UNWRAPPED", "IllegalBatch", "count_in", "stored_text"]
+__all__ = ["NO_BATCH_QUEUES", "UNWRAPPED", "IllegalBatch", "count_in", "stored_text"]
 
 UNWRAPPED: Final = flags.INNER_BATCH | flags.NEED_UNWRAP
 """The flags of a record that consumers split into its messages."""
+NO_BATCH_QUEUES: Final = "it is an inner batch, but the topic's queue.type is not BatchCQ"
 _NOT_IN_BATCHES: Final = (properties.DELAY, properties.TRANSACTION_PREPARED)
 
 
@@ -51,7 +52,7 @@ def count_in(sys_flag: int, found: dict[str, str], body: Buffer, *, has_batch_qu
             raise IllegalBatch(f"it has {properties.INNER_COUNT} but is not an inner batch")
         return 0
     if not has_batch_queues:
-        raise IllegalBatch("it is an inner batch, but the topic's queue.type is not BatchCQ")
+        raise IllegalBatch(NO_BATCH_QUEUES)
     kept = _kept(found)
     found.clear()
     found.update(kept)

@@ -321,6 +321,8 @@ class CommitLog:
 
     def _with_base(self, message: Incoming, turn: _Turn) -> Incoming:
         """Return an inner batch with the queue offset of its first message as a property."""
+        if message.sys_flag & _WITHOUT_QUEUE:
+            raise _Refused(PutStatus.MESSAGE_ILLEGAL, "an inner batch can't be a half message")
         key = (message.topic, message.queue_id)
         base = turn.queue_offsets.get(key, -1)
         if base < 0:

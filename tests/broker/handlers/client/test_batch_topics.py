@@ -88,6 +88,28 @@ def test_a_batch_without_an_id_is_stored_as_its_messages(world: SendWorld) -> No
     assert [message.body for message in world.stored("orders")] == [b"one", b"two"]
 
 
+@pytest.mark.parametrize("batch_of", [True, False])
+@pytest.mark.parametrize("state", [flags.TRANSACTION_PREPARED, flags.TRANSACTION_ROLLBACK])
+def test_a_half_message_is_no_batch(world: SendWorld, state: int, batch_of: bool) -> None:
+    given = {"UNIQ_KEY": "U1", "INNER_NUM": "2"}
+    sys_flag = state | (0 if batch_of else flags.INNER_BATCH)
+    sent = header(batch=batch_of, sys_flag=sys_flag, properties=given)
+    code = RequestCode.SEND_BATCH_MESSAGE if batch_of else RequestCode.SEND_MESSAGE_V2
+    assert world.send(sent, batch.encode(PARTS), code=code).code == ResponseCode.MESSAGE_ILLEGAL
+    assert world.send(header()).read(SendMessageAnswer).queue_offset == 0
+
+
+def test_a_batch_can_t_mark_itself(world: SendWorld) -> None:
+    sys_flag = flags.INNER_BATCH | flags.NEED_UNWRAP
+    others = header("others", batch=True, sys_flag=sys_flag)
+    code = RequestCode.SEND_BATCH_MESSAGE
+    refused = world.send(others, batch.encode(PARTS), code=code)
+    assert refused.code == ResponseCode.MESSAGE_ILLEGAL
+    without_id = header(batch=True, sys_flag=sys_flag, properties={"WAIT": "true"})
+    assert world.send(without_id, batch.encode(PARTS), code=code).code == ResponseCode.SUCCESS
+    assert [message.sys_flag for message in world.stored("orders")] == [0, 0]
+
+
 @pytest.mark.parametrize("given", [{"DELAY": "3"}, {"TRAN_MSG": "true"}])
 def test_what_a_batch_can_t_be_is_refused(world: SendWorld, given: dict[str, str]) -> None:
     answer = send_batch(world, **given)

@@ -175,6 +175,8 @@ class SendHandlers:
             raise _illegal(f"message topic length too long {len(header.topic)}")
         if is_retry_topic(header.topic):
             raise _illegal(f"batch request does not support retry group {header.topic}")
+        if sys_flag & flags.INNER_BATCH:
+            raise self._illegal(inner_batches.NO_BATCH_QUEUES)
         # The messages have properties of their own; these are for the batch and are not stored.
         found = stored_properties.read(header.properties or "")
         message = Incoming(
@@ -197,6 +199,7 @@ class SendHandlers:
         self, request: Frame, header: SendHeader, queue_id: int, sys_flag: int, peer: str
     ) -> tuple[Incoming, str | None]:
         """Return the batch to store in a batch queue, as one record if it has a unique key."""
+        sys_flag &= ~inner_batches.UNWRAPPED  # the broker sets them
         message, unique_key = self._batch(request, header, queue_id, sys_flag, peer)
         if unique_key is None:
             return message, None
