@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from orbitmq import Message, embedded
+from orbitmq import Message, SendReceipt, embedded
 from orbitmq.blocking import Admin, Producer
 from orbitmq.client.settings import ClientSettings
 from orbitmq.errors import InvalidInput, InvalidSetting
@@ -57,6 +57,7 @@ def test_a_topic_with_batch_queues_outlives_them(tmp_path: Path) -> None:
             futures = [producer.send_later(Message("batched", b"%d" % n)) for n in range(50)]
             offsets = sorted(future.result().queue_offset for future in futures)
             assert offsets == list(range(50))
+            pair: list[SendReceipt] = []
             for _ in range(100):  # until a heartbeat was answered: then batches have ids
                 pair = producer.send_many([Message("batched", b"x"), Message("batched", b"y")])
                 if pair[0].offset_message_id == pair[1].offset_message_id:

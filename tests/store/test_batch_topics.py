@@ -12,7 +12,7 @@ from orbitmq.message import batch, flags, properties
 from orbitmq.message.scan import split_inner
 from orbitmq.randomness import SeededRandomness
 from orbitmq.store.disk.durable import remove_tree
-from orbitmq.store.log.append import Incoming, PutStatus
+from orbitmq.store.log.append import Incoming, InnerBatch, PutStatus
 from orbitmq.store.message_store import MessageStore
 from orbitmq.store.queues.batch_entry import BATCH_ENTRY_SIZE
 from orbitmq.store.queues.batch_queue import BatchQueue
@@ -50,14 +50,9 @@ def inner_batch(*names: bytes) -> Incoming:
     """Return messages as one record."""
     body = batch.encode([(0, name, b"UNIQ_KEY\x01%s\x02" % name) for name in names])
     text = properties.join({"UNIQ_KEY": "ALL", properties.INNER_COUNT: str(len(names))})
-    return incoming(
-        body,
-        topic=BATCHED,
-        properties=text,
-        sys_flag=flags.INNER_BATCH | flags.NEED_UNWRAP,
-        is_batch=True,
-        inner_count=len(names),
-    )
+    sys_flag = flags.INNER_BATCH | flags.NEED_UNWRAP
+    message = incoming(body, topic=BATCHED, properties=text, sys_flag=sys_flag)
+    return InnerBatch.of(message, len(names))
 
 
 def alone(name: bytes) -> Incoming:

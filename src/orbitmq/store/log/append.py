@@ -9,7 +9,7 @@ from orbitmq.message.host import Host
 from orbitmq.message.ids import offset_id
 from orbitmq.message.record import Storable
 
-__all__ = ["NOT_TRIED", "Incoming", "PutResult", "PutStatus"]
+__all__ = ["NOT_TRIED", "Incoming", "InnerBatch", "PutResult", "PutStatus"]
 
 
 class PutStatus(enum.Enum):
@@ -42,10 +42,22 @@ class Incoming(Storable, frozen=True, kw_only=True, gc=False):
 
     topic: str
     is_batch: bool = False
-    inner_count: int = 0
-    """If not 0, a batch is stored as one record, an inner batch, with this number of messages."""
     wait: bool = True
     """Whether the sender waits until it is on disk, in a store with SYNC_FLUSH."""
+
+
+class InnerBatch(Incoming, frozen=True, kw_only=True, gc=False):
+    """A batch to be stored as one record; a type of its own, so that other messages stay small."""
+
+    count: int
+    """The number of its messages."""
+    is_batch: bool = True
+
+    @classmethod
+    def of(cls, message: Incoming, count: int, **changed: object) -> "InnerBatch":
+        """Return a message as an inner batch, with some fields changed."""
+        given = {name: getattr(message, name) for name in message.__struct_fields__}
+        return cls(**{**given, **changed, "count": count, "is_batch": True})
 
 
 class PutResult(msgspec.Struct, kw_only=True, gc=False):

@@ -32,7 +32,7 @@ from orbitmq.message.record import (
 )
 from orbitmq.message.record_view import Filed, RecordView
 from orbitmq.store.layout import is_directory_name
-from orbitmq.store.log.append import NOT_TRIED, Incoming, PutResult, PutStatus
+from orbitmq.store.log.append import NOT_TRIED, Incoming, InnerBatch, PutResult, PutStatus
 from orbitmq.store.log.record_rows import sound_row
 from orbitmq.store.log.segments import Segment, Segments
 from orbitmq.store.settings import StoreSettings
@@ -224,7 +224,7 @@ class CommitLog:
                 turn.buffers = turn.writes[-1][2]
             if not message.is_batch:
                 return self._write_down(inner[0], form, turn)
-            if message.inner_count:
+            if isinstance(inner[0], InnerBatch):
                 return self._write_inner_batch(inner[0], form, turn)
             return _of_batch([self._write_down(one, form, turn) for one in inner])
         except _Refused as refused:
@@ -278,11 +278,11 @@ class CommitLog:
             store_timestamp_ms=now_ms,
         )
 
-    def _write_inner_batch(self, message: Incoming, form: Form, turn: _Turn) -> PutResult:
+    def _write_inner_batch(self, message: InnerBatch, form: Form, turn: _Turn) -> PutResult:
         """Add a batch to the turn as one record; its messages take consecutive queue offsets."""
-        result, count = self._write_down(message, form, turn), message.inner_count
-        turn.queue_offsets[message.topic, message.queue_id] = result.queue_offset + count
-        result.offsets *= count
+        result = self._write_down(message, form, turn)
+        turn.queue_offsets[message.topic, message.queue_id] = result.queue_offset + message.count
+        result.offsets *= message.count
         return result
 
     def _make_room(self, size: int, turn: _Turn) -> None:
@@ -313,13 +313,13 @@ class CommitLog:
 
     def _inner(self, message: Incoming, turn: _Turn) -> list[Incoming]:
         """Return the messages that become a record each, with space for the seal."""
-        if message.inner_count:
-            inner = [self._with_base(message, turn)]
+        if isinstance(message, InnerBatch):
+            inner: list[Incoming] = [self._with_base(message, turn)]
         else:
             inner = _split(message) if message.is_batch else [message]
         return [_with_room_for_seal(one) for one in inner] if self._append_crc else inner
 
-    def _with_base(self, message: Incoming, turn: _Turn) -> Incoming:
+    def _with_base(self, message: InnerBatch, turn: _Turn) -> InnerBatch:
         """Return an inner batch with the queue offset of its first message as a property."""
         if message.sys_flag & _WITHOUT_QUEUE:
             raise _Refused(PutStatus.MESSAGE_ILLEGAL, "an inner batch can't be a half message")

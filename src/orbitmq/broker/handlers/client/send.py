@@ -13,8 +13,6 @@ from collections.abc import Callable, Mapping
 from functools import cached_property, lru_cache, partial
 from typing import Final
 
-import msgspec
-
 from orbitmq.broker import remarks
 from orbitmq.broker.sending import inner_batches, stored_properties
 from orbitmq.broker.sending.inbox import Inbox, PutOutcome
@@ -28,7 +26,7 @@ from orbitmq.message.ids import UniqueIds, offset_id
 from orbitmq.message.names import TOPIC_LENGTH_LIMIT, is_retry_topic
 from orbitmq.net.connection import Connection, Handler
 from orbitmq.net.refusal import Refusal
-from orbitmq.store.log.append import Incoming, PutResult, PutStatus
+from orbitmq.store.log.append import Incoming, InnerBatch, PutResult, PutStatus
 from orbitmq.store.settings import delay_levels
 from orbitmq.wire.bodies.topic import TopicFilterType
 from orbitmq.wire.codes import RequestCode, ResponseCode
@@ -117,19 +115,33 @@ class SendHandlers:
             sys_flag = header.sys_flag
             if topic.topic_filter_type is _MULTI_TAG:
                 sys_flag |= flags.MULTI_TAGS
-            answer = self._answer
             if not header.batch:
                 make = self._single
             elif topic.has_batch_queues:
-                make, answer = self._inner_batch, self._answer_inner_batch
+                self._serve_inner_batch(connection, request, header, queue_id, sys_flag)
+                return None
             else:
                 make = self._batch
             message, unique_key = make(request, header, queue_id, sys_flag, peer)
-            on_stored = partial(answer, connection, request, queue_id, unique_key)
+            on_stored = partial(self._answer, connection, request, queue_id, unique_key)
             self._inbox.put(message, on_stored)
         except Refusal as refusal:
             return Response(refusal.code, remark=refusal.remark, fields=self._region)
         return None
+
+    def _serve_inner_batch(
+        self,
+        connection: Connection,
+        request: Frame,
+        header: SendHeader,
+        queue_id: int,
+        sys_flag: int,
+    ) -> None:
+        message, unique_key = self._inner_batch(
+            request, header, queue_id, sys_flag, connection.peer
+        )
+        answer = self._answer if unique_key is None else self._answer_inner_batch
+        self._inbox.put(message, partial(answer, connection, request, queue_id, unique_key or ""))
 
     # From a request to a message
 
@@ -164,7 +176,7 @@ class SendHandlers:
             wait=wait,
         )
         if inner_count:
-            message = msgspec.structs.replace(message, is_batch=True, inner_count=inner_count)
+            message = InnerBatch.of(message, inner_count)
         return message, unique_key
 
     def _batch(
@@ -208,12 +220,8 @@ class SendHandlers:
             text, count = inner_batches.stored_text(found, self._own, request.body)
         except inner_batches.IllegalBatch as illegal:
             raise self._illegal(str(illegal)) from illegal
-        return msgspec.structs.replace(
-            message,
-            properties=text,
-            sys_flag=sys_flag | inner_batches.UNWRAPPED,
-            inner_count=count,
-        ), unique_key
+        sys_flag |= inner_batches.UNWRAPPED
+        return InnerBatch.of(message, count, properties=text, sys_flag=sys_flag), unique_key
 
     def _inner_count(self, request: Frame, header: SendHeader, found: dict[str, str]) -> int:
         """Return how many messages a single send holds as an inner batch, 0 if it is none."""
@@ -298,11 +306,11 @@ class SendHandlers:
         connection: Connection,
         request: Frame,
         queue_id: int,
-        unique_key: str | None,
+        unique_key: str,
         outcome: PutOutcome,
     ) -> None:
-        """Answer a batch to a topic with batch queues; by its id clients see that it is whole."""
-        if unique_key is None or isinstance(outcome, Refusal) or not outcome.offsets:
+        """Answer a batch that is one record; by the batch's id clients see that it is."""
+        if isinstance(outcome, Refusal) or not outcome.offsets:
             self._answer(connection, request, queue_id, unique_key, outcome)
             return
         response = self._stored(outcome, queue_id, unique_key)
