@@ -123,7 +123,18 @@ def test_a_pull_from_inside_a_batch_returns_all_of_it() -> None:
     some = store.lookup.get_messages(BATCHED, 0, 0, max_count=5)  # d fits, e and f don't
     assert (len(some.views), some.next_offset, some.more_messages) == (2, 4, 2)
     assert consumed(store, max_count=1) == names(SENDS)
+    few_bytes = store.lookup.get_messages(BATCHED, 0, 0, max_count=32, max_bytes=1)
+    assert (len(few_bytes.views), few_bytes.next_offset) == (1, 3)
     store.close()
+
+
+def test_a_pull_skips_an_entry_that_leads_to_no_record(caplog: pytest.LogCaptureFixture) -> None:
+    disk = SimulatedDisk()
+    store = opened(disk)
+    results = store.append([as_sent(one) for one in SENDS])
+    disk.open(f"/store/commitlog/{0:020d}").write([bytes(8)], results[2].offsets[0])
+    assert [offset for offset, _ in consumed(store)] == [0, 1, 2, 3, 6, 7, 8, 9, 10, 11]
+    assert "a pull skipped a message" in caplog.text
 
 
 def test_tags_are_looked_for_in_the_batch_by_the_client() -> None:
