@@ -2,20 +2,25 @@
 
 import asyncio
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from orbitmq import embedded
+from orbitmq import Message, SendReceipt, embedded
+from orbitmq.blocking import Admin, Producer
+from orbitmq.client.settings import ClientSettings
 from orbitmq.errors import InvalidInput, InvalidSetting
+from orbitmq.message.scan import split_inner
 from orbitmq.net.address import Address
 from orbitmq.net.blocking import BlockingConnection
 from orbitmq.wire.bodies.heartbeat import SubscriptionCheck, SubscriptionData
 from orbitmq.wire.bodies.route import TopicRouteData
 from orbitmq.wire.codes import RequestCode, ResponseCode
 from orbitmq.wire.fields import NoFields
+from orbitmq.wire.headers.offset import GetMaxOffset, GetMaxOffsetAnswer
 from orbitmq.wire.headers.route import GetRouteInfo
 from tests.broker.exchanges import pulled, sent
 from tests.net.test_fork import said_in_a_fork
@@ -61,6 +66,31 @@ def test_a_named_directory_stays_and_holds_the_messages(tmp_path: Path) -> None:
     with embedded.start(str(tmp_path)) as cluster:
         with BlockingConnection(Address.parse(cluster.brokers[0])) as broker:
             assert [message.body for message in pulled(broker, "orders")] == [b"kept"]
+
+
+def test_a_topic_with_batch_queues_outlives_them(tmp_path: Path) -> None:
+    """They are rebuilt as batch queues: the topics are known before the store is recovered."""
+    with embedded.start(str(tmp_path)) as cluster:
+        with Admin(ClientSettings(nameserver=cluster.nameserver)) as admin:
+            admin.create_topic("batched", queues=1, attributes={"queue.type": "BatchCQ"})
+        with Producer("shop", nameserver=cluster.nameserver, auto_batch=True) as producer:
+            futures = [producer.send_later(Message("batched", b"%d" % n)) for n in range(50)]
+            offsets = sorted(future.result().queue_offset for future in futures)
+            assert offsets == list(range(50))
+            pair: list[SendReceipt] = []
+            for _ in range(100):  # until a heartbeat was answered: then batches have ids
+                pair = producer.send_many([Message("batched", b"x"), Message("batched", b"y")])
+                if pair[0].offset_message_id == pair[1].offset_message_id:
+                    break
+            end = pair[1].queue_offset + 1
+    shutil.rmtree(tmp_path / "broker-a" / "batchconsumequeue")
+    with embedded.start(str(tmp_path)) as cluster:
+        with BlockingConnection(Address.parse(cluster.brokers[0])) as broker:
+            answer = broker.request(GetMaxOffset(topic="batched", queue_id=0))
+            assert answer.read(GetMaxOffsetAnswer).offset == end
+            records = pulled(broker, "batched", offset=end - 1)
+        assert [one.body for one in split_inner(records[0])] == [b"x", b"y"]
+        assert not (tmp_path / "broker-a" / "consumequeue" / "batched").exists()
 
 
 def test_several_brokers_share_one_nameserver() -> None:

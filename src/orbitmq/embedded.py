@@ -50,6 +50,7 @@ _BROKERS_MAX: Final = 26  # broker-a to broker-z
 _SMALL_FILES: Final[Mapping[str, str]] = {
     "mappedFileSizeCommitLog": str(16 * 1024 * 1024),
     "mappedFileSizeConsumeQueue": str(20 * 10_000),
+    "mapperFileSizeBatchConsumeQueue": str(46 * 10_000),
     "maxHashSlotNum": str(10_000),
     "maxIndexNum": str(40_000),
     "mappedFileSizeTimerLog": str(1024 * 1024),

@@ -149,6 +149,7 @@ NamesrvConfig:
 MessageStoreConfig:
   served
     storePathRootDir storePathCommitLog mappedFileSizeCommitLog mappedFileSizeConsumeQueue
+    mapperFileSizeBatchConsumeQueue
     flushIntervalCommitLog diskSpaceWarningLevelRatio diskSpaceCleanForciblyRatio deleteWhen
     diskMaxUsedSpaceRatio fileReservedTime maxMessageSize flushCommitLogLeastPages
     flushCommitLogThoroughInterval flushConsumeQueueThoroughInterval
@@ -200,9 +201,10 @@ MessageStoreConfig:
     duplicationEnable dispatchCqThreads dispatchCqCacheNum enableAsyncReput
     recheckReputOffsetFromCq dispatchFromSenderThread enableBuildConsumeQueueConcurrently
     batchDispatchRequestThreadPoolNums putConsumeQueueDataByFileChannel
-  harmless: batch queues and queue extensions are not written
-    enableConsumeQueueExt mappedFileSizeConsumeQueueExt mapperFileSizeBatchConsumeQueue
-    bitMapLengthConsumeQueueExt searchBcqByCacheEnable
+  harmless: queue extensions are not written
+    enableConsumeQueueExt mappedFileSizeConsumeQueueExt bitMapLengthConsumeQueueExt
+  harmless: batch queues are searched without a cache
+    searchBcqByCacheEnable
   harmless: messages are written to the file at once, without a buffer in between
     commitIntervalCommitLog flushCommitLogTimed commitCommitLogLeastPages
     commitCommitLogThoroughInterval putMessageTimeout transientStorePoolEnable

@@ -114,6 +114,23 @@ def test_tables_are_loaded_and_count_as_saved() -> None:
     run_virtual(main)
 
 
+def test_a_table_may_be_loaded_before_the_others() -> None:
+    disk = SimulatedDisk()
+
+    async def main(_clock: Clock) -> None:
+        kept = Kept(disk, InlineWorkers())
+        kept.first.value, kept.second.value = 3, 4
+        await kept.persistence.save_all()
+        again = Kept(disk, InlineWorkers())
+        again.persistence.load("second.json")
+        assert (again.first.value, again.second.value) == (0, 4)
+        again.second.value = 5  # changed meanwhile
+        again.persistence.load()
+        assert (again.first.value, again.second.value) == (3, 5)
+
+    run_virtual(main)
+
+
 def test_a_file_that_cannot_be_used_stops_the_start() -> None:
     kept = Kept(SimulatedDisk(), InlineWorkers())
     kept.files.write("first.json", "no number")

@@ -68,7 +68,7 @@ def test_a_nameserver_on_the_same_loop_answers_while_the_store_is_recovered(
     answered = threading.Event()
     waited: list[bool] = []
 
-    def recover(_store: MessageStore, _progress: object) -> None:
+    def recover(_store: MessageStore, *_calls: object) -> None:
         waited.append(answered.wait(10))
         raise StoreError("recovered enough", path="")
 
@@ -95,7 +95,7 @@ def test_a_start_that_is_cancelled_waits_for_the_recovery(
     goes_on = threading.Event()
     calls: list[str] = []
 
-    def recover(_store: MessageStore, _progress: object) -> None:
+    def recover(_store: MessageStore, *_calls: object) -> None:
         calls.append("begun")
         goes_on.wait(10)
         calls.append("recovered")

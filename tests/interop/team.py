@@ -36,11 +36,11 @@ class Team:
     poll_routes_ms: int = 500
     """How soon clients hear of a new topic or broker; Java's own is half a minute."""
 
-    def topic(self, purpose: str, *, queues: int = 4) -> str:
+    def topic(self, purpose: str, *, queues: int = 4, attributes: str = "") -> str:
         """Create a topic that no other test has, on every broker, and return its name."""
         topic = f"{purpose}-{next(_topics)}"
         for broker in self.brokers:
-            create_topic(Address.parse(broker), topic, queues=queues)
+            create_topic(Address.parse(broker), topic, queues=queues, attributes=attributes)
         return topic
 
     def producer(
@@ -115,7 +115,7 @@ def group_of(topic: str) -> str:
     return f"readers-of-{topic}".replace("%", "_")
 
 
-def create_topic(broker: Address, topic: str, *, queues: int) -> None:
+def create_topic(broker: Address, topic: str, *, queues: int, attributes: str = "") -> None:
     """Create a topic on a broker; when it answers, nameservers know of it."""
     wanted = CreateTopic(
         topic=topic,
@@ -125,6 +125,7 @@ def create_topic(broker: Address, topic: str, *, queues: int) -> None:
         perm=READ_WRITE,
         topic_filter_type="SINGLE_TAG",
         topic_sys_flag=0,
+        attributes=attributes or None,
     )
     with BlockingConnection(broker, settings=PATIENT) as connection:
         answer = connection.request(wanted)

@@ -61,7 +61,7 @@ def ended(disk: SimulatedDisk, store: MessageStore, clock: HandClock, end: str) 
 
 
 def entries_of(store: MessageStore, queue_id: int = 0) -> list[QueueEntry]:
-    queue = store.queues.queue("orders", queue_id)
+    queue = store.queues.consume_queue("orders", queue_id)
     assert queue is not None
     return [entry for _, entry in queue.iterate(0)]
 

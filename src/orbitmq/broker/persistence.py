@@ -70,13 +70,16 @@ class Persistence:
         """
         self._tables[name] = _Table(name, to_json, load_json, version)
 
-    def load(self) -> None:
-        """Load all tables from their files, before the event loop does anything else.
+    def load(self, *names: str) -> None:
+        """Load tables from their files; without names, all that are not loaded yet.
 
-        Raise StoreDamaged if neither a file nor the version before it can be used.
+        Nothing else may use the tables meanwhile. Raise StoreDamaged if neither a file nor the
+        version before it can be used.
         """
         for table in self._tables.values():
-            if self._files.read(table.name, _read_whole(table)):
+            if (table.name in names if names else table.saved is None) and self._files.read(
+                table.name, _read_whole(table)
+            ):
                 table.saved = table.version()
 
     def save_changed(self) -> None:

@@ -325,6 +325,7 @@ STORE_NAMES: Final[Mapping[str, str]] = {
     "storePathCommitLog": "commit_log_path",
     "mappedFileSizeCommitLog": "segment_bytes",
     "mappedFileSizeConsumeQueue": "queue_file_entries",
+    "mapperFileSizeBatchConsumeQueue": "batch_queue_file_entries",
     "messageIndexEnable": "index_enabled",
     "maxHashSlotNum": "index_slots",
     "maxIndexNum": "index_entries",
@@ -375,6 +376,7 @@ CONNECTION_NAMES: Final[Mapping[str, str]] = {
 # Keys with other units in Java: how many of ours are how many of Java's.
 _UNITS: Final[Mapping[str, tuple[int, int]]] = {
     "mappedFileSizeConsumeQueue": (1, 20),  # entries, bytes
+    "mapperFileSizeBatchConsumeQueue": (1, 46),
     "serverChannelMaxIdleTimeSeconds": (1_000, 1),  # milliseconds, seconds
 }
 

@@ -7,6 +7,7 @@ store or registered with ``persistence``.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from functools import partial
 from typing import Final, Protocol
 
 from orbitmq.broker.clients.members import Members
@@ -133,6 +134,7 @@ class State:
             ConfigFiles(machine.disk, f"{directory}/config"), self.workers
         )
         self._register_tables()
+        self.store.queues.topic_has_batches = self._has_batch_queues
 
     def __repr__(self) -> str:
         return f"<State of {self.settings.broker.broker_name}, {self.topics!r}>"
@@ -157,7 +159,7 @@ class State:
         )
 
     async def open(self, progress: Callable[[int, int], None]) -> None:
-        """Recover the store, on a worker, and load the tables."""
+        """Recover the store, on a worker, and load the tables; its queues depend on the topics."""
         opening = asyncio.wrap_future(self.workers.submit(self._open_store, progress))
         try:
             await asyncio.shield(opening)
@@ -170,7 +172,7 @@ class State:
         self.halves.start()
 
     def _open_store(self, progress: Callable[[int, int], None]) -> None:
-        self.store.open(progress)
+        self.store.open(progress, partial(self.persistence.load, TOPICS_FILE))
         self.timers.open(self.clock.now_ms())
         if self.settings.broker.send_deduplication_enable:
             self.deduplication.load()
@@ -199,6 +201,10 @@ class State:
     def is_consumed_in_order(self, group: str) -> bool:
         """Return whether a client of a group holds a queue lock."""
         return self.locks.is_locking(group, self.clock.monotonic_ms())
+
+    def _has_batch_queues(self, name: str) -> bool | None:
+        topic = self.topics.get(name)
+        return None if topic is None else topic.has_batch_queues
 
     def _post(self, call: Callable[[], None]) -> None:
         self._loop.call_soon_threadsafe(call)

@@ -10,12 +10,16 @@ request or record around them::
 
 import struct
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from orbitmq.errors import CorruptRecord, LocalProtocolError
 from orbitmq.message.buffer import Buffer
+from orbitmq.message.properties import INNER_COUNT, finder
 
-__all__ = ["BatchedMessage", "encode", "split"]
+__all__ = ["INNER_BATCH_MAX", "BatchedMessage", "encode", "inner_count", "split"]
+
+INNER_BATCH_MAX: Final = 0x7FFF
+"""The most messages of an inner batch: its entry in a queue has two bytes for their number."""
 
 _HEAD = struct.Struct(
     ">i"  # size of this message, the head included
@@ -28,6 +32,8 @@ assert _HEAD.size == 20
 
 _PROPERTIES_LENGTH = struct.Struct(">h")  # signed in Java: properties have at most 32767 bytes
 _LEAST = _HEAD.size + _PROPERTIES_LENGTH.size
+_inner_count = finder(INNER_COUNT.encode())
+_DIGITS_MAX = 5
 
 
 class BatchedMessage(NamedTuple):
@@ -76,6 +82,20 @@ def split(body: Buffer) -> Iterator[BatchedMessage]:
     while position < len(view):
         message, position = _read(view, position)
         yield message
+
+
+def inner_count(text: bytes) -> int:
+    r"""Return how many queue offsets an inner batch takes; ``text`` is the record's properties.
+
+    One without a property that says so (Java's ``CommitLog.getMessageNum`` uses only that).
+
+    >>> inner_count(b"INNER_NUM\x0112\x02"), inner_count(b""), inner_count(b"INNER_NUM\x01-2\x02")
+    (12, 1, 1)
+    """
+    count = _inner_count(text) or b""
+    if not (count.isdigit() and len(count) <= _DIGITS_MAX):
+        return 1
+    return min(max(int(count), 1), INNER_BATCH_MAX)
 
 
 def _read(view: memoryview, position: int) -> tuple[BatchedMessage, int]:

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from orbitmq.message import flags, properties
+from orbitmq.message import batch, flags, properties
 from orbitmq.message.names import is_lmq
 from orbitmq.message.record_view import Filed, RecordView
 from orbitmq.message.tags import tags_code_utf8
@@ -24,7 +24,8 @@ _tags = properties.finder(properties.TAGS.encode())
 _keys = properties.finder(properties.KEYS.encode())
 _unique_key = properties.finder(properties.UNIQUE_KEY.encode())
 _delay_level = properties.finder(properties.DELAY.encode())
-_MULTI_DISPATCH: Final = properties.INNER_MULTI_DISPATCH.encode()
+_INNER: Final = b"INNER_"
+"""What the names begin with of properties that concern an inner batch or light queues."""
 _DIGITS: Final = 18  # more than that, times 20 bytes an entry, is no place in a file
 
 
@@ -47,6 +48,8 @@ class Dispatched(msgspec.Struct, gc=False):
     keys: bytes
     """All keys, separated by blanks; empty without."""
     tags: bytes | None
+    messages: int = 1
+    """How many messages the record holds: more than one only in an inner batch."""
 
     @property
     def in_queue(self) -> bool:
@@ -94,8 +97,11 @@ class Dispatcher:
                 tags,
             )
             append(entry)
-            if text.find(_MULTI_DISPATCH) >= 0:
-                entries += _multi_dispatch(entry, properties.decode(text))
+            if text.find(_INNER) >= 0:
+                if filed.sys_flag & flags.INNER_BATCH:
+                    entry.messages = batch.inner_count(text)
+                else:
+                    entries += _multi_dispatch(entry, properties.decode(text))
         return entries
 
     def _delay_ms(self, text: bytes) -> int:

@@ -30,10 +30,9 @@ __all__ = [
 
 COMMIT_LOG: Final = "commitlog"
 CONSUME_QUEUE: Final = "consumequeue"
-INDEX: Final = "index"
-# Written by Java only: long tags codes and filters, and queues of topics that keep batches whole.
-CONSUME_QUEUE_EXT: Final = "consumequeue_ext"
 BATCH_CONSUME_QUEUE: Final = "batchconsumequeue"
+CONSUME_QUEUE_EXT: Final = "consumequeue_ext"  # long tags codes and filters; only Java writes them
+INDEX: Final = "index"
 CHECKPOINT: Final = "checkpoint"
 ABORT: Final = "abort"  # exists while a broker runs, and after a crash
 QUEUE_ENDS: Final = "queue_ends.json"  # ours; Java ignores it

@@ -35,12 +35,19 @@ from orbitmq.store.disk.memory import memory_bytes
 from orbitmq.store.disk.open_files import warn_of_shortage
 from orbitmq.store.dispatch import Dispatched, Dispatcher
 from orbitmq.store.index.key_index import IndexMark, KeyIndex
-from orbitmq.store.layout import CONSUME_QUEUE_EXT, QUEUE_ENDS, path_join
+from orbitmq.store.layout import (
+    BATCH_CONSUME_QUEUE,
+    CONSUME_QUEUE,
+    CONSUME_QUEUE_EXT,
+    QUEUE_ENDS,
+    path_join,
+)
 from orbitmq.store.log.append import Incoming, PutResult, PutStatus
 from orbitmq.store.log.commit_log import CommitLog
 from orbitmq.store.log.flush import Flusher, Post
 from orbitmq.store.log.segments import Segments
 from orbitmq.store.progress import LoggedProgress, Progress
+from orbitmq.store.queues.batch_entry import BATCH_ENTRY_SIZE
 from orbitmq.store.queues.consume_queues import ConsumeQueues, Ends
 from orbitmq.store.queues.entry import ENTRY_SIZE
 from orbitmq.store.queues.extension import QueueExtensions
@@ -160,8 +167,10 @@ class MessageStore:
     def _new_queues(self) -> ConsumeQueues:
         return ConsumeQueues(
             self._disk,
-            self._path("consumequeue"),
+            self._path(CONSUME_QUEUE),
+            batch_directory=self._path(BATCH_CONSUME_QUEUE),
             entries_per_file=self.settings.queue_file_entries,
+            batches_per_file=self.settings.batch_queue_file_entries,
             make_room=self._make_room,
         )
 
@@ -186,15 +195,22 @@ class MessageStore:
 
     # Life
 
-    def open(self, progress: Progress = lambda _done, _total: None) -> None:
+    def open(
+        self,
+        progress: Progress = lambda _done, _total: None,
+        on_locked: Callable[[], None] = lambda: None,
+    ) -> None:
         """Lock and recover the directory; then the store can be used.
 
         Any thread may call this, if no other uses the store meanwhile. A long recovery logs its
-        progress; ``progress`` is called more often, with bytes of the log. Raise StoreLocked if
-        another process uses the directory, and StoreDamaged if its files contradict each other.
+        progress; ``progress`` is called more often, with bytes of the log. ``on_locked`` is called
+        before anything is read, to load what ``queues.topic_has_batches`` depends on. Raise
+        StoreLocked if another process uses the directory, and StoreDamaged if its files contradict
+        each other.
         """
         self._lock = StoreLock(self._disk, self.directory)
         try:
+            on_locked()
             crashed = self._abort.is_present
             self._checkpoint = Checkpoint(self._disk, self._path("checkpoint"))
             if crashed:
@@ -461,7 +477,9 @@ class MessageStore:
         log_bytes = settings.segment_bytes
         mend_stream(self._disk, self._segments.directory, log_bytes, keep_filled=True)
         queue_bytes = settings.queue_file_entries * ENTRY_SIZE
-        mend_queues(self._disk, self._path("consumequeue"), queue_bytes)
+        mend_queues(self._disk, self._path(CONSUME_QUEUE), queue_bytes)
+        batch_bytes = settings.batch_queue_file_entries * BATCH_ENTRY_SIZE
+        mend_queues(self._disk, self._path(BATCH_CONSUME_QUEUE), batch_bytes)
 
     def _listed_ends(self) -> Ends:
         """Return where queues ended; nothing if another program used the store since."""

@@ -43,6 +43,8 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """The size of a commit log file (mappedFileSizeCommitLog)."""
     queue_file_entries: int = 300_000
     """Entries per consume queue file (mappedFileSizeConsumeQueue, in bytes there)."""
+    batch_queue_file_entries: int = 300_000
+    """Entries per batch queue file (mapperFileSizeBatchConsumeQueue, in bytes there)."""
     index_enabled: bool = True
     """Whether keys can be looked up (messageIndexEnable)."""
     index_slots: int = 5_000_000

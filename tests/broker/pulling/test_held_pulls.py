@@ -1,8 +1,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from orbitmq.broker.pulling.held_pulls import HeldPull, HeldPulls, Wants
 from orbitmq.broker.pulling.sql92.parser import parse
+from orbitmq.message import flags
 from orbitmq.store.dispatch import Dispatched
 from tests.broker.fake_clients import Client, frame
 
@@ -72,6 +74,13 @@ def test_a_filter_by_properties_is_asked_with_those_of_the_message() -> None:
     assert held.arrived([arrived()], lambda _: "a\x012\x02") == [pull, all_of_it]
     held = holding(pull)
     assert held.arrived([arrived()], lambda _: None) == [pull]  # it can't be read: look again
+
+
+def test_an_inner_batch_releases_pulls_whatever_their_tags() -> None:
+    pull = a_pull(wants={7}.__contains__)
+    held = holding(pull)
+    batch = replace(arrived(tags_code=0), sys_flag=flags.INNER_BATCH)
+    assert held.arrived([batch]) == [pull]
 
 
 def test_pulls_with_only_other_messages_are_released_now_and_then() -> None:

@@ -27,12 +27,13 @@ def test_the_message_to_deliver_is_for_the_real_topic() -> None:
     assert (message.topic, message.queue_id, bytes(message.body)) == ("orders", 2, b"x")
     assert message.properties == record.properties
     assert not message.wait
-    for wrong in (
+    wrongs: tuple[dict[str, str], ...] = (
         {"REAL_QID": "-1"},
         {"REAL_QID": "two"},
         {"REAL_TOPIC": "RMQ_SYS_TRANS_HALF_TOPIC"},
-    ):
-        assert due_message(stored(world, "waiting", **wrong)) is None
+    )
+    for wrong in wrongs:
+        assert due_message(stored(world, "waiting", b"x", **wrong)) is None
 
 
 def test_copies_are_found_by_their_key_whatever_a_timer_added() -> None:

@@ -39,7 +39,7 @@ def test_attributes_are_set_changed_and_taken_away() -> None:
     [
         (None, {"+no.such": "x"}, "the known ones are cleanup.policy, message.type, queue.type"),
         (None, {"+message.type": "LOUD"}, "'LOUD' is not one of DELAY"),
-        (None, {"+queue.type": "BatchCQ"}, "not one of SimpleCQ"),
+        (None, {"+queue.type": "RocksDBCQ"}, "not one of BatchCQ, SimpleCQ"),
         (None, {"-message.type": ""}, "only an existing attribute"),
         (None, {"message.type": "FIFO"}, "write [+]name=value to set it"),
         ({}, {"+queue.type": "SimpleCQ"}, "can't be changed"),

@@ -75,16 +75,14 @@ def test_the_broker_and_java_keep_topics_of_their_own() -> None:
     store.close()
 
 
-def test_queues_that_java_kept_of_a_topic_go_with_it() -> None:
+def test_extensions_that_java_kept_of_a_topic_go_with_it() -> None:
     disk = SimulatedDisk()
     store = opened(disk)
-    for part in ("consumequeue_ext", "batchconsumequeue"):
-        for topic in ("orders", "bills"):
-            disk.make_directory(f"/store/{part}/{topic}/0")
-            disk.open(f"/store/{part}/{topic}/0/{0:020d}", create=True)
+    for topic in ("orders", "bills"):
+        disk.make_directory(f"/store/consumequeue_ext/{topic}/0")
+        disk.open(f"/store/consumequeue_ext/{topic}/0/{0:020d}", create=True)
     store.delete_topic("orders")
-    for part in ("consumequeue_ext", "batchconsumequeue"):
-        assert disk.list(f"/store/{part}") == ["bills"]
+    assert disk.list("/store/consumequeue_ext") == ["bills"]
     store.close()
 
 

@@ -28,7 +28,7 @@ def light(body: bytes = b"light", *names: str, topic: str = "orders", **more: st
 
 def light_bodies(store: MessageStore, queue: str) -> list[bytes]:
     """Return the bodies of a light queue; its offsets have no gap."""
-    found = store.queues.queue(queue, 0)
+    found = store.queues.consume_queue(queue, 0)
     if found is None:
         return []
     entries = list(found.iterate(0))

@@ -149,9 +149,8 @@ def test_an_index_entry_of_another_record(at: int, reason: str, tmp_path: Path) 
 def test_what_cannot_be_checked_is_named(tmp_path: Path) -> None:
     directory = unpacked("normal", tmp_path)
     assert verified(directory).not_checked == ()
-    (Path(directory) / "batchconsumequeue").mkdir()
     (Path(directory) / "consumequeue_ext").mkdir()
-    assert verified(directory).not_checked == ("batchconsumequeue", "consumequeue_ext")
+    assert verified(directory).not_checked == ("consumequeue_ext",)
 
 
 def test_keys_whose_records_are_gone_with_their_file_are_no_damage(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def test_java_s_files_are_read(tmp_path: Path, with_wheel: bool) -> None:
     store = opened(golden)
     settings = replace(store.settings, timer_log_file_bytes=65_536)
     made = TimerFiles(RealDisk(), store.directory, settings)
-    queue = store.queues.queue(TIMER_TOPIC, 0)
+    queue = store.queues.consume_queue(TIMER_TOPIC, 0)
     made.open(1_794_739_400_000, store.log.end, store.record, queue)
     assert (made.read_ms, made.queue_offset, made.waiting) == (1_794_739_365_000, 12, 4)
     assert made.wheel.slot(1_794_742_946_000) == Slot(104, 104, 1)

@@ -22,6 +22,7 @@ from itertools import count
 
 import msgspec
 
+from orbitmq.message import flags
 from orbitmq.net.connection import Connection
 from orbitmq.net.refusal import Refusal
 from orbitmq.store.dispatch import Dispatched
@@ -115,7 +116,11 @@ class HeldPulls:
                 continue
             properties: str | None = None
             for pull in list(waiting):
-                matches = pull.wants is None or pull.wants(arrival.tags_code)
+                matches = (
+                    pull.wants is None
+                    or pull.wants(arrival.tags_code)
+                    or arrival.sys_flag & flags.INNER_BATCH  # its messages have tags of their own
+                )
                 if matches and pull.record_filter is not None:
                     properties = properties or properties_of(arrival)
                     matches = properties is None or pull.record_filter.matches(properties)

@@ -257,8 +257,12 @@ class Deduplication:
             answer(queue_id, result)
 
     def _newest_first(self) -> Iterator[int]:
-        """Return the log offsets of all messages but consumers' retries."""
-        queues = [queue for queue in self._store.queues if queue.topic[0] != "%"]
+        """Return the log offsets of all messages but consumers' retries and batch queues."""
+        queues = [
+            queue
+            for queue in self._store.queues
+            if isinstance(queue, ConsumeQueue) and queue.topic[0] != "%"
+        ]
         return heapq.merge(*map(_offsets_backwards, queues), reverse=True)
 
 

@@ -277,7 +277,7 @@ class Delays:
         return 0 if record is None else record.store_timestamp_ms + level.delay_ms
 
     def _queue(self, level: _Level) -> ConsumeQueue | None:
-        return self._store.queues.queue(SCHEDULE_TOPIC, level.number - 1)
+        return self._store.queues.consume_queue(SCHEDULE_TOPIC, level.number - 1)
 
     def _correct(self, level: _Level, queue: ConsumeQueue) -> None:
         """Bring a level's offset into its queue: files expire, and a log may have lost its end."""

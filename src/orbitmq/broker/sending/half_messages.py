@@ -125,7 +125,7 @@ class HalfMessages:
     @property
     def queue(self) -> ConsumeQueue | None:
         """The half queue; None before the first half message."""
-        return self._store.queues.queue(HALF_TOPIC, 0)
+        return self._store.queues.consume_queue(HALF_TOPIC, 0)
 
     @property
     def done_after_offset(self) -> int:

@@ -313,7 +313,7 @@ class Timers:
             files.queue_offset = inside
 
     def _queue(self) -> ConsumeQueue | None:
-        return self._store.queues.queue(TIMER_TOPIC, 0)
+        return self._store.queues.consume_queue(TIMER_TOPIC, 0)
 
     # Delivering
 

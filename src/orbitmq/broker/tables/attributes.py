@@ -31,8 +31,8 @@ class Attribute(msgspec.Struct, frozen=True):
 
 
 TOPIC_ATTRIBUTES: Final[Mapping[str, Attribute]] = {
-    # Our store has no batch queues and no compaction.
-    "queue.type": Attribute(frozenset({"SimpleCQ"}), changeable=False),
+    "queue.type": Attribute(frozenset({"SimpleCQ", "BatchCQ"}), changeable=False),
+    # Our store has no compaction.
     "cleanup.policy": Attribute(frozenset({"DELETE"}), changeable=False),
     "message.type": Attribute(
         frozenset({"UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "PRIORITY", "MIXED"}),

@@ -3,20 +3,26 @@
 A broker answers QUERY_MESSAGE the same way whether no message has the key or the broker keeps no
 index (``messageIndexEnable=false`` in Java). So a broker that finds nothing is tested: it must find
 the newest message of a queue by its unique id, which is in the same index.
+
+The keys of messages in an inner batch are in no index, only the batch's own; so a topic with batch
+queues has to be read.
 """
 
 import logging
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from orbitmq.errors import OrbitError
+from orbitmq.errors import BrokerError, OrbitError
 from orbitmq.message import properties
 from orbitmq.message.model import MessageQueue, StoredMessage
 from orbitmq.message.scan import decode_all
 from orbitmq.message.tags import SELECT_ALL
 from orbitmq.spark.cluster.brokers import Brokers, QueueAnswers
 from orbitmq.spark.offsets import Range
+from orbitmq.wire.bodies.topic import TopicConfig
+from orbitmq.wire.codes import ResponseCode
 from orbitmq.wire.fields import INT64_MAX, Header
+from orbitmq.wire.headers.admin import GetTopicConfig
 from orbitmq.wire.headers.pull import SUBSCRIPTION, PullMessage
 from orbitmq.wire.headers.query import QueryMessage
 
@@ -50,13 +56,14 @@ class KeySearch:
         """Return the offsets of the messages with a key, sorted, per queue.
 
         None if all messages have to be read: an index is off, has more messages than a broker
-        returns, or can't be queried. The read then shows what is wrong.
+        returns, or can't be queried, or the topic has batch queues. The read then shows what is
+        wrong.
         """
         wanted = {queue: list[int]() for queue in self._queues}
         one_of_each_broker = {(queue.topic, queue.broker_name): queue for queue in self._filled}
         try:
             for one in one_of_each_broker.values():
-                found = self._found(one, key)
+                found = None if self._has_batches(one) else self._found(one, key)
                 if found is None or (not found and not self._has_index(one)):
                     return None
                 for message in found:
@@ -80,6 +87,16 @@ class KeySearch:
             unique_key=False,
         )
         return self._ask(queue, header, _whole)
+
+    def _has_batches(self, queue: MessageQueue) -> bool:
+        """Return whether a topic has batch queues; releases before 5.0 don't know such topics."""
+        asked = GetTopicConfig(topic=self._wire_name(queue.topic))
+        try:
+            return self._brokers.ask([queue], lambda _queue: (asked,), _is_batched)[queue]
+        except BrokerError as error:
+            if error.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                return False
+            raise
 
     def _has_index(self, queue: MessageQueue) -> bool:
         """Return whether the broker of a queue finds its newest message by index."""
@@ -115,6 +132,10 @@ def _whole(answers: QueueAnswers) -> list[StoredMessage] | None:
         return None
     found = _messages(answers)
     return found if len(found) < _FOUND_MAX else None
+
+
+def _is_batched(answers: QueueAnswers) -> bool:
+    return TopicConfig.from_json(answers.frames[0].body).has_batch_queues
 
 
 def _messages(answers: QueueAnswers) -> list[StoredMessage]:

@@ -8,7 +8,7 @@ property has the number of its messages, by which the broker advances the offset
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from orbitmq.message import flags, properties
+from orbitmq.message import batch, flags
 from orbitmq.message.buffer import Buffer
 from orbitmq.message.record import LEAST_SIZE, MAGICS, reader
 from orbitmq.message.record_view import RecordView
@@ -16,7 +16,6 @@ from orbitmq.spark.pulling.opened_records import NOT_PLAIN
 
 __all__ = ["Records", "Run", "records_before", "run_from"]
 
-_inner_count = properties.finder(properties.INNER_COUNT.encode())
 _FIELDS: Final = reader("size", "magic", "queue_offset", "sys_flag")
 _PLAIN_FIELDS: Final = reader("size", "queue_offset", "sys_flag")
 
@@ -78,7 +77,7 @@ def _run_on(view: memoryview, position: int, reached: int, first: int | None, en
             return Run(first, reached, position)
         messages = 1
         if sys_flag & flags.INNER_BATCH:
-            messages = _messages_in(RecordView(view, position, size))
+            messages = batch.inner_count(RecordView(view, position, size).properties)
         reached = max(reached, offset + messages)
         position += size
     return Run(first, reached, len(view))
@@ -93,12 +92,3 @@ def records_before(body: Buffer, end: int) -> Buffer:
             return view[:position]
         position += max(size, LEAST_SIZE)
     return view
-
-
-def _messages_in(batch: RecordView) -> int:
-    """Return how many offsets an inner batch takes: one without the property.
-
-    (Java's ``CommitLog.getMessageNum`` uses only the property.)
-    """
-    count = _inner_count(batch.properties)
-    return int(count) if count and count.isdigit() else 1

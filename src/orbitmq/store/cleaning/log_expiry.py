@@ -26,8 +26,7 @@ from orbitmq.store.cleaning.retention import AgedFile, Retention
 from orbitmq.store.disk.disk import Disk
 from orbitmq.store.index.key_index import KeyIndex
 from orbitmq.store.log.segments import Segment, Segments
-from orbitmq.store.queues.consume_queue import ConsumeQueue
-from orbitmq.store.queues.consume_queues import ConsumeQueues
+from orbitmq.store.queues.consume_queues import AnyQueue, ConsumeQueues
 from orbitmq.store.settings import StoreSettings
 from orbitmq.threads import Future, Workers
 
@@ -74,7 +73,7 @@ class LogExpiry:
         self._when_done = when_done
         self._count = 0  # files to remove when the queues are synced
         self._removing: _Removing | None = None
-        self._trimming: Iterator[ConsumeQueue] | None = None
+        self._trimming: Iterator[AnyQueue] | None = None
         self._is_finished = False
         self.is_asked = False
         """Whether an operator asked for a removal that could not begin yet."""

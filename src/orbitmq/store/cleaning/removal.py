@@ -12,12 +12,7 @@ from orbitmq.message.names import is_lmq, is_system_topic
 from orbitmq.store.checkpoint.queue_ends import QueueEnds
 from orbitmq.store.disk.disk import Disk
 from orbitmq.store.disk.durable import remove_tree
-from orbitmq.store.layout import (
-    BATCH_CONSUME_QUEUE,
-    CONSUME_QUEUE_EXT,
-    is_directory_name,
-    path_join,
-)
+from orbitmq.store.layout import CONSUME_QUEUE_EXT, is_directory_name, path_join
 from orbitmq.store.log.commit_log import CommitLog
 from orbitmq.store.queues.consume_queues import ConsumeQueues
 
@@ -37,7 +32,7 @@ class Removal:
     """Returns where the log begins; older files are gone for good."""
 
     def delete_topic(self, topic: str) -> None:
-        """Remove the queues of a topic, including those that only Java reads."""
+        """Remove the queues of a topic, and their extensions, which only Java writes."""
         self._delete_topics([topic])
 
     def _delete_topics(self, topics: Collection[str]) -> None:
@@ -54,8 +49,7 @@ class Removal:
             self._queues.delete_topic(topic)
         finally:
             self._log.forget_queues(topic)  # it looks up the ends of remaining queues again
-        for part in (CONSUME_QUEUE_EXT, BATCH_CONSUME_QUEUE):
-            remove_tree(self._disk, path_join(self._directory, part, topic))
+        remove_tree(self._disk, path_join(self._directory, CONSUME_QUEUE_EXT, topic))
 
     def delete_unused_topics(self, kept: Collection[str]) -> list[str]:
         """Delete all topics except ``kept``, system topics and light queues; return their names."""

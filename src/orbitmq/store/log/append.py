@@ -9,7 +9,7 @@ from orbitmq.message.host import Host
 from orbitmq.message.ids import offset_id
 from orbitmq.message.record import Storable
 
-__all__ = ["NOT_TRIED", "Incoming", "PutResult", "PutStatus"]
+__all__ = ["NOT_TRIED", "Incoming", "InnerBatch", "PutResult", "PutStatus"]
 
 
 class PutStatus(enum.Enum):
@@ -48,6 +48,20 @@ class Incoming(Storable, frozen=True, kw_only=True, gc=False):
     """Whether the sender waits until it is on disk, in a store with SYNC_FLUSH."""
 
 
+class InnerBatch(Incoming, frozen=True, kw_only=True, gc=False):
+    """A batch to be stored as one record; a type of its own, so that other messages stay small."""
+
+    count: int
+    """The number of its messages."""
+    is_batch: bool = True
+
+    @classmethod
+    def of(cls, message: Incoming, count: int, **changed: object) -> "InnerBatch":
+        """Return a message as an inner batch, with some fields changed."""
+        given = {name: getattr(message, name) for name in message.__struct_fields__}
+        return cls(**{**given, **changed, "count": count, "is_batch": True})
+
+
 class PutResult(msgspec.Struct, kw_only=True, gc=False):
     """Where a message was stored, or why it was not."""
 
@@ -57,14 +71,17 @@ class PutResult(msgspec.Struct, kw_only=True, gc=False):
     queue_offset: int = 0
     """The queue offset; for a batch, that of its first message."""
     offsets: tuple[int, ...] = ()
-    """The commit log offset of each message."""
+    """The commit log offset of each message; those of an inner batch have the same."""
     end: int = 0
     """The log offset after it."""
     store_timestamp_ms: int = 0
 
     def message_ids(self, store_host: Host) -> str:
-        """Return the offset message ids, separated by commas as in Java's answer to a batch."""
-        return ",".join(offset_id(store_host, offset) for offset in self.offsets)
+        """Return the offset message ids, separated by commas as in Java's answer to a batch.
+
+        An inner batch has one.
+        """
+        return ",".join(offset_id(store_host, offset) for offset in dict.fromkeys(self.offsets))
 
 
 NOT_TRIED: Final = PutResult(

@@ -33,7 +33,7 @@ from orbitmq.message.record import (
 from orbitmq.message.record_view import Filed, RecordView
 from orbitmq.store.layout import is_directory_name
 from orbitmq.store.log import light_queues
-from orbitmq.store.log.append import NOT_TRIED, Incoming, PutResult, PutStatus
+from orbitmq.store.log.append import NOT_TRIED, Incoming, InnerBatch, PutResult, PutStatus
 from orbitmq.store.log.record_rows import sound_row
 from orbitmq.store.log.segments import Segment, Segments
 from orbitmq.store.settings import StoreSettings
@@ -237,8 +237,10 @@ class CommitLog:
             if size > turn.room:
                 self._make_room(size, turn)
                 turn.buffers = turn.writes[-1][2]
-            if len(inner) == 1:
+            if not message.is_batch:
                 return self._write_down(inner[0], form, turn)
+            if isinstance(inner[0], InnerBatch):
+                return self._write_inner_batch(inner[0], form, turn)
             return _of_batch([self._write_down(one, form, turn) for one in inner])
         except _Refused as refused:
             return PutResult(status=refused.status, remark=str(refused))
@@ -291,6 +293,13 @@ class CommitLog:
             store_timestamp_ms=now_ms,
         )
 
+    def _write_inner_batch(self, message: InnerBatch, form: Form, turn: _Turn) -> PutResult:
+        """Add a batch to the turn as one record; its messages take consecutive queue offsets."""
+        result = self._write_down(message, form, turn)
+        turn.queue_offsets[message.topic, message.queue_id] = result.queue_offset + message.count
+        result.offsets *= message.count
+        return result
+
     def _make_room(self, size: int, turn: _Turn) -> None:
         """Continue the turn in a file with room for ``size`` bytes, the next one if necessary.
 
@@ -319,10 +328,24 @@ class CommitLog:
 
     def _inner(self, message: Incoming, turn: _Turn) -> list[Incoming]:
         """Return the messages that become a record each, with space for the seal."""
-        inner = _split(message) if message.is_batch else [message]
-        if self._lmq_enabled and not message.sys_flag & _WITHOUT_QUEUE:
-            inner = [self._numbered(one, turn) for one in inner]
+        if isinstance(message, InnerBatch):
+            inner: list[Incoming] = [self._with_base(message, turn)]
+        else:
+            inner = _split(message) if message.is_batch else [message]
+            if self._lmq_enabled and not message.sys_flag & _WITHOUT_QUEUE:
+                inner = [self._numbered(one, turn) for one in inner]
         return [_with_room_for_seal(one) for one in inner] if self._append_crc else inner
+
+    def _with_base(self, message: InnerBatch, turn: _Turn) -> InnerBatch:
+        """Return an inner batch with the queue offset of its first message as a property."""
+        if message.sys_flag & _WITHOUT_QUEUE:
+            raise _Refused(PutStatus.MESSAGE_ILLEGAL, "an inner batch can't be a half message")
+        key = (message.topic, message.queue_id)
+        base = turn.queue_offsets.get(key, -1)
+        if base < 0:
+            base = self.next_queue_offset(*key)
+        text = message.properties + properties.join({properties.INNER_BASE: str(base)})
+        return msgspec.structs.replace(message, properties=text)
 
     def _numbered(self, message: Incoming, turn: _Turn) -> Incoming:
         """Return a message with its offsets in the light queues that it names."""

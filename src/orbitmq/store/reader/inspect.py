@@ -8,15 +8,22 @@ from typing import Final
 
 import msgspec
 
-from orbitmq.message import flags
+from orbitmq.message import batch, flags
+from orbitmq.message.record import Row
 from orbitmq.store.damage import Damage
 from orbitmq.store.disk.disk import Disk
 from orbitmq.store.disk.stream_files import size_unless_gone
-from orbitmq.store.layout import COMMIT_LOG, CONSUME_QUEUE, INDEX, path_join
+from orbitmq.store.layout import (
+    BATCH_CONSUME_QUEUE,
+    COMMIT_LOG,
+    CONSUME_QUEUE,
+    INDEX,
+    path_join,
+)
 from orbitmq.store.log.record_rows import Block, view_of
 from orbitmq.store.progress import Progress
-from orbitmq.store.queues.entry import ENTRY_SIZE
 from orbitmq.store.reader.columns import numbers
+from orbitmq.store.reader.queue_reader import BatchQueueReader, QueueReader
 from orbitmq.store.reader.reader import QueueName, StoreReader
 
 __all__ = [
@@ -29,6 +36,7 @@ __all__ = [
     "inspect",
     "is_queued",
     "late_queue",
+    "messages_in",
 ]
 
 # A completely unreadable store could have damage in every page.
@@ -113,7 +121,7 @@ def inspect(reader: StoreReader, progress: Progress | None = None) -> Summary:
     queues = _with_offsets(reader, totals, damages)
     # On a live store retention may have removed files since, those of the log before the queues'.
     if [file.base for file in reader.segments[:1]] == [file.base for file in segments[:1]]:
-        _report_late_queues(queues, damages)
+        _report_late_queues(reader, queues, damages)
     if progress is not None:
         progress(total, total)
     return Summary(
@@ -133,19 +141,22 @@ def inspect(reader: StoreReader, progress: Progress | None = None) -> Summary:
 
 
 def is_queued(sys_flag: int) -> bool:
-    """Return whether a record is in a consume queue.
-
-    Prepared and rolled-back records are in none; inner batches are in ``batchconsumequeue``, which
-    has another layout.
-    """
-    return sys_flag & flags.TRANSACTION_MASK not in _NOT_QUEUED and not sys_flag & flags.INNER_BATCH
+    """Return whether a record is in a queue: prepared and rolled-back records are in none."""
+    return sys_flag & flags.TRANSACTION_MASK not in _NOT_QUEUED
 
 
-def late_queue(name: QueueName, least: int, low: int) -> Damage:
+def messages_in(block: Block, row: Row, sys_flag: int) -> int:
+    """Return how many messages, and queue offsets, a record holds: an inner batch has several."""
+    if not sys_flag & flags.INNER_BATCH:
+        return 1
+    return batch.inner_count(bytes(view_of(block.buffer, row).properties))
+
+
+def late_queue(queue: QueueReader, least: int) -> Damage:
     """Return the damage of a queue that begins after its first message in the log."""
-    reason = f"the log has messages from {least} on, but the queue begins at {low}"
-    where = f"{CONSUME_QUEUE}/{name.topic}/{name.queue_id}"
-    return Damage(least * ENTRY_SIZE, reason, 0, where=where)
+    reason = f"the log has messages from {least} on, but the queue begins at {queue.min_offset}"
+    position = 0 if isinstance(queue, BatchQueueReader) else least * queue.entry_size
+    return Damage(position, reason, 0, where=queue.where)
 
 
 def _add(totals: dict[tuple[bytes, int], QueueTotals], block: Block) -> None:
@@ -166,7 +177,7 @@ def _add(totals: dict[tuple[bytes, int], QueueTotals], block: Block) -> None:
             )
         if queue.first_offset is None and is_queued(sys_flag):
             queue.first_offset = offset
-        queue.messages += 1
+        queue.messages += messages_in(block, row, sys_flag)
         queue.bytes += row[1] - row[0]
         queue.last_stored_ms = stored_ms  # store times never decrease along the log
 
@@ -185,15 +196,19 @@ def _with_offsets(
     return [queues[name] for name in sorted(queues)]
 
 
-def _report_late_queues(queues: list[QueueTotals], damages: DamageList) -> None:
+def _report_late_queues(
+    reader: StoreReader, queues: list[QueueTotals], damages: DamageList
+) -> None:
     for queue in queues:
         least, low = queue.first_offset, queue.min_offset
         if least is not None and least < low:
-            damages.add(late_queue(QueueName(queue.topic, queue.queue_id), least, low))
+            damages.add(late_queue(reader.queue(queue.topic, queue.queue_id), least))
 
 
 def _disk_use(reader: StoreReader) -> dict[str, DiskUse]:
-    parts = {name: path_join(reader.directory, name) for name in (CONSUME_QUEUE, INDEX)}
+    batch_queues = (BATCH_CONSUME_QUEUE,) if reader.has(BATCH_CONSUME_QUEUE) else ()
+    named = (CONSUME_QUEUE, *batch_queues, INDEX)
+    parts = {name: path_join(reader.directory, name) for name in named}
     parts = {COMMIT_LOG: reader.log_directory, **parts}
     use = {name: _below(reader.disk, path) for name, path in parts.items()}
     # Counted, not subtracted from a total: files of a live store may disappear in between.

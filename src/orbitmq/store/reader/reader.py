@@ -15,12 +15,25 @@ from orbitmq.store.damage import Damage, OnDamage, raise_damage
 from orbitmq.store.disk.disk import Disk, RealDisk
 from orbitmq.store.disk.stream_files import StreamFile, StreamMaps, map_file
 from orbitmq.store.index.record_keys import has_key
-from orbitmq.store.layout import ABORT, CHECKPOINT, COMMIT_LOG, CONSUME_QUEUE, index_key, path_join
+from orbitmq.store.layout import (
+    ABORT,
+    BATCH_CONSUME_QUEUE,
+    CHECKPOINT,
+    COMMIT_LOG,
+    CONSUME_QUEUE,
+    index_key,
+    path_join,
+)
 from orbitmq.store.log.record_rows import Block, sound_row, view_of
 from orbitmq.store.reader import columns as column_builder
 from orbitmq.store.reader.columns import ColumnBatch
 from orbitmq.store.reader.index_reader import index_files, index_names
-from orbitmq.store.reader.queue_reader import QueueName, QueueReader, QueueRecord
+from orbitmq.store.reader.queue_reader import (
+    BatchQueueReader,
+    QueueName,
+    QueueReader,
+    QueueRecord,
+)
 from orbitmq.store.reader.reader_walk import ReaderWalk
 
 __all__ = [
@@ -210,17 +223,19 @@ class StoreReader:
     # Queues and keys.
 
     def topics(self) -> list[str]:
-        """Return the topics with consume queues, system topics included, sorted."""
+        """Return the topics with queues, system topics included, sorted."""
         return sorted({name.topic for name in self.queues()})
 
     def queues(self) -> list[QueueName]:
-        """Return the consume queues, sorted by topic and queue id."""
-        folder = self._path(CONSUME_QUEUE)
+        """Return the queues, batch queues among them, sorted by topic and queue id."""
         return sorted(
-            QueueName(topic, int(queue_id))
-            for topic in self._directories(folder)
-            for queue_id in self._directories(path_join(folder, topic))
-            if queue_id.isascii() and queue_id.isdecimal() and str(int(queue_id)) == queue_id
+            {
+                QueueName(topic, int(queue_id))
+                for folder in map(self._path, (CONSUME_QUEUE, BATCH_CONSUME_QUEUE))
+                for topic in self._directories(folder)
+                for queue_id in self._directories(path_join(folder, topic))
+                if queue_id.isascii() and queue_id.isdecimal() and str(int(queue_id)) == queue_id
+            }
         )
 
     def _directories(self, folder: str) -> list[str]:
@@ -228,9 +243,10 @@ class StoreReader:
         return [name for name in names if self.disk.is_directory(path_join(folder, name))]
 
     def queue(self, topic: str, queue_id: int) -> QueueReader:
-        """Return a consume queue; a queue that does not exist has no messages."""
+        """Return a queue; a queue that does not exist has no messages."""
         files = self.segments
-        return QueueReader(
+        is_batch = self.has(path_join(BATCH_CONSUME_QUEUE, topic, str(queue_id)))
+        return (BatchQueueReader if is_batch else QueueReader)(
             self.directory,
             QueueName(topic, queue_id),
             disk=self.disk,

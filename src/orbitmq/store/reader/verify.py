@@ -9,32 +9,31 @@ from typing import Final
 
 import msgspec
 
-from orbitmq.message import properties
+from orbitmq.message import batch, flags, properties
 from orbitmq.message.names import LMQ_PREFIX, SCHEDULE_TOPIC
 from orbitmq.message.record_view import RecordView
 from orbitmq.message.tags import tags_code
 from orbitmq.store.damage import Damage
 from orbitmq.store.index.record_keys import hashes_of, is_keyed
 from orbitmq.store.layout import (
-    BATCH_CONSUME_QUEUE,
-    CONSUME_QUEUE,
     CONSUME_QUEUE_EXT,
     EXT_ADDRESS_LIMIT,
     INDEX_ENTRY,
 )
 from orbitmq.store.log.record_rows import Block
-from orbitmq.store.queues.entry import ENTRY_SIZE, PREFILL_SIZE
+from orbitmq.store.queues.batch_entry import BatchEntry
+from orbitmq.store.queues.entry import PREFILL_SIZE
 from orbitmq.store.reader.columns import numbers
 from orbitmq.store.reader.index_reader import IndexFile, IndexHeader, index_files
-from orbitmq.store.reader.inspect import DamageList, Progress, is_queued, late_queue
-from orbitmq.store.reader.queue_reader import QueueReader
+from orbitmq.store.reader.inspect import DamageList, Progress, is_queued, late_queue, messages_in
+from orbitmq.store.reader.queue_reader import AnyEntry, BatchQueueReader, QueueReader
 from orbitmq.store.reader.reader import QueueName, StoreReader
 
 __all__ = ["Verdict", "verify"]
 
 _tags = properties.finder(properties.TAGS.encode())
 _ENTRIES_PER_STEP: Final = 4096
-_NOT_CHECKED: Final = (BATCH_CONSUME_QUEUE, CONSUME_QUEUE_EXT)
+_NOT_CHECKED: Final = (CONSUME_QUEUE_EXT,)
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,17 +120,18 @@ class _Verification:
         checked = 0
         for gap in queue.gaps():
             self.damages.add(gap)
-        for queue_offset, entry in queue.written():
+        for number, entry in queue.written():
             if entry.size == PREFILL_SIZE or 0 <= entry.commit_log_offset < self._log_start:
                 continue
             checked += 1
-            found = queue.record_of(queue_offset, entry)
+            found = queue.record_of(number, entry)
             if isinstance(found, Damage):
                 self.damages.add(found)
-            elif reason := _mismatch(queue.name, queue_offset, entry.tags_code, found):
-                self.damages.add(Damage(queue_offset * ENTRY_SIZE, reason, 0, where=queue.where))
+            elif reason := _mismatch(queue, number, entry, found):
+                position = number * queue.entry_size
+                self.damages.add(Damage(position, reason, 0, where=queue.where))
             if not checked % _ENTRIES_PER_STEP:
-                done = self._queue_bytes_done + checked * ENTRY_SIZE
+                done = self._queue_bytes_done + checked * queue.entry_size
                 self._report_progress(self._log_bytes + done)
         self._queue_bytes_done += queue.stored_bytes
         self.bounds[queue.name] = queue.min_offset, queue.max_offset
@@ -142,17 +142,19 @@ class _Verification:
         for (topic, queue_id), (least, most) in sorted(self._in_log.items()):
             name = QueueName(str(topic, "utf-8", "replace"), queue_id)
             low, high = self.bounds.get(name, (0, 0))
+            queue = self._reader.queue(*name)
             if name not in self.bounds:
                 reason = f"the log has messages {least} to {most - 1}, but the queue has no files"
             elif most > high:
                 reason = f"the log has messages up to {most - 1}, but the queue ends at {high - 1}"
             elif least < low:
-                self.damages.add(late_queue(name, least, low))
+                self.damages.add(late_queue(queue, least))
                 continue
             else:
                 continue
-            where = f"{CONSUME_QUEUE}/{name.topic}/{queue_id}"
-            self.damages.add(Damage(min(most, high) * ENTRY_SIZE, reason, 0, where=where))
+            is_batch = isinstance(queue, BatchQueueReader)
+            end = queue.written_end if is_batch else min(most, high)
+            self.damages.add(Damage(end * queue.entry_size, reason, 0, where=queue.where))
 
     def check_index_files(self) -> list[int]:
         """Check the entries of each index file; return how many each one has."""
@@ -235,24 +237,32 @@ class _Verification:
                 continue
             name = bytes(buffer[row[4] : row[5]]), queue_id
             least, _ = in_log.get(name, (offset, 0))
-            in_log[name] = least, offset + 1
+            in_log[name] = least, offset + messages_in(block, row, sys_flag)
 
     def _report_progress(self, done: int) -> None:
         if self._progress is not None:
             self._progress(min(done, self.total), self.total)  # a live store may have grown
 
 
-def _mismatch(name: QueueName, queue_offset: int, code: int, view: RecordView) -> str:
+def _mismatch(queue: QueueReader, number: int, entry: AnyEntry, view: RecordView) -> str:
     """Return how an entry contradicts its record; empty if they agree."""
+    name, queue_offset = queue.name, queue.offset_of(number, entry)
     if name.topic.startswith(LMQ_PREFIX):
         return ""  # a light queue lists records of other queues
     topic, queue_id, offset = view.topic, view.queue_id, view.queue_offset
     if offset != queue_offset or queue_id != name.queue_id or topic != name.topic.encode():
         shown = str(topic, "utf-8", "replace")
         return f"offset {queue_offset} points to message {offset} of {shown}/{queue_id}"
-    if not _tags_agree(view, code):
+    if not _tags_agree(view, entry.tags_code):
         return f"the tags code of offset {queue_offset} differs from that of its record"
+    if isinstance(entry, BatchEntry) and entry.messages != _messages_of(view):
+        return f"the number of messages at offset {queue_offset} differs from that of its record"
     return ""
+
+
+def _messages_of(view: RecordView) -> int:
+    is_inner = view.sys_flag & flags.INNER_BATCH
+    return batch.inner_count(bytes(view.properties)) if is_inner else 1
 
 
 def _tags_agree(view: RecordView, code: int) -> bool:

@@ -47,18 +47,18 @@ def restored_heads(
     headless = {
         (queue.topic.encode(errors="surrogateescape"), queue.queue_id): queue
         for queue in queues
-        if queue.may_lack_head(chain.first_offset)
+        if isinstance(queue, ConsumeQueue) and queue.may_lack_head(chain.first_offset)
     }
     if not headless:
         return []
     try:
         damages = _filled(aside, chain, dispatcher, checked, vouched_end, headless)
         for queue in headless.values():
-            damages += _completed(aside.made(queue.topic, queue.queue_id), queue)
+            damages += _completed(_head(aside, queue), queue)
         aside.sync()
         aside.close()
         for queue in headless.values():
-            _join(aside.made(queue.topic, queue.queue_id), queue)
+            _join(_head(aside, queue), queue)
     finally:
         aside.remove()
     return damages
@@ -103,6 +103,13 @@ def _filled(
         restore.add_block(block, headless)
     restore.finish()
     return walk.damages
+
+
+def _head(aside: ConsumeQueues, queue: ConsumeQueue) -> ConsumeQueue:
+    """Return the first entries of a queue, which are built aside."""
+    head = aside.made(queue.topic, queue.queue_id)
+    assert isinstance(head, ConsumeQueue)
+    return head
 
 
 def _first(queue: ConsumeQueue) -> bytes:

@@ -21,6 +21,8 @@ Laws:
   record follows the first, or when none does, since one offset may be damaged. If the records of
   all earlier entries were removed with their files, the missing ones were too: the queue begins
   with its first record in the log.
+- In a batch queue a hole stays: its entries say which offsets they have. A record after a hole
+  that lost records don't explain counts when the next record follows it.
 - A queue never ends before its listed end, whatever was lost: offsets are given out once. The
   entry of the last message fills the offsets after it.
 """
@@ -39,10 +41,11 @@ from orbitmq.message.record import LEAST_SIZE, PROPERTIES_LENGTH_SIZE, reader
 from orbitmq.message.tags import tags_code_utf8
 from orbitmq.store.damage import Damage
 from orbitmq.store.dispatch import SCHEDULE_TOPIC, Dispatched, Dispatcher
-from orbitmq.store.layout import CONSUME_QUEUE
+from orbitmq.store.layout import BATCH_CONSUME_QUEUE, CONSUME_QUEUE
 from orbitmq.store.log.record_rows import Block, view_of
+from orbitmq.store.queues.batch_queue import BatchQueue, batch_entry_of
 from orbitmq.store.queues.consume_queue import ConsumeQueue
-from orbitmq.store.queues.consume_queues import ConsumeQueues, Ends
+from orbitmq.store.queues.consume_queues import AnyQueue, ConsumeQueues, Ends
 from orbitmq.store.queues.entry import ENTRY, ENTRY_SIZE
 
 __all__ = ["QueueName", "QueueRestore", "fill_places", "plain_code"]
@@ -65,8 +68,9 @@ _MULTI_DISPATCH: Final = properties.INNER_MULTI_DISPATCH.encode()
 class _PendingEntries(msgspec.Struct, gc=False):
     """Consecutive entries of one queue, to be written from offset ``begin`` on."""
 
-    queue: ConsumeQueue
+    queue: AnyQueue
     begin: int
+    """The number of the first entry; in a consume queue that is its queue offset."""
     next: int
     """The queue offset after the last entry."""
     entries: bytearray
@@ -76,7 +80,8 @@ class _PendingEntries(msgspec.Struct, gc=False):
     """Records after a hole that nothing explains."""
     hole: Damage | None = None
     held: tuple[int, bytes] | None = None
-    """Queue offset and entry of the last refused record, if it is before the listed end."""
+    """Queue offset and entry of the last refused record, if it is before the listed end; in a batch
+    queue of any, with the offset after it."""
     begun_again: bool = False
     """Whether a record 0 has begun the queue again."""
 
@@ -117,6 +122,8 @@ class QueueRestore:
             code = plain_code(bytes(buffer[topic_end + PROPERTIES_LENGTH_SIZE : end]))
             if only is not None and code is not None and name not in only:
                 continue  # nor does it name a light queue
+            if sys_flag & flags.INNER_BATCH:
+                code = None
             if pending and queue_offset == pending.next and code is not None and pending.is_plain:
                 pending.entries += _pack(offset, end - start, code)
                 pending.next = queue_offset + 1
@@ -129,7 +136,7 @@ class QueueRestore:
 
     def add(self, entry: Dispatched) -> None:
         """Add one entry to its queue."""
-        if self.only_listed and not self._is_listed(entry):
+        if (self.only_listed and not self._is_listed(entry)) or not self.queues.is_queued(entry):
             return
         key = (entry.topic.encode(), entry.queue_id)
         if key not in self._pending_of:
@@ -141,6 +148,9 @@ class QueueRestore:
             if entry.queue_offset or is_lmq(entry.topic):
                 return
             _begin_again(pending)
+        if isinstance(pending.queue, BatchQueue):
+            self._add_batch(pending, entry)
+            return
         packed = _pack(entry.commit_log_offset, entry.size, entry.tags_code)
         if entry.queue_offset > pending.next and not self._is_bridged(pending, entry, packed):
             return
@@ -148,15 +158,39 @@ class QueueRestore:
         pending.next += 1
         self._note_buffered(1)
 
+    def _add_batch(self, pending: _PendingEntries, entry: Dispatched) -> None:
+        packed = batch_entry_of(entry).pack()
+        is_first = pending.begin == pending.queue.first_number and not pending.entries
+        if not is_first and entry.queue_offset > pending.next and not self._lost_records():
+            held, pending.held = pending.held, (entry.queue_offset + entry.messages, packed)
+            if held is None or held[0] != entry.queue_offset:
+                self._report_held(pending.queue, held)
+                return
+            pending.entries += held[1]
+        else:
+            self._report_held(pending.queue, pending.held)
+        pending.held = None
+        pending.entries += packed
+        pending.next = entry.queue_offset + entry.messages
+        self._note_buffered(1)
+
     def finish(self) -> None:
         """Write all pending entries; call it after the walk."""
         self._write()
         for pending in filter(None, self._pending_of.values()):
-            if pending.held is not None and pending.held[0] > pending.queue.max_offset:
+            if isinstance(pending.queue, BatchQueue):
+                self._report_held(pending.queue, pending.held)
+            elif pending.held is not None and pending.held[0] > pending.queue.max_offset:
                 self._take(pending, *pending.held)
                 _write(pending)
             if pending.hole is not None:
                 self._report(pending.hole)
+
+    def _report_held(self, queue: AnyQueue, held: tuple[int, bytes] | None) -> None:
+        if held is not None:
+            reason = f"the record before offset {held[0]} follows no other, so it is left out"
+            position = queue.end_number * queue.entry_size
+            self._report(Damage(position, reason, 0, where=_where(queue)))
 
     def keep_ends(self, names: Collection[QueueName]) -> None:
         """Extend queues to their listed ends; call it last.
@@ -183,14 +217,15 @@ class QueueRestore:
         end, listed_end = queue.max_offset, self._listed_end(topic, queue_id)
         if end >= listed_end:
             return
-        last = queue.entries(end - 1, 1)
-        if last:
+        position = queue.end_number * queue.entry_size
+        if isinstance(queue, BatchQueue):
+            queue.keep_end(listed_end)
+        elif last := queue.entries(end - 1, 1):
             _repeat(queue, last, listed_end)
         else:
             queue.restore(listed_end, b"")  # the queue begins there
         reason = f"messages {end} to {listed_end - 1}, the last of the queue, are lost"
-        where = f"{CONSUME_QUEUE}/{topic}/{queue_id}"
-        self._report(Damage(end * ENTRY_SIZE, reason, 0, where=where))
+        self._report(Damage(position, reason, 0, where=_where(queue)))
 
     def _listed_end(self, topic: str, queue_id: int) -> int:
         return self.listed.get(topic, {}).get(queue_id, 0)
@@ -222,6 +257,11 @@ class QueueRestore:
             return None
         if 0 <= queue.record_end <= self.log_start and queue.max_offset < entry.queue_offset:
             queue.cut(0)
+        if isinstance(queue, BatchQueue):
+            begin = queue.end_number
+            if self.correct:
+                begin = queue.number_from(entry.commit_log_offset)
+            return _PendingEntries(queue, begin, queue.end_before(begin), bytearray(), False)
         begin = queue.max_offset
         if queue.is_empty or (self.correct and entry.queue_offset < begin):
             begin = entry.queue_offset
@@ -229,6 +269,7 @@ class QueueRestore:
 
     def _is_bridged(self, pending: _PendingEntries, entry: Dispatched, packed: bytes) -> bool:
         """Continue a queue after a hole; return False if the record after it is left out."""
+        assert isinstance(pending.queue, ConsumeQueue)
         _write(pending)
         end, offset = pending.queue.max_offset, entry.queue_offset
         missing = offset - end
@@ -260,6 +301,7 @@ class QueueRestore:
 
     def _fill(self, pending: _PendingEntries, offset: int, packed: bytes) -> None:
         """Fill the hole between the end of a queue and an offset with that offset's entry."""
+        assert isinstance(pending.queue, ConsumeQueue)
         self._report(fill_places(pending.queue, offset, packed))
         pending.begin = pending.next = offset
         pending.hole = pending.held = None
@@ -269,11 +311,16 @@ class QueueRestore:
         self.damages.append(damage)
 
 
+def _where(queue: AnyQueue) -> str:
+    part = BATCH_CONSUME_QUEUE if isinstance(queue, BatchQueue) else CONSUME_QUEUE
+    return f"{part}/{queue.topic}/{queue.queue_id}"
+
+
 def _write(pending: _PendingEntries) -> None:
     if pending.entries:
         pending.queue.restore(pending.begin, bytes(pending.entries))
+        pending.begin += len(pending.entries) // pending.queue.entry_size
         pending.entries.clear()
-        pending.begin = pending.next
 
 
 def fill_places(queue: ConsumeQueue, offset: int, packed: bytes) -> Damage:

@@ -20,7 +20,7 @@ first files is recognised by the record of its first entry.
 import logging
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
@@ -37,9 +37,10 @@ from orbitmq.store.log.commit_log import CommitLog
 from orbitmq.store.log.record_rows import Block, Checked, sound_row, written_end
 from orbitmq.store.log.segments import Segment, Segments
 from orbitmq.store.progress import Progress
-from orbitmq.store.queues.consume_queue import ConsumeQueue
-from orbitmq.store.queues.consume_queues import ConsumeQueues, Ends
+from orbitmq.store.queues.batch_entry import BatchEntry
+from orbitmq.store.queues.consume_queues import AnyQueue, ConsumeQueues, Ends
 from orbitmq.store.queues.entry import QueueEntry
+from orbitmq.store.recovery.batch_heads import restored_batch_heads
 from orbitmq.store.recovery.log_end import ALL_VOUCHED, RecoveryWalk, first_store_ms, zero_behind
 from orbitmq.store.recovery.power_loss import write_again
 from orbitmq.store.recovery.queue_heads import restored_heads
@@ -50,6 +51,7 @@ __all__ = ["StoreRecovery"]
 
 log = logging.getLogger("orbitmq.store")
 
+_Entry: TypeAlias = QueueEntry | BatchEntry
 _NAMED_AT_ONCE: Final = 10
 _DAY_MS: Final = 24 * 60 * 60 * 1000  # clocks may be set back, hardly by more
 _ORDERLY = CheckpointValues(log_ms=ALL_VOUCHED, queues_ms=ALL_VOUCHED, index_ms=ALL_VOUCHED)
@@ -200,9 +202,8 @@ class StoreRecovery:
         return known_ms
 
     def _restore_heads(self, vouched_end: int) -> None:
-        found = restored_heads(
-            self._chain, self._queues, self._dispatcher, self._checked, vouched_end
-        )
+        given = (self._chain, self._queues, self._dispatcher, self._checked, vouched_end)
+        found = restored_heads(*given) + restored_batch_heads(*given)
         self.damages += [damage for damage in found if damage not in self.damages]
 
     def _indexed_end(self, *, crashed: bool) -> int:
@@ -228,7 +229,7 @@ class StoreRecovery:
         for queue in self._queues:
             listed_end = listed.get(queue.topic, {}).get(queue.queue_id, 0)
             while queue.max_offset > queue.min_offset:
-                last = queue.max_offset - 1
+                last = queue.last_offset
                 entry = queue.entry(last)
                 if entry is not None and (
                     self._is_removed(queue, last, entry)
@@ -237,15 +238,15 @@ class StoreRecovery:
                     or last < listed_end
                 ):
                     break
-                queue.cut(last)
+                queue.drop_last()
 
-    def _is_removed(self, queue: ConsumeQueue, offset: int, entry: QueueEntry) -> bool:
+    def _is_removed(self, queue: AnyQueue, offset: int, entry: _Entry) -> bool:
         """Return whether an entry's record was removed with its file; the entry stays."""
         before = queue.entry(offset - 1)
         in_order = before is None or before.commit_log_offset < entry.commit_log_offset
         return in_order and entry.commit_log_offset < self._log.first_offset
 
-    def _holds(self, queue: ConsumeQueue, offset: int, entry: QueueEntry, vouched_end: int) -> bool:
+    def _holds(self, queue: AnyQueue, offset: int, entry: _Entry, vouched_end: int) -> bool:
         """Return whether the log holds the record of a queue entry.
 
         A record that was on disk may name another queue offset now, by damage: that is so if no

@@ -21,7 +21,9 @@ from orbitmq.message.record import LEAST_SIZE, MAGICS, SIZE_AND_MAGIC
 from orbitmq.message.record_view import RecordView
 from orbitmq.store.layout import EXT_ADDRESS_LIMIT
 from orbitmq.store.log.commit_log import CommitLog
-from orbitmq.store.queues.consume_queue import ConsumeQueue
+from orbitmq.store.queues.batch_entry import BatchEntry
+from orbitmq.store.queues.batch_queue import BatchQueue
+from orbitmq.store.queues.consume_queues import AnyQueue
 from orbitmq.store.queues.entry import ENTRY, ENTRY_SIZE
 from orbitmq.store.settings import StoreSettings
 
@@ -93,6 +95,8 @@ class GetMessageResult(msgspec.Struct, kw_only=True):
     max_offset: int = 0
     size: int = 0
     """The total bytes of the records."""
+    more_messages: int = 0
+    """How many more messages than records there are, in inner batches."""
     from_disk: bool = False
     """Whether the last record read is too old to be in memory; a slave could serve it."""
 
@@ -117,7 +121,7 @@ class PullReader:
 
     def get_messages(
         self,
-        queue: ConsumeQueue | None,
+        queue: AnyQueue | None,
         offset: int,
         *,
         max_count: int,
@@ -142,18 +146,22 @@ class PullReader:
         if record_filter is not None:
             each = _RECORD_TERMS + record_filter.terms
             scanned = min(scanned, max(1, _FILTER_TERMS_MAX // each))
-        entries = queue.entries(offset, scanned)
         result = GetMessageResult(
             status=GetMessageStatus.NO_MATCHED_MESSAGE,
             next_offset=offset,
             min_offset=queue.min_offset,
             max_offset=queue.max_offset,
         )
+        limit = min(max(max_bytes, _BYTES_MIN), PULL_BYTES_MAX)
+        if isinstance(queue, BatchQueue):
+            batches = queue.entries(offset, scanned)
+            self._collect_batches(batches, result, max_count, limit, wants, record_filter)
+            return result
+        entries = queue.entries(offset, scanned)
         if not entries:
             result.status = GetMessageStatus.OFFSET_FOUND_NULL
             result.next_offset = queue.next_file_offset(offset)
             return result
-        limit = min(max(max_bytes, _BYTES_MIN), PULL_BYTES_MAX)
         self._collect(entries, result, max_count, limit, wants, record_filter, extended)
         return result
 
@@ -218,6 +226,55 @@ class PullReader:
             return False
         return record_filter.matches(str(properties, "utf-8", "replace"))
 
+    def _collect_batches(
+        self,
+        entries: list[BatchEntry],
+        result: GetMessageResult,
+        max_count: int,
+        max_bytes: int,
+        wants: Wants | None,
+        record_filter: RecordFilter | None,
+    ) -> None:
+        """Collect the records of a batch queue; a batch is returned whole, or not at all.
+
+        Clients drop the messages before the offset that they asked for. An entry without tags is
+        returned whatever the filter: the messages of an inner batch have their own tags, by which
+        clients filter. Java's broker skips the batch, and a consumer with a filter by tags gets
+        nothing (``DefaultMessageFilter``).
+        """
+        skip_to, count, views = 0, 0, result.views
+        near_from = self._log.end - self._near_bytes
+        for entry in entries:
+            position, size = entry.commit_log_offset, entry.size
+            is_far, total = position < near_from, result.size + size
+            if views and (
+                count + entry.messages > max_count
+                or self._is_full(count, total, max_count, max_bytes, is_far)
+            ):
+                break
+            result.from_disk = is_far
+            result.next_offset = entry.end
+            if position < skip_to or (wants and entry.tags_code and not wants(entry.tags_code)):
+                continue
+            view = self._log.view(position, size)
+            if view is None:
+                if not views:
+                    result.status = GetMessageStatus.MESSAGE_WAS_REMOVING
+                skip_to = self._log.next_segment_offset(position)
+                continue
+            found_size, magic = SIZE_AND_MAGIC.unpack_from(view) if size >= LEAST_SIZE else _NO_HEAD
+            if found_size != size or magic not in MAGICS:
+                self._log_damage(position)
+                continue
+            if record_filter is not None and not self._matches(record_filter, view, position):
+                continue
+            views.append(view)
+            count += entry.messages
+            result.size = total
+        if views:
+            result.status = GetMessageStatus.FOUND
+        result.more_messages = count - len(views)
+
     def _log_damage(self, position: int) -> None:
         """Log that an entry points to no record, once per file of the log."""
         file_end = self._log.next_segment_offset(position)
@@ -250,7 +307,7 @@ def _wants_extended(wants: Wants, code: int | None) -> bool:
     return code is None or wants(code)
 
 
-def _outside(queue: ConsumeQueue, offset: int) -> GetMessageResult | None:
+def _outside(queue: AnyQueue, offset: int) -> GetMessageResult | None:
     """Return the answer to a pull whose offset is outside the queue; None if it is inside."""
     lowest, highest = queue.min_offset, queue.max_offset
     if highest == 0:

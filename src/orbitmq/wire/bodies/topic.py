@@ -57,6 +57,11 @@ class TopicConfig(Body, frozen=True, kw_only=True):
     topic_sys_flag: Int32 = 0
     write_queue_nums: Int32 = 16
 
+    @property
+    def has_batch_queues(self) -> bool:
+        """Whether its batches are stored as one record each (``queue.type=BatchCQ``)."""
+        return self.attributes.get("queue.type") == "BatchCQ"
+
     def to_text(self) -> str:
         """Return the form for compressed registrations, which omits sys flag and order.
 

@@ -225,7 +225,7 @@ def test_delay_level_0_is_none() -> None:
     ("given", "code", "word"),
     [
         ({"TIMER_DELAY_MS": "soon"}, ResponseCode.MESSAGE_ILLEGAL, "timer message illegal"),
-        ({"INNER_NUM": "2"}, ResponseCode.MESSAGE_ILLEGAL, "inner batches"),
+        ({"INNER_NUM": "2"}, ResponseCode.MESSAGE_ILLEGAL, "not an inner batch"),
         ({"DELAY": "soon"}, ResponseCode.MESSAGE_ILLEGAL, "DELAY"),
     ],
 )

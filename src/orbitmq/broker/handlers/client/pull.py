@@ -212,7 +212,7 @@ class PullHandlers:
                 pull.consumer_group,
                 pull.topic,
                 pull.queue_id,
-                len(result.views),
+                len(result.views) + result.more_messages,
                 result.size,
                 self._clock.monotonic_ms() - began_ms,
             )

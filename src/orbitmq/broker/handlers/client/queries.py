@@ -7,7 +7,6 @@ commit log. ``lastKey`` of a query is ignored: it is for an index in RocksDB, wh
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from typing import Final
 
 from orbitmq.broker.clients.members import Members
@@ -18,6 +17,7 @@ from orbitmq.net.connection import Connection, Handler
 from orbitmq.net.refusal import Refusal
 from orbitmq.store.index.key_index import KeyKind
 from orbitmq.store.message_store import MessageStore
+from orbitmq.store.queues.batch_entry import BatchEntry
 from orbitmq.store.queues.entry import QueueEntry
 from orbitmq.wire.bodies.heartbeat import SubscriptionData
 from orbitmq.wire.bodies.query import ConsumeQueueData, ConsumeQueueEntries
@@ -108,14 +108,17 @@ class QueryHandlers:
             )
         subscription = self.members.subscription(asked.consumer_group or "", topic)
         registered = self.filters.get(asked.consumer_group or "", topic)
-        entries: list[QueueEntry] = []
+        entries: list[QueueEntry | BatchEntry] = []
         remark = None
         if queue.min_offset <= asked.index < queue.max_offset:
             limit = _ENTRIES_MAX
             if registered is not None:
                 limit = max(1, limit // registered.sql.terms)
-            found = islice(queue.iterate(asked.index), min(max(asked.count, 0), limit))
-            entries = [entry for _, entry in found]
+            end = asked.index + min(max(asked.count, 0), limit)
+            for offset, entry in queue.iterate(asked.index):
+                if offset >= end:
+                    break
+                entries.append(entry)
         else:
             remark = f"Index {asked.index} of {asked.queue_id}@{topic[:256]} is not exist!"
         body = ConsumeQueueEntries(
@@ -133,7 +136,7 @@ class QueryHandlers:
 
     def _passes(
         self, subscription: SubscriptionData | None, registered: ConsumerFilter | None
-    ) -> Callable[[QueueEntry, int | None], bool]:
+    ) -> Callable[[QueueEntry | BatchEntry, int | None], bool]:
         """Return whether an entry, with its tags code if it is known, passes a group's filter."""
         if subscription is None:
             return lambda _entry, _code: False
@@ -141,7 +144,7 @@ class QueryHandlers:
             wants = filters.wants(subscription)
             return lambda _entry, code: wants is None or code is None or wants(code)
 
-        def by_properties(entry: QueueEntry, _code: int | None) -> bool:
+        def by_properties(entry: QueueEntry | BatchEntry, _code: int | None) -> bool:
             found = self.store.record(entry.commit_log_offset)
             if found is None or registered is None:
                 return False
@@ -178,9 +181,9 @@ def _newest(records: Sequence[memoryview]) -> tuple[memoryview, ...]:
 
 
 def _shown(
-    entries: Iterable[QueueEntry],
+    entries: Iterable[QueueEntry | BatchEntry],
     tags_code: Callable[[int], int | None],
-    passes: Callable[[QueueEntry, int | None], bool],
+    passes: Callable[[QueueEntry | BatchEntry, int | None], bool],
 ) -> tuple[ConsumeQueueData, ...]:
     """Return entries for operators, each with the result of the group's filter.
 
@@ -189,7 +192,7 @@ def _shown(
     by tags.
     """
 
-    def shown(entry: QueueEntry) -> ConsumeQueueData:
+    def shown(entry: QueueEntry | BatchEntry) -> ConsumeQueueData:
         code = tags_code(entry.tags_code)
         return ConsumeQueueData(
             eval=passes(entry, code),

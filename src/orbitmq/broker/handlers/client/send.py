@@ -3,12 +3,12 @@
 A send that passes :mod:`orbitmq.broker.sending.send_checks` becomes one message for the store::
 
     single ─▶ retry topic or dead letter ─▶ unique key ─▶ transaction ─▶ timer ─▶ delay level
-    batch  ─▶ unchanged; the store splits it
+    batch  ─▶ unchanged; the store splits it, or keeps it whole in a topic with batch queues
 
 Then it goes to the inbox, or first to :mod:`orbitmq.broker.sending.deduplication`.
 
 Every answer has the region and whether traces are wanted; that to a message with a delivery time
-also has the handle to recall it. Inner batches are refused.
+also has the handle to recall it.
 """
 
 import logging
@@ -17,7 +17,7 @@ from functools import cached_property, lru_cache, partial
 from typing import Final
 
 from orbitmq.broker import remarks
-from orbitmq.broker.sending import stored_properties
+from orbitmq.broker.sending import inner_batches, stored_properties
 from orbitmq.broker.sending.deduplication import Answer, Deduplication
 from orbitmq.broker.sending.half_messages import HalfMessages
 from orbitmq.broker.sending.inbox import PutOutcome
@@ -32,7 +32,7 @@ from orbitmq.message.ids import UniqueIds, offset_id
 from orbitmq.message.names import HALF_TOPIC, TIMER_TOPIC, TOPIC_LENGTH_LIMIT, is_retry_topic
 from orbitmq.net.connection import Connection, Handler
 from orbitmq.net.refusal import Refusal
-from orbitmq.store.log.append import Incoming, PutResult, PutStatus
+from orbitmq.store.log.append import Incoming, InnerBatch, PutResult, PutStatus
 from orbitmq.store.settings import delay_levels
 from orbitmq.wire.bodies.topic import TopicFilterType
 from orbitmq.wire.codes import RequestCode, ResponseCode
@@ -127,7 +127,13 @@ class SendHandlers:
             sys_flag = header.sys_flag
             if topic.topic_filter_type is _MULTI_TAG:
                 sys_flag |= flags.MULTI_TAGS
-            make = self._batch if header.batch else self._single
+            if not header.batch:
+                make = self._single
+            elif topic.has_batch_queues:
+                self._serve_inner_batch(connection, request, header, queue_id, sys_flag)
+                return None
+            else:
+                make = self._batch
             message, unique_key = make(request, header, queue_id, sys_flag, peer)
             answer: Answer = partial(self._answer, connection, request, unique_key)
             if message.topic is HALF_TOPIC:
@@ -137,13 +143,27 @@ class SendHandlers:
                 answer = partial(
                     self._answer, connection, request, unique_key, recall_handle=handle
                 )
-            if self._deduplicates:
+            if self._deduplicates and not topic.has_batch_queues:
                 self._deduplication.put(message, header.topic, unique_key, queue_id, answer)
             else:
                 self._inbox.put(message, partial(answer, queue_id))
         except Refusal as refusal:
             return Response(refusal.code, remark=refusal.remark, fields=self._region)
         return None
+
+    def _serve_inner_batch(
+        self,
+        connection: Connection,
+        request: Frame,
+        header: SendHeader,
+        queue_id: int,
+        sys_flag: int,
+    ) -> None:
+        message, unique_key = self._inner_batch(
+            request, header, queue_id, sys_flag, connection.peer
+        )
+        answer = self._answer if unique_key is None else self._answer_inner_batch
+        self._inbox.put(message, partial(answer, connection, request, unique_key or "", queue_id))
 
     # From a request to a message
 
@@ -152,6 +172,7 @@ class SendHandlers:
     ) -> tuple[Incoming, str | None]:
         """Return the message to store, and its unique key."""
         topic, text, wait = header.topic, header.properties or "", True
+        inner_count = 0
         unique_key = stored_properties.plain_key(text) if text else None
         if unique_key is not None and sys_flag & ~_PLAIN_FLAGS == 0 and topic[0] != "%":
             raw = (text + self._suffix).encode()
@@ -159,6 +180,7 @@ class SendHandlers:
             found = stored_properties.read(text) | self._own
             unique_key = found.get(properties.UNIQUE_KEY) or self._unique_ids.next()
             found[properties.UNIQUE_KEY] = unique_key
+            inner_count = self._inner_count(request, header, found)
             topic, queue_id = self._place(request, header, queue_id, found)
             if topic is HALF_TOPIC:
                 sys_flag = flags.with_transaction_state(sys_flag, flags.TRANSACTION_NONE)
@@ -177,6 +199,8 @@ class SendHandlers:
             reconsume_times=header.reconsume_times or 0,
             wait=wait,
         )
+        if inner_count:
+            message = InnerBatch.of(message, inner_count)
         return message, unique_key
 
     def _batch(
@@ -187,6 +211,8 @@ class SendHandlers:
             raise _illegal(f"message topic length too long {len(header.topic)}")
         if is_retry_topic(header.topic):
             raise _illegal(f"batch request does not support retry group {header.topic}")
+        if sys_flag & flags.INNER_BATCH:
+            raise self._illegal(inner_batches.NO_BATCH_QUEUES)
         # The messages have properties of their own; these are for the batch and are not stored.
         found = stored_properties.read(header.properties or "")
         message = Incoming(
@@ -205,6 +231,33 @@ class SendHandlers:
         )
         return message, found.get(properties.UNIQUE_KEY)
 
+    def _inner_batch(
+        self, request: Frame, header: SendHeader, queue_id: int, sys_flag: int, peer: str
+    ) -> tuple[Incoming, str | None]:
+        """Return the batch to store in a batch queue, as one record if it has a unique key."""
+        sys_flag &= ~inner_batches.UNWRAPPED  # the broker sets them
+        message, unique_key = self._batch(request, header, queue_id, sys_flag, peer)
+        if unique_key is None:
+            return message, None
+        found = stored_properties.read(header.properties or "")
+        try:
+            text, count = inner_batches.stored_text(found, self._own, request.body)
+        except inner_batches.IllegalBatch as illegal:
+            raise self._illegal(str(illegal)) from illegal
+        sys_flag |= inner_batches.UNWRAPPED
+        return InnerBatch.of(message, count, properties=text, sys_flag=sys_flag), unique_key
+
+    def _inner_count(self, request: Frame, header: SendHeader, found: dict[str, str]) -> int:
+        """Return how many messages a single send holds as an inner batch, 0 if it is none."""
+        topic = self._checks.topics.get(header.topic)
+        is_batched = topic is not None and topic.has_batch_queues
+        try:
+            return inner_batches.count_in(
+                header.sys_flag, found, request.body, has_batch_queues=is_batched
+            )
+        except inner_batches.IllegalBatch as illegal:
+            raise self._illegal(str(illegal)) from illegal
+
     def _place(
         self, request: Frame, header: SendHeader, queue_id: int, found: dict[str, str]
     ) -> tuple[str, int]:
@@ -222,17 +275,14 @@ class SendHandlers:
         # A client before 4.6.1 sends a committed message back with all of its properties.
         is_sent_back = times > 0 and level > 0
         if _is_true(found.get(properties.TRANSACTION_PREPARED)) and not is_sent_back:
-            return self._prepare(header, topic, queue_id, found)
-        self._check_inner_batch(header.sys_flag, found)
+            return self._prepare(topic, queue_id, found)
         if header.sys_flag & flags.TRANSACTION_PREPARED:  # a half message, or one rolled back
             return topic, queue_id
         if level:
             return stored_properties.schedule(found, level, topic, queue_id)
         return self._timer_rules.place(found, topic, queue_id)
 
-    def _prepare(
-        self, header: SendHeader, topic: str, queue_id: int, found: dict[str, str]
-    ) -> tuple[str, int]:
+    def _prepare(self, topic: str, queue_id: int, found: dict[str, str]) -> tuple[str, int]:
         """Return the same for a half message; a delay level counts when it is committed."""
         if self._settings.broker.reject_transaction_message:
             raise Refusal(
@@ -240,7 +290,6 @@ class SendHandlers:
                 f"the broker[{self._checks.own_host()}] sending transaction message is forbidden "
                 "(rejectTransactionMessage=true)",
             )
-        self._check_inner_batch(header.sys_flag, found)
         return self._halves.prepare(found, topic, queue_id)
 
     def _warn_of_lowered_level(self, topic: str, asked: str) -> None:
@@ -254,10 +303,8 @@ class SendHandlers:
             *(topic, asked, self._levels),
         )
 
-    def _check_inner_batch(self, sys_flag: int, found: Mapping[str, str]) -> None:
-        if sys_flag & flags.INNER_BATCH or properties.INNER_COUNT in found:
-            why = "inner batches are for topics with batch queues, which are not supported"
-            raise _illegal(remarks.message_illegal(why, self._settings.store.max_message_bytes))
+    def _illegal(self, why: str) -> Refusal:
+        return _illegal(remarks.message_illegal(why, self._settings.store.max_message_bytes))
 
     # From a result to an answer
 
@@ -277,6 +324,22 @@ class SendHandlers:
         else:
             remark = self._remark(outcome)
             response = Response(_CODES[outcome.status], remark=remark, fields=self._region)
+        connection.respond(request, response)
+
+    def _answer_inner_batch(
+        self,
+        connection: Connection,
+        request: Frame,
+        unique_key: str,
+        queue_id: int,
+        outcome: PutOutcome,
+    ) -> None:
+        """Answer a batch that is one record; by the batch's id clients see that it is."""
+        if isinstance(outcome, Refusal) or not outcome.offsets:
+            self._answer(connection, request, unique_key, queue_id, outcome)
+            return
+        response = self._stored(outcome, queue_id, unique_key, None)
+        response.fields = {**(response.fields or {}), "batchUniqId": unique_key}
         connection.respond(request, response)
 
     def _stored(

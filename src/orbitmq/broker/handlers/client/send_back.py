@@ -20,7 +20,7 @@ from orbitmq.message.ids import offset_id
 from orbitmq.message.record_view import RecordView
 from orbitmq.net.connection import Connection, Handler
 from orbitmq.net.refusal import Refusal
-from orbitmq.store.log.append import Incoming
+from orbitmq.store.log.append import Incoming, PutStatus
 from orbitmq.store.message_store import MessageStore
 from orbitmq.wire.codes import WRITE, RequestCode, ResponseCode
 from orbitmq.wire.frame import Frame
@@ -67,6 +67,12 @@ class SendBackHandlers:
         if record is None:
             raise Refusal(
                 ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {header.offset}"
+            )
+        if record.sys_flag & flags.INNER_BATCH:
+            raise Refusal(
+                ResponseCode.SYSTEM_ERROR,
+                f"{PutStatus.MESSAGE_ILLEGAL.value}: it is one of an inner batch, which can't be "
+                "stored again as a whole; clients then send the message to the retry topic",
             )
         limit = max_tries(group, header.max_reconsume_times, request.version)
         if record.reconsume_times >= limit or header.delay_level < 0:
