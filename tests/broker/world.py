@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from orbitmq.broker.persistence import Persistence
-from orbitmq.broker.pulling.consumer_filters import FILTERS_FILE, ConsumerFilters
+from orbitmq.broker.pulling.consumer_filters import ConsumerFilters
 from orbitmq.broker.settings import BrokerSettings, LiveSettings
 from orbitmq.broker.tables.groups import GROUPS_FILE, Groups
 from orbitmq.broker.tables.offsets import OFFSETS_FILE, ConsumerOffsets
@@ -72,7 +72,6 @@ class World:
             (TOPICS_FILE, self.topics, lambda: self.topics.data_version),
             (GROUPS_FILE, self.groups, lambda: self.groups.data_version),
             (OFFSETS_FILE, self.offsets, lambda: self.offsets.changes),
-            (FILTERS_FILE, self.filters, lambda: self.filters.changes),
         ):
             self.persistence.register(
                 name, to_json=table.to_json, load_json=table.load_json, version=version
