@@ -57,7 +57,7 @@ def hold_for_ever(_held: HeldPulls, _now_ms: int) -> list[HeldPull]:
 @pytest.mark.parametrize(
     ("place", "fault", "seed", "breach"),
     [
-        ("orbitmq.store.log.flush._sync", sync_nothing, 5, "lost"),
+        ("orbitmq.store.log.flush._sync", sync_nothing, 11, "lost"),
         ("orbitmq.broker.sending.delays.Delays._is_delivered", deliver_anew, 4, "repeated"),
         (
             "orbitmq.broker.tables.offsets.ConsumerOffsets.to_json",
