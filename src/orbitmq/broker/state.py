@@ -168,7 +168,10 @@ class State:
             raise
         self.persistence.load()
         self.delays.start(self.clock.now_ms())
-        self.timers.start(self.clock.now_ms(), self.topics.table)
+        starting = self.workers.submit(
+            self.timers.start, self.clock.now_ms(), list(self.topics.table)
+        )
+        await asyncio.wrap_future(starting)
         self.halves.start()
 
     def _open_store(self, progress: Callable[[int, int], None]) -> None:

@@ -9,7 +9,7 @@ from tests.store.logs import incoming
 TEXT = {"UNIQ_KEY": "U1", "REAL_TOPIC": "orders", "REAL_QID": "2"}
 
 
-def stored(world: SendWorld, topic: str, body: bytes = b"x", **more: str) -> RecordView:
+def stored(world: SendWorld, topic: str, *, body: bytes = b"x", **more: str) -> RecordView:
     text = properties.encode({**TEXT, **more})
     before = world.store.log.end
     world.put(incoming(body, topic=topic, properties=text))
@@ -27,20 +27,16 @@ def test_the_message_to_deliver_is_for_the_real_topic() -> None:
     assert (message.topic, message.queue_id, bytes(message.body)) == ("orders", 2, b"x")
     assert message.properties == record.properties
     assert not message.wait
-    wrongs: tuple[dict[str, str], ...] = (
-        {"REAL_QID": "-1"},
-        {"REAL_QID": "two"},
-        {"REAL_TOPIC": "RMQ_SYS_TRANS_HALF_TOPIC"},
-    )
-    for wrong in wrongs:
-        assert due_message(stored(world, "waiting", b"x", **wrong)) is None
+    assert due_message(stored(world, "waiting", REAL_QID="-1")) is None
+    assert due_message(stored(world, "waiting", REAL_QID="two")) is None
+    assert due_message(stored(world, "waiting", REAL_TOPIC="RMQ_SYS_TRANS_HALF_TOPIC")) is None
 
 
 def test_copies_are_found_by_their_key_whatever_a_timer_added() -> None:
     world = SendWorld()
     record = stored(world, "waiting")
     copy = stored(world, "orders", TIMER_ENQUEUE_MS="1", TIMER_DEQUEUE_MS="2", TIMER_ROLL_TIMES="1")
-    stored(world, "orders", b"another body")
+    stored(world, "orders", body=b"another body")
     stored(world, "orders", colour="blue")
     stored(world, "others")
     assert find_alike(world.store, record, "orders", 0).keys() == {copy.commit_log_offset}

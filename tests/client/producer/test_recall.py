@@ -20,6 +20,7 @@ from orbitmq.wire.fields import Header
 from orbitmq.wire.frame import Frame, HeaderEncoding
 from orbitmq.wire.headers.send import RecallMessage
 from tests.broker.exchanges import pulled
+from tests.interop.java_server import PATIENT
 from tests.interop.waiting import until
 
 FIRST = MessageQueue("orders", "broker-a", 0)
@@ -99,7 +100,7 @@ def test_our_broker_delivers_at_the_time_and_not_what_was_recalled() -> None:
             embedded.EmbeddedCluster(settings=settings) as cluster,
             Producer("senders", nameserver=cluster.nameserver) as producer,
         ):
-            soon = timedelta(milliseconds=600)
+            soon = timedelta(milliseconds=1_500)
             at = datetime.now(UTC) + 2 * soon
             receipts = [
                 await producer.send(Message("orders", b"recalled", delay=soon), queue=FIRST),
@@ -126,7 +127,7 @@ def test_our_broker_delivers_at_the_time_and_not_what_was_recalled() -> None:
 
 
 def _read_three(broker: str) -> list[bytes]:
-    with BlockingConnection(Address.parse(broker)) as connection:
+    with BlockingConnection(Address.parse(broker), settings=PATIENT) as connection:
         return until(
             lambda: (
                 bodies

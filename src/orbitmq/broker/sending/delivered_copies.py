@@ -32,7 +32,7 @@ _OF_COPIES: Final = (
 )
 
 
-def real_topic_of(record: RecordView) -> str | None:
+def real_topic_of(record: RecordView | Incoming) -> str | None:
     """Return the topic that a waiting message is for."""
     topic = _real_topic(record.properties)
     return None if topic is None else topic.decode(errors="replace")

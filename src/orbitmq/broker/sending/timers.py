@@ -172,7 +172,10 @@ class Timers:
         self._unsure_to_ms = store.log.last_store_ms + 2 * self._files.wheel.precision_ms
 
     def start(self, now_ms: int, topics: Collection[str]) -> None:
-        """Check the numbers by topic, which a crash may leave behind; ``topics`` are all names."""
+        """Check the numbers by topic, which a crash may leave behind; ``topics`` are all names.
+
+        Like ``open``, it may run on a worker.
+        """
         if not self._stopped and self.counts.total != self._files.waiting:
             self.counts.recount(self._files.count_by_topic(), topics, now_ms)
 
@@ -272,14 +275,14 @@ class Timers:
         if queue is None or files.queue_offset == queue.max_offset or settings.timer_stop_enqueue:
             files.write_ms = max(files.write_ms, now_ms)
             return False
-        window_ms = files.roll_window_ms(settings)
-        for entry in unpack(queue.entries(files.queue_offset, _TAKEN_AT_ONCE)):
+        window_ms, before = files.roll_window_ms(settings), files.queue_offset
+        for entry in unpack(queue.entries(before, _TAKEN_AT_ONCE)):
             if not self._take_one(entry.commit_log_offset, window_ms):
                 files.write_ms = max(files.write_ms, now_ms)  # slots have to be delivered first
                 return False
             files.queue_offset += 1
             self._taken_in.count += 1
-        return True
+        return files.queue_offset > before
 
     def _take_one(self, offset: int, window_ms: int) -> bool:
         """Add one message; return False if the ring has no room for it now."""
@@ -294,6 +297,8 @@ class Timers:
             )
             return True
         files = self._files
+        if record.queue_offset > files.queue_offset:
+            return True  # the entry of a lost message is that of the next one
         # What is stored before it is in the wheel.
         files.write_ms = max(files.write_ms, files.floor(record.store_timestamp_ms))
         if not files.add(timer, window_ms):
@@ -383,7 +388,7 @@ class Timers:
     ) -> bool:
         """Put one message; return False if the inbox is full."""
         try:
-            self._inbox.put(message, partial(self._on_stored, due, number, unit), run)
+            self._inbox.put(message, partial(self._on_stored, due, number, unit, message), run)
         except Refusal as refusal:
             due.waits = True
             log.debug("timers wait: %s", refusal)
@@ -391,20 +396,22 @@ class Timers:
         due.in_flight += 1
         return True
 
-    def _on_stored(self, due: _DueSlot, number: int, unit: Unit, outcome: PutOutcome) -> None:
+    def _on_stored(
+        self, due: _DueSlot, number: int, unit: Unit, message: Incoming, outcome: PutOutcome
+    ) -> None:
         due.in_flight -= 1
         if isinstance(outcome, Refusal):
             due.waits = True
             log.debug("timers wait: %s", outcome)
         elif outcome.status.is_stored:
-            self._note_done(due, number, unit)
+            self._note_done(due, number, unit, message)
             self._in_trouble = False
         elif outcome.status in NEVER_STORED:
             log.error(
                 "skipping the message at log offset %d, which can't be delivered: %s",
                 *(unit.commit_log_offset, outcome.remark),
             )
-            self._note_done(due, number, unit)
+            self._note_done(due, number, unit, message)
         elif outcome.status is not PutStatus.NOT_TRIED:
             due.waits = True
             self._note_trouble(f"timers wait: {outcome.remark}")
@@ -419,14 +426,14 @@ class Timers:
             self._in_trouble = True
             log.warning("%s", why)
 
-    def _note_done(self, due: _DueSlot, number: int, unit: Unit) -> None:
+    def _note_done(self, due: _DueSlot, number: int, unit: Unit, message: Incoming) -> None:
         """Note that a message is delivered, or can't be."""
         due.stored.add(number)
         self._delivered.count += 1
-        record = self._store.record(unit.commit_log_offset)
-        topic = None if record is None else real_topic_of(record)
-        if topic is not None:
-            self.counts.add(topic, -unit.weight, self._now_ms)
+        topic = message.topic
+        if topic is TIMER_TOPIC:
+            topic = real_topic_of(message) or ""
+        self.counts.add(topic, -unit.weight, self._now_ms)
 
     def _advance(self, due: _DueSlot) -> None:
         """Move past delivered messages; after the last one of the slot, go on to the next slot."""

@@ -84,7 +84,6 @@ class TimerFiles:
         file_bytes = settings.timer_log_file_bytes
         self._log = TimerLog(disk, path_join(directory, "timerlog"), file_bytes, make_room)
         self._file_bytes = file_bytes
-        self._settings = settings
         self.wheel = Wheel(settings.timer_precision_ms, slots)
         self.checkpoint = TimerCheckpoint()
         """The values on disk."""

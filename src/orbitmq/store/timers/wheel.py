@@ -9,9 +9,8 @@
     +-------------------+------------+-----------+-------+-------+
 
 A slot belongs to a time only if it has that time: slots are not cleared after delivery. The units
-of a slot form a chain from the last to the first. The wheel is kept in memory; ``take_dirty``
-returns the pages that changed, for the file. The file is sparse: it takes space only for the slots
-that were used.
+of a slot form a chain from the last to the first. The wheel is kept in memory, in pages, and
+``take_dirty`` returns those that changed, for the file. Neither has pages that were never used.
 """
 
 import struct
@@ -61,9 +60,7 @@ class Wheel:
     def __init__(self, precision_ms: int, slots: int = SLOTS) -> None:
         self.precision_ms = precision_ms
         self.slots = slots
-        # Zeros take no memory until they are written to.
-        self._data = bytearray(slots * _SLOT.size)
-        self._used: set[int] = set()  # numbers of pages that are not all 0
+        self._pages: dict[int, bytearray] = {}  # by number; a missing one is all 0
         self._dirty: set[int] = set()
 
     def __repr__(self) -> str:
@@ -72,22 +69,27 @@ class Wheel:
     @property
     def size(self) -> int:
         """The length of its file."""
-        return len(self._data)
+        return self.slots * _SLOT.size
 
     def slot(self, time_ms: int) -> Slot:
         """Return the slot of a time, which is empty if it belongs to another time."""
         time = time_ms // self.precision_ms
-        found, first, last, count, _ = _SLOT.unpack_from(self._data, self._at(time))
-        return Slot(first, last, count) if found == time else _EMPTY
+        number, at = self._place(time)
+        page = self._pages.get(number)
+        if page is None:
+            return _EMPTY
+        found, first, last, messages, _ = _SLOT.unpack_from(page, at)
+        return Slot(first, last, messages) if found == time else _EMPTY
 
     def put(self, time_ms: int, slot: Slot) -> None:
         """Replace the slot of a time, whatever time it belonged to."""
         time = time_ms // self.precision_ms
-        at = self._at(time)
-        _SLOT.pack_into(self._data, at, time, *slot, 0)
-        page = at // _PAGE_BYTES
-        self._used.add(page)
-        self._dirty.add(page)
+        number, at = self._place(time)
+        page = self._pages.get(number)
+        if page is None:
+            page = self._pages[number] = bytearray(_PAGE_BYTES)
+        _SLOT.pack_into(page, at, time, *slot, 0)
+        self._dirty.add(number)
 
     def add(self, time_ms: int, position: int, weight: int) -> None:
         """Append the unit at ``position`` to the chain of a slot; ``weight`` is 1 or -1.
@@ -104,11 +106,10 @@ class Wheel:
     def since(self, time_ms: int) -> Iterator[tuple[int, Slot]]:
         """Yield the slots of this time and later ones, with their times, in no order."""
         least = time_ms // self.precision_ms
-        for page in sorted(self._used):
-            rows = _SLOT.iter_unpack(self._page(page))
-            for time, first, last, count, _ in rows:
+        for _, page in sorted(self._pages.items()):
+            for time, first, last, messages, _ in _SLOT.iter_unpack(page):
                 if time >= least and last >= first >= 0 and time > 0:
-                    yield time * self.precision_ms, Slot(first, last, count)
+                    yield time * self.precision_ms, Slot(first, last, messages)
 
     # The file
 
@@ -118,24 +119,26 @@ class Wheel:
             data = file.read(_READ_AT_ONCE, offset)[: self.size - offset]
             if data == _ZEROS[: len(data)]:
                 continue
-            self._data[offset : offset + len(data)] = data
-            first, end = offset // _PAGE_BYTES, -(-(offset + len(data)) // _PAGE_BYTES)
-            self._used.update(page for page in range(first, end) if any(self._page(page)))
+            for at in range(0, len(data), _PAGE_BYTES):
+                page = data[at : at + _PAGE_BYTES]
+                if page != _ZEROS[: len(page)]:
+                    whole = bytearray(page.ljust(_PAGE_BYTES, b"\0"))
+                    self._pages[(offset + at) // _PAGE_BYTES] = whole
 
     def take_dirty(self) -> list[Page]:
         """Return the pages that changed, and forget that they did."""
-        pages = [
-            Page(number * _PAGE_BYTES, bytes(self._page(number))) for number in sorted(self._dirty)
+        taken = [
+            Page(offset := number * _PAGE_BYTES, bytes(self._pages[number][: self.size - offset]))
+            for number in sorted(self._dirty)
         ]
         self._dirty.clear()
-        return pages
+        return taken
 
     def put_back(self, pages: list[Page]) -> None:
         """Take back pages that could not be written for lack of descriptors."""
         self._dirty.update(page.offset // _PAGE_BYTES for page in pages)
 
-    def _at(self, time: int) -> int:
-        return time % self.slots * _SLOT.size
-
-    def _page(self, number: int) -> memoryview:
-        return memoryview(self._data)[number * _PAGE_BYTES : (number + 1) * _PAGE_BYTES]
+    def _place(self, time: int) -> tuple[int, int]:
+        """Return the number of a slot's page, and where in the page the slot is."""
+        number, index = divmod(time % self.slots, _SLOTS_PER_PAGE)
+        return number, index * _SLOT.size
