@@ -218,6 +218,7 @@ class Sends:
     def __init__(self, topic: str, count: int) -> None:
         self._topic = topic
         self._to_send = self._unanswered = count
+        self._number = 0
         self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def run(self, connections: Sequence[Connection], window: int) -> None:
@@ -229,8 +230,9 @@ class Sends:
 
     def _send(self, connection: Connection) -> None:
         if self._to_send:
-            number = self._to_send = self._to_send - 1
-            header = self._header(number)
+            self._to_send -= 1
+            self._number += 1  # a message that is sent again is another one
+            header = self._header(self._number)
             answer = connection.start_request(header, KILOBYTE, timeout_ms=TIMEOUT_MS)
             answer.add_done_callback(partial(self._answered, connection))
 
