@@ -76,7 +76,7 @@ def sends(target: Target, *, connections: int, window: int, count: int) -> Passe
     async def load(opened: Sequence[Connection]) -> None:
         await Sends(target.topic, count).run(opened, window)
 
-    return _run(target, connections, load, count)
+    return run(target, connections, load, count)
 
 
 def pulls(target: Target, *, count: int) -> Passed:
@@ -85,7 +85,7 @@ def pulls(target: Target, *, count: int) -> Passed:
     async def load(opened: Sequence[Connection]) -> None:
         await Pulls(target.topic, [0] * QUEUES, count).run(opened[0])
 
-    return _run(target, 1, load, count)
+    return run(target, 1, load, count)
 
 
 def tail(target: Target, *, window: int, count: int) -> Passed:
@@ -98,18 +98,20 @@ def tail(target: Target, *, window: int, count: int) -> Passed:
         await pulling
 
     async def find_ends(opened: Sequence[Connection]) -> None:
-        ends.extend([await _end_of(opened[0], target.topic, queue) for queue in range(QUEUES)])
+        ends.extend(await ends_of(opened[0], target.topic))
 
-    return _run(target, 2, load, count, prepare=find_ends)
+    return run(target, 2, load, count, prepare=find_ends)
 
 
-def _run(
+def run(
     target: Target,
     connections: int,
     load: Callable[[Sequence[Connection]], Awaitable[None]],
     count: int,
     prepare: Callable[[Sequence[Connection]], Awaitable[None]] | None = None,
 ) -> Passed:
+    """Run a load over new connections, the first a consumer; ``prepare`` is not measured."""
+
     async def measured() -> Passed:
         async with AsyncExitStack() as stack:
             opened = [await connect(stack, target.address) for _ in range(connections)]
@@ -216,6 +218,7 @@ class Sends:
     def __init__(self, topic: str, count: int) -> None:
         self._topic = topic
         self._to_send = self._unanswered = count
+        self._number = 0
         self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def run(self, connections: Sequence[Connection], window: int) -> None:
@@ -227,8 +230,9 @@ class Sends:
 
     def _send(self, connection: Connection) -> None:
         if self._to_send:
-            number = self._to_send = self._to_send - 1
-            header = send_header(self._topic, number, number % QUEUES)
+            self._to_send -= 1
+            self._number += 1  # a message that is sent again is another one
+            header = self._header(self._number)
             answer = connection.start_request(header, KILOBYTE, timeout_ms=TIMEOUT_MS)
             answer.add_done_callback(partial(self._answered, connection))
 
@@ -238,6 +242,7 @@ class Sends:
         try:
             if is_stored(answer.result()):
                 self._unanswered -= 1
+                self._stored(connection, answer.result())
             else:
                 self._to_send += 1
             self._send(connection)
@@ -246,6 +251,14 @@ class Sends:
             return
         if not self._unanswered:
             self._done.set_result(None)
+
+    # For loads that send other messages
+
+    def _header(self, number: int) -> SendMessageV2:
+        return send_header(self._topic, number, number % QUEUES)
+
+    def _stored(self, connection: Connection, answer: Frame) -> None:
+        """Do nothing."""
 
 
 def is_stored(answer: Frame) -> bool:
@@ -292,6 +305,10 @@ class Pulls:
             offset = found.next_begin_offset
             if answer.code not in _PULLED:
                 raise RuntimeError(f"a pull was refused: {answer!r}")
+            self._arrived(answer.body)
+
+    def _arrived(self, body: bytes | memoryview) -> None:
+        """Do nothing; for loads that look at the messages."""
 
 
 _PULLED: Final = (ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND)
@@ -325,6 +342,11 @@ async def _join(connection: Connection, topic: str) -> None:
     )
     beat = HeartbeatData(client_id="bench", consumer_data_set=(consumer,))
     await _asked(connection, Heartbeat(), beat.to_json())
+
+
+async def ends_of(connection: Connection, topic: str) -> list[int]:
+    """Return the end of each queue of a topic that :class:`Sends` fills."""
+    return [await _end_of(connection, topic, queue) for queue in range(QUEUES)]
 
 
 async def _end_of(connection: Connection, topic: str, queue_id: int) -> int:

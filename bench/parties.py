@@ -79,6 +79,7 @@ def java(directory: Path) -> Iterator[Party]:
         "mappedFileSizeConsumeQueue": 300_000 * 20,
         "maxHashSlotNum": 5_000_000,
         "maxIndexNum": 5_000_000 * 4,
+        "timerWheelEnable": True,  # off in tests, which would wait for its large file
     }
     with JavaNameserver(JAVA_VERSION, directory / "nameserver") as nameserver:
         broker = _TunedBroker(
