@@ -11,21 +11,38 @@
 
 """
 
+import enum
 from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import msgspec
 
-__all__ = ["Attempt", "History", "Reader", "Stored", "broken_laws"]
+__all__ = ["Attempt", "History", "Kind", "Reader", "Stored", "broken_laws"]
+
+
+class Kind(enum.Enum):
+    """When a message becomes visible to consumers."""
+
+    PLAIN = "at once"
+    DELAYED = "after the delay of a level"
+    TIMED = "at a time"
+    COMMITTED = "when its transaction is committed"
+    ABORTED = "never: its transaction is rolled back"
+
+    @property
+    def is_transaction(self) -> bool:
+        """Whether it is sent as a half message."""
+        return self in (Kind.COMMITTED, Kind.ABORTED)
 
 
 class Attempt(msgspec.Struct):
     """One attempt to send a message, as its sender knows it.
 
     All attempts of a message share its unique ``key``. ``acked_at`` is the queue offset that the
-    broker acknowledged, None without acknowledgement; for a delayed message it is not an offset of
-    its queue.
+    broker acknowledged, None without acknowledgement; only for a plain message it is an offset of
+    its queue. ``due_ms`` is the earliest time of delivery. ``is_over`` is set when the sender does
+    not wait for an answer any more.
     """
 
     key: str
@@ -33,10 +50,20 @@ class Attempt(msgspec.Struct):
     queue_id: int
     tag: str
     acked_at: int | None = None
-    is_delayed: bool = False
+    kind: Kind = Kind.PLAIN
+    due_ms: int = 0
+    is_over: bool = False
 
     def __str__(self) -> str:
         return f"{self.key}, attempt {self.number},"
+
+    @property
+    def is_delivered(self) -> bool:
+        """Whether consumers must receive it.
+
+        The sender of a half message rolls back every attempt but the one that was acknowledged.
+        """
+        return self.acked_at is not None and self.kind is not Kind.ABORTED
 
 
 class Stored(NamedTuple):
@@ -46,6 +73,7 @@ class Stored(NamedTuple):
     key: str
     attempt: int
     tag: str
+    stored_ms: int = 0
 
 
 class Reader(NamedTuple):
@@ -80,6 +108,8 @@ def broken_laws(history: History) -> list[str]:
         *_gaps(history),
         *_lost(history),
         *_repeated(history),
+        *_aborted(history),
+        *_early(history),
         *_out_of_order(history),
         *_misread(history),
     ]
@@ -100,13 +130,13 @@ def _lost(history: History) -> Iterator[str]:
         for message in messages
     }
     for attempt in history.attempts:
-        if attempt.acked_at is None:
+        if not attempt.is_delivered:
             continue
         place = places.get((attempt.key, attempt.number))
         acked = f"{attempt} was acknowledged at offset {attempt.acked_at} of queue"
         if place is None:
             yield f"lost: {acked} {attempt.queue_id}, but is not stored"
-        elif attempt.is_delayed:
+        elif attempt.kind is not Kind.PLAIN:
             if place[0] != attempt.queue_id:
                 yield f"strayed: {attempt} was sent to queue {attempt.queue_id}, but is in {place}"
         elif place != (attempt.queue_id, attempt.acked_at):
@@ -128,11 +158,38 @@ def _repeated(history: History) -> Iterator[str]:
             yield f"invented: {key}, attempt {number}, is stored, but was never sent"
 
 
+def _aborted(history: History) -> Iterator[str]:
+    """Find delivered messages of transactions that were not committed."""
+    stored = _all_stored(history)
+    for attempt in history.attempts:
+        if attempt.kind.is_transaction and not attempt.is_delivered:
+            for message in stored.get((attempt.key, attempt.number), ()):
+                yield f"aborted: {attempt} was delivered at offset {message.offset}"
+
+
+def _early(history: History) -> Iterator[str]:
+    """Find messages that were delivered before they were due."""
+    stored = _all_stored(history)
+    for attempt in history.attempts:
+        for message in stored.get((attempt.key, attempt.number), ()):
+            if message.stored_ms < attempt.due_ms:
+                early_ms = attempt.due_ms - message.stored_ms
+                yield f"early: {attempt} was delivered {early_ms} ms before it was due"
+
+
+def _all_stored(history: History) -> dict[tuple[str, int], list[Stored]]:
+    found: dict[tuple[str, int], list[Stored]] = {}
+    for messages in history.stored.values():
+        for message in messages:
+            found.setdefault((message.key, message.attempt), []).append(message)
+    return found
+
+
 def _out_of_order(history: History) -> Iterator[str]:
     """Find messages out of order: a sender waits for each acknowledgement."""
     last: dict[tuple[str, int], int] = {}
     for attempt in history.attempts:
-        if attempt.acked_at is None or attempt.is_delayed:
+        if attempt.acked_at is None or attempt.kind is not Kind.PLAIN:
             continue
         sender = attempt.key.partition("-")[0]
         before = last.get((sender, attempt.queue_id), -1)

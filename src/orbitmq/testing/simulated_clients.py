@@ -1,28 +1,26 @@
 """Small clients for simulated runs: a sender and a puller, with real connections and headers.
 
-They record what they see in a :class:`orbitmq.testing.histories.History`. They also check that
-every request is answered in time, unless the network lost something.
+A sender sends messages of every kind. Its half messages are ended by its
+:class:`orbitmq.testing.simulated_transactions.Decisions`.
+
+They record what they see in a :class:`orbitmq.testing.histories.History`.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from orbitmq.errors import NetworkError, RequestTimeout
-from orbitmq.message import properties
+from orbitmq.message import flags, properties
 from orbitmq.message.model import StoredMessage
 from orbitmq.message.names import AUTO_CREATE_TOPIC
 from orbitmq.message.scan import decode_all
 from orbitmq.net.address import Address
-from orbitmq.net.dialer import Dialer
-from orbitmq.net.transport.network import Network
 from orbitmq.randomness import Randomness
-from orbitmq.testing.clocks import VirtualClock
-from orbitmq.testing.histories import Attempt, History, Reader, Stored
+from orbitmq.testing.histories import Attempt, Kind, Reader, Stored
+from orbitmq.testing.simulated_calls import ANSWER_MS, TRY_AGAIN, Caller
+from orbitmq.testing.simulated_transactions import SENDERS, Decisions
 from orbitmq.wire.bodies.route import TopicRouteData
-from orbitmq.wire.codes import ResponseCode, name_of_request
-from orbitmq.wire.fields import Header
-from orbitmq.wire.frame import Frame
+from orbitmq.wire.codes import ResponseCode
 from orbitmq.wire.headers.pull import (
     COMMIT_OFFSET,
     SUBSCRIPTION,
@@ -33,68 +31,22 @@ from orbitmq.wire.headers.pull import (
 from orbitmq.wire.headers.route import GetRouteInfo
 from orbitmq.wire.headers.send import SendMessageAnswer, SendMessageV2
 
-__all__ = ["TAGS", "Caller", "Puller", "Sender"]
+__all__ = ["TAGS", "Puller", "Sender"]
 
 TAGS: Final = ("red", "green", "blue")
 
 _ATTEMPTS_MAX: Final = 500
 _PULLS_WITHOUT_ANSWER_MAX: Final = 500
-_ANSWER_MS: Final = 3_000
 _BODY_MAX: Final = 600
-# Codes of a broker that starts, stops or is busy: try again.
-_TRY_AGAIN: Final = (
-    ResponseCode.SYSTEM_BUSY,
-    ResponseCode.SERVICE_NOT_AVAILABLE,
-    ResponseCode.FLUSH_DISK_TIMEOUT,
-)
-
+_KINDS: Final = (*[Kind.PLAIN] * 6, Kind.DELAYED, Kind.TIMED, Kind.COMMITTED, Kind.ABORTED)
+_LEVELS_MS: Final = (1_000, 5_000)
+_TIMER_MS_MAX: Final = 5_000
 _SERVED: Final = (
     ResponseCode.SUCCESS,
     ResponseCode.PULL_NOT_FOUND,
     ResponseCode.PULL_RETRY_IMMEDIATELY,
 )
-_NOT_YET: Final = (*_TRY_AGAIN, ResponseCode.TOPIC_NOT_EXIST)
-
-
-class Caller:
-    """Sends requests, and records a fault if a response is missing for no reason.
-
-    ``troubles`` returns how much was lost so far: while it does not change, nothing was lost.
-    """
-
-    def __init__(
-        self, network: Network, clock: VirtualClock, history: History, troubles: Callable[[], int]
-    ) -> None:
-        self.clock = clock
-        self.history = history
-        self._troubles = troubles
-        self._dialer = Dialer(network=network)
-
-    async def ask(
-        self, address: Address, header: Header, body: bytes = b"", timeout_ms: int = _ANSWER_MS
-    ) -> Frame | None:
-        """Return the response; None after a timeout, which closes the connection, or an error."""
-        before = self._troubles()
-        try:
-            return await self._dialer.request(address, header, body, timeout_ms=timeout_ms)
-        except RequestTimeout as error:
-            if self._troubles() == before:
-                self.history.faults.append(f"no response, although nothing was lost: {error}")
-            connection = self._dialer.connections.get(address)
-            if connection is not None:
-                connection.abort("it does not respond")
-        except NetworkError:
-            pass  # refused, reset or closed: the caller tries again
-        return None
-
-    def note_odd(self, answer: Frame, header: Header) -> None:
-        """Record an unexpected response code as a fault."""
-        request = name_of_request(header.code)
-        self.history.faults.append(f"{request} was answered {answer.code}: {answer.remark}")
-
-    async def close(self) -> None:
-        """Close all connections."""
-        await self._dialer.close()
+_NOT_YET: Final = (*TRY_AGAIN, ResponseCode.TOPIC_NOT_EXIST)
 
 
 @dataclass(eq=False)
@@ -106,7 +58,11 @@ class Sender:
     _chance: Randomness
     _nameserver: Address
     _topic: str
+    _decisions: Decisions = field(init=False)
     _route: tuple[Address, int] | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        self._decisions = Decisions(self._name, self._caller, self._chance)
 
     async def run(self, count: int, *, queues: int, pause_s: float) -> None:
         """Send ``count`` messages, with random pauses of ``pause_s`` on average."""
@@ -115,15 +71,12 @@ class Sender:
             await self._caller.clock.sleep(self._chance.uniform(0, 2 * pause_s))
 
     async def _send(self, key: str, queues: int) -> None:
-        tag, chance = self._chance.choice(TAGS), self._chance
-        is_delayed = chance.below(6) == 0
+        tag, kind, chance = self._chance.choice(TAGS), self._chance.choice(_KINDS), self._chance
         for number in range(_ATTEMPTS_MAX):
             place = self._route or await self._find(queues)
             if place is not None:
                 address, queues_there = place
-                attempt = Attempt(
-                    key, number, chance.below(queues_there), tag, is_delayed=is_delayed
-                )
+                attempt = Attempt(key, number, chance.below(queues_there), tag, kind=kind)
                 self._caller.history.attempts.append(attempt)
                 if await self._attempt(address, attempt, queues):
                     return
@@ -131,30 +84,49 @@ class Sender:
         self._caller.history.faults.append(f"{key} was not stored in {_ATTEMPTS_MAX} attempts")
 
     async def _attempt(self, address: Address, attempt: Attempt, queues: int) -> bool:
-        own = {properties.UNIQUE_KEY: attempt.key, properties.TAGS: attempt.tag}
-        if attempt.is_delayed:
-            own[properties.DELAY] = str(1 + self._chance.below(2))
+        now_ms = self._caller.clock.now_ms()
         header = SendMessageV2(
-            producer_group="senders",
+            producer_group=SENDERS,
             topic=self._topic,
             default_topic=AUTO_CREATE_TOPIC,
             default_topic_queue_nums=queues,
             queue_id=attempt.queue_id,
-            sys_flag=0,
-            born_timestamp=self._caller.clock.now_ms(),
+            sys_flag=flags.TRANSACTION_PREPARED if attempt.kind.is_transaction else 0,
+            born_timestamp=now_ms,
             flag=attempt.number,
-            properties=properties.encode(own).decode(),
+            properties=properties.encode(self._properties(attempt, now_ms)).decode(),
         )
         body = b"x" * self._chance.below(_BODY_MAX)
+        if attempt.kind.is_transaction:
+            await self._decisions.join(address)
         answer = await self._caller.ask(address, header, body)
+        attempt.is_over = True
         if answer is None:
             self._route = None
         elif answer.code == ResponseCode.SUCCESS:
-            attempt.acked_at = answer.read(SendMessageAnswer).queue_offset
+            stored = answer.read(SendMessageAnswer)
+            attempt.acked_at = stored.queue_offset
+            if attempt.kind.is_transaction:
+                await self._decisions.end(address, attempt, stored)
             return True
-        elif answer.code not in _TRY_AGAIN:
+        elif answer.code not in TRY_AGAIN:
             self._caller.note_odd(answer, header)
         return False
+
+    def _properties(self, attempt: Attempt, now_ms: int) -> dict[str, str]:
+        """Return the properties of an attempt, and note in it when it is due."""
+        found = {properties.UNIQUE_KEY: attempt.key, properties.TAGS: attempt.tag}
+        if attempt.kind is Kind.DELAYED:
+            level = self._chance.below(len(_LEVELS_MS))
+            found[properties.DELAY] = str(level + 1)
+            attempt.due_ms = now_ms + _LEVELS_MS[level]
+        elif attempt.kind is Kind.TIMED:
+            attempt.due_ms = now_ms + 1 + self._chance.below(_TIMER_MS_MAX)
+            found[properties.TIMER_DELIVER_MS] = str(attempt.due_ms)
+        elif attempt.kind.is_transaction:
+            found[properties.TRANSACTION_PREPARED] = "true"
+            found[properties.PRODUCER_GROUP] = SENDERS
+        return found
 
     async def _find(self, queues: int) -> tuple[Address, int] | None:
         """Return broker and queue count of the topic, or a broker that can create the topic."""
@@ -228,7 +200,7 @@ class Puller:
             expression_type="TAG",
         )
         starts = self._starts()
-        answer = await self._caller.ask(broker, header, timeout_ms=hold_ms + _ANSWER_MS)
+        answer = await self._caller.ask(broker, header, timeout_ms=hold_ms + ANSWER_MS)
         if answer is None or answer.code in _NOT_YET:
             return False
         if answer.code not in _SERVED:
@@ -248,4 +220,4 @@ class Puller:
 def _stored(message: StoredMessage) -> Stored:
     found = message.properties
     key, tag = found.get(properties.UNIQUE_KEY, ""), found.get(properties.TAGS, "")
-    return Stored(message.queue_offset, key, message.flag, tag)
+    return Stored(message.queue_offset, key, message.flag, tag, message.store_timestamp_ms)

@@ -35,7 +35,8 @@ from orbitmq.testing.clocks import VirtualClock, run_virtual
 from orbitmq.testing.disks import PowerLost
 from orbitmq.testing.histories import History, Reader, broken_laws
 from orbitmq.testing.links import MemoryNetwork
-from orbitmq.testing.simulated_clients import TAGS, Caller, Puller, Sender
+from orbitmq.testing.simulated_calls import Caller
+from orbitmq.testing.simulated_clients import TAGS, Puller, Sender
 from orbitmq.testing.simulated_servers import BROKER, DIRECTORY, NAMESERVER, SimulatedServers
 
 __all__ = ["Plan", "broken_laws", "simulate"]
@@ -43,7 +44,9 @@ __all__ = ["Plan", "broken_laws", "simulate"]
 TOPIC: Final = "orders"
 
 _RUN_S: Final = 1_800  # a run that takes longer in virtual time hangs
-_CALM_S: Final = 12  # longer than the delays in use, so that all delayed messages are delivered
+_CALM_S: Final = (
+    15  # longer than delays and checks of half messages take, so that all are delivered
+)
 _CALLS_MAX: Final = 60
 
 
