@@ -8,13 +8,14 @@
                  └── recalled ──▶ never seen
 """
 
-from collections.abc import Callable
+import asyncio
 from contextlib import suppress
 from datetime import timedelta
-from threading import Event
 from typing import Final, NamedTuple
 
-from orbitmq.blocking import Admin, Producer
+from orbitmq.client.admin.admin import Admin
+from orbitmq.client.producer.producer import Producer
+from orbitmq.client.settings import ClientSettings
 from orbitmq.clock import Clock
 from orbitmq.errors import OrbitError
 from orbitmq.message.model import Message
@@ -49,51 +50,58 @@ class Later(NamedTuple):
     """Reminders in the topic; one of two was recalled."""
 
 
-def run_payments(producer: Producer, admin: Admin, clock: Clock) -> Later:
+async def run_payments(client: ClientSettings, clock: Clock) -> Later:
     """Send payments and reminders, and return what consumers can see of them."""
-    for topic in (PAYMENTS, REMINDERS):
-        admin.create_topic(topic, queues=1)
-    producer.send(_reminder(0))
-    recalled = producer.send(_reminder(1))
-    if recalled.recall_handle is None:
-        raise OrbitError("the broker returned no recall handle for a timer")
-    producer.recall(REMINDERS, recalled.recall_handle)
-    for number in range(_PAYMENTS):
-        _pay(producer, number)
-    accepted = _PAYMENTS - _PAYMENTS // _DECLINED_EVERY
-    _await(lambda: _count(admin, PAYMENTS) >= accepted, clock)
-    _await(lambda: _count(admin, REMINDERS) > 0, clock)
-    (stored,) = admin.query_message(REMINDERS, "r-0")
-    due_ms = stored.born_timestamp_ms + int(_DELAY / timedelta(milliseconds=1))
-    return Later(
-        sent=_PAYMENTS,
-        declined=_PAYMENTS - accepted,
-        delay_s=_DELAY.total_seconds(),
-        committed=_count(admin, PAYMENTS),
-        late_ms=stored.store_timestamp_ms - due_ms,
-        reminders=_count(admin, REMINDERS),
+    async with Admin(client) as admin, Producer("shop-payments", client=client) as producer:
+        for topic in (PAYMENTS, REMINDERS):
+            await admin.create_topic(topic, queues=1)
+        await _remind(producer)
+        for number in range(_PAYMENTS):
+            await _pay(producer, number)
+        accepted = _PAYMENTS - _PAYMENTS // _DECLINED_EVERY
+        await _await_messages(admin, PAYMENTS, accepted, clock)
+        await _await_messages(admin, REMINDERS, 1, clock)
+        (stored,) = await admin.query_message(REMINDERS, "r-0")
+        due_ms = stored.born_timestamp_ms + int(_DELAY / timedelta(milliseconds=1))
+        return Later(
+            sent=_PAYMENTS,
+            declined=_PAYMENTS - accepted,
+            committed=await _count(admin, PAYMENTS),
+            delay_s=_DELAY.total_seconds(),
+            late_ms=stored.store_timestamp_ms - due_ms,
+            reminders=await _count(admin, REMINDERS),
+        )
+
+
+async def _remind(producer: Producer) -> None:
+    """Send two reminders with a delivery time, and recall the second."""
+    first, second = (
+        Message(REMINDERS, b"is it paid?", keys=[f"r-{number}"], delay=_DELAY)
+        for number in range(2)
     )
+    await producer.send(first)
+    receipt = await producer.send(second)
+    if receipt.recall_handle is None:
+        raise OrbitError("the broker returned no recall handle for a message with a delivery time")
+    await producer.recall(REMINDERS, receipt.recall_handle)
 
 
-def _reminder(number: int) -> Message:
-    return Message(REMINDERS, b"is it paid?", keys=[f"r-{number}"], delay=_DELAY)
-
-
-def _pay(producer: Producer, number: int) -> None:
+async def _pay(producer: Producer, number: int) -> None:
     message = Message(PAYMENTS, b"paid", keys=[f"p-{number}"])
-    with suppress(CardDeclined), producer.transaction(message):
-        # Here a shop would change its database: both happen, or none of them.
-        if number % _DECLINED_EVERY == 0:
-            raise CardDeclined(message.keys)
+    with suppress(CardDeclined):
+        async with producer.transaction(message):
+            # Here a shop would change its database: both happen, or none of them.
+            if number % _DECLINED_EVERY == 0:
+                raise CardDeclined(message.keys)
 
 
-def _count(admin: Admin, topic: str) -> int:
-    return sum(admin.max_offset(queue) for queue in admin.queues(topic))
-
-
-def _await(is_there: Callable[[], bool], clock: Clock) -> None:
-    deadline_ms, pause = clock.monotonic_ms() + _WAIT_MS_MAX, Event()
-    while not is_there():
+async def _await_messages(admin: Admin, topic: str, count: int, clock: Clock) -> None:
+    deadline_ms = clock.monotonic_ms() + _WAIT_MS_MAX
+    while await _count(admin, topic) < count:
         if clock.monotonic_ms() > deadline_ms:
-            raise OrbitError(f"messages were not delivered within {_WAIT_MS_MAX // 1000} s")
-        pause.wait(_LOOK_S)
+            raise OrbitError(f"{topic} had no {count} messages within {_WAIT_MS_MAX // 1000} s")
+        await asyncio.sleep(_LOOK_S)
+
+
+async def _count(admin: Admin, topic: str) -> int:
+    return sum([await admin.max_offset(queue) for queue in await admin.queues(topic)])

@@ -1,5 +1,6 @@
 """A run of the demo: start everything, send and stream the orders, compare, report."""
 
+import asyncio
 import platform
 import shutil
 from collections.abc import Sequence
@@ -87,7 +88,7 @@ def _measure(home: Path, happened: Sequence[Event], clock: Clock) -> Measured:
                 comparison = pipeline.compare()
                 _show_comparison(comparison)
                 _show_key(admin, happened[0].order)
-                _show_payments(producer, admin, clock)
+                _show_payments(client, clock)
                 return Measured(
                     spark=pipeline.versions,
                     broker_ready_ms=broker_ready_ms,
@@ -131,9 +132,9 @@ def _show_key(admin: Admin, order: str) -> None:
     say(f"The broker's key index finds order {order}: {', '.join(states)}.")
 
 
-def _show_payments(producer: Producer, admin: Admin, clock: Clock) -> None:
+def _show_payments(client: ClientSettings, clock: Clock) -> None:
     title("6. Messages that wait: transactions and timers")
-    later = run_payments(producer, admin, clock)
+    later = asyncio.run(run_payments(client, clock))
     say(f"{later.sent} payments were sent as half messages. The cards of {later.declined} were")
     say(f"declined, so they were rolled back: the topic has {later.committed}.")
     say(f"Of two reminders due in {later.delay_s} s one was recalled. The topic has")
