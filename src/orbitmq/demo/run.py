@@ -1,6 +1,5 @@
 """A run of the demo: start everything, send and stream the orders, compare, report."""
 
-import asyncio
 import platform
 import shutil
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ from orbitmq.clock import Clock, SystemClock
 from orbitmq.demo.figures import Comparison, Measured
 from orbitmq.demo.first_bytes import show_bytes
 from orbitmq.demo.flow import Flow
-from orbitmq.demo.payments import run_payments
+from orbitmq.demo.payments import Later, seen_later, send_payments
 from orbitmq.demo.pipeline import Pipeline, spark_errors_wrapped
 from orbitmq.demo.report import amount, page, verdict
 from orbitmq.demo.shop import REMINDER, TOPIC, Event, events
@@ -84,11 +83,12 @@ def _measure(home: Path, happened: Sequence[Event], clock: Clock) -> Measured:
             ):
                 spark_ready_ms = clock.monotonic_ms() - began_ms
                 say(f"{pipeline.versions}: {spark_ready_ms / 1000:.1f} s")
+                send_payments(producer, admin)  # for later: some of them wait
                 flow = _show_flow(producer, pipeline, happened, clock)
                 comparison = pipeline.compare()
                 _show_comparison(comparison)
                 _show_key(admin, happened[0].order)
-                _show_payments(client, clock)
+                _show_payments(seen_later(admin, clock))
                 return Measured(
                     spark=pipeline.versions,
                     broker_ready_ms=broker_ready_ms,
@@ -132,9 +132,8 @@ def _show_key(admin: Admin, order: str) -> None:
     say(f"The broker's key index finds order {order}: {', '.join(states)}.")
 
 
-def _show_payments(client: ClientSettings, clock: Clock) -> None:
+def _show_payments(later: Later) -> None:
     title("6. Messages that wait: transactions and timers")
-    later = asyncio.run(run_payments(client, clock))
     say(f"{later.sent} payments were sent as half messages. The cards of {later.declined} were")
     say(f"declined, so they were rolled back: the topic has {later.committed}.")
     say(f"Of two reminders due in {later.delay_s} s one was recalled. The topic has")
