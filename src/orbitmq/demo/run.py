@@ -14,6 +14,7 @@ from orbitmq.clock import Clock, SystemClock
 from orbitmq.demo.figures import Comparison, Measured
 from orbitmq.demo.first_bytes import show_bytes
 from orbitmq.demo.flow import Flow
+from orbitmq.demo.payments import Later, seen_later, send_payments
 from orbitmq.demo.pipeline import Pipeline, spark_errors_wrapped
 from orbitmq.demo.report import amount, page, verdict
 from orbitmq.demo.shop import REMINDER, TOPIC, Event, events
@@ -40,7 +41,7 @@ def run(directory: str, orders: int, clock: Clock | None = None) -> int:
     title("1. A message as a commit log record and as a frame")
     show_bytes(clock)
     measured = _measure(home, happened, clock)
-    title("6. Figures")
+    title("7. Figures")
     for name, figure in measured.summary:
         say(f"{name:<24}{figure}")
     (home / "report.html").write_text(page(measured), encoding="utf-8")
@@ -82,10 +83,12 @@ def _measure(home: Path, happened: Sequence[Event], clock: Clock) -> Measured:
             ):
                 spark_ready_ms = clock.monotonic_ms() - began_ms
                 say(f"{pipeline.versions}: {spark_ready_ms / 1000:.1f} s")
+                send_payments(producer, admin)  # for later: some of them wait
                 flow = _show_flow(producer, pipeline, happened, clock)
                 comparison = pipeline.compare()
                 _show_comparison(comparison)
                 _show_key(admin, happened[0].order)
+                _show_payments(seen_later(admin, clock))
                 return Measured(
                     spark=pipeline.versions,
                     broker_ready_ms=broker_ready_ms,
@@ -129,8 +132,16 @@ def _show_key(admin: Admin, order: str) -> None:
     say(f"The broker's key index finds order {order}: {', '.join(states)}.")
 
 
+def _show_payments(later: Later) -> None:
+    title("6. Messages that wait: transactions and timers")
+    say(f"{later.sent} payments were sent as half messages. The cards of {later.declined} were")
+    say(f"declined, so they were rolled back: the topic has {later.committed}.")
+    say(f"Of two reminders due in {later.delay_s} s one was recalled. The topic has")
+    say(f"{later.reminders}, stored {later.late_ms} ms after it was due.")
+
+
 def _show_files(home: Path) -> None:
-    title("7. Files")
+    title("8. Files")
     files = sorted((home / "orders").glob("*.parquet"))
     size = sum(file.stat().st_size for file in files)
     say(f"report   {home / 'report.html'}")
