@@ -11,8 +11,10 @@ from tests.architecture.sources import PACKAGE, Module
 
 # path below the package → which test covers it instead, and why that is enough
 COVERED_ELSEWHERE: Mapping[str, str] = {
+    "testing/simulated_calls.py": "tests/simulation/test_cluster: what clients ask in a run",
     "testing/simulated_clients.py": "tests/simulation/test_cluster: they live in a run",
     "testing/simulated_servers.py": "tests/simulation/test_cluster: they are what is run",
+    "testing/simulated_transactions.py": "tests/simulation/test_cluster: they live in a run",
     "testing/simulation.py": "tests/simulation/test_cluster: the run itself",
     "message/buffer.py": "one name for a union of types; mypy checks it",
 }

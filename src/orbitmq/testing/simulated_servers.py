@@ -157,6 +157,9 @@ class SimulatedServers:
                 listen_port=BROKER.port,
                 namesrv_addr=str(NAMESERVER),
                 store_path_root_dir=DIRECTORY,
+                # Short, so that a run does not have to wait long for the checks of half messages.
+                transaction_time_out=2_000,
+                transaction_check_interval=3_000,
             ),
             StoreSettings(
                 segment_bytes=16 * 1024,
