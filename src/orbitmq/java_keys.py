@@ -46,6 +46,8 @@ BrokerConfig:
     loadBalancePollNameServerInterval storeReplyMessageEnable replyThreadPoolQueueCapacity
     enablePropertyFilter filterSupportRetry filterDataCleanTimeSpan expectConsumerNumUseFilter
     maxErrorRateOfBloomFilter recallMessageEnable allowRecallWhenBrokerNotWriteable
+    rejectTransactionMessage transactionTimeOut transactionCheckMax transactionCheckInterval
+    waitTimeMillsInTransactionQueue transactionOpMsgMaxSize transactionOpBatchInterval
   harmless: files are found by the command line and storePathRootDir
     brokerConfigPath rocketmqHome
   harmless: replicas and failover are not supported yet
@@ -67,7 +69,7 @@ BrokerConfig:
     waitTimeMillsInLitePullQueue waitTimeMillsInHeartbeatQueue waitTimeMillsInAckQueue
     waitTimeMillsInAdminBrokerQueue asyncSendEnable
   harmless: ends of transactions wait with the sends
-    endTransactionThreadPoolNums endTransactionPoolQueueCapacity waitTimeMillsInTransactionQueue
+    endTransactionThreadPoolNums endTransactionPoolQueueCapacity
   harmless: written with the other tables, every flushConsumerOffsetInterval
     transactionMetricFlushInterval
   harmless: offsets of broadcasting consumers stay with the consumers

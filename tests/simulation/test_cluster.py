@@ -15,7 +15,7 @@ from orbitmq.broker.tables.offsets import ConsumerOffsets
 from orbitmq.store.settings import FlushMode
 from orbitmq.testing.simulation import Plan, broken_laws, simulate
 
-SEEDS = 1000 if os.environ.get("ORBITMQ_SOAK") == "1" else 50
+SEEDS = 2000 if os.environ.get("ORBITMQ_SOAK") == "1" else 100
 CHOSEN = [int(os.environ["ORBITMQ_SEED"])] if "ORBITMQ_SEED" in os.environ else range(SEEDS)
 
 # With losses, four clients and every kind of trouble among its eleven.
@@ -57,8 +57,15 @@ def hold_for_ever(_held: HeldPulls, _now_ms: int) -> list[HeldPull]:
 @pytest.mark.parametrize(
     ("place", "fault", "seed", "breach"),
     [
-        ("orbitmq.store.log.flush._sync", sync_nothing, 9, "lost"),
+        ("orbitmq.store.log.flush._sync", sync_nothing, 11, "lost"),
         ("orbitmq.broker.sending.delays.Delays._is_delivered", deliver_anew, 4, "repeated"),
+        ("orbitmq.broker.sending.timers.Timers._is_done", deliver_anew, 1, "repeated"),
+        (
+            "orbitmq.broker.sending.half_messages.HalfMessages._is_committed",
+            deliver_anew,
+            4,
+            "repeated",
+        ),
         (
             "orbitmq.broker.tables.offsets.ConsumerOffsets.to_json",
             keep_no_offsets,

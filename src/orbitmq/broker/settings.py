@@ -162,6 +162,8 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """How often producers are asked again."""
     transaction_check_max: int = 15
     """After this many checks a half message is moved to TRANS_CHECK_MAX_TIME_TOPIC."""
+    wait_time_mills_in_transaction_queue: int = 3_000
+    """How long a commit may wait for the store; then it is refused."""
     transaction_op_msg_max_size: int = 4_096
     """The bytes of an op message; a full one is written at once."""
     transaction_op_batch_interval: int = 3_000
@@ -392,6 +394,7 @@ UPDATABLE: Final[frozenset[str]] = frozenset(
         *("osPageCacheBusyTimeOutMills", "startAcceptSendRequestTimeStamp"),
         *("sendDeduplicationEnable", "sendDeduplicationMaxNum", "sendDeduplicationTimeMills"),
         *("rejectTransactionMessage", "transactionTimeOut", "transactionCheckInterval"),
+        "waitTimeMillsInTransactionQueue",
         *("transactionCheckMax", "transactionOpMsgMaxSize", "transactionOpBatchInterval"),
         *("recallMessageEnable", "allowRecallWhenBrokerNotWriteable"),
         *("longPollingEnable", "shortPollingTimeMills", "litePullMessageEnable"),

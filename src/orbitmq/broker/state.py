@@ -105,16 +105,7 @@ class State:
         )
         self.deduplication = Deduplication(inbox=self.inbox, store=self.store, settings=settings)
         self.delays = Delays(store=self.store, inbox=self.inbox, settings=settings)
-        self.timers = Timers(
-            files=TimerFiles(machine.disk, directory, settings.store),
-            store=self.store,
-            inbox=self.inbox,
-            settings=settings,
-            counts=TimerCounts(),
-            workers=self.workers,
-            call_soon=self._loop.call_soon,
-            post=self._post,
-        )
+        self.timers = self._timers()
         self.timer_rules = TimerRules(
             settings=settings,
             clock=clock,
@@ -138,6 +129,18 @@ class State:
 
     def __repr__(self) -> str:
         return f"<State of {self.settings.broker.broker_name}, {self.topics!r}>"
+
+    def _timers(self) -> Timers:
+        return Timers(
+            files=TimerFiles(self.machine.disk, self.store.directory, self.settings.store),
+            store=self.store,
+            inbox=self.inbox,
+            settings=self.settings,
+            counts=TimerCounts(),
+            workers=self.workers,
+            call_soon=self._loop.call_soon,
+            post=self._post,
+        )
 
     def _half_messages(self, store_host: Callable[[], Host]) -> HalfMessages:
         ops = OpMessages(

@@ -13,6 +13,7 @@ from orbitmq.message.names import (
     HALF_TOPIC,
     OP_HALF_TOPIC,
     SCHEDULE_TOPIC,
+    TIMER_TOPIC,
     TRANSACTION_GROUP,
 )
 from orbitmq.net.refusal import Refusal
@@ -84,7 +85,18 @@ def test_a_delay_begins_with_the_commit() -> None:
     assert len(world.stored(SCHEDULE_TOPIC, 2)) == 1
 
 
-@pytest.mark.parametrize("more", [{"DELAY": "soon"}, {"TIMER_DELAY_MS": "5"}])
+def test_a_delivery_time_counts_from_the_commit() -> None:
+    world = Transactions.started()
+    half = world.half("U1", TIMER_DELAY_MS="2500")
+    world.clock.now += 5_000
+    assert world.stored(TIMER_TOPIC) == []
+    assert world.end(half, COMMIT).code == ResponseCode.SUCCESS
+    (waiting,) = world.stored(TIMER_TOPIC)
+    assert waiting.properties["TIMER_OUT_MS"] == str((world.clock.now + 2_499) // 1000 * 1000)
+    assert world.bodies() == []
+
+
+@pytest.mark.parametrize("more", [{"DELAY": "soon"}, {"TIMER_DELAY_MS": "soon"}])
 def test_a_half_that_could_not_be_committed_is_refused(more: dict[str, str]) -> None:
     world = Transactions.started()
     found = {"UNIQ_KEY": "U1", "TRAN_MSG": "true", "PGROUP": GROUP, **more}

@@ -129,6 +129,20 @@ def test_a_send_that_waited_too_long_is_refused() -> None:
     assert world.inbox.waiting == 0
 
 
+def test_a_message_may_be_allowed_to_wait_longer() -> None:
+    world = SendWorld()
+    results: list[PutOutcome] = []
+    world.inbox.put(incoming(), results.append, more_wait_ms=2_800)
+    world.clock.now += 2_999
+    assert world.inbox.head_wait_ms == 199
+    world.take_turns()
+    assert statuses(results) == [PutStatus.PUT_OK]
+    world.inbox.put(incoming(), results.append, more_wait_ms=2_800)
+    world.clock.now += 3_000
+    world.take_turns()
+    assert statuses(results)[1:] == ["[TIMEOUT_CLEAN_QUEUE]"]
+
+
 def test_with_fast_failure_off_it_is_stored_all_the_same() -> None:
     world = SendWorld(broker_fast_failure_enable=False)
     results: list[PutOutcome] = []

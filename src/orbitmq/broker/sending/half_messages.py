@@ -106,6 +106,7 @@ class HalfMessages:
         self._offsets = offsets
         self._counts = counts
         self._timer_rules = timer_rules
+        self._settings = settings
         self._levels = len(delay_levels(settings.store.message_delay_level))
         self.offset = 0
         """Every half before this one is done with."""
@@ -253,7 +254,14 @@ class HalfMessages:
             return
         on_stored = partial(self._on_stored, half, found, decision)
         if decision is Decision.COMMIT:
-            self._inbox.put(self._committed(half), on_stored)
+            # A refused commit would be delayed until the next check.
+            settings = self._settings.broker
+            more_wait_ms = max(
+                settings.wait_time_mills_in_transaction_queue
+                - settings.wait_time_mills_in_send_queue,
+                0,
+            )
+            self._inbox.put(self._committed(half), on_stored, more_wait_ms=more_wait_ms)
         else:
             self._ops.add_now(found, on_stored)
         self._ending[transaction] = [on_ended]

@@ -107,14 +107,23 @@ class Inbox:
     @property
     def head_wait_ms(self) -> int:
         """How long the oldest pending message has waited; 0 if there is none."""
-        return self._clock.monotonic_ms() - self._pending[0].since_ms if self._pending else 0
+        if not self._pending:
+            return 0
+        return max(self._clock.monotonic_ms() - self._pending[0].since_ms, 0)
 
-    def put(self, message: Incoming, on_stored: OnStored, run: OrderedRun | None = None) -> None:
+    def put(
+        self,
+        message: Incoming,
+        on_stored: OnStored,
+        run: OrderedRun | None = None,
+        more_wait_ms: int = 0,
+    ) -> None:
         """Store a message in a later turn; ``on_stored`` is called once with the result.
 
         That is when the message is refused or stored, and flushed if settings and message require
         it. Its body may be a view; it is copied when it is stored. All messages of a ``run`` are
-        put without a pause. If the inbox is full, raise Refusal; ``on_stored`` is not called then.
+        put without a pause. It may wait ``more_wait_ms`` longer than a send before it is refused.
+        If the inbox is full, raise Refusal; ``on_stored`` is not called then.
         """
         pending = self._pending
         waiting = len(pending) + self._for_disk
@@ -127,7 +136,7 @@ class Inbox:
             self._scheduled = True
             self._now_ms = self._clock.monotonic_ms()
             self._call_soon(self._run)
-        pending.append(_Pending(message, on_stored, self._now_ms, run))
+        pending.append(_Pending(message, on_stored, self._now_ms + more_wait_ms, run))
         if run is not None:
             self._in_runs += 1
         self._waiting_bytes += len(message.body)
