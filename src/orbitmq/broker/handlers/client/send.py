@@ -34,7 +34,7 @@ from orbitmq.net.connection import Connection, Handler
 from orbitmq.net.refusal import Refusal
 from orbitmq.store.log.append import Incoming, InnerBatch, PutResult, PutStatus
 from orbitmq.store.settings import delay_levels
-from orbitmq.wire.bodies.topic import TopicFilterType
+from orbitmq.wire.bodies.topic import TopicConfig, TopicFilterType
 from orbitmq.wire.codes import RequestCode, ResponseCode
 from orbitmq.wire.frame import Frame
 from orbitmq.wire.headers.send import SendMessage, SendMessageV2
@@ -135,21 +135,35 @@ class SendHandlers:
             else:
                 make = self._batch
             message, unique_key = make(request, header, queue_id, sys_flag, peer)
-            answer: Answer = partial(self._answer, connection, request, unique_key)
-            if message.topic is HALF_TOPIC:
-                answer = self._halves.counting(topic.topic_name, answer)
-            elif message.topic is TIMER_TOPIC:
-                handle = self._timer_rules.handle(message.properties, unique_key)
-                answer = partial(
-                    self._answer, connection, request, unique_key, recall_handle=handle
-                )
-            if self._deduplicates and not topic.has_batch_queues:
-                self._deduplication.put(message, header.topic, unique_key, queue_id, answer)
+            if message.topic is header.topic and not self._deduplicates:
+                answer = partial(self._answer, connection, request, unique_key, queue_id)
+                self._inbox.put(message, answer)
             else:
-                self._inbox.put(message, partial(answer, queue_id))
+                answer = partial(self._answer, connection, request, unique_key)
+                self._put(message, topic, unique_key, queue_id, answer)
         except Refusal as refusal:
             return Response(refusal.code, remark=refusal.remark, fields=self._region)
         return None
+
+    def _put(
+        self,
+        message: Incoming,
+        topic: TopicConfig,
+        unique_key: str | None,
+        queue_id: int,
+        answer: "partial[None]",
+    ) -> None:
+        """Store a message that waits elsewhere, or may be a repeat; ``answer`` its send."""
+        answers: Answer = answer
+        if message.topic is HALF_TOPIC:
+            answers = self._halves.counting(topic.topic_name, answer)
+        elif message.topic is TIMER_TOPIC:
+            handle = self._timer_rules.handle(message.properties, unique_key)
+            answers = partial(answer, recall_handle=handle)
+        if self._deduplicates and not topic.has_batch_queues:
+            self._deduplication.put(message, topic.topic_name, unique_key, queue_id, answers)
+        else:
+            self._inbox.put(message, partial(answers, queue_id))
 
     def _serve_inner_batch(
         self,
