@@ -15,7 +15,7 @@ from orbitmq.broker.tables.offsets import ConsumerOffsets
 from orbitmq.store.settings import FlushMode
 from orbitmq.testing.simulation import Plan, broken_laws, simulate
 
-SEEDS = 2000 if os.environ.get("ORBITMQ_SOAK") == "1" else 100
+SEEDS = 1000 if os.environ.get("ORBITMQ_SOAK") == "1" else 100
 CHOSEN = [int(os.environ["ORBITMQ_SEED"])] if "ORBITMQ_SEED" in os.environ else range(SEEDS)
 
 # With losses, four clients and every kind of trouble among its eleven.
