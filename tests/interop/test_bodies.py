@@ -38,6 +38,7 @@ JAVA_NAMES = {
     "DelayOffsetTable": "DelayOffsetSerializeWrapper",
     "HAClientRuntimeInfo": "HARuntimeInfo$HAClientRuntimeInfo",
     "HAConnectionRuntimeInfo": "HARuntimeInfo$HAConnectionRuntimeInfo",
+    "LmqOffsetTable": "LmqConsumerOffsetManager",
     "LocalOffsetTable": "OffsetSerializeWrapper",
     "LockRequest": "LockBatchRequestBody",
     "LockedQueues": "LockBatchResponseBody",
@@ -49,11 +50,13 @@ JAVA_NAMES = {
     "SubscriptionAnswer": "QuerySubscriptionResponseBody",
     "SubscriptionCheck": "CheckClientRequestBody",
     "SubscriptionGroupTable": "SubscriptionGroupWrapper",
+    "TimerMetrics": "TimerMetrics$TimerMetricsSerializeWrapper",
     "TopicConfigAndMappingTable": "TopicConfigAndMappingSerializeWrapper",
     "TopicConfigList": "CreateTopicListRequestBody",
     "TopicConfigTable": "TopicConfigSerializeWrapper",
     "TopicQueueMappingTable": "TopicQueueMappingSerializeWrapper",
     "TopicRemappingDetail": "TopicRemappingDetailWrapper",
+    "TopicTimers": "TimerMetrics$Metric",
     "UnlockRequest": "UnlockBatchRequestBody",
 }
 
@@ -81,6 +84,7 @@ NEW_IN_5 = {
     "SimpleSubscriptionData",
     "SubscriptionAnswer",
     "SubscriptionGroupList",
+    "TimerMetrics",
     "TopicConfigAndMappingTable",
     "TopicConfigAndQueueMapping",
     "TopicConfigList",
@@ -89,6 +93,7 @@ NEW_IN_5 = {
     "TopicQueueMappingOne",
     "TopicQueueMappingTable",
     "TopicRemappingDetail",
+    "TopicTimers",
 }
 
 # Fields that take a few values only.
@@ -100,8 +105,11 @@ CHOICES: dict[str, tuple[object, ...]] = {
     "groupTopicMap": (None,),
 }
 
-# The values of this map are AtomicLongs too.
-NARROW = {"LocalOffsetTable"}
+# These have AtomicLongs too.
+NARROW = {"LocalOffsetTable", "TimerMetrics", "TopicTimers"}
+
+# Java's object has one even if the text has none.
+VERSIONED = {"LmqOffsetTable", "TimerMetrics"}
 
 # Java keeps these objects in sets, and compares them by this field.
 ALWAYS = {"messageQueue"}
@@ -125,7 +133,11 @@ EACH = CASES // len(DECLARED)
 
 def random_bodies(chance: Chance, body: type[Body]) -> list[Body]:
     filling = Filling(chance, CHOICES, ALWAYS, bits=32 if body.__name__ in NARROW else 64)
-    return [filling.struct(body) for _ in range(EACH)]
+    found = [filling.struct(body) for _ in range(EACH)]
+    if body.__name__ in VERSIONED:
+        version = DataVersion(timestamp=7)
+        found = [replace(one, data_version=version) for one in found]
+    return found
 
 
 def sent_to_java(chance: Chance, body: Body) -> JsonBody:

@@ -115,14 +115,25 @@ def order(number: int) -> Outgoing:
     )
 
 
+# What an embedded cluster sets, unlike Java's defaults. Without timers Java's broker fails to
+# delete a topic.
+AS_EMBEDDED: dict[str, str | int] = {
+    "timerWheelEnable": "true",
+    "traceTopicEnable": "true",
+    "recallMessageEnable": "true",
+    "enablePropertyFilter": "true",
+    "mappedFileSizeTimerLog": 1024 * 1024,
+    "mapperFileSizeBatchConsumeQueue": 460_000,
+}
+
+
 @pytest.fixture(scope="module")
 def printed(java_540: Java, tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, str]]:
     """Run the script on both clusters; return what each step printed on Java's and on ours."""
     if (why := counterparts.missing_for("5.4.0")) is not None:
         decline(why)
     place = tmp_path_factory.mktemp("mqadmin")
-    # Without timers Java's broker fails to delete a topic.
-    names = {"brokerClusterName": CLUSTER, "brokerName": BROKER, "timerWheelEnable": "true"}
+    names = {"brokerClusterName": CLUSTER, "brokerName": BROKER, **AS_EMBEDDED}
     with contextlib.ExitStack() as running:
         javas = running.enter_context(JavaCluster("5.4.0", place / "java", broker_settings=names))
         ours = running.enter_context(our_cluster(place / "ours"))

@@ -189,7 +189,6 @@ SENDS = [
     Bad("an inner batch by its flag", send(sys_flag=flags.INNER_BATCH), b"x"),
     Bad("an inner batch by its count", send(properties=given(INNER_NUM="2")), b"x"),
     Bad("a batch marked as inner", send(batch=True, sys_flag=flags.INNER_BATCH), BATCH),
-    Bad("a timer", send(properties=given(TIMER_DELAY_MS="60000")), b"x"),
     Bad("a batch of retries", send(f"%RETRY%{GROUP}", batch=True), BATCH),
     Bad("a batch to a long name", send("%DLQ%" + "g" * 123, batch=True), BATCH),
     Bad("a message given back that is not there", back()),
