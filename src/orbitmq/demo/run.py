@@ -83,7 +83,8 @@ def _measure(home: Path, happened: Sequence[Event], clock: Clock) -> Measured:
             ):
                 spark_ready_ms = clock.monotonic_ms() - began_ms
                 say(f"{pipeline.versions}: {spark_ready_ms / 1000:.1f} s")
-                send_payments(producer, admin)  # for later: some of them wait
+                with Producer("shop-payments", client=client) as payer:
+                    send_payments(payer, admin)  # seen later: some of them wait
                 flow = _show_flow(producer, pipeline, happened, clock)
                 comparison = pipeline.compare()
                 _show_comparison(comparison)

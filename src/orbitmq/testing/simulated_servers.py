@@ -11,8 +11,9 @@ The broker's disk outlives it; so do the hosts of both.
 """
 
 import asyncio
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
 
 from orbitmq.broker.machine import Machine
 from orbitmq.broker.server import Broker
@@ -34,13 +35,15 @@ BROKER: Final = Address("127.0.0.1", 10911)
 DIRECTORY: Final = "/store"
 
 _WITHOUT_END: Final = 1 << 60
+_DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class SimulatedServers:
     """A nameserver and a broker, each a process on its own host.
 
     ``sync_s`` returns how long the next task of a worker takes. ``seed`` decides what survives a
-    power loss, and the random choices of the broker. ``starts`` counts the starts of the broker.
+    power loss, and the random choices of the broker. ``broker_settings`` are fields of
+    BrokerSettings. ``starts`` counts the starts of the broker.
     """
 
     def __init__(
@@ -51,11 +54,13 @@ class SimulatedServers:
         flush_mode: FlushMode,
         sync_s: Callable[[], float],
         seed: int,
+        broker_settings: Mapping[str, Any] = _DEFAULTS,
     ) -> None:
         self._clock = clock
         self._flush_mode = flush_mode
         self._sync_s = sync_s
         self._seed = seed
+        self._broker_settings = broker_settings
         self.disk = SimulatedDisk(SeededRandomness(seed), clock=clock)
         self.nameserver_host = network.host("nameserver")
         self.broker_host = network.host("broker")
@@ -157,9 +162,7 @@ class SimulatedServers:
                 listen_port=BROKER.port,
                 namesrv_addr=str(NAMESERVER),
                 store_path_root_dir=DIRECTORY,
-                # Short, so that a run does not have to wait long for the checks of half messages.
-                transaction_time_out=2_000,
-                transaction_check_interval=3_000,
+                **self._broker_settings,
             ),
             StoreSettings(
                 segment_bytes=16 * 1024,

@@ -48,6 +48,7 @@ _CALM_S: Final = (
     15  # longer than delays and checks of half messages take, so that all are delivered
 )
 _CALLS_MAX: Final = 60
+_SHORT_TIMES: Final = {"transaction_time_out": 2_000, "transaction_check_interval": 3_000}
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,6 +121,7 @@ class _Simulation:
             flush_mode=plan.flush_mode,
             sync_s=lambda: sync_chance.uniform(0, plan.sync_s),
             seed=plan.seed + 10_000,
+            broker_settings=_SHORT_TIMES,
         )
         self._pullers: list[Puller] = []
         self._floor: dict[Reader, int] = {}
