@@ -21,7 +21,7 @@ demo: setup
 	$(BIN)/orbitmq demo
 
 # Three at a time on two cores, since many tests wait for processes; which of them stay together is
-# decided in tests/conftest.py.
+# decided in tests/groups.py.
 test: setup
 	$(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder tests
 
