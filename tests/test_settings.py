@@ -1,6 +1,7 @@
 """Settings as they load: the property syntax, types, and errors that name file, line and key."""
 
 import enum
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated
 
@@ -263,10 +264,20 @@ def test_a_line_is_read_as_it_was_meant(name: str, value: str) -> None:
         ("a=1\nport=2\\\n  3\nb=4\n", "a=1\nport=1\nb=4\n"),
         ("port=2\nport=3\n", "port=1\nport=1\n"),
         ("port=2\\", "port=1\n"),
+        ("a=1\\", "a=1\\\n\n\nport=1\n"),
+        ("a=1\\\r", "a=1\\\r\n\nport=1\n"),
     ],
 )
 def test_only_the_lines_of_changed_keys_change(before: str, after: str) -> None:
     assert with_changes(before, {"port": "1"}) == after
+
+
+def test_brokers_with_one_file_save_one_after_the_other(tmp_path: Path) -> None:
+    file = tmp_path / "broker.conf"
+    file.write_text("# ours\n")
+    with ThreadPoolExecutor(8) as workers:
+        list(workers.map(lambda number: save(str(file), {f"key{number}": "1"}), range(40)))
+    assert {one.name for one in read(str(file))} == {f"key{number}" for number in range(40)}
 
 
 def test_a_saved_file_keeps_its_mode_its_link_and_the_version_before(tmp_path: Path) -> None:

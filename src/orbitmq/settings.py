@@ -24,6 +24,7 @@ only the changed lines are different afterwards, so that comments and order stay
 
 import difflib
 import enum
+import fcntl
 import os
 import re
 import stat
@@ -197,6 +198,8 @@ def with_changes(text: str, changes: Mapping[str, str]) -> str:
     lines = _LINE.findall(text)
     if lines and not lines[-1].endswith(("\n", "\r")):
         lines[-1] += "\n"
+    if lines and _continues(lines[-1]):  # an added line would be part of its value
+        lines.append("\n\n")
     added = dict(changes)
     for one in parse(text, "settings"):
         if one.name not in changes:
@@ -219,23 +222,34 @@ def save(path: str, changes: Mapping[str, str]) -> None:
     """
     real = os.path.realpath(path)  # a link stays a link
     try:
-        with open(real, "rb") as file:
-            mode, data = os.fstat(file.fileno()).st_mode, file.read()
+        directory = os.open(os.path.dirname(real), os.O_RDONLY | os.O_DIRECTORY)
         try:
-            text = with_changes(data.decode(), changes)
-        except UnicodeDecodeError as error:
-            raise InvalidSetting(f"{path} is not UTF-8 any more", file=path) from error
-        if len(text) > _FILE_BYTES_MAX:  # the next start would refuse it
-            raise InvalidSetting(f"{path} would have more than {_FILE_BYTES_MAX} bytes", file=path)
-        _replace(real + _BACKUP, data, mode)
-        _replace(real, text.encode(), mode)
+            # Several brokers may have the same file, and mqadmin changes all at once.
+            fcntl.flock(directory, fcntl.LOCK_EX)
+            with open(real, "rb") as file:
+                mode, data = os.fstat(file.fileno()).st_mode, file.read()
+            text = _changed(path, data, changes).encode()
+            _replace(real + _BACKUP, data, mode, directory)
+            _replace(real, text, mode, directory)
+        finally:
+            os.close(directory)
     except OSError as error:
         raise DiskFailed(
             f"{path} can't be changed: {error.strerror}", path=path, errno=error.errno or 0
         ) from error
 
 
-def _replace(path: str, data: bytes, mode: int) -> None:
+def _changed(path: str, data: bytes, changes: Mapping[str, str]) -> str:
+    try:
+        text = with_changes(data.decode(), changes)
+    except UnicodeDecodeError as error:
+        raise InvalidSetting(f"{path} is not UTF-8 any more", file=path) from error
+    if len(text) > _FILE_BYTES_MAX:  # the next start would refuse it
+        raise InvalidSetting(f"{path} would have more than {_FILE_BYTES_MAX} bytes", file=path)
+    return text
+
+
+def _replace(path: str, data: bytes, mode: int, directory: int) -> None:
     unfinished = path + _UNFINISHED
     with open(unfinished, "wb") as file:
         os.fchmod(file.fileno(), stat.S_IMODE(mode))
@@ -243,11 +257,7 @@ def _replace(path: str, data: bytes, mode: int) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(unfinished, path)
-    directory = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    os.fsync(directory)
 
 
 def build(

@@ -315,6 +315,26 @@ def test_a_deleted_topic_may_come_back_with_other_queues() -> None:
     again.close()
 
 
+def test_messages_of_a_deleted_topic_replace_none_of_a_later_one() -> None:
+    """The log has message 3 of the topic with batch queues, and that of the topic without."""
+    disk = SimulatedDisk()
+    store = opened(disk)
+    store.queues.topic_has_batches = lambda _topic: False
+    store.append([alone(b"0")])
+    store.delete_topic(BATCHED)
+    store.queues.topic_has_batches = lambda topic: topic == BATCHED
+    store.append([inner_batch(b"a", b"b", b"c"), alone(b"d")])
+    store.delete_topic(BATCHED)
+    store.close()
+    again = opened(disk, known=False)  # message 0 is back, as there is no later one
+    assert again.append([alone(b"%d" % number) for number in range(1, 6)])[0].queue_offset == 1
+    again.close()
+    disk.open("/store/abort", create=True).close()
+    last = opened(disk, known=False)
+    assert consumed(last) == [(number, b"%d" % number) for number in range(6)]
+    last.close()
+
+
 def test_a_directory_of_the_wrong_kind_is_refused_with_a_way_out() -> None:
     disk = SimulatedDisk()
     store = opened(disk, known=False)

@@ -133,7 +133,7 @@ def _is_left_out(topic: str) -> bool:
 
 def _multi_dispatch(entry: Dispatched, found: dict[str, str]) -> Iterator[Dispatched]:
     """Yield the entries of the light queues (LMQ) that a record names, at the offsets it names."""
-    queues = found.get(properties.INNER_MULTI_DISPATCH, "").split(",")
+    queues = found.get(properties.INNER_MULTI_DISPATCH, "").rstrip(",").split(",")  # as in Java
     offsets = found.get(properties.INNER_MULTI_QUEUE_OFFSET, "").split(",")
     if len(queues) != len(offsets) or _is_left_out(entry.topic):
         return

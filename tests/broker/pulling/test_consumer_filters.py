@@ -69,6 +69,15 @@ def test_a_heartbeat_with_many_long_expressions_is_taken_in_parts() -> None:
     assert len(filters.of_group("billing")) == 10
 
 
+def test_long_expressions_that_were_refused_hold_up_no_others() -> None:
+    filters = World().filters
+    bad = [sql("a > > 1" + " " * 30_000, topic=f"bad-{number}") for number in range(3)]
+    beat = [*bad, sql("a > 1")]
+    assert filters.register("billing", beat) < 0
+    filters.register("billing", beat)
+    assert expression(filters) == "a > 1"
+
+
 def test_text_behind_an_expression_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     World().filters.register("billing", [sql("a > 1 AMD b > 1")])
     assert "everything from character 7 on is ignored" in caplog.text

@@ -1,6 +1,7 @@
 import argparse
 import json
 import logging
+import os
 import signal
 import sys
 from pathlib import Path
@@ -64,6 +65,22 @@ def test_a_file_that_cannot_be_written_takes_one_line(
     assert capfd.readouterr().err == (
         f"orbitmq: can't write the log to {tmp_path}/none/log: No such file or directory\n"
     )
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_a_file_name_that_is_no_utf_8_can_be_logged(tmp_path: Path, log_format: str) -> None:
+    log, conf = tmp_path / "log", os.fsdecode(os.fsencode(tmp_path) + b"/\xff.conf")
+    Path(conf).write_text("listenPrt=0\n")
+    with serving(
+        "broker", "-c", conf, f"--log-format={log_format}", "--log-file", str(log),
+        "--set=listenPort=0", f"--set=storePathRootDir={tmp_path}/store",
+    ) as server:  # fmt: skip
+        assert server.ready_line().startswith("ready")
+        server.process.terminate()
+        assert server.end().logged == ""
+    (line,) = (line for line in log.read_text().splitlines() if "did you mean listenPort" in line)
+    assert r"\udcff.conf:1: listenPrt" in line
+    assert log_format == "text" or json.loads(line)["message"].startswith(conf)
 
 
 def test_a_log_file_that_is_moved_is_begun_again(tmp_path: Path) -> None:

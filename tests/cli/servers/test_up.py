@@ -149,16 +149,24 @@ def setting_of(broker: str, name: str) -> str:
     return properties_from_text(answer.body)[name]
 
 
+def change_setting(broker: str, line: str) -> None:
+    with BlockingConnection(Address.parse(broker)) as connection:
+        connection.request(NoFields(), line.encode(), code=RequestCode.UPDATE_BROKER_CONFIG)
+
+
 @pytest.mark.parametrize("brokers", ["1", "2"])
 def test_a_hangup_reloads_the_file_of_all_brokers(brokers: str, tmp_path: Path) -> None:
     file, log = tmp_path / "broker.conf", tmp_path / "log"
-    file.write_text("listenPort=1\nmaxMessageSize=1000\ntraceTopicEnable=false\n")
+    file.write_text("listenPort=1\nmaxMessageSize=1000\nenablePropertyFilter=false\n")
     options = ("--brokers", brokers, "-c", str(file), "--log-file", str(log))
     with serving("up", *PORTS, *SMALL, "--store", str(tmp_path / "store"), *options) as server:
         found = server.ready_line().rpartition("=")[2].split(",")
         assert [setting_of(one, "maxMessageSize") for one in found] == ["1000"] * int(brokers)
-        assert setting_of(found[0], "traceTopicEnable") == "false"
-        file.write_text("maxMessageSize=2000\n")
+        assert [setting_of(one, "enablePropertyFilter") for one in found] == ["false"] * len(found)
+        for number, one in enumerate(found):
+            change_setting(one, f"waitTimeMillsInSendQueue={300 + number}")
+        assert "waitTimeMillsInSendQueue=" in file.read_text()
+        file.write_text("maxMessageSize=2000\nenablePropertyFilter=false\n")
         server.process.send_signal(signal.SIGHUP)
         until(
             lambda: {setting_of(one, "maxMessageSize") for one in found} == {"2000"},

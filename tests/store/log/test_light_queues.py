@@ -134,6 +134,19 @@ def test_after_a_power_loss_light_queues_have_what_the_log_has(seed: int) -> Non
     store.close()
 
 
+def test_a_comma_after_the_last_name_changes_nothing() -> None:
+    disk = SimulatedDisk()
+    store = opened(disk, **LMQ)
+    store.append([light(b"0", A, B, ""), light(b"1", A)])
+    assert light_bodies(store, A) == [b"0", b"1"]
+    assert light_bodies(store, B) == [b"0"]
+    flush(store)
+    disk.crash()
+    store = opened(disk, **LMQ)
+    assert light_bodies(store, A) == [b"0", b"1"]
+    store.close()
+
+
 def test_the_messages_of_a_batch_are_numbered_one_after_the_other() -> None:
     store = opened(SimulatedDisk(), **LMQ)
     stale = {"INNER_MULTI_DISPATCH": A, "INNER_MULTI_QUEUE_OFFSET": "5"}

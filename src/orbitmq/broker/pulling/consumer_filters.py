@@ -135,6 +135,8 @@ class ConsumerFilters:
         old = self.get(group, topic)
         if not subscription.sub_string or (old is not None and version < old.version):
             return 0
+        if self._refused.get(group, {}).get(topic) == version:
+            return 0
         if old is not None and (
             version == old.version or old.sql.expression == subscription.sub_string
         ):
@@ -159,8 +161,6 @@ class ConsumerFilters:
     def _compiled(self, group: str, subscription: SubscriptionData) -> SqlFilter | None:
         """Return a filter; None, and log it, if it can't be parsed: its pulls are refused."""
         topic, version = subscription.topic, subscription.sub_version
-        if self._refused.get(group, {}).get(topic) == version:
-            return None
         try:
             return filters.compiled(subscription.sub_string, subscription.expression_type)
         except InvalidExpression as error:

@@ -52,7 +52,10 @@ def start_log(arguments: argparse.Namespace, *, broker: str | None = None) -> No
     if arguments.log_file:
         try:
             # It looks before each line whether the file was moved, and then begins another.
-            handler = WatchedFileHandler(arguments.log_file, encoding="utf-8")
+            # What UTF-8 can't have is escaped, as on stderr, to what JSON can read.
+            handler = WatchedFileHandler(
+                arguments.log_file, encoding="utf-8", errors="backslashreplace"
+            )
         except OSError as error:
             raise InvalidInput(
                 f"can't write the log to {arguments.log_file}: {error.strerror}", field="log_file"

@@ -58,6 +58,10 @@ _OPTIONS: Final = {
 }
 
 
+_ENABLED: Final = frozenset(("enablePropertyFilter", "recallMessageEnable", "traceTopicEnable"))
+"""On, unless the user says otherwise; Java's default is off, for the brokers of a large cluster."""
+
+
 class _Ready(NamedTuple):
     nameserver: Address
     brokers: tuple[str, ...]
@@ -141,7 +145,8 @@ def _line(ready: _Ready, *, as_json: bool) -> str:
 @asynccontextmanager
 async def _in_one_process(arguments: argparse.Namespace) -> AsyncIterator[_Ready]:
     async with _nameserver(arguments) as nameserver:
-        settings = LiveSettings.load(_properties(arguments, 0, nameserver.address))
+        properties = _properties(arguments, 0, nameserver.address)
+        settings = LiveSettings.load(properties, file=arguments.file)
         warn_about_auto_create(settings)
         broker = Broker(
             settings,
@@ -215,24 +220,21 @@ def _properties(arguments: argparse.Namespace, number: int, nameserver: Address)
 
 
 def _beside_file(arguments: argparse.Namespace, number: int, nameserver: Address) -> list[Property]:
-    """Return the properties that are not in the file; all win over those that are.
+    """Return the properties of this command and of ``--set``; all win over those of the file.
 
     A single broker keeps its files in the store directory itself. With several, each has a
     directory and a name of its own, which the user can't set.
     """
     several = arguments.brokers > 1
     port = arguments.broker_port + _PORTS_APART * number if arguments.broker_port else 0
+    in_file = [one.name for one in _of_file(arguments)]
     values = {
         "listenHost": arguments.host,
         "listenPort": str(port),
         "namesrvAddr": str(nameserver),
-        "recallMessageEnable": "true",
         "storePathRootDir": f"{arguments.store}/{_name(number)}" if several else arguments.store,
-        # Java's default is false, for the brokers of a large cluster; here consumers just work.
-        "enablePropertyFilter": "true",
+        **dict.fromkeys(sorted(_ENABLED.difference(in_file)), "true"),
     }
-    if all(one.name != "traceTopicEnable" for one in _of_file(arguments)):
-        values["traceTopicEnable"] = "true"
     users = from_arguments(arguments.set)
     if several:
         values["brokerName"] = _name(number)

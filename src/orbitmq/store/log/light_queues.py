@@ -65,12 +65,14 @@ def light_queues_of(text: str) -> Sequence[str]:
     ['%LMQ%alice', '%LMQ%bob']
     """
     names = text.rstrip(",").split(",") if text.strip() else []
-    for number, name in enumerate(names):
-        if not is_lmq(name) or not is_directory_name(name) or name in names[:number]:
+    earlier: set[str] = set()
+    for name in names:
+        if not is_lmq(name) or not is_directory_name(name) or name in earlier:
             raise LocalProtocolError(
                 f"{_NAMES} has {name[:_SHOWN_MAX]!r}; the name of a light queue begins with "
                 f"{LMQ_PREFIX}, has up to 255 bytes and no /, and is there once"
             )
+        earlier.add(name)
     return names
 
 

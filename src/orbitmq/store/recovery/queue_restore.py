@@ -274,6 +274,9 @@ class QueueRestore:
         end, offset = pending.queue.max_offset, entry.queue_offset
         missing = offset - end
         if missing <= 0:  # the queue still has the entry of the lost record, which stays
+            before = pending.queue.entry(offset - 1)
+            if before is not None and before.commit_log_offset > entry.commit_log_offset:
+                return False  # sent alone to a deleted topic of this name, which had batch queues
             pending.begin = pending.next = offset
             return True
         if missing > self._lost_records() + pending.refused:

@@ -56,6 +56,12 @@ def test_texts_that_java_reads_as_no_double(text: str) -> None:
         to_double(text)
 
 
+@pytest.mark.parametrize("begin", ["", ".", "5.", "5e", "0x", "0x."])
+def test_many_digits_and_a_letter_are_read_once(begin: str) -> None:
+    with pytest.raises(Incomparable):  # reading them twice would take hours
+        to_double(begin + "1" * 1_000_000 + "x")
+
+
 def test_java_orders_all_doubles() -> None:
     values = [-math.inf, -1.0, -0.0, 0.0, 1.0, math.inf, math.nan]
     for index, left in enumerate(values):

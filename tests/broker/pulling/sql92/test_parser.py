@@ -99,6 +99,23 @@ def test_ranges_of_ranges_take_no_longer(between: str) -> None:
     assert not nested.matches("a\x01x\x02")  # it still fails, deep inside
 
 
+@pytest.mark.parametrize(
+    "link", [" IS NULL", " = TRUE", " <> TRUE", " CONTAINS 'x'", " NOT CONTAINS 'x'"]
+)
+def test_a_chain_is_evaluated_or_refused_like_nesting(link: str) -> None:
+    depth = NESTING_MAX + 1  # the first operator needs no nesting
+    parse("a = 1" + link * (depth - 1)).matches("a\x011\x02")
+    for deeper in ("a" + link * (depth + 1), "(" + "a" + link * depth + ")" + link):
+        with pytest.raises(InvalidExpression, match=f"more than {NESTING_MAX}"):
+            parse(deeper)
+
+
+def test_the_deepest_mix_of_nesting_and_chains_is_evaluated() -> None:
+    depth = NESTING_MAX
+    inner = " AND TRUE OR FALSE) CONTAINS 'x' <> TRUE"
+    parse("(" * depth + "a = 1" + inner * depth).matches("a\x011\x02")
+
+
 def test_long_chains_are_no_nesting() -> None:
     chain = parse(" OR ".join(f"a = {number}" for number in range(2_000)))
     assert chain.matches("a\x011999\x02")

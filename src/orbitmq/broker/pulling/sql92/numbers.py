@@ -16,8 +16,9 @@ LONG_MAX: Final = 2**63 - 1
 _PLAIN_DIGITS: Final = 9
 """That many digits fit every type."""
 
+# Nothing is read twice (++): a producer can send thousands of digits and then a letter.
 _DECIMAL: Final = re.compile(
-    r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?P<suffix>[fFdD]?)"
+    r"[+-]?(?:[0-9]++\.?+[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?+(?P<suffix>[fFdD]?)"
 )
 _HEX: Final = re.compile(
     r"[+-]?0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+(?P<suffix>[fFdD]?)"

@@ -31,7 +31,10 @@ __all__ = ["EXPRESSION_MAX", "NESTING_MAX", "SqlFilter", "parse"]
 EXPRESSION_MAX: Final = 32_768
 """The most characters of an expression: parsing takes about 1 µs for each, on the loop."""
 NESTING_MAX: Final = 100
-"""The most parentheses and signs around an operand: each takes stack frames, here and later."""
+"""The most parentheses and signs around an operand: each takes stack frames, here and later.
+
+So does each further operator of a chain, such as ``a IS NULL IS NULL``; those count too.
+"""
 _REMEMBERED_MAX: Final = 100  # as in Java; pulls that carry an expression repeat it
 
 _SEARCHES: Final = ("CONTAINS", "STARTSWITH", "ENDSWITH")
@@ -127,8 +130,9 @@ class _Parser:
         return conditions.any_of([*choices, conditions.all_of(every)])
 
     def _equality(self) -> Operand:
-        operand, tokens = self._comparison(), self._tokens
+        operand, tokens, chain = self._comparison(), self._tokens, 0
         while (sign := tokens.next).kind in ("=", "<>", "IS"):
+            chain = self._deeper(sign, chain)
             tokens.take()
             if sign.kind == "IS":
                 wanted = not tokens.skip("NOT")
@@ -142,13 +146,14 @@ class _Parser:
         return operand
 
     def _comparison(self) -> Operand:
-        operand, tokens = self._unary(), self._tokens
+        operand, tokens, chain = self._unary(), self._tokens, 0
         while True:
             sign = tokens.next
             if sign.kind in ("<", "<=", ">", ">="):
                 tokens.take()
                 operand = self._build(sign, conditions.ordered, sign.kind, operand, self._unary())
             elif sign.kind in ("NOT", "BETWEEN", "IN", *_SEARCHES):
+                chain = self._deeper(sign, chain)
                 wanted = not tokens.skip("NOT")
                 operand = self._choice(operand, wanted=wanted)
             else:
@@ -182,9 +187,7 @@ class _Parser:
             return self._build(token, leaf, token.text)
         if token.kind not in ("(", "+", "-", "NOT"):
             raise _unexpected(token, "a name, a value or (")
-        self._nesting += 1
-        if self._nesting > NESTING_MAX:
-            raise _fault(token, f"more than {NESTING_MAX} parentheses and signs are nested")
+        self._nest(token)
         if token.kind == "(":
             operand = self._logic()
             self._expect(")", ")")
@@ -195,6 +198,23 @@ class _Parser:
                 operand = self._build(token, build, operand)
         self._nesting -= 1
         return operand
+
+    def _deeper(self, token: Token, chain: int) -> int:
+        """Count an operator of a chain, whose first one needs no nesting; return the new count.
+
+        Unlike parentheses, a chain stays counted: what is around it is evaluated above it.
+        """
+        if chain:
+            self._nest(token)
+        return chain + 1
+
+    def _nest(self, token: Token) -> None:
+        self._nesting += 1
+        if self._nesting > NESTING_MAX:
+            raise _fault(
+                token,
+                f"more than {NESTING_MAX} parentheses, signs and chained operators are nested",
+            )
 
     def _string(self) -> str:
         return _unquoted(self._expect(Kind.STRING, "a text in quotes").text)
