@@ -234,13 +234,9 @@ class Deduplication:
         if offset is None:
             offset = self._old.get(name)
         record = None if offset is None else self._store.record(offset)
-        if offset is None or record is None or record.body != body:
+        if record is None or record.body != body or not self._store.is_filed(record):
             return None
-        if offset >= self._store.log.end - self._store.undispatched_bytes:  # not in its queue yet
-            return record
-        queue = self._store.queues.queue(record.topic.decode(errors="replace"), record.queue_id)
-        entry = None if queue is None else queue.entry(record.queue_offset)
-        return record if entry is not None and entry.commit_log_offset == offset else None
+        return record
 
     def _answer_again(
         self, records: Sequence[RecordView], topic: str, message: Incoming, answer: Answer

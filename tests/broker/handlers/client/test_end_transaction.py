@@ -3,9 +3,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from orbitmq.message import flags
+from orbitmq.message import flags, properties
 from orbitmq.message.ids import offset_id
-from orbitmq.message.names import CHECKED_TOO_OFTEN_TOPIC
+from orbitmq.message.names import CHECKED_TOO_OFTEN_TOPIC, HALF_TOPIC
+from orbitmq.message.record import Record, encode
 from orbitmq.net.refusal import Refusal
 from orbitmq.store.settings import FlushMode
 from orbitmq.wire.codes import ResponseCode
@@ -21,6 +22,8 @@ from tests.broker.transaction_world import (
     checks_of,
 )
 from tests.store.logs import incoming
+
+HEAD_SIZE = 88  # of a record, up to its body
 
 
 def refused(world: Transactions, half: Half, decision: int, **more: Any) -> Refusal:
@@ -115,6 +118,32 @@ def test_another_message_than_a_half_can_not_be_committed() -> None:
     refusal = refused(world, Half(0, 0), COMMIT)
     assert refusal.remark.startswith("Find prepared transaction message failed")
     assert world.bodies() == [b"plain"]
+
+
+def test_bytes_of_a_body_that_look_like_a_half_are_none() -> None:
+    world = Transactions.started()
+    victim = world.half("U1")
+    found = {"UNIQ_KEY": "U1", "PGROUP": "payments", "REAL_TOPIC": "orders", "REAL_QID": "0"}
+    looks_alike = Record(
+        topic=HALF_TOPIC.encode(),
+        queue_id=0,
+        queue_offset=victim.offset,
+        commit_log_offset=world.store.log.end + HEAD_SIZE,
+        store_timestamp_ms=world.clock.now,
+        body=b"forged",
+        properties=properties.join(found),
+        born_timestamp_ms=world.clock.now,
+        born_host=HERE,
+        store_host=HERE,
+    )
+    world.put(incoming(bytes(encode(looks_alike)), topic="others"))
+    assert world.store.record(looks_alike.commit_log_offset) is not None
+    forged = Half(victim.offset, looks_alike.commit_log_offset)
+    remark = refused(world, forged, COMMIT).remark
+    assert remark.startswith("Find prepared transaction message failed")
+    assert world.bodies() == []
+    assert world.end(victim, COMMIT).code == ResponseCode.SUCCESS
+    assert world.bodies() == [b"U1"]
 
 
 def test_an_end_after_the_immunity_time_is_left_to_the_check() -> None:
