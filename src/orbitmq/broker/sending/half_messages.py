@@ -24,6 +24,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
+from hashlib import sha256
 from typing import Final, ParamSpec, TypeAlias
 
 from orbitmq.broker.figures.transaction_counts import OpenTransactions
@@ -72,6 +73,8 @@ _ENDED_MAX: Final = 16_384
 """Ended transactions that are remembered; for others the key index is searched."""
 _COPIES_MAX: Final = 256
 """Records with one unique key that are looked at: checks and consumers' retries make copies."""
+_KEY_MAX: Final = 64
+"""Bytes of a unique key in memory, where a client's may have thirty thousand; Java's have 32."""
 _END_OF_TIME: Final = 2**63 - 1
 _OF_COPIES: Final = (
     properties.TRANSACTION_CHECK_TIMES,
@@ -215,6 +218,17 @@ class HalfMessages:
             return False
         return True
 
+    def why_not_resumed(self, kept: RecordView) -> str:
+        """Return why a half that was checked too often is not checked again; empty if it may be."""
+        decision = self._ended.get(_transaction_of(kept))
+        if decision is None and self._is_committed(kept):
+            decision = Decision.COMMIT
+        if decision is not None:
+            return f"the transaction was {decision.value}"
+        if any(not self.is_done(half.queue_offset) for half in self._alike(kept, HALF_TOPIC)):
+            return "it is checked again already"
+        return ""
+
     def copied(self, half: RecordView, copy: PutResult) -> bool:
         """Note that a copy took the place of a half; return False if it has ended meanwhile."""
         transaction = _transaction_of(half)
@@ -306,8 +320,9 @@ class HalfMessages:
         waiting = self._ending.pop(_transaction_of(half))
         result: Decision | PutOutcome = outcome
         if not isinstance(outcome, Refusal) and outcome.status.is_stored:
+            if not self.is_done(offset):  # or it was checked too often, which counts as an end
+                self._count_end(half)
             self._settle(half, offset, decision, outcome.end)
-            self._count_end(half)
             result = decision
         for on_ended in waiting:
             on_ended(result)
@@ -471,4 +486,7 @@ def copy_of(record: RecordView, topic: str, found: dict[str, str]) -> Incoming:
 
 def _transaction_of(record: RecordView) -> _Transaction:
     """Return what a half, its copies and the delivered message have in common."""
-    return _unique_key(record.properties) or b"", record.born_timestamp_ms
+    key = _unique_key(record.properties) or b""
+    if len(key) > _KEY_MAX:
+        key = sha256(key).digest()
+    return key, record.born_timestamp_ms

@@ -202,6 +202,38 @@ def test_a_half_that_was_checked_too_often_can_be_checked_again() -> None:
     assert world.open_transactions.count("orders") == 0
 
 
+def test_one_that_was_committed_late_is_not_checked_again() -> None:
+    world = Transactions.started(transaction_check_max=1)
+    half = world.half()
+    world.producer()
+    world.round()
+    world.round()
+    [kept] = world.stored(CHECKED_TOO_OFTEN_TOPIC)
+    assert world.open_transactions.count("orders") == 0
+    assert world.end(half, COMMIT).code == ResponseCode.SUCCESS
+    assert world.open_transactions.count("orders") == 0
+    resume = ResumeCheckHalfMessage(msg_id=offset_id(HERE, kept.commit_log_offset))
+    with pytest.raises(Refusal, match="the transaction was committed"):
+        world.answer(resume)
+    world = world.stopped_and_started()
+    with pytest.raises(Refusal, match="the transaction was committed"):
+        world.answer(resume)
+
+
+def test_one_that_is_checked_again_waits_once() -> None:
+    world = Transactions.started(transaction_check_max=1)
+    world.half()
+    world.producer()
+    world.round()
+    world.round()
+    [kept] = world.stored(CHECKED_TOO_OFTEN_TOPIC)
+    resume = ResumeCheckHalfMessage(msg_id=offset_id(HERE, kept.commit_log_offset))
+    assert world.answer(resume).code == ResponseCode.SUCCESS
+    with pytest.raises(Refusal, match="it is checked again already"):
+        world.answer(resume)
+    assert world.open_transactions.count("orders") == 1
+
+
 @pytest.mark.parametrize("message_id", ["nonsense", offset_id(HERE, 0), offset_id(HERE, 10**9)])
 def test_nothing_else_can_be_checked_again(message_id: str) -> None:
     world = Transactions.started()

@@ -104,6 +104,8 @@ class TransactionHandlers:
                 ResponseCode.SYSTEM_ERROR,
                 f"{failed} {header.msg_id} is no message of {CHECKED_TOO_OFTEN_TOPIC}",
             )
+        if why_not := self.halves.why_not_resumed(record):
+            raise Refusal(ResponseCode.SYSTEM_ERROR, f"{failed} {why_not}")
         found = properties.decode(record.properties)
         found[properties.TRANSACTION_CHECK_TIMES] = "0"
         message = copy_of(record, HALF_TOPIC, found)
