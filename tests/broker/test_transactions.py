@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from orbitmq.broker.sending.half_messages import Decision
 from orbitmq.client.core.machine import Machine
 from orbitmq.client.producer.producer import Producer
 from orbitmq.client.producer.transactions import TransactionState
@@ -151,5 +152,27 @@ def test_a_broker_that_comes_back_goes_on(how: str) -> None:
             await restart()
             await asyncio.sleep(150)
         assert sorted(scene.delivered()) == [b"block", b"open"]
+
+    play(story)
+
+
+@pytest.mark.parametrize("decision", Decision)
+def test_an_end_just_before_a_stop_is_in_the_op_messages(decision: Decision) -> None:
+    ended: list[object] = []
+
+    async def story(scene: Scene) -> None:
+        servers = scene.servers
+        async with scene.producer("p") as producer:
+            await scene.leave_open(producer, b"first")
+            await scene.leave_open(producer, b"second")
+            halves = servers.broker.state.halves
+            second = halves.record(1)
+            assert second is not None
+            halves.end(second, decision, ended.append)
+            await servers.stop_broker()
+        assert ended == [decision]
+        await servers.start_broker()
+        halves = servers.broker.state.halves
+        assert [halves.is_done(offset) for offset in (0, 1)] == [False, True]
 
     play(story)

@@ -46,6 +46,20 @@ def test_messages_come_back_by_queue_offset_by_offset_and_by_time(tmp_path: Path
     store.close()
 
 
+@pytest.mark.parametrize("mode", FlushMode)
+def test_a_record_is_filed_until_its_topic_is_deleted(tmp_path: Path, mode: FlushMode) -> None:
+    store = opened(RealDisk(), str(tmp_path), mode)
+    (result,) = store.append([incoming(b"not in its queue yet, if that waits for the disk")])
+    record = store.record(result.offsets[0])
+    assert record is not None
+    assert store.is_filed(record)
+    store.flush_soon()
+    assert store.is_filed(record)
+    store.delete_topic("orders")
+    assert not store.is_filed(record)
+    store.close()
+
+
 def test_a_store_goes_on_after_an_orderly_stop(tmp_path: Path) -> None:
     for round_number in range(3):
         store = opened(RealDisk(), str(tmp_path))

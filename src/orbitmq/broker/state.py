@@ -188,13 +188,18 @@ class State:
         self.delays.stop()
         self.timers.stop()
         self.checks.stop()
+        await self._log_flushed()  # what they have put, and the last ends of transactions
         self.halves.stop()
-        self.inbox.flush()  # what they have put
+        self.timers.close(durable=await self._log_flushed())
+        self.halves.save()
+
+    async def _log_flushed(self) -> bool:
+        """Store what is pending; return whether it is on disk."""
+        self.inbox.flush()
         done: asyncio.Future[bool] = self._loop.create_future()
         self.store.when_durable(self.store.log.end, done.set_result)
         self.store.flush_soon()
-        self.timers.close(durable=await done)
-        self.halves.save()
+        return await done
 
     def delete_topic(self, topic: str) -> None:
         """Delete the queues and statistics of a topic."""

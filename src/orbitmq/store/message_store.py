@@ -398,6 +398,19 @@ class MessageStore:
         """Return the record at an offset of the log; None if none begins there."""
         return self.log.record(commit_log_offset)
 
+    def is_filed(self, record: RecordView) -> bool:
+        """Return whether the queue of a record has it, or gets it when it is on disk.
+
+        False after its topic was deleted, and for bytes of a body that look like a record: an
+        offset that a client names may lead to them.
+        """
+        offset = record.commit_log_offset
+        if offset >= self.log.end - self.undispatched_bytes:
+            return any(one.commit_log_offset == offset for one in self._undispatched)
+        queue = self.queues.queue(record.topic.decode(errors="replace"), record.queue_id)
+        entry = None if queue is None else queue.entry(record.queue_offset)
+        return entry is not None and entry.commit_log_offset == offset
+
     # Inside
 
     def _why_not_writable(self) -> str:

@@ -36,6 +36,14 @@ def test_each_change_has_a_version() -> None:
     assert counts.count("orders") == 0
 
 
+def test_an_end_after_its_topic_was_deleted_counts_nothing() -> None:
+    counts = OpenTransactions(HandClock())
+    counts.add("orders", 1)
+    counts.forget("orders")
+    counts.add("orders", -1)
+    assert counts.count("orders") == 0
+
+
 def test_another_text_is_refused() -> None:
     with pytest.raises(InvalidBody):
         OpenTransactions(HandClock()).load_json("[]")

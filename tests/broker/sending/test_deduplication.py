@@ -92,6 +92,14 @@ def test_a_repeat_gets_the_first_receipt_and_is_not_stored() -> None:
     assert len(world.bodies()) == 2
 
 
+def test_a_long_id_takes_little_memory() -> None:
+    world = World()
+    first = world.receive(sent("k" * 10_000))
+    assert world.receive(sent("k" * 10_000)) == first
+    assert world.receive(sent("k" * 9_999)) != first
+    assert all(len(name) < 300 for name in world.deduplication._young)
+
+
 def test_another_topic_or_another_body_is_another_message() -> None:
     world = World()
     receipts = {

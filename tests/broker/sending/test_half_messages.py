@@ -268,6 +268,16 @@ def test_more_ends_than_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     assert world.bodies() == [b"U1", b"U3"]
 
 
+def test_a_long_key_takes_little_memory() -> None:
+    world = Transactions.started()
+    half = world.half("k" * 10_000)
+    assert world.end(half, COMMIT).code == ResponseCode.SUCCESS
+    assert world.end(half, ROLLBACK).code == ResponseCode.ILLEGAL_OPERATION
+    assert all(len(key) < 100 for key, _ in world.halves._ended)
+    world = world.stopped_and_started()
+    assert world.end(half, ROLLBACK).code == ResponseCode.ILLEGAL_OPERATION
+
+
 def test_the_offset_stays_inside_the_queue(caplog: pytest.LogCaptureFixture) -> None:
     world = Transactions.started()
     world.half()

@@ -46,6 +46,8 @@ class OpenTransactions:
     def add(self, topic: str, change: int) -> None:
         """Count transactions that began, or with a negative number, that ended."""
         before = self._counts.get(topic)
+        if before is None and change < 0:
+            return  # the topic was deleted while the transaction was undecided
         count = change if before is None else before.count + change
         now_ms = self._clock.now_ms()
         self._counts[topic] = _Count(count=count, time_stamp=now_ms)

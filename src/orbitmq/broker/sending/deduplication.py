@@ -23,6 +23,7 @@ import heapq
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from hashlib import sha256
 from itertools import islice
 from typing import Final, NamedTuple, TypeAlias
 
@@ -50,6 +51,8 @@ Answer: TypeAlias = Callable[[int, PutOutcome], None]
 """Answers a send, given the queue that the message is in and the outcome."""
 
 _ENTRIES_AT_ONCE: Final = 256
+_NAME_MAX: Final = 256
+"""Characters of a name in memory; the id that a client sends may have thirty thousand."""
 _unique_key = properties.finder(properties.UNIQUE_KEY.encode())
 _real_topic = properties.finder(properties.REAL_TOPIC.encode())
 _real_queue_id = properties.finder(properties.REAL_QUEUE_ID.encode())
@@ -107,7 +110,7 @@ class Deduplication:
         elif topic[0] == "%":  # consumers resend a message there each time they can't consume it
             self.inbox.put(message, partial(answer, queue_id))
         else:
-            name = f"{topic} {unique_key}"
+            name = _name(topic, unique_key)
             if name in self._pending:
                 self._wait(name, _Send(message, topic, unique_key, queue_id, answer))
             elif (first := self._first(name, message.body)) is not None:
@@ -234,13 +237,9 @@ class Deduplication:
         if offset is None:
             offset = self._old.get(name)
         record = None if offset is None else self._store.record(offset)
-        if offset is None or record is None or record.body != body:
+        if record is None or record.body != body or not self._store.is_filed(record):
             return None
-        if offset >= self._store.log.end - self._store.undispatched_bytes:  # not in its queue yet
-            return record
-        queue = self._store.queues.queue(record.topic.decode(errors="replace"), record.queue_id)
-        entry = None if queue is None else queue.entry(record.queue_offset)
-        return record if entry is not None and entry.commit_log_offset == offset else None
+        return record
 
     def _answer_again(
         self, records: Sequence[RecordView], topic: str, message: Incoming, answer: Answer
@@ -280,7 +279,12 @@ def _offsets_backwards(queue: ConsumeQueue) -> Iterator[int]:
 def _name_of(topic: str, text: bytes) -> str | None:
     """Return the name of a message, given the text of its properties; None without an id."""
     key = _unique_key(text)
-    return None if key is None else f"{topic} {key.decode(errors='replace')}"
+    return None if key is None else _name(topic, key.decode(errors="replace"))
+
+
+def _name(topic: str, unique_key: str | None) -> str:
+    name = f"{topic} {unique_key}"
+    return name if len(name) <= _NAME_MAX else sha256(name.encode(errors="replace")).hexdigest()
 
 
 def _sent_name(record: Filed) -> str | None:

@@ -24,6 +24,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
+from hashlib import sha256
 from typing import Final, ParamSpec, TypeAlias
 
 from orbitmq.broker.figures.transaction_counts import OpenTransactions
@@ -72,6 +73,8 @@ _ENDED_MAX: Final = 16_384
 """Ended transactions that are remembered; for others the key index is searched."""
 _COPIES_MAX: Final = 256
 """Records with one unique key that are looked at: checks and consumers' retries make copies."""
+_KEY_MAX: Final = 64
+"""Bytes of a unique key in memory, where a client's may have thirty thousand; Java's have 32."""
 _END_OF_TIME: Final = 2**63 - 1
 _OF_COPIES: Final = (
     properties.TRANSACTION_CHECK_TIMES,
@@ -203,17 +206,29 @@ class HalfMessages:
         Its transaction may have had two halves; or the offset of an earlier run, which had ended or
         copied it, was not saved.
         """
-        if _transaction_of(half) in self._ended:
+        transaction = _transaction_of(half)
+        if transaction in self._ended:
             self._finish(half.queue_offset, 0)
         elif half.commit_log_offset >= self._own_from:
             return False
         elif self._is_committed(half):
-            self._settle(half, half.queue_offset, Decision.COMMIT, 0)
+            self._settle(transaction, half, half.queue_offset, Decision.COMMIT, 0)
         elif any(self._later(half, topic) for topic in (HALF_TOPIC, CHECKED_TOO_OFTEN_TOPIC)):
             self._retire(half.queue_offset, 0)
         else:
             return False
         return True
+
+    def why_not_resumed(self, kept: RecordView) -> str:
+        """Return why a half that was checked too often is not checked again; empty if it may be."""
+        decision = self._ended.get(_transaction_of(kept))
+        if decision is None and self._is_committed(kept):
+            decision = Decision.COMMIT
+        if decision is not None:
+            return f"the transaction was {decision.value}"
+        if any(not self.is_done(half.queue_offset) for half in self._alike(kept, HALF_TOPIC)):
+            return "it is checked again already"
+        return ""
 
     def copied(self, half: RecordView, copy: PutResult) -> bool:
         """Note that a copy took the place of a half; return False if it has ended meanwhile."""
@@ -252,7 +267,7 @@ class HalfMessages:
             self._finish(half.queue_offset, 0)  # a second half of the same transaction
             on_ended(found)
             return
-        on_stored = partial(self._on_stored, half, found, decision)
+        on_stored = partial(self._on_stored, transaction, half, found, decision)
         if decision is Decision.COMMIT:
             # A refused commit would be delayed until the next check.
             settings = self._settings.broker
@@ -301,20 +316,32 @@ class HalfMessages:
         return stored_properties.schedule(found, level, topic, queue_id)
 
     def _on_stored(
-        self, half: RecordView, offset: int, decision: Decision, outcome: PutOutcome
+        self,
+        transaction: _Transaction,
+        half: RecordView,
+        offset: int,
+        decision: Decision,
+        outcome: PutOutcome,
     ) -> None:
-        waiting = self._ending.pop(_transaction_of(half))
+        waiting = self._ending.pop(transaction)
         result: Decision | PutOutcome = outcome
         if not isinstance(outcome, Refusal) and outcome.status.is_stored:
-            self._settle(half, offset, decision, outcome.end)
-            self._count_end(half)
+            if not self.is_done(offset):  # or it was checked too often, which counts as an end
+                self._count_end(half)
+            self._settle(transaction, half, offset, decision, outcome.end)
             result = decision
         for on_ended in waiting:
             on_ended(result)
 
-    def _settle(self, half: RecordView, offset: int, decision: Decision, end: int) -> None:
+    def _settle(
+        self,
+        transaction: _Transaction,
+        half: RecordView,
+        offset: int,
+        decision: Decision,
+        end: int,
+    ) -> None:
         """Note how a transaction ended whose last half is known to be at ``offset``."""
-        transaction = _transaction_of(half)
         self._ended[transaction] = decision
         if len(self._ended) > _ENDED_MAX:
             del self._ended[next(iter(self._ended))]
@@ -334,14 +361,14 @@ class HalfMessages:
             return copy
         if self._is_first(half) and not self.is_done(half.queue_offset):
             return half.queue_offset
-        return self._search(half)
+        return self._search(half, transaction)
 
-    def _search(self, half: RecordView) -> Decision | int:
+    def _search(self, half: RecordView, transaction: _Transaction) -> Decision | int:
         """Return the same by what the log has, which takes a few reads."""
         copies = (half, *self._alike(half, HALF_TOPIC))
         last = max(copies, key=lambda one: one.queue_offset)
         if self._is_committed(half):
-            self._settle(half, last.queue_offset, Decision.COMMIT, 0)
+            self._settle(transaction, half, last.queue_offset, Decision.COMMIT, 0)
             return Decision.COMMIT
         if not self.is_done(last.queue_offset):
             return last.queue_offset
@@ -471,4 +498,7 @@ def copy_of(record: RecordView, topic: str, found: dict[str, str]) -> Incoming:
 
 def _transaction_of(record: RecordView) -> _Transaction:
     """Return what a half, its copies and the delivered message have in common."""
-    return _unique_key(record.properties) or b"", record.born_timestamp_ms
+    key = _unique_key(record.properties) or b""
+    if len(key) > _KEY_MAX:
+        key = sha256(key).digest()
+    return key, record.born_timestamp_ms

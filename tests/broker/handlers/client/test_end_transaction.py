@@ -3,9 +3,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from orbitmq.message import flags
+from orbitmq.message import flags, properties
 from orbitmq.message.ids import offset_id
-from orbitmq.message.names import CHECKED_TOO_OFTEN_TOPIC
+from orbitmq.message.names import CHECKED_TOO_OFTEN_TOPIC, HALF_TOPIC
+from orbitmq.message.record import Record, encode
 from orbitmq.net.refusal import Refusal
 from orbitmq.store.settings import FlushMode
 from orbitmq.wire.codes import ResponseCode
@@ -21,6 +22,8 @@ from tests.broker.transaction_world import (
     checks_of,
 )
 from tests.store.logs import incoming
+
+HEAD_SIZE = 88  # of a record, up to its body
 
 
 def refused(world: Transactions, half: Half, decision: int, **more: Any) -> Refusal:
@@ -117,6 +120,32 @@ def test_another_message_than_a_half_can_not_be_committed() -> None:
     assert world.bodies() == [b"plain"]
 
 
+def test_bytes_of_a_body_that_look_like_a_half_are_none() -> None:
+    world = Transactions.started()
+    victim = world.half("U1")
+    found = {"UNIQ_KEY": "U1", "PGROUP": "payments", "REAL_TOPIC": "orders", "REAL_QID": "0"}
+    looks_alike = Record(
+        topic=HALF_TOPIC.encode(),
+        queue_id=0,
+        queue_offset=victim.offset,
+        commit_log_offset=world.store.log.end + HEAD_SIZE,
+        store_timestamp_ms=world.clock.now,
+        body=b"forged",
+        properties=properties.join(found),
+        born_timestamp_ms=world.clock.now,
+        born_host=HERE,
+        store_host=HERE,
+    )
+    world.put(incoming(bytes(encode(looks_alike)), topic="others"))
+    assert world.store.record(looks_alike.commit_log_offset) is not None
+    forged = Half(victim.offset, looks_alike.commit_log_offset)
+    remark = refused(world, forged, COMMIT).remark
+    assert remark.startswith("Find prepared transaction message failed")
+    assert world.bodies() == []
+    assert world.end(victim, COMMIT).code == ResponseCode.SUCCESS
+    assert world.bodies() == [b"U1"]
+
+
 def test_an_end_after_the_immunity_time_is_left_to_the_check() -> None:
     world = Transactions.started()
     producer = world.producer()
@@ -171,6 +200,38 @@ def test_a_half_that_was_checked_too_often_can_be_checked_again() -> None:
     assert world.reply(producer, COMMIT).code == ResponseCode.SUCCESS
     assert world.bodies() == [b"U1"]
     assert world.open_transactions.count("orders") == 0
+
+
+def test_one_that_was_committed_late_is_not_checked_again() -> None:
+    world = Transactions.started(transaction_check_max=1)
+    half = world.half()
+    world.producer()
+    world.round()
+    world.round()
+    [kept] = world.stored(CHECKED_TOO_OFTEN_TOPIC)
+    assert world.open_transactions.count("orders") == 0
+    assert world.end(half, COMMIT).code == ResponseCode.SUCCESS
+    assert world.open_transactions.count("orders") == 0
+    resume = ResumeCheckHalfMessage(msg_id=offset_id(HERE, kept.commit_log_offset))
+    with pytest.raises(Refusal, match="the transaction was committed"):
+        world.answer(resume)
+    world = world.stopped_and_started()
+    with pytest.raises(Refusal, match="the transaction was committed"):
+        world.answer(resume)
+
+
+def test_one_that_is_checked_again_waits_once() -> None:
+    world = Transactions.started(transaction_check_max=1)
+    world.half()
+    world.producer()
+    world.round()
+    world.round()
+    [kept] = world.stored(CHECKED_TOO_OFTEN_TOPIC)
+    resume = ResumeCheckHalfMessage(msg_id=offset_id(HERE, kept.commit_log_offset))
+    assert world.answer(resume).code == ResponseCode.SUCCESS
+    with pytest.raises(Refusal, match="it is checked again already"):
+        world.answer(resume)
+    assert world.open_transactions.count("orders") == 1
 
 
 @pytest.mark.parametrize("message_id", ["nonsense", offset_id(HERE, 0), offset_id(HERE, 10**9)])

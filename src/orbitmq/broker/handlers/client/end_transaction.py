@@ -78,8 +78,8 @@ class TransactionHandlers:
                 f"{flags.TRANSACTION_COMMIT} to commit, {flags.TRANSACTION_ROLLBACK} to roll back, "
                 "or 0 if that is unknown",
             )
-        half = self.store.record(header.commit_log_offset)
-        if half is None or half.topic != HALF_TOPIC.encode():
+        half = self._record(header.commit_log_offset, HALF_TOPIC)
+        if half is None:
             raise Refusal(
                 ResponseCode.SYSTEM_ERROR,
                 f"{_NOT_FOUND}: there is no half message at {header.commit_log_offset} of the log; "
@@ -98,12 +98,14 @@ class TransactionHandlers:
             _, offset = parse_offset_id(header.msg_id or "")
         except InvalidInput as error:
             raise Refusal(ResponseCode.SYSTEM_ERROR, f"{failed} {error}") from error
-        record = self.store.record(offset)
-        if record is None or record.topic != CHECKED_TOO_OFTEN_TOPIC.encode():
+        record = self._record(offset, CHECKED_TOO_OFTEN_TOPIC)
+        if record is None:
             raise Refusal(
                 ResponseCode.SYSTEM_ERROR,
                 f"{failed} {header.msg_id} is no message of {CHECKED_TOO_OFTEN_TOPIC}",
             )
+        if why_not := self.halves.why_not_resumed(record):
+            raise Refusal(ResponseCode.SYSTEM_ERROR, f"{failed} {why_not}")
         found = properties.decode(record.properties)
         found[properties.TRANSACTION_CHECK_TIMES] = "0"
         message = copy_of(record, HALF_TOPIC, found)
@@ -111,6 +113,13 @@ class TransactionHandlers:
         real_topic = found.get(properties.REAL_TOPIC, "")
         self.inbox.put(message, self.halves.counting(real_topic, on_stored))
         return None
+
+    def _record(self, offset: int, topic: str) -> RecordView | None:
+        """Return the record of a topic at an offset of the log that a client names."""
+        found = self.store.record(offset)
+        if found is None or found.topic != topic.encode() or not self.store.is_filed(found):
+            return None
+        return found
 
     def _check_in_time(self, half: RecordView, header: EndTransaction) -> None:
         """Refuse an end after the immunity time, which a check decides (Java does the same)."""
