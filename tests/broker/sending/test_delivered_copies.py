@@ -30,6 +30,7 @@ def test_the_message_to_deliver_is_for_the_real_topic() -> None:
     assert due_message(stored(world, "waiting", REAL_QID="-1")) is None
     assert due_message(stored(world, "waiting", REAL_QID="two")) is None
     assert due_message(stored(world, "waiting", REAL_TOPIC="RMQ_SYS_TRANS_HALF_TOPIC")) is None
+    assert due_message(stored(world, "waiting", REAL_TOPIC="rmq_sys_wheel_timer")) is None
 
 
 def test_copies_are_found_by_their_key_whatever_a_timer_added() -> None:

@@ -7,7 +7,7 @@ the timer. Everything else is the same, and identifies it.
 from typing import Final
 
 from orbitmq.message import properties
-from orbitmq.message.names import HALF_TOPIC
+from orbitmq.message.names import HALF_TOPIC, TIMER_TOPIC
 from orbitmq.message.record_view import RecordView
 from orbitmq.store.log.append import Incoming, PutStatus
 from orbitmq.store.message_store import MessageStore
@@ -20,6 +20,8 @@ NEVER_STORED: Final = (PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCE
 _COPIES_MAX: Final = 64
 """Records with one unique key that a start reads; with more it delivers the message again."""
 _END_OF_TIME: Final = 2**63 - 1
+_NEVER_DELAYED: Final = (HALF_TOPIC.encode(), TIMER_TOPIC.encode())
+"""Java's broker drops half messages too; one for the timer topic would be delivered forever."""
 _unique_key = properties.finder(properties.UNIQUE_KEY.encode())
 _real_topic = properties.finder(properties.REAL_TOPIC.encode())
 _real_queue_id = properties.finder(properties.REAL_QUEUE_ID.encode())
@@ -48,8 +50,8 @@ def due_message(record: RecordView) -> Incoming | None:
     queue_id = _real_queue_id(text)
     if topic is None or queue_id is None or not (queue_id.isdigit() and len(queue_id) < 10):
         return None
-    if topic == HALF_TOPIC.encode():
-        return None  # half messages are never delayed; Java's broker drops it too
+    if topic in _NEVER_DELAYED:
+        return None
     return Incoming(
         topic=topic.decode(errors="replace"),
         queue_id=int(queue_id),

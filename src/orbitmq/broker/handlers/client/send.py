@@ -18,7 +18,7 @@ from typing import Final
 
 from orbitmq.broker import remarks
 from orbitmq.broker.sending import inner_batches, stored_properties
-from orbitmq.broker.sending.deduplication import Answer, Deduplication
+from orbitmq.broker.sending.deduplication import Answer, Deduplication, FirstReceipt
 from orbitmq.broker.sending.half_messages import HalfMessages
 from orbitmq.broker.sending.inbox import PutOutcome
 from orbitmq.broker.sending.message_types import by_priority
@@ -139,9 +139,8 @@ class SendHandlers:
             if message.topic is HALF_TOPIC:
                 answer = self._halves.counting(topic.topic_name, answer)
             elif message.topic is TIMER_TOPIC:
-                handle = self._timer_rules.handle(message.properties, unique_key)
                 answer = partial(
-                    self._answer, connection, request, unique_key, recall_handle=handle
+                    self._answer_timed, connection, request, unique_key, message.properties
                 )
             if self._deduplicates and not topic.has_batch_queues:
                 self._deduplication.put(message, header.topic, unique_key, queue_id, answer)
@@ -325,6 +324,21 @@ class SendHandlers:
             remark = self._remark(outcome)
             response = Response(_CODES[outcome.status], remark=remark, fields=self._region)
         connection.respond(request, response)
+
+    def _answer_timed(
+        self,
+        connection: Connection,
+        request: Frame,
+        unique_key: str | None,
+        text: bytes,
+        queue_id: int,
+        outcome: PutOutcome,
+    ) -> None:
+        """Answer a message with a delivery time, whose properties are ``text``."""
+        if isinstance(outcome, FirstReceipt):  # the first one waits; a delay counts from then
+            text = outcome.properties
+        handle = self._timer_rules.handle(text, unique_key)
+        self._answer(connection, request, unique_key, queue_id, outcome, handle)
 
     def _answer_inner_batch(
         self,
