@@ -10,7 +10,7 @@ from orbitmq.errors import CompressionFailed, CorruptRecord
 from orbitmq.message import flags
 from orbitmq.message.compression import CompressionType, compress
 from orbitmq.message.record import CRC_PROPERTY_SIZE, LEAST_SIZE, Record, encode, seal_agrees
-from orbitmq.message.record_view import Filed, RecordView
+from orbitmq.message.record_view import Carried, Filed, RecordView
 from tests.message.records import (
     ORDER,
     RECORDS,
@@ -192,4 +192,13 @@ def test_filed_has_the_fields_of_the_record(record: Record) -> None:
     assert view.filed() == Filed(
         record.topic, record.queue_id, record.queue_offset, record.commit_log_offset, view.size,
         view.sys_flag, record.store_timestamp_ms, record.properties,
+    )  # fmt: skip
+
+
+@given(records)
+def test_a_copy_carries_what_does_not_depend_on_its_place(record: Record) -> None:
+    view = view_of(encode(record))
+    assert view.carried() == Carried(
+        view.body, record.properties, record.flag, view.sys_flag, record.born_timestamp_ms,
+        record.born_host, record.store_host, record.reconsume_times,
     )  # fmt: skip

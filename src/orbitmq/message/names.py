@@ -50,6 +50,7 @@ FORBIDDEN_TO_SEND: Final = frozenset(
         CHECKED_TOO_OFTEN_TOPIC,
         SELF_TEST_TOPIC,
         OFFSET_MOVED_TOPIC,
+        TIMER_TOPIC,  # Java forgets it: its messages name the topic that a broker writes to
     }
 )
 SYSTEM_TOPICS: Final = FORBIDDEN_TO_SEND | {

@@ -2,7 +2,7 @@
 
 import zlib
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -39,10 +39,13 @@ from orbitmq.message.record import (
     store_timestamp_at,
 )
 
-__all__ = ["Filed", "RecordView", "filed_of"]
+__all__ = ["Carried", "Filed", "RecordView", "filed_of"]
 
-# Indexes into the tuple that a head unpacks to, for the fields whose position varies.
+# Indexes into the tuple that a head unpacks to.
 _NAMES: Final = tuple(FORMATS)
+_FLAG: Final = _NAMES.index("flag")
+_SYS_FLAG: Final = _NAMES.index("sys_flag")
+_BORN_TIMESTAMP: Final = _NAMES.index("born_timestamp_ms")
 _BORN_HOST: Final = slice(_NAMES.index("born_ip"), _NAMES.index("born_port") + 1)
 _STORE_HOST: Final = slice(_NAMES.index("store_ip"), _NAMES.index("store_port") + 1)
 _RECONSUME_TIMES: Final = _NAMES.index("reconsume_times")
@@ -74,6 +77,19 @@ class Filed(msgspec.Struct, frozen=True, gc=False):
     sys_flag: int
     store_timestamp_ms: int
     properties: bytes
+
+
+class Carried(NamedTuple):
+    """The fields of a record that do not depend on where it is stored."""
+
+    body: memoryview
+    properties: bytes
+    flag: int
+    sys_flag: int
+    born_timestamp_ms: int
+    born_host: Host
+    store_host: Host
+    reconsume_times: int
 
 
 def filed_of(buffer: memoryview, row: Row) -> Filed:
@@ -219,6 +235,21 @@ class RecordView(msgspec.Struct, frozen=True, eq=False, gc=False):
     def filed(self) -> Filed:
         """Return the fields that queues and indexes are built from, read in one go."""
         return filed_of(self.buffer, self._row())
+
+    def carried(self) -> Carried:
+        """Return the fields that a copy of the message has too, read in one go."""
+        head = self._head()
+        _, end, body_start, body_end, _, topic_end = self._row()
+        return Carried(
+            self.buffer[body_start:body_end],
+            bytes(self.buffer[topic_end + PROPERTIES_LENGTH_SIZE : end]),
+            head[_FLAG],
+            head[_SYS_FLAG],
+            head[_BORN_TIMESTAMP],
+            Host(*head[_BORN_HOST]),
+            Host(*head[_STORE_HOST]),
+            head[_RECONSUME_TIMES],
+        )
 
     def message(
         self, *, broker_name: str = "", open_body: bool = True, max_body: int = MAX_BODY_BYTES

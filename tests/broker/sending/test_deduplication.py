@@ -322,6 +322,11 @@ def test_copies_made_by_a_broker_are_not_taken_for_sends_at_a_start() -> None:
         sent("U3", more={properties.TIMER_OUT_MS: "5"}),
         sent("U4", topic="SCHEDULE_TOPIC_XXXX", more={"REAL_TOPIC": "%RETRY%a", "REAL_QID": "0"}),
         sent("U5", topic="%RETRY%a"),
+        sent(
+            "U6",
+            topic="rmq_sys_wheel_timer",
+            more={"REAL_TOPIC": "orders", "REAL_QID": "0", "TIMER_DEL_UNIQKEY": "U6"},
+        ),
         sent(None),
     ]
     world.put(*copies)

@@ -30,6 +30,16 @@ def test_the_message_to_deliver_is_for_the_real_topic() -> None:
     assert due_message(stored(world, "waiting", REAL_QID="-1")) is None
     assert due_message(stored(world, "waiting", REAL_QID="two")) is None
     assert due_message(stored(world, "waiting", REAL_TOPIC="RMQ_SYS_TRANS_HALF_TOPIC")) is None
+    assert due_message(stored(world, "waiting", REAL_TOPIC="rmq_sys_wheel_timer")) is None
+
+
+def test_the_checksum_of_the_waiting_record_is_not_delivered() -> None:
+    world = SendWorld(replace(SMALL, append_crc=True))
+    record = stored(world, "waiting")
+    assert properties.CRC32.encode() in record.properties
+    message = due_message(record)
+    assert message is not None
+    assert properties.decode(message.properties) == TEXT
 
 
 def test_copies_are_found_by_their_key_whatever_a_timer_added() -> None:

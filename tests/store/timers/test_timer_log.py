@@ -39,6 +39,18 @@ def test_units_are_found_before_and_after_they_are_written() -> None:
     assert log.unit(log.end) is None
 
 
+def test_units_written_behind_those_that_were_read_are_found() -> None:
+    log = opened(SimulatedDisk())
+    log.end_at(0, 0)
+    for number in range(30):  # over several files
+        position = log.append(unit(number))
+        log.write()
+        assert log.unit(position) == unit(number)
+    assert log.unit(0) == unit(0)
+    log.end_at(UNIT_SIZE, 0)
+    assert log.unit(UNIT_SIZE) is None
+
+
 def test_a_file_ends_with_a_blank_unit_where_java_expects_it() -> None:
     disk = SimulatedDisk()
     log = filled(disk, 20)

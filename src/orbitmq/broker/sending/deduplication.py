@@ -57,10 +57,14 @@ _unique_key = properties.finder(properties.UNIQUE_KEY.encode())
 _real_topic = properties.finder(properties.REAL_TOPIC.encode())
 _real_queue_id = properties.finder(properties.REAL_QUEUE_ID.encode())
 _timer_out = properties.finder(properties.TIMER_OUT_MS.encode())
+_recalled_key = properties.finder(properties.TIMER_DELETE_UNIQUE_KEY.encode())
 
 
 class FirstReceipt(PutResult, kw_only=True, gc=False):
     """The outcome of a repeated send: where the first one was stored."""
+
+    properties: bytes
+    """Those of the first record."""
 
 
 class _Send(NamedTuple):
@@ -288,16 +292,20 @@ def _name(topic: str, unique_key: str | None) -> str:
 
 
 def _sent_name(record: Filed) -> str | None:
-    """Return the name of the send that made a record; None for a copy that the broker made."""
+    """Return the name of the send that made a record; None for one that the broker made.
+
+    That is a copy, or a recall, which has the unique key of the recalled message.
+    """
     text, topic = record.properties, record.topic
     sent_to = _real_topic(text)
-    is_copy = (
+    is_own = (
         sent_to == topic
         or flags.transaction_state(record.sys_flag) == flags.TRANSACTION_COMMIT
         or (sent_to is None and _timer_out(text) is not None)
+        or _recalled_key(text) is not None
     )
     sent_to = sent_to or topic
-    if is_copy or sent_to[:1] == b"%":
+    if is_own or sent_to[:1] == b"%":
         return None
     return _name_of(sent_to.decode(errors="replace"), text)
 
@@ -318,6 +326,7 @@ def _receipt(records: Sequence[RecordView]) -> FirstReceipt:
         offsets=tuple(record.commit_log_offset for record in records),
         end=last.commit_log_offset + len(last.raw),
         store_timestamp_ms=first.store_timestamp_ms,
+        properties=bytes(first.properties),
     )
 
 

@@ -7,8 +7,8 @@ the timer. Everything else is the same, and identifies it.
 from typing import Final
 
 from orbitmq.message import properties
-from orbitmq.message.names import HALF_TOPIC
-from orbitmq.message.record_view import RecordView
+from orbitmq.message.names import HALF_TOPIC, TIMER_TOPIC
+from orbitmq.message.record_view import Filed, RecordView
 from orbitmq.store.log.append import Incoming, PutStatus
 from orbitmq.store.message_store import MessageStore
 
@@ -20,6 +20,9 @@ NEVER_STORED: Final = (PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCE
 _COPIES_MAX: Final = 64
 """Records with one unique key that a start reads; with more it delivers the message again."""
 _END_OF_TIME: Final = 2**63 - 1
+_SEAL: Final = properties.CRC32.encode()
+_NEVER_DELAYED: Final = (HALF_TOPIC.encode(), TIMER_TOPIC.encode())
+"""Java's broker drops half messages too; one for the timer topic would be delivered forever."""
 _unique_key = properties.finder(properties.UNIQUE_KEY.encode())
 _real_topic = properties.finder(properties.REAL_TOPIC.encode())
 _real_queue_id = properties.finder(properties.REAL_QUEUE_ID.encode())
@@ -32,7 +35,7 @@ _OF_COPIES: Final = (
 )
 
 
-def real_topic_of(record: RecordView | Incoming) -> str | None:
+def real_topic_of(record: RecordView | Filed | Incoming) -> str | None:
     """Return the topic that a waiting message is for."""
     topic = _real_topic(record.properties)
     return None if topic is None else topic.decode(errors="replace")
@@ -41,26 +44,30 @@ def real_topic_of(record: RecordView | Incoming) -> str | None:
 def due_message(record: RecordView) -> Incoming | None:
     """Return the message to deliver for a record; None if it has no valid destination.
 
-    Its properties stay as they are, as in Java.
+    Its properties stay as they are, as in Java, but for the checksum.
     """
-    text = record.properties
+    body, text, flag, sys_flag, born_ms, born_host, store_host, times = record.carried()
     topic = _real_topic(text)
     queue_id = _real_queue_id(text)
     if topic is None or queue_id is None or not (queue_id.isdigit() and len(queue_id) < 10):
         return None
-    if topic == HALF_TOPIC.encode():
-        return None  # half messages are never delayed; Java's broker drops it too
+    if topic in _NEVER_DELAYED:
+        return None
+    if _SEAL in text:  # a checksum of the record that was read
+        found = properties.decode(text)
+        found.pop(properties.CRC32, None)
+        text = properties.join(found)
     return Incoming(
         topic=topic.decode(errors="replace"),
         queue_id=int(queue_id),
-        body=record.body,
+        body=body,
         properties=text,
-        flag=record.flag,
-        sys_flag=record.sys_flag,
-        born_timestamp_ms=record.born_timestamp_ms,
-        born_host=record.born_host,
-        store_host=record.store_host,
-        reconsume_times=record.reconsume_times,
+        flag=flag,
+        sys_flag=sys_flag,
+        born_timestamp_ms=born_ms,
+        born_host=born_host,
+        store_host=store_host,
+        reconsume_times=times,
         wait=False,
     )
 

@@ -40,7 +40,7 @@ from orbitmq.broker.tables.timer_counts import TimerCounts
 from orbitmq.errors import StoreError
 from orbitmq.message import properties
 from orbitmq.message.names import PROPERTIES_SIZE_LIMIT, TIMER_TOPIC
-from orbitmq.message.record_view import RecordView
+from orbitmq.message.record_view import Filed, RecordView
 from orbitmq.message.tags import java_hash
 from orbitmq.net.refusal import Refusal
 from orbitmq.store.disk.open_files import is_shortage
@@ -70,6 +70,11 @@ _CLEAN_MS: Final = 30_000
 _RATE_MS: Final = 1_000
 
 _TOPIC: Final = TIMER_TOPIC.encode()
+_ENQUEUED: Final = properties.TIMER_ENQUEUE_MS.encode()
+_VALUE_END: Final = properties.VALUE_END.encode()
+_TIMES: Final = properties.join(
+    {properties.TIMER_ENQUEUE_MS: "%d", properties.TIMER_DEQUEUE_MS: "%d"}
+)
 _out_ms = properties.finder(properties.TIMER_OUT_MS.encode())
 _unique_key = properties.finder(properties.UNIQUE_KEY.encode())
 _recalled_key = properties.finder(properties.TIMER_DELETE_UNIQUE_KEY.encode())
@@ -286,7 +291,8 @@ class Timers:
 
     def _take_one(self, offset: int, window_ms: int) -> bool:
         """Add one message; return False if the ring has no room for it now."""
-        record = self._store.record(offset)
+        view = self._store.record(offset)
+        record = None if view is None else view.filed()
         timer = None if record is None else _timer_record(record)
         topic = None if record is None else real_topic_of(record)
         if record is None or timer is None or topic is None:
@@ -487,7 +493,7 @@ class Timers:
             return None
         if rolls and self._is_late(due, record, unit):
             return None
-        text = _with_times(record.properties, unit.written_ms, self._now_ms, rolls=rolls)
+        text = _with_times(message.properties, unit.written_ms, self._now_ms, rolls=rolls)
         if rolls:
             return msgspec.structs.replace(message, topic=TIMER_TOPIC, queue_id=0, properties=text)
         return msgspec.structs.replace(message, properties=text)
@@ -497,7 +503,7 @@ class Timers:
 
         After a long pause a recall and its message must still meet in one slot.
         """
-        timer = _timer_record(record)
+        timer = _timer_record(record.filed())
         if timer is None or timer.deliver_ms >= self._files.write_ms:
             return False
         later_ms = max(timer.deliver_ms, due.time_ms + self._files.wheel.precision_ms)
@@ -592,7 +598,7 @@ class Timers:
             self._saving = None
 
 
-def _timer_record(record: RecordView) -> TimerRecord | None:
+def _timer_record(record: Filed) -> TimerRecord | None:
     """Return what the wheel needs of a message; None if it has no delivery time."""
     text = record.properties
     out_ms, topic = _out_ms(text), real_topic_of(record)
@@ -614,6 +620,9 @@ def _times_rolled(record: RecordView) -> int:
 
 def _with_times(text: bytes, enqueued_ms: int, now_ms: int, *, rolls: bool) -> bytes:
     """Return the properties of a copy: with the times at which it was taken in and out."""
+    if not rolls and _ENQUEUED not in text and text.endswith(_VALUE_END):
+        longer = text + _TIMES % (enqueued_ms, now_ms)
+        return longer if len(longer) <= PROPERTIES_SIZE_LIMIT else text
     found = properties.decode(text)
     found[properties.TIMER_ENQUEUE_MS] = str(enqueued_ms)
     found[properties.TIMER_DEQUEUE_MS] = str(now_ms)

@@ -131,14 +131,18 @@ class CommitLog:
 
         Its lengths are checked, its checksums are not.
         """
-        head = self.view(commit_log_offset, LEAST_SIZE)
-        if head is None:
+        segment = self._segments.segment_at(commit_log_offset)
+        if segment is None:
             return None
-        (size,) = INT.unpack_from(head)
-        view = self.view(commit_log_offset, size) if size >= LEAST_SIZE else None
-        if view is None or sound_row(view, commit_log_offset, 0) is None:
+        at = commit_log_offset - segment.base
+        room = min(segment.size - at, self.end - commit_log_offset)
+        if room < LEAST_SIZE:
             return None
-        return RecordView(view, 0, size)
+        (size,) = INT.unpack_from(segment.view, at)
+        if not LEAST_SIZE <= size <= room:
+            return None
+        view = segment.view[at : at + size]
+        return None if sound_row(view, commit_log_offset, 0) is None else RecordView(view, 0, size)
 
     def next_segment_offset(self, offset: int) -> int:
         """Return where the file after the one that contains ``offset`` begins."""

@@ -97,6 +97,8 @@ class TimerLog:
         self._files = QueueFiles(self._open, directory, file_bytes)
         self._pending = bytearray()
         self._written = 0
+        # The bytes that were read last; once written, units don't change.
+        self._block, self._block_at = b"", 0
         self._last_in_file = (file_bytes - _BLANK.size) // UNIT_SIZE * UNIT_SIZE - UNIT_SIZE
 
     def __repr__(self) -> str:
@@ -121,6 +123,7 @@ class TimerLog:
         """
         mend_stream(self._disk, self._directory, self._file_bytes)
         self._files.load()
+        self._block = b""
         self._written = self._files.end
 
     def units_from(self, position: int) -> Iterator[tuple[int, Unit]]:
@@ -151,6 +154,7 @@ class TimerLog:
         Bytes from ``rewrite_from`` on are written again: after a failed sync they may be in memory
         only, and no later sync would write them.
         """
+        self._block = b""
         self._files.remove_behind(position + 1)
         self._files.clear(position, position)
         at = max(rewrite_from, self._files.start)
@@ -167,8 +171,17 @@ class TimerLog:
         if position >= self._written:
             at = position - self._written
             return _unpacked(self._pending, at) if at < len(self._pending) else None
-        data = self._files.read(position, UNIT_SIZE)
-        return _unpacked(data, 0) if len(data) == UNIT_SIZE else None
+        at = position - self._block_at
+        if not 0 <= at <= len(self._block) - UNIT_SIZE:
+            self._read_block(position)
+            at = position - self._block_at
+        return _unpacked(self._block, at) if at <= len(self._block) - UNIT_SIZE else None
+
+    def _read_block(self, position: int) -> None:
+        """Read the units around one: those of a slot are close together, and read backwards."""
+        self._block_at = position - position % self._file_bytes % _READ_AT_ONCE
+        size = min(_READ_AT_ONCE, self._written - self._block_at)
+        self._block = self._files.read(self._block_at, size)
 
     def append(self, unit: Unit) -> int:
         """Add a unit; return its position."""
@@ -203,6 +216,7 @@ class TimerLog:
             if last is None or last.commit_log_offset >= log_start:
                 break
             self._files.remove_first()
+            self._block = b""
             count += 1
         return count
 

@@ -60,6 +60,14 @@ def test_a_recalled_message_is_not_delivered() -> None:
     assert not world.stored("orders")
 
 
+def test_a_repeated_send_gets_the_handle_of_the_first() -> None:
+    world = a_world(send_deduplication_enable=True)
+    first = handle_of(world)
+    world.clock.now += 3_000  # a delay of the repeat would end later
+    assert handle_of(world) == first
+    assert len(world.stored(TIMER_TOPIC)) == 1
+
+
 def test_brokers_before_5_4_want_the_topic_in_the_key() -> None:
     world = SendWorld(replace(SMALL, timer_delete_key_with_topic=True), recall_message_enable=True)
     world.create("orders")

@@ -266,6 +266,14 @@ def test_a_message_with_a_delivery_time_waits_and_its_answer_has_the_handle() ->
     assert len(world.stored("orders")) == 1
 
 
+def test_clients_may_not_write_into_the_timer_topic_where_the_message_names_its_topic() -> None:
+    world = SendWorld()
+    given = {"UNIQ_KEY": "U1", "TIMER_OUT_MS": "5", "REAL_TOPIC": "orders", "REAL_QID": "0"}
+    answer = world.send(header("rmq_sys_wheel_timer", properties=given))
+    assert answer.code == ResponseCode.NO_PERMISSION
+    assert world.store.log.end == 0
+
+
 def test_an_inner_batch_is_refused_by_its_flag() -> None:
     answer = SendWorld().send(header(sys_flag=flags.INNER_BATCH))
     assert answer.code == ResponseCode.MESSAGE_ILLEGAL

@@ -18,7 +18,7 @@ from typing import Final
 
 from orbitmq.broker import remarks
 from orbitmq.broker.sending import inner_batches, stored_properties
-from orbitmq.broker.sending.deduplication import Answer, Deduplication
+from orbitmq.broker.sending.deduplication import Answer, Deduplication, FirstReceipt
 from orbitmq.broker.sending.half_messages import HalfMessages
 from orbitmq.broker.sending.inbox import PutOutcome
 from orbitmq.broker.sending.message_types import by_priority
@@ -139,31 +139,32 @@ class SendHandlers:
                 answer = partial(self._answer, connection, request, unique_key, queue_id)
                 self._inbox.put(message, answer)
             else:
-                answer = partial(self._answer, connection, request, unique_key)
-                self._put(message, topic, unique_key, queue_id, answer)
+                self._put(connection, request, message, topic, unique_key, queue_id)
         except Refusal as refusal:
             return Response(refusal.code, remark=refusal.remark, fields=self._region)
         return None
 
     def _put(
         self,
+        connection: Connection,
+        request: Frame,
         message: Incoming,
         topic: TopicConfig,
         unique_key: str | None,
         queue_id: int,
-        answer: "partial[None]",
     ) -> None:
-        """Store a message that waits elsewhere, or may be a repeat; ``answer`` its send."""
-        answers: Answer = answer
+        """Store a message that waits elsewhere, or may be a repeat."""
+        answer: Answer = partial(self._answer, connection, request, unique_key)
         if message.topic is HALF_TOPIC:
-            answers = self._halves.counting(topic.topic_name, answer)
+            answer = self._halves.counting(topic.topic_name, answer)
         elif message.topic is TIMER_TOPIC:
-            handle = self._timer_rules.handle(message.properties, unique_key)
-            answers = partial(answer, recall_handle=handle)
+            answer = partial(
+                self._answer_timed, connection, request, unique_key, message.properties
+            )
         if self._deduplicates and not topic.has_batch_queues:
-            self._deduplication.put(message, topic.topic_name, unique_key, queue_id, answers)
+            self._deduplication.put(message, topic.topic_name, unique_key, queue_id, answer)
         else:
-            self._inbox.put(message, partial(answers, queue_id))
+            self._inbox.put(message, partial(answer, queue_id))
 
     def _serve_inner_batch(
         self,
@@ -339,6 +340,21 @@ class SendHandlers:
             remark = self._remark(outcome)
             response = Response(_CODES[outcome.status], remark=remark, fields=self._region)
         connection.respond(request, response)
+
+    def _answer_timed(
+        self,
+        connection: Connection,
+        request: Frame,
+        unique_key: str | None,
+        text: bytes,
+        queue_id: int,
+        outcome: PutOutcome,
+    ) -> None:
+        """Answer a message with a delivery time, whose properties are ``text``."""
+        if isinstance(outcome, FirstReceipt):  # the first one waits; a delay counts from then
+            text = outcome.properties
+        handle = self._timer_rules.handle(text, unique_key)
+        self._answer(connection, request, unique_key, queue_id, outcome, handle)
 
     def _answer_inner_batch(
         self,
