@@ -441,10 +441,11 @@ class MessageStore:
         queue = self.queues.queue(topic, queue_id)
         return 0 if queue is None else queue.max_offset
 
-    def _may_make_light(self, name: str) -> bool:
+    def _may_make_light(self, name: str, new: int) -> bool:
+        """Return whether a message that names ``new`` others may be the first of a light queue."""
         queues = self.queues
         is_known = queues.queue(name, 0) is not None
-        return is_known or queues.light_count < self.settings.lmq_queues_max
+        return is_known or queues.light_count + new < self.settings.lmq_queues_max
 
     def _dispatch_flushed(self, end: int) -> None:
         while self._store_times and self._store_times[0][0] <= end:

@@ -190,6 +190,15 @@ def test_a_message_that_is_not_stored_takes_no_offset() -> None:
     store.close()
 
 
+def test_all_new_light_queues_of_a_message_count() -> None:
+    store = opened(SimulatedDisk(), lmq_queues_max=2, **LMQ)
+    (over,) = store.append([light(b"three", A, B, "%LMQ%c")])
+    assert over.status is PutStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED
+    store.append([light(b"both", A, B)])
+    assert light_bodies(store, A) == light_bodies(store, B) == [b"both"]
+    store.close()
+
+
 def test_a_delayed_message_is_stored_whatever_it_names(caplog: pytest.LogCaptureFixture) -> None:
     """Those behind it in its level would wait for it."""
     store = opened(SimulatedDisk(), **LMQ)

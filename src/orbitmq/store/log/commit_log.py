@@ -88,7 +88,7 @@ class CommitLog:
         self._rewrites = self._append_crc or self._lmq_enabled
         self._put = self._place_with_light if self._lmq_enabled else self._place
         self._light_offsets: dict[QueueKey, int] = {}  # of queues that a message names, after it
-        self.may_make_light: Callable[[str], bool] = lambda _name: True
+        self.may_make_light: Callable[[str, int], bool] = lambda _name, _new: True
         """Returns whether a light queue exists or may be created."""
         self.apply(settings)
         self._first_queue_offset = next_queue_offset
@@ -353,18 +353,21 @@ class CommitLog:
 
     def _numbered(self, message: Incoming, turn: _Turn) -> Incoming:
         """Return a message with its offsets in the light queues that it names."""
-        light = dict(self._light_offsets)
+        light, new = dict(self._light_offsets), 0
 
         def take_offset(name: str) -> int:
+            nonlocal new
             key = (name, 0)
             offset = light.get(key, turn.queue_offsets.get(key, -1))
             if offset < 0:
                 offset = self.next_queue_offset(*key)
-            if offset == 0 and not self.may_make_light(name):
-                raise _Refused(
-                    PutStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED,
-                    f"light queue {name} would be one more than maxLmqConsumeQueueNum",
-                )
+            if offset == 0:
+                if not self.may_make_light(name, new):
+                    raise _Refused(
+                        PutStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED,
+                        f"light queue {name} would be one more than maxLmqConsumeQueueNum",
+                    )
+                new += 1
             light[key] = offset + 1
             return offset
 
