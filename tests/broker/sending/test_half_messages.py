@@ -96,9 +96,14 @@ def test_a_delivery_time_counts_from_the_commit() -> None:
     assert world.bodies() == []
 
 
-@pytest.mark.parametrize("more", [{"DELAY": "soon"}, {"TIMER_DELAY_MS": "soon"}])
+@pytest.mark.parametrize(
+    "more",
+    [{"DELAY": "soon"}, {"TIMER_DELAY_MS": "soon"}, {"INNER_MULTI_DISPATCH": "no light queue"}],
+)
 def test_a_half_that_could_not_be_committed_is_refused(more: dict[str, str]) -> None:
-    world = Transactions.started()
+    world = Transactions.started(
+        store=replace(SMALL, lmq_enabled=True, multi_dispatch_enabled=True)
+    )
     found = {"UNIQ_KEY": "U1", "TRAN_MSG": "true", "PGROUP": GROUP, **more}
     assert world.answer(header(properties=found)).code != ResponseCode.SUCCESS
     assert world.store.log.end == 0

@@ -35,6 +35,7 @@ from orbitmq.broker.sending.op_messages import OpMessages
 from orbitmq.broker.sending.timer_rules import TimerRules
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.broker.tables.offsets import NO_OFFSET, ConsumerOffsets
+from orbitmq.errors import LocalProtocolError
 from orbitmq.message import flags, properties
 from orbitmq.message.names import (
     CHECKED_TOO_OFTEN_TOPIC,
@@ -47,6 +48,7 @@ from orbitmq.message.names import (
 from orbitmq.message.record_view import RecordView
 from orbitmq.net.refusal import Refusal
 from orbitmq.store.log.append import Incoming, PutResult
+from orbitmq.store.log.light_queues import light_queues_of
 from orbitmq.store.message_store import MessageStore
 from orbitmq.store.queues.consume_queue import ConsumeQueue
 from orbitmq.store.settings import delay_levels
@@ -174,6 +176,8 @@ class HalfMessages:
         for name in _OF_COPIES:  # of an earlier message that is sent again
             found.pop(name, None)
         self._destination(dict(found), topic, queue_id)
+        if self._settings.store.lmq_enabled and properties.INNER_MULTI_DISPATCH in found:
+            _check_light_queues(found[properties.INNER_MULTI_DISPATCH])
         found[properties.TRANSACTION_ID] = found[properties.UNIQUE_KEY]
         found[properties.REAL_TOPIC] = topic
         found[properties.REAL_QUEUE_ID] = str(queue_id)
@@ -494,6 +498,13 @@ def copy_of(record: RecordView, topic: str, found: dict[str, str]) -> Incoming:
         store_host=record.store_host,
         reconsume_times=record.reconsume_times,
     )
+
+
+def _check_light_queues(names: str) -> None:
+    try:
+        light_queues_of(names)
+    except LocalProtocolError as error:
+        raise Refusal(ResponseCode.MESSAGE_ILLEGAL, f"the message is illegal: {error}") from error
 
 
 def _transaction_of(record: RecordView) -> _Transaction:
