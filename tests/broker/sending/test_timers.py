@@ -365,6 +365,28 @@ def test_a_start_without_timer_files_finds_what_was_delivered() -> None:
     assert bodies(again) == [b"U1", b"U2"]
 
 
+@pytest.mark.parametrize("taken_in", [True, False])
+def test_after_a_clock_that_was_ahead_a_start_goes_back_to_the_present(*, taken_in: bool) -> None:
+    world = SendWorld()
+    world.put(timed(world, "early", 2_500))
+    ahead_ms = 600_000
+    world.clock.now += ahead_ms
+    pass_time(world, 1_000)
+    assert bodies(world) == [b"early"]
+    world.put(timed(world, "far", 60_000))
+    if taken_in:
+        pass_time(world, 100)
+    stop(world)
+    world.clock.now -= ahead_ms
+    again = restarted(world)
+    again.put(timed(again, "soon", 1_500))
+    pass_time(again, 10_000)
+    assert bodies(again) == [b"early", b"soon"]
+    once_more = crashed(again)
+    pass_time(once_more, ahead_ms + 60_000, step_ms=1_000)
+    assert bodies(once_more) == [b"early", b"soon", b"far"]
+
+
 def test_another_precision_keeps_what_waits() -> None:
     world = SendWorld(FILES)
     world.put(timed(world, "U1", 5_500), timed(world, "U2", 9_300))

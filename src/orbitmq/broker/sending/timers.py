@@ -305,8 +305,9 @@ class Timers:
         files = self._files
         if record.queue_offset > files.queue_offset:
             return True  # the entry of a lost message is that of the next one
-        # What is stored before it is in the wheel.
-        files.write_ms = max(files.write_ms, files.floor(record.store_timestamp_ms))
+        # What is stored before it is in the wheel. The clock may have been ahead then.
+        stored_ms = min(record.store_timestamp_ms, self._now_ms)
+        files.write_ms = max(files.write_ms, files.floor(stored_ms))
         if not files.add(timer, window_ms):
             return False
         self.counts.add(topic, -1 if timer.is_recall else 1, self._now_ms)

@@ -85,6 +85,7 @@ class TimerFiles:
         self._log = TimerLog(disk, path_join(directory, "timerlog"), file_bytes, make_room)
         self._file_bytes = file_bytes
         self.wheel = Wheel(settings.timer_precision_ms, slots)
+        self._ring_ms = (slots - _BLANK_SLOTS) * settings.timer_precision_ms
         self.checkpoint = TimerCheckpoint()
         """The values on disk."""
         self.read_ms = 0
@@ -130,8 +131,7 @@ class TimerFiles:
             rest_ms = time_ms - now_ms - window_ms
             time_ms = now_ms + self.floor(window_ms // 2 if rest_ms < window_ms // 3 else window_ms)
         time_ms = self.floor(max(time_ms, now_ms))
-        ring_ms = (self.wheel.slots - _BLANK_SLOTS) * self.wheel.precision_ms
-        if time_ms - self.read_ms >= ring_ms:
+        if time_ms - self.read_ms >= self._ring_ms:
             return False
         if record.is_recall:
             magic |= DELETE
@@ -275,6 +275,7 @@ class TimerFiles:
         next_offset = max(known.queue_offset, self._next_offset(end, record))
         self.queue_offset = min(next_offset, queue_end)
         self.read_ms = self.write_ms = known.read_ms or self._oldest_ms(now_ms, record, queue)
+        self._follow_clock(now_ms)
         self.waiting = sum(slot.messages for _, slot in self.wheel.since(self.read_ms))
         if self.waiting:
             log.info("%d messages wait for their delivery time", self.waiting)
@@ -283,6 +284,28 @@ class TimerFiles:
         if save is not None:
             self.save(save)
             self.saved(save)
+
+    def _follow_clock(self, now_ms: int) -> None:
+        """Go back to the present if the clock was ahead in an earlier run.
+
+        Otherwise nothing is delivered until it gets there, as by Java's broker. Slots of this time
+        that were delivered too early are cleared.
+        """
+        present_ms = self.floor(now_ms)
+        if self.read_ms <= present_ms:
+            return
+        newest_ms = max((time_ms for time_ms, _ in self.wheel.since(self.read_ms)), default=0)
+        if newest_ms - present_ms >= self._ring_ms:
+            log.error("messages wait for %d ms, which is too far from the clock", newest_ms)
+            return
+        log.warning(
+            "the clock was ahead by %d s; timers follow it", (self.read_ms - now_ms) // 1000
+        )
+        for time_ms, _ in list(self.wheel.since(present_ms)):
+            if time_ms < self.read_ms:
+                self.wheel.put(time_ms, Slot())
+        self.read_ms = self.write_ms = present_ms
+        self._is_passed = True
 
     def _oldest_ms(self, now_ms: int, record: RecordOf, queue: ConsumeQueue | None) -> int:
         """Return where to begin without a checkpoint: added again, messages go into their slots."""
