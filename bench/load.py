@@ -219,7 +219,7 @@ class Sends:
         self._topic = topic
         self._to_send = self._unanswered = count
         # Another run sends other messages, whose unique keys no broker has seen.
-        self._number = time.time_ns() // 1_000_000 % 2**31
+        self._number = time.time_ns() // 1_000 % 2**31
         self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def run(self, connections: Sequence[Connection], window: int) -> None:
