@@ -1,6 +1,7 @@
 """A whole broker: start and stop, ports, registration, and what survives a restart."""
 
 import asyncio
+import errno
 import logging
 import socket
 import threading
@@ -336,6 +337,30 @@ def test_a_port_two_below_that_is_taken_is_a_warning(
     with caplog.at_level(logging.WARNING, "orbitmq.broker"):
         asyncio.run(main())
     assert "vipChannelEnabled" in caplog.text
+
+
+def test_a_free_port_is_chosen_again_if_the_one_two_below_is_taken(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = Listener.start
+    refused: list[int] = []
+
+    async def refuse_first(listener: Listener) -> None:
+        if listener.address.port and not refused:
+            refused.append(listener.address.port)
+            raise OSError(errno.EADDRINUSE, "in use")
+        await start(listener)
+
+    async def main() -> None:
+        async with Broker(settings(tmp_path)) as broker, Dialer() as dialer:
+            below = broker.address._replace(port=broker.address.port - 2)
+            answer = await dialer.request(below, send_header("orders"), b"by the side door")
+            assert answer.code == ResponseCode.SUCCESS
+
+    monkeypatch.setattr(Listener, "start", refuse_first)
+    asyncio.run(main())
+    assert len(refused) == 1
+    assert "vipChannelEnabled" not in caplog.text
 
 
 def test_a_port_in_use_is_an_error_and_the_store_is_unlocked(tmp_path: Path) -> None:

@@ -46,6 +46,7 @@ _SAMPLE_MS: Final = 1_000
 _FIRST_ROUND_S: Final = 3
 """How long a start waits for nameservers; clients that know the address are served meanwhile."""
 _VIP_BELOW: Final = 2
+_FREE_PORT_TRIES: Final = 8
 """The distance of the VIP port, where sends don't wait behind other requests in Java."""
 
 
@@ -196,6 +197,30 @@ class Broker:
 
     async def _listen(self) -> None:
         wanted = Address(self.settings.broker.listen_host, self.settings.broker.listen_port)
+        tries = _FREE_PORT_TRIES if wanted.port == 0 else 1
+        while True:
+            listener = await self._listen_on(wanted)
+            port = listener.address.port - _VIP_BELOW
+            second = self._listener(Address(wanted.host, port))
+            tries -= 1
+            try:
+                if port > 0:
+                    await second.start()
+                    self._listeners.append(second)
+                return
+            except OSError as error:
+                if tries:  # another free port may have a free one below it
+                    self._listeners.remove(listener)
+                    await listener.close()
+                    continue
+                log.warning(
+                    "can't listen on port %d (%s); clients with vipChannelEnabled can't send here",
+                    port,
+                    error.strerror or error,
+                )
+                return
+
+    async def _listen_on(self, wanted: Address) -> Listener:
         listener = self._listener(wanted)
         try:
             await listener.start()
@@ -205,18 +230,7 @@ class Broker:
                 field="listen_port",
             ) from error
         self._listeners.append(listener)
-        port = listener.address.port - _VIP_BELOW
-        second = self._listener(Address(wanted.host, port))
-        try:
-            if port > 0:
-                await second.start()
-                self._listeners.append(second)
-        except OSError as error:
-            log.warning(
-                "can't listen on port %d (%s); clients with vipChannelEnabled can't send here",
-                port,
-                error.strerror or error,
-            )
+        return listener
 
     def _listener(self, address: Address) -> Listener:
         return Listener(
