@@ -21,7 +21,7 @@ same transaction: unique key and time of birth are equal. Laws:
 
 import enum
 import logging
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from functools import partial
 from hashlib import sha256
@@ -120,7 +120,7 @@ class HalfMessages:
         # The next offsets to save, each with the log offset that has to be flushed first.
         self._unflushed: deque[tuple[int, int]] = deque()
         self._ending: dict[_Transaction, list[OnEnded]] = {}
-        self._ended: dict[_Transaction, Decision] = {}  # oldest first
+        self._ended: OrderedDict[_Transaction, Decision] = OrderedDict()  # oldest first
         # The last copy of each undecided transaction that this run has copied.
         self._copies: dict[_Transaction, int] = {}
         self._own_from = 0  # where in the log this run began
@@ -287,7 +287,8 @@ class HalfMessages:
 
     def _committed(self, half: RecordView) -> Incoming:
         """Return the message that consumers get; raise Refusal if the half doesn't say where."""
-        found = properties.decode(half.properties)
+        carried = half.carried()
+        found = properties.decode(carried.properties)
         found.pop(properties.CRC32, None)
         topic = found.pop(properties.REAL_TOPIC, "")
         number = found.pop(properties.REAL_QUEUE_ID, "")
@@ -300,14 +301,14 @@ class HalfMessages:
         return Incoming(
             topic=topic,
             queue_id=queue_id,
-            body=half.body,
+            body=carried.body,
             properties=properties.join(found),
-            flag=half.flag,
-            sys_flag=flags.with_transaction_state(half.sys_flag, flags.TRANSACTION_COMMIT),
-            born_timestamp_ms=half.born_timestamp_ms,
-            born_host=half.born_host,
-            store_host=half.store_host,
-            reconsume_times=half.reconsume_times,
+            flag=carried.flag,
+            sys_flag=flags.with_transaction_state(carried.sys_flag, flags.TRANSACTION_COMMIT),
+            born_timestamp_ms=carried.born_timestamp_ms,
+            born_host=carried.born_host,
+            store_host=carried.store_host,
+            reconsume_times=carried.reconsume_times,
             prepared_transaction_offset=half.commit_log_offset,
         )
 
@@ -348,7 +349,7 @@ class HalfMessages:
         """Note how a transaction ended whose last half is known to be at ``offset``."""
         self._ended[transaction] = decision
         if len(self._ended) > _ENDED_MAX:
-            del self._ended[next(iter(self._ended))]
+            self._ended.popitem(last=False)
         if decision is Decision.ROLLBACK:  # its op message is written
             self._mark(offset, end)
         # It may have been copied since.
