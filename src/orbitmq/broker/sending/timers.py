@@ -582,7 +582,7 @@ class Timers:
         elif is_shortage(error):
             self._files.put_back(save)
         elif isinstance(error, StoreError):
-            # Nobody knows what is on disk. The next start recovers from the last checkpoint.
+            # What is on disk is unknown. The next start recovers from the last checkpoint.
             self._has_failed = True
             log.critical("the timer files can't be saved any more: %s", error)
         else:

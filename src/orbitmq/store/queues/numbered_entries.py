@@ -10,6 +10,7 @@ commit log offset and the size of a record. Commit log offsets never decrease al
 """
 
 import struct
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections import deque
 from typing import ClassVar, Final
@@ -24,7 +25,7 @@ _FILES_SCANNED: Final = 3
 _PLACE: Final = struct.Struct(">qi")  # commit log offset and size: what all entries begin with
 
 
-class NumberedEntries:
+class NumberedEntries(ABC):
     """What all kinds of queues have in common; see :class:`ConsumeQueue`, :class:`BatchQueue`.
 
     ``min_offset`` is the first message whose record is in the commit log, ``max_offset`` if there
@@ -145,12 +146,12 @@ class NumberedEntries:
         if first < end and self._place_at(end - 1)[0] >= commit_log_end:
             self.cut(self._first_from(commit_log_end))
 
+    @abstractmethod
     def correct_min_offset(self, commit_log_start: int) -> None:
         """Set ``min_offset`` to the first message whose record is in the log.
 
         If none is, it becomes ``max_offset``: the queue is empty, and its offsets go on.
         """
-        raise NotImplementedError
 
     def clean(self, commit_log_start: int) -> list[str]:
         """Remove files whose records are all before an offset, never the last; return the paths."""
@@ -229,9 +230,9 @@ class NumberedEntries:
             agreeing += len(known) // size
         return agreeing
 
+    @abstractmethod
     def _good_from(self, number: int) -> int:
         """Return the number after the last of the good entries that begin at ``number``."""
-        raise NotImplementedError
 
     def _scanned(self, number: int) -> bytes:
         return self._files.read(number * self.entry_size, _SCANNED_AT_ONCE * self.entry_size)
