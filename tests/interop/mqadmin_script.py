@@ -240,13 +240,14 @@ ENDINGS = (
 
 # The machine, the moment, and who asks: they differ between any two clusters.
 EVERYWHERE: Mapping[str, str] = {
+    # Before times: the number in it may look like one.
+    r"[\w.:%]+@\d+#\d+(?:#\w+)?": "CLIENT_ID",
     r"\b\d{4}-\d\d-\d\d[ #]\d\d:\d\d:\d\d(?:[,:]\d{3})?": "TIME",
     r"\b20\d{12}(?:\d{3})?\b": "TIME",
     r"\b1[6-9]\d{11}\b": "MILLISECONDS",
     r"TPS: [\d.]+(?:E-?\d+)?$": "TPS",
     r"\b(?:[0-9A-F]{56}|[0-9A-F]{32})\b": "ID",  # the longer one is of a machine with IPv6
     r"127\.0\.0\.1:\d+": "ADDRESS",
-    r"[\w.:%]+@\d+#\d+(?:#\w+)?": "CLIENT_ID",
 }
 
 # What a server says when it refuses, up to the first frame of Java's trace.
