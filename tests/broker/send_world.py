@@ -90,8 +90,17 @@ class SendWorld:
             inbox=self.inbox, store=self.store, settings=self.settings
         )
         self.delays = Delays(store=self.store, inbox=self.inbox, settings=self.settings)
+        chance = SeededRandomness(7)
+        self._add_timers(TimerFiles(self.disk, directory, store, slots=slots), workers, chance)
+        self._add_transactions()
+        self._add_handlers(chance)
+        self._soon: list[Callable[[], None]] = []
+
+    def _add_timers(
+        self, files: TimerFiles, workers: Workers | None, chance: SeededRandomness
+    ) -> None:
         self.timers = Timers(
-            files=TimerFiles(self.disk, directory, store, slots=slots),
+            files=files,
             store=self.store,
             inbox=self.inbox,
             settings=self.settings,
@@ -101,13 +110,14 @@ class SendWorld:
             post=lambda call: call(),
         )
         self.timers.open(self.clock.now_ms())
-        chance = SeededRandomness(7)
         self.timer_rules = TimerRules(
             settings=self.settings,
             clock=self.clock,
             randomness=chance,
             in_slot=self.timers.in_slot,
         )
+
+    def _add_transactions(self) -> None:
         self.offsets = ConsumerOffsets(self.settings, self.clock)
         self.open_transactions = OpenTransactions(self.clock)
         self.ops = OpMessages(
@@ -135,6 +145,8 @@ class SendWorld:
             topics=self.topics,
             settings=self.settings,
         )
+
+    def _add_handlers(self, chance: SeededRandomness) -> None:
         self.ordered_groups: set[str] = set()
         self.retries = Retries(
             topics=self.topics,
@@ -185,7 +197,6 @@ class SendWorld:
             clock=self.clock,
             store_host=lambda: HERE,
         )
-        self._soon: list[Callable[[], None]] = []
 
     def _call_soon(self, call: Callable[[], None]) -> None:
         try:
