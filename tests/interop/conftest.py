@@ -15,7 +15,7 @@ from orbitmq import embedded
 from tests.interop import counterparts
 from tests.interop.cases import Chance
 from tests.interop.java import Java
-from tests.interop.java_cluster import JavaCluster
+from tests.interop.java_cluster import JavaCluster, JavaNameserver
 from tests.interop.java_server import free_port
 from tests.interop.team import Team
 from tests.net.conftest import Certificates
@@ -129,3 +129,14 @@ def decline(why: str) -> NoReturn:
     if counterparts.required():
         pytest.fail(f"ORBITMQ_INTEROP=require, yet {why}: run 'make counterparts'")
     pytest.skip(f"{why}: run 'make counterparts'")
+
+
+@pytest.fixture(scope="module")
+def nameserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaNameserver]:
+    """A nameserver for brokers that a module starts, and starts again, itself."""
+    why = counterparts.missing_for("5.4.0")
+    if why is not None:
+        decline(why)
+    with JavaNameserver("5.4.0", tmp_path_factory.mktemp("nameserver")) as running:
+        yield running
+        running.kill()

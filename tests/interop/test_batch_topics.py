@@ -23,8 +23,6 @@ from orbitmq.testing.clocks import InlineWorkers
 from orbitmq.wire.bodies.topic import TopicConfig, TopicConfigTable
 from orbitmq.wire.codes import RequestCode, ResponseCode
 from orbitmq.wire.headers.send import SendMessageAnswer
-from tests.interop import counterparts
-from tests.interop.conftest import decline
 from tests.interop.java import Java
 from tests.interop.java_cluster import JavaBroker, JavaNameserver
 from tests.interop.operations import Kind, Outgoing
@@ -114,16 +112,6 @@ def test_mqadmin_and_a_pull_from_inside_a_batch(team: Team) -> None:
 
 
 # Stores that change hands
-
-
-@pytest.fixture(scope="module")
-def nameserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaNameserver]:
-    why = counterparts.missing_for(VERSION)
-    if why is not None:
-        decline(why)
-    with JavaNameserver(VERSION, tmp_path_factory.mktemp("nameserver")) as running:
-        yield running
-        running.kill()
 
 
 @pytest.fixture

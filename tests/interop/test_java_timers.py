@@ -11,8 +11,6 @@ from orbitmq.net.address import Address
 from orbitmq.net.blocking import BlockingConnection
 from orbitmq.wire.codes import ResponseCode
 from orbitmq.wire.headers.send import RecallMessage, SendMessageAnswer, SendMessageV2
-from tests.interop import counterparts
-from tests.interop.conftest import decline
 from tests.interop.java import JavaHostFailed
 from tests.interop.java_cluster import JavaBroker, JavaNameserver
 from tests.interop.java_server import PATIENT
@@ -71,16 +69,6 @@ def test_java_s_messages_come_in_their_second_and_recalled_ones_not_at_all(team:
 
 
 # A store that changes hands
-
-
-@pytest.fixture(scope="module")
-def nameserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaNameserver]:
-    why = counterparts.missing_for(VERSION)
-    if why is not None:
-        decline(why)
-    with JavaNameserver(VERSION, tmp_path_factory.mktemp("nameserver")) as running:
-        yield running
-        running.kill()
 
 
 @pytest.fixture

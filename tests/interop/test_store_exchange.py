@@ -28,8 +28,6 @@ from orbitmq.wire.headers.heartbeat import Heartbeat
 from orbitmq.wire.headers.offset import QueryConsumerOffset, QueryConsumerOffsetAnswer
 from orbitmq.wire.headers.query import QueryConsumeQueue
 from tests.broker.fake_clients import consumer
-from tests.interop import counterparts
-from tests.interop.conftest import decline
 from tests.interop.java_cluster import JavaBroker, JavaNameserver
 from tests.interop.java_server import JavaServerFailed
 from tests.interop.parcels import (
@@ -58,16 +56,6 @@ from tests.interop.store_writer import JAVA_SIZES, open_store, put, stored_until
 from tests.interop.waiting import until
 
 VERSION = "5.4.0"
-
-
-@pytest.fixture(scope="module")
-def nameserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaNameserver]:
-    why = counterparts.missing_for(VERSION)
-    if why is not None:
-        decline(why)
-    with JavaNameserver(VERSION, tmp_path_factory.mktemp("nameserver")) as running:
-        yield running
-        running.kill()
 
 
 @pytest.fixture
