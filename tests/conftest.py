@@ -1,4 +1,5 @@
 import os
+import signal
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 settings.register_profile("orbitmq", deadline=None, derandomize=True)
 settings.register_profile("soak", deadline=None, print_blob=True, max_examples=2000)
 settings.load_profile("soak" if os.environ.get("ORBITMQ_SOAK") == "1" else "orbitmq")
+
+# Under nohup it is ignored, also by the servers that tests start.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 spark_classes.speed_up(os.environ, counterparts.java_home())
 
