@@ -6,7 +6,8 @@ import logging
 import pytest
 
 from orbitmq import embedded
-from orbitmq.client.producer.producer import Producer, ProducerState
+from orbitmq.client.life import ClientState
+from orbitmq.client.producer.producer import Producer
 from orbitmq.errors import (
     AlreadyStarted,
     NoNameserver,
@@ -55,7 +56,7 @@ def test_a_start_that_fails_says_why_and_stays_so() -> None:
         producer = Producer("billing", machine=scene.machine)
         with pytest.raises(NoNameserver, match="NAMESRV_ADDR"):
             await producer.start()
-        assert producer.state is ProducerState.START_FAILED
+        assert producer.state is ClientState.START_FAILED
         with pytest.raises(NotRunning, match="start failed"):
             await producer.send(MESSAGE)
         with pytest.raises(AlreadyStarted):
@@ -69,7 +70,7 @@ def test_one_that_was_never_started_is_closed_all_the_same() -> None:
     async def story(scene: Scene) -> None:
         producer = Producer("billing", client=scene.settings(), machine=scene.machine)
         await producer.close()
-        assert producer.state is ProducerState.CLOSED
+        assert producer.state is ClientState.CLOSED
         with pytest.raises(NotRunning):
             _ = producer.statistics
 
@@ -91,7 +92,7 @@ def test_a_close_during_the_start_closes_what_has_started() -> None:
             await producer.send(MESSAGE)
         await producer.close()
         assert starting.done()
-        assert producer.state is ProducerState.CLOSED
+        assert producer.state is ClientState.CLOSED
         with pytest.raises(ProducerClosed):
             await producer.send(MESSAGE)
 
@@ -107,7 +108,7 @@ def test_a_close_during_a_start_that_fails_has_nothing_to_close() -> None:
         starting = asyncio.create_task(producer.start())
         await asyncio.sleep(0.05)
         await producer.close()
-        assert producer.state is ProducerState.START_FAILED
+        assert producer.state is ClientState.START_FAILED
         with pytest.raises(NoRoute):
             await starting
 
@@ -126,7 +127,7 @@ def test_a_second_close_waits_for_the_first() -> None:
         assert repr(producer) == "<Producer billing closing>"
         await producer.close()
         assert first.done()
-        assert producer.state is ProducerState.CLOSED
+        assert producer.state is ClientState.CLOSED
         assert (await sending).status is SendStatus.SEND_OK
 
     play(story)

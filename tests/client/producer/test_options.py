@@ -1,6 +1,7 @@
 import pytest
 
-from orbitmq.client.producer.options import ClientOptions, ProducerOptions, build_settings
+from orbitmq.client.options import ClientOptions
+from orbitmq.client.producer.options import ProducerOptions, build_settings
 from orbitmq.client.settings import ClientSettings, FaultTolerance, ProducerSettings
 from orbitmq.errors import InvalidGroup, InvalidInput
 

@@ -122,7 +122,7 @@ def test_sends_do_not_notice_traces_that_can_not_be_sent(
         assert (producer.tracer.failed, producer.tracer.sent) == (20, 0)
 
     play(story)
-    assert caplog.text.count("trace reports are lost (sends are not affected)") == 1
+    assert caplog.text.count("trace reports are lost (messages are not affected)") == 1
 
 
 def test_hooks_of_the_application_see_no_trace_messages() -> None:

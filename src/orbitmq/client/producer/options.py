@@ -2,54 +2,13 @@
 
 import os
 from collections.abc import Mapping
-from difflib import get_close_matches
-from typing import Any, TypedDict
+from typing import Any
 
-from orbitmq.client.field_types import shown
-from orbitmq.client.settings import (
-    AccessChannel,
-    AddressMap,
-    ClientSettings,
-    FaultTolerance,
-    ProducerSettings,
-    Require,
-)
-from orbitmq.errors import InvalidInput
+from orbitmq.client.options import ClientOptions, build_both
+from orbitmq.client.settings import ClientSettings, FaultTolerance, ProducerSettings, Require
 from orbitmq.message.compression import CompressionType
-from orbitmq.net.settings import NetSettings
-from orbitmq.net.transport.tls import TlsContext
 
-__all__ = ["ClientOptions", "ProducerOptions", "build_settings"]
-
-
-class ClientOptions(TypedDict, total=False):
-    """The fields of ``ClientSettings``, which documents them."""
-
-    nameserver: str
-    nameserver_url: str
-    address_map: AddressMap | None
-    client_ip: str
-    instance_name: str
-    unit_name: str
-    unit_mode: bool
-    namespace: str
-    namespace_v2: str
-    access_channel: AccessChannel | str
-    access_key: str
-    secret_key: str
-    security_token: str
-    tls: bool
-    tls_verify: bool
-    tls_ca_file: str
-    tls_cert_file: str
-    tls_key_file: str
-    tls_key_password: str
-    ssl_context: TlsContext | None
-    vip_channel: bool
-    poll_nameserver_interval_ms: int
-    heartbeat_interval_ms: int
-    request_timeout_ms: int
-    net: NetSettings | None
+__all__ = ["ProducerOptions", "build_settings"]
 
 
 class ProducerOptions(ClientOptions, total=False):
@@ -95,42 +54,10 @@ def build_settings(
     producer: ProducerSettings | None = None,
     client: ClientSettings | None = None,
 ) -> tuple[ProducerSettings, ClientSettings]:
-    """Return both settings; options override the fields of given settings objects.
-
-    Raise InvalidInput if a name is unknown; the error suggests a similar one.
+    """Return both settings; see `orbitmq.client.options.build_both`.
 
     >>> producer, client = build_settings("billing", {"retries": 0, "nameserver": "ns-1:9876"})
     >>> producer.retries, client.nameserver
     (0, 'ns-1:9876')
     """
-    _check_whole("settings", producer, ProducerSettings)
-    _check_whole("client", client, ClientSettings)
-    of_producer, of_client = ProducerSettings.__struct_fields__, ClientSettings.__struct_fields__
-    for name in options:
-        if name not in of_producer and name not in of_client:
-            nearest = get_close_matches(name, (*of_producer, *of_client), n=1)
-            hint = f"; did you mean {nearest[0]}?" if nearest else ""
-            raise InvalidInput(f"a producer has no option {name[:60]}{hint}", field=name[:60])
-    for_producer = {name: value for name, value in options.items() if name in of_producer}
-    if group is not None:
-        for_producer["group"] = group
-    for_client = {name: value for name, value in options.items() if name not in of_producer}
-    return (
-        _with(producer or ProducerSettings(), for_producer),
-        _with(client or ClientSettings(), for_client),
-    )
-
-
-def _check_whole(field: str, given: object, kind: type) -> None:
-    if given is not None and not isinstance(given, kind):
-        raise InvalidInput(
-            f"{field} is {shown(given)}; it must be {kind.__name__}(…); or give its fields as "
-            "keyword arguments",
-            field=field,
-        )
-
-
-def _with(settings: Any, changes: Mapping[str, Any]) -> Any:
-    # Not msgspec.structs.replace, which copies without checking.
-    before = {name: getattr(settings, name) for name in settings.__struct_fields__}
-    return type(settings)(**{**before, **changes}) if changes else settings
+    return build_both(ProducerSettings, "a producer", group, options, producer, client)

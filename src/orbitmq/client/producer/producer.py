@@ -1,29 +1,20 @@
 """The producer: sends messages to brokers, and returns their receipts.
 
-::
-
-    created ─ start ─▶ starting ──▶ running ── close ──▶ closing ── drained, or timed out ─▶ closed
-                          └─ it failed ──▶ start failed
-
-A close during a start, or during another close, waits for its end first.
-
 A producer belongs to the event loop that it was started on. ``orbitmq.blocking`` has one for
 threads.
 """
 
-import asyncio
-import enum
 import logging
 from asyncio import _get_running_loop as running_loop_or_none
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
-from types import TracebackType
-from typing import Final, Self, Unpack
+from typing import Final, Unpack
 
 from orbitmq.client.arguments import check_listener, check_timeout_ms
 from orbitmq.client.core.client_core import ClientCore
 from orbitmq.client.core.machine import Machine
+from orbitmq.client.life import ClientState, Startable
 from orbitmq.client.observe.hooks import Hooks, SendHook, SendMode
 from orbitmq.client.observe.otel_spans import SpanHook, telemetry
 from orbitmq.client.observe.statistics import SendStatistics
@@ -41,20 +32,12 @@ from orbitmq.client.producer.sending.targets import destination_of
 from orbitmq.client.producer.start_rate import StartRate
 from orbitmq.client.producer.tracing import Tracing
 from orbitmq.client.producer.transactions import Check, TransactionListener
-from orbitmq.client.producer.unclosed import warn_unless_closed
 from orbitmq.client.settings import ClientSettings, ProducerSettings, Require
-from orbitmq.errors import (
-    AlreadyStarted,
-    InvalidInput,
-    NotRunning,
-    ProducerClosed,
-    WrongLoop,
-)
+from orbitmq.errors import InvalidInput, ProducerClosed
 from orbitmq.message.model import Message, MessageQueue, SendReceipt, check_is_message
 from orbitmq.message.names import check_topic, wrap_namespace
-from orbitmq.net.fork import check_process, process_token
 
-__all__ = ["Producer", "ProducerState"]
+__all__ = ["Producer"]
 
 log = logging.getLogger("orbitmq.client")
 
@@ -62,18 +45,7 @@ _NO_OPTIONS: Final = SendOptions()
 _starts: Final = StartRate()
 
 
-class ProducerState(enum.Enum):
-    """The state of a producer."""
-
-    CREATED = "just created"
-    STARTING = "starting"
-    RUNNING = "running"
-    START_FAILED = "start failed"
-    CLOSING = "closing"
-    CLOSED = "closed"
-
-
-class Producer(ExchangeMethods):
+class Producer(Startable, ExchangeMethods):
     """Sends messages; an async context manager, or ``start`` and ``close``.
 
     Args:
@@ -99,6 +71,8 @@ class Producer(ExchangeMethods):
     'SEND_OK'
     """
 
+    _closed_error = ProducerClosed
+
     def __init__(
         self,
         group: str | None = None,
@@ -110,12 +84,11 @@ class Producer(ExchangeMethods):
         **options: Unpack[ProducerOptions],
     ) -> None:
         self.settings, self.client_settings = build_settings(group, options, settings, client)
+        super().__init__(f"producer {self.settings.group}", self.settings.stop_timeout_ms)
         check_listener(transaction_listener)
         self._machine = machine
         self._transaction_listener = transaction_listener
         self._hooks = Hooks()
-        self._state = ProducerState.CREATED
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._sender: Sender | None = None
         self._running_sender: Sender | None = None  # the same, while it is running
         self._accumulator: Accumulator | None = None
@@ -123,20 +96,8 @@ class Producer(ExchangeMethods):
         self._keeping: SendOrKeep | None = None
         self._tracing: Tracing | None = None
         self._core: ClientCore | None = None
-        self._parts = AsyncExitStack()
-        self._stop_by: float | None = None
-        self._turning = asyncio.Lock()  # held during a start or a close
-        self._process = process_token()
-
-    def __repr__(self) -> str:
-        return f"<Producer {self.settings.group} {self._state.value}>"
 
     # Start and close
-
-    @property
-    def state(self) -> ProducerState:
-        """The current state."""
-        return self._state
 
     @property
     def client_id(self) -> str:
@@ -185,27 +146,11 @@ class Producer(ExchangeMethods):
             NoRoute, NameserversFailed: a topic of ``topics`` has no route.
             InvalidInput: a group or instance name is in use with other settings.
         """
-        if self._state is not ProducerState.CREATED:
-            raise self._already_started()
-        self._state = ProducerState.STARTING
-        self._loop = asyncio.get_running_loop()
-        self._process = process_token()
-        async with self._turning:
-            try:
-                async with AsyncExitStack() as parts:
-                    await self._start(parts)
-                    self._parts = parts.pop_all()
-            except BaseException:
-                self._state = ProducerState.START_FAILED
-                self._sender = self._accumulator = self._core = None
-                self._exchanges = self._keeping = self._tracing = None
-                raise
-            self._running_sender = self._sender
-            self._state = ProducerState.RUNNING
+        await self._start()
+        self._running_sender = self._sender
 
-    async def _start(self, parts: AsyncExitStack) -> None:
+    async def _open(self, parts: AsyncExitStack) -> None:
         settings = self.settings
-        await parts.enter_async_context(warn_unless_closed(self, settings.group))
         core = self._core = await ClientCore.acquire(self.client_settings, self._machine)
         parts.push_async_callback(core.release)
         _starts.note(core.machine.clock.monotonic_ms())
@@ -250,12 +195,11 @@ class Producer(ExchangeMethods):
         self._hooks.add(hook)
         parts.callback(self._hooks.remove, hook)
 
-    async def _in_time(self, close: Callable[[int], Awaitable[None]]) -> None:
-        """Close a part in what is left of ``stop_timeout_ms``, which all parts share."""
-        now = asyncio.get_running_loop().time()
-        if self._stop_by is None:
-            self._stop_by = now + self.settings.stop_timeout_ms / 1_000
-        await close(max(0, round(1_000 * (self._stop_by - now))))
+    def _stop(self) -> None:
+        self._running_sender = None
+        if self._state is ClientState.START_FAILED:
+            self._sender = self._accumulator = self._core = None
+            self._exchanges = self._keeping = self._tracing = None
 
     async def close(self) -> None:
         """Wait up to ``stop_timeout_ms`` for pending sends, and stop. A second call does nothing.
@@ -265,34 +209,7 @@ class Producer(ExchangeMethods):
         Raises:
             WrongLoop, WrongProcess: it belongs to another loop or process.
         """
-        if self._state is ProducerState.CREATED:
-            self._state = ProducerState.CLOSED
-        if self._state in (ProducerState.START_FAILED, ProducerState.CLOSED):
-            return
-        self._check_loop()
-        async with self._turning:
-            if self._state is ProducerState.RUNNING:
-                await self._close()
-
-    async def _close(self) -> None:
-        self._state = ProducerState.CLOSING
-        self._running_sender = None
-        try:
-            await self._parts.aclose()
-        finally:
-            self._state = ProducerState.CLOSED
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()
+        await self._close()
 
     # Sending
 
@@ -473,37 +390,6 @@ class Producer(ExchangeMethods):
         if running_loop_or_none() is not self._loop:
             self._check_loop()
         return sender
-
-    def _check_loop(self) -> None:
-        check_process(self._process, self)
-        if asyncio.get_running_loop() is not self._loop:
-            raise WrongLoop(
-                f"producer {self.settings.group} belongs to the event loop that it was started on, "
-                "and was used on another; create one per loop, or use orbitmq.blocking.Producer "
-                "from threads"
-            )
-
-    def _not_running(self) -> NotRunning:
-        state, group = self._state, self.settings.group
-        if state in (ProducerState.CLOSING, ProducerState.CLOSED):
-            return ProducerClosed(
-                f"producer {group} is {state.value}; make a new one", state=state.value
-            )
-        hint = {
-            ProducerState.CREATED: "start it first, with 'async with' or start()",
-            ProducerState.STARTING: "wait until it has started",
-        }.get(state, "make a new one")
-        return NotRunning(f"producer {group} is {state.value}; {hint}", state=state.value)
-
-    def _already_started(self) -> AlreadyStarted:
-        state, group = self._state.value, self.settings.group
-        if self._state is ProducerState.STARTING:
-            return AlreadyStarted(
-                f"producer {group} is starting; wait until it has started", state=state
-            )
-        return AlreadyStarted(
-            f"producer {group} was started before, and is {state}; make a new one", state=state
-        )
 
 
 def _require(require: Require | str | None) -> Require | None:

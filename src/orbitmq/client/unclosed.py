@@ -1,4 +1,4 @@
-"""The ResourceWarning about a producer that was started and never closed."""
+"""The ResourceWarning about a producer or consumer that was started and never closed."""
 
 import warnings
 from collections.abc import AsyncIterator
@@ -11,14 +11,14 @@ __all__ = ["warn_unless_closed"]
 
 
 @asynccontextmanager
-async def warn_unless_closed(producer: object, name: str) -> AsyncIterator[None]:
-    """Warn if the producer is collected, or its loop or the program ends, inside the block.
+async def warn_unless_closed(client: object, name: str) -> AsyncIterator[None]:
+    """Warn if the client is collected, or its loop or the program ends, inside the block.
 
     An event loop closes open async generators, such as this one, when it shuts down, after its
-    tasks have ended: a task that closes the producer while it is cancelled causes no warning.
+    tasks have ended: a task that closes it while it is cancelled causes no warning.
     """
-    unclosed = finalize(producer, _warn, name, process_token())
-    del producer  # else this frame would keep it alive
+    unclosed = finalize(client, _warn, name, process_token())
+    del client  # else this frame would keep it alive
     try:
         yield
     except GeneratorExit:
@@ -31,7 +31,7 @@ async def warn_unless_closed(producer: object, name: str) -> AsyncIterator[None]
 def _warn(name: str, process: object) -> None:
     if process is process_token():  # a forked child may drop what the parent still uses
         warnings.warn(
-            f"producer {name} was not closed; call close(), or use 'async with'",
+            f"{name} was not closed; call close(), or use 'async with'",
             ResourceWarning,
             stacklevel=1,
         )

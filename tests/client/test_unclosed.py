@@ -10,7 +10,7 @@ import warnings
 import pytest
 
 from orbitmq.client.producer.producer import Producer
-from orbitmq.client.producer.unclosed import warn_unless_closed
+from orbitmq.client.unclosed import warn_unless_closed
 from orbitmq.message.model import Message
 from tests.client.post import open_post
 from tests.client.scene import Scene, play
@@ -93,10 +93,10 @@ def test_a_task_that_closes_its_producer_when_it_is_cancelled_causes_no_warning(
 def test_the_end_of_the_program_warns_of_a_producer_whose_loop_never_ended() -> None:
     program = (
         "import asyncio\n"
-        "from orbitmq.client.producer.unclosed import warn_unless_closed\n"
+        "from orbitmq.client.unclosed import warn_unless_closed\n"
         "class Producer: pass\n"
         "producer = Producer()\n"
-        "watch = warn_unless_closed(producer, 'billing')\n"
+        "watch = warn_unless_closed(producer, 'producer billing')\n"
         "asyncio.new_event_loop().run_until_complete(watch.__aenter__())\n"
     )
     ran = subprocess.run(
@@ -115,7 +115,7 @@ def test_a_forked_child_that_drops_the_producer_does_not_warn() -> None:
 
     async def main() -> None:
         thing = Thing()
-        async with warn_unless_closed(thing, "billing"):
+        async with warn_unless_closed(thing, "thing"):
             if (child := os.fork()) == 0:
                 with warnings.catch_warnings(record=True, action="always") as caught:
                     del thing
