@@ -20,9 +20,11 @@ from orbitmq.message.shown import shown_int
 __all__ = [
     "check_address_map",
     "check_is",
+    "check_name",
     "check_ranges",
     "check_types",
     "shown",
+    "shown_settings",
     "take_enum",
     "take_path",
     "take_tuple",
@@ -31,6 +33,7 @@ __all__ = [
 
 _SHOWN_MAX: Final = 40
 _HINTS: Final[Mapping[str, str]] = {"nameserver": "; several are separated by ';' in one text"}
+_SECRET: Final = frozenset({"secret_key", "security_token", "tls_key_password"})
 
 
 def shown(value: object) -> str:
@@ -178,3 +181,24 @@ def check_address_map(given: Mapping[str, str] | Callable[[str], str] | None) ->
                 "'10.0.0.1:10911'",
                 field="address_map",
             )
+
+
+def check_name(field: str, name: str, check: Callable[[str], None]) -> None:
+    """Check a name by a function; raise its InvalidInput with the field that has the name."""
+    try:
+        check(name)
+    except InvalidInput as error:
+        raise type(error)(f"{field}: {error}", field=field) from error
+
+
+def shown_settings(settings: msgspec.Struct) -> str:
+    """Return a repr of the fields that differ from their defaults, without secrets."""
+    fields = msgspec.structs.fields(settings)
+    given = [one for one in fields if getattr(settings, one.name) != one.default]
+    return f"{type(settings).__name__}({', '.join(_parts(settings, given))})"
+
+
+def _parts(settings: msgspec.Struct, given: Iterable[msgspec.structs.FieldInfo]) -> Iterable[str]:
+    for one in given:
+        value = "…" if one.name in _SECRET else repr(getattr(settings, one.name))
+        yield f"{one.name}={value}"

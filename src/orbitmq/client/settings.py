@@ -20,8 +20,10 @@ from msgspec.structs import force_setattr
 from orbitmq.client.field_types import (
     check_address_map,
     check_is,
+    check_name,
     check_ranges,
     check_types,
+    shown_settings,
     take_enum,
     take_path,
     take_tuple,
@@ -69,7 +71,6 @@ NO_BUYER_ID, NOT_IN_CURRENT_UNIT, GO_AWAY (``DefaultMQProducer.retryResponseCode
 
 _MIB: Final = 1024 * 1024
 _NAMESPACE_MARK: Final = {"nsd": "true"}
-_SECRET: Final = frozenset({"secret_key", "security_token", "tls_key_password"})
 
 
 class AccessChannel(StrEnum):
@@ -208,7 +209,7 @@ class ClientSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         self._check_names()
 
     def __repr__(self) -> str:
-        return _shown(self)
+        return shown_settings(self)
 
     @property
     def credentials(self) -> Credentials | None:
@@ -267,7 +268,7 @@ class ClientSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         for field in ("namespace", "namespace_v2"):
             namespace: str = getattr(self, field)
             if namespace:
-                _check_name(field, namespace, check_topic)
+                check_name(field, namespace, check_topic)
 
 
 class ProducerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -370,7 +371,7 @@ class ProducerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The largest size of the file; when it is full, a failed message is not kept."""
 
     def __post_init__(self) -> None:
-        _check_name("group", self.group, check_group)
+        check_name("group", self.group, check_group)
         take_path(self, "outbox_path")
         check_types(self)
         if self.per_try_timeout_ms == _JAVA_OFF:
@@ -383,9 +384,9 @@ class ProducerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         take_tuple(self, "retry_codes", int)
         take_tuple(self, "topics", str)
         for topic in self.topics:
-            _check_name("topics", topic, check_topic)
+            check_name("topics", topic, check_topic)
         for field in ("create_topic_key", "trace_topic"):
-            _check_name(field, getattr(self, field), check_topic)
+            check_name(field, getattr(self, field), check_topic)
         if self.detector and self.fault_tolerance is not FaultTolerance.JAVA5:
             raise InvalidInput(
                 "detector works only with fault_tolerance='java5'; set that too", field="detector"
@@ -398,7 +399,7 @@ class ProducerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             )
 
     def __repr__(self) -> str:
-        return _shown(self)
+        return shown_settings(self)
 
 
 _JAVA_OFF: Final = -1
@@ -524,23 +525,3 @@ def _fault_tolerance(one: Property) -> Property:
             field=one.name,
         )
     return one._replace(name="faultTolerance", value=kind.value)
-
-
-def _check_name(field: str, name: str, check: Callable[[str], None]) -> None:
-    try:
-        check(name)
-    except InvalidInput as error:
-        raise type(error)(f"{field}: {error}", field=field) from error
-
-
-def _shown(settings: msgspec.Struct) -> str:
-    """Return a repr of the fields that differ from their defaults, without secrets."""
-    fields = msgspec.structs.fields(settings)
-    given = [one for one in fields if getattr(settings, one.name) != one.default]
-    return f"{type(settings).__name__}({', '.join(_parts(settings, given))})"
-
-
-def _parts(settings: msgspec.Struct, given: Iterable[msgspec.structs.FieldInfo]) -> Iterable[str]:
-    for one in given:
-        value = "…" if one.name in _SECRET else repr(getattr(settings, one.name))
-        yield f"{one.name}={value}"

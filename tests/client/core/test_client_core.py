@@ -18,7 +18,7 @@ from orbitmq.errors import (
 )
 from orbitmq.net.listener import Listener
 from orbitmq.net.transport.tls import server_context
-from orbitmq.wire.bodies.heartbeat import HeartbeatData
+from orbitmq.wire.bodies.heartbeat import ConsumerData, HeartbeatData
 from orbitmq.wire.codes import RequestCode, ResponseCode
 from orbitmq.wire.headers.heartbeat import GetConsumerRunningInfo, Heartbeat
 from orbitmq.wire.headers.offset import GetMaxOffset
@@ -319,6 +319,11 @@ def test_requests_are_signed_and_carry_the_namespace() -> None:
         assert request.read(GetMaxOffset).namespace == "eu"
         assert b"alice" in bytes(request.raw_fields)  # type: ignore[arg-type]
         assert b"Signature" in bytes(request.raw_fields)  # type: ignore[arg-type]
+        await core.oneway(BROKER_A, GetMaxOffset(topic="bills", queue_id=0))
+        await core.request(BROKER_A, GetMaxOffset(topic="orders", queue_id=0))
+        (_, _, request) = scene.heard[1]
+        assert request.is_oneway
+        assert request.read(GetMaxOffset).namespace == "eu"
         await core.release()
 
     play(story)
@@ -474,3 +479,46 @@ def test_a_fork_gets_a_clear_error_and_can_start_afresh() -> None:
         await core.release()
 
     asyncio.run(parent())
+
+
+def test_a_core_that_is_not_shared_has_an_id_of_its_own_and_closes_at_once() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.nameserver()
+        shared = await ClientCore.acquire(scene.settings(), scene.machine)
+        own = await ClientCore.acquire(scene.settings(), scene.machine, is_shared=False)
+        assert own.client_id != shared.client_id
+        assert await ClientCore.acquire(scene.settings(), scene.machine) is shared
+        await own.release()
+        assert own._is_closed
+        await shared.release()
+        await shared.release()
+        await ClientCore.close_unused()
+
+    play(story)
+
+
+def test_a_consumer_group_has_one_owner() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.nameserver()
+        core = await ClientCore.acquire(scene.settings(linger_ms=0), scene.machine)
+        core.register_consumer(ConsumerData(group_name="billing"), "one")
+        core.register_consumer(ConsumerData(group_name="billing", unit_mode=True), "one")
+        with pytest.raises(InvalidGroup, match="already has a consumer of group billing"):
+            core.register_consumer(ConsumerData(group_name="billing"), "two")
+        await core.unregister_consumer("billing", "two")
+        await core.unregister_consumer("billing", "one")
+        core.register_consumer(ConsumerData(group_name="billing"), "two")
+        await core.release()
+
+    play(story)
+
+
+def test_the_end_of_a_loop_closes_cores_that_were_not_released() -> None:
+    async def story(scene: Scene) -> None:
+        core = await ClientCore.acquire(scene.settings(linger_ms=0), scene.machine)
+        await ClientCore.close_unused()
+        assert not core._is_closed
+        await ClientCore.close_unused(close_used=True)
+        assert core._is_closed
+
+    play(story)

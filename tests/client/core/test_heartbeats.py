@@ -7,7 +7,7 @@ import pytest
 from orbitmq.client.core.heartbeats import INNER_GROUP, Heartbeats
 from orbitmq.net.address import Address
 from orbitmq.net.dialer import Dialer
-from orbitmq.wire.bodies.heartbeat import HeartbeatData
+from orbitmq.wire.bodies.heartbeat import ConsumerData, HeartbeatData
 from orbitmq.wire.codes import VERSION_5_4_0, RequestCode
 from orbitmq.wire.frame import Frame
 from orbitmq.wire.headers.heartbeat import Heartbeat, UnregisterClient
@@ -201,3 +201,44 @@ def test_a_broker_that_is_back_hears_again(caplog: pytest.LogCaptureFixture) -> 
     with caplog.at_level(logging.INFO):
         with_membership(story, BROKER_A)
     assert caplog.messages[-1].endswith("answers heartbeats again")
+
+
+def consumer_groups(request: Frame) -> set[str]:
+    body = HeartbeatData.from_json(request.body)
+    return {data.group_name for data in body.consumer_data_set}
+
+
+def test_consumers_are_in_heartbeats_and_changes_are_sent_at_once() -> None:
+    async def story(scene: Scene, heartbeats: Heartbeats, _dialer: Dialer) -> None:
+        await scene.broker(BROKER_A)
+        await scene.broker(BROKER_B)
+        heartbeats.slaves = lambda: [BROKER_B]
+        heartbeats.subscribe(ConsumerData(group_name="billing"))
+        await heartbeats.announced()
+        heartbeats.subscribe(ConsumerData(group_name="billing", unit_mode=True))
+        await heartbeats.announced()
+        assert await heartbeats.beat(BROKER_A)
+
+    scene = with_membership(story, BROKER_A)
+    assert scene.codes(BROKER_A) == [HEARTBEAT] * 3
+    assert scene.codes(BROKER_B) == [HEARTBEAT] * 2  # a slave hears of consumers
+    assert all(consumer_groups(request) == {"billing"} for _, _, request in scene.heard)
+
+
+def test_a_consumer_group_that_is_left_is_unregistered_everywhere() -> None:
+    async def story(scene: Scene, heartbeats: Heartbeats, _dialer: Dialer) -> None:
+        await scene.broker(BROKER_A)
+        await scene.broker(BROKER_B)
+        heartbeats.slaves = lambda: [BROKER_B]
+        heartbeats.subscribe(ConsumerData(group_name="billing"))
+        await heartbeats.announced()
+        scene.heard.clear()
+        await heartbeats.unsubscribe("billing")
+
+    scene = with_membership(story, BROKER_A)
+    left = [request.read(UnregisterClient) for _, told, request in scene.heard if told == BROKER_B]
+    assert [(one.consumer_group, one.producer_group) for one in left] == [
+        ("billing", None),
+        (None, INNER_GROUP),
+    ]
+    assert scene.codes(BROKER_A) == [UNREGISTER] * 2

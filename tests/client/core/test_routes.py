@@ -82,6 +82,14 @@ def test_masters_are_those_of_all_routes() -> None:
     assert not routes.has_master(BROKER_A)
 
 
+def test_slaves_are_the_other_brokers_of_all_routes() -> None:
+    routes = table()
+    addresses = {0: str(BROKER_A), 1: str(BROKER_B), 2: "nowhere"}
+    broker = BrokerData(broker_name="broker-a", broker_addrs=addresses)
+    routes.put("orders", TopicRouteData(broker_datas=(broker,)))
+    assert routes.slaves == [BROKER_B]
+
+
 def test_a_full_table_forgets_the_topic_found_first() -> None:
     routes = table(topics_max=2)
     for topic in ("first", "second", "third"):

@@ -1,4 +1,4 @@
-"""What all producers of one client share: connections, routes, heartbeats, requests of brokers.
+"""What the users of one client share: connections, routes, heartbeats, requests of brokers.
 
 Producers with the same settings on the same loop share a core. It is started for the first one and
 lingers after the last, so that a producer per message does not cost too much::
@@ -6,16 +6,21 @@ lingers after the last, so that a producer per message does not cost too much::
     acquire() ──▶ running ──▶ release() of the last ──▶ lingering ── acquire() ──▶ running
                                                              └── after linger_ms ──▶ closed
 
+A member of a consumer group without an instance name has a core of its own, since brokers tell the
+members of a group apart by their client ids.
+
 No user code runs in the tasks of the core: heartbeats and route look-ups can't be delayed by it.
 """
 
 import asyncio
 import logging
+from functools import partial
 from typing import Final, Self
 from weakref import WeakKeyDictionary
 
 from orbitmq.client.core.broker_requests import BrokerRequests
 from orbitmq.client.core.heartbeats import UNREGISTER_MS, Heartbeats
+from orbitmq.client.core.loop_thread import before_loop_ends
 from orbitmq.client.core.machine import Machine
 from orbitmq.client.core.nameservers import Nameservers
 from orbitmq.client.core.publish_route import BrokerAddresses, PublishRoute
@@ -27,6 +32,7 @@ from orbitmq.net.address import Address
 from orbitmq.net.connection import Connection
 from orbitmq.net.dialer import Dialer
 from orbitmq.net.fork import check_process, process_token
+from orbitmq.wire.bodies.heartbeat import ConsumerData
 from orbitmq.wire.codes import RequestCode
 from orbitmq.wire.fields import Header
 from orbitmq.wire.frame import Buffer, Frame
@@ -60,6 +66,8 @@ class ClientCore:
         self._process = process_token()
         self._users = 0
         self._owners: dict[str, list[object]] = {}
+        self._consumers: dict[str, object] = {}
+        self._is_shared = True
         self._starting: asyncio.Task[None] | None = None
         self._lingering: asyncio.Task[None] | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -87,6 +95,7 @@ class ClientCore:
             client_id=self.client_id,
             dialer=self._dialer,
             masters=lambda: self.routes.cache.masters,
+            slaves=lambda: self.routes.cache.slaves,
             timeout_ms=settings.request_timeout_ms,
             fields=self._fields,
         )
@@ -108,19 +117,27 @@ class ClientCore:
     # Life
 
     @classmethod
-    async def acquire(cls, settings: ClientSettings, machine: Machine | None = None) -> Self:
+    async def acquire(
+        cls,
+        settings: ClientSettings,
+        machine: Machine | None = None,
+        *,
+        is_shared: bool = True,
+    ) -> Self:
         """Return the started core for these settings on this loop; ``release`` it when done.
 
-        Callers with equal settings get the same core. Raise NoNameserver if none is configured or
-        the list can't be fetched, and InvalidInput if a client with this instance name runs with
-        other settings or TLS files can't be used.
+        Callers with equal settings get the same core, unless ``is_shared`` is False. Raise
+        NoNameserver if none is configured or the list can't be fetched, and InvalidInput if a
+        client with this instance name runs with other settings or TLS files can't be used.
         """
         _forget_closed_loops()
         cores = _cores.setdefault(asyncio.get_running_loop(), [])
-        core = _shared(cores, settings, machine)
+        core = _shared(cores, settings, machine) if is_shared else None
         if core is None:
             core = cls(settings, machine)
-            cores.append(core)
+            core._is_shared = is_shared
+            if is_shared:
+                cores.append(core)
         assert isinstance(core, cls)
         core._users += 1
         core._stop_lingering()
@@ -139,7 +156,7 @@ class ClientCore:
         self._users -= 1
         if self._users:
             return
-        if self.settings.linger_ms:
+        if self.settings.linger_ms and self._is_shared:
             self._lingering = asyncio.create_task(self._linger(), name=f"linger {self.client_id}")
             lingerings = _lingerings.setdefault(asyncio.get_running_loop(), set())
             lingerings.add(self._lingering)
@@ -148,15 +165,17 @@ class ClientCore:
             await self._close()
 
     @classmethod
-    async def close_unused(cls) -> None:
+    async def close_unused(cls, *, close_used: bool = False) -> None:
         """Close the lingering cores of this loop, and wait for those that are closing.
 
         Call it before the loop ends: a core whose closing is cancelled leaves connections open.
+        With ``close_used``, cores that were never released are closed as well.
         """
         loop = asyncio.get_running_loop()
-        for core in [one for one in _cores.get(loop, ()) if one._lingering is not None]:
-            core._stop_lingering()
-            await core._close()
+        for core in list(_cores.get(loop, ())):
+            if close_used or core._lingering is not None:
+                core._stop_lingering()
+                await core._close()
         if lingerings := _lingerings.get(loop):
             await asyncio.wait(lingerings)
 
@@ -237,6 +256,27 @@ class ClientCore:
                 del self._owners[group]
             await self.heartbeats.leave(group, timeout_ms)
 
+    def register_consumer(self, data: ConsumerData, owner: object) -> None:
+        """Add a consumer group, or change its subscriptions; brokers get a heartbeat at once.
+
+        Raise InvalidGroup if another owner has a consumer of this group.
+        """
+        if self._consumers.setdefault(data.group_name, owner) is not owner:
+            raise InvalidGroup(
+                f"instance {self.settings.instance_name} already has a consumer of group "
+                f"{data.group_name}; give another group or instance_name",
+                field="group",
+            )
+        self.heartbeats.subscribe(data)
+
+    async def unregister_consumer(
+        self, group: str, owner: object, timeout_ms: int = UNREGISTER_MS
+    ) -> None:
+        """Remove a consumer group; brokers unregister it, so that its other members rebalance."""
+        if self._consumers.get(group) is owner:
+            del self._consumers[group]
+            await self.heartbeats.unsubscribe(group, timeout_ms)
+
     async def announce(self, topic: str) -> None:
         """Wait until the reachable brokers of a topic know this client."""
         route = await self.routes.publish_route(topic)
@@ -275,6 +315,14 @@ class ClientCore:
             code=code,
             fields=self._fields,
         )
+
+    async def oneway(self, address: Address, header: Header) -> None:
+        """Send a request in the client's namespace to a broker that won't be answered.
+
+        It may be lost without an error. Raise the errors of ``Connection.oneway`` and of dialling.
+        """
+        connection = await self.connection(address)
+        connection.oneway(header, fields=self._fields)
 
     def _announce_route(self, _topic: str, route: PublishRoute) -> None:
         for address in route.addresses.values():
@@ -315,3 +363,6 @@ def _same_client(one: ClientSettings, other: ClientSettings) -> bool:
 
 _CLIENT_FIELDS: Final = ("client_ip", "instance_name", "unit_name", "namespace", "namespace_v2")
 """Settings with equal values in these fields belong to the same client."""
+
+# Of a user whose close was cancelled, the core was not released.
+before_loop_ends(partial(ClientCore.close_unused, close_used=True))

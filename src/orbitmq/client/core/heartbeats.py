@@ -1,10 +1,13 @@
-"""Heartbeats to all masters, which name the client and its groups.
+"""Heartbeats to all brokers that need them, which name the client and its groups.
 
 ::
 
     join(group), a new broker, a new connection ──▶ a heartbeat at once
-    every 30 s ───────────────────────────────────▶ a heartbeat to all masters
-    leave(group) ─────────────────────────────────▶ UNREGISTER_CLIENT to connected masters
+    subscribe(consumer), also with changes ───────▶ a heartbeat at once
+    every 30 s ───────────────────────────────────▶ a heartbeat to all
+    leave(group), unsubscribe(group) ─────────────▶ UNREGISTER_CLIENT to those connected
+
+Masters get them all; slaves only those of a client with consumers, which may pull from them.
 
 Each broker has a task of its own: one that is down, or doesn't answer, does not delay the others.
 """
@@ -20,7 +23,7 @@ from orbitmq.errors import OrbitError
 from orbitmq.net.address import Address
 from orbitmq.net.connection import Connection
 from orbitmq.net.dialer import Dialer
-from orbitmq.wire.bodies.heartbeat import HeartbeatData, ProducerData
+from orbitmq.wire.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData
 from orbitmq.wire.codes import ResponseCode
 from orbitmq.wire.headers.heartbeat import Heartbeat, UnregisterClient
 
@@ -46,15 +49,17 @@ class _Acknowledged(NamedTuple):
 class Heartbeats:
     """Sends the heartbeats of one client, and remembers which brokers know its groups.
 
-    ``masters`` returns the addresses of the masters in all known routes; ``fields`` are added to
-    every request.
+    ``masters`` and ``slaves`` return the addresses of brokers in all known routes; ``fields`` are
+    added to every request.
     """
 
     client_id: str
     dialer: Dialer
     masters: Callable[[], Iterable[Address]]
+    slaves: Callable[[], Iterable[Address]] = tuple
     timeout_ms: int
     fields: dict[str, str]
+    _consumers: dict[str, ConsumerData] = field(default_factory=dict, init=False)
     _groups: dict[str, int] = field(default_factory=dict, init=False)
     _version: int = field(default=0, init=False)
     _acknowledged: dict[Address, _Acknowledged] = field(default_factory=dict, init=False)
@@ -75,9 +80,7 @@ class Heartbeats:
         """Add a group, or count it once more; masters get a heartbeat with a new one at once."""
         self._groups[group] = self._groups.get(group, 0) + 1
         if self._groups[group] == 1:
-            self._version += 1
-            for address in self.masters():
-                self._beat(address)
+            self._changed()
 
     async def leave(self, group: str, timeout_ms: int = UNREGISTER_MS) -> None:
         """Undo one ``join``; the last one unregisters the group at connected masters.
@@ -89,18 +92,50 @@ class Heartbeats:
             return
         del self._groups[group]
         self._version += 1
-        left = [group] if self._groups else [group, INNER_GROUP]
-        await self._unregister_all(left, min(timeout_ms, UNREGISTER_MS))
+        left = UnregisterClient(client_id=self.client_id, producer_group=group)
+        await self._unregister_all(left, timeout_ms, list(self.masters()))
+
+    def subscribe(self, consumer: ConsumerData) -> None:
+        """Add a consumer group, or replace what is known of it; brokers get a heartbeat at once."""
+        self._consumers[consumer.group_name] = consumer
+        self._changed()
+
+    async def unsubscribe(self, group: str, timeout_ms: int = UNREGISTER_MS) -> None:
+        """Remove a consumer group, and unregister it at connected brokers, as ``leave`` does."""
+        brokers = self._brokers
+        del self._consumers[group]
+        self._version += 1
+        left = UnregisterClient(client_id=self.client_id, consumer_group=group)
+        await self._unregister_all(left, timeout_ms, brokers)
+
+    @property
+    def _is_member(self) -> bool:
+        return bool(self._groups or self._consumers)
+
+    @property
+    def _brokers(self) -> list[Address]:
+        """The brokers that get heartbeats."""
+        return list(dict.fromkeys([*self.masters(), *(self.slaves() if self._consumers else ())]))
+
+    def _changed(self) -> None:
+        self._version += 1
+        for address in self._brokers:
+            self._beat(address)
 
     def announce(self, address: Address) -> None:
         """Send a heartbeat to a broker unless it knows our groups."""
-        if self._groups and not self._knows_us(address):
+        if self._is_member and not self._knows_us(address):
             self._beat(address)
+
+    def announce_missing(self) -> None:
+        """Send a heartbeat to all brokers that don't know our groups."""
+        for address in self._brokers:
+            self.announce(address)
 
     def announce_on(self, address: Address, connection: Connection) -> None:
         """Send a heartbeat to a broker unless it answered one on this connection."""
         last = self._acknowledged.get(address)
-        if self._groups and (last is None or last.connection is not connection):
+        if self._is_member and (last is None or last.connection is not connection):
             self._beat(address)
 
     def release_of(self, address: Address | None) -> int:
@@ -120,16 +155,24 @@ class Heartbeats:
             await asyncio.wait(awaited)
 
     async def beat_all(self) -> None:
-        """Send a heartbeat to all masters; wait until each has answered or timed out."""
-        masters = list(self.masters())
+        """Send a heartbeat to all brokers; wait until each has answered or timed out."""
+        brokers = self._brokers
         known = self._acknowledged.items()
-        self._acknowledged = {address: last for address, last in known if address in masters}
-        self._failing.intersection_update(masters)
-        if self._groups and masters:
-            await asyncio.wait([self._beat(address) for address in masters])
+        self._acknowledged = {address: last for address, last in known if address in brokers}
+        self._failing.intersection_update(brokers)
+        if self._is_member and brokers:
+            await asyncio.wait([self._beat(address) for address in brokers])
+
+    async def beat(self, address: Address) -> bool:
+        """Send a heartbeat to a broker; return whether it answered."""
+        return await self._beat(address)
+
+    async def announced(self) -> None:
+        """Wait until all brokers know our groups, or their heartbeats failed."""
+        await self.announce_all(self._brokers)
 
     async def run(self, interval_ms: int) -> None:
-        """Send heartbeats to all masters after each interval, until cancelled."""
+        """Send heartbeats to all brokers after each interval, until cancelled."""
         work = lambda: self.beat_all()  # noqa: E731, PLW0108 - looked up each time, for tests
         await run_periodically(interval_ms, work, "heartbeats can't be sent")
 
@@ -154,6 +197,7 @@ class Heartbeats:
     async def _heartbeat(self, address: Address, version: int) -> bool:
         body = HeartbeatData(
             client_id=self.client_id,
+            consumer_data_set=tuple(self._consumers.values()),
             producer_data_set=tuple(
                 ProducerData(group_name=group) for group in (INNER_GROUP, *self._groups)
             ),
@@ -180,26 +224,31 @@ class Heartbeats:
             log.warning("broker %s does not answer heartbeats: %s", address, reason)
         return False
 
-    async def _unregister_all(self, groups: Iterable[str], timeout_ms: int) -> None:
-        """Unregister groups at all connected masters in parallel, even if there is no time left."""
+    async def _unregister_all(
+        self, left: UnregisterClient, timeout_ms: int, brokers: list[Address]
+    ) -> None:
+        """Unregister at all connected brokers in parallel, even if there is no time left."""
+        headers = [left]
+        if not self._is_member:
+            inner = UnregisterClient(client_id=self.client_id, producer_group=INNER_GROUP)
+            headers.append(inner)
         open_ones = [
             connection
-            for address in self.masters()
+            for address in brokers
             if (connection := self.dialer.connections.get(address)) and connection.is_open
         ]
         requests = [
-            asyncio.create_task(self._unregister(connection, group))
-            for group in groups
+            asyncio.create_task(self._unregister(connection, header))
+            for header in headers
             for connection in open_ones
         ]
         if requests:
             try:
-                await asyncio.wait(requests, timeout=timeout_ms / 1_000)
+                await asyncio.wait(requests, timeout=min(timeout_ms, UNREGISTER_MS) / 1_000)
             finally:
                 await cancel_all(requests)
 
-    async def _unregister(self, connection: Connection, group: str) -> None:
-        header = UnregisterClient(client_id=self.client_id, producer_group=group)
+    async def _unregister(self, connection: Connection, header: UnregisterClient) -> None:
         try:
             await connection.request(header, timeout_ms=UNREGISTER_MS, fields=self.fields)
         except OrbitError as error:

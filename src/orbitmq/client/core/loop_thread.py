@@ -1,4 +1,4 @@
-"""One thread with an event loop, for code that has none; see ``orbitmq.blocking``.
+"""Threads with an event loop: for code that has none, and for what user code must not delay.
 
 ::
 
@@ -6,7 +6,8 @@
                         │                                  └── linger_ms passed ──▶ ended
                         └── the program ends: users are closed, with a ResourceWarning ──▶ ended
 
-All blocking objects ("users") of a process share the thread. A forked child starts a thread of its
+All users of a thread's name share it: the objects of ``orbitmq.blocking`` one, the memberships of
+consumers another (``second_loop``). A forked child starts a thread of its
 own with its first lease; objects from before the fork raise WrongProcess.
 """
 
@@ -19,16 +20,17 @@ from contextvars import Context, copy_context
 from functools import partial
 from typing import Final, Generic, ParamSpec, TypeVar
 
-from orbitmq.client.core.client_core import ClientCore
 from orbitmq.errors import NotRunning, WrongLoop
 from orbitmq.net.event_loop import new_event_loop
 from orbitmq.net.fork import check_process, process_token
 from orbitmq.threads import Future, Lock, ThreadWorkers, at_exit, start_thread
 
-__all__ = ["LoopThread", "lease"]
+__all__ = ["BLOCKING", "LoopThread", "before_loop_ends", "check_no_loop", "lease"]
 
 log = logging.getLogger("orbitmq.client")
 
+BLOCKING: Final = "orbitmq-blocking"
+"""The name of the thread of ``orbitmq.blocking``."""
 _CALLBACK_THREADS: Final = 4
 
 P = ParamSpec("P")
@@ -41,7 +43,7 @@ Close = Callable[[], Coroutine[object, object, None]]
 class LoopThread:
     """The loop thread; get it by ``lease``, and call ``leave`` when done."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = BLOCKING) -> None:
         self._process = process_token()
         self._guard = Lock()  # for _users, _calls, _is_called and _has_ended
         self._users: dict[object, Close] = {}
@@ -51,9 +53,7 @@ class LoopThread:
         self._lingering: asyncio.TimerHandle | None = None
         self.callbacks = ThreadWorkers(_CALLBACK_THREADS, name="orbitmq-callbacks")
         started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
-        self._thread = start_thread(
-            partial(self._run, started), name="orbitmq-blocking", daemon=True
-        )
+        self._thread = start_thread(partial(self._run, started), name=name, daemon=True)
         self._loop, self._end = started.result()
 
     def __repr__(self) -> str:
@@ -78,7 +78,7 @@ class LoopThread:
         thread has ended.
         """
         call = _Call(self._loop, partial(work, *args, **kwargs))
-        self._hand_over(call.begin)
+        self.hand_over(call.begin)
         try:
             call.wait()
         except BaseException:
@@ -94,10 +94,13 @@ class LoopThread:
 
         Cancelling the future cancels the work. NotRunning if the thread has ended.
         """
-        self._hand_over(partial(self._begin, future, work, copy_context()))
+        self.hand_over(partial(self._begin, future, work, copy_context()))
 
-    def _hand_over(self, call: Callable[[], None]) -> None:
-        """Call a function on the loop, in one wake-up with others that are handed over now."""
+    def hand_over(self, call: Callable[[], None]) -> None:
+        """Call a function on the loop, in one wake-up with others that are handed over now.
+
+        It must not raise. NotRunning if the thread has ended.
+        """
         with self._guard:
             if self._has_ended:
                 raise _ended()
@@ -208,7 +211,8 @@ class LoopThread:
         end = asyncio.Event()
         started.set_result((asyncio.get_running_loop(), end))
         await end.wait()
-        await ClientCore.close_unused()
+        for close in _before_end:
+            await close()
 
 
 class _Call(Generic[T]):
@@ -300,38 +304,49 @@ def check_no_loop(caller: object) -> None:
         )
 
 
+_before_end: list[Close] = []
+
+
+def before_loop_ends(close: Close) -> None:
+    """Call a coroutine function on each loop thread before its loop ends."""
+    _before_end.append(close)
+
+
 _lease_guard = Lock()
-_current: LoopThread | None = None
+_current: dict[str, LoopThread] = {}
 _is_watching_exit = False
 
 
-def lease(user: object, close: Close) -> LoopThread:
-    """Return the loop thread of this process, started if there is none; call ``leave`` when done.
+def lease(user: object, close: Close, name: str = BLOCKING) -> LoopThread:
+    """Return the thread of a name, started if there is none; call ``leave`` when done.
 
     ``close`` closes the user, on the loop, if the program ends without a ``leave``. WrongLoop if
-    the calling thread runs an event loop.
+    the thread is that of ``orbitmq.blocking``, and the calling thread runs an event loop.
     """
-    global _current, _is_watching_exit  # noqa: PLW0603 - one thread, and one exit, per process
-    check_no_loop(user)
+    global _is_watching_exit  # noqa: PLW0603 - one exit per process
+    if name == BLOCKING:
+        check_no_loop(user)
     with _lease_guard:
         if not _is_watching_exit:
             at_exit(_end_with_program)
             _is_watching_exit = True
-        if _current is None or not _current.take(user, close):
-            _current = LoopThread()
-            _current.take(user, close)
-        return _current
+        thread = _current.get(name)
+        if thread is None or not thread.take(user, close):
+            thread = _current[name] = LoopThread(name)
+            thread.take(user, close)
+        return thread
 
 
 def _end_with_program() -> None:
-    if _current is not None:
-        _current.end_with_program()
+    for thread in list(_current.values()):
+        thread.end_with_program()
 
 
 def _forget() -> None:
-    # In a forked child: the thread exists only in the parent, and the lock may be held forever.
-    global _lease_guard, _current
-    _lease_guard, _current = Lock(), None
+    # In a forked child: the threads exist only in the parent, and the lock may be held forever.
+    global _lease_guard  # noqa: PLW0603 - one per process
+    _lease_guard = Lock()
+    _current.clear()
 
 
 os.register_at_fork(after_in_child=_forget)

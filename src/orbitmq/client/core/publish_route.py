@@ -28,10 +28,13 @@ from orbitmq.wire.bodies.route import BrokerData, TopicRouteData
 from orbitmq.wire.bodies.static_topic import TopicQueueMappingInfo
 
 __all__ = [
+    "LOGIC_PREFIX",
     "MASTER_ID",
     "BrokerAddresses",
     "DefaultTopic",
     "PublishRoute",
+    "check_queue_count",
+    "logic_queues",
     "publish_route",
     "spread_over",
 ]
@@ -44,7 +47,7 @@ _VIP_BELOW: Final = 2
 _QUEUES_MAX: Final = 65_536
 """Queues of one topic; real topics have far fewer, and each takes memory."""
 
-_LOGIC_PREFIX: Final = "__syslo__"
+LOGIC_PREFIX: Final = "__syslo__"
 _GLOBAL_SCOPE: Final = "__global__"
 _NOWHERE: Final = "__syslo__none__"
 """MixAll in Java: the broker name of logic queues, and of one without a leader."""
@@ -160,7 +163,7 @@ def publish_route(
     if route.order_topic_conf:
         queues = _ordered(topic, route.order_topic_conf)
     elif route.order_topic_conf is None and route.topic_queue_mapping_by_broker:
-        leaders = _logic_queues(topic, route.topic_queue_mapping_by_broker)
+        leaders = logic_queues(topic, route.topic_queue_mapping_by_broker)
         queues = sorted(leaders, key=lambda queue: queue.queue_id)
     else:
         queues = _writable(topic, route, addresses)
@@ -205,12 +208,12 @@ def _ordered(topic: str, config: str) -> list[MessageQueue]:
             raise InvalidBody(
                 f"the order config of {topic} says {part[:60]!r}; it should be broker:number"
             )
-        _check_count(topic, int(count) + len(queues))
+        check_queue_count(topic, int(count) + len(queues))
         queues += [MessageQueue(topic, broker, number) for number in range(int(count))]
     return queues
 
 
-def _logic_queues(
+def logic_queues(
     topic: str, mapping: Mapping[str, TopicQueueMappingInfo]
 ) -> dict[MessageQueue, str]:
     """Return the leader of each logic queue: of two that claim one, the later in epoch."""
@@ -220,10 +223,10 @@ def _logic_queues(
             (info for info in mapping.values() if info.scope == scope), key=lambda info: info.epoch
         )
         # Java gives the queues of a scope one invented broker name: TopicQueueMappingUtils.
-        name = _LOGIC_PREFIX + (scope[2:] if scope == _GLOBAL_SCOPE else scope)
+        name = LOGIC_PREFIX + (scope[2:] if scope == _GLOBAL_SCOPE else scope)
         led = {number: info.bname for info in infos for number in info.curr_id_map}
         count = max(info.total_queues for info in infos)
-        _check_count(topic, count)
+        check_queue_count(topic, count)
         leaders |= {
             MessageQueue(topic, name, number): led.get(number, _NOWHERE) for number in range(count)
         }
@@ -236,7 +239,7 @@ def _writable(
     queues: list[MessageQueue] = []
     for data in sorted(route.queue_datas, key=lambda data: data.broker_name):
         if data.perm & _WRITABLE and data.broker_name in addresses:
-            _check_count(topic, len(queues) + data.write_queue_nums)
+            check_queue_count(topic, len(queues) + data.write_queue_nums)
             queues += [
                 MessageQueue(topic, data.broker_name, number)
                 for number in range(data.write_queue_nums)
@@ -244,7 +247,8 @@ def _writable(
     return queues
 
 
-def _check_count(topic: str, count: int) -> None:
+def check_queue_count(topic: str, count: int) -> None:
+    """Raise InvalidBody if a topic has more queues than any real one."""
     if count > _QUEUES_MAX:
         raise InvalidBody(
             f"the route of {topic} has {count} queues; at most {_QUEUES_MAX} are allowed"

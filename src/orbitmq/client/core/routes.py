@@ -96,6 +96,18 @@ class RouteCache:
         """The addresses of the masters in all routes, those for sends included."""
         return list(self._masters)
 
+    @property
+    def slaves(self) -> list[Address]:
+        """The addresses of the other brokers; consumers may pull from them."""
+        advertised = (
+            text
+            for known in self._known.values()
+            for broker in known.data.broker_datas
+            for number, text in broker.broker_addrs.items()
+            if number != MASTER_ID
+        )
+        return [one for one in map(self._where.address, set(advertised)) if one is not None]
+
     def has_master(self, address: Address) -> bool:
         """Return whether an address is that of a master."""
         return address in self._masters
@@ -190,6 +202,10 @@ class Routes:
     def when_changed(self, listener: Callable[[str, PublishRoute], None]) -> None:
         """Call ``listener`` with each topic whose route has changed, and the new route."""
         self._listeners.append(listener)
+
+    def when_changed_no_more(self, listener: Callable[[str, PublishRoute], None]) -> None:
+        """Undo ``when_changed``."""
+        self._listeners.remove(listener)
 
     async def publish_route(
         self, topic: str, default: DefaultTopic | None = _DEFAULT_TOPIC

@@ -1,0 +1,1 @@
+"""The consumers: push, pull, their settings and subscriptions."""
