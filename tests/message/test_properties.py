@@ -195,3 +195,15 @@ def test_read_only_copy_refuses(given_properties: dict[str, str], why: str) -> N
     with pytest.raises(InvalidProperty, match=why) as caught:
         properties.read_only_copy(given_properties)
     assert caught.value.field == "properties"
+
+
+def test_lazy_properties_are_those_of_the_text_and_more() -> None:
+    lazy = properties.LazyProperties(b"a\x011\x02b\x012\x02", {"b": "3"})
+    assert lazy == {"a": "1", "b": "3"}
+    assert list(lazy) == ["a", "b"]
+    assert (len(lazy), lazy.get("c"), lazy.get("c", "4"), "a" in lazy) == (2, None, "4", True)
+    assert repr(lazy) == "LazyProperties({'a': '1', 'b': '3'})"
+    with pytest.raises(KeyError):
+        lazy["c"]
+    with pytest.raises(TypeError):
+        lazy["a"] = "2"  # type: ignore[index]

@@ -179,6 +179,33 @@ def test_a_pull_answer_is_messages() -> None:
     assert {message.broker_name for message in messages} == {"broker-a"}
 
 
+@given(st.data())
+def test_records_are_read_alike_one_by_one_and_in_a_row(data: st.DataObject) -> None:
+    buffer = bytearray(b"".join(data.draw(st.lists(st.sampled_from(RECORDS), max_size=6))))
+    for _ in range(data.draw(st.integers(0, 3)) if buffer else 0):
+        buffer[data.draw(st.integers(0, len(buffer) - 1))] = data.draw(st.integers(0, 255))
+    more = {"MAX_OFFSET": "9"}
+    scan = Scan(buffer)
+    one_by_one = None
+    try:
+        views = [view.message(broker_name="b", more_properties=more) for view in scan]
+        if scan.stop.reason is StopReason.END:
+            one_by_one = views
+    except CorruptRecord:
+        pass
+    if one_by_one is not None:
+        assert decode_all(buffer, broker_name="b", more_properties=more) == one_by_one
+    else:
+        with pytest.raises(CorruptRecord):
+            decode_all(buffer, broker_name="b", more_properties=more)
+
+
+def test_compressed_bodies_may_stay_as_they_are() -> None:
+    (message,) = decode_all(RECORDS[6], open_bodies=False)
+    assert message.sys_flag & flags.COMPRESSED
+    assert len(message.body) < len(decode_all(RECORDS[6])[0].body)
+
+
 @pytest.mark.parametrize("tail", [SECOND[:-1], blank(8), bytes(8), with_int(SECOND, 84, 1000)])
 def test_a_bad_end_is_refused_unless_asked_otherwise(tail: bytes) -> None:
     with pytest.raises(CorruptRecord) as caught:

@@ -309,7 +309,8 @@ class StoredMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return partial(type(self), **values), ()
 
     def __post_init__(self) -> None:
-        if type(self.properties) is not MappingProxyType:
+        kind = type(self.properties)
+        if kind is not properties.LazyProperties and kind is not MappingProxyType:
             force_setattr(self, "properties", MappingProxyType(dict(self.properties)))
 
     @property

@@ -34,6 +34,13 @@ DEFAULT_PRODUCER_GROUP: Final = "DEFAULT_PRODUCER"
 DEFAULT_CONSUMER_GROUP: Final = "DEFAULT_CONSUMER"
 SYSTEM_GROUP_PREFIX: Final = "CID_RMQ_SYS_"
 TRANSACTION_GROUP: Final = "CID_RMQ_SYS_TRANS"
+# Groups that brokers and tools make for themselves (PREDEFINE_GROUP_SET in Java's MixAll).
+SYSTEM_GROUPS: Final = frozenset(
+    {DEFAULT_PRODUCER_GROUP, DEFAULT_CONSUMER_GROUP, "CLIENT_INNER_PRODUCER", "TOOLS_CONSUMER"}
+    | {"SCHEDULE_CONSUMER", "FILTERSRV_CONSUMER", "__MONITOR_CONSUMER"}
+    | {"SELF_TEST_P_GROUP", "SELF_TEST_C_GROUP", "CID_ONS-HTTP-PROXY"}
+    | {"CID_ONSAPI_PULL", "CID_ONSAPI_PERMISSION", "CID_ONSAPI_OWNER"}
+)
 
 TOPIC_LENGTH_LIMIT: Final = 127  # in a V1 record the length is one signed byte
 DERIVED_TOPIC_LENGTH_LIMIT: Final = 255  # a broker's limit for retry and dead letter topics
@@ -174,6 +181,15 @@ def is_system_topic(topic: str) -> bool:
     (True, True, False)
     """
     return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_TOPIC_PREFIX)
+
+
+def is_system_group(group: str) -> bool:
+    """Return whether a group is one of RocketMQ itself.
+
+    >>> is_system_group("CID_RMQ_SYS_TRANS"), is_system_group("billing")
+    (True, False)
+    """
+    return group in SYSTEM_GROUPS or group.startswith(SYSTEM_GROUP_PREFIX)
 
 
 def retry_topic(group: str) -> str:

@@ -12,7 +12,7 @@ nor a value may hold a separator. Every reader here follows Java's
   Python three.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from reprlib import repr as elided
 from types import MappingProxyType
 from typing import AnyStr, Final, NoReturn
@@ -242,6 +242,49 @@ def decode(raw: bytes | memoryview) -> dict[str, str]:
         if name and value:
             found[name] = value
     return found
+
+
+class LazyProperties(Mapping[str, str]):
+    r"""The properties of a text that is decoded when the first of them is needed; immutable.
+
+    Consumers get thousands of messages a second, and most need few properties, or none. ``more``
+    are further ones, which take precedence.
+
+    >>> found = LazyProperties(b"TAGS\x01paid\x02colour\x01blue\x02", {"MAX_OFFSET": "7"})
+    >>> found["colour"], found == {"TAGS": "paid", "colour": "blue", "MAX_OFFSET": "7"}
+    ('blue', True)
+    """
+
+    __slots__ = ("_found", "_more", "_raw")
+
+    def __init__(self, raw: bytes, more: Mapping[str, str]) -> None:
+        self._raw = raw
+        self._more = more
+        self._found: dict[str, str] | None = None
+
+    def _decoded(self) -> dict[str, str]:
+        found = self._found
+        if found is None:
+            found = decode(self._raw)
+            found.update(self._more)
+            self._found = found
+        return found
+
+    def __getitem__(self, name: str) -> str:
+        return self._decoded()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._decoded())
+
+    def __len__(self) -> int:
+        return len(self._decoded())
+
+    def get(self, name: str, default: str | None = None) -> str | None:  # type: ignore[override]
+        """Return a property, or ``default``."""
+        return self._decoded().get(name, default)
+
+    def __repr__(self) -> str:
+        return f"LazyProperties({self._decoded()!r})"
 
 
 def finder(name: AnyStr) -> Callable[[AnyStr], AnyStr | None]:

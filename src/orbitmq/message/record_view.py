@@ -1,6 +1,7 @@
 """One record in a buffer: single fields read in place, or the whole message."""
 
 import zlib
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -252,7 +253,12 @@ class RecordView(msgspec.Struct, frozen=True, eq=False, gc=False):
         )
 
     def message(
-        self, *, broker_name: str = "", open_body: bool = True, max_body: int = MAX_BODY_BYTES
+        self,
+        *,
+        broker_name: str = "",
+        open_body: bool = True,
+        max_body: int = MAX_BODY_BYTES,
+        more_properties: Mapping[str, str] = MappingProxyType({}),
     ) -> StoredMessage:
         """Return the record as a message that no longer needs the buffer.
 
@@ -291,8 +297,8 @@ class RecordView(msgspec.Struct, frozen=True, eq=False, gc=False):
         return StoredMessage(
             topic=str(buffer[topic_start:topic_end], "utf-8", "replace"),
             body=body,
-            properties=MappingProxyType(
-                properties.decode(buffer[topic_end + PROPERTIES_LENGTH_SIZE : end])
+            properties=properties.LazyProperties(
+                bytes(buffer[topic_end + PROPERTIES_LENGTH_SIZE : end]), more_properties
             ),
             queue_id=queue_id,
             queue_offset=queue_offset,

@@ -1,8 +1,9 @@
 """The records in a buffer, and the messages of a pull answer."""
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
+from typing import Final
 
 import msgspec
 
@@ -10,13 +11,20 @@ from orbitmq.errors import CorruptRecord, InvalidInput
 from orbitmq.message import batch, flags, properties
 from orbitmq.message.buffer import Buffer
 from orbitmq.message.compression import MAX_BODY_BYTES
+from orbitmq.message.host import Host
 from orbitmq.message.model import StoredMessage
+from orbitmq.message.properties import LazyProperties
 from orbitmq.message.record import (
     BLANK_SIZE,
+    IPV4_HEAD,
     LEAST_SIZE,
+    LONGEST_V1_TOPIC,
     MAGIC_BLANK,
     MAGICS,
+    PROPERTIES_LENGTH,
+    PROPERTIES_LENGTH_SIZE,
     SIZE_AND_MAGIC,
+    Version,
 )
 from orbitmq.message.record_view import RecordView
 
@@ -139,10 +147,15 @@ def decode_all(
     buffer: Buffer,
     *,
     broker_name: str = "",
+    open_bodies: bool = True,
     max_body: int = MAX_BODY_BYTES,
     strict: bool = True,
+    more_properties: Mapping[str, str] = MappingProxyType({}),
 ) -> list[StoredMessage]:
     """Return the messages of a pull answer, whose body is records.
+
+    Compressed bodies are decompressed unless ``open_bodies`` is False; ``more_properties`` are
+    added to those of each message.
 
     With ``strict=False`` the list silently ends before the first unreadable record, as in Java's
     ``MessageDecoder.decodes``. That is not the default: a consumer continues after the last offset
@@ -153,18 +166,102 @@ def decode_all(
     >>> decode_all(b"")
     []
     """
+    data = bytes(buffer)  # one copy costs less than a view of each part
     messages: list[StoredMessage] = []
-    scan = Scan(buffer)
+    position = 0
     try:
-        for view in scan:
-            # One by one, to keep the messages before a damaged one.
-            messages.append(view.message(broker_name=broker_name, max_body=max_body))  # noqa: PERF401
+        while True:
+            position = _decode_plain(data, position, broker_name, more_properties, messages)
+            scan = Scan(data, position)
+            odd = next(iter(scan), None)
+            if odd is None:
+                break
+            messages.append(
+                odd.message(
+                    broker_name=broker_name,
+                    open_body=open_bodies,
+                    max_body=max_body,
+                    more_properties=more_properties,
+                )
+            )
+            position += odd.size
         if scan.stop.reason is not StopReason.END:
-            raise CorruptRecord(f"the records end {scan.stop}", position=scan.stop.position)
+            raise CorruptRecord(f"the records end {scan.stop}", position=position)
     except CorruptRecord:
         if strict:
             raise
     return messages
+
+
+_ODD: Final = flags.COMPRESSED | flags.BORN_HOST_IPV6 | flags.STORE_HOST_IPV6
+_V1: Final = Version.V1.value
+_HEAD_SIZE: Final = IPV4_HEAD.size
+
+
+def _decode_plain(
+    data: bytes,
+    position: int,
+    broker_name: str,
+    more_properties: Mapping[str, str],
+    messages: list[StoredMessage],
+) -> int:
+    """Append the messages of plain records, and return where the first that is not plain begins.
+
+    Nearly all are: version 1, IPv4 hosts, not compressed, lengths that add up. It does what
+    `RecordView.message` does, in a third of the time.
+    """
+    head = IPV4_HEAD.unpack_from
+    end = len(data)
+    hosts: dict[tuple[bytes, int], Host] = {}
+    topics: dict[bytes, str] = {}
+    while end - position >= LEAST_SIZE:
+        (
+            size, magic, body_crc, queue_id, flag, queue_offset, commit_log_offset, sys_flag,
+            born_ms, born_ip, born_port, store_ms, store_ip, store_port, times, prepared_offset,
+            body_length,
+        ) = head(data, position)  # fmt: skip
+        body_start = position + _HEAD_SIZE
+        body_end = body_start + body_length
+        following = position + size
+        if magic != _V1 or sys_flag & _ODD or not body_start <= body_end < following <= end:
+            return position
+        topic_end = body_end + 1 + data[body_end]
+        properties_start = topic_end + PROPERTIES_LENGTH_SIZE
+        if properties_start > following or data[body_end] > LONGEST_V1_TOPIC:
+            return position
+        (properties_length,) = PROPERTIES_LENGTH.unpack_from(data, topic_end)
+        if properties_start + properties_length != following:
+            return position
+        raw_topic = data[body_end + 1 : topic_end]
+        if (topic := topics.get(raw_topic)) is None:
+            topic = topics[raw_topic] = str(raw_topic, "utf-8", "replace")
+        if (born_host := hosts.get((born_ip, born_port))) is None:
+            born_host = hosts[born_ip, born_port] = Host(born_ip, born_port)
+        if (store_host := hosts.get((store_ip, store_port))) is None:
+            store_host = hosts[store_ip, store_port] = Host(store_ip, store_port)
+        messages.append(
+            StoredMessage(
+                topic=topic,
+                body=data[body_start:body_end],
+                properties=LazyProperties(data[properties_start:following], more_properties),
+                queue_id=queue_id,
+                queue_offset=queue_offset,
+                commit_log_offset=commit_log_offset,
+                flag=flag,
+                sys_flag=sys_flag,
+                born_timestamp_ms=born_ms,
+                born_host=born_host,
+                store_timestamp_ms=store_ms,
+                store_host=store_host,
+                reconsume_times=times,
+                prepared_transaction_offset=prepared_offset,
+                body_crc=body_crc,
+                store_size=size,
+                broker_name=broker_name,
+            )
+        )
+        position = following
+    return position
 
 
 _INNER_BATCH = flags.NEED_UNWRAP | flags.INNER_BATCH

@@ -1,0 +1,1 @@
+"""Messages between brokers and user code: pulls, inboxes, flow control."""
