@@ -1,0 +1,1 @@
+"""Messages given to user code: concurrent, ordered, iterated; retries."""
