@@ -1,22 +1,24 @@
-"""Spans: begun and ended with each send, with ids and lengths, never a body."""
+"""Spans: begun and ended with each send and each delivery, with ids and lengths, never a body."""
 
 from collections.abc import Mapping
 from types import SimpleNamespace
 
 import pytest
 from opentelemetry import trace
-from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from orbitmq.client.observe import otel_spans as spans
+from orbitmq.client.observe.consume_hooks import ConsumeContext
 from orbitmq.client.observe.hooks import SendContext, SendMode
-from orbitmq.client.observe.otel_spans import SpanHook, Value, telemetry
+from orbitmq.client.observe.otel_spans import ConsumeSpanHook, SpanHook, Value, telemetry
 from orbitmq.errors import SendFailed
-from orbitmq.message.model import Message, MessageQueue, SendReceipt, SendStatus
+from orbitmq.message.model import Message, MessageQueue, SendReceipt, SendStatus, StoredMessage
 from orbitmq.message.trace import MessageKind
 from tests.client.post import open_post, open_producer, refuse
 from tests.client.scene import Scene, play
+from tests.client.stored import a_stored_message
 
 
 class FakeSpan:
@@ -204,3 +206,68 @@ def test_opentelemetry_that_is_set_up_is_found(monkeypatch: pytest.MonkeyPatch) 
     found = SimpleNamespace(ProxyTracerProvider=NoProvider, get_tracer_provider=object)
     monkeypatch.setattr(spans, "import_module", lambda _name: found)
     assert telemetry() is found
+
+
+QUEUE = MessageQueue("orders", "broker-a", 3)
+SENT_IN = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+def a_delivery(*messages: StoredMessage) -> ConsumeContext:
+    return ConsumeContext(
+        group="billing", client_id="c1", queue=QUEUE, messages=messages, began_ms=0
+    )
+
+
+def spans_of(*contexts: ConsumeContext) -> tuple[ReadableSpan, ...]:
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    opentelemetry = SimpleNamespace(**vars(trace) | {"get_tracer": provider.get_tracer})
+    hook = ConsumeSpanHook(opentelemetry)
+    for context in contexts:
+        hook.before(context)
+        hook.after(context)
+    return exporter.get_finished_spans()
+
+
+def test_a_delivery_is_a_span_linked_to_the_one_that_its_message_carries() -> None:
+    carried = a_stored_message(body=b"secret", traceparent=SENT_IN, TAGS="paid", KEYS="o-42 o-43")
+    context = a_delivery(carried)
+    context.status = "success"
+    (span,) = spans_of(context)
+    assert (span.name, span.kind) == ("process orders", trace.SpanKind.CONSUMER)
+    (link,) = span.links
+    assert format(link.context.trace_id, "x") in SENT_IN
+    assert dict(span.attributes or {}) == {
+        "messaging.system": "rocketmq",
+        "messaging.operation.name": "process",
+        "messaging.operation.type": "process",
+        "messaging.destination.name": "orders",
+        "messaging.destination.partition.id": "3",
+        "messaging.consumer.group.name": "billing",
+        "messaging.client.id": "c1",
+        "messaging.message.id": carried.message_id,
+        "messaging.message.body.size": 6,
+        "messaging.rocketmq.message.tag": "paid",
+        "messaging.rocketmq.message.keys": ("o-42", "o-43"),
+        "orbitmq.reconsume_times": 0,
+        "orbitmq.consume_status": "success",
+    }
+    assert not context.notes
+
+
+def test_a_failed_delivery_of_several_messages_is_one_span_with_the_error() -> None:
+    plain = a_stored_message()
+    context = a_delivery(plain, a_stored_message(traceparent="nonsense"), plain)
+    context.namespace = "shop"
+    context.status, context.error = "exception", ValueError("no such order")
+    (span,) = spans_of(context)
+    attributes = dict(span.attributes or {})
+    assert attributes["messaging.batch.message_count"] == 3
+    assert attributes["messaging.rocketmq.namespace"] == "shop"
+    assert attributes["error.type"] == "ValueError"
+    assert (span.status.status_code, span.links) == (trace.StatusCode.ERROR, ())
+
+
+def test_a_hook_that_was_added_during_a_delivery_ends_no_span() -> None:
+    ConsumeSpanHook(trace).after(a_delivery(a_stored_message()))

@@ -182,7 +182,7 @@ def test_reports_that_can_not_be_sent_are_counted_and_logged_once(
         assert (tracer.failed, tracer.sent) == (30, 10)
 
     run_virtual(main)
-    assert caplog.text.count("trace reports are lost (sends are not affected)") == 1
+    assert caplog.text.count("trace reports are lost (messages are not affected)") == 1
 
 
 def test_a_region_that_is_no_part_of_a_name_is_counted_too() -> None:

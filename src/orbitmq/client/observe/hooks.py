@@ -13,7 +13,7 @@ the loop and must not block.
 import enum
 import logging
 from collections.abc import Mapping
-from typing import Final
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -24,11 +24,11 @@ from orbitmq.message import properties
 from orbitmq.message.model import Message, MessageQueue, SendReceipt
 from orbitmq.message.trace import MessageKind
 
-__all__ = ["Hooks", "SendContext", "SendHook", "SendMode", "kind_of"]
+__all__ = ["HookList", "Hooks", "SendContext", "SendHook", "SendMode", "kind_of"]
 
 log = logging.getLogger("orbitmq.client")
 
-_METHODS: Final = ("check", "before", "after")
+H = TypeVar("H")
 
 
 class SendMode(enum.Enum):
@@ -94,50 +94,62 @@ class SendHook:
         """Run after a send has ended, also if it failed or was cancelled."""
 
 
-class Hooks:
-    """The hooks of one producer, in the order in which they were added."""
+class HookList(Generic[H]):
+    """Hooks of one kind, in the order in which they were added.
 
-    def __init__(self) -> None:
-        self._hooks: tuple[SendHook, ...] = ()
+    ``methods`` are what a hook has to have, ``base`` is the name of their base class, for errors.
+    """
+
+    def __init__(self, methods: tuple[str, ...], base: str) -> None:
+        self._methods = methods
+        self._base = base
+        self.hooks: tuple[H, ...] = ()
         self.are_set = False
         """Whether there are any hooks."""
 
     def __repr__(self) -> str:
-        return f"<Hooks {[type(hook).__name__ for hook in self._hooks]}>"
+        return f"<{type(self).__name__} {[type(hook).__name__ for hook in self.hooks]}>"
 
-    def add(self, hook: SendHook) -> None:
-        """Call a hook for each send that starts from now on."""
-        check_methods(hook, "hook", _METHODS, "orbitmq.SendHook")
-        for name in _METHODS:
+    def add(self, hook: H) -> None:
+        """Call a hook from now on."""
+        check_methods(hook, "hook", self._methods, self._base)
+        for name in self._methods:
             if is_async(getattr(hook, name)):
                 raise InvalidInput(
                     f"{name} of hook {type(hook).__name__[:60]} is a coroutine function, and hooks "
                     "are not awaited; write it with def, without async",
                     field="hook",
                 )
-        self._hooks = (*self._hooks, hook)
+        self.hooks = (*self.hooks, hook)
         self.are_set = True
 
-    def remove(self, hook: SendHook) -> None:
+    def remove(self, hook: H) -> None:
         """Remove a hook; ValueError if it was not added."""
-        hooks = list(self._hooks)
+        hooks = list(self.hooks)
         hooks.remove(hook)
-        self._hooks = tuple(hooks)
+        self.hooks = tuple(hooks)
         self.are_set = bool(hooks)
+
+
+class Hooks(HookList[SendHook]):
+    """The hooks of one producer."""
+
+    def __init__(self) -> None:
+        super().__init__(("check", "before", "after"), "orbitmq.SendHook")
 
     def check(self, context: SendContext) -> None:
         """Call ``check`` of every hook; an error that one raises forbids the send."""
-        for hook in self._hooks:
+        for hook in self.hooks:
             hook.check(context)
 
     def before(self, context: SendContext) -> None:
         """Call ``before`` of every hook, and log the errors that they raise."""
-        for hook in self._hooks:
+        for hook in self.hooks:
             _call(hook, "before", context)
 
     def after(self, context: SendContext) -> None:
         """Call ``after`` of every hook, and log the errors that they raise."""
-        for hook in self._hooks:
+        for hook in self.hooks:
             _call(hook, "after", context)
 
 

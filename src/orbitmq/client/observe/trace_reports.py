@@ -1,11 +1,11 @@
-"""Message traces: the outcome of each send, reported to a topic that Java's tools read too.
+"""Message traces: sends and deliveries, reported to a topic that Java's tools read too.
 
 ::
 
-    send ─ after it ─▶ add(record) ─▶ queue (bounded) ── ten wait, or 5 s passed ──▶ trace message
+    hook ─▶ add(record) ─▶ queue (bounded) ── ten wait, or 5 s passed ──▶ trace message
 
 ``add`` only appends to a queue in memory; background tasks group, encode and send the reports. An
-error there is counted and logged once, and never affects a send.
+error there is counted and logged once, and never affects a send or a delivery.
 
 Reports use the connections of the client, with its TLS, signatures, namespaces and address map;
 Java's ``AsyncTraceDispatcher`` creates a second client.
@@ -71,7 +71,7 @@ class TraceReporter:
     ) -> None:
         self._send = send
         self._topic = topic
-        self._channel = channel
+        self.channel = channel
         self._batch_max = batch_max
         self._queue_max = queue_max
         self._flush_s = flush_ms / 1000
@@ -125,7 +125,7 @@ class TraceReporter:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._queue:
-            self._fail(len(self._queue), "the producer was closed before they could be sent")
+            self._fail(len(self._queue), "the client was closed before they could be sent")
             self._queue.clear()
 
     def _flush(self) -> None:
@@ -173,13 +173,13 @@ class TraceReporter:
             self.sent += count
 
     def _trace_topic(self, report: _Report) -> str:
-        if self._channel is AccessChannel.CLOUD:
+        if self.channel is AccessChannel.CLOUD:
             return names.CLOUD_TRACE_TOPIC_PREFIX + report.region
         return self._topic
 
     def _fail(self, count: int, why: str) -> None:
         self.failed += count
-        self._warn_once("failed", "trace reports are lost (sends are not affected): %s", why)
+        self._warn_once("failed", "trace reports are lost (messages are not affected): %s", why)
 
     def _warn_once(self, about: str, text: str, *values: object) -> None:
         if about not in self._warned:

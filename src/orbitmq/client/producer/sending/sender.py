@@ -39,7 +39,6 @@ from orbitmq.client.producer.sending.receipts import check_durable, check_requir
 from orbitmq.client.producer.sending.targets import Destination, TopicTarget, TopicTargets
 from orbitmq.client.producer.sending.timing import LoopStalls
 from orbitmq.client.settings import ProducerSettings, Require
-from orbitmq.clock import local_month
 from orbitmq.errors import (
     BackPressure,
     NameserversFailed,
@@ -50,8 +49,6 @@ from orbitmq.errors import (
     SendFailed,
     SendForbidden,
 )
-from orbitmq.message.host import Host
-from orbitmq.message.ids import UniqueIds
 from orbitmq.message.model import Message, MessageQueue, SendReceipt
 
 __all__ = ["SendOptions", "Sender"]
@@ -88,7 +85,7 @@ class Sender:
         self.settings = settings
         self.statistics = SendStatistics(settings.group, machine.clock.monotonic_ms())
         self.permits = Permits(settings.in_flight_max, settings.in_flight_bytes_max)
-        self.packer = Packer(settings, core.settings, _unique_ids(core))
+        self.packer = Packer(settings, core.settings, core.machine.unique_ids())
         self._pack_plain = self.packer.pack_plain
         self.health = health_of(settings)
         self.targets = TopicTargets(core, settings, self.packer, self.health)
@@ -423,14 +420,3 @@ def _plain_max(settings: ProducerSettings) -> int:
     if settings.require is not None:
         return -1
     return min(settings.compress_over_bytes - 1, settings.max_message_bytes)
-
-
-def _unique_ids(core: ClientCore) -> UniqueIds:
-    machine = core.machine
-    return UniqueIds(
-        Host.parse(f"{machine.host}:0").ip,
-        pid=machine.pid,
-        discriminator=machine.randomness.below(2**32),
-        clock=machine.clock,
-        month_of=local_month,
-    )
