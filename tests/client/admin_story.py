@@ -59,17 +59,16 @@ async def send(core: ClientCore, queue: MessageQueue, message: Message) -> SendM
 
 async def tell(nameserver: str, topic: str, *, brokers: int) -> None:
     """Make a topic, send two messages to one of its queues, and ask about them."""
-    core = await ClientCore.acquire(ClientSettings(nameserver=nameserver, linger_ms=0))
-    try:
-        admin = Admin(core)
+    settings = ClientSettings(nameserver=nameserver, linger_ms=0)
+    core = await ClientCore.acquire(settings)
+    async with Admin(client=settings) as admin:
         assert len(await admin.create_topic(topic, queues=3)) == brokers
         await soon(lambda: _has_queues(admin, topic, 3 * brokers), "the new topic's route")
         queues = await admin.queues(topic)
         assert topic in await admin.topics()
         await _offsets(core, admin, queues[1])
         await _messages(core, admin, queues[2])
-    finally:
-        await core.release()
+    await core.release()
 
 
 async def _has_queues(admin: Admin, topic: str, count: int) -> bool:

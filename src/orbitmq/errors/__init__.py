@@ -55,6 +55,7 @@ may need are attributes, so that none has to parse a message::
     ├─ OutboxFull                  retriable: the file of unsent messages reached its limit
     ├─ NotRunning                  a producer is not started, or its start failed: state
     │  └─ ProducerClosed           it is closed
+    ├─ NotAssigned                 a consumer does not read the queue, or no longer: queue
     ├─ AlreadyStarted              an object was started twice: state
     ├─ WrongLoop                   an object of one event loop was used on another
     ├─ WrongProcess                an object of the parent process was used after a fork
@@ -65,7 +66,7 @@ may need are attributes, so that none has to parse a message::
     └─ BrokerError                 a server answered with an error code: code, remark, address
        ├─ BrokerFailed 1, BrokerBusy 2, RequestNotSupported 3, MessageRefused 13
        ├─ ServiceNotAvailable 14, NoPermission 16, TopicNotFound 17, NotFound 22
-       └─ GroupNotFound 26, InvalidParameter 29
+       └─ GroupNotFound 26, InvalidParameter 29, ConsumerNotOnline 206
 """
 
 from orbitmq.errors.base import OrbitError
@@ -73,6 +74,7 @@ from orbitmq.errors.brokers import (
     BrokerBusy,
     BrokerError,
     BrokerFailed,
+    ConsumerNotOnline,
     GroupNotFound,
     InvalidParameter,
     MessageRefused,
@@ -97,6 +99,7 @@ from orbitmq.errors.inputs import (
 from orbitmq.errors.life import (
     AlreadyStarted,
     MissingExtra,
+    NotAssigned,
     NotRunning,
     OutboxFull,
     ProducerClosed,
@@ -161,6 +164,7 @@ __all__ = [
     "CompressionFailed",
     "ConnectFailed",
     "ConnectionClosed",
+    "ConsumerNotOnline",
     "CorruptRecord",
     "DataLost",
     "DiskFailed",
@@ -190,6 +194,7 @@ __all__ = [
     "NoPermission",
     "NoReply",
     "NoRoute",
+    "NotAssigned",
     "NotDurable",
     "NotFound",
     "NotRunning",

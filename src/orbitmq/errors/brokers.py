@@ -8,6 +8,7 @@ __all__ = [
     "BrokerBusy",
     "BrokerError",
     "BrokerFailed",
+    "ConsumerNotOnline",
     "GroupNotFound",
     "InvalidParameter",
     "MessageRefused",
@@ -128,3 +129,9 @@ class InvalidParameter(BrokerError):
     """The broker refused a parameter of the request; the remark names it."""
 
     default_code = 29
+
+
+class ConsumerNotOnline(BrokerError):
+    """No consumer of the group, or not the one that was named, is connected."""
+
+    default_code = 206

@@ -5,6 +5,7 @@ from orbitmq.errors.base import OrbitError
 __all__ = [
     "AlreadyStarted",
     "MissingExtra",
+    "NotAssigned",
     "NotRunning",
     "OutboxFull",
     "ProducerClosed",
@@ -53,6 +54,18 @@ class NotRunning(OrbitError):
 
 class ProducerClosed(NotRunning):
     """The producer is closed; create a new one."""
+
+
+class NotAssigned(OrbitError):
+    """A consumer was asked about a queue that it does not read, or no longer.
+
+    Attributes:
+        queue: the queue.
+    """
+
+    def __init__(self, message: str, *, queue: str) -> None:
+        super().__init__(message)
+        self.queue = queue
 
 
 class WrongLoop(OrbitError):

@@ -1,1 +1,1 @@
-"""Topics, queues and single messages, for operators."""
+"""Topics, groups, offsets, messages, members and servers, for operators."""

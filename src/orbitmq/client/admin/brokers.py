@@ -1,0 +1,115 @@
+"""Clusters and brokers: who they are, their state, settings and statistics.
+
+``broker`` is the name of a broker, which means its master, or the address of any broker. ``on``
+may be a cluster as well, and None is all masters.
+"""
+
+from collections.abc import Mapping
+
+from orbitmq.client.admin.offsets import group_progress
+from orbitmq.client.admin.requests import AdminRequests
+from orbitmq.client.admin.results import Broker, BrokerStats, BrokerStatus, Cluster, GroupProgress
+from orbitmq.client.arguments import check_text
+from orbitmq.wire.bodies.cluster import KVTable
+from orbitmq.wire.bodies.stats import BrokerStatsData, ConsumeStatsList
+from orbitmq.wire.codes import RequestCode
+from orbitmq.wire.fields import NoFields
+from orbitmq.wire.headers.query import GetConsumeStatsInBroker, ViewBrokerStatsData
+from orbitmq.wire.json.properties_text import properties_from_text, properties_to_text
+
+__all__ = ["BrokerAdmin", "checked_properties"]
+
+
+class BrokerAdmin(AdminRequests):
+    """What an `Admin` does with brokers."""
+
+    async def clusters(self) -> tuple[Cluster, ...]:
+        """Return all clusters with their brokers, sorted.
+
+        Raises:
+            NameserversFailed: no nameserver answered.
+        """
+        found: dict[str, list[Broker]] = {}
+        info = await self._cluster_info()
+        for name, broker in info.broker_addr_table.items():
+            for number, address in broker.broker_addrs.items():
+                one = Broker(broker.cluster, name, number, address)
+                found.setdefault(broker.cluster, []).append(one)
+        return tuple(Cluster(name, tuple(sorted(found[name]))) for name in sorted(found))
+
+    async def broker_status(self, broker: str) -> BrokerStatus:
+        """Return the state of a broker, such as its load and the latency of its puts.
+
+        Raises:
+            NoRoute: there is no such broker.
+            OrbitError: the broker can't be reached, or refuses.
+        """
+        address = await self._broker(broker)
+        answer = await self._ask(address, NoFields(), code=RequestCode.GET_BROKER_RUNTIME_INFO)
+        return BrokerStatus.of((await self._body(answer, KVTable)).table)
+
+    async def broker_config(self, broker: str) -> dict[str, str]:
+        """Return the settings of a broker, under Java's names; errors as ``broker_status``."""
+        address = await self._broker(broker)
+        answer = await self._ask(address, NoFields(), code=RequestCode.GET_BROKER_CONFIG)
+        return properties_from_text(answer.body)
+
+    async def set_broker_config(
+        self, settings: Mapping[str, str], *, on: str | None = None
+    ) -> tuple[str, ...]:
+        """Change settings of running brokers, and in their files; return the broker names.
+
+        Raises:
+            NoRoute: there is no such cluster or broker.
+            InvalidInput: a name or a value is not a text.
+            OrbitError: a broker refused or failed; the notes of the error list all brokers.
+        """
+        text = properties_to_text(checked_properties(settings))
+        brokers = await self._brokers(on)
+        code = RequestCode.UPDATE_BROKER_CONFIG
+        await self._on_brokers(brokers, lambda one: self._ask(one, NoFields(), text, code=code))
+        return tuple(brokers)
+
+    async def broker_stats(self, broker: str, name: str, key: str) -> BrokerStats:
+        """Return one counter of a broker.
+
+        Args:
+            broker: its name or address.
+            name: the name of the counter in Java, such as ``TOPIC_PUT_NUMS``, ``TOPIC_PUT_SIZE``,
+                ``TOPIC_PUT_LATENCY``, ``GROUP_GET_NUMS``, ``GROUP_GET_LATENCY``.
+            key: what is counted: ``topic``, ``topic@group``, or ``queue@topic`` for latencies.
+
+        Raises:
+            BrokerFailed: nothing was counted yet; Java samples counters every ten seconds.
+            OrbitError: the broker can't be reached, or refuses.
+        """
+        check_text(name, "name")
+        check_text(key, "key")
+        address = await self._broker(broker)
+        answer = await self._ask(address, ViewBrokerStatsData(stats_name=name, stats_key=key))
+        return BrokerStats.of(await self._body(answer, BrokerStatsData))
+
+    async def broker_progress(
+        self, broker: str, *, ordered_only: bool = False
+    ) -> tuple[GroupProgress, ...]:
+        """Return the progress of all groups on a broker, sorted; errors as ``broker_status``.
+
+        With ``ordered_only``, only that in ordered topics.
+        """
+        address = await self._broker(broker)
+        header = GetConsumeStatsInBroker(is_order=ordered_only)
+        answer = await self._ask(address, header, timeout_ms=3 * self._timeout_ms)
+        found = (await self._body(answer, ConsumeStatsList)).consume_stats_list
+        groups = {group: stats for each in found for group, stats in each.items()}
+        return tuple(
+            group_progress(self._unwrapped(group), groups[group], self._unwrapped_queue)
+            for group in sorted(filter(self._is_ours, groups))
+        )
+
+
+def checked_properties(settings: Mapping[str, str]) -> Mapping[str, str]:
+    """Return settings whose names and values are texts; raise InvalidInput if one is not."""
+    for name, value in settings.items():
+        check_text(name, "settings")
+        check_text(value, name)
+    return settings
