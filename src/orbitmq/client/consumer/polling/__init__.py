@@ -1,0 +1,1 @@
+"""What ``poll`` returns next, how far it came, and whose queues it reads."""

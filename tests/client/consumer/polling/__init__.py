@@ -1,0 +1,1 @@
+"""Tests of what poll returns, how far it came, and whose queues it reads."""
