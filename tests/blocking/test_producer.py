@@ -1,24 +1,20 @@
 """The face for code without a loop: the same as the async one, from any thread."""
 
 import asyncio
-import inspect
 import socket
 import subprocess
 import sys
 import textwrap
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import pytest
 
-from orbitmq import blocking, embedded
-from orbitmq.client.admin import admin
+from orbitmq import blocking
 from orbitmq.client.observe.hooks import SendContext, SendHook
 from orbitmq.client.producer import producer
-from orbitmq.client.producer import transactions as transaction
-from orbitmq.client.producer.outbox import outbox
 from orbitmq.client.producer.start_rate import StartRate
 from orbitmq.client.settings import ClientSettings
 from orbitmq.embedded import RunningCluster
@@ -35,25 +31,10 @@ from orbitmq.errors import (
 )
 from orbitmq.message.model import Message, SendReceipt, SendStatus
 from orbitmq.threads import Future
+from tests.blocking.conftest import settings
 from tests.net.test_fork import said_in_a_fork
 
 MESSAGE = Message("orders", b"paid", tags="paid", keys=["o-42"])
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[RunningCluster]:
-    with embedded.start() as running:
-        yield running
-
-
-def settings(nameserver: str) -> ClientSettings:
-    return ClientSettings(nameserver=nameserver, linger_ms=0)
-
-
-@pytest.fixture
-def sender(cluster: RunningCluster) -> Iterator[blocking.Producer]:
-    with blocking.Producer("billing", client=settings(cluster.nameserver)) as running:
-        yield running
 
 
 @pytest.fixture
@@ -69,50 +50,6 @@ def stuck() -> Iterator[blocking.Producer]:
             "billing", client=client, send_timeout_ms=60_000, in_flight_max=10, stop_timeout_ms=0
         ) as running:
             yield running
-
-
-# The same as the async ones
-
-
-def public(kind: type) -> dict[str, object]:
-    return {name: getattr(kind, name) for name in dir(kind) if not name.startswith("_")}
-
-
-@pytest.mark.parametrize(
-    ("face", "inner", "more", "fewer"),
-    [
-        (blocking.Producer, producer.Producer, {"send_later", "settings", "client_settings"}, {}),
-        (blocking.Transaction, transaction.Transaction, {}, {}),
-        (blocking.Admin, admin.Admin, {"start", "close"}, {}),
-        (
-            *(blocking.Outbox, outbox.Outbox, {"sent"}),
-            {"open", "holds", "keep", "stop", "close"},  # are the producer's to call
-        ),
-    ],
-)
-def test_every_public_name_has_its_twin_with_the_same_arguments(
-    face: type, inner: type, more: set[str], fewer: set[str]
-) -> None:
-    mine, theirs = public(face), public(inner)
-    assert mine.keys() - theirs.keys() == set(more)
-    assert theirs.keys() - mine.keys() == set(fewer)
-    for name in mine.keys() & theirs.keys():
-        twin, method = mine[name], theirs[name]
-        assert isinstance(twin, property) == isinstance(method, property), name
-        if callable(twin) and callable(method):
-            assert parameters(twin) == parameters(method), name
-            assert not inspect.iscoroutinefunction(twin), name
-
-
-def parameters(function: Callable[..., object]) -> list[tuple[object, ...]]:
-    given = inspect.signature(function).parameters.values()
-    return [(one.name, one.kind, one.default, one.annotation) for one in given]
-
-
-def test_a_producer_is_made_of_the_same_arguments_and_sends_later_with_those_of_a_send() -> None:
-    assert parameters(blocking.Producer) == parameters(producer.Producer)
-    assert parameters(blocking.Producer.send_later) == parameters(producer.Producer.send)
-    assert parameters(blocking.Admin) == parameters(admin.connect)
 
 
 # Life
@@ -181,7 +118,7 @@ def test_a_warning_of_too_many_starts_names_the_place_of_the_call(
     for _ in range(11):
         with blocking.Producer("billing", nameserver=cluster.nameserver):
             pass
-    assert "test_blocking.py:" in caplog.text
+    assert "test_producer.py:" in caplog.text
 
 
 def test_inside_a_running_loop_it_says_what_to_use_instead(sender: blocking.Producer) -> None:
@@ -390,20 +327,3 @@ def test_the_outbox_is_within_reach(tmp_path: Path) -> None:
         assert (one.outbox.refused, one.outbox.sent) == ([], 0)
         with pytest.raises(KeyError):
             one.outbox.retry(99)
-
-
-def test_an_admin_asks_about_topics_and_messages(
-    cluster: RunningCluster, sender: blocking.Producer
-) -> None:
-    with blocking.Admin(settings(cluster.nameserver)) as asking:
-        assert asking.create_topic("asked", queues=2) == ("broker-a",)
-        assert len(asking.queues("asked")) == 2
-        receipt = sender.send(Message("asked", b"paid"))
-        assert asking.max_offset(receipt.queue) == 1
-        assert asking.view_message("asked", receipt.message_id).body == b"paid"
-        with pytest.raises(AlreadyStarted):
-            asking.start()
-    with pytest.raises(NotRunning):
-        asking.topics()
-    with asking:
-        assert "asked" in asking.topics()
