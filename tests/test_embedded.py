@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from orbitmq import Admin as AsyncAdmin
 from orbitmq import Message, SendReceipt, embedded
+from orbitmq import Producer as AsyncProducer
 from orbitmq.blocking import Admin, Producer
-from orbitmq.client.settings import ClientSettings
-from orbitmq.errors import InvalidInput, InvalidSetting
+from orbitmq.errors import InvalidInput, InvalidSetting, NotRunning
 from orbitmq.message.scan import split_inner
 from orbitmq.net.address import Address
 from orbitmq.net.blocking import BlockingConnection
@@ -71,7 +72,7 @@ def test_a_named_directory_stays_and_holds_the_messages(tmp_path: Path) -> None:
 def test_a_topic_with_batch_queues_outlives_them(tmp_path: Path) -> None:
     """They are rebuilt as batch queues: the topics are known before the store is recovered."""
     with embedded.start(str(tmp_path)) as cluster:
-        with Admin(ClientSettings(nameserver=cluster.nameserver)) as admin:
+        with Admin(nameserver=cluster.nameserver) as admin:
             admin.create_topic("batched", queues=1, attributes={"queue.type": "BatchCQ"})
         with Producer("shop", nameserver=cluster.nameserver, auto_batch=True) as producer:
             futures = [producer.send_later(Message("batched", b"%d" % n)) for n in range(50)]
@@ -212,3 +213,45 @@ def test_settings_are_texts_and_unknown_names_are_logged(caplog: pytest.LogCaptu
 def test_brokers_cannot_share_a_log() -> None:
     with pytest.raises(InvalidInput, match="the log of all brokers"):
         embedded.EmbeddedCluster(brokers=2, settings={"storePathCommitLog": "/fast/commitlog"})
+
+
+def test_a_test_reads_what_was_sent() -> None:
+    with embedded.start(brokers=2) as cluster:
+        assert cluster.messages("orders") == []
+        with Producer("shop", nameserver=cluster.nameserver) as producer:
+            receipts = [
+                producer.send(Message("orders", b"%d" % n, tags="paid", keys=[f"o-{n}", "all"]))
+                for n in range(20)
+            ]
+            producer.send(Message("orders", b"open", tags="open"))
+            producer.send(Message("orders", b"later", delay_level=18))
+            with producer.transaction(Message("orders", b"half")) as transaction:
+                bodies = [message.body for message in cluster.messages("orders")]
+                assert (b"half" in bodies, b"later" in bodies) == (False, False)
+                transaction.rollback()
+        found = cluster.messages("orders", tags="paid")
+        places = [(one.broker_name, one.queue_id, one.queue_offset) for one in found]
+        assert places == sorted(places)
+        assert {(one.message_id, one.queue_offset) for one in found} == {
+            (receipt.message_id, receipt.queue_offset) for receipt in receipts
+        }
+        assert [one.body for one in cluster.messages("orders", key="o-7")] == [b"7"]
+        assert len(cluster.messages("orders", key="all")) == 20
+        assert len(cluster.messages("orders")) == 21
+    with pytest.raises(NotRunning, match="the embedded cluster is closed"):
+        cluster.messages("orders")
+
+
+def test_batches_are_read_as_their_messages_on_the_loop_too() -> None:
+    async def story() -> list[tuple[int, bytes]]:
+        async with embedded.EmbeddedCluster() as cluster:
+            async with AsyncAdmin(nameserver=cluster.nameserver) as admin:
+                await admin.create_topic("batched", queues=1, attributes={"queue.type": "BatchCQ"})
+            async with AsyncProducer("shop", nameserver=cluster.nameserver) as producer:
+                for start in (0, 3):
+                    await producer.send_many(
+                        [Message("batched", b"%d" % n) for n in range(start, start + 3)]
+                    )
+            return [(one.queue_offset, one.body) for one in cluster.messages("batched")]
+
+    assert asyncio.run(story()) == [(n, b"%d" % n) for n in range(6)]

@@ -15,6 +15,16 @@ In async code they can run on your loop:
 >>> asyncio.run(main())
 2
 
+A test asserts on what was sent in one line:
+
+>>> from orbitmq.blocking import Producer
+>>> from orbitmq.message.model import Message
+>>> with start() as cluster:
+...     with Producer("shop", nameserver=cluster.nameserver) as producer:
+...         _ = producer.send(Message("orders", b"paid", tags="paid"))
+...     [message.body for message in cluster.messages("orders", tags="paid")]
+[b'paid']
+
 Both use free ports, and a temporary store that is removed at the end unless you give a directory. A
 forked child can use the cluster by its addresses, but only the parent can stop it.
 """
@@ -23,7 +33,7 @@ import asyncio
 import logging
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack
 from shutil import rmtree
 from tempfile import mkdtemp
@@ -33,7 +43,9 @@ from weakref import finalize
 from orbitmq.broker.machine import Machine
 from orbitmq.broker.server import Broker
 from orbitmq.broker.settings import LiveSettings
-from orbitmq.errors import InvalidInput
+from orbitmq.errors import InvalidInput, NotRunning
+from orbitmq.message.model import StoredMessage
+from orbitmq.message.scan import decode_all, split_inner
 from orbitmq.nameserver.server import Nameserver
 from orbitmq.nameserver.settings import NameserverSettings
 from orbitmq.net.event_loop import new_event_loop
@@ -44,6 +56,7 @@ __all__ = ["EmbeddedCluster", "RunningCluster", "start"]
 
 log = logging.getLogger("orbitmq.broker")
 
+_READ_AT_ONCE: Final = 1_000
 _BROKERS_MAX: Final = 26  # broker-a to broker-z
 
 # Small files: with Java's sizes each broker would reserve 64 MiB for its log.
@@ -110,6 +123,33 @@ class EmbeddedCluster:
     def directories(self) -> tuple[str, ...]:
         """The store directories of the brokers."""
         return tuple(broker.state.store.directory for broker in self._brokers)
+
+    def messages(
+        self, topic: str, *, tags: str | None = None, key: str | None = None
+    ) -> list[StoredMessage]:
+        """Return the messages of a topic that consumers can see, by broker, queue and offset.
+
+        A half message is not among them, and a delayed one is not until it is delivered. They are
+        read from the stores of the brokers, so no group's offset changes. A topic that doesn't
+        exist has none.
+
+        Args:
+            topic: such as ``orders`` or ``%DLQ%billing``.
+            tags: only messages with this tag.
+            key: only messages with this key.
+        """
+        return [one for some in self._batches(topic, tags, key) for one in some]
+
+    def _batches(
+        self, topic: str, tags: str | None, key: str | None
+    ) -> Iterator[list[StoredMessage]]:
+        for broker in self._brokers:
+            for batch in _stored(broker, topic):
+                yield [
+                    one
+                    for one in batch
+                    if tags in (None, one.tags) and (key is None or key in one.keys)
+                ]
 
     async def start(self) -> None:
         """Start nameserver and brokers; return when clients can use them.
@@ -195,6 +235,7 @@ class RunningCluster:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
         self._failure: BaseException | None = None
+        self._is_closed = False
         self._thread: Thread = start_thread(self._run, name="orbitmq-embedded", daemon=True)
         self._cluster = self._started.result()
 
@@ -216,12 +257,33 @@ class RunningCluster:
         """The store directories of the brokers."""
         return self._cluster.directories
 
+    def messages(
+        self, topic: str, *, tags: str | None = None, key: str | None = None
+    ) -> list[StoredMessage]:
+        """Return the messages of a topic that consumers can see, as ``EmbeddedCluster`` does.
+
+        Raises:
+            NotRunning: the cluster is closed.
+        """
+
+        async def read() -> list[StoredMessage]:
+            found: list[StoredMessage] = []
+            for batch in self._cluster._batches(topic, tags, key):
+                found += batch
+                await asyncio.sleep(0)  # the brokers go on meanwhile
+            return found
+
+        if self._loop is None or self._is_closed:
+            raise NotRunning("the embedded cluster is closed", state="closed")
+        return asyncio.run_coroutine_threadsafe(read(), self._loop).result()
+
     def close(self) -> None:
         """Stop the cluster, and wait until it has stopped; a second call does nothing.
 
         Raises:
             OrbitError: a broker could not write everything to disk.
         """
+        self._is_closed = True
         if self._thread.is_alive() and self._loop is not None and self._stop is not None:
             self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join()
@@ -251,6 +313,21 @@ class RunningCluster:
         async with self._make() as cluster:
             self._started.set_result(cluster)
             await self._stop.wait()
+
+
+def _stored(broker: Broker, topic: str) -> Iterator[list[StoredMessage]]:
+    lookup, name = broker.state.store.lookup, broker.settings.broker.broker_name
+    for queue in broker.state.store.queues.queues_of(topic):
+        offset = queue.min_offset
+        while offset < queue.max_offset:
+            found = lookup.get_messages(topic, queue.queue_id, offset, max_count=_READ_AT_ONCE)
+            yield [
+                part
+                for record in found.views
+                for message in decode_all(record, broker_name=name)
+                for part in split_inner(message)
+            ]
+            offset = max(found.next_offset, offset + 1)
 
 
 def _remove_forgotten(directory: str, process: int) -> None:

@@ -37,12 +37,19 @@ def _wrong_arguments(message: str, command: str) -> InvalidInput:
 def parser() -> argparse.ArgumentParser:
     """Return the parser of all arguments; it sets ``run`` to the function of the command."""
     # Imported here, which takes a third of a second: main handles an interrupt meanwhile.
-    from orbitmq.cli.commands import message, outbox, send, store, topic  # noqa: PLC0415
+    from orbitmq.cli.commands import (  # noqa: PLC0415
+        consume,
+        message,
+        outbox,
+        send,
+        store,
+        topic,
+    )
     from orbitmq.cli.servers import broker, demo, nameserver, up  # noqa: PLC0415
 
     reader = _Parser(prog="orbitmq", description="Apache RocketMQ for Python and Spark teams.")
     families = reader.add_subparsers(metavar="COMMAND", required=True)
-    for family in (up, demo, nameserver, broker, send, topic, message, outbox, store):
+    for family in (up, demo, nameserver, broker, send, consume, topic, message, outbox, store):
         family.add_commands(families)
     return reader
 

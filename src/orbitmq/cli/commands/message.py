@@ -17,11 +17,11 @@ from orbitmq.cli.cluster import (
     print_found,
 )
 from orbitmq.cli.render import elided, human_size, local_time, table
-from orbitmq.client.admin.admin import connect
+from orbitmq.client.admin.admin import Admin
 from orbitmq.errors import InvalidInput, NotFound
 from orbitmq.message.model import StoredMessage
 
-__all__ = ["add_commands", "message_lines", "query_lines"]
+__all__ = ["add_commands", "message_lines", "query_lines", "time_ms"]
 
 if TYPE_CHECKING:
     Families: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -77,7 +77,7 @@ def add_commands(families: "Families") -> None:
 
 def _view(arguments: argparse.Namespace) -> int:
     async def ask() -> StoredMessage:
-        async with connect(client_settings(arguments)) as admin:
+        async with Admin(client=client_settings(arguments)) as admin:
             return await admin.view_message(arguments.topic, arguments.id)
 
     try:
@@ -92,10 +92,10 @@ def _view(arguments: argparse.Namespace) -> int:
 
 
 def _query(arguments: argparse.Namespace) -> int:
-    begin_ms, end_ms = _time_ms(arguments.begin, 0), _time_ms(arguments.end, _FOREVER_MS)
+    begin_ms, end_ms = time_ms(arguments.begin, 0), time_ms(arguments.end, _FOREVER_MS)
 
     async def ask() -> list[StoredMessage]:
-        async with connect(client_settings(arguments)) as admin:
+        async with Admin(client=client_settings(arguments)) as admin:
             return await admin.query_message(
                 arguments.topic,
                 arguments.key,
@@ -116,8 +116,12 @@ def _not_found(what: str) -> int:
     return _NOT_FOUND
 
 
-def _time_ms(text: str | None, default: int) -> int:
-    """Return a time in milliseconds since 1970; local time, unless it names a time zone."""
+def time_ms(text: str | None, default: int) -> int:
+    """Return a time in milliseconds since 1970; local time, unless it names a time zone.
+
+    >>> time_ms("2026-11-15T09:30+00:00", 0)
+    1794735000000
+    """
     if text is None:
         return default
     try:

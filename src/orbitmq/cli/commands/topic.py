@@ -12,7 +12,7 @@ from orbitmq.cli.cluster import (
     print_found,
 )
 from orbitmq.cli.render import elided, table
-from orbitmq.client.admin.admin import connect
+from orbitmq.client.admin.admin import Admin
 from orbitmq.errors import InvalidInput, NoRoute
 from orbitmq.message.names import AUTO_CREATE_TOPIC
 
@@ -108,7 +108,7 @@ def _create(arguments: argparse.Namespace) -> int:
 
 async def _create_on_brokers(arguments: argparse.Namespace) -> tuple[str, ...]:
     attributes = pairs(arguments.attribute, "--attribute")
-    async with connect(client_settings(arguments)) as admin:
+    async with Admin(client=client_settings(arguments)) as admin:
         try:
             return await admin.create_topic(
                 arguments.topic,
@@ -116,7 +116,7 @@ async def _create_on_brokers(arguments: argparse.Namespace) -> tuple[str, ...]:
                 perm=_PERMISSIONS[arguments.perm],
                 is_ordered=arguments.ordered,
                 attributes=attributes,
-                after=arguments.on or AUTO_CREATE_TOPIC,
+                on=arguments.on or AUTO_CREATE_TOPIC,
             )
         except NoRoute as error:
             if arguments.on or not error.is_missing:
@@ -130,7 +130,7 @@ async def _create_on_brokers(arguments: argparse.Namespace) -> tuple[str, ...]:
 
 def _list(arguments: argparse.Namespace) -> int:
     async def ask() -> list[str]:
-        async with connect(client_settings(arguments)) as admin:
+        async with Admin(client=client_settings(arguments)) as admin:
             return await admin.topics(include_system=arguments.all)
 
     found = on_a_loop(ask())
@@ -140,7 +140,7 @@ def _list(arguments: argparse.Namespace) -> int:
 
 def _route(arguments: argparse.Namespace) -> int:
     async def ask() -> "TopicRouteData":
-        async with connect(client_settings(arguments)) as admin:
+        async with Admin(client=client_settings(arguments)) as admin:
             return await admin.route(arguments.topic)
 
     route = on_a_loop(ask())

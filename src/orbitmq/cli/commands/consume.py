@@ -1,0 +1,287 @@
+"""``orbitmq consume``: print the messages of a topic.
+
+By default no group's offset changes, and other consumers get the same messages. With ``--group`` it
+is a member of that group: it gets its share of the queues, and commits what was printed.
+
+Messages of a queue keep their order; between queues they come as brokers answer. What a broker
+answered is flushed as soon as it is written.
+"""
+
+import argparse
+import re
+import sys
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from typing import TYPE_CHECKING, BinaryIO, Final, TypeAlias
+
+from orbitmq.cli.cluster import add_client_options, add_json_option, client_settings, on_a_loop
+from orbitmq.cli.commands.consume_format import Write, writer
+from orbitmq.cli.commands.message import time_ms
+from orbitmq.client.admin.admin import Admin
+from orbitmq.client.consumer.pull import PullConsumer
+from orbitmq.client.consumer.subscriptions import Selection, Sql, subscription_data
+from orbitmq.client.consumer.tail import Tail, readable_queues
+from orbitmq.client.core.client_core import ClientCore
+from orbitmq.client.settings import ClientSettings
+from orbitmq.clock import SystemClock
+from orbitmq.errors import InvalidInput
+from orbitmq.message.model import MessageQueue, StoredMessage
+
+__all__ = ["add_commands"]
+
+if TYPE_CHECKING:
+    Families: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
+
+_NONE: Final = 1
+_BEGINNING, _END = "beginning", "end"
+_POLL_MS: Final = 1_000
+_POLLED_MAX: Final = 256
+_UNITS_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+_EPILOG: Final = r"""
+a template is text with these fields, and \n \r \t \0 \\ as in C:
+  %s body   %S its size  %k keys   %g tag     %h properties  %i unique id
+  %t topic  %b broker    %p queue  %o offset  %T store time  %% percent sign
+
+examples:
+  orbitmq consume orders                            new messages, until ^C
+  orbitmq consume orders --from beginning --until-caught-up
+  orbitmq consume orders --from 10m --tags 'paid || late' --json
+  orbitmq consume orders --from 2026-11-15T09:30 --count 100
+  orbitmq consume orders --queue broker-a/3 --from 4200 --count 1 --format raw
+  orbitmq consume orders --group audit --from beginning --count 10
+  orbitmq consume orders --from beginning --format '%p %o %k %s\n' | head -1
+
+Exit status: 0 the messages asked for were printed, 1 the end was reached and
+none was found, 2 an error, 130 interrupted.
+"""
+
+
+def add_commands(families: "Families") -> None:
+    """Add ``consume`` to the commands of ``orbitmq``."""
+    command = families.add_parser(
+        "consume",
+        help="print the messages of a topic",
+        description="Print the messages of a topic: new ones as they arrive, or from a place on.\n"
+        "Without --group no consumer group is used, and no offset changes.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.add_argument("topic", metavar="TOPIC")
+    command.add_argument(
+        "--from",
+        dest="start",
+        metavar="PLACE",
+        default=_END,
+        help="beginning, end (the default), an offset, a time such as 2026-11-15T09:30, or how "
+        "long ago: 30s, 10m, 2h, 1d",
+    )
+    command.add_argument("--count", metavar="N", type=_count, help="stop after N messages")
+    command.add_argument(
+        "--until-caught-up",
+        action="store_true",
+        help="stop at what was the end of the queues when the command began",
+    )
+    command.add_argument(
+        "--queue",
+        metavar="QUEUE",
+        action="append",
+        help="only this queue: BROKER/ID, or ID on each broker; may be repeated",
+    )
+    filters = command.add_mutually_exclusive_group()
+    filters.add_argument("--tags", metavar="TAGS", help="only these tags, such as 'paid || late'")
+    filters.add_argument(
+        "--sql", metavar="FILTER", help="only what matches, such as 'amount > 10' (SQL92)"
+    )
+    command.add_argument("--key", help="only messages with this key")
+    command.add_argument(
+        "--group",
+        help="be a member of this group, and commit what was printed; --from counts if the group "
+        "is new",
+    )
+    command.add_argument(
+        "--format",
+        metavar="FORMAT",
+        default="text",
+        help="text (the default; control characters are escaped), json (a line per message), hex, "
+        "raw (bodies, byte for byte), or a template",
+    )
+    add_client_options(command)
+    add_json_option(command, "a line of JSON per message, as --format json")
+    command.set_defaults(run=_run)
+
+
+def _count(text: str) -> int:
+    if not re.fullmatch(r"\d{1,18}", text) or not int(text):
+        raise argparse.ArgumentTypeError(f"{text[:20]!r} is not a number of messages")
+    return int(text)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    write = writer("json" if arguments.json else arguments.format)
+    selection: Selection = arguments.tags or "*"
+    if arguments.sql is not None:
+        selection = Sql(arguments.sql)
+    subscription_data(arguments.topic, selection)  # raises for invalid tags
+    if arguments.group is not None and arguments.queue is not None:
+        raise InvalidInput("--group shares all queues; leave out --queue", field="queue")
+    settings = client_settings(arguments)
+    return on_a_loop(_consume(arguments, settings, selection, write))
+
+
+async def _consume(
+    arguments: argparse.Namespace, settings: ClientSettings, selection: Selection, write: Write
+) -> int:
+    core = await ClientCore.acquire(settings)
+    try:
+        async with Admin(client=settings) as admin:
+            queues = _chosen(arguments, await readable_queues(core, arguments.topic))
+            end = {queue: await admin.max_offset(queue) for queue in queues}
+            read = _Read(end if arguments.until_caught_up else None, selection, arguments.count)
+            if arguments.group is not None:
+                batches = read.as_member(arguments, settings)
+            else:
+                start = {one: await _start(admin, one, arguments.start, end) for one in queues}
+                is_whole = arguments.queue is None
+                batches = read.from_offsets(core, start, arguments.topic if is_whole else None)
+        printed = await _print(batches, arguments.key, read, write, sys.stdout.buffer)
+    finally:
+        await core.release()
+    return 0 if printed else _NONE
+
+
+class _Read:
+    """How much is read, and the two ways to read it.
+
+    Attributes:
+        left: how many messages are still wanted; None for all.
+        is_printed: whether the messages given last were printed.
+    """
+
+    def __init__(
+        self, end: Mapping[MessageQueue, int] | None, selection: Selection, left: int | None
+    ) -> None:
+        self._end = end
+        self._selection = selection
+        self.left = left
+        self.is_printed = False
+
+    def from_offsets(
+        self, core: ClientCore, start: Mapping[MessageQueue, int], topic: str | None
+    ) -> AsyncGenerator[list[StoredMessage], None]:
+        """Return messages without a group, of new queues of ``topic`` too."""
+        return Tail(core, start, end=self._end, topic=topic, selection=self._selection).batches()
+
+    async def as_member(
+        self, arguments: argparse.Namespace, settings: ClientSettings
+    ) -> AsyncGenerator[list[StoredMessage], None]:
+        """Yield messages of a group, and commit those that were printed."""
+        async with PullConsumer(
+            arguments.group,
+            client=settings,
+            auto_commit=False,
+            consume_from=_consume_from(arguments.start),
+        ) as consumer:
+            await consumer.subscribe(arguments.topic, self._selection)
+            while True:
+                most = _POLLED_MAX if self.left is None else min(self.left, _POLLED_MAX)
+                messages = await consumer.poll(timeout_ms=_POLL_MS, max_messages=most)
+                if messages:
+                    self.is_printed = False
+                    try:
+                        yield messages
+                    finally:
+                        if self.is_printed:
+                            await consumer.commit()
+                elif await self._is_caught_up(consumer):
+                    return
+
+    async def _is_caught_up(self, consumer: PullConsumer) -> bool:
+        if self._end is None:
+            return False
+        mine = consumer.assignment
+        return all([await consumer.position(one) >= self._end.get(one, 0) for one in mine])
+
+
+async def _print(
+    batches: AsyncGenerator[list[StoredMessage], None],
+    key: str | None,
+    read: _Read,
+    write: Write,
+    stream: BinaryIO,
+) -> int:
+    """Write messages until there are no more or enough; return how many."""
+    printed = 0
+    async with aclosing(batches):
+        async for messages in batches:
+            wanted = [one for one in messages if key is None or key in one.keys][: read.left]
+            stream.write(b"".join(map(write, wanted)))
+            stream.flush()
+            read.is_printed = True
+            printed += len(wanted)
+            if read.left is not None:
+                read.left -= len(wanted)
+                if not read.left:
+                    break
+    return printed
+
+
+def _chosen(
+    arguments: argparse.Namespace, queues: tuple[MessageQueue, ...]
+) -> tuple[MessageQueue, ...]:
+    """Return the queues that ``--queue`` names; all by default."""
+    if not queues:
+        raise InvalidInput(
+            f"topic {arguments.topic} has no queue to read; give it read permission (perm 6, or 4)",
+            field="topic",
+        )
+    if arguments.queue is None:
+        return queues
+    found: dict[MessageQueue, None] = {}
+    for name in arguments.queue:
+        broker, _, number = name.rpartition("/")
+        fitting = [
+            queue
+            for queue in queues
+            if str(queue.queue_id) == number and broker in ("", queue.broker_name)
+        ]
+        if not fitting:
+            raise InvalidInput(
+                f"topic {queues[0].topic} has no queue {name[:60]!r}; name one as "
+                f"{queues[0].broker_name}/{queues[0].queue_id}",
+                field="queue",
+            )
+        found.update(dict.fromkeys(fitting))
+    return tuple(found)
+
+
+async def _start(
+    admin: Admin, queue: MessageQueue, place: str, ends: Mapping[MessageQueue, int]
+) -> int:
+    """Return the offset in a queue that a place means; it is one that the queue has, or its end."""
+    end = ends[queue]
+    if place == _END:
+        return end
+    begin = await admin.min_offset(queue)
+    if place == _BEGINNING:
+        return begin
+    if re.fullmatch(r"\d{1,19}", place):
+        return min(max(int(place), begin), end)
+    return await admin.search_offset(queue, _place_ms(place))
+
+
+def _consume_from(place: str) -> str | int:
+    """Return where a new group begins."""
+    if place.isdecimal():
+        raise InvalidInput(
+            "--from is an offset, and --group shares all queues; give a time, or leave one out",
+            field="from",
+        )
+    named = {_BEGINNING: "first", _END: "last"}
+    return named[place] if place in named else _place_ms(place)
+
+
+def _place_ms(place: str) -> int:
+    if ago := re.fullmatch(r"(\d{1,9})([smhd])", place):
+        return SystemClock().now_ms() - int(ago[1]) * _UNITS_MS[ago[2]]
+    return time_ms(place, 0)
