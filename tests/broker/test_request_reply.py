@@ -4,9 +4,8 @@ import asyncio
 
 import pytest
 
-from orbitmq.client.admin.admin import connect
+from orbitmq.client.admin.admin import Admin
 from orbitmq.client.producer.producer import Producer
-from orbitmq.client.settings import ClientSettings
 from orbitmq.embedded import EmbeddedCluster
 from orbitmq.errors import SendFailed
 from orbitmq.message.model import Message, StoredMessage
@@ -33,7 +32,7 @@ async def pulled(broker: Address, topic: str) -> StoredMessage:
 def test_a_reply_reaches_its_requester_and_fails_when_it_is_gone() -> None:
     async def story() -> None:
         async with EmbeddedCluster() as cluster:
-            async with connect(ClientSettings(nameserver=cluster.nameserver)) as admin:
+            async with Admin(nameserver=cluster.nameserver) as admin:
                 await admin.create_topic("prices", queues=1)
             broker = Address.parse(cluster.brokers[0])
             async with Producer("repliers", nameserver=cluster.nameserver) as replier:

@@ -97,7 +97,8 @@ def test_pulls_with_only_other_messages_are_released_now_and_then() -> None:
 def test_those_of_a_queue_come_back_when_a_group_is_moved_in_it() -> None:
     first, other, second = a_pull(), a_pull(queue_id=1), a_pull(wants={7}.__contains__)
     held = holding(first, other, second)
-    assert held.of_queue("orders", 0) == [first, second]
+    # The first of them gets the new offset, and an older one may be of a member that left.
+    assert held.of_queue("orders", 0) == [second, first]
     assert held.of_queue("orders", 0) == []
     assert len(held) == 1
 

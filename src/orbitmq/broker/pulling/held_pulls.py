@@ -145,8 +145,11 @@ class HeldPulls:
         return held
 
     def of_queue(self, topic: str, queue_id: int) -> list[HeldPull]:
-        """Release all pulls of a queue."""
-        pulls = list(self._by_queue.get((topic, queue_id), ()))
+        """Release all pulls of a queue, the newest first.
+
+        After a rebalance the older ones may be of a member that doesn't have the queue any more.
+        """
+        pulls = list(reversed(self._by_queue.get((topic, queue_id), {})))
         for pull in pulls:
             self._release(pull)
         return pulls
