@@ -12,7 +12,7 @@ from orbitmq.demo.payments import seen_later, send_payments
 def test_declined_and_recalled_messages_are_never_seen(tmp_path: Path) -> None:
     with embedded.start(str(tmp_path)) as cluster:
         client = ClientSettings(nameserver=cluster.nameserver)
-        with Admin(client) as admin, Producer("shop", client=client) as producer:
+        with Admin(client=client) as admin, Producer("shop", client=client) as producer:
             send_payments(producer, admin)
             later = seen_later(admin, SystemClock())
     assert (later.sent, later.declined, later.committed) == (50, 10, 40)

@@ -11,6 +11,7 @@ from orbitmq import embedded
 from orbitmq.blocking import Admin, Producer
 from orbitmq.client.settings import ClientSettings
 from orbitmq.clock import Clock, SystemClock
+from orbitmq.demo.billing import Billed, Billing
 from orbitmq.demo.figures import Comparison, Measured
 from orbitmq.demo.first_bytes import show_bytes
 from orbitmq.demo.flow import Flow
@@ -41,7 +42,7 @@ def run(directory: str, orders: int, clock: Clock | None = None) -> int:
     title("1. A message as a commit log record and as a frame")
     show_bytes(clock)
     measured = _measure(home, happened, clock)
-    title("7. Figures")
+    title("8. Figures")
     for name, figure in measured.summary:
         say(f"{name:<24}{figure}")
     (home / "report.html").write_text(page(measured), encoding="utf-8")
@@ -73,7 +74,7 @@ def _measure(home: Path, happened: Sequence[Event], clock: Clock) -> Measured:
         say(f"nameserver {cluster.nameserver}, broker {cluster.brokers[0]}: {broker_ready_ms} ms")
         client = ClientSettings(nameserver=cluster.nameserver)
         producer = Producer("shop", client=client, send_timeout_ms=_SEND_TIMEOUT_MS)
-        with Admin(client) as admin, producer:
+        with Admin(client=client) as admin, producer:
             admin.create_topic(TOPIC, queues=_QUEUES)
             title("3. A Spark session with a stream from the topic into Parquet")
             began_ms = clock.monotonic_ms()
@@ -85,10 +86,13 @@ def _measure(home: Path, happened: Sequence[Event], clock: Clock) -> Measured:
                 say(f"{pipeline.versions}: {spark_ready_ms / 1000:.1f} s")
                 with Producer("shop-payments", client=client) as payer:
                     send_payments(payer, admin)  # seen later: some of them wait
-                flow = _show_flow(producer, pipeline, happened, clock)
+                with Billing(client, clock, refused=happened[0].order) as billing:
+                    flow = _show_flow(producer, pipeline, happened, clock)
+                    billed = billing.result(admin, len(happened))
                 comparison = pipeline.compare()
                 _show_comparison(comparison)
                 _show_key(admin, happened[0].order)
+                _show_billed(billed, happened[0].order)
                 _show_payments(seen_later(admin, clock))
                 return Measured(
                     spark=pipeline.versions,
@@ -133,8 +137,17 @@ def _show_key(admin: Admin, order: str) -> None:
     say(f"The broker's key index finds order {order}: {', '.join(states)}.")
 
 
+def _show_billed(billed: Billed, refused: str) -> None:
+    title("6. The same orders in a consumer group")
+    shares = " and ".join(f"{share:,}" for share in billed.shares)
+    say(f"Two consumers shared the queues, and handled {shares} messages while they arrived,")
+    say(f"{billed.missing} missing. Half of them came within {billed.p50_ms} ms of being stored,")
+    say(f"99 % within {billed.p99_ms} ms. Order {refused} was refused:")
+    say(f"{len(billed.dead)} dead letters.")
+
+
 def _show_payments(later: Later) -> None:
-    title("6. Messages that wait: transactions and timers")
+    title("7. Messages that wait: transactions and timers")
     say(f"{later.sent} payments were sent as half messages. The cards of {later.declined} were")
     say(f"declined, so they were rolled back: the topic has {later.committed}.")
     say(f"Of two reminders due in {later.delay_s} s one was recalled. The topic has")
@@ -142,7 +155,7 @@ def _show_payments(later: Later) -> None:
 
 
 def _show_files(home: Path) -> None:
-    title("8. Files")
+    title("9. Files")
     files = sorted((home / "orders").glob("*.parquet"))
     size = sum(file.stat().st_size for file in files)
     say(f"report   {home / 'report.html'}")
