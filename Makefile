@@ -49,6 +49,7 @@ bench: setup
 	$(BIN)/python -m bench.growth $(if $(FULL),--full)
 	$(BIN)/python -m bench.broker
 	$(BIN)/python -m bench.send $(if $(FULL),--full)
+	$(BIN)/python -m bench.consume
 	$(BIN)/python -m bench.spark $(if $(FULL),--full)
 
 clean:

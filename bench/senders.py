@@ -10,26 +10,21 @@ import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from time import perf_counter, process_time_ns
 from typing import Final, NamedTuple
 
+from bench.java_program import java_program, last_words
 from bench.load import KILOBYTE, TIMEOUT_MS, cpu_ns
 from bench.measure import Resident, in_child, resident
-from bench.parties import JAVA_VERSION
 from orbitmq import blocking
 from orbitmq.client.producer.producer import Producer
 from orbitmq.errors import SendRefusedBusy
 from orbitmq.message.model import Message
 from orbitmq.net.event_loop import new_event_loop
-from tests.interop import counterparts
-from tests.interop.java_server import MODULES_OPENED
 
 TOPIC: Final = "bench"
-_SOURCE: Final = Path(__file__).parent / "java" / "SendLoad.java"
 _STORED: Final = "stored "
-_LAST_WORDS: Final = 2_000
 _WARM_FRAMES: Final = 2_000  # for routes, connections, and the interpreter's specialisation
 
 
@@ -228,32 +223,11 @@ class JavaSender:
                 took, spent = perf_counter() - began, cpu_ns(self._process.pid) - spent
                 refused = int(line.removeprefix(_STORED))
                 return Spent(spent / load.messages / 1000, load.messages / took, refused)
-        last_words = self._log.read_text(errors="replace")[-_LAST_WORDS:]
-        raise RuntimeError(f"Java's producer ended, status {self._process.wait()}: {last_words}")
+        raise RuntimeError(f"Java's producer ended, {last_words(self._process, self._log)}")
 
 
 @contextmanager
 def java_sender(directory: Path) -> Iterator[JavaSender]:
-    """Run Java's producer.
-
-    Raises:
-        RuntimeError: there is no JDK; the message says what to install.
-    """
-    home, why = counterparts.java_home(), counterparts.missing_for(JAVA_VERSION)
-    if home is None or why is not None:
-        raise RuntimeError(f"{why}: run 'make counterparts'")
-    if not (home / "bin" / "javac").exists():
-        raise RuntimeError(f"{home} has no compiler: install a JDK, or set JAVA_HOME to one")
-    directory.mkdir(parents=True)
-    command = [
-        *(str(home / "bin" / "java"), "-Xms512m", "-Xmx512m", *MODULES_OPENED),
-        *(f"-Duser.home={directory}", "-cp", f"{counterparts.jars_of(JAVA_VERSION)}/*"),
-        *(str(_SOURCE), TOPIC, str(len(KILOBYTE))),
-    ]
-    pipe = partial(subprocess.Popen, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    log = directory / "output.log"
-    with log.open("wb") as output, pipe(command, stderr=output) as process:
-        try:
-            yield JavaSender(process, log)
-        finally:
-            process.kill()
+    """Run Java's producer; raise RuntimeError as ``java_program`` does."""
+    with java_program(directory, "SendLoad", TOPIC, str(len(KILOBYTE))) as (process, log):
+        yield JavaSender(process, log)

@@ -19,7 +19,6 @@ from bench import kafka, parties
 from bench.measure import Cell, in_child, scratch, table, write
 from bench.spark_queries import KAFKA, OURS, Findings, Growth, Source, Spent, measured
 from orbitmq.blocking import Admin, Producer
-from orbitmq.client.settings import ClientSettings
 from orbitmq.message.model import Message
 from orbitmq.spark.cluster.cluster import Cluster
 from orbitmq.spark.offsets import shared_out, to_spark
@@ -46,7 +45,7 @@ HOW: Final = (
 
 def fill(nameserver: str, messages: int) -> None:
     """Create the topic and send messages of 1 KB to it, with a key and a tag each."""
-    with Admin(ClientSettings(nameserver=nameserver)) as admin:
+    with Admin(nameserver=nameserver) as admin:
         admin.create_topic(TOPIC, queues=QUEUES)
     with Producer("bench", nameserver=nameserver) as producer:
         for first in range(0, messages, _AT_ONCE):
