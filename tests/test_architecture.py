@@ -137,7 +137,9 @@ def test_the_floors_of_a_room_have_no_circle(room: str) -> None:
 @pytest.mark.parametrize("room", floors.FLOORS)
 def test_the_table_names_only_what_is_there(room: str) -> None:
     folder, names = ROOT / "src/orbitmq" / room, floors.FLOORS[room]
-    assert all((folder / f"{name}.py").is_file() for name in names.ground | names.roof)
+    assert all(
+        (folder / f"{name.replace('.', '/')}.py").is_file() for name in names.ground | names.roof
+    )
     assert all((folder / name.replace(".", "/")).is_dir() for name in names.floors)
 
 

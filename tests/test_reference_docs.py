@@ -1,5 +1,6 @@
 """Tables in the documents say what the code says, and the programs in them run."""
 
+import inspect
 import re
 import subprocess
 import sys
@@ -13,6 +14,8 @@ from orbitmq.broker.handlers.operator import refused
 from orbitmq.broker.machine import Machine
 from orbitmq.broker.server import Broker
 from orbitmq.broker.settings import BrokerSettings, LiveSettings
+from orbitmq.client.admin.admin import Admin
+from orbitmq.client.consumer.settings import ConsumerSettings, PullConsumerSettings
 from orbitmq.client.observe.statistics import SendStatistics
 from orbitmq.client.settings import ClientSettings, ProducerSettings
 from orbitmq.nameserver.server import Nameserver
@@ -48,6 +51,11 @@ def table(document: str, heading: str) -> list[Row]:
         ("Identity: `orbitmq.wire.session.Identity`", Identity),
         ("Client: `orbitmq.client.settings.ClientSettings`", ClientSettings),
         ("Producer: `orbitmq.client.settings.ProducerSettings`", ProducerSettings),
+        ("Consumer: `orbitmq.client.consumer.settings.ConsumerSettings`", ConsumerSettings),
+        (
+            "Pull consumer: `orbitmq.client.consumer.settings.PullConsumerSettings`",
+            PullConsumerSettings,
+        ),
         ("Nameserver: `orbitmq.nameserver.settings.NameserverSettings`", NameserverSettings),
         ("TLS of servers: `orbitmq.net.tls_settings.TlsSettings`", TlsSettings),
         ("Store: `orbitmq.store.settings.StoreSettings`", StoreSettings),
@@ -139,7 +147,16 @@ def programs(*documents: str) -> list[str]:
     return [block for block in blocks if not any(mark in block for mark in elsewhere)]
 
 
-@pytest.mark.parametrize("program", programs("README.md", "docs/blocking.md", "docs/producer.md"))
+DOCUMENTS = (
+    "README.md",
+    "docs/admin.md",
+    "docs/blocking.md",
+    "docs/consumer.md",
+    "docs/producer.md",
+)
+
+
+@pytest.mark.parametrize("program", programs(*DOCUMENTS))
 def test_the_programs_of_the_documents_print_what_they_say(program: str) -> None:
     run = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False
@@ -148,6 +165,17 @@ def test_the_programs_of_the_documents_print_what_they_say(program: str) -> None
     said = re.findall(r"(?m)^ *print\(.*\)  # (.*)$", program)
     assert said, "a program shows what it prints behind each print"
     assert run.stdout.splitlines() == said
+
+
+def test_each_call_of_an_admin_has_its_task() -> None:
+    tasks = table("docs/admin.md", "Which call for which task")
+    said = {call for row in tasks for call in re.findall(r"`(\w+)`", row[1])}
+    calls = {
+        name
+        for name, call in inspect.getmembers(Admin)
+        if inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call)
+    }
+    assert said == {name for name in calls if not name.startswith("_")} - {"start", "close"}
 
 
 def test_the_figures_of_a_producer_are_those_of_the_code() -> None:

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from orbitmq.threads import ThreadWorkers, Workers, start_thread
+from orbitmq.threads import DaemonWorkers, ThreadWorkers, Workers, start_thread
 
 
 def test_work_runs_on_another_thread_of_that_name() -> None:
@@ -88,3 +88,40 @@ def test_a_started_thread_carries_its_name_and_runs(daemon: bool) -> None:
 def test_workers_introduce_themselves() -> None:
     with ThreadWorkers(3, name="flush") as workers:
         assert repr(workers) == "<ThreadWorkers 'flush' count=3>"
+
+
+def test_the_end_of_a_program_does_not_wait_for_daemon_workers() -> None:
+    program = (
+        "import time\n"
+        "from orbitmq.threads import DaemonWorkers\n"
+        "workers = DaemonWorkers(2, name='handler')\n"
+        "print(workers.submit(sum, [1, 2]).result(), flush=True)\n"
+        "workers.submit(time.sleep, 3600)\n"
+        "workers.close(wait=False)\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, check=False, timeout=60
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"3\n", b"")
+
+
+def test_daemon_workers_start_threads_as_needed_and_close() -> None:
+    workers: Workers = DaemonWorkers(2, name="handler")
+    names = {workers.submit(lambda: threading.current_thread().name).result(10) for _ in range(9)}
+    assert "handler_0" in names
+    both_arrived = threading.Barrier(2, timeout=10)
+    meetings = [workers.submit(both_arrived.wait) for _ in range(2)]
+    assert sorted(meeting.result(timeout=10) for meeting in meetings) == [0, 1]
+    with pytest.raises(ValueError, match="seven"):
+        workers.submit(int, "seven").result(timeout=10)
+    release, begun = threading.Event(), threading.Barrier(3, timeout=10)
+    running = [workers.submit(lambda: begun.wait() >= 0 and release.wait(10)) for _ in range(2)]
+    begun.wait()
+    dropped = workers.submit(int)
+    workers.close(wait=False)
+    assert dropped.cancelled()
+    release.set()
+    workers.close()
+    assert [one.result(timeout=10) for one in running] == [True, True]
+    with pytest.raises(RuntimeError, match="closed"):
+        workers.submit(int)

@@ -54,7 +54,7 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
         | {"net.event_loop", "net.exposure", "net.address"}
         # Commands run on a loop of their own, so they use the asynchronous face; what an outbox
         # holds is shown without a producer.
-        | {"client.producer", "client.settings"}
+        | {"client.producer", "client.consumer", "client.core", "client.settings"}
     ),
     "demo": frozenset({"embedded", "blocking", "message", "wire", "client", "spark"}) | _SEAMS,
     "__main__": frozenset({"cli"}),

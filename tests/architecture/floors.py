@@ -1,7 +1,8 @@
 """Which floor of a room may import which: inside a room, too, imports point one way.
 
-A module that lies directly in a room with floors belongs to its ground, which the whole room may
-import, or to its roof, which may import the whole room and is imported by nothing in it.
+A module that lies directly in a room with floors, or is named there, belongs to its ground, which
+the whole room may import, or to its roof, which may import the whole room and is imported by
+nothing in it.
 """
 
 from collections import Counter
@@ -39,7 +40,8 @@ def _floors(text: str) -> Mapping[str, frozenset[str]]:
 
 FLOORS: Mapping[str, Room] = {
     "client": Room(
-        ground=frozenset({"settings", "field_types", "arguments", "user_code"}),
+        ground=frozenset({"settings", "field_types", "options", "arguments", "user_code"})
+        | {"life", "unclosed", "run", "consumer.settings", "consumer.subscriptions"},
         floors=_floors(
             """
             core:
@@ -48,7 +50,15 @@ FLOORS: Mapping[str, Room] = {
             producer.sending: core observe producer.health
             producer.outbox: core observe producer.health producer.sending
             producer: core observe producer.health producer.sending producer.outbox
-            admin: core
+            consumer.assignment: core
+            consumer.offsets: core
+            consumer.fetching: core observe consumer.offsets
+            consumer.delivery: core observe consumer.fetching consumer.offsets producer.sending \
+                producer.health
+            consumer.polling: core observe consumer.fetching consumer.offsets
+            consumer: core observe consumer.assignment consumer.offsets consumer.fetching \
+                consumer.delivery consumer.polling producer.sending producer.health
+            admin: core observe producer.health producer.sending
             """
         ),
     ),
@@ -144,13 +154,16 @@ def _inside(room: str, name: str) -> str:
 
 
 def _floor(room: Room, target: str) -> str | None:
-    first = target.partition(".")[0]
-    if first in room.ground:
+    if any(_lies_in(target, name) for name in room.ground):
         return "the ground"
-    if first in room.roof:
+    if any(_lies_in(target, name) for name in room.roof):
         return "the roof"
-    fitting = (name for name in room.floors if f"{target}.".startswith(f"{name}."))
+    fitting = (name for name in room.floors if _lies_in(target, name))
     return max(fitting, key=len, default=None)
+
+
+def _lies_in(target: str, name: str) -> bool:
+    return f"{target}.".startswith(f"{name}.")
 
 
 def _may_import(room: Room, own: str, other: str) -> bool:

@@ -53,7 +53,7 @@ SEAMS = (
     ),
     Seam(
         frozenset({"subprocess", "signal", "os.kill", "os.execv", "os._exit"}),
-        homes=("cli/", "spark/"),
+        homes=("cli/", "spark/", "client/run.py"),
         instead="leave processes and signals to cli/",
     ),
     Seam(
@@ -65,7 +65,7 @@ SEAMS = (
         frozenset({"asyncio", "uvloop"}),
         homes=(
             *("net/", "client/", "nameserver/", "replication/", "failover/", "broker/"),
-            *("dashboard/", "cli/", "blocking.py", "embedded.py"),
+            *("dashboard/", "cli/", "blocking/", "embedded.py"),
         ),
         instead="decide in plain functions and let the caller await",
     ),
@@ -90,7 +90,7 @@ SEAMS = (
         ),
         homes=(
             *("store/disk/disk.py", "settings.py", "nameserver/kv_file.py"),
-            "client/producer/outbox/file.py",
+            *("client/producer/outbox/file.py", "client/consumer/offsets/offset_file.py"),
             *("spark/", "cli/", "dashboard/", "embedded.py", "demo/"),
         ),
         instead="make file calls in store/disk/disk.py",

@@ -84,6 +84,17 @@ def team(java: Java, our_cluster: embedded.RunningCluster) -> Team:
     return Team(java, our_cluster.nameserver, our_cluster.brokers)
 
 
+@pytest.fixture(params=["5.4.0 on ours", "4.9.7 on ours", "5.4.0 on java's"])
+def place(request: pytest.FixtureRequest) -> Team:
+    """Clients of each Java version on our cluster, and of one on Java's own."""
+    version, _, owner = str(request.param).split()
+    java: Java = request.getfixturevalue(f"java_{version.replace('.', '')}")
+    if owner == "ours":
+        ours: embedded.RunningCluster = request.getfixturevalue("our_cluster")
+        return Team(java, ours.nameserver, ours.brokers)
+    return Team.on_java(java, request.getfixturevalue("java_cluster_540"))
+
+
 @pytest.fixture(scope="package")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     """An authority, and a certificate of it for servers on this machine."""

@@ -35,6 +35,7 @@ class Java:
 
     def __init__(self, version: str, *, jars: Path, java_home: Path, home: Path) -> None:
         self.version = version
+        self.home = home
         self._jars = jars
         self._java_home = java_home
         self._log = home / "java_host.log"

@@ -5,6 +5,7 @@ What a consumer is given, on threads of its own, is kept until it is asked for.
 
 import itertools
 import threading
+import time
 from collections.abc import Callable
 
 import jpype
@@ -77,7 +78,7 @@ def push(consumer: Consumer, options: ConsumerOptions) -> None:
     if options.broadcasting:
         client.setMessageModel(java_class("MessageModel").BROADCASTING)
         # Only consumers that share give themselves a name of their own.
-        client.setInstanceName(f"broadcasting-{next(numbers)}")
+        client.setInstanceName(options.instance_name or f"broadcasting-{next(numbers)}")
     orderly = options.kind == "orderly"
     listener = OrderlyListener if orderly else ConcurrentListener
     client.registerMessageListener(listener(consumer, options.refusals))
@@ -123,7 +124,7 @@ def open_consumer(options: ConsumerOptions) -> int:
 
 def close_consumer(number: int) -> None:
     """Shut a consumer down, which commits its offsets and leaves its group."""
-    consumer = consumers.pop(number)
+    consumer = consumers[number]  # what it received by its end can still be asked for
     consumer.ended.set()
     with in_haste():
         consumer.client.shutdown()
@@ -167,6 +168,7 @@ def from_message(message: Java) -> Received:
         born_ms=int(message.getBornTimestamp()),
         stored_ms=int(message.getStoreTimestamp()),
         record_bytes=int(message.getStoreSize()),
+        taken_ns=time.monotonic_ns(),
     )
 
 

@@ -303,6 +303,8 @@ class ConsumerOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the expression is SQL92, and not tags."""
     kind: Kind = "concurrent"
     broadcasting: bool = False
+    instance_name: str = ""
+    """Of a broadcasting consumer: its offsets are below this name; empty means a new one."""
     refusals: int = 0
     max_reconsume_times: int = -1
     client_rebalance: bool = True
@@ -325,6 +327,8 @@ class Received(msgspec.Struct, frozen=True, kw_only=True):
     born_ms: int
     stored_ms: int
     record_bytes: int
+    taken_ns: int
+    """When it was given to the test: the machine's monotonic clock, which processes share."""
 
 
 class Pull(msgspec.Struct, frozen=True, kw_only=True):

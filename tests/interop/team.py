@@ -1,9 +1,10 @@
-"""A Java team on a cluster of ours: its producers, its consumers and its admin tool."""
+"""A Java team on a cluster, of ours or Java's: its producers, its consumers and its admin tool."""
 
 import itertools
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Self
 
 from orbitmq.net.address import Address
 from orbitmq.net.blocking import BlockingConnection
@@ -18,6 +19,7 @@ from tests.interop.clients import (
     producing,
 )
 from tests.interop.java import Java
+from tests.interop.java_cluster import JavaCluster
 from tests.interop.java_server import PATIENT
 from tests.interop.operations import MQADMIN, ConsumerOptions, Kind, ProducerOptions
 
@@ -35,6 +37,11 @@ class Team:
     brokers: Sequence[str]
     poll_routes_ms: int = 500
     """How soon clients hear of a new topic or broker; Java's own is half a minute."""
+
+    @classmethod
+    def on_java(cls, java: Java, cluster: JavaCluster) -> Self:
+        """Return a team on servers of Java."""
+        return cls(java, str(cluster.nameserver.address), [str(cluster.broker.address)])
 
     def topic(self, purpose: str, *, queues: int = 4, attributes: str = "") -> str:
         """Create a topic that no other test has, on every broker, and return its name."""
@@ -84,6 +91,7 @@ class Team:
         group: str = "",
         kind: Kind = "concurrent",
         broadcasting: bool = False,
+        instance_name: str = "",
         refusals: int = 0,
         max_reconsume_times: int = -1,
         client_rebalance: bool = True,
@@ -97,6 +105,7 @@ class Team:
             sql=sql,
             kind=kind,
             broadcasting=broadcasting,
+            instance_name=instance_name,
             refusals=refusals,
             max_reconsume_times=max_reconsume_times,
             client_rebalance=client_rebalance,

@@ -73,25 +73,26 @@ def test_the_queues_of_a_static_topic_are_found_and_written(
 async def _static_topic(cluster: JavaCluster) -> None:
     core = await ClientCore.acquire(settings(cluster))
     topic, broker = "client-static", cluster.broker
-    await _create_static(core, broker.address, broker.name, topic)
+    async with Admin(client=core.settings) as admin:
+        await _create_static(core, broker.address, broker.name, topic)
 
-    async def is_there() -> bool:
-        return topic in await Admin(core).topics()
+        async def is_there() -> bool:
+            return topic in await admin.topics()
 
-    await admin_story.soon(is_there, "the static topic's route")
-    route = await core.routes.publish_route(topic, None)
-    assert route.queues == tuple(
-        MessageQueue(topic, "__syslo__global__", number) for number in range(3)
-    )
-    assert {route.broker_of(queue) for queue in route.queues} == {broker.name}
-    receipt = await admin_story.send(core, route.queues[2], Message(topic, b"paid"))
-    assert receipt.queue_id == 2
+        await admin_story.soon(is_there, "the static topic's route")
+        route = await core.routes.publish_route(topic, None)
+        assert route.queues == tuple(
+            MessageQueue(topic, "__syslo__global__", number) for number in range(3)
+        )
+        assert {route.broker_of(queue) for queue in route.queues} == {broker.name}
+        receipt = await admin_story.send(core, route.queues[2], Message(topic, b"paid"))
+        assert receipt.queue_id == 2
 
-    async def is_stored() -> bool:
-        return await Admin(core).max_offset(route.queues[2]) == 1
+        async def is_stored() -> bool:
+            return await admin.max_offset(route.queues[2]) == 1
 
-    await admin_story.soon(is_stored, "the message in its logic queue")
-    assert await Admin(core).max_offset(route.queues[0]) == 0
+        await admin_story.soon(is_stored, "the message in its logic queue")
+        assert await admin.max_offset(route.queues[0]) == 0
     await core.release()
 
 

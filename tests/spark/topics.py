@@ -3,13 +3,12 @@
 from collections.abc import Iterable
 
 from orbitmq import blocking, embedded
-from orbitmq.client.settings import ClientSettings
 from orbitmq.message.model import Message, MessageQueue, SendReceipt
 
 
 def create(cluster: embedded.RunningCluster, topic: str, queues: int = 2) -> str:
     """Make a topic on all brokers, and return its name."""
-    with blocking.Admin(ClientSettings(nameserver=cluster.nameserver)) as admin:
+    with blocking.Admin(nameserver=cluster.nameserver) as admin:
         admin.create_topic(topic, queues=queues)
     return topic
 

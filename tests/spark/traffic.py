@@ -12,7 +12,7 @@ from orbitmq.message.model import Message, MessageQueue
 
 def create_topic(nameserver: str, topic: str, *, queues: int) -> None:
     """Create a topic, or change how many queues it has on each broker."""
-    with Admin(ClientSettings(nameserver=nameserver)) as admin:
+    with Admin(nameserver=nameserver) as admin:
         admin.create_topic(topic, queues=queues)
 
 

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from orbitmq import Message, embedded
 from orbitmq.blocking import Admin, Producer
-from orbitmq.client.settings import ClientSettings
 from orbitmq.errors import (
     ConnectFailed,
     DataLost,
@@ -39,7 +38,7 @@ PAID_GOING_ON = PullOptions(
 def orders() -> Iterator[embedded.RunningCluster]:
     """A broker of ours with 201 orders in each of 3 queues, 402 of them paid."""
     with embedded.start() as running:
-        with Admin(ClientSettings(nameserver=running.nameserver)) as admin:
+        with Admin(nameserver=running.nameserver) as admin:
             admin.create_topic("orders", queues=3)
         with Producer("shop", nameserver=running.nameserver) as producer:
             for queue in producer.queues("orders"):

@@ -7,7 +7,6 @@ import pytest
 from pyspark.sql.datasource import EqualTo
 
 from orbitmq.blocking import Admin, Producer
-from orbitmq.client.settings import ClientSettings
 from orbitmq.embedded import RunningCluster, start
 from orbitmq.message.model import Message, SendReceipt
 from orbitmq.spark.options.options import read_options
@@ -28,7 +27,7 @@ def cluster() -> Iterator[RunningCluster]:
 @pytest.fixture(scope="module")
 def receipts(cluster: RunningCluster) -> list[SendReceipt]:
     """One queue of messages 0, 1, 2 and so on, in batches of five and alone."""
-    with Admin(ClientSettings(nameserver=cluster.nameserver)) as admin:
+    with Admin(nameserver=cluster.nameserver) as admin:
         admin.create_topic(TOPIC, queues=1, attributes={"queue.type": "BatchCQ"})
     sent: list[SendReceipt] = []
 

@@ -8,7 +8,7 @@ import pytest
 
 from orbitmq import embedded
 from orbitmq.blocking import Producer
-from orbitmq.client.producer.producer import ProducerState
+from orbitmq.client.life import ClientState
 from orbitmq.message.model import Message
 from orbitmq.spark.options.options import Access, WriteOptions, write_options
 from orbitmq.spark.writing import producers
@@ -28,7 +28,7 @@ def test_writes_of_a_process_share_a_producer(options: WriteOptions) -> None:
     assert producer_for(msgspec.structs.replace(options, topic="bills", batch_bytes=9)) is first
     assert (first.settings.retries, first.settings.retry_same_queue) == (3, True)
     close_producers()
-    assert first.state is ProducerState.CLOSED
+    assert first.state is ClientState.CLOSED
     assert producer_for(options) is not first
 
 
@@ -36,7 +36,7 @@ def test_other_settings_take_another_one_in_its_place(options: WriteOptions) -> 
     first = producer_for(options)
     second = producer_for(msgspec.structs.replace(options, send_timeout_ms=9_000))
     assert second.settings.send_timeout_ms == 9_000
-    assert first.state is ProducerState.CLOSED
+    assert first.state is ClientState.CLOSED
     second.send(Message("orders", b"paid"))
 
 

@@ -11,7 +11,6 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 from orbitmq import embedded
 from orbitmq.blocking import Admin
 from orbitmq.client.producer.sending.queue_choice import sharded
-from orbitmq.client.settings import ClientSettings
 from orbitmq.embedded import RunningCluster
 from orbitmq.errors import NoRoute, OrbitError
 from orbitmq.message.model import MessageQueue
@@ -39,7 +38,7 @@ def cluster() -> Iterator[RunningCluster]:
 
 
 def queues_of(cluster: RunningCluster, topic: str) -> set[MessageQueue]:
-    with Admin(ClientSettings(nameserver=cluster.nameserver)) as admin:
+    with Admin(nameserver=cluster.nameserver) as admin:
         try:
             return set(admin.queues(topic))
         except NoRoute:
@@ -52,7 +51,7 @@ def test_a_missing_topic_is_created_on_all_brokers(cluster: RunningCluster) -> N
 
 
 def test_a_topic_that_is_there_stays_as_it_is(cluster: RunningCluster) -> None:
-    with Admin(ClientSettings(nameserver=cluster.nameserver)) as admin:
+    with Admin(nameserver=cluster.nameserver) as admin:
         admin.create_topic("orders", queues=2)
     ensure_topic(write_options({"nameserver": cluster.nameserver, "topic": "orders"}), "orders")
     assert len(queues_of(cluster, "orders")) == 4
