@@ -4,12 +4,13 @@ Only arguments that were given are checked, so a plain send does not pay for it.
 """
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 
 from orbitmq.client.field_types import shown, whole_or_none
 from orbitmq.errors import InvalidInput
 from orbitmq.message.model import Message, MessageQueue
 from orbitmq.message.properties import check_utf8
-from orbitmq.wire.fields import INT32_MAX
+from orbitmq.wire.fields import INT32_MAX, INT64_MAX
 
 __all__ = [
     "check_listener",
@@ -21,6 +22,7 @@ __all__ = [
     "check_text",
     "check_timeout_ms",
     "listed",
+    "time_ms",
 ]
 
 
@@ -45,6 +47,24 @@ to 2147483647, or left out
             f"{INT32_MAX}, or left out{hint}",
             field="timeout_ms",
         )
+
+
+def time_ms(given: object, field: str) -> int:
+    """Return a time in milliseconds since 1970: such a number, or a datetime with a time zone.
+
+    >>> time_ms(datetime.fromisoformat("2026-01-31T12:00:00+00:00"), "when")
+    1769860800000
+    """
+    if isinstance(given, datetime) and given.utcoffset() is not None:
+        return int(given.timestamp() * 1_000)
+    number = whole_or_none(given)
+    if number is None or not 0 <= number <= INT64_MAX:
+        raise InvalidInput(
+            f"{field} is {shown(given)}; it must be a datetime with a time zone, or a whole number "
+            "of milliseconds since 1970",
+            field=field,
+        )
+    return number
 
 
 def check_text(given: object, field: str) -> None:

@@ -51,7 +51,7 @@ def ensure_topic(options: WriteOptions, topic: str) -> None:
 def _create(producer: Producer, topic: str, queues: tuple[MessageQueue, ...]) -> None:
     """Create a topic with these queues; return when nameservers know all of them."""
     per_broker = max(Counter(queue.broker_name for queue in queues).values())
-    with Admin(producer.client_settings) as admin:
+    with Admin(client=producer.client_settings) as admin:
         admin.create_topic(topic, queues=per_broker)
         for _ in range(_LOOKS_MAX):
             if _known(admin, topic) >= set(queues):
