@@ -18,11 +18,15 @@ from bench.measure import HOW, Cell, scratch, table, write
 from bench.parties import JAVA, JAVA_VERSION, OURS, PARTIES
 from bench.send import PAIRS, Pair
 from orbitmq.blocking import Admin
+from orbitmq.clock import pause
+from orbitmq.errors import NoRoute
 
 ROUNDS: Final = 3
 WARM_ROUNDS: Final = 2
 BACKLOG: Final = 100_000
 QUEUES: Final = 8
+REGISTER_TRIES: Final = 400
+REGISTER_PAUSE_MS: Final = 100
 PER_SECOND: Final = 1_000
 TIMED, SKIPPED = 12_000, 2_000
 CPU_AIM: Final = 1 / 2
@@ -91,9 +95,16 @@ def best(rounds: Sequence[Consumed]) -> Consumed:
 
 
 def create(nameserver: str, topic: str) -> None:
-    """Create a topic."""
+    """Create a topic, as soon as the broker is registered."""
     with Admin(nameserver=nameserver) as admin:
-        admin.create_topic(topic, queues=QUEUES)
+        for left in reversed(range(REGISTER_TRIES)):
+            try:
+                admin.create_topic(topic, queues=QUEUES)
+                return
+            except NoRoute:
+                if not left:
+                    raise
+                pause(REGISTER_PAUSE_MS)
 
 
 # Results
