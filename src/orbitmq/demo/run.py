@@ -140,10 +140,9 @@ def _show_key(admin: Admin, order: str) -> None:
 def _show_billed(billed: Billed, refused: str) -> None:
     title("6. The same orders in a consumer group")
     shares = " and ".join(f"{share:,}" for share in billed.shares)
-    say(f"Two consumers shared the queues, and handled {shares} messages while they arrived,")
-    say(f"{billed.missing} missing. Half of them came within {billed.p50_ms} ms of being stored,")
-    say(f"99 % within {billed.p99_ms} ms. Order {refused} was refused:")
-    say(f"{len(billed.dead)} dead letters.")
+    say(f"Two consumers shared the queues: {shares} messages, {billed.missing} missing.")
+    say(f"Half came within {billed.p50_ms} ms of being stored, 99 % within {billed.p99_ms} ms.")
+    say(f"Order {refused} was refused: {len(billed.dead)} dead letters.")
 
 
 def _show_payments(later: Later) -> None:
