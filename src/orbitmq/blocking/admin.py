@@ -1,14 +1,13 @@
 """The blocking admin."""
 
 from collections.abc import Iterable
-from typing import Literal, Self, Unpack
+from typing import Literal, Unpack
 
 from orbitmq.blocking.wrappers import Startable, blocking, iterating
 from orbitmq.client.admin import admin
 from orbitmq.client.admin.admin import AdminOptions
 from orbitmq.client.admin.dead_letters import DeadLetter, Redrive
 from orbitmq.client.admin.requests import TIMEOUT_MS
-from orbitmq.client.core.loop_thread import LoopThread
 from orbitmq.client.core.machine import Machine
 from orbitmq.client.settings import ClientSettings
 from orbitmq.errors import NotRunning
@@ -38,40 +37,20 @@ class Admin(Startable[admin.Admin]):
         timeout_ms: int = TIMEOUT_MS,
         **options: Unpack[AdminOptions],
     ) -> None:
-        self._inner = admin.Admin(client=client, machine=machine, timeout_ms=timeout_ms, **options)
-        super().__init__(self.client_settings.linger_ms)
+        super().__init__(
+            admin.Admin(client=client, machine=machine, timeout_ms=timeout_ms, **options)
+        )
 
     def __repr__(self) -> str:
         return f"<blocking Admin {self.client_settings.nameserver or '-'}>"
 
     # Life
 
-    @property
-    def client_settings(self) -> ClientSettings:
-        """The settings of its client."""
-        return self._inner.client_settings
-
-    def start(self) -> None:
-        """Start; raises as ``orbitmq.Admin.start`` does."""
-        self._start()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    async def _open(self) -> None:
-        await self._inner.start()
-
-    async def _shut(self) -> None:
-        await self._inner.close()
-
-    def _reach(self) -> tuple[LoopThread, admin.Admin]:
-        if self._thread is None:
-            raise NotRunning(
-                "the admin is not started, or is closed; use 'with', or start()",
-                state="not running",
-            )
-        return self._thread, self._inner
+    def _not_running(self) -> NotRunning:
+        return NotRunning(
+            "the admin is not started, or is closed; use 'with', or start()",
+            state="not running",
+        )
 
     # Topics
 

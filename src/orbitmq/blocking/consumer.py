@@ -1,17 +1,15 @@
 """The consumer for code without an event loop."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Self, Unpack
+from typing import Unpack
 
-from orbitmq.blocking.wrappers import Startable, blocking, on_loop
+from orbitmq.blocking.wrappers import Member, blocking, on_loop
 from orbitmq.client.consumer import push
 from orbitmq.client.consumer.options import ConsumerOptions
 from orbitmq.client.consumer.push import H
 from orbitmq.client.consumer.settings import ConsumerSettings
 from orbitmq.client.consumer.subscriptions import Selection
-from orbitmq.client.core.loop_thread import LoopThread
 from orbitmq.client.core.machine import Machine
-from orbitmq.client.life import ClientState
 from orbitmq.client.observe.consume_hooks import ConsumeHook
 from orbitmq.client.observe.consume_statistics import ConsumeStatistics
 from orbitmq.client.settings import ClientSettings
@@ -21,7 +19,7 @@ from orbitmq.message.model import MessageQueue, StoredMessage
 __all__ = ["Consumer"]
 
 
-class Consumer(Startable[push.Consumer]):
+class Consumer(Member[push.Consumer]):
     """Consumes the messages of its group; a context manager, or ``start`` and ``close``.
 
     The arguments and errors are those of ``orbitmq.Consumer``. A handler that is a function runs on
@@ -52,15 +50,16 @@ class Consumer(Startable[push.Consumer]):
         machine: Machine | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> None:
-        self._inner = push.Consumer(
-            group,
-            subscribe=subscribe,
-            settings=settings,
-            client=client,
-            machine=machine,
-            **options,
+        super().__init__(
+            push.Consumer(
+                group,
+                subscribe=subscribe,
+                settings=settings,
+                client=client,
+                machine=machine,
+                **options,
+            )
         )
-        super().__init__(self.client_settings.linger_ms)
 
     def __repr__(self) -> str:
         return f"<blocking Consumer {self.settings.group} {self.state.value}>"
@@ -71,21 +70,6 @@ class Consumer(Startable[push.Consumer]):
     def settings(self) -> ConsumerSettings:
         """Its settings."""
         return self._inner.settings
-
-    @property
-    def client_settings(self) -> ClientSettings:
-        """The settings of its client."""
-        return self._inner.client_settings
-
-    @property
-    def state(self) -> ClientState:
-        """Its current state."""
-        return self._inner.state
-
-    @property
-    def client_id(self) -> str:
-        """The id by which brokers know its client; empty before the start."""
-        return self._inner.client_id
 
     @property
     def statistics(self) -> ConsumeStatistics:
@@ -114,28 +98,12 @@ class Consumer(Startable[push.Consumer]):
         """Remove a hook; ValueError if it was not added."""
         self._inner.remove_hook(hook)
 
-    def start(self) -> None:
-        """Join the group, and begin to consume; raises as ``orbitmq.Consumer.start`` does."""
-        self._start()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    async def _open(self) -> None:
-        await self._inner.start()
-
-    async def _shut(self) -> None:
-        await self._inner.close()
-
-    def _reach(self) -> tuple[LoopThread, push.Consumer]:
-        if self._thread is None:
-            raise NotRunning(
-                f"consumer {self.settings.group} is {self.state.value}; use 'with' or start(), and "
-                "make a new one after its close",
-                state=self.state.value,
-            )
-        return self._thread, self._inner
+    def _not_running(self) -> NotRunning:
+        return NotRunning(
+            f"consumer {self.settings.group} is {self.state.value}; use 'with' or start(), and "
+            "make a new one after its close",
+            state=self.state.value,
+        )
 
     # While it runs
 

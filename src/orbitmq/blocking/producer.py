@@ -5,9 +5,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Self, TypeVar, Unpack
 
-from orbitmq.blocking.wrappers import Part, Startable, blocking, on_loop
+from orbitmq.blocking.wrappers import Member, Part, blocking, on_loop
 from orbitmq.client.arguments import check_timeout_ms
-from orbitmq.client.core.loop_thread import LoopThread
 from orbitmq.client.core.machine import Machine
 from orbitmq.client.life import ClientState
 from orbitmq.client.observe.hooks import SendHook
@@ -73,7 +72,7 @@ class SendFuture(Future[T]):
                 log.exception("a callback of send_later raised an error")
 
 
-class Producer(Startable[producer.Producer]):
+class Producer(Member[producer.Producer]):
     """Sends messages; a context manager, or ``start`` and ``close``. Threads may share it.
 
     The arguments and errors are those of ``orbitmq.Producer``. A producer that is never closed is
@@ -90,15 +89,16 @@ class Producer(Startable[producer.Producer]):
         transaction_listener: TransactionListener | Check | None = None,
         **options: Unpack[ProducerOptions],
     ) -> None:
-        self._inner = producer.Producer(
-            group,
-            settings=settings,
-            client=client,
-            machine=machine,
-            transaction_listener=transaction_listener,
-            **options,
+        super().__init__(
+            producer.Producer(
+                group,
+                settings=settings,
+                client=client,
+                machine=machine,
+                transaction_listener=transaction_listener,
+                **options,
+            )
         )
-        super().__init__(self.client_settings.linger_ms)
         self._slots = Slots(self.settings.in_flight_max)
 
     def __repr__(self) -> str:
@@ -110,21 +110,6 @@ class Producer(Startable[producer.Producer]):
     def settings(self) -> ProducerSettings:
         """Its settings."""
         return self._inner.settings
-
-    @property
-    def client_settings(self) -> ClientSettings:
-        """The settings of its client."""
-        return self._inner.client_settings
-
-    @property
-    def state(self) -> ClientState:
-        """Its current state."""
-        return self._inner.state
-
-    @property
-    def client_id(self) -> str:
-        """The id by which brokers know its client; empty before the start."""
-        return self._inner.client_id
 
     @property
     def statistics(self) -> SendStatistics:
@@ -159,21 +144,6 @@ class Producer(Startable[producer.Producer]):
         """Connect, and return when it can send; raises as ``orbitmq.Producer.start`` does."""
         with called_from(call_site()):
             self._start()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    async def _open(self) -> None:
-        await self._inner.start()
-
-    async def _shut(self) -> None:
-        await self._inner.close()
-
-    def _reach(self) -> tuple[LoopThread, producer.Producer]:
-        if self._thread is None:
-            raise self._not_running()
-        return self._thread, self._inner
 
     def _not_running(self) -> NotRunning:
         group, state = self.settings.group, self.state

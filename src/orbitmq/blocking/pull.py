@@ -1,14 +1,13 @@
 """The pull consumer for code without an event loop."""
 
 from collections.abc import Iterator
-from typing import Self, Unpack
+from typing import Unpack
 
-from orbitmq.blocking.wrappers import Startable, blocking, on_loop
+from orbitmq.blocking.wrappers import Member, blocking, on_loop
 from orbitmq.client.consumer import pull
 from orbitmq.client.consumer.options import PullConsumerOptions
 from orbitmq.client.consumer.polling.assignments import AssignmentListener
 from orbitmq.client.consumer.settings import PullConsumerSettings
-from orbitmq.client.core.loop_thread import LoopThread
 from orbitmq.client.core.machine import Machine
 from orbitmq.client.life import ClientState
 from orbitmq.client.observe.consume_statistics import ConsumeStatistics
@@ -19,7 +18,7 @@ from orbitmq.message.model import MessageQueue, StoredMessage
 __all__ = ["PullConsumer"]
 
 
-class PullConsumer(Startable[pull.PullConsumer]):
+class PullConsumer(Member[pull.PullConsumer]):
     """Reads messages when it is asked to; a context manager, or ``start`` and ``close``.
 
     The arguments and errors are those of ``orbitmq.PullConsumer``. Threads may share it, but a poll
@@ -47,10 +46,9 @@ class PullConsumer(Startable[pull.PullConsumer]):
         machine: Machine | None = None,
         **options: Unpack[PullConsumerOptions],
     ) -> None:
-        self._inner = pull.PullConsumer(
-            group, settings=settings, client=client, machine=machine, **options
+        super().__init__(
+            pull.PullConsumer(group, settings=settings, client=client, machine=machine, **options)
         )
-        super().__init__(self.client_settings.linger_ms)
 
     def __repr__(self) -> str:
         return f"<blocking PullConsumer {self.settings.group} {self.state.value}>"
@@ -63,53 +61,22 @@ class PullConsumer(Startable[pull.PullConsumer]):
         return self._inner.settings
 
     @property
-    def client_settings(self) -> ClientSettings:
-        """The settings of its client."""
-        return self._inner.client_settings
-
-    @property
-    def state(self) -> ClientState:
-        """Its current state."""
-        return self._inner.state
-
-    @property
-    def client_id(self) -> str:
-        """The id by which brokers know its client; empty before the start."""
-        return self._inner.client_id
-
-    @property
     def statistics(self) -> ConsumeStatistics:
         """Counts and times of what it read."""
         return self._inner.statistics
-
-    def start(self) -> None:
-        """Connect; raises as ``orbitmq.PullConsumer.start`` does."""
-        self._start()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
 
     def __exit__(self, *exc_info: object) -> None:
         if any(exc_info) and self._thread is not None:
             self.discard()
         self.close()
 
-    async def _open(self) -> None:
-        await self._inner.start()
-
-    async def _shut(self) -> None:
-        await self._inner.close()
-
-    def _reach(self) -> tuple[LoopThread, pull.PullConsumer]:
-        if self._thread is None:
-            raise NotRunning(
-                f"The consumer not running, please start it first. Pull consumer "
-                f"{self.settings.group} is {self.state.value}; use 'with' or start(), and make a "
-                "new one after its close",
-                state=self.state.value,
-            )
-        return self._thread, self._inner
+    def _not_running(self) -> NotRunning:
+        return NotRunning(
+            f"The consumer not running, please start it first. Pull consumer "
+            f"{self.settings.group} is {self.state.value}; use 'with' or start(), and make a "
+            "new one after its close",
+            state=self.state.value,
+        )
 
     # What it reads
 

@@ -3,12 +3,15 @@
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator
 from functools import wraps
-from typing import Concatenate, Final, Generic, ParamSpec, TypeVar
+from typing import Concatenate, Final, Generic, ParamSpec, Protocol, Self, TypeVar
 
 from orbitmq.client.core.loop_thread import LoopThread, lease
+from orbitmq.client.life import ClientState
+from orbitmq.client.settings import ClientSettings
+from orbitmq.errors import NotRunning
 from orbitmq.threads import Lock
 
-__all__ = ["Part", "Startable", "Wrapper", "blocking", "iterating", "on_loop"]
+__all__ = ["Member", "Part", "Startable", "Wrapper", "blocking", "iterating", "on_loop"]
 
 _ITEMS: Final = 32
 """Items that an iteration fetches at once."""
@@ -95,22 +98,68 @@ async def _end(items: AsyncIterator[object]) -> None:
         await items.aclose()
 
 
-class Startable(Wrapper[A_co]):
+class _Startable(Protocol):
+    """What is needed of an async object that is started and closed."""
+
+    @property
+    def client_settings(self) -> ClientSettings: ...
+
+    async def start(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+class _Member(_Startable, Protocol):
+    """What is needed of an async producer or consumer."""
+
+    @property
+    def state(self) -> ClientState: ...
+
+    @property
+    def client_id(self) -> str: ...
+
+
+S = TypeVar("S", bound=_Startable)
+M = TypeVar("M", bound=_Member)
+
+
+class Startable(Wrapper[S]):
     """A wrapper that is started and closed, by ``with`` or by its methods."""
 
-    def __init__(self, linger_ms: int) -> None:
-        self._linger_ms = linger_ms
+    def __init__(self, inner: S) -> None:
+        self._inner = inner
+        self._linger_ms = inner.client_settings.linger_ms
         self._life = Lock()
         self._thread: LoopThread | None = None
         self._is_closed = False
 
-    @abstractmethod
-    async def _open(self) -> None:
-        """Start the async object, on the loop."""
+    @property
+    def client_settings(self) -> ClientSettings:
+        """The settings of its client."""
+        return self._inner.client_settings
+
+    def start(self) -> None:
+        """Start, and return when it can be used; raises as the async ``start`` does."""
+        self._start()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
 
     @abstractmethod
+    def _not_running(self) -> NotRunning:
+        """Return the error for a use before the start or after the close."""
+
+    def _reach(self) -> tuple[LoopThread, S]:
+        if self._thread is None:
+            raise self._not_running()
+        return self._thread, self._inner
+
+    async def _open(self) -> None:
+        await self._inner.start()
+
     async def _shut(self) -> None:
-        """Close the async object, on the loop; a second call does nothing."""
+        await self._inner.close()
 
     def _start(self) -> None:
         if self._thread is not None:
@@ -126,7 +175,7 @@ class Startable(Wrapper[A_co]):
             self._thread, self._is_closed = thread, False
 
     def close(self) -> None:
-        """Wait up to ``stop_timeout_ms`` for sends in flight, and stop; a second call does nothing.
+        """Finish what is in progress, up to ``stop_timeout_ms``, and stop; a repeat does nothing.
 
         Raises:
             WrongLoop, WrongProcess: it can't be closed here.
@@ -145,6 +194,20 @@ class Startable(Wrapper[A_co]):
 
     def __exit__(self, *exc_info: object) -> None:
         self.close()
+
+
+class Member(Startable[M]):
+    """A wrapper of a producer or consumer."""
+
+    @property
+    def state(self) -> ClientState:
+        """Its current state."""
+        return self._inner.state
+
+    @property
+    def client_id(self) -> str:
+        """The id by which brokers know its client; empty before the start."""
+        return self._inner.client_id
 
 
 class Part(Wrapper[A]):

@@ -24,7 +24,7 @@ __all__ = ["stacks_text"]
 
 _FRAMES_MAX: Final = 40
 _TASKS_MAX: Final = 200
-"""The text of more would take seconds, and nobody reads it."""
+"""The text of more would take seconds, and is never read to its end."""
 
 
 def stacks_text(loop: asyncio.AbstractEventLoop, loop_thread: int) -> str:

@@ -9,9 +9,9 @@
        ├── its lease ends ──┘                            │
        └── its window ends, or newer ones take its room ─┘
 
-A claim belongs to one owner, so nobody else works on the message meanwhile. It lasts for a lease,
-which the owner renews while it works: if the owner crashes, the message is unknown again when the
-lease ends. Only what is done counts as a repetition.
+A claim belongs to one owner, so no other handler works on the message meanwhile. It lasts for a
+lease, which the owner renews while it works: if the owner crashes, the message is unknown again
+when the lease ends. Only what is done counts as a repetition.
 """
 
 import enum

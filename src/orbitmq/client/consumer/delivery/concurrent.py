@@ -53,6 +53,9 @@ class ConcurrentDelivery(HandledDelivery):
             await cancel_all([self._timing])
         await super().close(timeout_ms)
 
+    def _after(self, batch: Batch) -> None:
+        """Do nothing: the next batch of the queue did not wait for this one."""
+
     def _retry(
         self, batch: Batch, failed: list[StoredMessage], error: BaseException
     ) -> Coroutine[Any, Any, None] | None:

@@ -1,6 +1,7 @@
 """What deliveries to a handler share: taking, hooks, success, and the end."""
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Coroutine
 from typing import Any
 
@@ -18,7 +19,7 @@ __all__ = ["HandledDelivery"]
 log = logging.getLogger("orbitmq.client")
 
 
-class HandledDelivery:
+class HandledDelivery(ABC):
     """A delivery to a handler; subclasses say what follows a success and a failure."""
 
     def __init__(self, handler: Handler, parts: DeliveryParts, *, one_at_a_time: bool) -> None:
@@ -102,14 +103,15 @@ class HandledDelivery:
 
     # For subclasses
 
+    @abstractmethod
     def _after(self, batch: Batch) -> None:
         """Do what follows a batch of which nothing is to be retried."""
 
+    @abstractmethod
     def _retry(
         self, batch: Batch, failed: list[StoredMessage], error: BaseException
     ) -> Coroutine[Any, Any, None] | None:
         """See that failed messages are delivered again."""
-        raise NotImplementedError
 
     def _failed_of(self, batch: Batch, error: BaseException) -> list[StoredMessage]:
         """Return the messages of a batch that the handler did not consume, and log why."""
