@@ -2,11 +2,13 @@
 
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from orbitmq import Message, StoredMessage, embedded
 from orbitmq.blocking import Consumer, Producer
+from orbitmq.client.life import ClientState
 from orbitmq.errors import InvalidInput, NotRunning
 from tests.interop.waiting import until
 
@@ -17,12 +19,13 @@ def nameserver() -> Iterator[str]:
         yield cluster.nameserver
 
 
-def consumer_of(nameserver: str, topic: str) -> Consumer:
+def consumer_of(nameserver: str, topic: str, **options: Any) -> Consumer:
     return Consumer(
         f"readers-of-{topic}",
         nameserver=nameserver,
         subscribe={topic: "*"},
         consume_from="first",
+        **options,
     )
 
 
@@ -77,12 +80,37 @@ def test_wait_returns_when_another_thread_closes_it(nameserver: str) -> None:
         consumer.close()
         waiting.join(30)
         assert not waiting.is_alive()
+    consumer.wait()  # it is closed already
+
+
+def test_a_handler_closes_its_consumer_and_its_message_is_consumed(nameserver: str) -> None:
+    send(nameserver, "closed", "a", "b")
+    seen: list[tuple[str, ClientState]] = []
+
+    def reader() -> Consumer:
+        consumer = consumer_of(nameserver, "closed", concurrency=1)
+
+        @consumer.on_message
+        def close(message: StoredMessage) -> None:
+            consumer.close()
+            seen.append((message.body.decode(), consumer.state))
+
+        return consumer
+
+    for count in (1, 2):
+        with reader() as consumer:
+            consumer.wait()
+        assert len(seen) == count
+    assert [body for body, _ in seen] == ["a", "b"]
+    assert ClientState.CLOSED not in {state for _, state in seen}  # it was not waited for
 
 
 def test_wrong_uses_say_what_is_wrong(nameserver: str) -> None:
     consumer = consumer_of(nameserver, "wrong")
     with pytest.raises(NotRunning, match="use 'with' or start"):
         next(iter(consumer))
+    with pytest.raises(NotRunning):
+        consumer.wait()
     consumer.on_message(print)
     with consumer, pytest.raises(InvalidInput, match="has a handler"):
         next(iter(consumer))

@@ -1,22 +1,28 @@
 """The consumer for code without an event loop."""
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Unpack
 
 from orbitmq.blocking.wrappers import Member, blocking, on_loop
 from orbitmq.client.consumer import push
+from orbitmq.client.consumer.delivery.iterated import Messages
 from orbitmq.client.consumer.options import ConsumerOptions
 from orbitmq.client.consumer.push import H
 from orbitmq.client.consumer.settings import ConsumerSettings
 from orbitmq.client.consumer.subscriptions import Selection
 from orbitmq.client.core.machine import Machine
+from orbitmq.client.life import ClientState
 from orbitmq.client.observe.consume_hooks import ConsumeHook
 from orbitmq.client.observe.consume_statistics import ConsumeStatistics
 from orbitmq.client.settings import ClientSettings
 from orbitmq.errors import NotRunning
 from orbitmq.message.model import MessageQueue, StoredMessage
+from orbitmq.threads import start_thread
 
 __all__ = ["Consumer"]
+
+log = logging.getLogger("orbitmq.client")
 
 
 class Consumer(Member[push.Consumer]):
@@ -98,6 +104,26 @@ class Consumer(Member[push.Consumer]):
         """Remove a hook; ValueError if it was not added."""
         self._inner.remove_hook(hook)
 
+    def close(self) -> None:
+        """Finish what is in hand, commit, and leave the group; a repeat does nothing.
+
+        It waits up to ``stop_timeout_ms`` for handlers. Called by its own handler it returns at
+        once: the consumer closes when the handler has returned, and its message is consumed.
+
+        Raises:
+            WrongLoop, WrongProcess: it can't be closed here.
+        """
+        if self._inner._leave_handler():  # perhaps before the start has returned
+            start_thread(self._close_behind, name="orbitmq-close", daemon=False)
+        else:
+            super().close()
+
+    def _close_behind(self) -> None:
+        try:
+            super().close()
+        except Exception:
+            log.exception("%r could not be closed", self)
+
     def _not_running(self) -> NotRunning:
         return NotRunning(
             f"consumer {self.settings.group} is {self.state.value}; use 'with' or start(), and "
@@ -115,7 +141,7 @@ class Consumer(Member[push.Consumer]):
             NotRunning, WrongLoop, WrongProcess: it can't be used here and now.
         """
         thread, inner = self._reach()
-        messages = aiter(inner)
+        messages = thread.call(_iterate, inner)
         try:
             while True:
                 thread.check(self)
@@ -127,8 +153,25 @@ class Consumer(Member[push.Consumer]):
             if self._thread is not None:
                 thread.call(messages.aclose)
 
-    wait = blocking(push.Consumer.wait)
+    def wait(self) -> None:
+        """Wait until it is closed, by another thread or by its handler.
+
+        Raises:
+            NotRunning: it was never started.
+            WrongLoop, WrongProcess: it can't be used here.
+        """
+        try:
+            self._wait()
+        except NotRunning:
+            if self.state is not ClientState.CLOSED:
+                raise
+
+    _wait = blocking(push.Consumer.wait)
     subscribe = blocking(push.Consumer.subscribe)
     unsubscribe = blocking(push.Consumer.unsubscribe)
     pause = on_loop(push.Consumer.pause)
     resume = on_loop(push.Consumer.resume)
+
+
+async def _iterate(consumer: push.Consumer) -> Messages:
+    return aiter(consumer)

@@ -128,7 +128,7 @@ class Startable(Wrapper[S]):
 
     def __init__(self, inner: S) -> None:
         self._inner = inner
-        self._linger_ms = inner.client_settings.linger_ms
+        self._keep_open_ms = inner.client_settings.keep_open_ms
         self._life = Lock()
         self._thread: LoopThread | None = None
         self._is_closed = False
@@ -170,7 +170,7 @@ class Startable(Wrapper[S]):
                 thread.call(self._open)
             except BaseException:
                 if self._thread is None:  # else an earlier start succeeded, and stays valid
-                    thread.leave(self, linger_ms=self._linger_ms)
+                    thread.leave(self, linger_ms=self._keep_open_ms)
                 raise
             self._thread, self._is_closed = thread, False
 
@@ -190,7 +190,7 @@ class Startable(Wrapper[S]):
                 thread.call(self._shut)
             finally:
                 self._thread, self._is_closed = None, True
-                thread.leave(self, linger_ms=self._linger_ms)
+                thread.leave(self, linger_ms=self._keep_open_ms)
 
     def __exit__(self, *exc_info: object) -> None:
         self.close()

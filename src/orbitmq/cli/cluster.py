@@ -97,8 +97,8 @@ def _settings(
     client, producer = load(properties)
     if not client.nameserver and not client.nameserver_url and not environment("NAMESRV_ADDR"):
         client = msgspec.structs.replace(client, nameserver=_NAMESERVER)
-    # Connections don't linger for a later client of this process: there is none.
-    return msgspec.structs.replace(client, linger_ms=0), producer
+    # Connections stay open for no later client of this process: there is none.
+    return msgspec.structs.replace(client, keep_open_ms=0), producer
 
 
 def on_a_loop(work: Coroutine[object, object, T]) -> T:

@@ -44,6 +44,7 @@ class ClientOptions(TypedDict, total=False):
     poll_nameserver_interval_ms: int
     heartbeat_interval_ms: int
     request_timeout_ms: int
+    keep_open_ms: int
     net: NetSettings | None
 
 

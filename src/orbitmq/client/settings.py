@@ -171,8 +171,8 @@ class ClientSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """How often heartbeats are sent to brokers."""
     request_timeout_ms: int = 3_000
     """The timeout of all requests except sends."""
-    linger_ms: int = 5_000
-    """How long connections stay open for a next producer after the last one was closed."""
+    keep_open_ms: int = 5_000
+    """How long connections stay open for a next client after the last one was closed."""
     net: NetSettings | None = None
     """Timeouts and limits of connections; None: their defaults."""
 
@@ -410,7 +410,7 @@ _CLIENT_RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "poll_nameserver_interval_ms": (10, INT32_MAX),
     "heartbeat_interval_ms": (10, INT32_MAX),
     "request_timeout_ms": (1, INT32_MAX),
-    "linger_ms": (0, 600_000),
+    "keep_open_ms": (0, 600_000),
 }
 _PRODUCER_RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "send_timeout_ms": (1, INT32_MAX),
@@ -460,7 +460,7 @@ CLIENT_NAMES: Final[Mapping[str, str]] = {
     "heartbeatBrokerInterval": "heartbeat_interval_ms",
     "mqClientApiTimeout": "request_timeout_ms",
     "nameserverUrl": "nameserver_url",
-    "lingerMs": "linger_ms",
+    "keepOpenMs": "keep_open_ms",
 }
 """Properties → fields of `ClientSettings`; the last two are ours, the others Java's."""
 

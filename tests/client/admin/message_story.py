@@ -107,7 +107,7 @@ async def tell(nameserver: str, topic: str) -> Answers:
     """Send messages, have a consumer join, and ask about both; return what was answered."""
     answers: Answers = {}
     group = f"{topic}-group"
-    client = ClientSettings(nameserver=nameserver, linger_ms=0)
+    client = ClientSettings(nameserver=nameserver, keep_open_ms=0)
     core = await ClientCore.acquire(client)
     other = await ClientCore.acquire(replace(client, instance_name=f"{topic}-member"))
     try:

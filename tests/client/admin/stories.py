@@ -31,7 +31,7 @@ def with_cluster(story: Callable[[Admin], Awaitable[None]], *, brokers: int = 2)
 
     async def main() -> None:
         async with EmbeddedCluster(brokers=brokers) as cluster:
-            async with Admin(nameserver=cluster.nameserver, linger_ms=0) as admin:
+            async with Admin(nameserver=cluster.nameserver, keep_open_ms=0) as admin:
                 await story(admin)
 
     asyncio.run(main())

@@ -31,7 +31,7 @@ def test_a_topic_from_its_making_to_its_last_message() -> None:
 def test_names_are_wrapped_and_unwrapped() -> None:
     async def main() -> None:
         async with EmbeddedCluster() as cluster:
-            settings = ClientSettings(nameserver=cluster.nameserver, namespace="ns", linger_ms=0)
+            settings = ClientSettings(nameserver=cluster.nameserver, namespace="ns", keep_open_ms=0)
             async with Admin(client=settings) as admin:
                 await admin.create_topic("orders")
                 queues = await admin_story.soon(lambda: _queues(admin), "the topic's route")
@@ -82,7 +82,7 @@ def test_invalid_queues_names_and_keys_are_refused_without_a_request() -> None:
 def test_an_admin_can_be_used_between_start_and_close() -> None:
     async def main() -> None:
         async with EmbeddedCluster() as cluster:
-            admin = Admin(nameserver=cluster.nameserver, linger_ms=0)
+            admin = Admin(nameserver=cluster.nameserver, keep_open_ms=0)
             assert repr(admin) == "<Admin closed>"
             for _ in range(2):
                 with pytest.raises(NotRunning, match="use 'async with', or start"):
@@ -99,7 +99,7 @@ def test_an_admin_can_be_used_between_start_and_close() -> None:
 
 def test_an_admin_belongs_to_its_loop() -> None:
     async def main() -> None:
-        admin = Admin(nameserver="127.0.0.1:9", linger_ms=0)
+        admin = Admin(nameserver="127.0.0.1:9", keep_open_ms=0)
         async with admin:
             with pytest.raises(WrongLoop, match=r"orbitmq\.blocking\.Admin"):
                 await asyncio.to_thread(asyncio.run, admin.topics())

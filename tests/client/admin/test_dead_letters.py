@@ -56,7 +56,7 @@ def with_dead_letters(
     async def main() -> None:
         async with (
             EmbeddedCluster(settings=settings) as cluster,
-            Admin(nameserver=cluster.nameserver, linger_ms=0) as admin,
+            Admin(nameserver=cluster.nameserver, keep_open_ms=0) as admin,
         ):
             await admin.create_topic("orders", queues=1)
             queue = (await admin.queues("orders"))[0]

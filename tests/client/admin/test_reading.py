@@ -7,7 +7,10 @@ from orbitmq.client.admin.admin import Admin
 from orbitmq.client.producer.producer import Producer
 from orbitmq.embedded import EmbeddedCluster
 from orbitmq.errors import InvalidInput, InvalidTags, NoPermission, NoRoute
+from orbitmq.message import record
+from orbitmq.message.host import Host
 from orbitmq.message.model import Message, MessageQueue
+from orbitmq.wire.bodies.static_topic import TopicQueueMappingInfo
 from orbitmq.wire.codes import RequestCode, ResponseCode
 from orbitmq.wire.headers.offset import SearchOffsetAnswer
 from orbitmq.wire.headers.pull import PullMessage, PullMessageAnswer
@@ -15,6 +18,7 @@ from orbitmq.wire.session import Response
 from tests.client.admin.stories import with_admin
 from tests.client.scene import Scene, route
 
+HOST = Host.parse("10.0.0.1:10911")
 QUEUE = MessageQueue("orders", "broker-a", 0)
 
 
@@ -22,7 +26,7 @@ def test_all_queues_of_all_brokers_are_read_and_their_batches_split() -> None:
     async def main() -> None:
         async with (
             EmbeddedCluster(brokers=2) as cluster,
-            Admin(nameserver=cluster.nameserver, linger_ms=0) as admin,
+            Admin(nameserver=cluster.nameserver, keep_open_ms=0) as admin,
             Producer("billing", nameserver=cluster.nameserver) as producer,
         ):
             batch_queues = {"queue.type": "BatchCQ"}
@@ -80,6 +84,38 @@ def test_a_broker_that_does_not_move_on_ends_the_iteration() -> None:
 
         scene.answer = answer
         assert [one async for one in admin.messages_between("orders")] == []
+
+    with_admin(story)
+
+
+def test_a_logic_queue_of_a_static_topic_is_read_at_its_leader() -> None:
+    mapping = TopicQueueMappingInfo(
+        bname="broker-a", scope="__global__", total_queues=2, epoch=1, curr_id_map={1: 0}
+    )
+
+    async def story(scene: Scene, admin: Admin) -> None:
+        stored = record.Record(
+            topic=b"orders",
+            body=b"paid",
+            properties=b"",
+            queue_id=0,
+            queue_offset=3,
+            born_timestamp_ms=0,
+            born_host=HOST,
+            store_host=HOST,
+        )
+        header = PullMessageAnswer(
+            suggest_which_broker_id=0,
+            next_begin_offset=104,
+            min_offset=100,
+            max_offset=104,
+            offset_delta=100,
+        )
+        scene.routes["orders"] = route("a", topic_queue_mapping_by_broker={"broker-a": mapping})
+        scene.answer = lambda _request: Response(header=header, body=record.encode(stored))
+        _, queue = await admin.queues("orders")
+        message = await admin.message_at(queue, 103)
+        assert (message.body, message.queue_id, message.queue_offset) == (b"paid", 1, 103)
 
     with_admin(story)
 

@@ -15,7 +15,7 @@ def test_a_copy_keeps_what_the_user_gave_and_nothing_of_its_first_way() -> None:
     async def main() -> None:
         async with (
             EmbeddedCluster() as cluster,
-            Admin(nameserver=cluster.nameserver, linger_ms=0) as admin,
+            Admin(nameserver=cluster.nameserver, keep_open_ms=0) as admin,
             Producer("billing", nameserver=cluster.nameserver) as producer,
         ):
             await admin.create_topic("orders")

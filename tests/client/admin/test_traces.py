@@ -17,7 +17,7 @@ def test_a_send_of_our_producer_is_found_by_id_and_by_key(
     async def main() -> None:
         async with (
             EmbeddedCluster() as cluster,
-            Admin(nameserver=cluster.nameserver, linger_ms=0) as admin,
+            Admin(nameserver=cluster.nameserver, keep_open_ms=0) as admin,
         ):
             await admin.create_topic("orders")
             async with Producer("billing", nameserver=cluster.nameserver, trace=True) as producer:

@@ -60,7 +60,7 @@ def a_record(topic: str = "orders", **texts: str) -> bytes:
 
 async def a_core(scene: Scene, **settings: object) -> ClientCore:
     await scene.nameserver()
-    core = await ClientCore.acquire(scene.settings(linger_ms=0, **settings), scene.machine)
+    core = await ClientCore.acquire(scene.settings(keep_open_ms=0, **settings), scene.machine)
     scene.open.push_async_callback(core.release)
     return core
 

@@ -23,9 +23,9 @@ def test_every_field_of_the_settings_is_an_option(
 
 
 def test_options_go_to_the_settings_that_have_them_and_are_checked() -> None:
-    consumer, client = build_settings("billing", {"batch_max": 8, "tls": True, "linger_ms": 0})
+    consumer, client = build_settings("billing", {"batch_max": 8, "tls": True, "keep_open_ms": 0})
     assert (consumer.group, consumer.batch_max) == ("billing", 8)
-    assert (client.tls, client.linger_ms) == (True, 0)
+    assert (client.tls, client.keep_open_ms) == (True, 0)
     pull, _ = build_pull_settings("audit", {"auto_commit": False})
     assert pull == PullConsumerSettings("audit", auto_commit=False)
     with pytest.raises(InvalidInput, match="concurrency is 0"):

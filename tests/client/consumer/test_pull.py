@@ -18,6 +18,7 @@ from orbitmq.client.consumer.pull import PullConsumer
 from orbitmq.client.consumer.subscriptions import Sql
 from orbitmq.client.life import ClientState
 from orbitmq.client.producer.producer import Producer
+from orbitmq.clock import SystemClock
 from orbitmq.embedded import EmbeddedCluster, RunningCluster
 from orbitmq.errors import (
     AlreadyStarted,
@@ -30,6 +31,7 @@ from orbitmq.errors import (
 )
 from orbitmq.message.model import Message, MessageQueue, StoredMessage
 from orbitmq.wire.headers.heartbeat import GetConsumerListByGroup
+from tests.client.consumer.world import next_ms
 
 SECONDS = 30
 
@@ -50,7 +52,9 @@ class World:
         self.producer: Producer
 
     def consumer(self, **options: Any) -> PullConsumer:
-        given: dict[str, Any] = {"consume_from": "first", "linger_ms": 0} | self.options | options
+        given: dict[str, Any] = (
+            {"consume_from": "first", "keep_open_ms": 0} | self.options | options
+        )
         return PullConsumer(f"{self.topic}-group", nameserver=self.nameserver, **given)
 
     @asynccontextmanager
@@ -84,7 +88,7 @@ def play(
 
     async def main() -> None:
         world = World(cluster.nameserver, name, **options)
-        async with Admin(nameserver=cluster.nameserver, linger_ms=0) as admin:
+        async with Admin(nameserver=cluster.nameserver, keep_open_ms=0) as admin:
             await admin.create_topic(name, queues=4)
         async with asyncio.timeout(SECONDS), world.producing():
             await story(world)
@@ -335,7 +339,7 @@ def test_queues_that_are_taken_away_are_committed_and_what_is_in_hand_is_read_ag
 
         async with first:
             await first.subscribe(world.topic)
-            inboxes = first._check().owned.inboxes
+            inboxes = first._check().queues.owned.inboxes
             await until(lambda: sum(one.waiting for one in inboxes.values()) == 40)
             for _ in range(20):
                 await first.poll(max_messages=1)  # five of each queue
@@ -344,6 +348,19 @@ def test_queues_that_are_taken_away_are_committed_and_what_is_in_hand_is_read_ag
                 await second.subscribe(world.topic)
                 messages = await polled(second, 10)
                 assert sorted(one.queue_offset for one in messages) == sorted([*range(5, 10)] * 2)
+
+    play(cluster, story)
+
+
+def test_a_step_of_an_iteration_can_time_out(cluster: RunningCluster) -> None:
+    async def story(world: World) -> None:
+        async with world.reading() as consumer:
+            messages = aiter(consumer)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.01):
+                    await anext(messages)
+            await world.send(1)
+            assert (await anext(messages)).body == b"1"
 
     play(cluster, story)
 
@@ -408,7 +425,7 @@ def test_a_listener_gets_new_queues_of_a_topic(cluster: RunningCluster) -> None:
         seen: list[tuple[str, frozenset[MessageQueue]]] = []
         async with world.consumer(topic_check_interval_ms=50) as consumer:
             await consumer.on_queues_changed(world.topic, lambda *given: seen.append(given))
-            async with Admin(nameserver=world.nameserver, linger_ms=0) as admin:
+            async with Admin(nameserver=world.nameserver, keep_open_ms=0) as admin:
                 await admin.create_topic(world.topic, queues=5)
             await until(lambda: bool(seen))
         assert seen == [(world.topic, frozenset(map(world.queue, range(5))))]
@@ -453,15 +470,14 @@ def test_it_seeks_to_begin_end_and_times(cluster: RunningCluster) -> None:
     async def story(world: World) -> None:
         queue = world.queue(1)
         await world.send(*range(10), queue=1)
-        await asyncio.sleep(0.02)
-        between = datetime.now(UTC)
-        await asyncio.sleep(0.02)
+        between_ms = await next_ms(SystemClock())
+        await next_ms(SystemClock())
         await world.send(*range(10, 15), queue=1)
         async with world.reading() as consumer:
             assert await consumer.begin_offset(queue) == 0
             assert await consumer.end_offset(queue) == 15
-            assert await consumer.offsets_for_time(queue, between) == 10
-            await consumer.seek_to_time(between)
+            assert await consumer.offsets_for_time(queue, between_ms) == 10
+            await consumer.seek_to_time(datetime.fromtimestamp(between_ms / 1_000, UTC))
             assert bodies(await polled(consumer, 5)) == list(range(10, 15))
             await consumer.seek_to_begin([queue])
             assert await consumer.position(queue) == 0
@@ -551,7 +567,7 @@ def test_a_restart_of_the_broker_loses_nothing() -> None:
             broker, (directory,) = cluster._brokers[0], cluster.directories
             port = cluster.brokers[0].rpartition(":")[2]
             world = World(cluster.nameserver, "orders")
-            async with Admin(nameserver=world.nameserver, linger_ms=0) as admin:
+            async with Admin(nameserver=world.nameserver, keep_open_ms=0) as admin:
                 await admin.create_topic("orders", queues=4)
             async with world.producing(), world.reading() as consumer:
                 await world.spread(40)

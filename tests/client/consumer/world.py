@@ -13,6 +13,7 @@ from orbitmq.client.consumer.subscriptions import subscription_data
 from orbitmq.client.core.client_core import ClientCore
 from orbitmq.client.producer.producer import Producer
 from orbitmq.client.settings import ClientSettings
+from orbitmq.clock import Clock
 from orbitmq.embedded import EmbeddedCluster
 from orbitmq.message.model import Message, MessageQueue, StoredMessage
 from tests.interop.waiting import until_async
@@ -61,7 +62,7 @@ class World:
 @asynccontextmanager
 async def world(settings: Mapping[str, str] | None = None) -> AsyncIterator[World]:
     async with EmbeddedCluster(settings=settings) as cluster:
-        client = ClientSettings(nameserver=cluster.nameserver, linger_ms=0)
+        client = ClientSettings(nameserver=cluster.nameserver, keep_open_ms=0)
         core = await ClientCore.acquire(client)
         try:
             async with Admin(client=client) as admin:
@@ -101,6 +102,13 @@ class ByHand:
     def finish(self, inbox: Inbox, messages: list[StoredMessage]) -> None:
         inbox.finish(messages)
         self.changed.set()
+
+
+async def next_ms(clock: Clock) -> int:
+    """Return the time when a millisecond has begun: what was stored before is older."""
+    began_ms = clock.now_ms()
+    await until(lambda: clock.now_ms() > began_ms, "the next millisecond")
+    return clock.now_ms()
 
 
 def bodies(messages: list[StoredMessage]) -> list[str]:

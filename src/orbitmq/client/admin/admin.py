@@ -32,12 +32,6 @@ from orbitmq.errors import AlreadyStarted
 __all__ = ["Admin"]
 
 
-class AdminOptions(ClientOptions, total=False):
-    """The fields of ``ClientSettings``, all of them."""
-
-    linger_ms: int
-
-
 class Admin(
     TopicAdmin,
     OffsetAdmin,
@@ -79,7 +73,7 @@ class Admin(
         client: ClientSettings | None = None,
         machine: Machine | None = None,
         timeout_ms: int = TIMEOUT_MS,
-        **options: Unpack[AdminOptions],
+        **options: Unpack[ClientOptions],
     ) -> None:
         self.client_settings = build_client_settings(options, client, "an admin")
         super().__init__(timeout_ms, self.client_settings.namespace)

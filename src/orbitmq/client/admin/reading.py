@@ -21,8 +21,7 @@ from orbitmq.message.model import MessageQueue, StoredMessage
 from orbitmq.message.scan import decode_all, split_inner
 from orbitmq.message.tags import SELECT_ALL, TagFilter
 from orbitmq.net.address import Address
-from orbitmq.wire.bodies.route import TopicRouteData
-from orbitmq.wire.codes import READ, ResponseCode
+from orbitmq.wire.codes import ResponseCode
 from orbitmq.wire.fields import INT64_MAX
 from orbitmq.wire.headers.offset import SearchOffset, SearchOffsetAnswer
 from orbitmq.wire.headers.pull import SUBSCRIPTION, PullMessage, PullMessageAnswer
@@ -132,15 +131,11 @@ class QueueReading(AdminRequests):
 
     async def _readable(self, topic: str) -> dict[MessageQueue, Address]:
         """Return the readable queues of a topic, in order, with the broker to pull each from."""
-        return self._readable_in(topic, await self._core.routes.route(self._wrapped(topic)))
-
-    def _readable_in(self, topic: str, route: TopicRouteData) -> dict[MessageQueue, Address]:
-        brokers = {one.broker_name: self._any(one) for one in route.broker_datas}
+        route = await self._readable_route(topic)
         return {
-            MessageQueue(topic, data.broker_name, number): address
-            for data in sorted(route.queue_datas, key=lambda one: one.broker_name)
-            if data.perm & READ and (address := brokers.get(data.broker_name)) is not None
-            for number in range(data.read_queue_nums)
+            self._unwrapped_queue(queue): address
+            for queue in route.queues
+            if (address := route.broker_of(queue)) is not None
         }
 
     async def _pull(
@@ -164,12 +159,17 @@ class QueueReading(AdminRequests):
             self._check(answer, address)
         read = answer.read(PullMessageAnswer)
         messages: list[StoredMessage] = []
+        delta = read.offset_delta or 0  # of the logic queue of a static topic
         if answer.code == ResponseCode.SUCCESS:
             messages = [
-                self._unwrapped_message(part)
+                replace(
+                    self._unwrapped_message(part),
+                    queue_id=queue.queue_id,
+                    queue_offset=part.queue_offset + delta,
+                )
                 for record in decode_all(answer.body, broker_name=queue.broker_name)
                 for part in split_inner(record)
-                if part.queue_offset >= offset
+                if part.queue_offset + delta >= offset
             ]
         return _Pulled(messages, read.next_begin_offset, read.max_offset)
 

@@ -29,6 +29,7 @@ from msgspec.structs import replace
 from orbitmq.client.arguments import check_queue, check_text
 from orbitmq.client.core.client_core import ClientCore
 from orbitmq.client.core.publish_route import MASTER_ID
+from orbitmq.client.core.subscribe_route import SubscribeRoute, subscribe_route
 from orbitmq.errors import (
     BrokerError,
     InvalidInput,
@@ -42,7 +43,7 @@ from orbitmq.message.model import MessageQueue
 from orbitmq.net.address import Address
 from orbitmq.net.bodies import read_body
 from orbitmq.wire.bodies.cluster import ClusterInfo
-from orbitmq.wire.bodies.route import BrokerData, TopicRouteData
+from orbitmq.wire.bodies.route import TopicRouteData
 from orbitmq.wire.codes import RequestCode, ResponseCode
 from orbitmq.wire.fields import Header, NoFields
 from orbitmq.wire.frame import Buffer, Frame
@@ -228,21 +229,20 @@ class AdminRequests:
 
     async def _brokers_of_topic(self, topic: str) -> dict[str, Address]:
         """Return the master of each broker of a topic, or a replica if it has none."""
-        wrapped = self._wrapped(topic)
-        route = await self._core.routes.route(wrapped)
-        found = {
-            broker.broker_name: at
-            for broker in sorted(route.broker_datas, key=lambda one: one.broker_name)
-            if (at := self._any(broker))
-        }
-        if not found:
+        route = await self._readable_route(topic)
+        if not route.brokers:
             raise NoRoute(
-                f"no broker of topic {wrapped} has an address; check that its brokers run",
-                topic=wrapped,
+                f"no broker of topic {route.topic} has an address; check that its brokers run",
+                topic=route.topic,
                 is_missing=False,
                 answers={},
             )
-        return found
+        return dict(route.brokers)
+
+    async def _readable_route(self, topic: str) -> SubscribeRoute:
+        """Return where a topic can be read; its queues have their names on the wire."""
+        routes, wrapped = self._core.routes, self._wrapped(topic)
+        return subscribe_route(wrapped, await routes.route(wrapped), routes.where)
 
     async def _master_of(self, queue: MessageQueue) -> Address:
         """Return the address of a queue's master; refresh the route if it is unknown."""
@@ -286,12 +286,6 @@ class AdminRequests:
             for broker in sorted(route.broker_datas, key=lambda one: one.broker_name)
             if (address := where.address(broker.broker_addrs.get(MASTER_ID, "")))
         }
-
-    def _any(self, broker: BrokerData) -> Address | None:
-        for _id, advertised in sorted(broker.broker_addrs.items()):
-            if address := self._core.routes.where.address(advertised):
-                return address
-        return None
 
     # Names
 

@@ -11,29 +11,26 @@ on a thread of their own: code that blocks the loop keeps its queues.
 """
 
 import logging
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
 from typing import Final, TypeVar, Unpack
 
 from orbitmq.client.consumer.answers import Answers
-from orbitmq.client.consumer.assignment import strategies
-from orbitmq.client.consumer.assignment.membership import GroupDescription, Membership
+from orbitmq.client.consumer.assignment.membership import Membership
 from orbitmq.client.consumer.delivery.concurrent import ConcurrentDelivery
 from orbitmq.client.consumer.delivery.delivery import Delivery, DeliveryParts
 from orbitmq.client.consumer.delivery.handler import Handler, MessageHandler
-from orbitmq.client.consumer.delivery.iterated import IteratedDelivery
+from orbitmq.client.consumer.delivery.iterated import IteratedDelivery, Messages
 from orbitmq.client.consumer.delivery.ordered import OrderedDelivery
 from orbitmq.client.consumer.delivery.retries import Retries
 from orbitmq.client.consumer.fetching.fetcher import FetchParts
 from orbitmq.client.consumer.fetching.flow_control import FlowLimits
 from orbitmq.client.consumer.fetching.owned_queues import OwnedQueues
-from orbitmq.client.consumer.fetching.pulls import Pulls
-from orbitmq.client.consumer.offsets.local import LocalOffsets
-from orbitmq.client.consumer.offsets.offsets import Offsets
-from orbitmq.client.consumer.offsets.remote import RemoteOffsets
+from orbitmq.client.consumer.names import Names
 from orbitmq.client.consumer.offsets.start import StartOffsets
 from orbitmq.client.consumer.options import ConsumerOptions, build_settings
-from orbitmq.client.consumer.settings import ConsumerSettings, consume_from_where
+from orbitmq.client.consumer.parts import describe_group, make_offsets, make_pulls
+from orbitmq.client.consumer.settings import ConsumerSettings
 from orbitmq.client.consumer.subscriptions import Selection, check_subscriptions, subscription_data
 from orbitmq.client.core.client_core import ClientCore
 from orbitmq.client.core.machine import Machine
@@ -44,11 +41,11 @@ from orbitmq.client.observe.consume_statistics import ConsumeStatistics
 from orbitmq.client.observe.consume_traces import ConsumeTraceHook
 from orbitmq.client.observe.otel_spans import ConsumeSpanHook, telemetry
 from orbitmq.client.producer.sending.trace_sends import TraceSends
-from orbitmq.client.settings import DEFAULT_INSTANCE, ClientSettings, ProducerSettings
+from orbitmq.client.settings import ClientSettings, ProducerSettings
 from orbitmq.errors import InvalidInput
-from orbitmq.message.model import MessageQueue, StoredMessage
-from orbitmq.message.names import is_retry_topic, retry_topic, strip_namespace, wrap_namespace
-from orbitmq.wire.bodies.heartbeat import ConsumeType, MessageModel, SubscriptionData
+from orbitmq.message.model import MessageQueue
+from orbitmq.message.names import is_retry_topic, retry_topic
+from orbitmq.wire.bodies.heartbeat import SubscriptionData
 
 __all__ = ["Consumer"]
 
@@ -111,9 +108,10 @@ class Consumer(Startable):
         self._machine = machine
         self._subscribed = check_subscriptions(subscribe)
         self._handler: MessageHandler | None = None
+        self._running_handler: Handler | None = None
         self._hooks = ConsumeHooks()
         self._statistics: ConsumeStatistics | None = None
-        self._namespace = self.client_settings.namespace
+        self._names = Names(self.client_settings.namespace)
         self._membership: Membership | None = None
         self._owned: OwnedQueues | None = None
         self._iterated: IteratedDelivery | None = None
@@ -198,8 +196,19 @@ class Consumer(Startable):
         """
         await self._close()
 
+    def _leave_handler(self) -> bool:
+        """Take no more messages if the calling thread runs the handler; return whether it does.
+
+        The handler can't wait for the close, which waits for the handler.
+        """
+        handler = self._running_handler
+        if handler is None or not handler.has_thread:
+            return False
+        handler.is_closing = True
+        return True
+
     async def _open(self, parts: AsyncExitStack) -> None:
-        settings = self.settings
+        settings, group = self.settings, self._names.wire(self.settings.group)
         if not self._subscribed:
             raise InvalidInput(
                 f"{self._name} has no topic; give subscribe={{topic: '*'}}, or call subscribe()",
@@ -210,16 +219,12 @@ class Consumer(Startable):
         statistics = self._statistics = ConsumeStatistics(settings.group, core.machine.clock)
         second = core.machine.second_loop()
         parts.push_async_callback(second.close)
-        membership = self._membership = self._made_membership(second)
+        membership = self._membership = self._made_membership(second, group)
         parts.push_async_callback(self._in_time, membership.close)
-        offsets = self._offsets(core)
+        offsets = make_offsets(core, settings, group)
         await offsets.load()
-        retries = Retries(
-            core,
-            self._wire_name(settings.group),
-            max_reconsume_times=settings.max_reconsume_times,
-            ordered=settings.ordered,
-        )
+        times_max = settings.max_reconsume_times
+        retries = Retries(core, group, max_reconsume_times=times_max, ordered=settings.ordered)
         parts.push_async_callback(retries.close)
         self._observe(core, parts)
         handler = self._wrapped_handler(core, parts)
@@ -230,12 +235,12 @@ class Consumer(Startable):
             hooks=self._hooks,
             statistics=statistics,
             clock=core.machine.clock,
-            namespace=self._namespace,
+            namespace=self._names.namespace,
         )
         delivery = self._delivery(handler, delivering)
         owned = self._owned = OwnedQueues(
             parts=FetchParts(
-                pulls=self._pulls(core),
+                pulls=make_pulls(core, settings, group),
                 offsets=offsets,
                 delivery=delivery,
                 subscription_of=membership.subscription_of,
@@ -269,33 +274,15 @@ class Consumer(Startable):
         await membership.start(self._subscriptions())
         delivering.client_id = membership.client_id
 
-    def _made_membership(self, second: SecondLoop) -> Membership:
-        settings = self.settings
-        is_broadcasting = settings.broadcasting
-        return Membership(
-            second,
-            self.client_settings,
-            self._machine,
-            GroupDescription(
-                group=self._wire_name(settings.group),
-                consume_type=ConsumeType.CONSUME_PASSIVELY,
-                message_model=(
-                    MessageModel.BROADCASTING if is_broadcasting else MessageModel.CLUSTERING
-                ),
-                consume_from_where=consume_from_where(settings.consume_from),
-                unit_mode=self.client_settings.unit_mode,
-                ordered=settings.ordered and not is_broadcasting,
-                strategy=strategies.by_name(settings.strategy),
-                rebalance_interval_ms=settings.rebalance_interval_ms,
-                lock_interval_ms=settings.lock_interval_ms,
-            ),
-            self._assigned,
-        )
+    def _made_membership(self, second: SecondLoop, group: str) -> Membership:
+        client = self.client_settings
+        description = describe_group(self.settings, group, unit_mode=client.unit_mode)
+        return Membership(second, client, self._machine, description, self._assigned)
 
     def _subscriptions(self) -> list[SubscriptionData]:
         given = [self._subscription(*one) for one in self._subscribed.items()]
         if not self.settings.broadcasting:
-            retries = retry_topic(self._wire_name(self.settings.group))
+            retries = retry_topic(self._names.wire(self.settings.group))
             given.append(subscription_data(retries, "*"))
         return given
 
@@ -329,7 +316,9 @@ class Consumer(Startable):
         workers = core.machine.handler_workers(self.settings.concurrency)
         parts.callback(workers.close, wait=False)  # a thread that hangs must not hold the close
         takes_list = self.settings.batch_max > 1
-        return Handler(self._handler, takes_list=takes_list, workers=workers)
+        handler = Handler(self._handler, takes_list=takes_list, workers=workers)
+        self._running_handler = handler
+        return handler
 
     def _delivery(self, handler: Handler | None, parts: DeliveryParts) -> Delivery:
         if handler is None:
@@ -339,34 +328,16 @@ class Consumer(Startable):
             return OrderedDelivery(handler, parts)
         return ConcurrentDelivery(handler, parts)
 
-    def _offsets(self, core: ClientCore) -> Offsets:
-        settings = self.settings
-        group = self._wire_name(settings.group)
-        if not settings.broadcasting:
-            return RemoteOffsets(core, group)
-        # Java's name: an id with the process in it would make each start a new member.
-        member = core.settings.client_id(core.machine.host, DEFAULT_INSTANCE)
-        return LocalOffsets(settings.local_offset_directory, member, group, core.workers)
-
-    def _pulls(self, core: ClientCore) -> Pulls:
-        settings = self.settings
-        return Pulls(
-            core,
-            self._wire_name(settings.group),
-            batch=settings.pull_batch,
-            batch_bytes=settings.pull_batch_bytes,
-            suspend_ms=settings.pull_suspend_ms,
-            timeout_ms=settings.pull_timeout_ms,
-        )
-
     def _stop(self) -> None:
         if self._state is ClientState.START_FAILED:
             self._membership = self._owned = self._iterated = self._statistics = None
 
     # While it runs
 
-    async def __aiter__(self) -> AsyncGenerator[StoredMessage, None]:
-        """Yield messages until closed; taking the next one acknowledges the one before.
+    def __aiter__(self) -> Messages:
+        """Iterate over messages until closed; taking the next one acknowledges the one before.
+
+        A step may be cancelled, such as by ``asyncio.timeout``: the next one goes on.
 
         Raises:
             InvalidInput: it has a handler.
@@ -379,18 +350,13 @@ class Consumer(Startable):
                 "without one",
                 field="handler",
             )
-        async for message in self._iterated.messages():
-            yield message
+        return self._iterated.messages()
 
     @property
     def queues(self) -> frozenset[MessageQueue]:
         """The queues that it consumes now, without those of retries."""
         owned = () if self._owned is None else self._owned.inboxes
-        return frozenset(
-            MessageQueue(strip_namespace(one.topic, self._namespace), one.broker_name, one.queue_id)
-            for one in owned
-            if not is_retry_topic(one.topic)
-        )
+        return self._names.seen_queues(one for one in owned if not is_retry_topic(one.topic))
 
     async def subscribe(self, topic: str, selection: Selection = "*") -> None:
         """Subscribe to a topic, or change what is selected of it; also before the start.
@@ -410,7 +376,7 @@ class Consumer(Startable):
         if self._state is not ClientState.CREATED:
             self._check_running()
             assert self._membership is not None
-            await self._membership.unsubscribe(self._wire_name(topic))
+            await self._membership.unsubscribe(self._names.wire(topic))
 
     def pause(self, queues: Iterable[MessageQueue] | None = None) -> None:
         """Fetch no more of some queues, or of all; what was fetched is still delivered.
@@ -429,16 +395,8 @@ class Consumer(Startable):
         assert self._owned is not None
         return self._owned
 
-    def _wire_name(self, name: str) -> str:
-        return wrap_namespace(self._namespace, name)
-
     def _wire_queues(self, queues: Iterable[MessageQueue] | None) -> list[MessageQueue] | None:
-        if queues is None:
-            return None
-        return [
-            MessageQueue(self._wire_name(one.topic), one.broker_name, one.queue_id)
-            for one in queues
-        ]
+        return None if queues is None else list(map(self._names.wire_queue, queues))
 
     def _subscription(self, topic: str, selection: Selection) -> SubscriptionData:
-        return subscription_data(self._wire_name(topic), selection)
+        return subscription_data(self._names.wire(topic), selection)

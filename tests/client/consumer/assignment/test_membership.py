@@ -213,7 +213,7 @@ def test_a_named_instance_is_in_a_group_once() -> None:
         async with group_of() as group:
             names = group.cluster.nameserver
             first, second = (
-                Member(names, description(), instance_name="shop", linger_ms=0) for _ in range(2)
+                Member(names, description(), instance_name="shop", keep_open_ms=0) for _ in range(2)
             )
             group.members.append(first)
             await first.start()

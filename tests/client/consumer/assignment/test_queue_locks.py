@@ -1,5 +1,8 @@
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
+
+import pytest
 
 from orbitmq.client.consumer.assignment.queue_locks import LOCK_VALID_MS, QueueLocks
 from orbitmq.client.core.client_core import ClientCore
@@ -38,7 +41,7 @@ def with_locks(story: Callable[[Scene, QueueLocks, Broker], Awaitable[None]]) ->
         await scene.nameserver()
         await scene.broker(BROKER_A)
         scene.answer = broker = Broker()
-        core = await ClientCore.acquire(scene.settings(linger_ms=0), scene.machine)
+        core = await ClientCore.acquire(scene.settings(keep_open_ms=0), scene.machine)
         locks = QueueLocks(core, "billing", lambda _queue: BROKER_A, interval_ms=INTERVAL_MS)
         await story(scene, locks, broker)
         await core.release()
@@ -150,3 +153,22 @@ def test_the_end_unlocks_what_a_broker_may_have_locked() -> None:
         assert broker.unlocked == [ONE, TWO]
 
     with_locks(story)
+
+
+def test_a_broker_that_cannot_lock_is_logged_once_until_it_can(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(_scene: Scene, locks: QueueLocks, broker: Broker) -> None:
+        for _ in range(2):
+            broker.is_silent = True
+            for _ in range(3):
+                await locks.settle("orders", [ONE])
+            broker.is_silent = False
+            assert await locks.settle("orders", [ONE]) == {ONE}
+            await locks.settle("orders", [])
+            assert locks.released(ONE)
+
+    caplog.set_level(logging.INFO, "orbitmq.client")
+    with_locks(story)
+    assert caplog.text.count("1 queues of billing can't be locked") == 2
+    assert caplog.text.count("queues of billing can be locked at 10.0.0.1:10911 again") == 2

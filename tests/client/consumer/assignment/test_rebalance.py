@@ -51,7 +51,7 @@ def with_rebalance(
         await scene.broker(BROKER_A)
         scene.routes["orders"] = route("a")
         scene.answer = broker = Broker()
-        core = await ClientCore.acquire(scene.settings(linger_ms=0), scene.machine)
+        core = await ClientCore.acquire(scene.settings(keep_open_ms=0), scene.machine)
         core.register_consumer(ConsumerData(group_name="billing"), story)
         group = GroupDescription(
             group="billing",
@@ -74,8 +74,11 @@ def test_a_round_says_what_changed() -> None:
         broker.members = [own]
         assert await rebalance.round(["orders"]) == ({"orders": frozenset(QUEUES)}, True)
         assert await rebalance.round(["orders"]) == ({}, True)
+        assert not rebalance.is_shared
         broker.members = ["9", own]  # sorted: ours first
         assert await rebalance.round(["orders"]) == ({"orders": frozenset(QUEUES[:2])}, True)
+        assert rebalance.is_shared
+        assert rebalance.assigned("orders") == frozenset(QUEUES[:2])
         assert await rebalance.round([]) == ({"orders": frozenset()}, True)
         assert await rebalance.round([]) == ({}, True)
 

@@ -1,4 +1,3 @@
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -63,6 +62,11 @@ class Member:
         )
         return inboxes[queue]
 
+    async def see_another_pull(self, offset: int) -> None:
+        """Return when another group has pulled a message: this one would have it, too."""
+        pulls = self.world.pulls("audit", suspend_ms=20_000)
+        assert (await pulls.pull(self.world.queue, offset, subscription_data(TOPIC, "*"))).messages
+
     def finish(self, inbox: Inbox, messages: list[StoredMessage]) -> None:
         """Do as a delivery does."""
         self.delivery.finish(inbox, messages)
@@ -97,6 +101,18 @@ def test_a_queue_is_fetched_and_its_progress_stored() -> None:
         member.finish(inbox, taken)
         await until(lambda: member.stored() == 2, "the offset at the broker")
         assert "1 fetched of 1" in repr(member.owned)
+
+    play(story)
+
+
+def test_progress_is_stored_soon_after_a_queue_was_taken() -> None:
+    async def story(member: Member) -> None:
+        member.owned.offset_interval_ms = 600_000
+        await member.world.send("a", "b")
+        member.take_queue()
+        inbox = await member.inbox(waiting=2)
+        member.finish(inbox, inbox.take(1, 0))
+        await until(lambda: member.stored() == 1, "the offset at the broker")
 
     play(story)
 
@@ -146,7 +162,7 @@ def test_messages_in_hand_end_before_a_dropped_queue_is_released_or_retaken() ->
         member.leave_queue()
         await until(lambda: member.stored() == 1, "what was finished before")
         member.take_queue()
-        await asyncio.sleep(0.05)
+        await member.offsets.stored(member.world.queue)  # a take would have read it by now
         assert member.owned.inboxes == {}
         member.finish(inbox, taken[1:])
         again = await member.inbox(after=inbox)
@@ -164,10 +180,9 @@ def test_a_late_end_does_not_undo_the_progress_of_another_member() -> None:
         inbox = await member.inbox(waiting=3)
         taken = inbox.take(1, 0)
         member.leave_queue()
-        await until(lambda: inbox.is_dropped, "the drop")
+        await until(lambda: member.offsets.get(member.world.queue) is None, "the drop's commit")
         other = RemoteOffsets(member.world.core, GROUP)
         other.update(member.world.queue, 3)
-        await asyncio.sleep(0.02)  # the commit of the drop
         await other.persist(confirm=True)
         member.finish(inbox, taken)
         await until(lambda: member.released, "the release")
@@ -254,7 +269,7 @@ def test_paused_queues_are_not_pulled_until_they_are_resumed() -> None:
         member.take_queue()
         await until(lambda: member.owned.inboxes, "the queue")
         await member.world.send("a")
-        await asyncio.sleep(0.05)
+        await member.see_another_pull(0)
         (inbox,) = member.owned.inboxes.values()
         assert inbox.count == 0
         member.owned.pause([member.world.queue])
@@ -262,9 +277,10 @@ def test_paused_queues_are_not_pulled_until_they_are_resumed() -> None:
         await member.inbox()
         member.finish(inbox, inbox.take(1, 0))
         member.owned.pause([member.world.queue])
-        await asyncio.sleep(0.3)  # the pull in flight ends
+        resumed = member.owned._owned[member.world.queue].resumed
+        await until(lambda: resumed._waiters, "the end of the pull in flight")
         await member.world.send("b")
-        await asyncio.sleep(0.05)
+        await member.see_another_pull(1)
         assert inbox.count == 0
         member.owned.resume([member.world.queue])
         await member.inbox()

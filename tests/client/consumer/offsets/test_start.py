@@ -1,4 +1,3 @@
-import asyncio
 from typing import Any
 
 import pytest
@@ -9,7 +8,7 @@ from orbitmq.client.consumer.offsets.start import StartOffsets
 from orbitmq.client.consumer.settings import ConsumeFrom
 from orbitmq.errors import OrbitError
 from orbitmq.message.model import MessageQueue
-from tests.client.consumer.world import TOPIC, World, play
+from tests.client.consumer.world import TOPIC, World, next_ms, play
 
 
 class Stored(RemoteOffsets):
@@ -32,9 +31,8 @@ async def start(
 def test_a_queue_begins_where_its_group_is_or_where_the_settings_say() -> None:
     async def story(world: World) -> None:
         await world.send("a", "b")
-        await asyncio.sleep(0.002)
-        between_ms = world.core.machine.clock.now_ms()
-        await asyncio.sleep(0.002)
+        between_ms = await next_ms(world.core.machine.clock)
+        await next_ms(world.core.machine.clock)
         await world.send("c")
         queue, retry = world.queue, MessageQueue("%RETRY%billing", "broker-a", 0)
         async with Admin(client=world.core.settings) as admin:

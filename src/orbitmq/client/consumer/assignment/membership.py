@@ -4,10 +4,21 @@
 
     start ──▶ routes, check of SQL, heartbeat answered ──▶ first round ──▶ running
     running:  a round each 20 s, 1 s after an unbalanced one, and soon after: notification 40,
-              a changed route, a released queue; at most one in 1 s. If the user's loop was
-              closed, the member leaves instead
+              a changed route, a released queue. If the user's loop was closed, the member leaves
+              instead
               ordered: locks are renewed each 20 s, 1 s after a failure or a broken connection
     close ──▶ unlocked, unregistered (the others rebalance at once) ──▶ closed
+
+A round::
+
+    queues assigned ──▶ lost ones dropped at once
+                    ──▶ new ones given: at once if no other member can have them, else after 0.25 s
+                        without another change
+
+Members that learn of a change in the same moment would otherwise read the offset of a queue before
+its last owner has stored it, and deliver what that owner has finished again. So an owner drops as
+soon as it is notified, and the next one waits. Java's members do not wait, and those of 5.x may
+keep their queues for another second.
 
 All state belongs to the second loop, which runs no user code. The user's loop gets plain values:
 the whole set of a topic's queues, each time it changes.
@@ -46,8 +57,15 @@ __all__ = ["GroupDescription", "Membership"]
 log = logging.getLogger("orbitmq.client")
 
 _GAP_MS: Final = 1_000
-"""The least time between two rounds, and between renewals of locks after a failure; how often to
-look for broken connections."""
+"""The time before another round after an unbalanced one, and between renewals of locks after a
+failure; how often to look for broken connections."""
+_QUICK_GAP_MS: Final = 50
+"""The least time between two rounds. Each further one that is due by then doubles it, up to
+``_GAP_MS``: the start of many members must not flood the brokers."""
+_HANDOVER_MS: Final = 250
+"""How long a new queue is left to its last owner: for a round, and its last commit."""
+_HANDOVERS: Final = 5
+"""How often it is left at the most: the wait begins again if the members change meanwhile."""
 
 OnAssigned = Callable[[str, frozenset[MessageQueue]], None]
 
@@ -76,6 +94,7 @@ class Membership:
             (RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, self._notified)
         ]
         self._subscriptions: Mapping[str, SubscriptionData] = {}
+        self._given: dict[str, frozenset[MessageQueue]] = {}
         self._is_due = asyncio.Event()
         self._core: ClientCore | None = None
         self._rebalance: Rebalance | None = None
@@ -164,7 +183,7 @@ class Membership:
         self, core: ClientCore, rebalance: Rebalance, subscription: SubscriptionData
     ) -> None:
         try:
-            brokers = (await rebalance.route(subscription.topic)).brokers
+            brokers = list((await rebalance.route(subscription.topic)).brokers.values())
         except OrbitError as error:
             log.debug("no route of %s yet: %s", subscription.topic, error)
             return
@@ -269,14 +288,10 @@ class Membership:
 
     async def _run(self, is_balanced: bool) -> None:
         """Have rounds until cancelled; given is whether the first one was balanced."""
+        gap_ms = _QUICK_GAP_MS
         while True:
-            await asyncio.sleep(_GAP_MS / 1_000)
-            if is_balanced:
-                left_ms = max(0, self._group.rebalance_interval_ms - _GAP_MS)
-                # Not wait_for: in Python 3.11 it drops a cancellation that comes with the event.
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(left_ms / 1_000):
-                        await self._is_due.wait()
+            interval_ms = self._group.rebalance_interval_ms if is_balanced else _GAP_MS
+            gap_ms = await self._until_next(gap_ms, interval_ms)
             if self._second.is_abandoned:
                 self._leaving = asyncio.create_task(self._abandon(), name="leave the group")
                 return
@@ -285,6 +300,18 @@ class Membership:
             except Exception:
                 log.exception("group %s can't be rebalanced; trying again", self._group.group)
                 is_balanced = False
+
+    async def _until_next(self, gap_ms: int, interval_ms: int) -> int:
+        """Wait until a round is due; return the least time between it and the one after."""
+        await asyncio.sleep(gap_ms / 1_000)
+        if self._is_due.is_set():
+            return min(2 * gap_ms, _GAP_MS)
+        left_ms = max(0, interval_ms - gap_ms)
+        # Not wait_for: in Python 3.11 it drops a cancellation that comes with the event.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(left_ms / 1_000):
+                await self._is_due.wait()
+        return _QUICK_GAP_MS
 
     async def _abandon(self) -> None:
         """Leave the group of a user who can't consume any more: others get the queues."""
@@ -298,20 +325,37 @@ class Membership:
         """Have one round, after the one in progress; return whether it is balanced."""
         async with self._turn:
             core, rebalance = self._running()
-            self._is_due.clear()
-            changed, is_balanced = await rebalance.round(self._subscriptions)
-            for topic, queues in changed.items():
-                log.info("%s owns %d queues of %s", self, len(queues), topic)
-                self._give(topic, queues)
+            before = dict(self._given)
+            is_balanced = await self._settle(rebalance)
             now_ms = core.machine.clock.now_ms()
             newer = {
-                topic: replace(self._subscriptions[topic], sub_version=now_ms)
-                for topic in changed
-                if topic in self._subscriptions
+                topic: replace(subscription, sub_version=now_ms)
+                for topic, subscription in self._subscriptions.items()
+                if self._owned(topic) != before.get(topic, frozenset())
             }
             if newer:
                 await self._announce(newer)
             return is_balanced
+
+    async def _settle(self, rebalance: Rebalance) -> bool:
+        """Assign queues: take lost ones away, wait for the last owners of new ones, give those."""
+        waits = _HANDOVERS
+        while True:
+            self._is_due.clear()
+            _, is_balanced = await rebalance.round(self._subscriptions)
+            topics = sorted({*self._subscriptions, *self._given})
+            for topic in topics:
+                self._give(topic, rebalance.assigned(topic) & self._owned(topic))
+            has_new = any(rebalance.assigned(topic) != self._owned(topic) for topic in topics)
+            if not has_new or not rebalance.is_shared or not waits:
+                break
+            waits -= 1
+            await asyncio.sleep(_HANDOVER_MS / 1_000)
+            if not self._is_due.is_set():
+                break
+        for topic in topics:
+            self._give(topic, rebalance.assigned(topic))
+        return is_balanced
 
     async def _keep_locks(self) -> None:
         wait_ms = _GAP_MS
@@ -336,7 +380,13 @@ class Membership:
                 return
 
     def _give(self, topic: str, queues: frozenset[MessageQueue]) -> None:
-        self._second.call_back(partial(self._on_assigned, topic, queues))
+        if queues != self._owned(topic):
+            log.info("%s owns %d queues of %s", self, len(queues), topic)
+            self._given[topic] = queues
+            self._second.call_back(partial(self._on_assigned, topic, queues))
+
+    def _owned(self, topic: str) -> frozenset[MessageQueue]:
+        return self._given.get(topic, frozenset())
 
     # Requests of brokers
 

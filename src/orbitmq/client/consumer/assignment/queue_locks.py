@@ -80,6 +80,7 @@ class QueueLocks:
         self._unlocking: set[asyncio.Task[None]] = set()
         self._reached: dict[Address, _Reached] = {}
         self._renewed_on: dict[Address, Connection] = {}
+        self._failing: set[Address] = set()
 
     def __repr__(self) -> str:
         return (
@@ -209,10 +210,16 @@ class QueueLocks:
             if (connection := self._core.open_connection(address)) is not None:
                 self._renewed_on[address] = connection
                 self._reached.setdefault(address, _Reached(connection, None))
-            return set(LockedQueues.from_json(answer.body).locked) & set(queues)
+            locked = set(LockedQueues.from_json(answer.body).locked) & set(queues)
         except OrbitError as error:
-            log.warning("%d queues of %s can't be locked: %s", len(queues), self._group, error)
+            if address not in self._failing:  # it is asked each second
+                self._failing.add(address)
+                log.warning("%d queues of %s can't be locked: %s", len(queues), self._group, error)
             return None
+        if address in self._failing:
+            self._failing.discard(address)
+            log.info("queues of %s can be locked at %s again", self._group, address)
+        return locked
 
     async def _unlock(self, queues: Iterable[MessageQueue]) -> None:
         requests: list[Coroutine[object, object, None]] = [

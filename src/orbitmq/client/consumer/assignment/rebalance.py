@@ -84,6 +84,8 @@ class Rebalance:
         self._group = group
         self._silent: set[str] = set()
         self._retry_lookups = 0
+        self.is_shared = False
+        """Whether others may still have the queues of the last round: members without locks."""
         self._assigned: dict[str, frozenset[MessageQueue]] = {}
         self.locks = QueueLocks(
             core, group.group, self._master_of, interval_ms=group.lock_interval_ms
@@ -94,9 +96,14 @@ class Rebalance:
         count = sum(map(len, self._assigned.values()))
         return f"<Rebalance of {self._group.group}: {count} queues>"
 
+    def assigned(self, topic: str) -> frozenset[MessageQueue]:
+        """Return the queues of a topic that this member owns since the last round."""
+        return self._assigned.get(topic, frozenset())
+
     async def round(self, topics: Iterable[str]) -> Round:
         """Assign queues of all topics of the group, and take away those of other topics."""
         topics = list(topics)
+        self.is_shared = False
         gone = [topic for topic in self._assigned if topic not in topics]
         outcomes = await asyncio.gather(
             *map(self._topic, topics), *(self._set(topic, frozenset()) for topic in gone)
@@ -122,7 +129,7 @@ class Rebalance:
 
         Raise OrbitError if it does not answer.
         """
-        brokers = (await self.route(topic)).brokers
+        brokers = tuple((await self.route(topic)).brokers.values())
         if not brokers:
             text = f"no broker of topic {topic} has an address"
             raise NoRoute(text, topic=topic, is_missing=False, answers={})
@@ -166,6 +173,7 @@ class Rebalance:
         clients = await self.members(route.topic)
         if not route.queues or not clients:
             return frozenset()
+        self.is_shared |= len(clients) > 1 and not group.needs_locks
         own = group.strategy.assign(group.group, self._core.client_id, route.queues, clients)
         return frozenset(own)
 

@@ -80,7 +80,7 @@ class FetchParts:
 class Fetcher:
     """Fills an inbox from ``offset`` on; ``resumed`` is cleared while the queue is paused.
 
-    Pulls commit from a time on: see ``owned_queues``.
+    Pulls commit from a time on: see ``offsets.handover``.
     """
 
     inbox: Inbox

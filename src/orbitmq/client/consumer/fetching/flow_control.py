@@ -13,7 +13,7 @@ from typing import Self
 import msgspec
 
 from orbitmq.client.consumer.fetching.inbox import Inbox
-from orbitmq.client.consumer.settings import UNLIMITED, ConsumerSettings
+from orbitmq.client.consumer.settings import UNLIMITED, ConsumerSettings, PullConsumerSettings
 
 __all__ = ["FlowLimits"]
 
@@ -34,8 +34,15 @@ class FlowLimits(msgspec.Struct, frozen=True, kw_only=True):
     span_max: int = UNLIMITED
 
     @classmethod
-    def of(cls, settings: ConsumerSettings) -> Self:
+    def of(cls, settings: ConsumerSettings | PullConsumerSettings) -> Self:
         """Return the limits in a consumer's settings; the span of ordered queues has none."""
+        if isinstance(settings, PullConsumerSettings):
+            return cls(
+                queue_messages_max=settings.queue_messages_max,
+                queue_bytes_max=settings.queue_bytes_max,
+                total_messages_max=settings.all_messages_max,
+                span_max=settings.span_max,
+            )
         return cls(
             queue_messages_max=settings.queue_messages_max,
             queue_bytes_max=settings.queue_bytes_max,

@@ -9,14 +9,12 @@ Each queue has a task, from the assignment until its drop has ended::
         └── assigned again, moved, reset ◀──────────────┤
                                                         └──▶ released, forgotten
 
-What is stored must not go back when a queue changes hands: its last owner may commit messages that
-it finished late, after this client has read where to begin. So an owner commits in the first minute
-only if the store is not further, and a dropped queue is not committed while messages are in hand.
+When progress is committed while a queue changes hands is said in ``offsets.handover``.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -24,6 +22,7 @@ from orbitmq.client.consumer.fetching.fetcher import Fetcher, FetchParts
 from orbitmq.client.consumer.fetching.flow_control import FlowLimits
 from orbitmq.client.consumer.fetching.inbox import Inbox
 from orbitmq.client.consumer.fetching.room import Room
+from orbitmq.client.consumer.offsets.handover import Handover
 from orbitmq.client.consumer.offsets.start import StartOffsets
 from orbitmq.client.core.periodic import cancel_all, run_periodically
 from orbitmq.errors import OrbitError
@@ -34,8 +33,6 @@ __all__ = ["OwnedQueues"]
 log = logging.getLogger("orbitmq.client")
 
 _AGAIN_S: Final = 1.0
-_HANDOVER_MS: Final = 60_000
-"""How long the last owner of a queue may still commit what it had in hand."""
 
 
 @dataclass(eq=False)
@@ -47,7 +44,6 @@ class _Owned:
     is_wanted: bool = True
     restart_at: int | None = None
     """Where to continue after a reset, not at the stored offset."""
-    taken_ms: int = 0
     fetching: asyncio.Task[int] | None = None
     task: asyncio.Task[None] | None = None
     reset: asyncio.Future[None] | None = None
@@ -88,6 +84,8 @@ class OwnedQueues:
 
     def __post_init__(self) -> None:
         self._room = Room(self.limits, self._inboxes)
+        parts = self.parts
+        self._handover = Handover(parts.offsets, parts.clock, soon=parts.commits)
 
     def __repr__(self) -> str:
         return f"<OwnedQueues {len(self._inboxes)} fetched of {len(self._owned)}>"
@@ -168,6 +166,7 @@ class OwnedQueues:
         self._is_closed = True
         if self._persisting is not None:
             await cancel_all([self._persisting])
+        await self._handover.close()
         for owned in self._owned.values():
             owned.is_wanted = False
             owned.stop_fetching()
@@ -181,28 +180,9 @@ class OwnedQueues:
     async def _persist(self) -> None:
         await run_periodically(
             self.offset_interval_ms,
-            lambda: self._commit([self._owned[queue] for queue in self._inboxes]),
+            lambda: self._handover.commit(self._inboxes),
             "offsets can't be stored",
         )
-
-    async def _commit(self, owned: Sequence[_Owned], *, confirm: bool = False) -> None:
-        """Store the noted offsets, unless a queue changed hands lately and the store is further."""
-        handed_over_ms = self.parts.clock.monotonic_ms() - _HANDOVER_MS
-        checked = [one.queue for one in owned if one.taken_ms > handed_over_ms]
-        behind = await asyncio.gather(*map(self._is_behind, checked))
-        skipped = {queue for queue, is_behind in zip(checked, behind, strict=True) if is_behind}
-        queues = [one.queue for one in owned if one.queue not in skipped]
-        await self.parts.offsets.persist(queues, confirm=confirm)
-
-    async def _is_behind(self, queue: MessageQueue) -> bool:
-        """Return whether the store is further than this client, or can't be read."""
-        try:
-            stored = await self.parts.offsets.stored(queue)
-        except OrbitError as error:
-            log.warning("%s: its offset is not stored, since it can't be read: %s", queue, error)
-            return True
-        noted = self.parts.offsets.get(queue)
-        return stored is not None and noted is not None and stored > noted
 
     # One queue
 
@@ -229,6 +209,7 @@ class OwnedQueues:
             self._room.changed()
             self.parts.offsets.forget(queue)
             self.parts.pulls.forget(queue)
+            self._handover.forget(queue)
             owned.note_reset()
             self.released(queue)
 
@@ -251,7 +232,6 @@ class OwnedQueues:
         if offset is None:
             offset = await self._start_of(queue)
         offsets.update(queue, offset, increase_only=False)
-        owned.taken_ms = self.parts.clock.monotonic_ms()
         inbox = self._inboxes[queue] = Inbox(queue)
         self._room.changed()
         owned.note_reset()
@@ -260,7 +240,7 @@ class OwnedQueues:
             offset=offset,
             room=self._room,
             resumed=owned.resumed,
-            commits_from_ms=owned.taken_ms + _HANDOVER_MS,
+            commits_from_ms=self._handover.take(queue),
             parts=self.parts,
         )
         return await fetcher.run()
@@ -295,13 +275,12 @@ class OwnedQueues:
             return
         was_busy = inbox.in_hand > 0
         self._note(inbox)
-        await self._commit([owned], confirm=not was_busy)
+        await self._handover.commit_last(queue, confirm=not was_busy)
         offsets.forget(queue)
         if was_busy:
             await self.parts.delivery.drained(inbox)
             self._note(inbox)
-            if not await self._is_behind(queue):
-                await offsets.persist([queue], confirm=True)
+            await self._handover.commit_last(queue, confirm=True)
             offsets.forget(queue)
 
     def _note(self, inbox: Inbox) -> None:

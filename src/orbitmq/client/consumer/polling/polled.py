@@ -11,14 +11,14 @@ the background, and another member gets it again if its queue is taken away.
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Set
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Set
 
 from orbitmq.client.consumer.fetching.inbox import Inbox
 from orbitmq.client.consumer.offsets.offsets import Offsets
 from orbitmq.clock import Clock
 from orbitmq.message.model import MessageQueue, StoredMessage
 
-__all__ = ["PolledDelivery"]
+__all__ = ["PolledDelivery", "PolledMessages"]
 
 
 class PolledDelivery:
@@ -141,3 +141,15 @@ class PolledDelivery:
         for inbox in [one for one in self._held if one.queue not in self._paused]:
             self._held.pop(inbox, None)
             self.ready(inbox)
+
+
+class PolledMessages(AsyncIterator[StoredMessage]):
+    """A loop over messages, by polls of one each; a poll returns none once it is closed."""
+
+    def __init__(self, poll: Callable[[float | None, int], Awaitable[list[StoredMessage]]]) -> None:
+        self._poll = poll
+
+    async def __anext__(self) -> StoredMessage:
+        if messages := await self._poll(None, 1):
+            return messages[0]
+        raise StopAsyncIteration

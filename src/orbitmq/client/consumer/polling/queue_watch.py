@@ -1,12 +1,13 @@
 """Notifies listeners when topics get or lose queues."""
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 
 from orbitmq.client.consumer.polling.assignments import Queues
 from orbitmq.client.user_code import UserCode
 from orbitmq.errors import OrbitError
+from orbitmq.message.model import MessageQueue
 
 __all__ = ["QueueWatch", "QueuesListener"]
 
@@ -22,7 +23,9 @@ class QueueWatch:
     ``queues`` looks up the readable queues of a topic.
     """
 
-    def __init__(self, queues: Callable[[str], Awaitable[Queues]], user_code: UserCode) -> None:
+    def __init__(
+        self, queues: Callable[[str], Awaitable[Iterable[MessageQueue]]], user_code: UserCode
+    ) -> None:
         self._queues = queues
         self._user_code = user_code
         self._listeners: dict[str, QueuesListener] = {}
@@ -33,14 +36,14 @@ class QueueWatch:
 
         Raise OrbitError if the topic can't be looked up.
         """
-        self._known[topic] = await self._queues(topic)
+        self._known[topic] = frozenset(await self._queues(topic))
         self._listeners[topic] = listener
 
     async def check(self) -> None:
         """Look up all topics, and call the listeners of those that changed."""
         for topic, listener in list(self._listeners.items()):
             try:
-                queues = await self._queues(topic)
+                queues = frozenset(await self._queues(topic))
             except OrbitError as error:
                 log.warning("the queues of %s can't be checked for changes: %s", topic, error)
                 continue
