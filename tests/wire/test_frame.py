@@ -258,8 +258,8 @@ def json_frame(header: bytes) -> bytes:
         (b"\x00\x00\x00\x04\x01\x00\x00\x00", "binary header of 0 bytes is too short", 8),
         (json_frame(b"[]"), "Expected `object`", 8),
         (json_frame(b"{}"), "missing required field `code`", 8),
-        (json_frame(b'{"code":"7"}'), "Expected `int`", 8),
-        (json_frame(b'{"code":1e3}'), "Expected `int`", 8),
+        (json_frame(b'{"code":"x7"}'), "Expected `int`", 8),
+        (json_frame(b'{"code":1.5}'), "Expected `int`", 8),
         (json_frame(b'{"code":2147483648}'), "2147483647", 8),
         (json_frame(b'{"code":' + b"9" * 5000 + b"}"), "can't be read", 8),
         (json_frame(b'{"code":1,"remark":"\xff"}'), "can't decode byte", 8),
@@ -275,6 +275,11 @@ def test_a_fault_says_what_and_at_which_byte(data: bytes, words: str, position: 
             feed(stream)
         assert caught.value.position == offset + position
         assert f"byte {offset + position} of the stream" in str(caught.value)
+
+
+def test_a_number_may_be_in_quotes() -> None:
+    (frame,) = feed(json_frame(b'{"code":"105","opaque":"-7","flag":"2","version":"493"}'))
+    assert (frame.code, frame.opaque, frame.flag, frame.version) == (105, -7, 2, 493)
 
 
 def test_frames_before_a_fault_are_given_first() -> None:

@@ -1,3 +1,5 @@
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -5,12 +7,24 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from orbitmq.errors import ConnectionClosed, LocalProtocolError, TooManyRequests
 from orbitmq.wire import auth
+from orbitmq.wire.burst import Burst
 from orbitmq.wire.codes import Language, RequestCode, ResponseCode
-from orbitmq.wire.frame import Frame, FrameReader, HeaderEncoding
+from orbitmq.wire.frame import (
+    ANSWER_FLAG,
+    FRAME_BYTES_MAX,
+    Buffer,
+    Frame,
+    FrameReader,
+    HeaderEncoding,
+    Outgoing,
+    encode_head,
+)
 from orbitmq.wire.headers.offset import GetMaxOffset, GetMaxOffsetAnswer
 from orbitmq.wire.headers.pop import PopMessage
 from orbitmq.wire.headers.pull import PullMessage
 from orbitmq.wire.headers.route import GetRouteInfo
+from orbitmq.wire.headers.send import SendMessageAnswer
+from orbitmq.wire.pull_template import FilledPullAnswer
 from orbitmq.wire.session import Identity, Response, Session
 
 ROUTE = GetRouteInfo(topic="orders")
@@ -82,6 +96,54 @@ def test_the_buffers_of_a_response_are_not_joined() -> None:
     buffers = Session[None]().answer(ask(Session()), Response(body=(body, body)))
     assert len(buffers) == 3
     assert buffers[1] is body
+
+
+INT32 = st.integers(-(2**31), 2**31 - 1)
+INT64 = st.integers(-(2**63), 2**63 - 1)
+
+
+@given(
+    header=st.builds(
+        FilledPullAnswer, suggest_which_broker_id=INT64, next_begin_offset=INT64,
+        min_offset=INT64, max_offset=INT64, offset_delta=INT64 | st.none(),
+        topic_sys_flag=INT32 | st.none(), group_sys_flag=INT32 | st.none(),
+        forbidden_type=INT32 | st.none(),
+    ) | st.builds(GetMaxOffsetAnswer, offset=INT64),
+    code=INT32,
+    remark=st.text(st.characters(exclude_categories=["Cs"])) | st.none(),
+    parts=st.lists(st.binary(max_size=9), max_size=3).map(tuple),
+    language=st.sampled_from(Language),
+)  # fmt: skip
+def test_an_answer_by_the_form_is_the_one_that_is_encoded_field_by_field(
+    header: FilledPullAnswer | GetMaxOffsetAnswer,
+    code: int,
+    remark: str | None,
+    parts: tuple[bytes, ...],
+    language: Language,
+) -> None:
+    request, body = ask(Session()), b"".join(parts)
+    careful = encode_head(
+        Outgoing(code, request.opaque, ANSWER_FLAG, 493, language.name, remark, header.to_texts()),
+        len(body),
+    )
+    session = Session[None](Identity(language=language))
+    for size in (None, len(body)):
+        buffers = session.answer(request, Response(code, header, parts, remark, body_size=size))
+        assert b"".join(buffers) == careful + body
+        if not body:
+            assert len(buffers) == 1
+
+
+def test_a_remark_that_can_not_be_encoded_is_an_error_of_this_side() -> None:
+    response = Response(1, GetMaxOffsetAnswer(offset=1), remark="\ud800")
+    with pytest.raises(LocalProtocolError, match="can't be encoded"):
+        Session[None]().answer(ask(Session()), response)
+
+
+def test_an_answer_is_held_to_the_limit_of_a_frame() -> None:
+    response = Response(header=GetMaxOffsetAnswer(offset=1), body=bytes(FRAME_BYTES_MAX))
+    with pytest.raises(LocalProtocolError, match="over the limit"):
+        Session[None]().answer(ask(Session()), response)
 
 
 def test_a_one_way_request_is_not_waited_for_and_not_answered() -> None:
@@ -310,3 +372,94 @@ def test_an_answer_that_is_too_large_is_named_as_an_answer() -> None:
     response = Response(ResponseCode.PULL_NOT_FOUND, body=bytes(17 * 1024 * 1024))
     with pytest.raises(LocalProtocolError, match="PULL_NOT_FOUND"):
         Session[None]().answer(ask(Session()), response)
+
+
+# Bursts
+
+
+class Burst3(Burst[str]):
+    """Three requests."""
+
+    __slots__ = ()
+
+    def __init__(self, count: int = 3) -> None:
+        super().__init__(310, count)
+
+    def frames(self) -> list[Buffer]:
+        return [b"request"] * self.count
+
+    def settle(self, positions: Sequence[int], answers: Sequence[SendMessageAnswer]) -> None:
+        """Do nothing."""
+
+    def waiter(self, position: int) -> str:
+        return f"waiter {position}"
+
+
+def test_a_burst_has_consecutive_numbers() -> None:
+    session: Session[str] = Session()
+    burst = Burst3()
+    assert ask(session).opaque == 0
+    session.begin(burst, now=0, timeout=3)
+    assert (burst.first, burst.sent, burst.deadline) == (1, 0, 3)
+    assert ask(session).opaque == 4
+    assert session.in_flight == 5
+
+
+def test_the_numbers_of_a_burst_don_t_wrap_within_it_nor_meet_others() -> None:
+    session: Session[str] = Session()
+    session._next_opaque = 2**31 - 2
+    burst = Burst3()
+    session.begin(burst, now=0, timeout=3)
+    assert burst.first == -(2**31)
+    session._next_opaque = -(2**31) - 0
+    other = Burst3()
+    session.begin(other, now=0, timeout=3)
+    assert other.first == -(2**31) + 3
+
+
+def test_a_burst_needs_room_for_all_of_its_requests() -> None:
+    session: Session[str] = Session(in_flight_max=4)
+    ask(session)
+    session.begin(Burst3(), now=0, timeout=3)
+    with pytest.raises(TooManyRequests):
+        session.begin(Burst3(count=1), now=0, timeout=3)
+    assert session.in_flight == 4
+    session.close("the test ends")
+    with pytest.raises(ConnectionClosed):
+        session.begin(Burst3(), now=0, timeout=3)
+
+
+def test_a_burst_expires_at_once_and_only_what_is_left_of_it() -> None:
+    session: Session[str] = Session()
+    burst = Burst3()
+    ask(session, "alone", now=0, timeout=4)
+    session.begin(burst, now=0, timeout=3)
+    assert session.forget(burst.first) is not None
+    assert session.next_deadline() == 3
+    assert session.due(3) == {burst.first + 1, burst.first + 2}
+    assert [one.waiter for one in session.expire(3)] == ["waiter 1", "waiter 2"]
+    assert session.next_deadline() == 4
+    assert [one.waiter for one in session.expire(4)] == ["alone"]
+    assert session.in_flight == 0
+
+
+def test_a_settled_burst_has_no_deadline() -> None:
+    session: Session[str] = Session()
+    burst = Burst3()
+    session.begin(burst, now=0, timeout=3)
+    for opaque in range(3):
+        session.forget(opaque)
+    assert session.next_deadline() is None
+    for _ in range(1_000):
+        session.begin(short := Burst3(count=1), now=0, timeout=3)
+        session.forget(short.first)
+    assert len(session._deadlines) < 100
+
+
+def test_a_close_ends_each_request_of_a_burst() -> None:
+    session: Session[str] = Session()
+    ask(session, "alone")
+    session.begin(Burst3(), now=0, timeout=3)
+    ended = session.close("the peer closed it")
+    assert [one.waiter for one in ended] == ["alone", "waiter 0", "waiter 1", "waiter 2"]
+    assert [one.opaque for one in ended] == [0, 1, 2, 3]

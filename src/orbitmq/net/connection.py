@@ -8,7 +8,7 @@
 
 Invariants:
 
-- All that is written in one turn of the loop is sent in one write.
+- All that is written in one turn of the loop is sent in one write; a burst is sent at once.
 - A request that expires before it is written, because the loop was blocked, is not sent.
 - Every request settles exactly once: with the answer, a timeout, or the reason of the close.
 - A server stops reading from a peer that doesn't read its answers, and other peers are not delayed.
@@ -35,9 +35,18 @@ from orbitmq.net.address import Address
 from orbitmq.net.fork import check_process, process_token
 from orbitmq.net.refusal import failure, logged_failure, not_supported, overload
 from orbitmq.net.settings import NetSettings
+from orbitmq.wire.burst import Burst
 from orbitmq.wire.codes import ResponseCode, name_of_request
 from orbitmq.wire.fields import Header
-from orbitmq.wire.frame import ANSWER_FLAG, ONEWAY_FLAG, Buffer, Frame, without_requests
+from orbitmq.wire.frame import (
+    ANSWER_FLAG,
+    ONEWAY_FLAG,
+    Buffer,
+    Frame,
+    RequestForm,
+    TakeLeading,
+    without_requests,
+)
 from orbitmq.wire.session import Identity, Pending, Response, Session
 
 __all__ = ["Connection", "Handler", "Outcome", "Side"]
@@ -46,6 +55,10 @@ log = logging.getLogger("orbitmq.net")
 
 _FLUSH_BYTES = 1024 * 1024
 """More bytes than this are written before the turn ends, so that the transport can pause us."""
+
+_BURST_BYTES = 4 * 1024
+"""The transport's limit of unsent bytes once bursts are sent. A larger burst leaves at once; below
+its limit, uvloop writes at the end of the turn only, and the peer would wait for that."""
 
 Outcome = Response | Awaitable[Response | None] | None
 Handler = Callable[["Connection", Frame], Outcome]
@@ -121,6 +134,8 @@ class Connection(asyncio.Protocol):
         self._close_listeners: list[Callable[[Connection], None]] = []
         self.peer = "(not connected)"
         """The other end, as ``host:port``."""
+        self.take_leading: TakeLeading | None = None
+        """Serves the leading frames of a read together, if it can; see ``TakeLeading``."""
         self.is_open = True
         """Whether new requests may be sent; an attribute, since every send reads it."""
 
@@ -181,6 +196,37 @@ class Connection(asyncio.Protocol):
         now = self._loop.time()
         return self._send(header, body, now, timeout_ms / 1000, code, None)[1]
 
+    @property
+    def form(self) -> RequestForm | None:
+        """The form of the requests of a burst; None if requests are signed or binary."""
+        return self._session.form
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests are in flight."""
+        return self._session.in_flight
+
+    def start_burst(
+        self, burst: Burst[asyncio.Future[Frame]], *, now: float, timeout: float
+    ) -> None:
+        """Send the requests of a burst in one write; it settles them, or makes their futures.
+
+        ``now`` is when the first was asked for, a time of the loop in seconds. Raise as
+        ``start_request`` does; none has been sent then.
+        """
+        check_process(self._process, self)
+        if self._resumed is not None:
+            self._check_unsent()
+        self._session.begin(burst, now=now, timeout=timeout)
+        if self.take_leading is None:
+            self.take_leading = self._settle_leading
+            if self._transport is not None:
+                self._transport.set_write_buffer_limits(high=_BURST_BYTES)
+        self._out += burst.frames()
+        if burst.deadline < self._deadline:
+            self._watch_deadlines(burst.deadline)
+        self._flush()
+
     def oneway(
         self,
         header: Header,
@@ -228,6 +274,37 @@ class Connection(asyncio.Protocol):
             buffers = self._session.answer(request, failure(error))
         if buffers:
             self._write(buffers)
+
+    @property
+    def identity(self) -> Identity:
+        """What this end says about itself in every frame."""
+        return self._session.identity
+
+    @property
+    def serving_room(self) -> int:
+        """How many more requests may be served now; 0 if the connection drains or closes.
+
+        Frames that were kept while the peer did not read are served later than they were received.
+        """
+        if self._is_draining or self._state is not _OPEN:
+            return 0
+        return max(self._settings.serving_max - self._serving, 0)
+
+    def serve_together(self, count: int) -> None:
+        """Count requests as being served; there is ``serving_room`` for them.
+
+        For ``take_leading``, which owes one ``respond_together`` for them, or ``respond`` for each.
+        """
+        self._serving += count
+
+    def respond_together(self, answers: list[Buffer]) -> None:
+        """Write the answers to as many requests, encoded as whole frames."""
+        check_process(self._process, self)
+        self._serving -= len(answers)
+        if self._drained is not None:
+            self._note_drained()
+        if self._state is _OPEN:
+            self._write((b"".join(answers),))
 
     def when_closed(self, listener: Callable[["Connection"], None]) -> None:
         """Call ``listener`` once, on the loop, when the connection has closed."""
@@ -281,7 +358,9 @@ class Connection(asyncio.Protocol):
         if self._state is not _State.OPEN:
             return
         self._last_activity = self._loop.time()
-        frames = self._session.receive(data)
+        # A debug log has every frame, and a draining connection serves none.
+        is_usual = self._is_draining or log.isEnabledFor(logging.DEBUG)
+        frames = self._session.receive(data, None if is_usual else self.take_leading)
         if self._waiting_frames is None:
             self._take_in(frames)
         else:  # the transport had read this before it was paused
@@ -435,6 +514,13 @@ class Connection(asyncio.Protocol):
             pending.waiter.set_result(answer)
         if answer.code == _GO_AWAY or not self.is_open:
             self._leave()
+
+    def _settle_leading(self, data: bytes | bytearray, at: int) -> int:
+        """Settle the leading answers of a read to requests of bursts; see ``TakeLeading``."""
+        end = self._session.settle(data, at)
+        if end > at and not self.is_open:
+            self._leave()
+        return end
 
     def _leave(self) -> None:
         """Send no new requests; close when those in flight are settled."""

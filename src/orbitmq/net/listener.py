@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import ssl
-from collections.abc import Set
+from collections.abc import Callable, Set
 from types import TracebackType
 from typing import Self
 
@@ -13,6 +13,7 @@ from orbitmq.net.connection import Connection, Handler, Side
 from orbitmq.net.settings import NetSettings
 from orbitmq.net.transport.network import Network, OpenPort, TlsMode
 from orbitmq.net.transport.tcp import TcpNetwork
+from orbitmq.wire.frame import TakeLeading
 from orbitmq.wire.session import Identity
 
 __all__ = ["Listener"]
@@ -25,7 +26,7 @@ class Listener:
 
     Port 0 picks a free one, see ``address`` after the start; if the host has several addresses, the
     first is used. Without ``tls`` the port accepts plain text only; with it ``mode`` is permissive
-    by default.
+    by default. ``take_leading`` returns what serves the leading frames of a connection's reads.
     """
 
     def __init__(
@@ -38,6 +39,7 @@ class Listener:
         tls: ssl.SSLContext | None = None,
         mode: TlsMode | None = None,
         network: Network | None = None,
+        take_leading: Callable[[Connection], TakeLeading] | None = None,
     ) -> None:
         self._wanted = address
         self._handler = handler
@@ -50,6 +52,7 @@ class Listener:
                 "a port that enforces TLS needs a certificate: give tls", field="tls"
             )
         self._network = network or TcpNetwork()
+        self._take_leading = take_leading
         self._port: OpenPort | None = None
         self._closing = False
         self._connections: dict[Connection, None] = {}  # a set in the order of arrival
@@ -123,6 +126,8 @@ class Listener:
             return
         if len(self._connections) < self._settings.connections_max:
             self._connections[connection] = None
+            if self._take_leading is not None:
+                connection.take_leading = self._take_leading(connection)
             connection.when_closed(self._forget)
             return
         log.warning(

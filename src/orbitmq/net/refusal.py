@@ -19,8 +19,8 @@ log = logging.getLogger("orbitmq.net")
 class Refusal(OrbitError):
     """Raised by a handler to refuse a request; answered with its code, and not an error of ours.
 
-    >>> Refusal(17, "topic orders does not exist").response()
-    Response(code=17, header=None, body=b'', remark='topic orders does not exist', fields=None)
+    >>> Refusal(17, "topic orders does not exist").response().remark
+    'topic orders does not exist'
     """
 
     def __init__(self, code: int, remark: str, fields: dict[str, str] | None = None) -> None:

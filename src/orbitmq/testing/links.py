@@ -256,6 +256,9 @@ class _End(asyncio.Transport):
     def writelines(self, list_of_data: Iterable[Any]) -> None:
         self.write(b"".join(list_of_data))
 
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Do nothing: what is written arrives."""
+
     def get_write_buffer_size(self) -> int:
         return self.other._unread
 

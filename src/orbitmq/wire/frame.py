@@ -22,9 +22,9 @@ Invariants:
 """
 
 import struct
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from enum import IntEnum
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 
@@ -36,13 +36,18 @@ from orbitmq.wire.fields import Header, Int32
 
 __all__ = [
     "FRAME_BYTES_MAX",
+    "LEAD_SIZE",
+    "AnswerForm",
     "Buffer",
     "Frame",
     "FrameReader",
     "HeaderEncoding",
     "Outgoing",
     "RequestForm",
+    "TakeLeading",
     "encode_head",
+    "pack_lead",
+    "unpack_lead",
     "without_requests",
 ]
 
@@ -63,7 +68,9 @@ _LEAD_SIZE: Final = 8
 _SIZE_BITS = 0xFF_FFFF
 _BINARY_TYPE = 1 << 24
 assert _LEAD.size == _LEAD_SIZE
-_pack_lead: Final = _LEAD.pack
+LEAD_SIZE: Final = _LEAD_SIZE
+pack_lead: Final = _LEAD.pack
+unpack_lead: Final = _LEAD.unpack_from
 _TOTAL_MAX: Final = FRAME_BYTES_MAX - 4
 
 
@@ -91,7 +98,8 @@ class _JsonHeader(msgspec.Struct, gc=False, rename="camel"):
     ext_fields: msgspec.Raw = msgspec.Raw()
 
 
-_read_json = msgspec.json.Decoder(_JsonHeader).decode
+# A number may be in quotes: Java's servers read it, too.
+_read_json = msgspec.json.Decoder(_JsonHeader, strict=False).decode
 _read_any_fields = msgspec.json.Decoder(dict[str, str | int | float | bool | None]).decode
 _write_json = msgspec.json.Encoder().encode
 _LANGUAGE_OF: Final[dict[str | int | None, Language]] = {
@@ -186,6 +194,15 @@ def _shortened(text: str, limit: int = 60) -> str:
     return text if len(text) <= limit else f"{text[: limit // 2]}…{text[-limit // 2 :]}"
 
 
+TakeLeading: TypeAlias = Callable[[bytes | bytearray, int], int]
+"""Serves the frames that begin at a position of received bytes, as many as it can serve together.
+
+It returns where the first frame begins that it did not serve. It must check all it reads, and only
+take whole frames of at most 64 KiB: the others are read by ``FrameReader``, with its errors. It
+keeps views of the bytes, never the bytes to change them."""
+_TAKEN_BYTES_MAX: Final = 64 * 1024
+
+
 class FrameReader:
     """Splits a stream of bytes into frames.
 
@@ -211,25 +228,38 @@ class FrameReader:
         """How many bytes of an incomplete frame are buffered."""
         return len(self._held)
 
-    def feed(self, data: bytes) -> Iterator[Frame]:
+    def feed(self, data: bytes, take: "TakeLeading | None" = None) -> Iterator[Frame]:
         """Yield the frames that ``data`` completes. Exhaust the iterator before feeding again.
 
-        Raise RemoteProtocolError if the bytes at ``position`` of the stream are not a frame. The
-        reader can't continue: close the connection.
+        ``take`` may serve frames itself, many at once; those are not yielded. Raise
+        RemoteProtocolError if the bytes at ``position`` of the stream are not a frame. The reader
+        can't continue: close the connection.
         """
+        if self._total_max < _TAKEN_BYTES_MAX:
+            take = None  # it does not know the limit
         at = 0
         if self._held:
             at = self._complete_held(data)
             if len(self._held) < self._need:
                 return
             held, self._held, self._need = self._held, bytearray(), _LEAD_SIZE
-            yield self._frame(held, memoryview(held), 0, *_LEAD.unpack_from(held))
+            yield from self._frames(held, 0, take)
+        yield from self._frames(data, at, take)
+
+    def _frames(
+        self, data: bytes | bytearray, at: int, take: "TakeLeading | None"
+    ) -> Iterator[Frame]:
+        """Yield the frames from ``at`` on, and keep the beginning of an incomplete one."""
         view = memoryview(data)
         end = len(data)
         while at + _LEAD_SIZE <= end:
+            if take is not None and (taken := take(data, at)) > at:
+                self.position += taken - at
+                at = taken
+                continue
             total, typed_size = _LEAD.unpack_from(data, at)
             if total > self._total_max or typed_size & _SIZE_BITS > total - 4:
-                raise self._bad_lead(data[at : at + _LEAD_SIZE])
+                raise self._bad_lead(bytes(data[at : at + _LEAD_SIZE]))
             if at + 4 + total > end:
                 self._need = 4 + total
                 break
@@ -393,6 +423,17 @@ class RequestForm:
             b'"version":%d,"language":%b,"extFields":%%b}' % (version, _write_json(language))
         )
 
+    def of(self, code: int, fields: bytes) -> bytes:
+        """Return the form of headers of one code: with blanks for the number and in ``fields``.
+
+        >>> form = RequestForm(493, "PYTHON").of(105, b'{"topic":%b}')
+        >>> (form % (7, b'"orders"'))[-31:]
+        b'"extFields":{"topic":"orders"}}'
+        """
+        blank = b"%d"
+        form = self._form.replace(blank, b"%b")
+        return form % (b"%d" % code, blank, b"0", fields)
+
     def head(self, code: int, opaque: int, flag: int, fields: bytes, body_size: int) -> bytes:
         """Return the bytes of a request before its body; ``fields`` are JSON."""
         header = self._form % (code, opaque, flag, fields)
@@ -400,7 +441,39 @@ class RequestForm:
         total = 4 + size + body_size
         if total > _TOTAL_MAX:
             raise _too_large(code, flag, size, body_size)
-        return _pack_lead(total, size) + header
+        return pack_lead(total, size) + header
+
+
+class AnswerForm:
+    """The JSON heads of one sender's answers with fields, as ``RequestForm`` for requests.
+
+    >>> AnswerForm(493, "PYTHON").head(0, 7, b'{"offset":"3"}', 0, None)[8:60]
+    b'{"serializeTypeCurrentRPC":"JSON","code":0,"opaque":'
+    """
+
+    __slots__ = ("_form",)
+
+    def __init__(self, version: int, language: str) -> None:
+        self._form = (
+            b'{"serializeTypeCurrentRPC":"JSON","code":%%d,"opaque":%%d,"flag":%d,'
+            b'"version":%d,"language":%b%%b,"extFields":%%b}'
+            % (ANSWER_FLAG, version, _write_json(language))
+        )
+
+    def head(
+        self, code: int, opaque: int, fields: bytes, body_size: int, remark: str | None
+    ) -> bytes:
+        """Return the bytes of an answer before its body; ``fields`` are JSON.
+
+        Raise UnicodeEncodeError if the remark holds half of a surrogate pair.
+        """
+        remarked = b"" if remark is None else b',"remark":' + _write_json(remark)
+        header = self._form % (code, opaque, remarked, fields)
+        size = len(header)
+        total = 4 + size + body_size
+        if total > _TOTAL_MAX:
+            raise _too_large(code, ANSWER_FLAG, size, body_size)
+        return pack_lead(total, size) + header
 
 
 def without_requests(

@@ -3,7 +3,9 @@
 ::
 
     request(...)  ──▶ the head to write; the waiter is kept under the request's number
+    begin(burst)  ──▶ many requests at once, which make their waiters themselves
     receive(data) ──▶ frames; for an answer, take(frame) returns the waiter, once
+    settle(data)  ──▶ how far its leading answers were plain ones to bursts, which took them
     expire(now)   ──▶ the waiters whose deadline has passed
     close()       ──▶ all remaining waiters
 
@@ -22,18 +24,21 @@ import msgspec
 
 from orbitmq.errors import ConnectionClosed, LocalProtocolError, RequestTimeout, TooManyRequests
 from orbitmq.wire import auth, binary_header
+from orbitmq.wire.burst import Burst, settle_leading
 from orbitmq.wire.codes import VERSION_5_4_0, Language, ResponseCode, name_of_request
 from orbitmq.wire.fields import Header
 from orbitmq.wire.frame import (
     ANSWER_FLAG,
     FRAME_BYTES_MAX,
     ONEWAY_FLAG,
+    AnswerForm,
     Buffer,
     Frame,
     FrameReader,
     HeaderEncoding,
     Outgoing,
     RequestForm,
+    TakeLeading,
     encode_head,
 )
 
@@ -72,6 +77,8 @@ class Response(msgspec.Struct, gc=False):
     remark: str | None = None
     fields: dict[str, str] | None = None
     """Extension fields in addition to the header's."""
+    body_size: int | None = None
+    """The bytes of a body in many parts; None: they are counted."""
 
 
 class Pending(msgspec.Struct, Generic[W], gc=False, eq=False):
@@ -138,14 +145,16 @@ class Session(Generic[W]):
         self._language = self._identity.language.name
         self._version = self._identity.version
         self._encoding = self._identity.encoding
-        # The fast path: unsigned requests in JSON.
         self._form: RequestForm | None = None
         if self._encoding is HeaderEncoding.JSON and self._identity.credentials is None:
             self._form = RequestForm(self._version, self._language)
+        self._answers: AnswerForm | None = None
+        if self._encoding is HeaderEncoding.JSON:
+            self._answers = AnswerForm(self._version, self._language)
         self._in_flight_max = in_flight_max
         self._reader = FrameReader(frame_bytes_max)
-        self._pending: dict[int, Pending[W]] = {}
-        self._deadlines: list[tuple[float, int]] = []
+        self._pending: dict[int, Pending[W] | Burst[W]] = {}
+        self._deadlines: list[tuple[float, int, Pending[W] | Burst[W]]] = []
         self._next_opaque = 0
         self._closed: str | None = None
         self.peer = ""
@@ -160,6 +169,16 @@ class Session(Generic[W]):
             else f"{len(self._pending)} in flight"
         )
         return f"<Session {state}>"
+
+    @property
+    def identity(self) -> Identity:
+        """What this end says about itself in every frame."""
+        return self._identity
+
+    @property
+    def form(self) -> RequestForm | None:
+        """The form of unsigned requests in JSON; None if requests are signed or binary."""
+        return self._form
 
     @property
     def in_flight(self) -> int:
@@ -186,23 +205,42 @@ class Session(Generic[W]):
         fields, and ``fields`` are added to the header's. Raise ConnectionClosed, TooManyRequests,
         or LocalProtocolError if it can't be encoded, for example because it is too large.
         """
-        if self._closed is not None:
-            reason = f"the connection is closed: {self._closed}"
-            raise ConnectionClosed(reason, address=self.peer, was_sent=False)
+        self._check_room(1)
         pending = self._pending
-        if len(pending) >= self._in_flight_max:
-            raise TooManyRequests(
-                f"{len(pending)} requests are in flight on this connection, which is the limit"
-            )
         asked = header.code if code is None else code
         opaque = self._take_number()
         head = self._request_head(header, body, asked, opaque, 0, fields)
         deadline = now + timeout
-        pending[opaque] = Pending(opaque, asked, now, deadline, waiter)
-        if len(self._deadlines) > 64 + 2 * len(pending):
-            self.next_deadline()  # drops the entries of settled requests
-        heappush(self._deadlines, (deadline, opaque))
+        one = pending[opaque] = Pending(opaque, asked, now, deadline, waiter)
+        self._note_deadline(one, opaque)
         return opaque, head
+
+    def begin(self, burst: Burst[W], *, now: float, timeout: float) -> None:
+        """Register the requests of a burst and number them; its frames are to be written then.
+
+        Raise ConnectionClosed, or TooManyRequests if not all of them may be in flight.
+        """
+        self._check_room(burst.count)
+        burst.first = first = self._take_numbers(burst.count)
+        burst.sent, burst.deadline = now, now + timeout
+        for opaque in range(first, first + burst.count):
+            self._pending[opaque] = burst
+        self._note_deadline(burst, first)
+
+    def _check_room(self, count: int) -> None:
+        if self._closed is not None:
+            reason = f"the connection is closed: {self._closed}"
+            raise ConnectionClosed(reason, address=self.peer, was_sent=False)
+        if len(self._pending) + count > self._in_flight_max:
+            raise TooManyRequests(
+                f"{len(self._pending)} requests are in flight on this connection; the limit is "
+                f"{self._in_flight_max}"
+            )
+
+    def _note_deadline(self, one: Pending[W] | Burst[W], opaque: int) -> None:
+        if len(self._deadlines) > 64 + 2 * len(self._pending):
+            self.next_deadline()  # drops the entries of settled requests
+        heappush(self._deadlines, (one.deadline, opaque, one))
 
     def oneway(
         self,
@@ -231,23 +269,26 @@ class Session(Generic[W]):
         """
         if request.flag & ONEWAY_FLAG:
             return ()
-        header, body, texts = response.header, response.body, response.fields
+        body, size = response.body, response.body_size
+        if size is None:
+            size = _bytes_in_all(body) if isinstance(body, tuple) else _bytes_in(body)
+        head = self._answer_head(request.opaque, response, size)
+        if not size:
+            return (head,)
+        return (head, *body) if isinstance(body, tuple) else (head, body)
+
+    def _answer_head(self, opaque: int, response: Response, body_size: int) -> bytes:
+        code, header, remark = response.code, response.header, response.remark
+        texts = response.fields
         if header is not None:
+            if self._answers is not None and not texts:
+                try:
+                    return self._answers.head(code, opaque, header.to_json(), body_size, remark)
+                except UnicodeEncodeError:
+                    pass  # the error of ``encode_head`` says more
             texts = header.to_texts() | (texts or {})
-        outgoing = Outgoing(
-            response.code,
-            request.opaque,
-            ANSWER_FLAG,
-            self._version,
-            self._language,
-            response.remark,
-            texts,
-        )
-        if not body:
-            return (encode_head(outgoing, 0, self._encoding),)
-        if isinstance(body, tuple):
-            return (encode_head(outgoing, _bytes_in_all(body), self._encoding), *body)
-        return (encode_head(outgoing, _bytes_in(body), self._encoding), body)
+        outgoing = Outgoing(code, opaque, ANSWER_FLAG, self._version, self._language, remark, texts)
+        return encode_head(outgoing, body_size, self._encoding)
 
     def _request_head(
         self,
@@ -290,21 +331,37 @@ class Session(Generic[W]):
             if opaque not in self._pending:
                 return opaque
 
+    def _take_numbers(self, count: int) -> int:
+        """Return the first of consecutive free numbers."""
+        while True:
+            first = self._next_opaque
+            if first + count > _OPAQUE_MAX:
+                self._next_opaque = _OPAQUE_MAX + 1 - _OPAQUE_RANGE
+                continue
+            self._next_opaque = first + count
+            if self._pending.keys().isdisjoint(range(first, first + count)):
+                return first
+
     # In
 
-    def receive(self, data: bytes) -> Iterator[Frame]:
+    def receive(self, data: bytes, take: TakeLeading | None = None) -> Iterator[Frame]:
         """Yield the frames that ``data`` completes. Exhaust the iterator before the next call.
 
-        Raise RemoteProtocolError if the bytes are not a frame; close the connection then.
+        Frames that ``take`` serves itself are not yielded. Raise RemoteProtocolError if the bytes
+        are not a frame; close the connection then.
         """
-        return self._reader.feed(data)
+        return self._reader.feed(data, take)
 
     def take(self, answer: Frame) -> Pending[W] | None:
         """Return the request that a frame answers; None if it has been settled."""
-        pending = self._pending.pop(answer.opaque, None)
+        pending = self.forget(answer.opaque)
         if pending is None:
             self.late_answers += 1
         return pending
+
+    def settle(self, data: bytes | bytearray, at: int) -> int:
+        """Settle the leading answers that bursts take; return where the first other frame is."""
+        return settle_leading(data, at, self._pending)
 
     def waits_for(self, opaque: int) -> bool:
         """Return whether the request with this number is in flight."""
@@ -312,7 +369,8 @@ class Session(Generic[W]):
 
     def forget(self, opaque: int) -> Pending[W] | None:
         """Stop waiting for an answer; return the request, or None if it has been settled."""
-        return self._pending.pop(opaque, None)
+        one = self._pending.pop(opaque, None)
+        return _alone(one, opaque) if isinstance(one, Burst) else one
 
     # Time and end
 
@@ -321,15 +379,17 @@ class Session(Generic[W]):
         deadlines, pending = self._deadlines, self._pending
         # Entries of settled requests are dropped at the top, and when they are the majority.
         if len(deadlines) > 64 and len(deadlines) > 2 * len(pending):
-            deadlines[:] = [entry for entry in deadlines if entry[1] in pending]
+            deadlines[:] = [entry for entry in deadlines if self._is_waiting(*entry[1:])]
             heapify(deadlines)
         while deadlines:
-            deadline, opaque = deadlines[0]
-            waiting = pending.get(opaque)
-            if waiting is not None and waiting.deadline == deadline:
+            deadline, opaque, one = deadlines[0]
+            if self._is_waiting(opaque, one):
                 return deadline
             heappop(deadlines)
         return None
+
+    def _is_waiting(self, opaque: int, one: Pending[W] | Burst[W]) -> bool:
+        return one.left > 0 if isinstance(one, Burst) else self._pending.get(opaque) is one
 
     def due(self, now: float) -> set[int]:
         """Return the numbers of the requests past their deadline; they stay in flight."""
@@ -337,20 +397,32 @@ class Session(Generic[W]):
 
     def expire(self, now: float) -> list[Pending[W]]:
         """Remove and return the requests past their deadline, earliest first."""
-        expired = []
+        expired: list[Pending[W]] = []
         while (deadline := self.next_deadline()) is not None and deadline <= now:
-            _, opaque = heappop(self._deadlines)
-            expired.append(self._pending.pop(opaque))
+            _, first, one = heappop(self._deadlines)
+            count = one.count if isinstance(one, Burst) else 1
+            due = [n for n in range(first, first + count) if self._pending.get(n) is one]
+            expired += [pending for n in due if (pending := self.forget(n)) is not None]
         return expired
 
     def close(self, reason: str) -> list[Pending[W]]:
         """Close the session; return the requests in flight, oldest first."""
         if self._closed is None:
             self._closed = reason
-        waiting = list(self._pending.values())
+        waiting = [
+            _alone(one, opaque) if isinstance(one, Burst) else one
+            for opaque, one in self._pending.items()
+        ]
         self._pending.clear()
         self._deadlines.clear()
         return waiting
+
+
+def _alone(burst: Burst[W], opaque: int) -> Pending[W]:
+    """Return a request of a burst as one that goes on alone."""
+    burst.left -= 1
+    waiter = burst.waiter(opaque - burst.first)
+    return Pending(opaque, burst.code, burst.sent, burst.deadline, waiter)
 
 
 def _bytes_in_all(parts: tuple[Buffer, ...]) -> int:
