@@ -54,6 +54,9 @@ SMALL = StoreSettings(
 class SendWorld:
     """A store and all parts between it and a send, with a clock that the test moves."""
 
+    takes_plain_sends = True
+    """False: all sends take the careful way."""
+
     def __init__(
         self,
         store: StoreSettings = SMALL,
@@ -170,7 +173,7 @@ class SendWorld:
             settings=self.settings,
             unique_ids=UniqueIds(HERE.ip, 1, 2, self.clock, local_month),
             store_host=lambda: HERE,
-            disk_used=lambda: self.store.disk_used_ratio,
+            store=self.store,
         )
         self.back_handlers = SendBackHandlers(
             store=self.store,
@@ -226,7 +229,8 @@ class SendWorld:
 
     def send(self, header: SendMessageV2, body: bytes = b"x", *, code: int | None = None) -> Frame:
         """Send over a network in memory; return the answer."""
-        return ask(self.handlers.table(), header, body, code=code)
+        take = self.handlers.plain.of if self.takes_plain_sends else None
+        return ask(self.handlers.table(), header, body, code=code, take_leading=take)
 
     def create(self, name: str, queues: int = 4, **more: Any) -> None:
         """Create a topic."""

@@ -1,6 +1,6 @@
 """The tables of a broker, on a disk in memory and by a clock moved by hand; and how to ask them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 
 from orbitmq.broker.persistence import Persistence
@@ -11,7 +11,7 @@ from orbitmq.broker.tables.offsets import OFFSETS_FILE, ConsumerOffsets
 from orbitmq.broker.tables.topics import TOPICS_FILE, Topics
 from orbitmq.clock import Clock
 from orbitmq.net.address import Address
-from orbitmq.net.connection import Handler
+from orbitmq.net.connection import Connection, Handler
 from orbitmq.net.dialer import Dialer
 from orbitmq.net.handlers import Handlers
 from orbitmq.net.listener import Listener
@@ -22,7 +22,7 @@ from orbitmq.testing.clocks import InlineWorkers, run_virtual
 from orbitmq.testing.disks import SimulatedDisk
 from orbitmq.testing.links import MemoryNetwork
 from orbitmq.wire.fields import Header
-from orbitmq.wire.frame import Frame
+from orbitmq.wire.frame import Frame, TakeLeading
 from tests.store.logs import NOW, incoming
 
 SMALL_STORE = StoreSettings(
@@ -101,14 +101,19 @@ class World:
 
 
 def ask(
-    table: Mapping[int, Handler], header: Header, body: bytes = b"", *, code: int | None = None
+    table: Mapping[int, Handler],
+    header: Header,
+    body: bytes = b"",
+    *,
+    code: int | None = None,
+    take_leading: Callable[[Connection], TakeLeading] | None = None,
 ) -> Frame:
     """Ask handlers one thing over a network in memory, in virtual time; return their answer."""
 
     async def conversation(_clock: Clock) -> Frame:
         network = MemoryNetwork()
         address = Address("broker-a", 10911)
-        async with Listener(address, Handlers(table), network=network):
+        async with Listener(address, Handlers(table), network=network, take_leading=take_leading):
             async with Dialer(network=network) as dialer:
                 return await dialer.request(address, header, body, code=code)
 

@@ -240,6 +240,7 @@ class Broker:
             tls=self._server_tls,
             mode=self.settings.tls.mode,
             network=self._machine.network,
+            take_leading=self._request_handlers.sends.plain.of,
         )
 
     async def _register(self) -> None:

@@ -64,7 +64,8 @@ class Endpoint:
 class RequestHandlers:
     """All handlers of a broker, by request code.
 
-    ``pulls`` and ``members`` have periodic jobs, and ``config`` applies reloaded settings.
+    ``pulls`` and ``members`` have periodic jobs, ``config`` applies reloaded settings, and
+    ``sends.plain`` serves many sends at once.
     """
 
     def __init__(self, state: State, endpoint: Endpoint) -> None:
@@ -88,11 +89,24 @@ class RequestHandlers:
             settings=state.settings,
             clock=state.clock,
         )
+        checks = _send_checks(state, endpoint)
+        retries = _retries(state)
+        self.sends = SendHandlers(
+            deduplication=state.deduplication,
+            checks=checks,
+            retries=retries,
+            halves=state.halves,
+            settings=state.settings,
+            unique_ids=_unique_ids(state, endpoint),
+            store_host=endpoint.store_host,
+            store=state.store,
+        )
         self.handlers = Handlers(
             self.pulls.table(),
             self.members.table(),
             self.config.table(),
-            *_send_handlers(state, endpoint),
+            self.sends.table(),
+            *_send_handlers(state, endpoint, checks, retries),
             *_table_handlers(state, endpoint, calls, self.pulls),
             *_report_handlers(state, endpoint),
             refused.table(),
@@ -121,32 +135,30 @@ def _pull_handlers(state: State, endpoint: Endpoint) -> PullHandlers:
     )
 
 
-def _send_handlers(state: State, endpoint: Endpoint) -> Sequence[Mapping[int, Handler]]:
-    settings, machine = state.settings, state.machine
-    retries = Retries(
+def _retries(state: State) -> Retries:
+    return Retries(
         topics=state.topics,
         groups=state.groups,
         holds_locks=state.is_consumed_in_order,
-        randomness=machine.randomness,
+        randomness=state.machine.randomness,
     )
-    checks = SendChecks(
-        settings=settings,
+
+
+def _send_checks(state: State, endpoint: Endpoint) -> SendChecks:
+    return SendChecks(
+        settings=state.settings,
         topics=state.topics,
         clock=state.clock,
-        randomness=machine.randomness,
+        randomness=state.machine.randomness,
         own_host=endpoint.host,
         timer_rules=state.timer_rules,
     )
-    send = SendHandlers(
-        deduplication=state.deduplication,
-        checks=checks,
-        retries=retries,
-        halves=state.halves,
-        settings=settings,
-        unique_ids=_unique_ids(state, endpoint),
-        store_host=endpoint.store_host,
-        disk_used=lambda: state.store.disk_used_ratio,
-    )
+
+
+def _send_handlers(
+    state: State, endpoint: Endpoint, checks: SendChecks, retries: Retries
+) -> Sequence[Mapping[int, Handler]]:
+    settings = state.settings
     send_back = SendBackHandlers(
         store=state.store,
         inbox=state.inbox,
@@ -184,7 +196,7 @@ def _send_handlers(state: State, endpoint: Endpoint) -> Sequence[Mapping[int, Ha
         clock=state.clock,
         store_host=endpoint.store_host,
     )
-    tables = (send, send_back, reply, transactions, recall)
+    tables = (send_back, reply, transactions, recall)
     return [handlers.table() for handlers in tables]
 
 

@@ -31,7 +31,11 @@ _HEAD = struct.Struct(
 assert _HEAD.size == 20
 
 _PROPERTIES_LENGTH = struct.Struct(">h")  # signed in Java: properties have at most 32767 bytes
-_LEAST = _HEAD.size + _PROPERTIES_LENGTH.size
+_HEAD_SIZE: Final = _HEAD.size
+_LENGTH_SIZE: Final = _PROPERTIES_LENGTH.size
+_LEAST: Final = _HEAD_SIZE + _LENGTH_SIZE
+_unpack_head: Final = _HEAD.unpack_from
+_unpack_length: Final = _PROPERTIES_LENGTH.unpack_from
 _inner_count = finder(INNER_COUNT.encode())
 _DIGITS_MAX = 5
 
@@ -53,17 +57,20 @@ def encode(messages: Iterable[tuple[int, Buffer, Buffer]]) -> bytes:
     '00000019 00000000 00000000 00000000 00000003 6f6e6500 00'
     """
     parts: list[Buffer] = []
-    pack_head, pack_length = _HEAD.pack, _PROPERTIES_LENGTH.pack
-    for index, (flag, body, properties) in enumerate(messages):
-        size = _LEAST + len(body) + len(properties)
-        try:
-            head = pack_head(size, 0, 0, flag, len(body))
-            parts += (head, body, pack_length(len(properties)), properties)
-        except struct.error:
-            raise LocalProtocolError(
-                f"message {index} of the batch does not fit the format: flag {flag}, body of "
-                f"{len(body)} bytes, properties of {len(properties)} bytes (at most 32767)"
-            ) from None
+    add, pack_head, pack_length = parts.append, _HEAD.pack, _PROPERTIES_LENGTH.pack
+    flag = body_length = length = 0
+    try:
+        for flag, body, properties in messages:
+            body_length, length = len(body), len(properties)
+            add(pack_head(_LEAST + body_length + length, 0, 0, flag, body_length))
+            add(body)
+            add(pack_length(length))
+            add(properties)
+    except struct.error:
+        raise LocalProtocolError(
+            f"message {len(parts) // 4} of the batch does not fit the format: flag {flag}, body of "
+            f"{body_length} bytes, properties of {length} bytes (at most 32767)"
+        ) from None
     return b"".join(parts)
 
 
@@ -77,11 +84,27 @@ def split(body: Buffer) -> Iterator[BatchedMessage]:
     >>> [(each.flag, bytes(each.body)) for each in split(encode([(7, b"one", b""), (0, b"", b"")]))]
     [(7, b'one'), (0, b'')]
     """
-    view = memoryview(body)
-    position = 0
-    while position < len(view):
-        message, position = _read(view, position)
-        yield message
+    view, position, end = memoryview(body), 0, len(body)
+    while position < end:
+        left = end - position
+        if left < _LEAST:
+            raise _corrupt(f"{left} bytes are left, but a message has at least {_LEAST}", position)
+        size, _magic, _crc, flag, body_length = _unpack_head(view, position)
+        if not _LEAST <= size <= left:
+            raise _corrupt(f"its size field says {size}, but {left} bytes are left", position)
+        if not 0 <= body_length <= size - _LEAST:
+            raise _corrupt(f"a body of {body_length} bytes in a message of {size}", position)
+        body_end = position + _HEAD_SIZE + body_length
+        (length,) = _unpack_length(view, body_end)
+        if _LEAST + body_length + length != size:
+            raise _corrupt(
+                f"size {size} is not the sum of {_LEAST}, body {body_length} and properties "
+                f"{length}",
+                position,
+            )
+        text = view[body_end + _LENGTH_SIZE : position + size]
+        yield BatchedMessage(flag, view[position + _HEAD_SIZE : body_end], text)
+        position += size
 
 
 def inner_count(text: bytes) -> int:
@@ -96,29 +119,6 @@ def inner_count(text: bytes) -> int:
     if not (count.isdigit() and len(count) <= _DIGITS_MAX):
         return 1
     return min(max(int(count), 1), INNER_BATCH_MAX)
-
-
-def _read(view: memoryview, position: int) -> tuple[BatchedMessage, int]:
-    left = len(view) - position
-    if left < _LEAST:
-        raise _corrupt(f"{left} bytes are left, but a message has at least {_LEAST}", position)
-    size, _magic, _crc, flag, body_length = _HEAD.unpack_from(view, position)
-    if not _LEAST <= size <= left:
-        raise _corrupt(f"its size field says {size}, but {left} bytes are left", position)
-    if not 0 <= body_length <= size - _LEAST:
-        raise _corrupt(f"a body of {body_length} bytes in a message of {size}", position)
-    body_start = position + _HEAD.size
-    body_end = body_start + body_length
-    (length,) = _PROPERTIES_LENGTH.unpack_from(view, body_end)
-    properties_start = body_end + _PROPERTIES_LENGTH.size
-    end = position + size
-    if properties_start + length != end:
-        raise _corrupt(
-            f"size {size} is not the sum of {_LEAST}, body {body_length} and properties {length}",
-            position,
-        )
-    message = BatchedMessage(flag, view[body_start:body_end], view[properties_start:end])
-    return message, end
 
 
 def _corrupt(why: str, position: int) -> CorruptRecord:

@@ -22,7 +22,7 @@ import struct
 from collections.abc import Mapping
 from itertools import accumulate
 from types import MappingProxyType
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 from zlib import crc32
 
 import msgspec
@@ -270,8 +270,33 @@ def form_of(
     return Form(HEADS[hosts], version.value, hosts, topic, counted_topic, overhead)
 
 
+class Stored(Protocol):
+    """What :func:`parts` reads of a message: the fields of ``Storable``, in a type of any kind."""
+
+    @property
+    def body(self) -> Buffer: ...
+    @property
+    def properties(self) -> bytes: ...
+    @property
+    def queue_id(self) -> int: ...
+    @property
+    def flag(self) -> int: ...
+    @property
+    def sys_flag(self) -> int: ...
+    @property
+    def born_timestamp_ms(self) -> int: ...
+    @property
+    def born_host(self) -> Host: ...
+    @property
+    def store_host(self) -> Host: ...
+    @property
+    def reconsume_times(self) -> int: ...
+    @property
+    def prepared_transaction_offset(self) -> int: ...
+
+
 def parts(
-    message: Storable,
+    message: Stored,
     form: Form,
     queue_offset: int,
     commit_log_offset: int,
@@ -392,7 +417,7 @@ def store_timestamp_at(buffer: bytearray | memoryview, start: int) -> int:
     return start + _STORE_TIMESTAMP_AT
 
 
-def _does_not_fit(message: Storable) -> LocalProtocolError:
+def _does_not_fit(message: Stored) -> LocalProtocolError:
     """Return the error for the first field whose value does not fit the layout."""
     if len(message.properties) > LONGEST_TEXT:
         length = len(message.properties)

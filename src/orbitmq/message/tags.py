@@ -15,6 +15,7 @@ from orbitmq.errors import InvalidTags
 from orbitmq.message.properties import JAVA_BLANKS, check_text
 
 __all__ = [
+    "POWERS_OF_31",
     "SELECT_ALL",
     "TAG_SEPARATOR",
     "TagFilter",
@@ -37,6 +38,20 @@ _HEX_DIGITS: Final = b"0123456789abcdef"
 _HIGH_DIGIT: Final = bytes(_HEX_DIGITS[unit >> 4] for unit in range(256))
 _LOW_DIGIT: Final = bytes(_HEX_DIGITS[unit & 15] for unit in range(256))
 _DIGITS_MAX: Final = 512
+# Units from "0" to "N", such as those of unique keys, are 48 + one digit: they need one number.
+_LEAST_UNIT: Final = ord("0")
+_ONE_DIGIT: Final = bytes(
+    b"0123456789abcdefghijklmnopqrstu"[unit - _LEAST_UNIT]
+    if _LEAST_UNIT <= unit < _LEAST_UNIT + 31
+    else ord("!")
+    for unit in range(256)
+)
+POWERS_OF_31: Final[tuple[int, ...]] = tuple(pow(31, n, 1 << 32) for n in range(_DIGITS_MAX + 1))
+"""The powers modulo 2^32: the hash of two texts in a row is that of the first, times the power of
+the length of the second, plus that of the second."""
+_LEAST_HASHES: Final[tuple[int, ...]] = tuple(
+    _LEAST_UNIT * ((31**n - 1) // 30) & 0xFFFF_FFFF for n in range(_DIGITS_MAX + 1)
+)
 
 
 def java_hash(text: str) -> int:
@@ -58,7 +73,10 @@ def java_hash_bits(raw: bytes) -> int:
     >>> java_hash_bits(b"TagA"), java_hash_bits(b"polygenelubricants")
     (2598919, 2147483648)
     """
-    if not raw.isascii() or not 0 < len(raw) <= _DIGITS_MAX:
+    size = len(raw)
+    if 0 < size <= _DIGITS_MAX and (digits := raw.translate(_ONE_DIGIT)).isalnum():
+        return int(digits, 31) + _LEAST_HASHES[size] & 0xFFFF_FFFF
+    if not raw.isascii() or not 0 < size <= _DIGITS_MAX:
         return _hash_of_units(raw.decode(errors="replace"))
     return (
         16 * int(raw.translate(_HIGH_DIGIT), 31) + int(raw.translate(_LOW_DIGIT), 31)

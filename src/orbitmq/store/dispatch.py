@@ -1,11 +1,11 @@
 """From the log to its indexes: what a record of the log means to queues and keys.
 
-The same code serves records that were just appended and records that recovery reads, so that an
-index rebuilt from the log is the index that was lost.
+The same code serves records that are appended and records that recovery reads, so that an index
+rebuilt from the log is the index that was lost.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -15,7 +15,7 @@ from orbitmq.message.record_view import Filed, RecordView
 from orbitmq.message.tags import tags_code_utf8
 from orbitmq.store.layout import is_directory_name
 
-__all__ = ["SCHEDULE_TOPIC", "Dispatched", "Dispatcher"]
+__all__ = ["INNER", "SCHEDULE_TOPIC", "Dispatched", "Dispatcher", "Labels"]
 
 SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
 _UNKNOWN_LEVEL_MS: Final = 1_000
@@ -24,8 +24,10 @@ _tags = properties.finder(properties.TAGS.encode())
 _keys = properties.finder(properties.KEYS.encode())
 _unique_key = properties.finder(properties.UNIQUE_KEY.encode())
 _delay_level = properties.finder(properties.DELAY.encode())
-_INNER: Final = b"INNER_"
+INNER: Final = b"INNER_"
 """What the names begin with of properties that concern an inner batch or light queues."""
+Labels: TypeAlias = tuple[int, bytes | None, bytes, bytes | None]
+"""Tags code, unique key, keys and tags of a record, as in ``Dispatched``."""
 _DIGITS: Final = 18  # more than that, times 20 bytes an entry, is no place in a file
 
 
@@ -40,10 +42,10 @@ class Dispatched(msgspec.Struct, gc=False):
     queue_offset: int
     commit_log_offset: int
     size: int
-    tags_code: int
-    """What the queue entry holds: the hash of the tags, or when a delayed record is due."""
     store_timestamp_ms: int
     sys_flag: int
+    tags_code: int
+    """What the queue entry holds: the hash of the tags, or when a delayed record is due."""
     unique_key: bytes | None
     keys: bytes
     """All keys, separated by blanks; empty without."""
@@ -78,31 +80,36 @@ class Dispatcher:
         append, topics = entries.append, self._topics
         for filed in records:
             topic = topics.get(filed.topic) or self._new_topic(filed.topic)
-            text = filed.properties
-            tags = _tags(text)
-            code = tags_code_utf8(tags) if tags else 0
-            if topic == SCHEDULE_TOPIC and (level := _delay_level(text)) is not None:
-                code = filed.store_timestamp_ms + self._delay_ms(level)
+            text, stored_ms = filed.properties, filed.store_timestamp_ms
             entry = Dispatched(
                 topic,
                 filed.queue_id,
                 filed.queue_offset,
                 filed.commit_log_offset,
                 filed.size,
-                code,
-                filed.store_timestamp_ms,
+                stored_ms,
                 filed.sys_flag,
-                _unique_key(text),
-                _keys(text) or b"",
-                tags,
+                *self.labels(topic, text, stored_ms),
             )
             append(entry)
-            if text.find(_INNER) >= 0:
-                if filed.sys_flag & flags.INNER_BATCH:
-                    entry.messages = batch.inner_count(text)
-                else:
-                    entries += _multi_dispatch(entry, properties.decode(text))
+            if text.find(INNER) >= 0:
+                entries += self.inner_entries(entry, text)
         return entries
+
+    def labels(self, topic: str, text: bytes, store_timestamp_ms: int) -> "Labels":
+        """Return what the properties of a record say to queues and keys."""
+        tags = _tags(text)
+        code = tags_code_utf8(tags) if tags else 0
+        if topic == SCHEDULE_TOPIC and (level := _delay_level(text)) is not None:
+            code = store_timestamp_ms + self._delay_ms(level)
+        return code, _unique_key(text), _keys(text) or b"", tags
+
+    def inner_entries(self, entry: Dispatched, text: bytes) -> Iterable[Dispatched]:
+        """Note how many messages an inner batch has; return the entries of light queues."""
+        if entry.sys_flag & flags.INNER_BATCH:
+            entry.messages = batch.inner_count(text)
+            return ()
+        return _multi_dispatch(entry, properties.decode(text))
 
     def _delay_ms(self, text: bytes) -> int:
         level = int(text) if text.isdigit() and len(text) < 10 else 0

@@ -22,7 +22,7 @@ import msgspec
 
 from orbitmq.clock import Clock, SystemClock, local_stamp
 from orbitmq.errors import StoreError
-from orbitmq.message.record_view import Filed, RecordView
+from orbitmq.message.record_view import RecordView
 from orbitmq.store.checkpoint.checkpoint import AbortMarker, Checkpoint, CheckpointValues, StoreLock
 from orbitmq.store.checkpoint.claims import Claims, Synced, without_lost_index
 from orbitmq.store.checkpoint.queue_ends import QueueEnds
@@ -42,7 +42,7 @@ from orbitmq.store.layout import (
     QUEUE_ENDS,
     path_join,
 )
-from orbitmq.store.log.append import Incoming, PutResult, PutStatus
+from orbitmq.store.log.append import Incoming, NewRecord, PutResult, PutStatus
 from orbitmq.store.log.commit_log import CommitLog
 from orbitmq.store.log.flush import Flusher, Post
 from orbitmq.store.log.segments import Segments
@@ -68,7 +68,7 @@ STORE_WORKERS: Final = 5
 """Threads of a store: one per kind of work, of which one job at a time is in flight. A sync of the
 log must not wait for one of the queues, which may have many files, for the checkpoint, for space,
 or for the removal of files."""
-_Append: TypeAlias = Callable[[Sequence[Incoming], int], tuple[list[PutResult], list[Filed]]]
+_Append: TypeAlias = Callable[[Sequence[Incoming], int], tuple[list[PutResult], list[Dispatched]]]
 _CHECKPOINT_MS = 1_000
 _CLEAN_MS = 10_000
 _BUFFERED_ENTRIES = 65_536
@@ -107,13 +107,12 @@ class MessageStore:
         self._segments = self._new_segments()
         self.queues = self._new_queues()
         self.index = self._new_index()
-        self.log = CommitLog(self._segments, self.settings, self._next_queue_offset)
-        self.log.may_make_light = self._may_make_light
+        self._dispatcher = Dispatcher(delay_levels(self.settings.message_delay_level))
+        self.log = self._new_log()
         self._flusher = Flusher(self._segments, self.settings, self._workers, post)
         self._flusher.on_flushed = self._dispatch_flushed
         self._flusher.make_room = self._make_room
-        self._dispatcher = Dispatcher(delay_levels(self.settings.message_delay_level))
-        self._undispatched: deque[Filed] = deque()
+        self._undispatched: deque[Dispatched] = deque()
         self._lock: StoreLock | None = None
         self._is_open = False
         self._abort = AbortMarker(self._disk, self._path("abort"))
@@ -163,6 +162,11 @@ class MessageStore:
         path = self.settings.log_directory(self.directory)
         size = self.settings.segment_bytes
         return Segments(self._disk, path, size, self._workers, self._make_room)
+
+    def _new_log(self) -> CommitLog:
+        log = CommitLog(self._segments, self.settings, self._next_queue_offset, self._dispatcher)
+        log.may_make_light = self._may_make_light
+        return log
 
     def _new_queues(self) -> ConsumeQueues:
         return ConsumeQueues(
@@ -303,13 +307,27 @@ class MessageStore:
             refusal = PutResult(status=PutStatus.SERVICE_NOT_AVAILABLE, remark=reason)
             return [refusal for _ in messages]
         results, appended = append(messages, self._clock.now_ms())
-        if appended:
+        self._appended(appended)
+        return results
+
+    def append_records(self, records: Sequence[NewRecord]) -> tuple[int, PutResult | None]:
+        """Store the records of one turn, if ``log.takes_records``; see ``log.append_records``.
+
+        Return how many are stored, and why the others are not. The stored ones have their places.
+        """
+        if reason := self._why_not_writable():
+            return 0, PutResult(status=PutStatus.SERVICE_NOT_AVAILABLE, remark=reason)
+        failure, appended = self.log.append_records(records, self._clock.now_ms())
+        self._appended(appended)
+        return len(appended), failure
+
+    def _appended(self, entries: list[Dispatched]) -> None:
+        if entries:
             self._store_times.append((self.log.end, self.log.last_store_ms))
             if self.settings.flush_mode is FlushMode.ASYNC:
-                self._dispatch(appended)
+                self._dispatch(entries)
             else:
-                self._undispatched.extend(appended)
-        return results
+                self._undispatched.extend(entries)
 
     def when_durable(self, end: int, notify: Callable[[bool], None]) -> None:
         """Call ``notify`` with True when all of the log before ``end`` is on disk.
@@ -456,11 +474,10 @@ class MessageStore:
         if flushed:
             self._dispatch(flushed)
 
-    def _dispatch(self, records: Sequence[Filed]) -> None:
+    def _dispatch(self, entries: Sequence[Dispatched]) -> None:
         """Add records to the index and to their queues, and notify the listener."""
         arrived: list[Dispatched] = []
         try:
-            entries = self._dispatcher.entries_of(records)
             if self.settings.index_enabled:
                 self.index.put_all(entries)
             arrived = self.queues.append_all(entries)

@@ -1,17 +1,23 @@
 """One index file, down to its bytes; what it makes of damage, and of clocks that jump."""
 
 import struct
+from array import array
 from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from orbitmq.errors import DiskFailed, StoreDamaged
 from orbitmq.store.disk.disk import RealDisk
 from orbitmq.store.disk.open_files import OpenFiles
-from orbitmq.store.index.index_file import GrowingIndexFile, IndexShape
+from orbitmq.store.index.index_file import GrowingIndexFile, IndexKey, IndexShape
+from tests import kernels
 
 SHAPE = IndexShape(slots=3, entries=6)
+pytestmark = pytest.mark.usefixtures("implementation")
+
 FOREVER_MS = (1 << 63) - 1
 ENTRIES_AT = 40 + 3 * 4
 
@@ -196,3 +202,37 @@ def test_entries_that_contradict_each_other_are_not_replayed(
     assert GrowingIndexFile.replay(files, file.path, SHAPE, 4) is None  # it has no entries yet
     patched(file, files, position, number)
     assert GrowingIndexFile.replay(files, file.path, SHAPE, 4) is None
+
+
+@kernels.needs_kernel
+@given(
+    keys=st.lists(
+        st.tuples(st.integers(0, 2**31 - 1), st.integers(0, 2**62), st.integers(-(2**62), 2**62))
+    ),
+    slots=st.lists(st.integers(-(2**31), 2**31 - 1), min_size=1, max_size=5),
+    number=st.integers(1, 2**30),
+    begin_ms=st.integers(-(2**40), 2**40),
+)
+def test_both_implementations_chain_alike(
+    keys: list[IndexKey], slots: list[int], number: int, begin_ms: int
+) -> None:
+    results = []
+    for functions in (kernels.in_python(), kernels.in_kernel()):
+        used = array("i", slots)
+        results.append((functions["chain_entries"](keys, used, number, begin_ms), used))
+    assert results[0] == results[1]
+
+
+@kernels.needs_kernel
+def test_the_kernel_changes_no_slot_unless_all_keys_can_be_read() -> None:
+    chain_entries = kernels.in_kernel()["chain_entries"]
+    slots = array("i", [0] * 4)
+    for keys in ([(1, 2, 3), (2**32, 2, 3)], [(1, 2, 3), (1, 2)], [(1, 2, 3), None]):
+        with pytest.raises((OverflowError, TypeError, ValueError)):
+            chain_entries(keys, slots, 1, 0)
+    with pytest.raises(OverflowError):
+        chain_entries([(1, 2, 3)] * 2, slots, 2**31 - 1, 0)
+    assert slots == array("i", [0] * 4)
+    for unusable in (array("i"), bytes(8), memoryview(slots)[::2], None):
+        with pytest.raises(ValueError, match="slots must be"):
+            chain_entries([(1, 2, 3)], unusable, 1, 0)

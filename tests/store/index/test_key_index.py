@@ -20,6 +20,8 @@ from orbitmq.testing.disks import SimulatedDisk
 from tests.store.entries import keyed
 from tests.store.golden import REDERIVED, GoldenStore, contents, manifest, unpack
 
+pytestmark = pytest.mark.usefixtures("implementation")
+
 FOREVER_MS = (1 << 63) - 1
 MAX_COUNT = 64
 

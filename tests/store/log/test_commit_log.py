@@ -8,6 +8,7 @@ from orbitmq.message import batch, flags, properties
 from orbitmq.message.record_view import RecordView
 from orbitmq.message.scan import Scan, StopReason, decode_all
 from orbitmq.store.disk.disk import RealDisk
+from orbitmq.store.dispatch import Dispatched, Dispatcher
 from orbitmq.store.log.append import PutStatus
 from orbitmq.store.log.commit_log import CommitLog
 from orbitmq.store.log.segments import Segments
@@ -15,6 +16,10 @@ from orbitmq.store.settings import StoreSettings
 from orbitmq.testing.clocks import InlineWorkers
 from orbitmq.testing.disks import SimulatedDisk
 from tests.store.logs import HERE, NOW, incoming, new_log
+
+pytestmark = pytest.mark.usefixtures("implementation")
+
+FIELDS = Dispatched.__struct_fields__
 
 
 @pytest.fixture
@@ -291,7 +296,8 @@ def test_what_is_told_of_a_record_is_what_its_bytes_say(
     log, chain = log_and_chain
     _, appended = log.append([incoming(b"%d" % i, sys_flag=sys_flag) for i in range(3)], NOW)
     views = read_all(log, chain)
-    assert appended == [view.filed() for view in views]
+    told = [Dispatched(*[getattr(one, name) for name in FIELDS]) for one in appended]
+    assert told == Dispatcher(()).entries_of([view.filed() for view in views])
 
 
 def new_log_made_ahead(disk: SimulatedDisk) -> tuple[CommitLog, Segments]:

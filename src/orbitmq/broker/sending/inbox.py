@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import groupby
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias, cast
 
 import msgspec
 
@@ -32,11 +32,11 @@ from orbitmq.clock import Clock
 from orbitmq.message import properties
 from orbitmq.message.names import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from orbitmq.net.refusal import Refusal
-from orbitmq.store.log.append import NOT_TRIED, Incoming, PutResult, PutStatus
+from orbitmq.store.log.append import NOT_TRIED, Incoming, NewRecord, PutResult, PutStatus
 from orbitmq.store.message_store import MessageStore
 from orbitmq.store.settings import FlushMode
 
-__all__ = ["Inbox", "OnStored", "OrderedRun", "PutOutcome"]
+__all__ = ["Inbox", "OnStored", "OrderedRun", "PutOutcome", "Together"]
 
 log = logging.getLogger("orbitmq.broker")
 
@@ -67,6 +67,29 @@ class _Pending(msgspec.Struct, gc=False):
     run: OrderedRun | None = None
 
 
+class Together(Protocol):
+    """Records that are stored in one piece, and whose sends are answered in one piece."""
+
+    @property
+    def records(self) -> Sequence[NewRecord]:
+        """The records, in the order of the sends."""
+
+    @property
+    def body_bytes(self) -> int:
+        """The size of all bodies."""
+
+    def answer(self, stored: int, failure: PutOutcome | None, *, late: bool = False) -> None:
+        """Answer all: the first ``stored`` ones are stored, the others failed.
+
+        The stored ones may be late: they are not known to be on disk.
+        """
+
+
+class _Batch(msgspec.Struct, gc=False):
+    together: Together
+    since_ms: int
+
+
 class Inbox:
     """Stores messages in the next turn of the loop and reports the results to callbacks.
 
@@ -87,7 +110,8 @@ class Inbox:
         self._stats = stats
         self._clock = clock
         self._call_soon = call_soon
-        self._pending: deque[_Pending] = deque()
+        self._pending: deque[_Pending | _Batch] = deque()
+        self._in_batches = 0  # pending records in batches, beyond one for each batch
         self._for_disk = 0  # messages that are stored and not acknowledged yet
         self._waiting_bytes = 0  # bodies of pending messages and of these
         self._scheduled = False
@@ -102,7 +126,18 @@ class Inbox:
     @property
     def waiting(self) -> int:
         """Messages without a result yet."""
-        return len(self._pending) + self._for_disk
+        return len(self._pending) + self._in_batches + self._for_disk
+
+    @property
+    def room(self) -> int:
+        """How many more messages may be put now."""
+        if self._waiting_bytes >= fast_fail.WAITING_BYTES_MAX:
+            return 0
+        return max(self._settings.broker.send_thread_pool_queue_capacity - self.waiting, 0)
+
+    def is_held(self, topic: str) -> bool:
+        """Return whether sends to a topic are held; only ``put`` may be used for them."""
+        return topic in self._held
 
     @property
     def head_wait_ms(self) -> int:
@@ -125,21 +160,28 @@ class Inbox:
         put without a pause. It may wait ``more_wait_ms`` longer than a send before it is refused.
         If the inbox is full, raise Refusal; ``on_stored`` is not called then.
         """
-        pending = self._pending
-        waiting = len(pending) + self._for_disk
+        waiting = self.waiting
         if (
             waiting >= self._settings.broker.send_thread_pool_queue_capacity
             or self._waiting_bytes >= fast_fail.WAITING_BYTES_MAX
         ):
             self._refuse(waiting)
-        if not self._scheduled:
-            self._scheduled = True
-            self._now_ms = self._clock.monotonic_ms()
-            self._call_soon(self._run)
-        pending.append(_Pending(message, on_stored, self._now_ms + more_wait_ms, run))
+        self._schedule()
+        since_ms = self._now_ms + more_wait_ms
+        self._pending.append(_Pending(message, on_stored, since_ms, run))
         if run is not None:
             self._in_runs += 1
         self._waiting_bytes += len(message.body)
+
+    def put_together(self, together: Together) -> None:
+        """Store records in a later turn, in one piece; there is ``room`` for them.
+
+        ``answer`` is called once, when ``on_stored`` of single messages would be.
+        """
+        self._schedule()
+        self._pending.append(_Batch(together, self._now_ms))
+        self._in_batches += len(together.records) - 1
+        self._waiting_bytes += together.body_bytes
 
     def flush(self) -> None:
         """Store all pending messages now: for a stop, or before a topic is deleted."""
@@ -159,6 +201,12 @@ class Inbox:
                 self._settle([one], [result], elapsed_ms)
 
     # Inside
+
+    def _schedule(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            self._now_ms = self._clock.monotonic_ms()
+            self._call_soon(self._run)
 
     def _refuse(self, waiting: int) -> None:
         settings = self._settings.broker
@@ -188,7 +236,7 @@ class Inbox:
         limit_ms = self._settings.broker.wait_time_mills_in_send_queue
         while self._pending:
             waited_ms = now_ms - self._pending[0].since_ms
-            refusal = fast_fail.waited_too_long(waited_ms, len(self._pending), limit_ms=limit_ms)
+            refusal = fast_fail.waited_too_long(waited_ms, self._unstored, limit_ms=limit_ms)
             if refusal is None:
                 return  # the rest came later
             self._refuse_first(refusal)
@@ -199,7 +247,7 @@ class Inbox:
         while self._pending:
             refusal = fast_fail.disk_busy(
                 now_ms - self._pending[0].since_ms,
-                len(self._pending),
+                self._unstored,
                 write_ms=write_ms,
                 limit_ms=limit_ms,
             )
@@ -209,33 +257,125 @@ class Inbox:
 
     def _refuse_first(self, refusal: Refusal) -> None:
         one = self._pending.popleft()
+        if isinstance(one, _Batch):
+            self._leave(one)
+            self._waiting_bytes -= one.together.body_bytes
+            _report_batch(one, 0, refusal)
+            return
         self._waiting_bytes -= len(one.message.body)
         if one.run is not None:
             self._in_runs -= 1
             one.run.is_broken = True
         _report(one, refusal)
 
-    def _take_some(self) -> list[_Pending]:
-        pending, size = self._pending, 0
-        taken: list[_Pending] = []
-        while pending and len(taken) < _TURN_MESSAGES and size < _TURN_BYTES:
+    @property
+    def _unstored(self) -> int:
+        return len(self._pending) + self._in_batches
+
+    def _leave(self, batch: _Batch) -> None:
+        self._in_batches -= len(batch.together.records) - 1
+
+    def _take_some(self) -> list[_Pending | _Batch]:
+        pending, size, count = self._pending, 0, 0
+        taken: list[_Pending | _Batch] = []
+        while pending and count < _TURN_MESSAGES and size < _TURN_BYTES:
             one = pending.popleft()
-            size += len(one.message.body)
+            if isinstance(one, _Batch):
+                self._leave(one)
+                size += one.together.body_bytes
+                count += len(one.together.records)
+            else:
+                size += len(one.message.body)
+                count += 1
             taken.append(one)
         return taken
 
     def _store_some(self, now_ms: int) -> None:
-        taken = self._take_some()
-        if not taken:
-            return
+        for is_batch, group in groupby(self._take_some(), key=_is_batch):
+            if is_batch:
+                self._store_batches(cast(list[_Batch], list(group)), now_ms)
+            else:
+                self._store_singles(cast(list[_Pending], list(group)), now_ms)
+        if self._settings.broker.broker_fast_failure_enable:
+            self._refuse_behind(self._now_ms - now_ms, self._now_ms)
+
+    def _store_singles(self, taken: list[_Pending], now_ms: int) -> None:
         results = self._append(taken)
         self._now_ms = after_ms = self._clock.monotonic_ms()
         if self._store.settings.flush_mode is FlushMode.SYNC:
             self._wait_for_disk(taken, results, now_ms)
         else:
             self._settle(taken, results, after_ms - now_ms)
-        if self._settings.broker.broker_fast_failure_enable:
-            self._refuse_behind(after_ms - now_ms, after_ms)
+
+    # Batches
+
+    def _store_batches(self, batches: list[_Batch], now_ms: int) -> None:
+        """Store the records of batches together, and answer each."""
+        records = batches[0].together.records
+        if len(batches) > 1:
+            records = [record for batch in batches for record in batch.together.records]
+        try:
+            stored, failure = self._store.append_records(records)
+        except Exception as error:  # our own fault: the answers are due all the same
+            log.exception("%d messages could not be stored", len(records))
+            stored, failure = 0, PutResult(status=PutStatus.UNKNOWN_ERROR, remark=str(error))
+        self._now_ms = self._clock.monotonic_ms()
+        if stored and self._store.settings.flush_mode is FlushMode.SYNC:
+            self._for_disk += len(records)
+            last = records[stored - 1]
+            on_disk = partial(self._batches_on_disk, batches, records, stored, failure, now_ms)
+            self._store.when_durable(last.commit_log_offset + last.size, on_disk)
+            self._store.flush_soon()
+        else:
+            self._settle_batches(batches, records, stored, failure, self._now_ms - now_ms)
+
+    def _batches_on_disk(
+        self,
+        batches: list[_Batch],
+        records: Sequence[NewRecord],
+        stored: int,
+        failure: PutOutcome | None,
+        began_ms: int,
+        durable: bool,
+    ) -> None:
+        self._for_disk -= len(records)
+        took_ms = self._clock.monotonic_ms() - began_ms
+        self._settle_batches(batches, records, stored, failure, took_ms, late=not durable)
+
+    def _settle_batches(
+        self,
+        batches: list[_Batch],
+        records: Sequence[NewRecord],
+        stored: int,
+        failure: PutOutcome | None,
+        elapsed_ms: int,
+        *,
+        late: bool = False,
+    ) -> None:
+        self._count(records[:stored], elapsed_ms)
+        if stored < len(records):
+            self._stats.not_stored(len(records) - stored)
+        for batch in batches:
+            count = len(batch.together.records)
+            self._waiting_bytes -= batch.together.body_bytes
+            _report_batch(batch, min(stored, count), failure, late=late)
+            stored = max(stored - count, 0)
+
+    def _count(self, records: Sequence[NewRecord], elapsed_ms: int) -> None:
+        """Count stored records once per queue."""
+        sums: dict[tuple[str, int], list[int]] = {}
+        for one in records:
+            key = (one.topic, one.queue_id)
+            total = sums.get(key)
+            if total is None:
+                sums[key] = [1, one.size]
+            else:
+                total[0] += 1
+                total[1] += one.size
+        for (topic, queue_id), (count, size) in sums.items():
+            self._stats.stored(topic, queue_id, count, size, elapsed_ms, count)
+
+    # Single messages
 
     def _append(self, taken: Sequence[_Pending]) -> list[PutResult]:
         if not self._in_runs:
@@ -342,6 +482,19 @@ class Inbox:
             self._stats.stored(topic, queue_id, count, size, elapsed_ms, times)
         if failed:
             self._stats.not_stored(failed)
+
+
+def _is_batch(one: _Pending | _Batch) -> bool:
+    return one.__class__ is _Batch
+
+
+def _report_batch(
+    batch: _Batch, stored: int, failure: PutOutcome | None, *, late: bool = False
+) -> None:
+    try:
+        batch.together.answer(stored, failure, late=late)
+    except Exception:  # the other answers are due all the same
+        log.exception("%r could not be answered", batch.together)
 
 
 def _report(one: _Pending, outcome: PutOutcome) -> None:

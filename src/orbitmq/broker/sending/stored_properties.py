@@ -1,7 +1,7 @@
 """The properties that are stored with a message: those of the producer and those of the broker.
 
-Most texts only need the broker's properties appended; :func:`plain_key` recognizes them for every
-send. The others are decoded, changed by Java's rules, and encoded again.
+Most texts only need the broker's properties appended; ``plain/meanings.py`` recognizes them. The
+others are decoded, changed by Java's rules, and encoded again.
 """
 
 from collections.abc import Mapping
@@ -17,14 +17,11 @@ __all__ = [
     "TIMERS",
     "asks_for_timer",
     "delay_level",
+    "is_plain",
     "own_properties",
-    "plain_key",
     "read",
     "schedule",
 ]
-
-_VALUE_END: Final = properties.VALUE_END
-_unique_key = properties.finder(properties.UNIQUE_KEY)
 
 _NEVER_STORED: Final = (properties.POP_CHECKPOINT, properties.CRC32)
 # Only the broker assigns offsets in light queues; a client could write anywhere with its own.
@@ -49,29 +46,25 @@ def own_properties(settings: BrokerSettings) -> dict[str, str]:
     }
 
 
-def plain_key(text: str) -> str | None:
-    r"""Return the unique key of properties to which the broker's can simply be appended.
+def is_plain(text: str) -> bool:
+    r"""Return whether a text has no property that changes what happens to a message.
 
-    None means that the text has to be decoded: it may lack a key, ask for a delay, a timer or a
-    transaction, not wait for the disk, or have properties that only the broker may set. A word such
-    as DELAY in a value only costs time. The sender's own region or cluster stays in the text: the
-    later of two values counts, which is the broker's.
+    It doesn't ask for a delay, a timer, a transaction or a priority, waits for the disk, and has no
+    property that only brokers set. A word such as DELAY in a value only costs time. The sender's
+    own region or cluster may stay in the text: the later of two values counts, the broker's.
 
-    >>> plain_key("UNIQ_KEY\x017F0000010001\x02WAIT\x01true\x02TAGS\x01paid\x02")
-    '7F0000010001'
-    >>> plain_key("UNIQ_KEY\x017F0000010001\x02DELAY\x013\x02") is None
-    True
+    >>> is_plain("WAIT\x01true\x02TAGS\x01paid\x02"), is_plain("DELAY\x013\x02")
+    (True, False)
     """
-    if (
+    return not (
         "DEL" in text  # DELAY, TIMER_DELAY_MS, TIMER_DELIVER_MS
         or "TRA" in text  # TRAN_MSG, and TRACE_ON, which a broker has added before
         or "\x01false" in text  # WAIT
         or "INNER_" in text
         or "POP_CK" in text
         or "__CRC32#" in text
-    ):
-        return None
-    return _unique_key(text) if text[-1:] == _VALUE_END else None
+        or properties.PRIORITY in text
+    )
 
 
 def read(text: str) -> dict[str, str]:

@@ -14,6 +14,8 @@ from typing import Final
 import msgspec
 
 from orbitmq.errors import StoreDamaged
+from orbitmq.kernel import compiled
+from orbitmq.message.buffer import Buffer
 from orbitmq.store.disk.open_files import OpenFiles
 from orbitmq.store.layout import INDEX_ENTRY, INDEX_HEADER, INDEX_SLOT
 
@@ -184,28 +186,16 @@ class GrowingIndexFile:
         if not keys:
             return 0
         slots = self._loaded_slots() if self._slots is None else self._slots
-        slot_count, pending = self._shape.slots, self._pending
-        first = number = self.next_number
-        seconds, seconds_of, new_chains = 0, -1, 0
-        for key_hash, commit_log_offset, store_timestamp_ms in keys:
-            if store_timestamp_ms != seconds_of:
-                seconds, seconds_of = self._seconds_to(store_timestamp_ms), store_timestamp_ms
-            slot = key_hash % slot_count
-            previous = slots[slot]
-            # A slot may point past the last entry: a crash prevented the write of the entries.
-            if not 0 < previous <= number:
-                previous = 0
-                new_chains += 1
-            pending += _pack(key_hash, commit_log_offset, seconds, previous)
-            slots[slot] = number
-            number += 1
-        self.next_number = number
+        first = self.next_number
+        entries, new_chains = chain_entries(keys, slots, first, self.begin_timestamp_ms)
+        self._pending += entries
+        self.next_number += len(keys)
         self.used_slots += new_chains
         if first == 1:
             _, self.begin_offset, self.begin_timestamp_ms = keys[0]
         _, self.end_offset, self.end_timestamp_ms = keys[-1]
         self._header_changed = True
-        if len(pending) > _PENDING_BYTES:
+        if len(self._pending) > _PENDING_BYTES:
             self._write_entries()
         return len(keys)
 
@@ -299,11 +289,6 @@ class GrowingIndexFile:
         self._slots = _swapped(array(_SLOT_CODE, data))
         return self._slots
 
-    def _seconds_to(self, store_timestamp_ms: int) -> int:
-        if self.begin_timestamp_ms <= 0:
-            return 0
-        return min(max(store_timestamp_ms - self.begin_timestamp_ms, 0) // 1000, _SECONDS_MAX)
-
     def _chain(self, slot: int) -> Iterator[tuple[int, int, int]]:
         """Yield hash, log offset and seconds of a slot's entries, the newest first."""
         number = self._newest_in(slot)
@@ -336,6 +321,37 @@ class GrowingIndexFile:
     def _written_number(self) -> int:
         """The number of the first entry that is not written."""
         return self.next_number - len(self._pending) // _ENTRY_SIZE
+
+
+@compiled
+def chain_entries(
+    keys: Sequence[IndexKey], slots: "array[int]", number: int, begin_ms: int
+) -> tuple[Buffer, int]:
+    """Return the entries of keys, and how many slots had none; each slot gets its newest.
+
+    The first entry has that number, and times are counted from ``begin_ms`` on.
+    """
+    slot_count, packed, new_chains = len(slots), bytearray(), 0
+    seconds, seconds_of = 0, -1
+    for key_hash, commit_log_offset, store_timestamp_ms in keys:
+        if store_timestamp_ms != seconds_of:
+            seconds, seconds_of = _seconds(begin_ms, store_timestamp_ms), store_timestamp_ms
+        slot = key_hash % slot_count
+        previous = slots[slot]
+        # A slot may point past the last entry: a crash prevented the write of the entries.
+        if not 0 < previous <= number:
+            previous = 0
+            new_chains += 1
+        packed += _pack(key_hash, commit_log_offset, seconds, previous)
+        slots[slot] = number
+        number += 1
+    return packed, new_chains
+
+
+def _seconds(begin_ms: int, store_timestamp_ms: int) -> int:
+    if begin_ms <= 0:
+        return 0
+    return min(max(store_timestamp_ms - begin_ms, 0) // 1000, _SECONDS_MAX)
 
 
 def _swapped(slots: "array[int]") -> "array[int]":

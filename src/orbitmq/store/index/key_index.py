@@ -13,19 +13,17 @@ Laws:
   the next start does not read them again.
 """
 
-import enum
 import logging
 from collections.abc import Callable, Iterable
-from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
 from orbitmq.errors import InvalidInput
-from orbitmq.message import flags, properties
 from orbitmq.store.disk.disk import Disk
 from orbitmq.store.disk.open_files import MakeRoom, OpenFiles, Unsynced
 from orbitmq.store.dispatch import Dispatched
-from orbitmq.store.index.index_file import GrowingIndexFile, IndexKey, IndexShape
-from orbitmq.store.layout import key_hash, key_hash_utf8
+from orbitmq.store.index.index_file import GrowingIndexFile, IndexShape
+from orbitmq.store.index.key_hashes import KeyKind, index_keys
+from orbitmq.store.layout import key_hash
 
 __all__ = ["FindKeyed", "IndexMark", "KeyIndex", "KeyKind"]
 
@@ -33,25 +31,10 @@ log = logging.getLogger("orbitmq.store")
 
 _OPEN_FILES_MAX: Final = 16
 _NAME_DIGITS: Final = 17  # yyyyMMddHHmmssSSS
-_STATE: Final = flags.TRANSACTION_MASK
-_ROLLED_BACK: Final = flags.TRANSACTION_ROLLBACK
-_KEY_SEPARATOR: Final = properties.KEY_SEPARATOR.encode()
-_REMEMBERED_TOPICS: Final = 16_384
-_REMEMBERED_TAGS: Final = 16_384
-_REMEMBERED_LENGTH: Final = 64
 
 FindKeyed: TypeAlias = Callable[[int, int], int | None]
 """Returns the offset of the first record with keys after the record at one offset (-1: from the
 beginning of the log) and before another offset; None if none was found."""
-
-
-class KeyKind(enum.Enum):
-    """What a text is looked up as; the value is the separator between topic and text."""
-
-    KEY = "#"
-    """A unique key or one of the keys."""
-    TAGS = "#T#"
-    """The tags, which RocketMQ indexes since 5.4.0."""
 
 
 class IndexMark(NamedTuple):
@@ -249,30 +232,12 @@ class KeyIndex:
         """
         # Created even if no record has a key, as in Java's IndexService.buildIndex.
         file = self._file_with_room()
-        keys = self._keys(entries, file.end_offset)
+        keys = index_keys(entries, file.end_offset, self._tag_keys)
         while keys:
             file = self._file_with_room()
             keys = keys[file.add(keys) :]
             if file.is_full:
                 file.finish()  # at once: from now on a checkpoint may claim it
-
-    def _keys(self, entries: Iterable[Dispatched], indexed_to: int) -> list[IndexKey]:
-        """Return the keys of the records that begin at or after a log offset."""
-        keys: list[IndexKey] = []
-        for entry in entries:
-            offset, stored_ms = entry.commit_log_offset, entry.store_timestamp_ms
-            if offset < indexed_to or entry.sys_flag & _STATE == _ROLLED_BACK:
-                continue
-            prefix, tags = _prefix(entry.topic), entry.tags
-            if entry.unique_key is not None:
-                keys.append((key_hash_utf8(prefix + entry.unique_key), offset, stored_ms))
-            for key in entry.keys.split(_KEY_SEPARATOR) if entry.keys else ():
-                if key:
-                    keys.append((key_hash_utf8(prefix + key), offset, stored_ms))  # noqa: PERF401
-            if tags and self._tag_keys:
-                hash_of = _remembered_tags_hash if len(tags) <= _REMEMBERED_LENGTH else _tags_hash
-                keys.append((hash_of(entry.topic, tags), offset, stored_ms))
-        return keys
 
     def query(
         self,
@@ -408,16 +373,3 @@ class KeyIndex:
         name = int(self._file_name())
         name = max(name, self.last_name + 1)
         return f"{name:0{_NAME_DIGITS}d}"
-
-
-@lru_cache(maxsize=_REMEMBERED_TOPICS)
-def _prefix(topic: str) -> bytes:
-    return f"{topic}{KeyKind.KEY.value}".encode()
-
-
-def _tags_hash(topic: str, tags: bytes) -> int:
-    return key_hash_utf8(f"{topic}{KeyKind.TAGS.value}".encode() + tags)
-
-
-# A topic has few tags, they are short, and most messages have one.
-_remembered_tags_hash = lru_cache(maxsize=_REMEMBERED_TAGS)(_tags_hash)

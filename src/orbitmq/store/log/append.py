@@ -1,15 +1,20 @@
-"""A message to be stored, and the result of storing it."""
+"""A message to be stored, the records that it becomes, and the result of storing it."""
 
 import enum
 from typing import Final
 
 import msgspec
 
+from orbitmq.message.buffer import Buffer
 from orbitmq.message.host import Host
 from orbitmq.message.ids import offset_id
 from orbitmq.message.record import Storable
+from orbitmq.store.dispatch import Dispatched
 
-__all__ = ["NOT_TRIED", "Incoming", "InnerBatch", "PutResult", "PutStatus"]
+__all__ = ["NOT_TRIED", "NO_HOST", "Incoming", "InnerBatch", "NewRecord", "PutResult", "PutStatus"]
+
+
+NO_HOST: Final = Host(bytes(4), 0)
 
 
 class PutStatus(enum.Enum):
@@ -60,6 +65,24 @@ class InnerBatch(Incoming, frozen=True, kw_only=True, gc=False):
         """Return a message as an inner batch, with some fields changed."""
         given = {name: getattr(message, name) for name in message.__struct_fields__}
         return cls(**{**given, **changed, "count": count, "is_batch": True})
+
+
+class NewRecord(Dispatched, gc=False):
+    """A record to be written: a message whose properties are read, and whose size is allowed.
+
+    It is its own entry in queues and index: the log fills in its place, size and store time.
+    """
+
+    body: Buffer = b""
+    properties: bytes = b""
+    flag: int = 0
+    born_timestamp_ms: int = 0
+    born_host: Host = NO_HOST
+    store_host: Host = NO_HOST
+    reconsume_times: int = 0
+    prepared_transaction_offset: int = 0
+    has_inner: bool = False
+    """Whether properties concern an inner batch or light queues, which need more entries."""
 
 
 class PutResult(msgspec.Struct, kw_only=True, gc=False):

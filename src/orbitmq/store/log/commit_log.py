@@ -15,28 +15,36 @@ Invariants:
 
 import logging
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Final
 
 import msgspec
 
 from orbitmq.errors import CorruptRecord, DiskFailed, LocalProtocolError, StoreError
-from orbitmq.message import batch, flags, properties, record
+from orbitmq.message import flags, properties, record
+from orbitmq.message.batch import BatchedMessage
 from orbitmq.message.buffer import Buffer
 from orbitmq.message.record import (
     BLANK_SIZE,
     CRC_PROPERTY_SIZE,
     INT,
     LEAST_SIZE,
-    Form,
 )
-from orbitmq.message.record_view import Filed, RecordView
-from orbitmq.store.layout import is_directory_name
+from orbitmq.message.record_view import RecordView
+from orbitmq.store.dispatch import Dispatched, Dispatcher
 from orbitmq.store.log import light_queues
-from orbitmq.store.log.append import NOT_TRIED, Incoming, InnerBatch, PutResult, PutStatus
+from orbitmq.store.log.append import (
+    NOT_TRIED,
+    Incoming,
+    InnerBatch,
+    NewRecord,
+    PutResult,
+    PutStatus,
+)
+from orbitmq.store.log.new_records import batch_records, new_record, split, usual_batch_records
+from orbitmq.store.log.placing import QueueKey, form_of, place_leading, place_records
 from orbitmq.store.log.record_rows import sound_row
 from orbitmq.store.log.segments import Segment, Segments
-from orbitmq.store.settings import StoreSettings
+from orbitmq.store.settings import StoreSettings, delay_levels
 
 __all__ = ["CommitLog"]
 
@@ -44,12 +52,9 @@ log = logging.getLogger("orbitmq.store")
 
 _PROPERTIES_MAX: Final = record.LONGEST_TEXT
 _VALUE_END: Final = properties.VALUE_END.encode()
-_seal = properties.finder(properties.CRC32.encode())
-_REMEMBERED_FORMS: Final = 16_384
+_own_seal = properties.finder(properties.CRC32.encode())
 _WITHOUT_QUEUE: Final = flags.TRANSACTION_PREPARED  # a bit that rolled-back messages have, too
 _PUT_OK: Final = PutStatus.PUT_OK  # looking up an enum member takes as long as making a struct
-
-QueueKey = tuple[str, int]
 
 
 class _Turn(msgspec.Struct):
@@ -64,7 +69,7 @@ class _Turn(msgspec.Struct):
     writes: list[tuple[Segment, int, list[Buffer]]] = msgspec.field(default_factory=list)
     buffers: list[Buffer] = msgspec.field(default_factory=list)
     """What is to be written to that file, the last of ``writes``."""
-    appended: list[Filed] = msgspec.field(default_factory=list)
+    appended: list[Dispatched] = msgspec.field(default_factory=list)
     queue_offsets: dict[QueueKey, int] = msgspec.field(default_factory=dict)
 
 
@@ -80,8 +85,10 @@ class CommitLog:
         segments: Segments,
         settings: StoreSettings,
         next_queue_offset: Callable[[str, int], int],
+        dispatcher: Dispatcher | None = None,
     ) -> None:
         self._segments = segments
+        self._dispatcher = dispatcher or Dispatcher(delay_levels(settings.message_delay_level))
         self._batch_bytes_max = settings.segment_bytes - BLANK_SIZE
         self._append_crc = settings.append_crc
         self._lmq_enabled = settings.lmq_enabled
@@ -126,6 +133,17 @@ class CommitLog:
             return None
         return segment.view[at:end]
 
+    def file_view(self, offset: int, size: int) -> tuple[memoryview, int] | None:
+        """Return the written bytes of the file that contains ``size`` bytes from ``offset`` on.
+
+        And the offset at which they begin; None unless all of the bytes exist.
+        """
+        segment = self._segments.segment_at(offset)
+        if segment is None:
+            return None
+        end = min(segment.size, self.end - segment.base)
+        return None if offset - segment.base + size > end else (segment.view[:end], segment.base)
+
     def record(self, commit_log_offset: int) -> RecordView | None:
         """Return the record at an offset of the log; None if no sound record begins there.
 
@@ -163,7 +181,7 @@ class CommitLog:
 
     def append(
         self, messages: Sequence[Incoming], now_ms: int
-    ) -> tuple[list[PutResult], list[Filed]]:
+    ) -> tuple[list[PutResult], list[Dispatched]]:
         """Append the messages of one turn; return the result of each, and what was written.
 
         A message that can't be stored doesn't affect the others. If the disk fails, none is stored.
@@ -172,9 +190,37 @@ class CommitLog:
         results = [self._put(message, turn) for message in messages]
         return self._written(results, turn)
 
+    @property
+    def takes_records(self) -> bool:
+        """Whether ``append_records`` may be used: messages are stored as they are."""
+        return not self._rewrites
+
+    @property
+    def checked_bytes(self) -> int:
+        """A record of at most this size is within all limits."""
+        return self._least_limit
+
+    def append_records(
+        self, records: Sequence[NewRecord], now_ms: int
+    ) -> tuple[PutResult | None, list[Dispatched]]:
+        """Append records that need no check; return what was written.
+
+        They are of at most ``checked_bytes`` each, and all their numbers fit their fields. If the
+        disk is full, only the first ones are stored; the result says why the others were not.
+        """
+        turn = _Turn(self.end, max(now_ms, self.last_store_ms))
+        failure = None
+        try:
+            self._add(records, turn)
+        except StoreError as error:
+            failure = _no_space(error)
+        if failed := self._write(turn):
+            return failed, []
+        return failure, turn.appended
+
     def forward(
         self, messages: Sequence[Incoming], now_ms: int
-    ) -> tuple[list[PutResult], list[Filed]]:
+    ) -> tuple[list[PutResult], list[Dispatched]]:
         """Append messages that the log already has in another queue; return what ``append`` does.
 
         They keep their order: after one that can't be stored, the others are not tried. They may be
@@ -191,22 +237,27 @@ class CommitLog:
 
     def _written(
         self, results: list[PutResult], turn: _Turn
-    ) -> tuple[list[PutResult], list[Filed]]:
+    ) -> tuple[list[PutResult], list[Dispatched]]:
         """Write a turn; return the results of its messages, and what was written."""
+        if failed := self._write(turn):
+            return [failed for _ in results], []
+        return results, turn.appended
+
+    def _write(self, turn: _Turn) -> PutResult | None:
+        """Write a turn; return why it could not be written."""
         if not turn.appended:
-            return results, []
+            return None
         try:
             for segment, offset, buffers in turn.writes:
                 segment.write(buffers, offset)
         except DiskFailed as error:
             log.error("append failed: %s", error)
             self._wipe(turn)
-            failed = PutResult(status=PutStatus.UNKNOWN_ERROR, remark=str(error))
-            return [failed for _ in results], []
+            return PutResult(status=PutStatus.UNKNOWN_ERROR, remark=str(error))
         self.end = turn.position
         self.last_store_ms = turn.now_ms
         self._queue_offsets.update(turn.queue_offsets)
-        return results, turn.appended
+        return None
 
     def _wipe(self, turn: _Turn) -> None:
         """Overwrite with zeros what a failed append may have left after the end."""
@@ -229,80 +280,62 @@ class CommitLog:
 
     def _place(self, message: Incoming, turn: _Turn) -> PutResult:
         try:
-            form = _form_of(message.topic, len(message.born_host.ip), len(message.store_host.ip))
-            if message.is_batch or self._rewrites:
-                inner = self._inner(message, turn)
-                size = sum(form.overhead + len(one.body) + len(one.properties) for one in inner)
-            else:
-                inner = [message]
-                size = form.overhead + len(message.body) + len(message.properties)
+            records = self._records(message, turn)
+            overhead = form_of(records[0]).overhead
+            size = sum([overhead + len(one.body) + len(one.properties) for one in records])
             if size > self._least_limit or message.queue_id < 0:
-                self._check(message, inner, size, form.overhead, turn)
+                self._check(message, records, size, overhead, turn)
             if size > turn.room:
                 self._make_room(size, turn)
-                turn.buffers = turn.writes[-1][2]
-            if not message.is_batch:
-                return self._write_down(inner[0], form, turn)
-            if isinstance(inner[0], InnerBatch):
-                return self._write_inner_batch(inner[0], form, turn)
-            return _of_batch([self._write_down(one, form, turn) for one in inner])
+            self._add(records, turn)
         except _Refused as refused:
             return PutResult(status=refused.status, remark=str(refused))
         except (CorruptRecord, LocalProtocolError) as error:
             return PutResult(status=PutStatus.MESSAGE_ILLEGAL, remark=str(error))
         except StoreError as error:
-            log.error("the log has no space for a message: %s", error)
-            return PutResult(status=PutStatus.CREATE_MAPPED_FILE_FAILED, remark=str(error))
+            return _no_space(error)
+        if isinstance(message, InnerBatch):
+            self._count_inner(message, records[0], turn)
+        return _result(records, turn.position)
 
-    def _write_down(self, message: Incoming, form: Form, turn: _Turn) -> PutResult:
-        """Add one record to the turn; its place is final unless the write fails.
+    def _add(self, records: Sequence[NewRecord], turn: _Turn) -> None:
+        """Add records to the turn; their places are final unless the write fails.
 
-        Raise LocalProtocolError if a number does not fit its field; the turn is unchanged. All
-        messages of a batch share these numbers, so this happens at its first message or not at all.
+        The records of a turn are written by this alone. Raise StoreError if the disk is full, and
+        LocalProtocolError if a number does not fit its field; the turn then has the records before.
         """
-        key = (message.topic, message.queue_id)
-        in_queue = not message.sys_flag & _WITHOUT_QUEUE
-        queue_offset = 0
-        if in_queue:
-            queue_offset = turn.queue_offsets.get(key, -1)
-            if queue_offset < 0:
-                queue_offset = self.next_queue_offset(*key)
-        offset, now_ms = turn.position, turn.now_ms
-        head, body, tail = record.parts(message, form, queue_offset, offset, now_ms)
-        if self._append_crc:
-            tail = _sealed(head, body, tail)
-        size = len(head) + len(body) + len(tail)
-        turn.buffers += (head, body, tail)
-        turn.appended.append(
-            Filed(
-                form.topic,
-                message.queue_id,
-                queue_offset,
-                offset,
-                size,
-                message.sys_flag,
-                now_ms,
-                message.properties,
-            )
-        )
-        if in_queue:
-            turn.queue_offsets[key] = queue_offset + 1
-        turn.room -= size
-        turn.position = end = offset + size
-        return PutResult(
-            status=_PUT_OK,
-            queue_offset=queue_offset,
-            offsets=(offset,),
-            end=end,
-            store_timestamp_ms=now_ms,
-        )
+        placed, appended = 0, turn.appended
+        while placed < len(records):
+            one = records[placed]
+            size = form_of(one).overhead + len(one.body) + len(one.properties)
+            if size > turn.room:
+                self._make_room(size, turn)
+            more = self._place_some(records, placed, turn)
+            appended += records[placed : placed + more]
+            placed += more
+            last = records[placed - 1]
+            if last.has_inner:
+                appended += self._dispatcher.inner_entries(last, last.properties)
 
-    def _write_inner_batch(self, message: InnerBatch, form: Form, turn: _Turn) -> PutResult:
-        """Add a batch to the turn as one record; its messages take consecutive queue offsets."""
-        result = self._write_down(message, form, turn)
-        turn.queue_offsets[message.topic, message.queue_id] = result.queue_offset + message.count
-        result.offsets *= message.count
-        return result
+    def _place_some(self, records: Sequence[NewRecord], start: int, turn: _Turn) -> int:
+        """Place records in the turn's file, which has room for the first; return how many."""
+        queues = (turn.queue_offsets, self.next_queue_offset)
+        given = (records, start, form_of, *queues, turn.position, turn.room, turn.now_ms)
+        if self._append_crc:
+            count, end, buffers = place_records(*given)
+            _seal(buffers)
+        else:
+            count, end, buffers = place_leading(*given)
+            if not count:  # only Python understands the first
+                count, end, buffers = place_records(*given)
+        turn.buffers += buffers
+        turn.room -= end - turn.position
+        turn.position = end
+        return count
+
+    def _count_inner(self, message: InnerBatch, record: NewRecord, turn: _Turn) -> None:
+        """Let the messages of a batch that is one record take consecutive queue offsets."""
+        turn.queue_offsets[message.topic, message.queue_id] = record.queue_offset + message.count
 
     def _make_room(self, size: int, turn: _Turn) -> None:
         """Continue the turn in a file with room for ``size`` bytes, the next one if necessary.
@@ -328,17 +361,28 @@ class CommitLog:
             segments.prepare(segment, turn.position)
         if not turn.writes or turn.writes[-1][0] is not segment:
             turn.writes.append((segment, turn.position, []))
+        turn.buffers = turn.writes[-1][2]
         turn.room = segment.reserved - turn.position - BLANK_SIZE
 
-    def _inner(self, message: Incoming, turn: _Turn) -> list[Incoming]:
-        """Return the messages that become a record each, with space for the seal."""
+    def _records(self, message: Incoming, turn: _Turn) -> list[NewRecord]:
+        """Return the records that a message becomes, with space for the seal."""
+        labels_of, now_ms = self._dispatcher.labels, turn.now_ms
         if isinstance(message, InnerBatch):
             inner: list[Incoming] = [self._with_base(message, turn)]
+        elif not self._rewrites:
+            if not message.is_batch:
+                return [new_record(message, message, message.properties, labels_of, now_ms)]
+            usual = usual_batch_records(message, labels_of, now_ms)
+            return usual or batch_records(message, labels_of, now_ms)
         else:
-            inner = _split(message) if message.is_batch else [message]
+            inner = [message]
+            if message.is_batch:
+                inner = [_alone(message, one) for one in split(message)]
             if self._lmq_enabled and not message.sys_flag & _WITHOUT_QUEUE:
                 inner = [self._numbered(one, turn) for one in inner]
-        return [_with_room_for_seal(one) for one in inner] if self._append_crc else inner
+        if self._append_crc:
+            inner = [_with_room_for_seal(one) for one in inner]
+        return [new_record(one, one, one.properties, labels_of, now_ms) for one in inner]
 
     def _with_base(self, message: InnerBatch, turn: _Turn) -> InnerBatch:
         """Return an inner batch with the queue offset of its first message as a property."""
@@ -383,7 +427,7 @@ class CommitLog:
         return message
 
     def _check(
-        self, message: Incoming, inner: list[Incoming], size: int, overhead: int, turn: _Turn
+        self, message: Incoming, inner: list[NewRecord], size: int, overhead: int, turn: _Turn
     ) -> None:
         """Check a message against Java's limits; raise _Refused if it exceeds one.
 
@@ -421,58 +465,39 @@ class _Refused(Exception):
         self.status = status
 
 
-def _of_batch(results: list[PutResult]) -> PutResult:
-    """Return the result of a batch, given those of its messages."""
-    first, last = results[0], results[-1]
+def _result(records: list[NewRecord], end: int) -> PutResult:
+    """Return the result of a message that became some records, which end where the turn does."""
+    first = records[0]
+    offsets = tuple([record.commit_log_offset for record in records])
     return PutResult(
-        status=first.status,
+        status=_PUT_OK,
         queue_offset=first.queue_offset,
-        offsets=tuple(result.offsets[0] for result in results),
-        end=last.end,
-        store_timestamp_ms=last.store_timestamp_ms,
+        offsets=offsets * first.messages,  # more than one only in an inner batch
+        end=end,
+        store_timestamp_ms=first.store_timestamp_ms,
     )
 
 
-def _split(message: Incoming) -> list[Incoming]:
-    """Return the messages of a batch; CorruptRecord if it can't be read."""
-    inner = [
-        msgspec.structs.replace(
-            message,
-            flag=part.flag,
-            body=part.body,
-            properties=bytes(part.properties),
-            prepared_transaction_offset=0,
-        )
-        for part in batch.split(message.body)
-    ]
-    if not inner:
-        raise CorruptRecord("the batch has no messages")
-    return inner
+def _no_space(error: StoreError) -> PutResult:
+    log.error("the log has no space for a message: %s", error)
+    return PutResult(status=PutStatus.CREATE_MAPPED_FILE_FAILED, remark=str(error))
 
 
-@lru_cache(maxsize=_REMEMBERED_FORMS)
-def _form_of(topic: str, born_ip_length: int, store_ip_length: int) -> Form:
-    return record.form_of(_topic_bytes(topic), born_ip_length, store_ip_length)
-
-
-def _topic_bytes(topic: str) -> bytes:
-    """Return a topic as it is stored.
-
-    Raise LocalProtocolError if no directory can have that name, so that the record could have no
-    queue.
-    """
-    if not is_directory_name(topic):
-        raise LocalProtocolError(
-            f"a topic of {len(topic)} characters can't be the name of a directory: it is empty, "
-            "over 255 bytes, not UTF-8, or holds a / or a 0"
-        )
-    return topic.encode()
+def _alone(message: Incoming, part: BatchedMessage) -> Incoming:
+    """Return one message of a batch as a message to be stored."""
+    return msgspec.structs.replace(
+        message,
+        flag=part.flag,
+        body=part.body,
+        properties=bytes(part.properties),
+        prepared_transaction_offset=0,
+    )
 
 
 def _with_room_for_seal(message: Incoming) -> Incoming:
     """Return a message without a seal of its sender, and with space for ours."""
     text = message.properties
-    if _seal(text) is not None:
+    if _own_seal(text) is not None:
         kept = properties.decode(text)
         del kept[properties.CRC32]
         text = properties.join(kept)
@@ -481,7 +506,9 @@ def _with_room_for_seal(message: Incoming) -> Incoming:
     return msgspec.structs.replace(message, properties=text + bytes(CRC_PROPERTY_SIZE))
 
 
-def _sealed(head: bytes, body: Buffer, tail: bytes) -> bytes:
-    """Return the last part of a record with the seal at its end."""
-    before = tail[:-CRC_PROPERTY_SIZE]
-    return before + record.crc_property(head, body, before)
+def _seal(buffers: list[Buffer]) -> None:
+    """Put the seal of each record, which has three buffers, at its end."""
+    for at in range(0, len(buffers), 3):
+        head, body, tail = buffers[at : at + 3]
+        before = tail[:-CRC_PROPERTY_SIZE]
+        buffers[at + 2] = bytes(before) + record.crc_property(head, body, before)

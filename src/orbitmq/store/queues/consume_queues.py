@@ -22,6 +22,7 @@ __all__ = ["AnyQueue", "ConsumeQueues", "Ends", "HasBatchQueues"]
 log = logging.getLogger("orbitmq.store")
 
 _PAGE: Final = 4096
+_WITHOUT_QUEUE: Final = flags.TRANSACTION_PREPARED  # ``Dispatched.in_queue``, without the call
 _RETIRED: Final = ".deleted"
 """Suffix of the directory of a deleted queue; Java also ignores names that are not numbers."""
 _ASIDE: Final = ".made"
@@ -172,7 +173,7 @@ class ConsumeQueues:
         """
         topics, taken = self._topics, []
         for entry in entries:
-            if not entry.in_queue:
+            if entry.sys_flag & _WITHOUT_QUEUE:
                 continue
             try:
                 queue = topics[entry.topic][entry.queue_id]

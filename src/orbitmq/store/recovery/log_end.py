@@ -239,8 +239,9 @@ def zero_behind(segment: Segment, offset: int) -> int:
     """
     view = segment.view
     zeroed = 0
-    for begin in range(offset - segment.base, segment.size, len(_ZEROS)):
-        end = min(begin + len(_ZEROS), segment.size)
+    data_end = min(segment.size, segment.file.data_end)  # the rest was never written
+    for begin in range(offset - segment.base, data_end, len(_ZEROS)):
+        end = min(begin + len(_ZEROS), data_end)
         # A copy: a view is compared byte by byte, and this may be a gigabyte.
         if bytes(view[begin:end]) != _ZEROS[: end - begin]:
             segment.file.write([_ZEROS[: end - begin]], begin)

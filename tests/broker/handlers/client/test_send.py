@@ -31,6 +31,12 @@ REGION = {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
 UNSERVED = {"recall a timer message", "tx commit", "tx rollback", "tx unknown"}
 
 
+@pytest.fixture(params=["together", "careful"], autouse=True)
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways of a send obey the same rules."""
+    monkeypatch.setattr(SendWorld, "takes_plain_sends", request.param == "together")
+
+
 def recorded() -> list[Any]:
     """Return the sends of the recording, each with its answer, in their order."""
     frames = golden("session_json")["frames"]

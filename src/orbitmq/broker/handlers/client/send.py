@@ -22,6 +22,9 @@ from orbitmq.broker.sending.deduplication import Answer, Deduplication, FirstRec
 from orbitmq.broker.sending.half_messages import HalfMessages
 from orbitmq.broker.sending.inbox import PutOutcome
 from orbitmq.broker.sending.message_types import by_priority
+from orbitmq.broker.sending.plain.cutting import PLAIN_FLAGS
+from orbitmq.broker.sending.plain.lane import PlainSends, PlainTerms
+from orbitmq.broker.sending.plain.meanings import Meanings
 from orbitmq.broker.sending.retries import Retries, group_of
 from orbitmq.broker.sending.send_checks import SendChecks, SendHeader
 from orbitmq.broker.settings import BrokerSettings, LiveSettings
@@ -32,19 +35,20 @@ from orbitmq.message.ids import UniqueIds, offset_id
 from orbitmq.message.names import HALF_TOPIC, TIMER_TOPIC, TOPIC_LENGTH_LIMIT, is_retry_topic
 from orbitmq.net.connection import Connection, Handler
 from orbitmq.net.refusal import Refusal
-from orbitmq.store.log.append import Incoming, InnerBatch, PutResult, PutStatus
+from orbitmq.store.log.append import Incoming, InnerBatch, NewRecord, PutResult, PutStatus
+from orbitmq.store.message_store import MessageStore
 from orbitmq.store.settings import delay_levels
 from orbitmq.wire.bodies.topic import TopicConfig, TopicFilterType
 from orbitmq.wire.codes import RequestCode, ResponseCode
-from orbitmq.wire.frame import Frame
+from orbitmq.wire.frame import Frame, HeaderEncoding
 from orbitmq.wire.headers.send import SendMessage, SendMessageV2
-from orbitmq.wire.session import Response
+from orbitmq.wire.plain_send import SendAnswerForm
+from orbitmq.wire.session import Identity, Response
 
 __all__ = ["SendHandlers", "born_host"]
 
 log = logging.getLogger("orbitmq.broker")
 
-_PLAIN_FLAGS: Final = flags.COMPRESSED | flags.COMPRESSION_MASK | flags.MULTI_TAGS
 _PEERS_KEPT: Final = 16_384  # more than connections_max
 _WARNED_MAX: Final = 1_000
 _NO_HOST: Final = Host(bytes(4), 0)
@@ -53,6 +57,8 @@ _NO_HOST: Final = Host(bytes(4), 0)
 _PRIORITY: Final = properties.PRIORITY
 _MULTI_TAG: Final = TopicFilterType.MULTI_TAG
 _SUCCESS: Final = int(ResponseCode.SUCCESS)
+_SEND_V2: Final = int(RequestCode.SEND_MESSAGE_V2)
+_ID_OFFSET: Final = "%016X"
 _PUT_OK: Final = PutStatus.PUT_OK
 _CODES: Final[Mapping[PutStatus, ResponseCode]] = {
     _PUT_OK: ResponseCode.SUCCESS,
@@ -69,8 +75,7 @@ _CODES: Final[Mapping[PutStatus, ResponseCode]] = {
 class SendHandlers:
     """Serves sends.
 
-    ``store_host`` returns the address in message ids; it is called at the first send. ``disk_used``
-    is for remarks.
+    ``store_host`` returns the address in message ids; it is called at the first send.
     """
 
     def __init__(
@@ -83,7 +88,7 @@ class SendHandlers:
         settings: LiveSettings,
         unique_ids: UniqueIds,
         store_host: Callable[[], Host],
-        disk_used: Callable[[], float],
+        store: MessageStore,
     ) -> None:
         self._deduplication = deduplication
         self._inbox = deduplication.inbox
@@ -94,10 +99,23 @@ class SendHandlers:
         self._timer_rules = checks.timer_rules
         self._unique_ids = unique_ids
         self._store_host = store_host
-        self._disk_used = disk_used
+        self._store = store
         self._levels = len(delay_levels(settings.store.message_delay_level))
         self._lowered: set[str] = set()  # topics that were warned of
+        self._plain: PlainTerms | None = None
+        self._plain_identity: Identity | None = None
         self._adopt(settings.broker)
+        self._meanings = Meanings()
+        self.plain = PlainSends(
+            inbox=self._inbox,
+            checks=checks,
+            meanings=self._meanings,
+            store=store,
+            terms=self._plain_terms,
+            born_host=born_host,
+            on_failure=self._answer_plain,
+        )
+        """Serves the sends of a read together; those it leaves are served here."""
 
     def table(self) -> Mapping[int, Handler]:
         """Return the handlers by request code."""
@@ -180,6 +198,17 @@ class SendHandlers:
         answer = self._answer if unique_key is None else self._answer_inner_batch
         self._inbox.put(message, partial(answer, connection, request, unique_key or "", queue_id))
 
+    def _plain_terms(self, connection: Connection) -> PlainTerms | None:
+        if self._settings.broker is not self._adopted:
+            self._adopt(self._settings.broker)
+        identity = connection.identity
+        if self._deduplicates or identity.encoding is not HeaderEncoding.JSON:
+            return None
+        if self._plain is None or self._plain_identity != identity:
+            form = SendAnswerForm(identity, self._id_format[: -len(_ID_OFFSET)], self._region)
+            self._plain, self._plain_identity = PlainTerms(form, self._suffix, self._host), identity
+        return self._plain
+
     # From a request to a message
 
     def _single(
@@ -188,9 +217,10 @@ class SendHandlers:
         """Return the message to store, and its unique key."""
         topic, text, wait = header.topic, header.properties or "", True
         inner_count = 0
-        unique_key = stored_properties.plain_key(text) if text else None
-        if unique_key is not None and sys_flag & ~_PLAIN_FLAGS == 0 and topic[0] != "%":
-            raw = (text + self._suffix).encode()
+        plain = self._meanings.read(text.encode()) if text else None
+        if plain is not None and sys_flag & ~PLAIN_FLAGS == 0 and topic[0] != "%":
+            raw = plain[0] + self._suffix
+            unique_key = plain[1].decode()
         else:
             found = stored_properties.read(text) | self._own
             unique_key = found.get(properties.UNIQUE_KEY) or self._unique_ids.next()
@@ -341,6 +371,14 @@ class SendHandlers:
             response = Response(_CODES[outcome.status], remark=remark, fields=self._region)
         connection.respond(request, response)
 
+    def _answer_plain(
+        self, connection: Connection, opaque: int, record: NewRecord, outcome: PutOutcome
+    ) -> None:
+        """Answer a plain send that has no success."""
+        request = Frame(_SEND_V2, opaque, 0, 0, None, None, {}, b"", HeaderEncoding.JSON)
+        key = (record.unique_key or b"").decode()
+        self._answer(connection, request, key, record.queue_id, outcome)
+
     def _answer_timed(
         self,
         connection: Connection,
@@ -380,7 +418,7 @@ class SendHandlers:
         fields = {
             "msgId": self._id_format % offsets
             if len(offsets) == 1
-            else result.message_ids(self._host),
+            else ",".join([self._id_format % offset for offset in dict.fromkeys(offsets)]),
             "queueId": str(queue_id),
             "queueOffset": str(result.queue_offset),
             "MSG_REGION": self._region_id,
@@ -408,7 +446,7 @@ class SendHandlers:
 
     def _disk_used_or_unknown(self) -> float:
         try:
-            return self._disk_used()
+            return self._store.disk_used_ratio
         except DiskFailed:  # perhaps why the message is not stored, which the remark says
             return -1.0
 
@@ -419,16 +457,17 @@ class SendHandlers:
     @cached_property
     def _id_format(self) -> str:
         """The format of message ids: the offset is the last sixteen digits."""
-        return offset_id(self._host, 0)[:-16] + "%016X"
+        return offset_id(self._host, 0)[:-16] + _ID_OFFSET
 
     def _adopt(self, settings: BrokerSettings) -> None:
         """Cache what depends on the settings, until they change."""
         self._adopted = settings
+        self._plain = None
         self._deduplicates = settings.send_deduplication_enable
         if not self._deduplicates:
             self._deduplication.forget()
         self._own = stored_properties.own_properties(settings)
-        self._suffix = properties.join(self._own).decode()
+        self._suffix = properties.join(self._own)
         self._region_id = self._own[properties.REGION]
         self._trace_on = self._own[properties.TRACE_ON]
         self._region = {"MSG_REGION": self._region_id, "TRACE_ON": self._trace_on}

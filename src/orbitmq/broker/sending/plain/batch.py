@@ -1,0 +1,62 @@
+"""Plain sends of one read, which are stored and answered together."""
+
+from collections.abc import Callable, Sequence
+
+from orbitmq.broker.sending.inbox import PutOutcome
+from orbitmq.net.connection import Connection
+from orbitmq.store.log.append import NewRecord, PutResult, PutStatus
+from orbitmq.wire.plain_send import SendAnswerForm
+
+__all__ = ["PlainBatch"]
+
+OnFailure = Callable[[Connection, int, NewRecord, PutOutcome], None]
+"""Answers one send that was refused, not stored, or not on disk in time, given its opaque."""
+
+
+class PlainBatch:
+    """Records in the order of their requests, and who gets the answers."""
+
+    __slots__ = ("_connection", "_form", "_on_failure", "_opaques", "body_bytes", "records")
+
+    def __init__(
+        self,
+        connection: Connection,
+        opaques: Sequence[int],
+        records: Sequence[NewRecord],
+        form: SendAnswerForm,
+        on_failure: OnFailure,
+    ) -> None:
+        self._connection = connection
+        self._opaques = opaques
+        self.records = records
+        self.body_bytes = sum([len(record.body) for record in records])
+        self._form = form
+        self._on_failure = on_failure
+
+    def __repr__(self) -> str:
+        return f"<PlainBatch of {len(self.records)} from {self._connection.peer}>"
+
+    def answer(self, stored: int, failure: PutOutcome | None, *, late: bool = False) -> None:
+        """Answer all: the first ``stored`` ones are stored, the others failed.
+
+        The stored ones may be late: they are not known to be on disk.
+        """
+        opaques, records = self._opaques, self.records
+        if late:
+            for opaque, one in zip(opaques[:stored], records, strict=False):
+                self._on_failure(self._connection, opaque, one, _late(one))
+        elif stored:
+            self._connection.respond_together(self._form.frames(opaques[:stored], records))
+        if failure is not None:
+            for opaque, one in zip(opaques[stored:], records[stored:], strict=True):
+                self._on_failure(self._connection, opaque, one, failure)
+
+
+def _late(record: NewRecord) -> PutResult:
+    return PutResult(
+        status=PutStatus.FLUSH_DISK_TIMEOUT,
+        queue_offset=record.queue_offset,
+        offsets=(record.commit_log_offset,),
+        end=record.commit_log_offset + record.size,
+        store_timestamp_ms=record.store_timestamp_ms,
+    )
