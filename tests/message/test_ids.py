@@ -155,10 +155,15 @@ def test_an_id_from_later_in_the_month_is_of_the_month_before() -> None:
     assert on_the_20th.created_ms(epoch_ms(2024, 1, 10), utc_month) == epoch_ms(2023, 12, 20)
 
 
-def test_some_ids_are_those_that_one_by_one_would_be() -> None:
+@pytest.mark.parametrize("count", [1, 3, 256, 257, 700])
+@pytest.mark.parametrize("used", [0, 1, 255, 65_535, 65_600])
+def test_some_ids_are_those_that_one_by_one_would_be(used: int, count: int) -> None:
     clock = HandSetClock(epoch_ms(2024, 2))
     one_by_one, at_once = ids_at(clock), ids_at(clock)
-    assert at_once.some(3) == [one_by_one.next() for _ in range(3)]
+    for _ in range(used):
+        one_by_one.next()
+        at_once.next()
+    assert at_once.some(count) == [one_by_one.next() for _ in range(count)]
     assert at_once.next() == one_by_one.next()
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from orbitmq.errors import CompressionFailed, CorruptRecord, InvalidInput
 from orbitmq.message import batch, flags
-from orbitmq.message.record import LEAST_SIZE, blank, encode
+from orbitmq.message.record import LEAST_SIZE, Record, blank, encode
 from orbitmq.message.scan import Scan, Stop, StopReason, decode_all, split_inner
 from tests.message import records
 from tests.message.records import ORDER, sealed
@@ -198,6 +198,31 @@ def test_records_are_read_alike_one_by_one_and_in_a_row(data: st.DataObject) -> 
     else:
         with pytest.raises(CorruptRecord):
             decode_all(buffer, broker_name="b", more_properties=more)
+
+
+PLAIN = st.builds(
+    msgspec.structs.replace,
+    st.just(ORDER),
+    topic=st.sampled_from([b"", b"a", b"ab", b"orders", b"o" * 127, b"o" * 128, b"\xff"]),
+    body=st.binary(max_size=9),
+    properties=st.sampled_from([b"", b"TAGS\x01paid\x02", b"TAGS\x01paid", b"\x01\x02", b"\xff"]),
+    queue_offset=records.int64,
+    sys_flag=st.sampled_from([0, flags.COMPRESSED, flags.NEED_UNWRAP | flags.INNER_BATCH]),
+)
+
+
+@given(st.lists(PLAIN | records.records, max_size=8))
+def test_any_records_are_read_alike_one_by_one_and_in_a_row(some: list[Record]) -> None:
+    buffer = b"".join(map(encode, some))
+    more = {"MIN_OFFSET": "0"}
+    one_by_one = [
+        view.message(broker_name="b", open_body=False, more_properties=more)
+        for view in Scan(buffer)
+    ]
+    in_a_row = decode_all(buffer, broker_name="b", open_bodies=False, more_properties=more)
+    assert len(in_a_row) == len(some)
+    assert in_a_row == one_by_one
+    assert [one.properties for one in in_a_row] == [dict(one.properties) for one in one_by_one]
 
 
 def test_compressed_bodies_may_stay_as_they_are() -> None:

@@ -22,7 +22,7 @@ from orbitmq.store.settings import FlushMode, StoreSettings
 from orbitmq.testing.clocks import InlineWorkers
 from orbitmq.testing.disks import SimulatedDisk
 from tests.golden_files import golden
-from tests.store.logs import incoming
+from tests.store.logs import incoming, records_of
 from tests.store.stores import SMALL, HandClock, flush
 
 BATCHED = "batched"
@@ -71,7 +71,7 @@ def consumed(store: MessageStore, offset: int = 0, **limits: int) -> list[tuple[
         result = store.lookup.get_messages(BATCHED, 0, offset, **limits)  # type: ignore[arg-type]
         if result.status is not GetMessageStatus.FOUND:
             return found
-        for view in result.views:
+        for view in records_of(result):
             message = store.record(_offset_of(view))
             assert message is not None
             found += [(one.queue_offset, one.body) for one in split_inner(message.message())]
@@ -119,9 +119,9 @@ def test_a_pull_from_inside_a_batch_returns_all_of_it() -> None:
         assert consumed(store, offset) == names(SENDS)
     assert consumed(store, 5)[0] == (4, b"e")
     first = store.lookup.get_messages(BATCHED, 0, 0, max_count=1)
-    assert (len(first.views), first.next_offset, first.more_messages) == (1, 3, 2)
+    assert (len(first.views), first.next_offset, first.count) == (1, 3, 3)
     some = store.lookup.get_messages(BATCHED, 0, 0, max_count=5)  # d fits, e and f don't
-    assert (len(some.views), some.next_offset, some.more_messages) == (2, 4, 2)
+    assert (len(some.views), some.next_offset, some.count) == (2, 4, 4)
     assert consumed(store, max_count=1) == names(SENDS)
     few_bytes = store.lookup.get_messages(BATCHED, 0, 0, max_count=32, max_bytes=1)
     assert (len(few_bytes.views), few_bytes.next_offset) == (1, 3)

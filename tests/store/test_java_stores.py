@@ -10,7 +10,7 @@ from orbitmq.store.message_store import MessageStore
 from orbitmq.store.queues.consume_queue import Boundary
 from orbitmq.store.serving.pull_reader import GetMessageStatus, PullReader
 from tests.store.golden import GoldenStore, contents, opened, unpack
-from tests.store.logs import incoming
+from tests.store.logs import incoming, records_of
 
 STOPPED = ("normal", "delay", "trans", "batch", "timer", "retry", "edge", "cqext")
 KILLED = ("crash", "crash-torn")
@@ -103,7 +103,7 @@ def test_pulls_get_what_they_got_from_java(normal: GoldenStore) -> None:
         assert (result.min_offset, result.max_offset) == (pull["min"], pull["max"])
         if pull["status"] in PULL_STATUS:
             assert result.status is PULL_STATUS[pull["status"]], pull
-        found = [store.record(view_offset(view)) for view in result.views]
+        found = [store.record(view_offset(view)) for view in records_of(result)]
         matching = [
             view.queue_offset for view in found if view and filtered.matches(view.message().tags)
         ]
@@ -121,7 +121,7 @@ def offsets_by_tag(store: MessageStore, queue_id: int, tag: str) -> list[int]:
         )
         if pull.status is GetMessageStatus.OFFSET_OVERFLOW_ONE:
             return found
-        found += [int.from_bytes(view[20:28], "big") for view in pull.views]
+        found += [int.from_bytes(view[20:28], "big") for view in records_of(pull)]
         assert pull.next_offset > offset
         offset = pull.next_offset
 

@@ -11,7 +11,7 @@ from orbitmq.store.message_store import MessageStore
 from orbitmq.store.queues.entry import ENTRY, ENTRY_SIZE, QueueEntry
 from orbitmq.store.settings import FlushMode
 from orbitmq.testing.disks import SimulatedDisk
-from tests.store.logs import NOW, incoming
+from tests.store.logs import NOW, incoming, records_of
 from tests.store.recovery.test_start import (
     BODIES,
     NAMES,
@@ -76,10 +76,11 @@ def pulled(store: MessageStore) -> list[bytes]:
         selection = store.lookup.get_messages("orders", 0, offset, max_count=4)
         assert selection.next_offset > offset
         offset = selection.next_offset
-        records = [RecordView(view, 0, len(view)) for view in selection.views]
+        views = records_of(selection)
+        records = [RecordView(view, 0, len(view)) for view in views]
         found += [
             bytes(record.body)
-            for record, view in zip(records, selection.views, strict=True)
+            for record, view in zip(records, views, strict=True)
             if sound_row(view, record.commit_log_offset, 0, Checked.BODY)
         ]
     return found

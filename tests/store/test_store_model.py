@@ -29,6 +29,7 @@ from orbitmq.store.serving.pull_reader import GetMessageStatus
 from orbitmq.store.settings import FlushMode, StoreSettings
 from orbitmq.testing.clocks import InlineWorkers, VirtualClock, VirtualLoop
 from orbitmq.testing.disks import PowerLost, SimulatedDisk
+from tests.store.logs import records_of
 from tests.store.store_model import (
     BODY_MAX,
     SEGMENT,
@@ -493,12 +494,12 @@ class StoreMachine(RuleBasedStateMachine):
             answer = self.store.lookup.get_messages(
                 *key, offset, max_count=PULLED_AT_ONCE, wants=wants
             )
-            assert len(answer.views) <= PULLED_AT_ONCE
+            assert answer.count <= PULLED_AT_ONCE
             found_some = answer.status is GetMessageStatus.FOUND
             assert found_some or (answer.status is GetMessageStatus.NO_MATCHED_MESSAGE and wants)
             assert found_some == bool(answer.views)
             assert offset < answer.next_offset <= high
-            found += map(bytes, answer.views)
+            found += map(bytes, records_of(answer))
             offset = answer.next_offset
         return found
 

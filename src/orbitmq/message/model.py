@@ -238,7 +238,7 @@ def check_is_message(given: object) -> None:
 
 
 # gc=False: consumers hold thousands, and they can't be part of a reference cycle.
-class StoredMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class StoredMessage(msgspec.Struct, frozen=True, gc=False):
     """A message as stored by a broker and read by a consumer; its fields are not checked.
 
     Attributes:

@@ -12,10 +12,13 @@ nor a value may hold a separator. Every reader here follows Java's
   Python three.
 """
 
+from abc import ABCMeta
 from collections.abc import Callable, Iterator, Mapping
 from reprlib import repr as elided
 from types import MappingProxyType
 from typing import AnyStr, Final, NoReturn
+
+import msgspec
 
 from orbitmq.errors import InvalidInput, InvalidProperty
 from orbitmq.message.names import check_properties
@@ -244,7 +247,11 @@ def decode(raw: bytes | memoryview) -> dict[str, str]:
     return found
 
 
-class LazyProperties(Mapping[str, str]):
+class _MappingStruct(msgspec.StructMeta, ABCMeta):
+    """The metaclass of a struct that is a mapping."""
+
+
+class LazyProperties(Mapping[str, str], msgspec.Struct, metaclass=_MappingStruct, gc=False):
     r"""The properties of a text that is decoded when the first of them is needed; immutable.
 
     Consumers get thousands of messages a second, and most need few properties, or none. ``more``
@@ -255,12 +262,9 @@ class LazyProperties(Mapping[str, str]):
     ('blue', True)
     """
 
-    __slots__ = ("_found", "_more", "_raw")
-
-    def __init__(self, raw: bytes, more: Mapping[str, str]) -> None:
-        self._raw = raw
-        self._more = more
-        self._found: dict[str, str] | None = None
+    _raw: bytes
+    _more: Mapping[str, str]
+    _found: dict[str, str] | None = None
 
     def _decoded(self) -> dict[str, str]:
         found = self._found

@@ -1,6 +1,7 @@
 """The records in a buffer, and the messages of a pull answer."""
 
 import enum
+import struct
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
@@ -16,6 +17,7 @@ from orbitmq.message.model import StoredMessage
 from orbitmq.message.properties import LazyProperties
 from orbitmq.message.record import (
     BLANK_SIZE,
+    FORMATS,
     IPV4_HEAD,
     LEAST_SIZE,
     LONGEST_V1_TOPIC,
@@ -167,6 +169,7 @@ def decode_all(
     []
     """
     data = bytes(buffer)  # one copy costs less than a view of each part
+    more_properties = MappingProxyType(more_properties)  # all messages share them
     messages: list[StoredMessage] = []
     position = 0
     try:
@@ -196,6 +199,18 @@ def decode_all(
 _ODD: Final = flags.COMPRESSED | flags.BORN_HOST_IPV6 | flags.STORE_HOST_IPV6
 _V1: Final = Version.V1.value
 _HEAD_SIZE: Final = IPV4_HEAD.size
+_HOST: Final = struct.Struct(">4s" + FORMATS["born_port"])
+_HOSTS_WHOLE: Final = {"born_ip": "8s", "born_port": "", "store_ip": "8s", "store_port": ""}
+_PLAIN_HEAD: Final = struct.Struct(">" + "".join({**FORMATS, **_HOSTS_WHOLE}.values()))
+assert (_PLAIN_HEAD.size, _HOST.size) == (_HEAD_SIZE, 8)
+
+
+class _Hosts(dict[bytes, Host]):
+    """The hosts of an answer by their bytes: few clients sent its messages, and one stored them."""
+
+    def __missing__(self, packed: bytes) -> Host:
+        host = self[packed] = Host(*_HOST.unpack(packed))
+        return host
 
 
 def _decode_plain(
@@ -208,59 +223,54 @@ def _decode_plain(
     """Append the messages of plain records, and return where the first that is not plain begins.
 
     Nearly all are: version 1, IPv4 hosts, not compressed, lengths that add up. It does what
-    `RecordView.message` does, in a third of the time.
+    `RecordView.message` does, in a fraction of the time.
     """
-    head = IPV4_HEAD.unpack_from
+    head, length_of = _PLAIN_HEAD.unpack_from, PROPERTIES_LENGTH.unpack_from
     end = len(data)
-    hosts: dict[tuple[bytes, int], Host] = {}
-    topics: dict[bytes, str] = {}
+    hosts = _Hosts()
+    topic, topic_field = "", b""  # of the last message; the field has the length in front
     while end - position >= LEAST_SIZE:
         (
             size, magic, body_crc, queue_id, flag, queue_offset, commit_log_offset, sys_flag,
-            born_ms, born_ip, born_port, store_ms, store_ip, store_port, times, prepared_offset,
-            body_length,
+            born_ms, born_host, store_ms, store_host, times, prepared_offset, body_length,
         ) = head(data, position)  # fmt: skip
         body_start = position + _HEAD_SIZE
         body_end = body_start + body_length
-        following = position + size
-        if magic != _V1 or sys_flag & _ODD or not body_start <= body_end < following <= end:
-            return position
-        topic_end = body_end + 1 + data[body_end]
+        position, start = position + size, position
+        if magic != _V1 or sys_flag & _ODD or not body_start <= body_end < position <= end:
+            return start
+        if not topic_field or not data.startswith(topic_field, body_end):
+            topic_field = data[body_end : body_end + 1 + data[body_end]]
+            topic = str(topic_field[1:], "utf-8", "replace")
+            if topic_field[0] > LONGEST_V1_TOPIC:
+                return start
+        topic_end = body_end + len(topic_field)
         properties_start = topic_end + PROPERTIES_LENGTH_SIZE
-        if properties_start > following or data[body_end] > LONGEST_V1_TOPIC:
-            return position
-        (properties_length,) = PROPERTIES_LENGTH.unpack_from(data, topic_end)
-        if properties_start + properties_length != following:
-            return position
-        raw_topic = data[body_end + 1 : topic_end]
-        if (topic := topics.get(raw_topic)) is None:
-            topic = topics[raw_topic] = str(raw_topic, "utf-8", "replace")
-        if (born_host := hosts.get((born_ip, born_port))) is None:
-            born_host = hosts[born_ip, born_port] = Host(born_ip, born_port)
-        if (store_host := hosts.get((store_ip, store_port))) is None:
-            store_host = hosts[store_ip, store_port] = Host(store_ip, store_port)
+        if properties_start > position:
+            return start
+        if properties_start + length_of(data, topic_end)[0] != position:
+            return start
         messages.append(
-            StoredMessage(
-                topic=topic,
-                body=data[body_start:body_end],
-                properties=LazyProperties(data[properties_start:following], more_properties),
-                queue_id=queue_id,
-                queue_offset=queue_offset,
-                commit_log_offset=commit_log_offset,
-                flag=flag,
-                sys_flag=sys_flag,
-                born_timestamp_ms=born_ms,
-                born_host=born_host,
-                store_timestamp_ms=store_ms,
-                store_host=store_host,
-                reconsume_times=times,
-                prepared_transaction_offset=prepared_offset,
-                body_crc=body_crc,
-                store_size=size,
-                broker_name=broker_name,
+            StoredMessage(  # by position: keywords would take half of the time of this function
+                topic,
+                data[body_start:body_end],
+                LazyProperties(data[properties_start:position], more_properties),
+                queue_id,
+                queue_offset,
+                commit_log_offset,
+                flag,
+                sys_flag,
+                born_ms,
+                hosts[born_host],
+                store_ms,
+                hosts[store_host],
+                times,
+                prepared_offset,
+                body_crc,
+                size,
+                broker_name,
             )
         )
-        position = following
     return position
 
 

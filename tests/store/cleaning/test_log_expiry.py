@@ -112,7 +112,7 @@ def test_other_settings_hold_at_once_as_far_as_files_allow() -> None:
     queue = store.queues.queue("orders", 0)
     assert queue is not None
     found = store.lookup.get_messages("orders", 0, queue.min_offset, max_count=32)
-    assert len(found.views) == 3
+    assert found.count == 3
     store.close()
 
 

@@ -1,18 +1,26 @@
-from typing import cast
+from itertools import pairwise
+from typing import NamedTuple, cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from orbitmq.message.record import MAGICS, SIZE_AND_MAGIC, Record, encode
+from orbitmq.message.record import LEAST_SIZE, MAGICS, SIZE_AND_MAGIC, Record, encode
+from orbitmq.message.tags import tags_code
 from orbitmq.store.log.commit_log import CommitLog
 from orbitmq.store.queues.consume_queue import ConsumeQueue
 from orbitmq.store.queues.entry import ENTRY
 from orbitmq.store.serving.pull_reader import GetMessageResult, GetMessageStatus, PullReader
 from orbitmq.store.settings import StoreSettings
-from tests.store.logs import HERE
+from orbitmq.testing.disks import SimulatedDisk
+from tests.store.logs import HERE, incoming
+from tests.store.stores import opened
 
 SEGMENT = 10_000
 PER_FILE = 100
 LEAST = -(1 << 63)
+SEGMENT_BYTES = 4096
+MAX_COUNT = 5
 
 
 class FakeLog:
@@ -25,6 +33,11 @@ class FakeLog:
     def view(self, offset: int, size: int) -> memoryview | None:
         head = SIZE_AND_MAGIC.pack(size, MAGICS[0])
         return None if offset < self.first_offset else memoryview(head.ljust(size, b"\0"))
+
+    def file_view(self, offset: int, size: int) -> tuple[memoryview, int] | None:
+        """Each record is in a file of its own."""
+        view = self.view(offset, size)
+        return None if view is None else (view, offset)
 
     def next_segment_offset(self, offset: int) -> int:
         return offset - offset % SEGMENT + SEGMENT
@@ -153,6 +166,8 @@ def test_damaged_records_are_skipped_one_by_one_and_logged_once(
     assert (result.next_offset, result.size) == (10, 700)
     (told,) = caplog.messages
     assert "byte 300 of the log" in told
+    before = pull(FakeQueue(6), log=Damaged(1_000))
+    assert (len(before.views), sum(map(len, before.views)), before.next_offset) == (3, 300, 6)
     nothing = pull(FakeQueue(10), 3, log=Damaged(1_000), max_count=3)
     assert (nothing.status, nothing.next_offset) == (GetMessageStatus.NO_MATCHED_MESSAGE, 6)
 
@@ -226,6 +241,135 @@ def test_ordinary_codes_ask_no_extension() -> None:
         extended=extended,
     )
     assert len(result.views) == 3
+
+
+# Records next to each other
+
+
+@given(
+    messages=st.lists(
+        st.tuples(st.integers(0, 2), st.integers(1, 400), st.booleans()), max_size=40
+    ),
+    offset=st.integers(0, 20),
+    by_tag=st.booleans(),
+)
+def test_a_pull_returns_the_bytes_of_its_records_and_joins_neighbours(
+    messages: list[tuple[int, int, bool]], offset: int, by_tag: bool
+) -> None:
+    store = opened(SimulatedDisk(), segment_bytes=SEGMENT_BYTES, queue_file_entries=100)
+    for queue_id, size, is_tagged in messages:
+        text = b"TAGS\x01paid\x02" if is_tagged else b""
+        store.append([incoming(bytes(size), queue_id=queue_id, properties=text)])
+    paid = tags_code("paid")
+    queue = store.queues.consume_queue("orders", 0)
+    entries = [] if queue is None else [entry for _, entry in queue.iterate(offset)]
+    wanted = [entry for entry in entries if not by_tag or entry.tags_code == paid][:MAX_COUNT]
+    pulled = store.lookup.get_messages(
+        "orders", 0, offset, max_count=MAX_COUNT, wants=paid.__eq__ if by_tag else None
+    )
+    records = [store.log.view(one.commit_log_offset, one.size) or b"" for one in wanted]
+    assert b"".join(pulled.views) == b"".join(records)
+    assert (pulled.count, pulled.size) == (len(records), sum(map(len, records)))
+    joints = [
+        one.commit_log_offset + one.size == following.commit_log_offset
+        and following.commit_log_offset % SEGMENT_BYTES != 0
+        for one, following in pairwise(wanted)
+    ]
+    assert len(pulled.views) == len(records) - sum(joints)
+    store.close()
+
+
+class Disk(NamedTuple):
+    """The files of a log, by their beginnings."""
+
+    files: dict[int, bytes]
+    end: int
+
+    def file_view(self, offset: int, size: int) -> tuple[memoryview, int] | None:
+        base = offset - offset % SEGMENT_BYTES
+        file = self.files.get(base, b"")[: self.end - base]
+        return (memoryview(file), base) if file and offset - base + size <= len(file) else None
+
+    def next_segment_offset(self, offset: int) -> int:
+        return offset - offset % SEGMENT_BYTES + SEGMENT_BYTES
+
+
+class Listed(FakeQueue):
+    """A queue of the entries of a list."""
+
+    def __init__(self, listed: list[tuple[int, int, int]]) -> None:
+        super().__init__(len(listed))
+        self.listed = listed
+
+    def entries(self, offset: int, count: int) -> bytes:
+        return b"".join(ENTRY.pack(*entry) for entry in self.listed[offset : offset + count])
+
+
+def one_by_one(
+    log: Disk, entries: list[tuple[int, int, int]], max_count: int, memory: int, wants: int | None
+) -> tuple[GetMessageStatus, bytes, int, int, bool]:
+    """Collect records by the rules, a record at a time."""
+    settings = StoreSettings()
+    near_from = log.end - memory * settings.memory_percent // 100
+    found: list[memoryview] = []
+    status, skip_to, passed, is_far = GetMessageStatus.NO_MATCHED_MESSAGE, 0, 0, False
+    for position, size, code in entries:
+        far = position < near_from
+        limit = settings.pull_count_on_disk if far else settings.pull_count_in_memory
+        if found and len(found) >= min(max_count, limit):
+            break
+        passed, is_far = passed + 1, far
+        if position < skip_to:
+            continue
+        if wants is not None and code != wants:
+            status = status if found else GetMessageStatus.NO_MATCHED_MESSAGE
+            continue
+        file = log.file_view(position, size)
+        if file is None:
+            status = status if found else GetMessageStatus.MESSAGE_WAS_REMOVING
+            skip_to = log.next_segment_offset(position)
+            continue
+        skip_to = 0
+        record = file[0][position - file[1] :][:size]
+        if size >= LEAST_SIZE and SIZE_AND_MAGIC.unpack_from(record) == (size, MAGICS[0]):
+            found.append(record)
+            status = GetMessageStatus.FOUND
+    return status, b"".join(found), len(found), passed, is_far
+
+
+@given(st.data())
+def test_records_are_collected_as_one_by_one(data: st.DataObject) -> None:
+    files: dict[int, bytes] = {}
+    entries: list[tuple[int, int, int]] = []
+    kinds = st.sampled_from(["ours", "ours", "other", "damaged", "size", "tiny"])
+    for base in range(0, 3 * SEGMENT_BYTES, SEGMENT_BYTES):
+        file = bytearray()
+        for kind in data.draw(st.lists(kinds, max_size=4)):
+            size = data.draw(st.sampled_from([LEAST_SIZE, 120, 300]))
+            head = SIZE_AND_MAGIC.pack(size, 7 if kind == "damaged" else MAGICS[0])
+            if kind != "other":
+                named = {"size": size + 1, "tiny": 9}.get(kind, size)
+                entries.append((base + len(file), named, data.draw(st.integers(0, 1))))
+            file += head.ljust(size, b"%d" % (len(entries) % 10))
+        files[base] = bytes(file)
+    for base in data.draw(st.sampled_from([[], [0], [0, SEGMENT_BYTES]])):
+        files.pop(base)
+    log = Disk(files, 2 * SEGMENT_BYTES + len(files[2 * SEGMENT_BYTES]))
+    max_count, memory = data.draw(st.integers(1, 20)), data.draw(st.sampled_from([2**40, 9_000]))
+    wants = data.draw(st.sampled_from([None, None, 1]))
+    if not entries:
+        return
+    result = PullReader(cast(CommitLog, log), StoreSettings(), memory).get_messages(
+        cast(ConsumeQueue, Listed(entries)),
+        0,
+        max_count=max_count,
+        wants=None if wants is None else wants.__eq__,
+    )
+    scanned = entries if wants is not None else entries[:max_count]
+    assert (
+        result.status, b"".join(result.views), result.count, result.next_offset, result.from_disk,
+    ) == one_by_one(log, scanned, max_count, memory, wants)  # fmt: skip
+    assert result.size == sum(map(len, result.views))
 
 
 # Filters by properties

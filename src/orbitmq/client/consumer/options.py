@@ -20,7 +20,6 @@ __all__ = ["ConsumerOptions", "PullConsumerOptions", "build_pull_settings", "bui
 class ConsumerOptions(ClientOptions, total=False):
     """The fields of ``ConsumerSettings`` as well, which documents them."""
 
-    linger_ms: int
     ordered: bool
     broadcasting: bool
     consume_from: ConsumeFrom | datetime
@@ -56,7 +55,6 @@ class ConsumerOptions(ClientOptions, total=False):
 class PullConsumerOptions(ClientOptions, total=False):
     """The fields of ``PullConsumerSettings`` as well, which documents them."""
 
-    linger_ms: int
     broadcasting: bool
     consume_from: ConsumeFrom | datetime
     poll_timeout_ms: int

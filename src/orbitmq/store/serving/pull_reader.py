@@ -58,6 +58,8 @@ Extended: TypeAlias = Callable[[int], int | None]
 """Returns the tags code at an address in a queue extension; None if there is none."""
 
 _NO_HEAD: Final = (0, 0)
+_NO_FILE: Final = memoryview(b"")
+_NO_RUN: Final = -1
 _SCANNED_BYTES_MIN: Final = 16_000
 _BYTES_MIN: Final = 100
 _RECORD_TERMS: Final = 10
@@ -89,14 +91,14 @@ class GetMessageResult(msgspec.Struct, kw_only=True):
 
     status: GetMessageStatus
     views: list[memoryview] = msgspec.field(default_factory=list)
-    """The records, as views of the log."""
+    """The records, as views of the log. Those that follow each other there may share a view."""
+    count: int = 0
+    """The messages in the records."""
     next_offset: int = 0
     min_offset: int = 0
     max_offset: int = 0
     size: int = 0
     """The total bytes of the records."""
-    more_messages: int = 0
-    """How many more messages than records there are, in inner batches."""
     from_disk: bool = False
     """Whether the last record read is too old to be in memory; a slave could serve it."""
 
@@ -175,52 +177,70 @@ class PullReader:
         record_filter: RecordFilter | None,
         extended: Extended,
     ) -> None:
-        skip_to, taken, passed, from_disk = 0, 0, 0, False
-        views, view_of = result.views, self._log.view
-        head_of = SIZE_AND_MAGIC.unpack_from
+        """Collect the records of a consume queue; inline, since a call for each is as dear."""
+        skip_to = count = taken = passed = 0
+        from_disk, is_far = False, True
         near_from = self._log.end - self._near_bytes
+        count_max, bytes_max = self._limits(max_count, max_bytes, is_far=True)
+        views, head_of = result.views, SIZE_AND_MAGIC.unpack_from
+        # The file of the last record, and in it the run of records that is not in ``views`` yet.
+        file, base, room = _NO_FILE, 0, -1
+        run_begin, run_end = 0, _NO_RUN
         for position, size, code in ENTRY.iter_unpack(entries):
-            is_far = position < near_from
-            if views and self._is_full(len(views), taken + size, max_count, max_bytes, is_far):
+            if is_far and position >= near_from:
+                is_far = False
+                count_max, bytes_max = self._limits(max_count, max_bytes, is_far=False)
+            if count and (count >= count_max or taken + size > bytes_max):
                 break
             from_disk = is_far
             passed += 1
             if position < skip_to:  # in a file that is gone
                 continue
-            if (
-                wants is not None
-                and not wants(code)
-                and (code >= EXT_ADDRESS_LIMIT or not _wants_extended(wants, extended(code)))
-            ):
-                if not views:
+            if wants is not None and not wants(code) and _rejects(wants, code, extended):
+                if not count:
                     result.status = GetMessageStatus.NO_MATCHED_MESSAGE
                 continue
-            view = view_of(position, size)
-            if view is None:
-                if not views:
-                    result.status = GetMessageStatus.MESSAGE_WAS_REMOVING
-                skip_to = self._log.next_segment_offset(position)
-                continue
+            begin = position - base
+            if begin < 0 or begin + size > room:
+                found = self._log.file_view(position, size)
+                if found is None:
+                    if not count:
+                        result.status = GetMessageStatus.MESSAGE_WAS_REMOVING
+                    skip_to = self._log.next_segment_offset(position)
+                    continue
+                if run_end != _NO_RUN:
+                    views.append(file[run_begin:run_end])
+                    run_end = _NO_RUN
+                file, base = found
+                begin, room = position - base, len(file)
             skip_to = 0
-            # Only the head is checked, and inline: a function call would double the cost.
-            found_size, magic = head_of(view) if size >= LEAST_SIZE else _NO_HEAD
+            found_size, magic = head_of(file, begin) if size >= LEAST_SIZE else _NO_HEAD
             if found_size != size or magic not in MAGICS:
                 self._log_damage(position)
                 continue
-            if record_filter is not None and not self._matches(record_filter, view, position):
-                if not views:
+            if record_filter is not None and not self._matches(
+                record_filter, RecordView(file, begin, size), position
+            ):
+                if not count:
                     result.status = GetMessageStatus.NO_MATCHED_MESSAGE
                 continue
-            views.append(view)
+            if begin != run_end:
+                if run_end != _NO_RUN:
+                    views.append(file[run_begin:run_end])
+                run_begin = begin
+            run_end = begin + size
+            count += 1
             taken += size
-        if views:
+        if run_end != _NO_RUN:
+            views.append(file[run_begin:run_end])
+        if count:
             result.status = GetMessageStatus.FOUND
-        result.size, result.from_disk = taken, from_disk
+        result.count, result.size, result.from_disk = count, taken, from_disk
         result.next_offset += passed
 
-    def _matches(self, record_filter: RecordFilter, view: memoryview, position: int) -> bool:
+    def _matches(self, record_filter: RecordFilter, view: RecordView, position: int) -> bool:
         try:
-            properties = RecordView(view, 0, len(view)).properties
+            properties = view.properties
         except CorruptRecord:
             self._log_damage(position)
             return False
@@ -247,9 +267,9 @@ class PullReader:
         for entry in entries:
             position, size = entry.commit_log_offset, entry.size
             is_far, total = position < near_from, result.size + size
+            count_max, bytes_max = self._limits(max_count, max_bytes, is_far=is_far)
             if views and (
-                count + entry.messages > max_count
-                or self._is_full(count, total, max_count, max_bytes, is_far)
+                count + entry.messages > max_count or count >= count_max or total > bytes_max
             ):
                 break
             result.from_disk = is_far
@@ -266,14 +286,16 @@ class PullReader:
             if found_size != size or magic not in MAGICS:
                 self._log_damage(position)
                 continue
-            if record_filter is not None and not self._matches(record_filter, view, position):
+            if record_filter is not None and not self._matches(
+                record_filter, RecordView(view, 0, size), position
+            ):
                 continue
             views.append(view)
             count += entry.messages
             result.size = total
         if views:
             result.status = GetMessageStatus.FOUND
-        result.more_messages = count - len(views)
+        result.count = count
 
     def _log_damage(self, position: int) -> None:
         """Log that an entry points to no record, once per file of the log."""
@@ -287,24 +309,30 @@ class PullReader:
                 position,
             )
 
-    def _is_full(
-        self, count: int, total: int, max_count: int, max_bytes: int, from_disk: bool
-    ) -> bool:
-        """Return whether the next record exceeds a limit; ``total`` bytes include it."""
-        if count >= max_count or total > max_bytes:
-            return True
+    def _limits(self, max_count: int, max_bytes: int, *, is_far: bool) -> tuple[int, int]:
+        """Return how many records, and how many bytes, a pull may return."""
         settings = self._settings
-        if from_disk:
-            return total > settings.pull_bytes_on_disk or count >= settings.pull_count_on_disk
-        return total > settings.pull_bytes_in_memory or count >= settings.pull_count_in_memory
+        if is_far:
+            return (
+                min(max_count, settings.pull_count_on_disk),
+                min(max_bytes, settings.pull_bytes_on_disk),
+            )
+        return (
+            min(max_count, settings.pull_count_in_memory),
+            min(max_bytes, settings.pull_bytes_in_memory),
+        )
 
 
-def _wants_extended(wants: Wants, code: int | None) -> bool:
-    """Return whether a filter matches an extended tags code; True if the extension is missing.
+def _rejects(wants: Wants, code: int, extended: Extended) -> bool:
+    """Return whether a filter that doesn't want a code doesn't want the extended one either.
 
-    Java's ``DefaultMessageFilter`` does the same: the client compares the tags themselves.
+    If the extension is missing, the record comes along, as with Java's ``DefaultMessageFilter``:
+    the client compares the tags themselves.
     """
-    return code is None or wants(code)
+    if code >= EXT_ADDRESS_LIMIT:
+        return True
+    found = extended(code)
+    return found is not None and not wants(found)
 
 
 def _outside(queue: AnyQueue, offset: int) -> GetMessageResult | None:

@@ -17,6 +17,7 @@ from orbitmq.net.dialer import Dialer
 from orbitmq.net.handlers import Handlers
 from orbitmq.net.listener import Listener
 from orbitmq.net.refusal import Refusal
+from orbitmq.store.serving.pull_reader import GetMessageResult, PullReader
 from orbitmq.testing.clocks import VirtualClock, run_virtual
 from orbitmq.testing.links import MemoryNetwork
 from orbitmq.wire.bodies.group import SubscriptionGroupConfig
@@ -291,6 +292,36 @@ def test_messages_of_one_turn_come_together() -> None:
     scene.pull()
     scene.put("orders", count=5)
     assert len(bodies(scene.later()[0])) == 5
+
+
+def test_groups_at_the_same_offset_share_what_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, bool]] = []
+    get_messages = PullReader.get_messages
+
+    def counted(*args: Any, **given: Any) -> GetMessageResult:
+        asked.append((given["max_count"], given["wants"] is not None))
+        return get_messages(*args, **given)
+
+    scene = Scene()
+    for fields in (
+        {"consumer_group": "billing"},
+        {"consumer_group": "audit"},
+        {"consumer_group": "slow", "max_msg_nums": 1},
+        {"consumer_group": "picky", "subscription": "paid"},
+        {"consumer_group": "fussy", "subscription": "paid"},
+    ):
+        assert scene.pull(**fields) is None
+    monkeypatch.setattr(PullReader, "get_messages", counted)
+    scene.store.append([incoming(b"a"), incoming(b"b", properties=b"")])
+    assert [bodies(answer) for _, answer in scene.client.answers] == [
+        [b"a", b"b"], [b"a", b"b"], [b"a"], [b"a"], [b"a"],
+    ]  # fmt: skip
+    assert asked == [(32, False), (1, False), (32, True), (32, True)]
+    for group, offset in (("billing", 2), ("audit", 2), ("slow", 1)):
+        assert scene.offsets.query_pull(group, "orders", 0) == offset
+    scene.store.append([incoming(b"c")])
+    answer, _ = scene.now(consumer_group="audit", queue_offset=2)  # nothing is kept for later
+    assert bodies(answer) == [b"c"]
 
 
 def test_only_a_message_with_the_tags_wakes() -> None:

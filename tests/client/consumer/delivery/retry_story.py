@@ -31,7 +31,7 @@ _TIMES = 2
 
 async def fails_until_dead(nameserver: str, topic: str = "orders") -> None:
     """Send a message, fail on it ``_TIMES`` + 1 times, and find the dead letter."""
-    settings = ClientSettings(nameserver=nameserver, linger_ms=0)
+    settings = ClientSettings(nameserver=nameserver, keep_open_ms=0)
     async with Producer("shop", client=settings) as producer:
         receipt = await producer.send(Message(topic, b"paid", tags="paid"))
     core = await ClientCore.acquire(settings)

@@ -8,6 +8,7 @@ from orbitmq.client.consumer.delivery.handler import Handler, RetryLater
 from orbitmq.errors import InvalidInput
 from orbitmq.message.model import StoredMessage
 from orbitmq.testing.clocks import InlineWorkers
+from orbitmq.threads import ThreadWorkers
 from tests.client.stored import a_stored_message
 
 
@@ -31,3 +32,18 @@ def test_it_is_called_once_for_operators(takes_list: bool, is_async: bool) -> No
 def test_a_level_is_a_number() -> None:
     with pytest.raises(InvalidInput, match="delay_level"):
         RetryLater(delay_level="5")  # type: ignore[arg-type]
+
+
+def test_a_handler_knows_its_threads() -> None:
+    workers = ThreadWorkers(1, name="test")
+    handler = Handler(print, takes_list=False, workers=workers)
+    other = Handler(print, takes_list=False, workers=workers)
+    assert not handler.has_thread
+
+    def work() -> tuple[bool, bool]:
+        handler.take_thread()
+        return handler.has_thread, other.has_thread
+
+    assert workers.submit(work).result() == (True, False)
+    assert not handler.has_thread
+    workers.close()

@@ -15,18 +15,19 @@ from tests.client.stored import a_stored_message
 def test_the_next_message_acknowledges_the_one_before(ordered: bool) -> None:
     async def story(world: World) -> None:
         delivery = IteratedDelivery(world.parts())
+        messages = delivery.messages()
         inbox = an_inbox(4, 5, 6)
         delivery.ready(inbox)
-        assert (await delivery.next()).queue_offset == 4
+        assert (await anext(messages)).queue_offset == 4
         await asyncio.sleep(0.1)
         assert not world.offsets.updates
-        assert (await delivery.next()).queue_offset == 5
+        assert (await anext(messages)).queue_offset == 5
         await asyncio.sleep(0.1)
         assert world.offsets.of(0) == 5
         await delivery.close(1_000)
         assert (inbox.in_hand, inbox.waiting) == (0, 2)
         with pytest.raises(StopAsyncIteration):
-            await delivery.next()
+            await anext(messages)
 
     run(story, ordered=ordered)
 
@@ -125,15 +126,16 @@ def test_an_ordered_queue_has_one_message_in_hand() -> None:
 def test_a_dropped_queue_is_drained_by_the_next_step(ordered: bool) -> None:
     async def story(world: World) -> None:
         delivery = IteratedDelivery(world.parts())
+        messages = delivery.messages()
         inbox, other = an_inbox(1, 2, 3), an_inbox(9, queue_id=1)
         delivery.ready(inbox)
-        assert (await delivery.next()).queue_offset == 1
+        assert (await anext(messages)).queue_offset == 1
         inbox.drop()
         drained = asyncio.create_task(delivery.drained(inbox))
         await asyncio.sleep(1)
         assert not drained.done()
         delivery.ready(other)
-        assert (await delivery.next()).queue_offset == 9
+        assert (await anext(messages)).queue_offset == 9
         await drained
         # With a lock the queue is still ours; without one its new owner may be further.
         assert world.offsets.updates == ([(0, 2)] if ordered else [])
@@ -144,13 +146,36 @@ def test_a_dropped_queue_is_drained_by_the_next_step(ordered: bool) -> None:
 def test_a_cancelled_step_takes_no_message() -> None:
     async def story(world: World) -> None:
         delivery = IteratedDelivery(world.parts())
-        step = asyncio.create_task(delivery.next())
+        messages = delivery.messages()
+        step = asyncio.create_task(messages.__anext__())
         await asyncio.sleep(1)
         inbox = an_inbox(1)
         delivery.ready(inbox)
         step.cancel()
         await asyncio.wait([step])
-        assert (await delivery.next()).queue_offset == 1
+        assert (await anext(messages)).queue_offset == 1
+
+    run(story)
+
+
+def test_a_step_can_time_out_and_the_next_one_goes_on() -> None:
+    async def story(world: World) -> None:
+        delivery = IteratedDelivery(world.parts())
+        inbox = an_inbox(1)
+        delivery.ready(inbox)
+        messages = delivery.messages()
+        assert (await anext(messages)).queue_offset == 1
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1):
+                await anext(messages)
+        assert world.offsets.of(0) == 2
+        inbox.put([a_stored_message(at=2)])
+        delivery.ready(inbox)
+        assert (await anext(messages)).queue_offset == 2
+        del messages  # it is left
+        await delivery.close(1_000)
+        assert world.offsets.of(0) == 2
+        assert (inbox.in_hand, inbox.waiting) == (0, 1)
 
     run(story)
 

@@ -117,9 +117,7 @@ def test_a_close_does_not_wait_longer_than_it_should_and_gives_back() -> None:
         await delivery.close(10)
         assert (inbox.in_hand, inbox.waiting) == (0, 10)
         gate.release()
-        pause(1)
-        gate.release()
-        await asyncio.sleep(0.01)
+        await asyncio.to_thread(workers.finish)  # the handler returns, and its thread ends
         assert not world.offsets.updates
 
     _run(story, concurrency=1)
@@ -166,3 +164,23 @@ def test_ordered_functions_keep_the_order_of_each_queue() -> None:
         await delivery.close(1_000)
 
     _run(story, concurrency=3, ordered=True)
+
+
+def test_a_handler_that_closes_its_consumer_gets_no_more() -> None:
+    async def story(world: World) -> None:
+        got: list[int] = []
+
+        def close(message: StoredMessage) -> None:
+            got.append(message.queue_offset)
+            handler.is_closing = True
+
+        handler = world.handler(close, ThreadWorkers(1, name="test"))
+        delivery = ConcurrentDelivery(handler, world.parts())
+        inbox = an_inbox(*range(10))
+        delivery.ready(inbox)
+        await _until(lambda: bool(world.offsets.updates))
+        await delivery.close(1_000)
+        assert got == [0]
+        assert (inbox.in_hand, inbox.waiting) == (0, 9)
+
+    _run(story, concurrency=1)

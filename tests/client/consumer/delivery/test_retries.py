@@ -32,7 +32,7 @@ async def _sent(
     scene.routes |= {"orders": route("a"), "%RETRY%billing": route("a", queues=1)}
     await scene.nameserver()
     await scene.broker()
-    settings = ClientSettings(nameserver=str(NAMES[0]), linger_ms=0)
+    settings = ClientSettings(nameserver=str(NAMES[0]), keep_open_ms=0)
     core = await ClientCore.acquire(settings, scene.machine)
     retries = Retries(core, "billing", max_reconsume_times=max_times, **others)
     try:

@@ -6,15 +6,16 @@
                                     └── nothing yet ──▶ held ──▶ selected ──▶ answer
 
 A held pull is checked again when it is released: topic, group or subscription may have changed.
-The answer's body is views of the commit log; no byte is copied here. Static topics and the
-broadcasting offsets of proxies are not served.
+Pulls that one append releases are answered in one turn; groups that wait at the same offset of a
+queue get what was read for the first of them. The answer's body is views of the commit log; no byte
+is copied here. Static topics and the broadcasting offsets of proxies are not served.
 """
 
 import asyncio
 import logging
 from collections import deque
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, TypeAlias
 
 from orbitmq.broker.figures.stats import BrokerStats
 from orbitmq.broker.pulling import filters
@@ -34,7 +35,8 @@ from orbitmq.store.serving.pull_reader import (
 )
 from orbitmq.wire.codes import RequestCode, ResponseCode
 from orbitmq.wire.frame import Frame
-from orbitmq.wire.headers.pull import COMMIT_OFFSET, SUSPEND, PullMessage, PullMessageAnswer
+from orbitmq.wire.headers.pull import COMMIT_OFFSET, SUSPEND, PullMessage
+from orbitmq.wire.pull_template import FilledPullAnswer
 from orbitmq.wire.session import Response
 
 __all__ = ["PullHandlers"]
@@ -68,6 +70,9 @@ _WITHOUT_MESSAGES: Final = (
     GetMessageStatus.NO_MATCHED_LOGIC_QUEUE,
     GetMessageStatus.NO_MESSAGE_IN_QUEUE,
 )
+
+_Alike: TypeAlias = dict[tuple[str, int, int, int, int], GetMessageResult]
+"""What was read in one turn, by topic, queue, offset, and limits of messages and bytes."""
 
 
 class PullHandlers:
@@ -151,8 +156,13 @@ class PullHandlers:
             return None
         return self._answer(pull, checked, result, code, began_ms)
 
-    def _read(self, pull: PullMessage, checked: CheckedPull) -> GetMessageResult:
-        """Select the messages for a pull, and record how far its group has pulled."""
+    def _read(
+        self, pull: PullMessage, checked: CheckedPull, alike: _Alike | None = None
+    ) -> GetMessageResult:
+        """Select the messages for a pull, and record how far its group has pulled.
+
+        ``alike`` has what was read in this turn for pulls without a filter.
+        """
         topic, queue_id, lookup = pull.topic, pull.queue_id, self._store.lookup
         moved_to = self._offsets.query_then_erase_reset(pull.consumer_group, topic, queue_id)
         if moved_to is not None:
@@ -163,16 +173,30 @@ class PullHandlers:
                 max_offset=lookup.max_offset(topic, queue_id),
             )
         else:
-            result = lookup.get_messages(
-                topic,
-                queue_id,
-                pull.queue_offset,
-                max_count=pull.max_msg_nums,
-                max_bytes=pull.max_msg_bytes or _UNLIMITED,
-                wants=filters.wants(checked.subscription),
-                record_filter=checked.record_filter,
-            )
+            result = self._select(pull, checked, alike)
         self._offsets.commit_pull(pull.consumer_group, topic, queue_id, result.next_offset)
+        return result
+
+    def _select(
+        self, pull: PullMessage, checked: CheckedPull, alike: _Alike | None
+    ) -> GetMessageResult:
+        wants, record_filter = filters.wants(checked.subscription), checked.record_filter
+        max_count, max_bytes = pull.max_msg_nums, pull.max_msg_bytes or _UNLIMITED
+        key = (pull.topic, pull.queue_id, pull.queue_offset, max_count, max_bytes)
+        shared = alike if wants is None and record_filter is None else None
+        if shared is not None and key in shared:
+            return shared[key]
+        result = self._store.lookup.get_messages(
+            pull.topic,
+            pull.queue_id,
+            pull.queue_offset,
+            max_count=max_count,
+            max_bytes=max_bytes,
+            wants=wants,
+            record_filter=record_filter,
+        )
+        if shared is not None:
+            shared[key] = result
         return result
 
     def _hold(
@@ -212,13 +236,13 @@ class PullHandlers:
                 pull.consumer_group,
                 pull.topic,
                 pull.queue_id,
-                len(result.views) + result.more_messages,
+                result.count,
                 result.size,
                 self._clock.monotonic_ms() - began_ms,
             )
         else:
             self._stats.missed()
-        answer = PullMessageAnswer(
+        answer = FilledPullAnswer(
             suggest_which_broker_id=self._suggested(checked, result),
             next_begin_offset=result.next_offset,
             min_offset=result.min_offset,
@@ -230,7 +254,8 @@ class PullHandlers:
         if status is GetMessageStatus.NO_MATCHED_LOGIC_QUEUE:
             # Java creates the queue at the first pull, and answers that it is empty.
             status = GetMessageStatus.NO_MESSAGE_IN_QUEUE
-        return Response(code, answer, tuple(result.views), remark=status.value)
+        views = tuple(result.views)
+        return Response(code, answer, views, remark=status.value, body_size=result.size)
 
     def _suggested(self, checked: CheckedPull, result: GetMessageResult) -> int:
         if not self._settings.broker.slave_read_enable:
@@ -248,19 +273,20 @@ class PullHandlers:
             self._serve_released()
 
     def _serve_released(self) -> None:
+        alike: _Alike = {}
         for _ in range(min(len(self._released), _TURN_PULLS)):
             held = self._released.popleft()
-            held.connection.respond(held.request, self._again(held))
+            held.connection.respond(held.request, self._again(held, alike))
         if self._released:
             asyncio.get_running_loop().call_soon(self._serve_released)
 
-    def _again(self, held: HeldPull) -> Response:
+    def _again(self, held: HeldPull, alike: _Alike) -> Response:
         """Return the answer to a released pull; it is not held a second time."""
         try:
             pull = held.request.read(PullMessage)
             checked = self._checks.check(pull, held.request.code, held.connection.peer)
             began_ms = self._clock.monotonic_ms()
-            result = self._read(pull, checked)
+            result = self._read(pull, checked, alike)
             code = _code(result.status, pull.queue_offset)
             return self._answer(pull, checked, result, code, began_ms)
         except Refusal as refusal:

@@ -15,6 +15,7 @@ from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
 from msgspec.structs import replace
 
 from orbitmq.client.consumer.delivery.retries import Retries
@@ -65,41 +66,25 @@ class DeliveryParts:
     client_id: str = ""
 
 
-class Batch:
+class Batch(msgspec.Struct, eq=False):
     """Messages of one queue that user code gets in one call."""
 
-    __slots__ = (
-        "began_ms",
-        "context",
-        "error",
-        "inbox",
-        "is_over",
-        "is_settled",
-        "messages",
-        "result",
-        "seen",
-        "took_ms",
-    )
-
-    def __init__(
-        self, inbox: Inbox, messages: list[StoredMessage], seen: list[StoredMessage]
-    ) -> None:
-        self.inbox = inbox
-        self.messages = messages
-        """As the inbox has them."""
-        self.seen = seen
-        """As users see them; the same list if there is no difference."""
-        self.began_ms = -1
-        """When user code got it, by the monotonic clock; -1 before."""
-        self.is_over = False
-        """Whether its messages were sent or given back while user code still works on it, so that
-        the outcome no longer counts."""
-        self.is_settled = False
-        """Whether user code has returned from it, or failed on it."""
-        self.took_ms = 0
-        self.result: object = None
-        self.error: BaseException | None = None
-        self.context: ConsumeContext | None = None
+    inbox: Inbox
+    messages: list[StoredMessage]
+    """As the inbox has them."""
+    seen: list[StoredMessage]
+    """As users see them; the same list if there is no difference."""
+    began_ms: int = -1
+    """When user code got it, by the monotonic clock; -1 before."""
+    is_over: bool = False
+    """Whether its messages were sent or given back while user code still works on it, so that the
+    outcome no longer counts."""
+    is_settled: bool = False
+    """Whether user code has returned from it, or failed on it."""
+    took_ms: int = 0
+    result: object = None
+    error: BaseException | None = None
+    context: ConsumeContext | None = None
 
     def __repr__(self) -> str:
         queue = self.inbox.queue

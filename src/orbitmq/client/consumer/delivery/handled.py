@@ -57,7 +57,7 @@ class HandledDelivery(ABC):
     def take(self) -> Batch | None:
         """Return the next batch; None if there is none."""
         batch = self._in_hand.take()
-        if batch is not None and self._hooks:
+        if self._hooks.are_set and batch is not None:
             batch.tell_before(self._parts)
         return batch
 

@@ -3,6 +3,8 @@
 import asyncio
 import inspect
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from operator import itemgetter
 from typing import Any, Final
 
 from orbitmq.client.user_code import is_async
@@ -16,6 +18,7 @@ MessageHandler = Callable[[Any], object]
 """A function or coroutine function; it gets one message, or a list of them."""
 
 _LEVEL_MAX: Final = 2**31 - 1
+_of_thread: ContextVar["Handler | None"] = ContextVar("orbitmq_handler", default=None)
 
 
 class RetryLater(Exception):
@@ -66,14 +69,24 @@ class Handler:
         self.takes_list = takes_list
         self.workers = workers
         self.is_async = is_async(function)
+        self.is_closing = False
+        """Whether it has closed its own consumer, on a thread: it gets no more messages."""
+        self.argument: Callable[[Sequence[StoredMessage]], object]
+        """Returns what the function is called with."""
+        self.argument = list if takes_list else itemgetter(0)
 
     def __repr__(self) -> str:
         kind = "a coroutine" if self.is_async else "a function"
         return f"<Handler {getattr(self.function, '__qualname__', self.function)}, {kind}>"
 
-    def argument(self, messages: Sequence[StoredMessage]) -> object:
-        """Return what the function is called with."""
-        return list(messages) if self.takes_list else messages[0]
+    def take_thread(self) -> None:
+        """Note that the calling thread runs this handler only, from now on."""
+        _of_thread.set(self)
+
+    @property
+    def has_thread(self) -> bool:
+        """Whether the calling thread is one of this handler."""
+        return _of_thread.get() is self
 
     async def call(self, messages: Sequence[StoredMessage]) -> None:
         """Call it once, outside of any delivery, as operators ask for; its errors pass."""

@@ -13,6 +13,7 @@ message small. What was taken but not begun is given back when its queue is drop
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import repeat
 from typing import Final
 
 from orbitmq.client.consumer.delivery.delivery import Batch, DeliveryParts, as_seen
@@ -28,9 +29,10 @@ _BATCHES_AT_ONCE: Final = 16
 class _Done:
     """What user code has finished of one inbox in this turn."""
 
-    __slots__ = ("calls", "messages", "took_ms")
+    __slots__ = ("calls", "inbox", "messages", "took_ms")
 
-    def __init__(self) -> None:
+    def __init__(self, inbox: Inbox) -> None:
+        self.inbox = inbox
         self.messages: list[StoredMessage] = []
         self.took_ms = 0
         self.calls = 0
@@ -62,6 +64,7 @@ class InHand:
         self._known: set[Inbox] = set()  # in the ring, or its next batch is not allowed yet
         self._taken: deque[Batch] = deque()
         self._done: dict[Inbox, _Done] = {}
+        self._last_done: _Done | None = None
         self._timers: dict[asyncio.TimerHandle, tuple[Inbox, Sequence[StoredMessage]]] = {}
         self._drained: dict[Inbox, asyncio.Future[None]] = {}
         self._is_closed = False
@@ -119,23 +122,25 @@ class InHand:
     def _split(self, inbox: Inbox, messages: list[StoredMessage]) -> None:
         size = self._batch_max
         seen = as_seen(messages, inbox.queue, self._parts.namespace)
-        if len(messages) <= size:
-            self._taken.append(Batch(inbox, messages, seen))
+        parts = [messages[start : start + size] for start in range(0, len(messages), size)]
+        if seen is messages:
+            self._taken.extend([Batch(inbox, part, part) for part in parts])
             return
-        for start in range(0, len(messages), size):
-            some = messages[start : start + size]
-            shown = some if seen is messages else seen[start : start + size]
-            self._taken.append(Batch(inbox, some, shown))
+        shown = [seen[start : start + size] for start in range(0, len(seen), size)]
+        self._taken.extend(map(Batch, repeat(inbox), parts, shown))
 
     # The end of a message
 
     def finish(self, inbox: Inbox, messages: Sequence[StoredMessage], took_ms: int) -> None:
         """Finish messages that were consumed, at the end of this turn."""
-        done = self._done.get(inbox)
-        if done is None:
-            if not self._done:
-                self._loop.call_soon(self.flush)
-            done = self._done[inbox] = _Done()
+        done = self._last_done  # mostly of the same inbox: batches are taken some at a time
+        if done is None or done.inbox is not inbox:
+            done = self._done.get(inbox)
+            if done is None:
+                if not self._done:
+                    self._loop.call_soon(self.flush)
+                done = self._done[inbox] = _Done(inbox)
+            self._last_done = done
         done.messages += messages
         done.took_ms += took_ms
         done.calls += 1
@@ -167,7 +172,7 @@ class InHand:
         """Finish now what is to be finished at the end of the turn."""
         if not self._done:
             return
-        finished, self._done = self._done, {}
+        finished, self._done, self._last_done = self._done, {}, None
         for inbox, done in finished.items():
             inbox.finish(done.messages)
             self._parts.statistics.consumed(

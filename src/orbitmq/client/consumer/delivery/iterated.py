@@ -3,22 +3,24 @@
 ::
 
     next ──▶ a message in hand ── next ──▶ finished, and the next one in hand
-                     └─ break, an error, close ──▶ given back: delivered to the group again
+      ▲              └─ break, an error, close ──▶ given back: delivered to the group again
+      └── cancelled while it waits, as by a timeout: the step ends, not the loop
 
 Nothing is sent back to the broker: user code either goes on, or leaves the loop.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator
-from typing import Final
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Final, Self
 
 from orbitmq.client.consumer.delivery.delivery import Batch, DeliveryParts
 from orbitmq.client.consumer.delivery.in_hand import InHand
 from orbitmq.client.consumer.fetching.inbox import Inbox
 from orbitmq.message.model import StoredMessage
 
-__all__ = ["IteratedDelivery"]
+__all__ = ["IteratedDelivery", "Messages"]
 
 _TURN_MS: Final = 2
 """How long a loop over messages may keep the event loop from other work."""
@@ -40,38 +42,14 @@ class IteratedDelivery:
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._held: dict[Batch, asyncio.Task[object] | None] = {}
         self._released: asyncio.Future[None] | None = None
-        self._last: Batch | None = None
         self._is_closed = False
 
     def __repr__(self) -> str:
         return f"<IteratedDelivery {self._in_hand!r}, {len(self._held)} in hand>"
 
-    # For users
-
-    async def messages(self) -> AsyncGenerator[StoredMessage, None]:
-        """Yield messages until closed; going on acknowledges the last, leaving gives it back."""
-        batch: Batch | None = None
-        try:
-            while (batch := await self._take()) is not None:
-                yield batch.seen[0]
-                self._acknowledge(batch)
-                batch = None
-        finally:
-            if batch is not None:
-                self._give_back(batch)
-
-    async def next(self) -> StoredMessage:
-        """Return the next message, and acknowledge the one before.
-
-        Raise StopAsyncIteration once closed. A cancelled call acknowledges as well.
-        """
-        last, self._last = self._last, None
-        if last is not None:
-            self._acknowledge(last)
-        batch = self._last = await self._take()
-        if batch is None:
-            raise StopAsyncIteration
-        return batch.seen[0]
+    def messages(self) -> "Messages":
+        """Return a loop over messages; several share them."""
+        return Messages(self)
 
     # For owned queues
 
@@ -103,12 +81,13 @@ class IteratedDelivery:
             self._released = self._loop.create_future()
             await asyncio.wait([self._released], timeout=left_s)
         for batch in list(self._held):
-            self._give_back(batch)
+            self.give_back(batch)
         self._in_hand.flush()
 
-    # Inside
+    # For loops
 
-    async def _take(self) -> Batch | None:
+    async def take(self) -> Batch | None:
+        """Return the next message, when there is one; None once closed."""
         while not self._is_closed:
             batch = self._in_hand.take()
             if batch is None:
@@ -140,7 +119,7 @@ class IteratedDelivery:
         try:
             await asyncio.sleep(0)
         except BaseException:
-            self._give_back(batch)
+            self.give_back(batch)
             raise
         self._resumed_ms = batch.began_ms = self._now_ms()
 
@@ -148,7 +127,8 @@ class IteratedDelivery:
         for _ in range(self._in_hand.waiting(len(self._waiters))):
             _set(self._waiters.popleft())
 
-    def _acknowledge(self, batch: Batch) -> None:
+    def acknowledge(self, batch: Batch) -> None:
+        """Finish a message that was taken."""
         if self._forget(batch):
             took_ms = self._now_ms() - batch.began_ms
             batch.tell_after(self._parts, "success", took_ms)
@@ -156,11 +136,17 @@ class IteratedDelivery:
             if self._is_ordered:
                 self._next_of(batch)
 
-    def _give_back(self, batch: Batch) -> None:
+    def give_back(self, batch: Batch) -> None:
+        """Have a message that was taken delivered again."""
         if self._forget(batch):
             batch.tell_after(self._parts, "later", self._now_ms() - batch.began_ms)
             self._in_hand.give_back(batch.inbox, batch.messages)
             self._next_of(batch)
+
+    def leave(self, batch: Batch) -> None:
+        """Give back the message of a loop that was left; may be called on any thread."""
+        with suppress(RuntimeError):  # the event loop is closed
+            self._loop.call_soon_threadsafe(self.give_back, batch)
 
     def _next_of(self, batch: Batch) -> None:
         self._in_hand.next_of(batch.inbox)
@@ -173,6 +159,42 @@ class IteratedDelivery:
         del self._held[batch]
         _set(self._released)
         return True
+
+
+class Messages(AsyncIterator[StoredMessage]):
+    """A loop over messages: a step acknowledges the last one, leaving the loop gives it back.
+
+    A step can be cancelled, such as by ``asyncio.timeout``: it takes no message, and the next step
+    goes on. The message before it is acknowledged.
+    """
+
+    __slots__ = ("_delivery", "_last")
+
+    def __init__(self, delivery: IteratedDelivery) -> None:
+        self._delivery = delivery
+        self._last: Batch | None = None
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> StoredMessage:
+        last, self._last = self._last, None
+        if last is not None:
+            self._delivery.acknowledge(last)
+        batch = self._last = await self._delivery.take()
+        if batch is None:
+            raise StopAsyncIteration
+        return batch.seen[0]
+
+    async def aclose(self) -> None:
+        """Leave the loop."""
+        last, self._last = self._last, None
+        if last is not None:
+            self._delivery.give_back(last)
+
+    def __del__(self) -> None:
+        if self._last is not None:  # by a break or an error
+            self._delivery.leave(self._last)
 
 
 def _set(future: asyncio.Future[None] | None) -> None:

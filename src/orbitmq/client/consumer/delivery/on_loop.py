@@ -111,24 +111,55 @@ class LoopRunner:
             self._wake(self._source.waiting(free))
 
     async def _work(self, slot: int) -> None:
-        now_ms, take = self._now_ms, self._source.take
-        resumed_ms = now_ms()
+        now_ms, take, settle, current = (
+            self._now_ms,
+            self._source.take,
+            self._source.settle,
+            self._current,
+        )
+        call, argument = self._call, self._argument
+        # The clock is read once for each batch: one begins when the one before has ended.
+        began_ms = resumed_ms = now_ms()
         self._loop.call_soon(self._wake_others)
         while not self._is_stopping:
             batch = take()
-            if batch is None:
-                waiter = self._loop.create_future()
-                self._idle.append(waiter)
-                await waiter
-            elif now_ms() - resumed_ms < _TURN_MS:
-                await self._run(slot, batch)
-                continue
-            else:
-                await self._yield(batch)
-                if not self._is_stopping:
-                    await self._run(slot, batch)
-            resumed_ms = now_ms()
-            self._loop.call_soon(self._wake_others)
+            if batch is None or began_ms - resumed_ms >= _TURN_MS:
+                await (self._idle_until_woken() if batch is None else self._yield(batch))
+                began_ms = resumed_ms = now_ms()
+                self._loop.call_soon(self._wake_others)
+                if batch is None or self._is_stopping:
+                    continue
+            batch.began_ms = began_ms
+            current[slot] = batch
+            failure: BaseException | None = None
+            try:
+                await call(argument(batch.seen))
+            except Exception as error:
+                failure = error
+            except BaseException as error:
+                failure = self._failure_of(slot, batch, error)
+            ended_ms = now_ms()
+            rest = settle(batch, failure, ended_ms - began_ms)
+            current[slot] = None
+            began_ms = ended_ms
+            if rest is not None:
+                await rest
+                began_ms = now_ms()
+
+    async def _idle_until_woken(self) -> None:
+        waiter = self._loop.create_future()
+        self._idle.append(waiter)
+        await waiter
+
+    def _failure_of(self, slot: int, batch: Batch, error: BaseException) -> BaseException:
+        """Return the error of a handler; raise it if it ends the worker, not only the handler."""
+        task = asyncio.current_task()
+        assert task is not None
+        if not isinstance(error, asyncio.CancelledError) or task.cancelling():
+            self._current[slot] = None
+            self._source.give_back(batch)
+            raise error
+        return error  # something that the handler awaited was cancelled
 
     async def _yield(self, batch: Batch) -> None:
         """Let the loop go on."""
@@ -142,24 +173,3 @@ class LoopRunner:
             self._yielding -= 1
         if self._is_stopping:
             self._source.give_back(batch)
-
-    async def _run(self, slot: int, batch: Batch) -> None:
-        began_ms = batch.began_ms = self._now_ms()
-        self._current[slot] = batch
-        failure: BaseException | None = None
-        try:
-            await self._call(self._argument(batch.seen))
-        except Exception as error:
-            failure = error
-        except BaseException as error:
-            task = asyncio.current_task()
-            assert task is not None
-            if not isinstance(error, asyncio.CancelledError) or task.cancelling():
-                self._current[slot] = None
-                self._source.give_back(batch)
-                raise
-            failure = error  # something that the handler awaited was cancelled
-        rest = self._source.settle(batch, failure, self._now_ms() - began_ms)
-        self._current[slot] = None
-        if rest is not None:
-            await rest

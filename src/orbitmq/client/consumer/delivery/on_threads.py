@@ -61,7 +61,7 @@ class ThreadRunner:
 
     def wake(self) -> None:
         """Hand what is ready to threads, as far as some are free."""
-        if self._is_stopping:
+        if self._is_stopping or self._handler.is_closing:
             return
         is_quick = self._average_ms < _QUICK_MS
         limit = self._concurrency + (_AHEAD if is_quick else 0)
@@ -132,13 +132,17 @@ class ThreadRunner:
 
     def _work(self) -> None:
         handler, now_ms = self._handler, self._now_ms
-        while (batch := self._next()) is not None:
-            batch.began_ms = now_ms()
+        call, argument = handler.function, handler.argument
+        handler.take_thread()
+        began_ms = now_ms()  # read once for each batch: one begins when the one before has ended
+        while not handler.is_closing and (batch := self._next()) is not None:
+            batch.began_ms = began_ms
             try:
-                batch.result = handler.function(handler.argument(batch.seen))
+                batch.result = call(argument(batch.seen))
             except BaseException as error:  # settled on the loop
                 batch.error = error
-            batch.took_ms = now_ms() - batch.began_ms
+            ended_ms = now_ms()
+            batch.took_ms, began_ms = ended_ms - began_ms, ended_ms
             self._report(batch)
         self._report(None)
 
@@ -162,7 +166,7 @@ class ThreadRunner:
                 self._threads -= 1
                 continue
             self._average_ms += (batch.took_ms - self._average_ms) / _AVERAGED
-            if inspect.isawaitable(batch.result):
+            if batch.result is not None and inspect.isawaitable(batch.result):
                 self._continue(batch, self._awaited(batch, batch.result))
             else:
                 self._settle(batch)
