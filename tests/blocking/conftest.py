@@ -16,7 +16,7 @@ def cluster() -> Iterator[RunningCluster]:
 
 
 def settings(nameserver: str) -> ClientSettings:
-    return ClientSettings(nameserver=nameserver, linger_ms=0)
+    return ClientSettings(nameserver=nameserver, keep_open_ms=0)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from orbitmq.message.model import Message
 def test_an_admin_asks_about_topics_and_messages(
     cluster: RunningCluster, sender: blocking.Producer
 ) -> None:
-    with blocking.Admin(nameserver=cluster.nameserver, linger_ms=0) as asking:
+    with blocking.Admin(nameserver=cluster.nameserver, keep_open_ms=0) as asking:
         assert asking.create_topic("asked", queues=2) == ("broker-a",)
         assert len(asking.queues("asked")) == 2
         receipt = sender.send(Message("asked", b"paid"))
@@ -29,7 +29,7 @@ def test_an_admin_asks_about_topics_and_messages(
 def test_an_iteration_goes_on_over_batches_and_may_end_early(
     cluster: RunningCluster, sender: blocking.Producer
 ) -> None:
-    with blocking.Admin(nameserver=cluster.nameserver, linger_ms=0) as asking:
+    with blocking.Admin(nameserver=cluster.nameserver, keep_open_ms=0) as asking:
         asking.create_topic("read", queues=1)
         sender.send_many([Message("read", b"%d" % number) for number in range(70)])
         assert [int(one.body) for one in asking.messages_between("read")] == list(range(70))
@@ -46,7 +46,7 @@ def test_an_iteration_goes_on_over_batches_and_may_end_early(
 def test_an_iteration_gives_what_it_found_before_its_error(
     cluster: RunningCluster, sender: blocking.Producer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with blocking.Admin(nameserver=cluster.nameserver, linger_ms=0) as asking:
+    with blocking.Admin(nameserver=cluster.nameserver, keep_open_ms=0) as asking:
         asking.create_topic("half-read", queues=2)
         sender.send(Message("half-read", b"first"), queue=asking.queues("half-read")[0])
         pull = admin.Admin._pull

@@ -8,11 +8,14 @@ import textwrap
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextvars import ContextVar
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from orbitmq import blocking
+from orbitmq.client.core.loop_thread import LoopThread, Waiter
 from orbitmq.client.observe.hooks import SendContext, SendHook
 from orbitmq.client.producer import producer
 from orbitmq.client.producer.start_rate import StartRate
@@ -27,11 +30,13 @@ from orbitmq.errors import (
     NoNameserver,
     NotRunning,
     ProducerClosed,
+    SendFailed,
     WrongLoop,
 )
 from orbitmq.message.model import Message, SendReceipt, SendStatus
 from orbitmq.threads import Future
 from tests.blocking.conftest import settings
+from tests.interop.waiting import until
 from tests.net.test_fork import said_in_a_fork
 
 MESSAGE = Message("orders", b"paid", tags="paid", keys=["o-42"])
@@ -44,7 +49,7 @@ def stuck() -> Iterator[blocking.Producer]:
         client = ClientSettings(
             nameserver=f"127.0.0.1:{silent.getsockname()[1]}",
             request_timeout_ms=60_000,
-            linger_ms=0,
+            keep_open_ms=0,
         )
         with blocking.Producer(
             "billing", client=client, send_timeout_ms=60_000, in_flight_max=10, stop_timeout_ms=0
@@ -78,7 +83,9 @@ def test_a_producer_lives_from_its_start_to_its_end(cluster: RunningCluster) -> 
 def test_a_close_during_the_start_waits_for_it() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:  # whom the start asks in vain
         client = ClientSettings(
-            nameserver=f"127.0.0.1:{silent.getsockname()[1]}", request_timeout_ms=500, linger_ms=0
+            nameserver=f"127.0.0.1:{silent.getsockname()[1]}",
+            request_timeout_ms=500,
+            keep_open_ms=0,
         )
         one = blocking.Producer("billing", client=client, topics=["orders"])
         with ThreadPoolExecutor() as threads:
@@ -249,6 +256,57 @@ def test_a_hook_sees_sends_until_it_is_removed(sender: blocking.Producer) -> Non
     assert hook.heard == 1
 
 
+def test_an_interrupted_send_is_cancelled(
+    stuck: blocking.Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sender = stuck._inner._sender
+    assert sender is not None
+
+    def interrupted(_waiter: object) -> None:
+        """Wait as one does when Ctrl-C is pressed, in the middle of a send."""
+        until(lambda: sender.permits.in_flight == 1, what="the send has begun", seconds=10)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Waiter, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        stuck.send(MESSAGE)
+    until(lambda: sender.permits.in_flight == 0, what="the permit is given back", seconds=10)
+    monkeypatch.undo()
+
+
+def test_a_close_ends_the_wait_of_sends(stuck: blocking.Producer) -> None:
+    sender = stuck._inner._sender
+    assert sender is not None
+    with ThreadPoolExecutor(2) as threads:
+        sends = [threads.submit(stuck.send, MESSAGE) for _ in range(2)]
+        until(lambda: sender.permits.in_flight == 2, what="the sends have begun", seconds=10)
+        stuck.close()
+        for send in sends:
+            assert isinstance(send.exception(timeout=10), NotRunning | SendFailed)
+
+
+def test_automatic_batches_and_hooks_see_the_sends_of_threads(cluster: RunningCluster) -> None:
+    context = ContextVar("context", default="none")
+
+    class Listening(SendHook):
+        heard: ClassVar[list[str]] = []
+
+        def before(self, _context: SendContext) -> None:
+            self.heard.append(context.get())
+
+    with blocking.Producer(
+        "billing", client=settings(cluster.nameserver), auto_batch=True, linger_ms=1
+    ) as gathering:
+        assert gathering.send(MESSAGE).status is SendStatus.SEND_OK
+        assert not gathering._inner.sends_plainly
+    with blocking.Producer("billing", client=settings(cluster.nameserver)) as listened:
+        assert listened._inner.sends_plainly
+        listened.add_hook(Listening())
+        context.set("the thread's")
+        listened.send(MESSAGE)
+    assert Listening.heard == ["the thread's"]
+
+
 # Later
 
 
@@ -291,6 +349,20 @@ def test_sends_under_way_are_bounded_and_a_cancelled_one_makes_room(
         assert future.cancel()
     assert not wait(futures, timeout=10).not_done
     stuck.send_later(MESSAGE, timeout_ms=10_000).cancel()
+
+
+def test_an_interrupted_send_later_makes_room(
+    stuck: blocking.Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_args: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LoopThread, "begin", interrupted)
+        for _ in range(10):
+            with pytest.raises(KeyboardInterrupt):
+                stuck.send_later(MESSAGE)
+    stuck.send_later(MESSAGE, timeout_ms=1).cancel()
 
 
 def test_a_callback_that_waits_for_a_thread_counts_too(stuck: blocking.Producer) -> None:

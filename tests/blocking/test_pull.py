@@ -24,7 +24,7 @@ def stocked(cluster: RunningCluster) -> RunningCluster:
 
 
 def a_consumer(cluster: RunningCluster, group: str) -> PullConsumer:
-    return PullConsumer(group, nameserver=cluster.nameserver, consume_from="first", linger_ms=0)
+    return PullConsumer(group, nameserver=cluster.nameserver, consume_from="first", keep_open_ms=0)
 
 
 def test_it_has_all_of_the_async_one() -> None:

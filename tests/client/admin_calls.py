@@ -45,7 +45,7 @@ class Transcript:
 async def tell(nameserver: str, *, cluster: str, broker: str) -> list[str]:
     """Tell the story to a cluster with one broker; return its lines."""
     seen = Transcript(cluster, broker)
-    async with Admin(nameserver=nameserver, linger_ms=0) as admin:
+    async with Admin(nameserver=nameserver, keep_open_ms=0) as admin:
         await _topics(admin, seen, cluster)
         await _groups_and_offsets(admin, seen)
         await _brokers(admin, seen, cluster, broker)

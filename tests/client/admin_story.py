@@ -59,7 +59,7 @@ async def send(core: ClientCore, queue: MessageQueue, message: Message) -> SendM
 
 async def tell(nameserver: str, topic: str, *, brokers: int) -> None:
     """Make a topic, send two messages to one of its queues, and ask about them."""
-    settings = ClientSettings(nameserver=nameserver, linger_ms=0)
+    settings = ClientSettings(nameserver=nameserver, keep_open_ms=0)
     core = await ClientCore.acquire(settings)
     async with Admin(client=settings) as admin:
         assert len(await admin.create_topic(topic, queues=3)) == brokers

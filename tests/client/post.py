@@ -162,7 +162,7 @@ async def open_post(scene: Scene, *brokers: str, queues: int = 2, topic: str = "
 
 async def open_producer(scene: Scene, **options: object) -> Producer:
     """Start a producer that is closed with the scene, its connections too."""
-    client = scene.settings(linger_ms=0)
+    client = scene.settings(keep_open_ms=0)
     producer = Producer("billing", client=client, machine=scene.machine, **options)  # type: ignore[arg-type]
     return await _within(scene.open, producer)
 

@@ -15,7 +15,7 @@ def test_a_hundred_producers_send_at_once() -> None:
             await scene.open.enter_async_context(
                 Producer(
                     f"billing-{number}",
-                    client=scene.settings(linger_ms=0, instance_name=f"i{number}"),
+                    client=scene.settings(keep_open_ms=0, instance_name=f"i{number}"),
                     machine=scene.machine,
                 )
             )

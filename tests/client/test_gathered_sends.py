@@ -81,7 +81,7 @@ def test_what_is_gathered_leaves_before_the_end() -> None:
         post = await open_post(scene)
         producer = Producer(
             "billing",
-            client=scene.settings(linger_ms=0),
+            client=scene.settings(keep_open_ms=0),
             machine=scene.machine,
             auto_batch=True,
             linger_ms=5_000,

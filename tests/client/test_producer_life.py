@@ -27,7 +27,7 @@ MESSAGE = Message("orders", b"paid", tags="paid", keys=["o-42"])
 def test_a_producer_lives_from_its_start_to_its_end() -> None:
     async def story(scene: Scene) -> None:
         await open_post(scene)
-        producer = Producer("billing", client=scene.settings(linger_ms=0), machine=scene.machine)
+        producer = Producer("billing", client=scene.settings(keep_open_ms=0), machine=scene.machine)
         states = [producer.state]
         with pytest.raises(NotRunning, match="start it first"):
             await producer.send(MESSAGE)
@@ -81,7 +81,7 @@ def test_a_close_during_the_start_closes_what_has_started() -> None:
     async def story(scene: Scene) -> None:
         await open_post(scene)
         scene.network.delay_s = 0.1
-        client = scene.settings(linger_ms=0)
+        client = scene.settings(keep_open_ms=0)
         producer = Producer("billing", client=client, machine=scene.machine, topics=["orders"])
         starting = asyncio.create_task(producer.start())
         await asyncio.sleep(0.05)
@@ -103,7 +103,7 @@ def test_a_close_during_a_start_that_fails_has_nothing_to_close() -> None:
     async def story(scene: Scene) -> None:
         await scene.nameserver()
         scene.network.delay_s = 0.1
-        client = scene.settings(linger_ms=0)
+        client = scene.settings(keep_open_ms=0)
         producer = Producer("billing", client=client, machine=scene.machine, topics=["orders"])
         starting = asyncio.create_task(producer.start())
         await asyncio.sleep(0.05)
@@ -156,7 +156,7 @@ def test_a_close_waits_for_sends_in_flight() -> None:
     async def story(scene: Scene) -> None:
         post = await open_post(scene, "a")
         post.always["a"] = later(1.0, post.store)
-        producer = Producer("billing", client=scene.settings(linger_ms=0), machine=scene.machine)
+        producer = Producer("billing", client=scene.settings(keep_open_ms=0), machine=scene.machine)
         await producer.start()
         sending = asyncio.create_task(producer.send(MESSAGE))
         await asyncio.sleep(0.1)

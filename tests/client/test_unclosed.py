@@ -20,7 +20,7 @@ UNCLOSED = "producer billing was not closed; call close\\(\\), or use 'async wit
 
 async def started(scene: Scene) -> Producer:
     await open_post(scene)
-    producer = Producer("billing", client=scene.settings(linger_ms=0), machine=scene.machine)
+    producer = Producer("billing", client=scene.settings(keep_open_ms=0), machine=scene.machine)
     await producer.start()
     await producer.send(Message("orders", b"paid"))
     return producer
@@ -73,7 +73,7 @@ def test_a_task_that_closes_its_producer_when_it_is_cancelled_causes_no_warning(
 
     async def story(scene: Scene) -> None:
         await open_post(scene)
-        client = scene.settings(linger_ms=0)
+        client = scene.settings(keep_open_ms=0)
         ready = asyncio.Event()
 
         async def work() -> None:

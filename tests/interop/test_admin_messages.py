@@ -38,7 +38,7 @@ def test_java_consumers_are_asked_through_both_brokers(
         asked = [
             (admin, _asked(admin, java_540, stack))
             for admin in (
-                stack.enter_context(blocking.Admin(nameserver=nameserver, linger_ms=0))
+                stack.enter_context(blocking.Admin(nameserver=nameserver, keep_open_ms=0))
                 for nameserver in (
                     our_cluster.nameserver,
                     str(java_cluster_540.nameserver.address),

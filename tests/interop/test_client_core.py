@@ -20,7 +20,7 @@ from tests.interop.java_cluster import JavaCluster
 
 
 def settings(cluster: JavaCluster) -> ClientSettings:
-    return ClientSettings(nameserver=str(cluster.nameserver.address), linger_ms=0)
+    return ClientSettings(nameserver=str(cluster.nameserver.address), keep_open_ms=0)
 
 
 def test_a_topic_from_its_making_to_its_last_message(java_cluster_540: JavaCluster) -> None:

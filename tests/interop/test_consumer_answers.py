@@ -161,7 +161,7 @@ async def results(nameserver: str, broker: str, *, ordered: bool) -> list[str]:
     topic, group = f"asked-{ordered}", f"askers-{ordered}"
     lines = Transcript("none", broker)
     seen: list[bytes] = []
-    async with Admin(nameserver=nameserver, linger_ms=0) as admin:
+    async with Admin(nameserver=nameserver, keep_open_ms=0) as admin:
         sent = await _sent(admin, topic)
         consumer = Consumer(
             group,
@@ -171,7 +171,7 @@ async def results(nameserver: str, broker: str, *, ordered: bool) -> list[str]:
             consume_from="first",
             offset_interval_ms=100,
             pull_suspend_ms=1_000,
-            linger_ms=0,
+            keep_open_ms=0,
         )
         consumer.on_message(lambda message: seen.append(message.body))
         async with consumer:

@@ -25,7 +25,7 @@ def test_a_queue_of_java_is_pulled_fetched_and_committed(java_cluster: JavaClust
 
 
 async def _story(nameserver: str, topic: str) -> None:
-    core = await ClientCore.acquire(ClientSettings(nameserver=nameserver, linger_ms=0))
+    core = await ClientCore.acquire(ClientSettings(nameserver=nameserver, keep_open_ms=0))
     try:
         async with Producer("shop", nameserver=nameserver) as producer:
             for number, tag in enumerate(("Aa", "BB", "C", "Aa")):  # Aa and BB have one hash

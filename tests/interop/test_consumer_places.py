@@ -100,7 +100,7 @@ async def until_dead(shop: Shop) -> None:
             raise RetryLater("never", delay_level=1)
 
     group = consumer.settings.group
-    async with consumer, Admin(nameserver=shop.nameserver, linger_ms=0) as admin:
+    async with consumer, Admin(nameserver=shop.nameserver, keep_open_ms=0) as admin:
 
         async def dead_letters() -> list[DeadLetter]:
             return [one async for one in admin.dead_letters(group)]
@@ -119,7 +119,7 @@ def test_our_consumer_on_javas_broker(java_cluster: JavaCluster, tmp_path: Path)
     async def main() -> None:
         shop = Shop(java_cluster)
         await shop.send()
-        async with Admin(nameserver=shop.nameserver, linger_ms=0) as admin:
+        async with Admin(nameserver=shop.nameserver, keep_open_ms=0) as admin:
             broker = java_cluster.broker.name
             await admin.set_broker_config({"enablePropertyFilter": "true"}, on=broker)
             try:

@@ -76,6 +76,35 @@ def test_content_arrives_whole(cluster: JavaCluster, team: Team) -> None:
         assert read.properties.get("farbe") == message.properties.get("farbe")
 
 
+def test_sends_of_one_turn_arrive_whole(cluster: JavaCluster, team: Team) -> None:
+    topic = cluster.create_topic("ours-together")
+    messages = [
+        Message(
+            topic,
+            b"%d" % number,
+            tags=(None, "paid", "é%d")[number % 3],
+            keys=[f"o-{number}", '"k"\\'][: number % 4],
+            properties={"farbe": f"blau è {number}"} if number % 2 else {},
+            flag=number,
+        )
+        for number in range(60)
+    ]
+
+    async def use(producer: Producer) -> list[SendReceipt]:
+        return await asyncio.gather(*map(producer.send, messages))
+
+    receipts = producing(cluster, use, topics=[topic])
+    with team.consumer(topic) as consumer:
+        received = {one.body: one for one in consumer.wait_for(len(messages))}
+    for receipt, message in zip(receipts, messages, strict=True):
+        read = received[message.body]
+        assert read.message_id == receipt.message_id
+        assert (read.queue_id, read.queue_offset) == (receipt.queue.queue_id, receipt.queue_offset)
+        assert read.properties.get("TAGS") == message.tags
+        assert read.properties.get("KEYS", "") == " ".join(message.keys)
+        assert read.properties.get("farbe") == message.properties.get("farbe")
+
+
 def test_compressed_bodies_are_opened(cluster: JavaCluster, team: Team) -> None:
     topic = cluster.create_topic("ours-packed")
     # Before 5.0 consumers know zlib alone.

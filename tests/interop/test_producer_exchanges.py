@@ -78,7 +78,7 @@ def test_we_reply_to_a_java_requester(java: Java, java_cluster: JavaCluster) -> 
     nameserver = str(java_cluster.nameserver.address)
 
     async def answer() -> StoredMessage:
-        core = await ClientCore.acquire(ClientSettings(nameserver=nameserver, linger_ms=0))
+        core = await ClientCore.acquire(ClientSettings(nameserver=nameserver, keep_open_ms=0))
         try:
             (asked,) = await pull(core, topic)
             async with Producer("answerers", nameserver=nameserver) as producer:
@@ -128,7 +128,7 @@ def test_a_reply_to_nobody_is_refused(java_cluster: JavaCluster) -> None:
     nameserver = str(java_cluster.nameserver.address)
 
     async def main() -> None:
-        core = await ClientCore.acquire(ClientSettings(nameserver=nameserver, linger_ms=0))
+        core = await ClientCore.acquire(ClientSettings(nameserver=nameserver, keep_open_ms=0))
         async with Producer("askers-gone", nameserver=nameserver) as producer:
             with pytest.raises(NoReply):
                 await producer.request(Message(topic, b"hello?"), timeout_ms=300)

@@ -130,7 +130,7 @@ def test_another_process_of_the_group_is_asked(cluster: JavaCluster, java_540: J
     nameserver = str(cluster.nameserver.address)
 
     async def begin() -> None:
-        async with Producer("tx-orphans", nameserver=nameserver, linger_ms=1) as producer:
+        async with Producer("tx-orphans", nameserver=nameserver, keep_open_ms=1) as producer:
             async with producer.transaction(Message(topic, b"orphan")) as begun:
                 await begun.leave_undecided()
 

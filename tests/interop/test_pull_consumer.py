@@ -34,7 +34,7 @@ def a_consumer(nameserver: str, topic: str, *, auto_commit: bool = True) -> Pull
         group_of(topic),
         nameserver=nameserver,
         consume_from="first",
-        linger_ms=0,
+        keep_open_ms=0,
         auto_commit=auto_commit,
     )
 

@@ -65,7 +65,7 @@ def test_we_reply_to_java_and_learn_when_it_is_gone(team: Team) -> None:
     topic = team.topic("questions", queues=1)
 
     async def reply(body: bytes) -> StoredMessage:
-        core = await ClientCore.acquire(ClientSettings(nameserver=team.nameserver, linger_ms=0))
+        core = await ClientCore.acquire(ClientSettings(nameserver=team.nameserver, keep_open_ms=0))
         try:
             asked = (await pull(core, topic))[0]
             async with Producer("answerers", nameserver=team.nameserver) as producer:

@@ -2,7 +2,7 @@ import pytest
 from msgspec import json
 
 from orbitmq.wire.headers.send import SendMessage, SendMessageV2
-from orbitmq.wire.send_template import SendTemplate
+from orbitmq.wire.send_template import SendTemplate, inside_json, plain_form
 
 SHARED: dict[str, object] = {
     "producer_group": "billing",
@@ -43,3 +43,13 @@ def test_any_name_and_any_properties_travel() -> None:
     assert texts["b"] == "%RETRY%d|%b%%"
     assert texts["a"] == '"quoted"'
     assert texts["i"] == 'a\x01"\\%dé😀\x02'
+
+
+def test_a_form_of_plain_messages_writes_what_a_template_would() -> None:
+    odd = {**SHARED, "topic": "%RETRY%d|%b%%", "producer_group": '"quoted"'}
+    blank = SendMessageV2(**odd, sys_flag=0, born_timestamp=0, flag=0)  # type: ignore[arg-type]
+    form = plain_form(blank, "UNIQ_KEY\x01ID\x02TAGS\x01ID%dé\x02")
+    further = "KEYS\x01k%s \\\x02"
+    text = f'UNIQ_KEY\x01"7F"\x02TAGS\x01ID%dé\x02{further}'
+    filled = form % (1_700_000_000_000, -7, inside_json('"7F"'), inside_json(further))
+    assert filled == SendTemplate(blank).fill(1_700_000_000_000, text, flag=-7).to_json()

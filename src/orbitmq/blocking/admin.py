@@ -5,10 +5,10 @@ from typing import Literal, Unpack
 
 from orbitmq.blocking.wrappers import Startable, blocking, iterating
 from orbitmq.client.admin import admin
-from orbitmq.client.admin.admin import AdminOptions
 from orbitmq.client.admin.dead_letters import DeadLetter, Redrive
 from orbitmq.client.admin.requests import TIMEOUT_MS
 from orbitmq.client.core.machine import Machine
+from orbitmq.client.options import ClientOptions
 from orbitmq.client.settings import ClientSettings
 from orbitmq.errors import NotRunning
 
@@ -35,7 +35,7 @@ class Admin(Startable[admin.Admin]):
         client: ClientSettings | None = None,
         machine: Machine | None = None,
         timeout_ms: int = TIMEOUT_MS,
-        **options: Unpack[AdminOptions],
+        **options: Unpack[ClientOptions],
     ) -> None:
         super().__init__(
             admin.Admin(client=client, machine=machine, timeout_ms=timeout_ms, **options)

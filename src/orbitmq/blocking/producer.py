@@ -7,6 +7,7 @@ from typing import Self, TypeVar, Unpack
 
 from orbitmq.blocking.wrappers import Member, Part, blocking, on_loop
 from orbitmq.client.arguments import check_timeout_ms
+from orbitmq.client.core.loop_thread import Waiter
 from orbitmq.client.core.machine import Machine
 from orbitmq.client.life import ClientState
 from orbitmq.client.observe.hooks import SendHook
@@ -21,7 +22,7 @@ from orbitmq.client.producer.sending.queue_choice import QueueSelector
 from orbitmq.client.producer.start_rate import call_site, called_from
 from orbitmq.client.producer.transactions import Check, TransactionListener, TransactionState
 from orbitmq.client.settings import ClientSettings, ProducerSettings, Require
-from orbitmq.errors import BackPressure, NotRunning, ProducerClosed
+from orbitmq.errors import BackPressure, NotRunning, OrbitError, ProducerClosed
 from orbitmq.errors.attempts import TimeSpent
 from orbitmq.message.model import Message, MessageQueue, SendReceipt, check_is_message
 from orbitmq.threads import Future, Lock, Slots, Workers
@@ -72,7 +73,31 @@ class SendFuture(Future[T]):
                 log.exception("a callback of send_later raised an error")
 
 
-class Producer(Member[producer.Producer]):
+class ThreadsProducer(producer.Producer):
+    """The async producer on the loop thread; it also sends for threads, without a task for each."""
+
+    @property
+    def sends_plainly(self) -> bool:
+        """Whether ``begin_for`` may be used: no hook, outbox or automatic batch sees each send."""
+        return self._keeping is None and self._accumulator is None and not self._hooks.are_set
+
+    def begin_for(self, message: Message, waiter: Waiter[SendReceipt]) -> None:
+        """Send a message as ``send`` does, and give its receipt or its error to ``waiter``."""
+        try:
+            sender = self._running()
+            check_is_message(message)
+        except OrbitError as error:
+            waiter.set_exception(error)
+        else:
+            sender.begin_for(message, waiter)
+
+    def cancel_for(self, waiter: Waiter[SendReceipt]) -> None:
+        """Cancel the send of a waiter that waits no more."""
+        if self._sender is not None:
+            self._sender.cancel_for(waiter)
+
+
+class Producer(Member[ThreadsProducer]):
     """Sends messages; a context manager, or ``start`` and ``close``. Threads may share it.
 
     The arguments and errors are those of ``orbitmq.Producer``. A producer that is never closed is
@@ -90,7 +115,7 @@ class Producer(Member[producer.Producer]):
         **options: Unpack[ProducerOptions],
     ) -> None:
         super().__init__(
-            producer.Producer(
+            ThreadsProducer(
                 group,
                 settings=settings,
                 client=client,
@@ -159,7 +184,35 @@ class Producer(Member[producer.Producer]):
 
     # Sending
 
-    send = blocking(producer.Producer.send)
+    def send(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        sharding_key: str | None = None,
+        timeout_ms: int | None = None,
+        require: Require | str | None = None,
+    ) -> SendReceipt:
+        """Send a message, and return the broker's receipt.
+
+        The arguments and errors are those of ``orbitmq.Producer.send``.
+        """
+        thread, inner = self._reach()
+        thread.check(self)
+        is_plain = queue is None and selector is None and sharding_key is None
+        if is_plain and timeout_ms is None and require is None and inner.sends_plainly:
+            return thread.call_for(partial(inner.begin_for, message), inner.cancel_for)
+        return thread.call(
+            inner.send,
+            message,
+            queue=queue,
+            selector=selector,
+            sharding_key=sharding_key,
+            timeout_ms=timeout_ms,
+            require=require,
+        )
+
     send_oneway = blocking(producer.Producer.send_oneway)
     send_many = blocking(producer.Producer.send_many)
     queues = blocking(producer.Producer.queues)
@@ -204,8 +257,8 @@ class Producer(Member[producer.Producer]):
         )
         try:
             thread.begin(future, work)
-        except NotRunning:
-            future.cancel()
+        except BaseException:  # such as NotRunning, or Ctrl-C
+            future.cancel()  # makes room, and cancels the send if it has begun
             raise
         return future
 

@@ -39,7 +39,7 @@ async def acquired(scene: Scene, **settings: object) -> ClientCore:
 async def closed(core: ClientCore) -> None:
     """Release a core and wait until it is closed."""
     await core.release()
-    await asyncio.sleep(core.settings.linger_ms / 1000 + 1)
+    await asyncio.sleep(core.settings.keep_open_ms / 1000 + 1)
 
 
 async def whole(scene: Scene) -> None:
@@ -109,7 +109,7 @@ def test_it_lingers_for_the_next_and_then_closes() -> None:
 def test_without_a_linger_it_closes_at_once() -> None:
     async def story(scene: Scene) -> None:
         await whole(scene)
-        core = await acquired(scene, linger_ms=0)
+        core = await acquired(scene, keep_open_ms=0)
         connection = await core.connection(BROKER_A)
         await core.release()
         assert not connection.is_open
@@ -123,7 +123,7 @@ def test_a_loop_that_ends_closes_what_lingers() -> None:
 
     async def story(scene: Scene) -> None:
         await whole(scene)
-        core = await acquired(scene, linger_ms=600_000)
+        core = await acquired(scene, keep_open_ms=600_000)
         connection = await core.connection(BROKER_A)
         connection.when_closed(lambda one: closed_by.append(one.close_reason))
         await core.release()
@@ -147,11 +147,11 @@ def test_a_core_that_was_never_released_is_dropped_after_its_loop() -> None:
     assert loops[0] not in client_core._cores
 
 
-@pytest.mark.parametrize("linger_ms", [1_000, 600_000], ids=["is being closed", "lingers"])
-def test_unused_cores_can_be_closed_before_the_loop_ends(linger_ms: int) -> None:
+@pytest.mark.parametrize("keep_open_ms", [1_000, 600_000], ids=["is being closed", "lingers"])
+def test_unused_cores_can_be_closed_before_the_loop_ends(keep_open_ms: int) -> None:
     async def story(scene: Scene) -> None:
         await whole(scene)
-        unused, used = await acquired(scene, linger_ms=linger_ms), await acquired(scene)
+        unused, used = await acquired(scene, keep_open_ms=keep_open_ms), await acquired(scene)
         connections = [await core.connection(BROKER_A) for core in (unused, used)]
         await unused.release()
         await scene.clock.sleep(1)
@@ -312,7 +312,7 @@ def test_requests_are_signed_and_carry_the_namespace() -> None:
     async def story(scene: Scene) -> None:
         await whole(scene)
         core = await acquired(
-            scene, access_key="alice", secret_key="sesame", namespace_v2="eu", linger_ms=0
+            scene, access_key="alice", secret_key="sesame", namespace_v2="eu", keep_open_ms=0
         )
         await core.request(BROKER_A, GetMaxOffset(topic="orders", queue_id=0))
         (_, _, request) = scene.heard[0]
@@ -446,7 +446,7 @@ def test_connections_are_verified_by_tls(tmp_path: Path) -> None:
             LOOPBACK, lambda _connection, _request: Response(body=body), tls=context
         ) as listener:
             names = str(listener.address)
-            strict = ClientSettings(nameserver=names, tls=True, linger_ms=0)
+            strict = ClientSettings(nameserver=names, tls=True, keep_open_ms=0)
             core = await ClientCore.acquire(strict)
             with pytest.raises(NameserversFailed, match="certificate verify failed"):
                 await core.routes.publish_route("orders")
@@ -460,7 +460,7 @@ def test_connections_are_verified_by_tls(tmp_path: Path) -> None:
 
 
 def test_a_fork_gets_a_clear_error_and_can_start_afresh() -> None:
-    settings = ClientSettings(nameserver=str(NAMES[0]), linger_ms=0)
+    settings = ClientSettings(nameserver=str(NAMES[0]), keep_open_ms=0)
 
     def start_anew() -> None:
         async def start() -> None:
@@ -500,7 +500,7 @@ def test_a_core_that_is_not_shared_has_an_id_of_its_own_and_closes_at_once() -> 
 def test_a_consumer_group_has_one_owner() -> None:
     async def story(scene: Scene) -> None:
         await scene.nameserver()
-        core = await ClientCore.acquire(scene.settings(linger_ms=0), scene.machine)
+        core = await ClientCore.acquire(scene.settings(keep_open_ms=0), scene.machine)
         core.register_consumer(ConsumerData(group_name="billing"), "one")
         core.register_consumer(ConsumerData(group_name="billing", unit_mode=True), "one")
         with pytest.raises(InvalidGroup, match="already has a consumer of group billing"):
@@ -515,7 +515,7 @@ def test_a_consumer_group_has_one_owner() -> None:
 
 def test_the_end_of_a_loop_closes_cores_that_were_not_released() -> None:
     async def story(scene: Scene) -> None:
-        core = await ClientCore.acquire(scene.settings(linger_ms=0), scene.machine)
+        core = await ClientCore.acquire(scene.settings(keep_open_ms=0), scene.machine)
         await ClientCore.close_unused()
         assert not core._is_closed
         await ClientCore.close_unused(close_used=True)

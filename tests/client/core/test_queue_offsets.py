@@ -16,7 +16,7 @@ from orbitmq.message.model import Message, MessageQueue
 def test_the_broker_of_a_queue_is_asked() -> None:
     async def main() -> None:
         async with EmbeddedCluster() as cluster:
-            client = ClientSettings(nameserver=cluster.nameserver, linger_ms=0)
+            client = ClientSettings(nameserver=cluster.nameserver, keep_open_ms=0)
             async with Producer("shop", client=client) as producer:
                 receipt = await producer.send(Message("orders", b"paid"))
                 await producer.send(Message("orders", b"late"), queue=receipt.queue)

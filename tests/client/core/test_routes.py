@@ -162,7 +162,7 @@ def test_a_missing_topic_is_an_error_that_tells_who_said_what() -> None:
 def test_the_advice_of_a_nameserver_is_not_given_beside_our_own() -> None:
     async def main() -> str:
         async with EmbeddedCluster(settings={"autoCreateTopicEnable": "false"}) as cluster:
-            settings = ClientSettings(nameserver=cluster.nameserver, linger_ms=0)
+            settings = ClientSettings(nameserver=cluster.nameserver, keep_open_ms=0)
             core = await ClientCore.acquire(settings)
             with pytest.raises(NoRoute) as caught:
                 await core.routes.publish_route("orders")
@@ -219,7 +219,7 @@ def test_a_silent_nameserver_leaves_time_to_ask_the_others(silent: int, topic: s
         await scene.nameserver(NAMES[1 - silent])
         await scene.broker()
         scene.routes[topic] = route("a")
-        settings = scene.settings(nameserver=f"{NAMES[0]};{NAMES[1]}", linger_ms=0)
+        settings = scene.settings(nameserver=f"{NAMES[0]};{NAMES[1]}", keep_open_ms=0)
         core = await ClientCore.acquire(settings, scene.machine)
         async with asyncio.timeout(2):  # of three seconds that a look-up, and a send, has
             assert (await core.routes.publish_route("orders")).queues

@@ -83,3 +83,13 @@ def test_kinds_of_errors_are_bounded() -> None:
     errors = [sample for sample in statistics.samples() if "errors" in sample.name]
     assert len(errors) == 101
     assert statistics.failed == 150
+
+
+def test_messages_that_were_stored_together_are_counted_like_single_ones() -> None:
+    together = SendStatistics("billing", now_ms=0)
+    together.stored(OK, 3, now_ms=5, count=2, frames=2)
+    single = SendStatistics("billing", now_ms=0)
+    for _ in range(2):
+        single.stored(OK, 3, now_ms=5)
+    assert together.prometheus() == single.prometheus()
+    assert together.last_minute(60_000) == single.last_minute(60_000)

@@ -145,7 +145,7 @@ def test_local_work_on_a_thread_holds_up_neither_sends_nor_a_close() -> None:
             return COMMIT
 
         async with embedded.EmbeddedCluster() as cluster:
-            client = ClientSettings(nameserver=cluster.nameserver, linger_ms=0)
+            client = ClientSettings(nameserver=cluster.nameserver, keep_open_ms=0)
             producer = Producer("billing", client=client)
             await producer.start()
             assert producer._exchanges is not None

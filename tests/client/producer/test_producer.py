@@ -306,7 +306,7 @@ def test_many_oneway_sends_leave_the_loop_its_turns() -> None:
 def test_namespaces_are_the_client_s_business() -> None:
     async def story(scene: Scene) -> None:
         post = await open_post(scene, topic="ns%orders")
-        client = scene.settings(namespace="ns", linger_ms=0)
+        client = scene.settings(namespace="ns", keep_open_ms=0)
         producer = Producer("billing", client=client, machine=scene.machine)
         async with producer:
             receipt = await producer.send(MESSAGE)

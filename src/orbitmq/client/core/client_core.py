@@ -4,7 +4,7 @@ Producers with the same settings on the same loop share a core. It is started fo
 lingers after the last, so that a producer per message does not cost too much::
 
     acquire() ──▶ running ──▶ release() of the last ──▶ lingering ── acquire() ──▶ running
-                                                             └── after linger_ms ──▶ closed
+                                                             └── after keep_open_ms ──▶ closed
 
 A member of a consumer group without an instance name has a core of its own, since brokers tell the
 members of a group apart by their client ids.
@@ -156,7 +156,7 @@ class ClientCore:
         self._users -= 1
         if self._users:
             return
-        if self.settings.linger_ms and self._is_shared:
+        if self.settings.keep_open_ms and self._is_shared:
             self._lingering = asyncio.create_task(self._linger(), name=f"linger {self.client_id}")
             lingerings = _lingerings.setdefault(asyncio.get_running_loop(), set())
             lingerings.add(self._lingering)
@@ -198,7 +198,7 @@ class ClientCore:
 
     async def _linger(self) -> None:
         try:
-            await asyncio.sleep(self.settings.linger_ms / 1000)
+            await asyncio.sleep(self.settings.keep_open_ms / 1000)
         finally:
             # The time has passed, or the loop ends; unless the core was acquired again.
             if self._lingering is asyncio.current_task():

@@ -83,16 +83,18 @@ class SendStatistics:
 
     # Counting
 
-    def stored(self, status: SendStatus, took_ms: int, now_ms: int, count: int = 1) -> None:
-        """Count messages that a broker stored from one frame, and how long that took."""
+    def stored(
+        self, status: SendStatus, took_ms: int, now_ms: int, count: int = 1, frames: int = 1
+    ) -> None:
+        """Count messages that a broker stored, and how long that took: as long for each frame."""
         if now_ms >= self._minute_ends_ms:
             self._turn(now_ms)
         if status is _OK:
             self._ok += count
         else:
             self._by_status[status] += count
-        self._took_ms += took_ms
-        self._minute[bisect_right(_BUCKET_ENDS_MS, took_ms) + 1 if took_ms > 0 else 0] += 1
+        self._took_ms += took_ms * frames
+        self._minute[bisect_right(_BUCKET_ENDS_MS, took_ms) + 1 if took_ms > 0 else 0] += frames
 
     def failed_with(self, error: BaseException, count: int = 1) -> None:
         """Count messages whose send failed or was cancelled."""

@@ -12,7 +12,7 @@ __all__ = ["ProducerOptions", "build_settings"]
 
 
 class ProducerOptions(ClientOptions, total=False):
-    """The fields of ``ProducerSettings`` as well; ``linger_ms`` is that of automatic batching."""
+    """The fields of ``ProducerSettings`` as well, which documents them."""
 
     send_timeout_ms: int
     per_try_timeout_ms: int | None

@@ -261,7 +261,7 @@ class Producer(Startable, ExchangeMethods):
                 gathered = self._accumulator.add(message)
                 if gathered is not None:
                     return await gathered
-            return await sender.finish(sender.begin(message))
+            return await sender.send_plain(message)
         if timeout_ms is not None:
             check_timeout_ms(timeout_ms)
         destination = destination_of(queue, selector, sharding_key)

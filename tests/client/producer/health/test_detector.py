@@ -26,7 +26,7 @@ def with_detector(story: Story) -> Scene:
         scene.routes["orders"] = route("a", "b")
         scene.answer = lambda _request: Response(header=GetMaxOffsetAnswer(offset=0))
         await scene.nameserver()
-        core = await ClientCore.acquire(scene.settings(linger_ms=0), scene.machine)
+        core = await ClientCore.acquire(scene.settings(keep_open_ms=0), scene.machine)
         await core.routes.publish_route("orders")
         health = Java5Health(detector=True)
         health.learn(A, AttemptOutcome.NO_ANSWER, 1, scene.clock.monotonic_ms())
@@ -100,7 +100,7 @@ def test_it_goes_on_after_a_defect_and_stops_in_the_end(caplog: pytest.LogCaptur
 
     async def whole(scene: Scene) -> int:
         await scene.nameserver()
-        core = await ClientCore.acquire(scene.settings(linger_ms=0), scene.machine)
+        core = await ClientCore.acquire(scene.settings(keep_open_ms=0), scene.machine)
         health = Faulty()
         async with Detector(core, health, timeout_ms=200):
             await scene.clock.sleep(6.5)

@@ -97,7 +97,7 @@ def test_the_next_producer_sends_what_the_last_one_left(path: str) -> None:
     async def story(scene: Scene) -> None:
         post = await open_post(scene)
         break_down(post)
-        client = scene.settings(linger_ms=0)
+        client = scene.settings(keep_open_ms=0)
         async with Producer(
             "billing", client=client, machine=scene.machine, outbox_path=path
         ) as producer:

@@ -165,6 +165,31 @@ def test_what_a_broker_stores_elsewhere_first_goes_alone(alone: Message) -> None
     run_virtual(main)
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"delay_level": 3},
+        {"delay": timedelta(seconds=1)},
+        {"deliver_at": datetime(2030, 1, 1, tzinfo=UTC)},
+        {"size": 100},
+    ],
+    ids=["delay level", "delay", "time of delivery", "size"],
+)
+def test_a_batch_that_is_filling_takes_no_more_than_a_new_one(other: dict[str, object]) -> None:
+    async def main(clock: VirtualClock) -> None:
+        broker = Broker(clock)
+        accumulator = broker.accumulator(batch_bytes=100, total_bytes=100)
+        waiters = added(accumulator, message(), message(properties={"colour": "blue"}))
+        assert accumulator.add(message(**other)) is None  # type: ignore[arg-type]
+        assert accumulator.add(message(size=81)) is None, "it would exceed the total"
+        waiters += added(accumulator, message(size=79))
+        assert accumulator.held_bytes == 99
+        await asyncio.gather(*waiters)
+        assert [len(batch) for _, batch, _ in broker.sent] == [3]
+
+    run_virtual(main)
+
+
 def test_what_fills_a_batch_by_itself_goes_alone() -> None:
     batches = Batches(linger_ms=10, batch_bytes=100, total_bytes=1_000)
     assert batches.takes(message(size=99))

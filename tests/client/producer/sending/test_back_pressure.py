@@ -29,6 +29,26 @@ def test_room_is_taken_without_waiting_while_there_is() -> None:
     assert (permits.in_flight, permits.in_flight_bytes) == (2, 41)
 
 
+def test_permits_of_many_sends_are_given_back_at_once() -> None:
+    async def main(_clock: VirtualClock) -> None:
+        permits = Permits(3, 100)
+        assert all(permits.take(size) for size in (10, 20, 30))
+        waiting = [asyncio.create_task(permits.wait(1, HOUR_MS)) for _ in range(3)]
+        await turns()
+        permits.give_back(0, count=0)
+        assert permits.waiting == 3
+        permits.give_back(30, count=2)
+        await turns()
+        assert [one.done() for one in waiting] == [True, True, False]
+        assert (permits.in_flight, permits.in_flight_bytes) == (3, 32)
+        permits.give_back(32, count=3)
+        await asyncio.gather(*waiting)
+        permits.give_back(1, count=1)
+        await permits.drained()
+
+    run_virtual(main)
+
+
 def test_a_body_larger_than_all_room_goes_alone() -> None:
     permits = Permits(10, 100)
     assert permits.take(1_000)

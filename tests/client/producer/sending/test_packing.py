@@ -291,3 +291,117 @@ def test_frames_hold_every_message_once_and_in_order(
             ]
             assert alike == sorted(alike)
     assert len(first_of) == len(frames)
+
+
+# A batch in one pass, against one message at a time
+
+TEXT = st.text("aß€ ", min_size=1, max_size=9).map(lambda text: f"x{text}x")
+WORD = st.text("aß€", min_size=1, max_size=9)
+VARIED = st.builds(
+    Message,
+    st.just("orders"),
+    st.binary(min_size=1, max_size=200),
+    tags=st.none() | WORD,
+    keys=st.just(()) | st.lists(WORD, max_size=3),
+    properties=st.just({}) | st.dictionaries(TEXT, TEXT, max_size=3),
+    flag=st.integers(-(2**31), 2**31 - 1),
+    sharding_key=st.none() | TEXT,
+    priority=st.none() | st.integers(0, 9),
+    check_immunity_s=st.none() | st.integers(0, 9),
+    message_id=st.none() | WORD,
+)
+
+
+@given(st.lists(VARIED, min_size=1, max_size=20), st.booleans(), st.sampled_from(["", "ns"]))
+def test_a_batch_has_the_bytes_that_each_message_has_alone(
+    messages: list[Message], waits: bool, namespace: str
+) -> None:
+    messages = [message.replace(wait_stored=waits) for message in messages]
+    made = packer(ClientSettings(namespace=namespace))
+    for _ in range(2):  # what one batch remembers, the next one uses
+        prepared = made.pack_batch(messages)
+        alone = zip(messages, prepared.message_ids, strict=True)
+        assert prepared.body == batch.encode(
+            (one.flag, one.body, made.properties_text(one, one_id).encode())
+            for one, one_id in alone
+        )
+        own = [one.message_id for one in messages]
+        assert all(
+            mine in (None, sent) for mine, sent in zip(own, prepared.message_ids, strict=True)
+        )
+        made_here = {sent for mine, sent in zip(own, prepared.message_ids, strict=True) if not mine}
+        assert len(made_here) == own.count(None)
+
+
+@pytest.mark.parametrize("plain", [{}, {"sharding_key": "k"}], ids=["plain", "special"])
+def test_properties_in_a_batch_have_the_same_limit(plain: dict[str, str]) -> None:
+    def with_note(size: int) -> Message:
+        return Message("orders", b"x", properties={"note": "x" * size}, **plain)  # type: ignore[arg-type]
+
+    made = packer()
+    most = 1 + 32_767 - len(made.properties_text(with_note(1), "0" * 32))
+    made.pack_batch([with_note(most)])
+    with pytest.raises(MessageTooLarge, match="the limit is 32767"):
+        made.pack_batch([with_note(most + 1)])
+
+
+def test_the_tags_that_are_remembered_have_a_bound() -> None:
+    made = packer()
+    for number in range(1_100):
+        made.pack_batch([Message("orders", b"x", tags=f"t{number}")])
+    assert len(made._endings[True]) <= 1_024
+
+
+def frames_one_by_one(
+    messages: list[Message], limit: int, places: list[int | None]
+) -> list[list[int]]:
+    """Return what ``in_batches`` returns, by its rules alone."""
+    found: list[list[int]] = []
+    open_batches: dict[object, tuple[list[int], int]] = {}
+    for index, message in enumerate(messages):
+        key = (message.topic, message.wait_stored, places[index])
+        delayed = message.delay_level or message.delay is not None
+        texts = [message.tags or "", message.sharding_key or "", message.message_id or ""]
+        characters = sum(map(len, texts)) + 3 + sum(len(key) + 1 for key in message.keys)
+        characters += sum(len(n) + len(v) + 2 for n, v in message.properties.items())
+        beyond_body = 4 * characters + len(message.topic) + 400
+        if delayed or message.topic.startswith("%RETRY%") or beyond_body > 32_767:
+            found.append([index])
+            open_batches.pop(key, None)
+            continue
+        members, used = open_batches.get(key, ([], limit))
+        size = len(message.body) + beyond_body
+        if used + size > limit:
+            members, used = [], 0
+            found.append(members)
+        members.append(index)
+        open_batches[key] = (members, used + size)
+    return found
+
+
+OF_ALL_KINDS = st.builds(
+    Message,
+    st.sampled_from(["orders", "orders", "orders", "bills", "%RETRY%g"]),
+    st.integers(1, 900).map(bytes),
+    tags=st.none() | WORD,
+    keys=st.just(()) | st.lists(WORD, max_size=2),
+    wait_stored=st.sampled_from([True, True, True, False]),
+    delay_level=st.sampled_from([0, 0, 0, 1]),
+    sharding_key=st.none() | st.just("k"),
+    message_id=st.none() | st.just("MINE"),
+    properties=st.sampled_from([{}, {"note": "x" * 50}, {"note": "x" * 8_080}]),
+)
+
+
+@given(
+    st.lists(st.tuples(OF_ALL_KINDS, st.sampled_from([None, 0, 1])), max_size=30),
+    st.integers(400, 6_000),
+)
+def test_frames_are_made_by_the_rules_for_each_message(
+    given_messages: list[tuple[Message, int | None]], limit: int
+) -> None:
+    messages = [message for message, _ in given_messages]
+    places = [place for _, place in given_messages]
+    assert in_batches(messages, limit, places) == frames_one_by_one(messages, limit, places)
+    anywhere: list[int | None] = [None] * len(messages)
+    assert in_batches(messages, limit) == frames_one_by_one(messages, limit, anywhere)

@@ -75,6 +75,42 @@ def test_frames_are_split_by_topic_size_and_kind() -> None:
     play(story)
 
 
+def test_a_call_is_one_frame_up_to_the_limit_as_brokers_count_it() -> None:
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene)
+        producer = await open_producer(scene)
+        messages = numbered(3, properties={"note": "x" * 200})
+        await producer.send_many(messages)
+        most = len(post.sent[0].body) + 3 * (400 + len("orders"))
+        for limit, frames in ((most, 1), (most - 1, 3)):
+            post.sent.clear()
+            receipts = await producer.send_many(messages, frame_bytes=limit)
+            assert len(post.sent) == frames
+            assert len({receipt.message_id for receipt in receipts}) == 3
+
+    play(story)
+
+
+def test_messages_that_go_alone_keep_their_place_in_the_order_of_a_queue() -> None:
+    async def story(scene: Scene) -> list[int]:
+        post = await open_post(scene)
+        for name in "ab":
+            post.scripts[name] = [later(0.5, post.store), post.store, post.store]
+        producer = await open_producer(scene, topics=["orders"])
+        queue = (await producer.queues("orders"))[0]
+        plain, long = Message("orders", b"x"), {"note": "x" * 20_000}
+        unusual = [plain.replace(delay_level=1), plain.replace(properties=long)]
+        receipts = await producer.send_many(
+            [plain, plain, unusual[0], plain, unusual[1], plain, plain], queue=queue
+        )
+        assert [sent.code == RequestCode.SEND_BATCH_MESSAGE for sent in post.sent] == [
+            *(True, False, False, False, True)
+        ]
+        return [receipt.queue_offset for receipt in receipts]
+
+    assert play(story) == list(range(7))
+
+
 def test_keys_keep_to_their_queues_and_their_order() -> None:
     async def story(scene: Scene) -> None:
         post = await open_post(scene)

@@ -17,7 +17,7 @@ from orbitmq.errors import (
     SendTimeout,
     TooManyRequests,
 )
-from orbitmq.message.model import Message
+from orbitmq.message.model import Message, SendReceipt
 from orbitmq.wire.codes import ResponseCode
 from tests.client.post import later, open_post, open_producer, refuse, say_nothing
 from tests.client.scene import Scene, play, route
@@ -304,3 +304,83 @@ def test_health_learns_from_sends(fault_tolerance: str) -> None:
 
     to_the_bad_one = play(story)
     assert (to_the_bad_one > 5) == (fault_tolerance == "off")
+
+
+# For waiters that are no tasks
+
+
+def test_a_waiter_gets_the_receipt_or_the_error() -> None:
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene, "a", queues=1)
+        post.scripts["a"] = [post.store, refuse(2), post.store, refuse(13)]
+        producer = await open_producer(scene)
+        sender, loop = sender_of(producer), asyncio.get_running_loop()
+
+        async def sent(message: Message) -> SendReceipt:
+            waiter: asyncio.Future[SendReceipt] = loop.create_future()
+            sender.begin_for(message, waiter)
+            return await waiter
+
+        assert (await sent(MESSAGE)).queue_offset == 0  # the route is looked up
+        assert (await sent(MESSAGE)).queue_offset == 1  # after a second attempt
+        with pytest.raises(SendRefused):
+            await sent(MESSAGE)
+        with pytest.raises(MessageTooLarge):
+            await sent(Message("orders", bytes(5 * 1024 * 1024)))
+        assert (producer.statistics.sent, producer.statistics.failed) == (2, 1)
+        assert sender.permits.in_flight == 0
+
+    play(story)
+
+
+@pytest.mark.parametrize("answers", [False, True], ids=["no answer", "a refusal"])
+def test_the_send_of_a_waiter_can_be_cancelled_at_any_stage(answers: bool) -> None:
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene, "a", queues=1)
+        producer = await open_producer(scene)
+        sender, loop = sender_of(producer), asyncio.get_running_loop()
+        for round_of in range(2):  # the first looks up the route, as a task; the second is plain
+            post.always = {"a": later(0.1, refuse(2)) if answers else say_nothing}
+            waiter: asyncio.Future[SendReceipt] = loop.create_future()
+            sender.begin_for(MESSAGE, waiter)
+            await asyncio.sleep(0.15)
+            assert sender.permits.in_flight == 1
+            waiter.cancel()
+            sender.cancel_for(waiter)
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            assert sender.permits.in_flight == 0
+            assert producer.statistics.failed == round_of + 1
+            sender.cancel_for(waiter)
+        sent = len(post.sent)
+        await asyncio.sleep(10)
+        assert len(post.sent) == sent, "no further attempt"
+        post.always.clear()
+        assert (await producer.send(MESSAGE)).queue_offset == 0
+
+    play(story)
+
+
+@pytest.mark.parametrize("stage", ["not plain", "refused"])
+def test_the_send_of_a_waiter_can_be_cancelled_before_its_task_runs(stage: str) -> None:
+    async def story(scene: Scene) -> None:
+        post = await open_post(scene, "a", queues=1)
+        producer = await open_producer(scene)
+        await producer.send(MESSAGE)
+        sender, loop = sender_of(producer), asyncio.get_running_loop()
+        post.always["a"] = refuse(2)
+        waiter: asyncio.Future[SendReceipt] = loop.create_future()
+        message = MESSAGE.replace(wait_stored=stage == "refused")
+        sender.begin_for(message, waiter)
+        for _ in range(100):
+            if isinstance(sender._of_waiters[waiter], asyncio.Task):
+                break
+            await asyncio.sleep(0)
+        sender.cancel_for(waiter)
+        await asyncio.wait([waiter])
+        assert isinstance(waiter.exception(), asyncio.CancelledError)
+        assert sender.permits.in_flight == 0
+        assert producer.statistics.failed == 1
+        assert not sender._of_waiters
+
+    play(story)

@@ -11,7 +11,7 @@ def test_reports_are_sent_by_a_group_of_their_own() -> None:
     async def story(scene: Scene) -> None:
         post = await open_post(scene)
         scene.routes[TRACE_TOPIC] = route("a", queues=1)
-        core = await ClientCore.acquire(scene.settings(linger_ms=0), scene.machine)
+        core = await ClientCore.acquire(scene.settings(keep_open_ms=0), scene.machine)
         sends = TraceSends(core, ProducerSettings("billing", trace_batch_max=2), "CONSUME")
         record = Recall(
             timestamp_ms=5, region="eu", group="g", topic="t", message_id="7F01", success=True

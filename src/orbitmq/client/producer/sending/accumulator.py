@@ -73,7 +73,7 @@ def can_be_gathered(message: Message) -> bool:
         message.delay_level == 0
         and message.delay is None
         and message.deliver_at is None
-        and PRODUCER_GROUP not in message.properties
+        and not (message.properties and PRODUCER_GROUP in message.properties)
         and not message.topic.startswith(RETRY_PREFIX)
     )
 
@@ -106,14 +106,46 @@ class Batches:
         return size < self._batch_bytes and self.held_bytes + size <= self._total_bytes
 
     def add(
-        self, message: Message, queue: MessageQueue | None, waiter: Waiter, now_ms: int
-    ) -> list[Batch]:
-        """Add a message that :meth:`takes` has room for; return the batches that are full now.
+        self,
+        message: Message,
+        queue: MessageQueue | None,
+        waiter: Waiter,
+        now_ms: Callable[[], int],
+    ) -> Sequence[Batch] | None:
+        """Add a message; return the batches that are full now, None if it must be sent alone.
 
-        The caller sends them, in their order.
+        The caller sends them, in their order. ``now_ms`` is called if a batch begins.
         """
         # It equals a BatchKey, and is created in a quarter of the time.
         key = (message.topic, message.tags, message.wait_stored, queue)
+        batch = self._filling.get(key)
+        if batch is not None and not message.properties:
+            added = len(message.body)
+            size, held = batch.size + added, self.held_bytes + added
+            if (
+                size < self._batch_bytes
+                and held <= self._total_bytes
+                and message.delay_level == 0
+                and message.delay is None
+                and message.deliver_at is None
+                and len(batch.messages) < _MESSAGES_MAX - 1
+            ):
+                batch.size, self.held_bytes = size, held
+                batch.messages.append(message)
+                batch.waiters.append(waiter)
+                return ()
+        if not (self.takes(message) and can_be_gathered(message)):
+            return None
+        return self._add(key, message, waiter, now_ms)
+
+    def _add(
+        self,
+        key: tuple[str, str | None, bool, MessageQueue | None],
+        message: Message,
+        waiter: Waiter,
+        now_ms: Callable[[], int],
+    ) -> Sequence[Batch]:
+        """Add any message that can be in a batch, which may begin or become full."""
         full = []
         added = len(message.body)
         batch = self._filling.get(key)
@@ -121,13 +153,12 @@ class Batches:
             full.append(self._filling.pop(key))
             batch = None
         if batch is None:
-            batch = self._filling[key] = Batch(BatchKey(*key), now_ms + self._linger_ms)
-        messages = batch.messages
-        messages.append(message)
-        batch.waiters.append(waiter)
-        batch.size = size = batch.size + added
+            batch = self._filling[key] = Batch(BatchKey(*key), now_ms() + self._linger_ms)
+        batch.size += added
         self.held_bytes += added
-        if size >= self._batch_bytes or len(messages) >= _MESSAGES_MAX:
+        batch.messages.append(message)
+        batch.waiters.append(waiter)
+        if batch.size >= self._batch_bytes or len(batch.messages) >= _MESSAGES_MAX:
             full.append(self._filling.pop(key))
         return full
 
@@ -163,9 +194,10 @@ class Accumulator:
             batch_bytes=settings.batch_bytes,
             total_bytes=settings.total_bytes,
         )
-        self._clock = clock
+        self._now_ms = clock.monotonic_ms
         self._send = send
         self._loop = asyncio.get_running_loop()
+        self._create_future = self._loop.create_future
         self._timer: asyncio.TimerHandle | None = None
         self._sending: set[asyncio.Task[None]] = set()
 
@@ -180,10 +212,11 @@ class Accumulator:
         A message whose future is cancelled before the batch leaves is not sent; once all futures
         of a batch are cancelled, no further attempt is made.
         """
-        if not (self._batches.takes(message) and can_be_gathered(message)):
+        waiter: Waiter = self._create_future()
+        full = self._batches.add(message, queue, waiter, self._now_ms)
+        if full is None:
             return None
-        waiter: Waiter = self._loop.create_future()
-        for batch in self._batches.add(message, queue, waiter, self._clock.monotonic_ms()):
+        for batch in full:
             self._begin(batch)
         if self._timer is None:
             self._set_timer()
@@ -213,11 +246,11 @@ class Accumulator:
             self._timer = None
         due_ms = self._batches.next_due_ms
         if due_ms is not None:
-            delay_ms = max(0, due_ms - self._clock.monotonic_ms())
+            delay_ms = max(0, due_ms - self._now_ms())
             self._timer = self._loop.call_later(delay_ms / 1_000, self._send_due)
 
     def _send_due(self) -> None:
-        for batch in self._batches.due(self._clock.monotonic_ms()):
+        for batch in self._batches.due(self._now_ms()):
             self._begin(batch)
         self._set_timer()
 
@@ -232,22 +265,23 @@ class Accumulator:
             if messages:
                 _cancel_when_unwanted(asyncio.current_task(), iter(waiters))
                 outcomes = await self._send(messages, batch.key.queue)
-                for waiter, outcome in zip(waiters, outcomes, strict=True):
-                    _settle(waiter, outcome)
+                _settle(waiters, outcomes)
         except asyncio.CancelledError:
             for waiter in waiters:
                 waiter.cancel()
             raise
         except Exception as error:  # all callers of the batch get it
-            for waiter in waiters:
-                _settle(waiter, error)
+            _settle(waiters, [error] * len(waiters))
         finally:
             self._batches.settled(batch)
 
 
 def _wanted(batch: Batch) -> tuple[list[Message], list[Waiter]]:
     """Return the messages of a batch whose futures are not cancelled, with their futures."""
-    if not any(waiter.done() for waiter in batch.waiters):
+    for waiter in batch.waiters:
+        if waiter.done():
+            break
+    else:
         return batch.messages, batch.waiters
     pairs = zip(batch.messages, batch.waiters, strict=True)
     wanted = [(message, waiter) for message, waiter in pairs if not waiter.done()]
@@ -268,13 +302,15 @@ def _cancel_when_unwanted(task: asyncio.Task[None] | None, waiters: Iterator[Wai
     task.cancel()
 
 
-def _settle(waiter: Waiter, outcome: SendReceipt | Exception) -> None:
-    if waiter.done():
-        return
-    if isinstance(outcome, SendReceipt):
-        waiter.set_result(outcome)
-    else:
-        waiter.set_exception(_own(outcome))
+def _settle(waiters: Sequence[Waiter], outcomes: Sequence[SendReceipt | Exception]) -> None:
+    """Set the outcomes of the messages of a batch, except for callers that were cancelled."""
+    for waiter, outcome in zip(waiters, outcomes, strict=True):
+        if waiter.done():
+            continue
+        if isinstance(outcome, SendReceipt):
+            waiter.set_result(outcome)
+        else:
+            waiter.set_exception(_own(outcome))
 
 
 def _own(error: Exception) -> Exception:

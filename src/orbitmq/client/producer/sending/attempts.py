@@ -154,7 +154,8 @@ class Attempts:
         self._time: Callable[[], float] = asyncio.get_running_loop().time
         self._oneways = 0
         per_try_ms = settings.per_try_timeout_ms if settings.retries else None
-        self._first_try_ms = min(per_try_ms or settings.send_timeout_ms, settings.send_timeout_ms)
+        self.first_try_ms = min(per_try_ms or settings.send_timeout_ms, settings.send_timeout_ms)
+        """How long the broker has to answer the first attempt of a send."""
         self._seeks_ok = settings.retry_another_broker_when_not_stored
         self._old_brokers = OldBrokerWarning()
 
@@ -180,7 +181,7 @@ class Attempts:
         send.asked = now
         is_probe = self._learns and self._health.sent(target.queue.broker_name, _ms(now))
         if send.plan is None and not is_probe:
-            timeout_ms = self._first_try_ms
+            timeout_ms = self.first_try_ms
         else:
             timeout_ms = self._plan(send).try_timeout_ms(_ms(now), probe=is_probe)
         code = prepared.code

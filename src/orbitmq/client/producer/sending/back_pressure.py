@@ -99,12 +99,16 @@ class Permits:
         finally:
             timer.cancel()
 
-    def give_back(self, size: int) -> None:
-        """Give back the permit of a send that has ended."""
-        assert self.in_flight > 0, "a send gave back its permit twice"
-        self.in_flight -= 1
-        most = self._bytes_max
-        self.in_flight_bytes -= size if size < most else most  # noqa: FURB136 - fast
+    def give_back(self, size: int, count: int = 1) -> None:
+        """Give back the permit of a send that has ended.
+
+        Or of several at once: ``size`` is that of all bodies then, each within the limit on bytes.
+        """
+        assert self.in_flight >= count, "a send gave back its permit twice"
+        self.in_flight -= count
+        if count == 1:
+            size = min(size, self._bytes_max)
+        self.in_flight_bytes -= size
         if self._line:
             self._admit()
         if self._emptied is not None and not self.in_flight:

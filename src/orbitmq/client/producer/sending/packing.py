@@ -9,7 +9,7 @@ A ``PreparedSend`` is made once and may be sent several times, to other queues a
 unique id stays the same. The user's message is not changed.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
@@ -26,9 +26,16 @@ from orbitmq.message.model import Message, MessageQueue, check_is_message
 from orbitmq.wire.codes import VERSION_5_4_0, RequestCode
 from orbitmq.wire.fields import Header
 from orbitmq.wire.headers.send import SendMessage, SendMessageV2
-from orbitmq.wire.send_template import SendTemplate
+from orbitmq.wire.send_template import SendTemplate, plain_form
 
-__all__ = ["Packer", "PreparedSend", "SendHeaders", "in_batches"]
+__all__ = [
+    "Packer",
+    "PreparedSend",
+    "SendHeaders",
+    "further_text",
+    "in_batches",
+    "is_special",
+]
 
 NO_MARKS: Final[Mapping[str, str]] = MappingProxyType({})
 """Marks are properties that only RocketMQ may set, such as those of a half message."""
@@ -50,10 +57,12 @@ clients send it to them anyway."""
 # broker adds: the broker's size limit applies to each record of a batch.
 _RECORD_BYTES: Final = 400
 _CHARACTER_BYTES_MAX: Final = 4  # in UTF-8
+_SEPARATORS: Final = 3  # of the tag, the sharding key and the id
 _SURELY_SHORT: Final = names.PROPERTIES_SIZE_LIMIT // _CHARACTER_BYTES_MAX
-_WRITTEN: Final = frozenset(
-    {properties.UNIQUE_KEY, properties.WAIT, properties.TAGS, properties.KEYS}
-)
+_ENDINGS_MAX: Final = 1_024
+"""Tags whose properties are kept as a text; a program has few."""
+_ID_BEGINS: Final = f"{properties.UNIQUE_KEY}{properties.NAME_END}"
+_WRITTEN: Final = frozenset({properties.UNIQUE_KEY, properties.WAIT, properties.TAGS})
 
 
 class PreparedSend(msgspec.Struct, frozen=True, gc=False):
@@ -98,6 +107,7 @@ class Packer:
         namespace = client.namespace
         self._instance = f"{properties.INSTANCE_ID}\x01{namespace}\x02" if namespace else ""
         self._high_level_warning = HighLevelWarning()
+        self._endings: dict[bool, dict[str | None, str]] = {True: {}, False: {}}
         self._plain_code = PLAIN_CODE if producer.short_header else _SEND
         self._reply_code = _SEND_REPLY_V2 if producer.short_header else _SEND_REPLY
 
@@ -117,29 +127,24 @@ class Packer:
         text = f"UNIQ_KEY\x01{message_id}\x02WAIT\x01{stored}\x02{self._instance}"
         if message.tags is not None:
             text += f"TAGS\x01{message.tags}\x02"
-        if message.keys:
-            text += f"KEYS\x01{properties.KEY_SEPARATOR.join(message.keys)}\x02"
-        if (  # what few messages have
-            message.properties
-            or message.delay_level
-            or message.sharding_key is not None
-            or message.delay is not None
-            or message.deliver_at is not None
-            or message.priority is not None
-            or message.check_immunity_s is not None
-        ):
+        if is_special(message):
             self._high_level_warning.look(message)
             wire = message.wire_properties()
             text += "".join(
                 [f"{name}\x01{value}\x02" for name, value in wire.items() if name not in _WRITTEN]
             )
+        elif message.keys or message.properties:
+            text += further_text(message)
         if len(text) > _SURELY_SHORT:
             names.check_properties(len(text.encode()))
         return text
 
-    def pack_plain(self, message: Message, now_ms: int) -> PreparedSend:
-        """Return a message packed without marks; the caller has checked the size of its body."""
-        send_id = message.message_id or self._next_id_at(now_ms)
+    def pack_plain(self, message: Message, now_ms: int, send_id: str = "") -> PreparedSend:
+        """Return a message packed without marks; the caller has checked the size of its body.
+
+        ``send_id`` is its unique id, if it has been sent before.
+        """
+        send_id = send_id or message.message_id or self._next_id_at(now_ms)
         return PreparedSend(
             send_id,
             message.topic,
@@ -150,6 +155,10 @@ class Packer:
             self._plain_code,
             message.flag,
         )
+
+    def new_ids(self, count: int, now_ms: int) -> list[str]:
+        """Return some new unique ids, at least one."""
+        return [self._next_id_at(now_ms)] if count == 1 else self._some_ids(count)
 
     def pack(self, message: Message, marks: Mapping[str, str] = NO_MARKS) -> PreparedSend:
         """Return a message packed, not compressed."""
@@ -187,26 +196,13 @@ class Packer:
         if not messages:
             raise InvalidInput("a batch has no messages", field="messages", length=0)
         first = messages[0]
-        topic, waits = first.topic, first.wait_stored
         send_id, *ids = self._some_ids(1 + len(messages))
-        parts = []
-        for index, message in enumerate(messages):
-            if (
-                not _is_batchable(message)
-                or message.topic != topic
-                or message.wait_stored is not waits
-            ):
-                raise _unfit(message, first)
-            if message.message_id is not None:
-                ids[index] = message.message_id
-            text = self.properties_text(message, ids[index])
-            parts.append((message.flag, message.body, text.encode()))
-        body = batch.encode(parts)
+        body = batch.encode(self._parts(messages, ids))
         names.check_body(len(body), self._body_max)
-        stored = "true" if waits else "false"
+        stored = "true" if first.wait_stored else "false"
         return PreparedSend(
             send_id=send_id,
-            topic=topic,
+            topic=first.topic,
             body=body,
             properties=f"WAIT\x01{stored}\x02{self._instance}",
             messages=tuple(messages),
@@ -214,10 +210,60 @@ class Packer:
             code=BATCH_CODE,
         )
 
-    def fits(self, prepared: PreparedSend) -> bool:
-        """Return whether a batch is within the broker's size limit, as the broker counts it."""
+    def _parts(
+        self, messages: Sequence[Message], ids: list[str]
+    ) -> Iterator[tuple[int, bytes, bytes]]:
+        """Yield the parts of a batch, and put the ids that messages have into ``ids``."""
+        first = messages[0]
+        topic, waits = first.topic, first.wait_stored
+        if topic.startswith(names.RETRY_PREFIX):
+            raise _unfit(first, first)
+        endings = self._endings[waits]
+        for index, message in enumerate(messages):
+            if (
+                message.topic != topic
+                or message.wait_stored is not waits
+                or message.delay_level
+                or message.delay is not None
+                or message.deliver_at is not None
+            ):
+                raise _unfit(message, first)
+            message_id = message.message_id
+            if message_id is None:
+                message_id = ids[index]
+            else:
+                ids[index] = message_id
+            if (
+                message.sharding_key is not None
+                or message.priority is not None
+                or message.check_immunity_s is not None
+            ):
+                text = self.properties_text(message, message_id)
+            else:
+                ending = endings.get(message.tags) or self._new_ending(message)
+                text = f"{_ID_BEGINS}{message_id}{ending}"
+                if message.keys or message.properties:
+                    text += further_text(message)
+                if len(text) > _SURELY_SHORT:
+                    names.check_properties(len(text.encode()))
+            yield message.flag, message.body, text.encode()
+
+    def _new_ending(self, message: Message) -> str:
+        """Return what follows the id of all messages with its tag and wait flag, up to the keys."""
+        model = Message(message.topic, b"-", tags=message.tags, wait_stored=message.wait_stored)
+        endings = self._endings[message.wait_stored]
+        if len(endings) >= _ENDINGS_MAX:
+            endings.clear()
+        ending = self.properties_text(model, "").removeprefix(_ID_BEGINS)
+        endings[message.tags] = ending
+        return ending
+
+    def fits(self, prepared: PreparedSend, limit: int) -> bool:
+        """Return whether a batch has at most ``limit`` bytes, as the broker counts them."""
+        if not prepared.is_batch:
+            return True
         more = len(prepared.messages) * (_RECORD_BYTES + len(prepared.topic))
-        return not prepared.is_batch or len(prepared.body) + more <= self._body_max
+        return len(prepared.body) + more <= limit
 
     def wants_compression(self, prepared: PreparedSend) -> bool:
         """Return whether the settings ask for compression of the body."""
@@ -288,6 +334,10 @@ class SendHeaders:
                 text = f"UNIQ_KEY\x01{prepared.send_id}\x02{text}"
         return fill(born_ms, text, sys_flag=prepared.sys_flag, flag=prepared.flag)
 
+    def plain_form(self, properties_text: str) -> bytes:
+        """Return the fields of plain messages with these properties; see ``plain_form``."""
+        return plain_form(self._header, properties_text)
+
     def _unusual(self, prepared: PreparedSend) -> SendTemplate:
         if prepared.is_batch:
             if self._of_batches is None:
@@ -307,6 +357,26 @@ class SendHeaders:
         return SendTemplate(header)
 
 
+def is_special(message: Message) -> bool:
+    """Return whether a message has what few have: a sharding key, a delay, a priority."""
+    return (
+        message.delay_level != 0
+        or message.sharding_key is not None
+        or message.delay is not None
+        or message.deliver_at is not None
+        or message.priority is not None
+        or message.check_immunity_s is not None
+    )
+
+
+def further_text(message: Message) -> str:
+    """Return the encoded keys and properties of a message that is not special."""
+    text = f"KEYS\x01{properties.KEY_SEPARATOR.join(message.keys)}\x02" if message.keys else ""
+    if message.properties:
+        text += "".join([f"{name}\x01{value}\x02" for name, value in message.properties.items()])
+    return text
+
+
 def in_batches(
     messages: Sequence[Message], limit: int, places: Sequence[Hashable] | None = None
 ) -> list[list[int]]:
@@ -322,26 +392,53 @@ def in_batches(
     [[0, 2], [1]]
     """
     found: list[list[int]] = []
-    open_batches: dict[Hashable, tuple[list[int], int]] = {}
+    batches: dict[Hashable, _OpenBatch] = {}
+    topic, waits, place = "", True, None
+    filling = _OpenBatch(topic)
     for index, message in enumerate(messages):
-        place = None if places is None else places[index]
-        key = (message.topic, message.wait_stored, place)
-        if not _is_batchable(message):
+        its_place = None if places is None else places[index]
+        if message.topic != topic or message.wait_stored is not waits or its_place is not place:
+            topic, waits, place = message.topic, message.wait_stored, its_place
+            found_batch = batches.get(key := (topic, waits, place))
+            filling = batches[key] = found_batch or _OpenBatch(topic)
+        if (
+            message.keys
+            or message.properties
+            or message.sharding_key is not None
+            or message.message_id is not None
+        ):
+            beyond_body = _bytes_beyond_body(message)
+        else:
+            beyond_body = filling.plain_bytes + _CHARACTER_BYTES_MAX * len(message.tags or "")
+        if (
+            filling.is_of_retries
+            or message.delay_level
+            or message.delay is not None
+            or message.deliver_at is not None
+            or beyond_body > names.PROPERTIES_SIZE_LIMIT  # it must not fail the others
+        ):
             found.append([index])
-            open_batches.pop(key, None)  # a later message of the place must not be sent before it
+            filling.room = 0  # a later message of the place must not be sent before it
             continue
-        size = _bytes_in_batch(message)
-        if size - len(message.body) > names.PROPERTIES_SIZE_LIMIT:
-            found.append([index])  # it may be too long to send, and must not fail the others
-            open_batches.pop(key, None)
-            continue
-        members, used = open_batches.get(key, ([], limit))
-        if used + size > limit:
-            members, used = [], 0
-            found.append(members)
-        members.append(index)
-        open_batches[key] = (members, used + size)
+        size = len(message.body) + beyond_body
+        filling.room -= size
+        if filling.room < 0:
+            filling.members, filling.room = [], limit - size
+            found.append(filling.members)
+        filling.members.append(index)
     return found
+
+
+class _OpenBatch:
+    """The last batch of a topic, a wait flag and a place, which takes more messages."""
+
+    __slots__ = ("is_of_retries", "members", "plain_bytes", "room")
+
+    def __init__(self, topic: str) -> None:
+        self.is_of_retries = topic.startswith(names.RETRY_PREFIX)
+        self.plain_bytes = len(topic) + _RECORD_BYTES + _CHARACTER_BYTES_MAX * _SEPARATORS
+        self.members: list[int] = []
+        self.room = 0
 
 
 def _is_batchable(message: Message) -> bool:
@@ -369,17 +466,15 @@ def _unfit(message: Message, first: Message) -> InvalidInput:
     )
 
 
-def _bytes_in_batch(message: Message) -> int:
-    """Return an upper estimate of a message's bytes in a batch and as a record."""
-    characters = 3 + len(message.tags or "") + len(message.sharding_key or "")
+def _bytes_beyond_body(message: Message) -> int:
+    """Return an upper estimate of a message's other bytes, in a batch and as a record."""
+    characters = _SEPARATORS + len(message.tags or "") + len(message.sharding_key or "")
     characters += len(message.message_id or "")
     for key in message.keys:
         characters += len(key) + 1
-    if message.properties:
-        for name, value in message.properties.items():
-            characters += len(name) + len(value) + 2
-    texts = _CHARACTER_BYTES_MAX * characters
-    return len(message.body) + texts + len(message.topic) + _RECORD_BYTES
+    for name, value in message.properties.items():
+        characters += len(name) + len(value) + 2
+    return _CHARACTER_BYTES_MAX * characters + len(message.topic) + _RECORD_BYTES
 
 
 def _number(marks: Mapping[str, str], name: str) -> int | None:

@@ -1,6 +1,7 @@
 """From a broker's answer to receipts, and whether they meet the required safety. Pure."""
 
 import logging
+from itertools import count
 from typing import Final
 
 from orbitmq.client.producer.sending.packing import PreparedSend
@@ -11,7 +12,14 @@ from orbitmq.wire.codes import ResponseCode, version_name
 from orbitmq.wire.frame import Frame
 from orbitmq.wire.headers.send import SendMessageAnswer
 
-__all__ = ["OldBrokerWarning", "check_durable", "check_requirable", "read_receipt", "split_receipt"]
+__all__ = [
+    "OldBrokerWarning",
+    "check_durable",
+    "check_requirable",
+    "read_receipt",
+    "receipt_of",
+    "split_receipt",
+]
 
 log = logging.getLogger("orbitmq.client")
 
@@ -40,7 +48,16 @@ def read_receipt(
     status = _STATUS_OF.get(answer.code)
     if status is None:
         raise BrokerError.of(answer.code, answer.remark, address=address)
-    header = answer.read(SendMessageAnswer)
+    return receipt_of(answer.read(SendMessageAnswer), send_id, queue, status)
+
+
+def receipt_of(
+    header: SendMessageAnswer,
+    send_id: str,
+    queue: MessageQueue,
+    status: SendStatus = SendStatus.SEND_OK,
+) -> SendReceipt:
+    """Return the receipt of a message that a broker has stored."""
     if header.queue_id != queue.queue_id:  # the broker chose another queue
         queue = MessageQueue(queue.topic, queue.broker_name, header.queue_id)
     return SendReceipt(
@@ -68,18 +85,24 @@ def split_receipt(receipt: SendReceipt, prepared: PreparedSend) -> list[SendRece
     offset_ids = receipt.offset_message_id.split(",")
     if len(offset_ids) != len(prepared.messages):
         offset_ids = offset_ids[:1] * len(prepared.messages)
+    status, queue, region, trace_on = (
+        receipt.status,
+        receipt.queue,
+        receipt.region,
+        receipt.trace_on,
+    )
     return [
         SendReceipt(
-            status=receipt.status,
+            status=status,
             message_id=message_id,
             offset_message_id=offset_id,
-            queue=receipt.queue,
-            queue_offset=receipt.queue_offset + number,
-            region=receipt.region,
-            trace_on=receipt.trace_on,
+            queue=queue,
+            queue_offset=queue_offset,
+            region=region,
+            trace_on=trace_on,
         )
-        for number, (message_id, offset_id) in enumerate(
-            zip(prepared.message_ids, offset_ids, strict=True)
+        for queue_offset, message_id, offset_id in zip(
+            count(receipt.queue_offset), prepared.message_ids, offset_ids, strict=False
         )
     ]
 

@@ -2,8 +2,9 @@
 
 ::
 
-    messages ── in_batches ──▶ frames ── by queue ──▶ lines ──▶ 16 lines at once ──▶ receipts
-                                                       └ the frames of a line one after the other
+    messages ── fit one frame: packed in one pass ──────────────────────────────────▶ receipts
+        └ in_batches ──▶ frames ── by queue ──▶ lines ──▶ 16 lines at once ─────────────┘
+                                                  └ the frames of a line one after the other
 
 A frame without an assigned queue is a line of its own. If a frame fails, the rest of its line is
 not sent: otherwise the messages of a queue, or of a sharding key, could be stored in another order.
@@ -20,13 +21,12 @@ from typing import Final, TypeGuard
 from orbitmq.client.arguments import check_queue_topic, check_queues, listed
 from orbitmq.client.field_types import shown, whole_or_none
 from orbitmq.client.producer.sending.key_order import Key
-from orbitmq.client.producer.sending.packing import PreparedSend, in_batches
+from orbitmq.client.producer.sending.packing import Packer, PreparedSend, in_batches
 from orbitmq.client.producer.sending.receipts import check_durable, check_requirable, split_receipt
 from orbitmq.client.producer.sending.sender import Sender, SendOptions
 from orbitmq.client.settings import Require
 from orbitmq.errors import (
     InvalidInput,
-    MessageTooLarge,
     NotDurable,
     OrbitError,
     PartlySent,
@@ -51,6 +51,7 @@ SendResult = SendReceipt | OrbitError
 """The receipt or the error of one message."""
 AssignedQueue = MessageQueue | None
 """The queue that a message must go to; None if any queue will do."""
+_NO_OPTIONS: Final = SendOptions()
 
 
 async def send_many(
@@ -80,7 +81,8 @@ def check_call(
 ) -> None:
     """Check the arguments of a call, before any message is sent."""
     for message in messages:
-        check_is_message(message)
+        if type(message) is not Message:
+            check_is_message(message)
     if frame_bytes is not None:
         _check_frame_bytes(frame_bytes)
     require = options.require or sender.settings.require
@@ -113,7 +115,10 @@ async def send_each(
     if call_place is not None:
         options = options._replace(call_place=call_place)
     try:
-        places = await _places(sender, messages, options, queues)
+        places = await _places(sender, messages, options, queues, are_keyed=bool(keys))
+        prepared = _in_one_frame(sender.packer, messages, limit, places)
+        if prepared is not None:
+            return 1, list(await _send_prepared(sender, prepared, options, places[0]))
         frames = in_batches(messages, limit, places)
         return len(frames), await _send_frames(sender, messages, options, places, frames)
     finally:
@@ -128,17 +133,32 @@ async def send_gathered(
 
     They fit into one frame, unless their properties are very long.
     """
-    options = SendOptions(queue)
     check_requirable(messages[0], sender.settings.require)
+    limit, places = sender.settings.max_message_bytes, [queue] * len(messages)
+    prepared = _in_one_frame(sender.packer, messages, limit, places)
+    if prepared is not None:
+        return await _send_prepared(sender, prepared, _NO_OPTIONS, queue)
+    frames = in_batches(messages, limit, places)
+    return await _send_frames(sender, messages, _NO_OPTIONS, places, frames)
+
+
+def _in_one_frame(
+    packer: Packer, messages: Sequence[Message], limit: int, places: Sequence[AssignedQueue]
+) -> PreparedSend | None:
+    """Return all messages of a call packed in one pass, None if they need several frames.
+
+    Most calls need one. ``in_batches`` would look at each message once more, to find out.
+    """
+    bodies = 0
+    for message in messages:
+        bodies += len(message.body)
+    if not messages or bodies > limit or places.count(places[0]) < len(places):
+        return None
     try:
-        prepared = _prepare(sender, messages)
-    except MessageTooLarge:
-        prepared = None
-    if prepared is not None and sender.packer.fits(prepared):
-        return await _send_prepared(sender, prepared, options, queue)
-    places = [queue] * len(messages)
-    frames = in_batches(messages, sender.settings.max_message_bytes, places)
-    return await _send_frames(sender, messages, options, places, frames)
+        prepared = _packed(packer, messages)
+    except InvalidInput:
+        return None  # messages that can't be in a batch, or too large; the others are sent
+    return prepared if packer.fits(prepared, limit) else None
 
 
 def _check_frame_bytes(given: object) -> None:
@@ -213,8 +233,12 @@ async def _places(
     messages: Sequence[Message],
     options: SendOptions,
     queues: Sequence[AssignedQueue] | None,
+    *,
+    are_keyed: bool,
 ) -> list[AssignedQueue]:
     """Return the queue that each message must go to; None if any will do."""
+    if queues is None and options.destination is None and not are_keyed:
+        return [None] * len(messages)
     places: list[AssignedQueue] = []
     for index, message in enumerate(messages):
         destination = options.destination if queues is None else queues[index]
@@ -257,14 +281,13 @@ async def _send_frame(
 ) -> Sequence[SendResult]:
     """Send one frame; return a result per message."""
     try:
-        prepared = _prepare(sender, messages)
+        prepared = _packed(sender.packer, messages)
     except OrbitError as error:
         return [error] * len(messages)
     return await _send_prepared(sender, prepared, options, place)
 
 
-def _prepare(sender: Sender, messages: Sequence[Message]) -> PreparedSend:
-    packer = sender.packer
+def _packed(packer: Packer, messages: Sequence[Message]) -> PreparedSend:
     return packer.pack(messages[0]) if len(messages) == 1 else packer.pack_batch(messages)
 
 
@@ -273,8 +296,11 @@ async def _send_prepared(
 ) -> Sequence[SendResult]:
     messages = prepared.messages
     try:
-        lines = [] if place is None else [_line_of(place)]
-        receipt = await sender.send_prepared(prepared, options._replace(destination=place), lines)
+        if place is None:
+            receipt = await sender.send_prepared(prepared, options)
+        else:
+            options = options._replace(destination=place)
+            receipt = await sender.send_prepared(prepared, options, [_line_of(place)])
     except OrbitError as error:
         return [error] * len(messages)
     receipts = split_receipt(receipt, prepared)

@@ -2,18 +2,20 @@
 
 ::
 
-    begin ──▶ PendingSend, on the wire if route, connection and permit are at hand ──┐
+    send_plain ──▶ plain_sends, many at once ── what needs care ─────────────────────┐
+    begin ──▶ PendingSend, on the wire if route, connection and permit are at hand ──┤
     send ───▶ PendingSend, nothing done yet ─────────────────────────────────────────┴▶ finish
 
 ``finish`` does what is left: the turn of a sharding key, a permit, compression, all attempts, and
-the end, with statistics and hooks. It is the same for both.
+the end, with statistics and hooks. It is the same for all.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from operator import index
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from orbitmq.client.arguments import check_queue_topic
 from orbitmq.client.core.client_core import ClientCore
@@ -35,8 +37,14 @@ from orbitmq.client.producer.sending.failures import (
 )
 from orbitmq.client.producer.sending.key_order import Key, KeyOrder, KeyPlace
 from orbitmq.client.producer.sending.packing import NO_MARKS, Packer, PreparedSend
+from orbitmq.client.producer.sending.plain_sends import Ended, PlainLimits, PlainSends
 from orbitmq.client.producer.sending.receipts import check_durable, check_requirable
-from orbitmq.client.producer.sending.targets import Destination, TopicTarget, TopicTargets
+from orbitmq.client.producer.sending.targets import (
+    Destination,
+    QueueTarget,
+    TopicTarget,
+    TopicTargets,
+)
 from orbitmq.client.producer.sending.timing import LoopStalls
 from orbitmq.client.settings import ProducerSettings, Require
 from orbitmq.errors import (
@@ -51,15 +59,34 @@ from orbitmq.errors import (
 )
 from orbitmq.message.model import Message, MessageQueue, SendReceipt
 
-__all__ = ["SendOptions", "Sender"]
+__all__ = ["SendOptions", "Sender", "Waiter"]
 
 log = logging.getLogger("orbitmq.client")
 
 _COMPRESS_HERE_MAX: Final = 16 * 1024
 """Larger bodies are compressed by a worker: they would block the loop for a millisecond."""
 
+_TOGETHER_MAX: Final = 64 * 1024
+"""Larger bodies are sent alone: nothing is gained by writing several together."""
+
 _LAST_TURNS_S: Final = 1
 """How long a close waits for sends in line to end; each of them takes microseconds."""
+
+
+class Waiter(Protocol):
+    """Waits for a receipt, such as a future; it is called once, on the loop."""
+
+    def done(self) -> bool:
+        """Return whether it waits no more."""
+        ...
+
+    def set_result(self, receipt: SendReceipt, /) -> None:
+        """Take the receipt."""
+        ...
+
+    def set_exception(self, error: BaseException, /) -> None:
+        """Take the error of the send."""
+        ...
 
 
 class SendOptions(NamedTuple):
@@ -78,9 +105,14 @@ _NO_OPTIONS: Final = SendOptions()
 
 
 class Sender:
-    """The sends of one running producer; belongs to its loop."""
+    """The sends of one running producer; belongs to its loop.
 
-    def __init__(self, core: ClientCore, settings: ProducerSettings, hooks: Hooks) -> None:
+    ``plainly=False`` makes each send alone, the plain ones too.
+    """
+
+    def __init__(
+        self, core: ClientCore, settings: ProducerSettings, hooks: Hooks, *, plainly: bool = True
+    ) -> None:
         machine = core.machine
         self.settings = settings
         self.statistics = SendStatistics(settings.group, machine.clock.monotonic_ms())
@@ -96,13 +128,28 @@ class Sender:
         self._core = core
         self._hooks = hooks
         self._key_order = KeyOrder()
+        self._of_waiters: dict[Waiter, asyncio.Task[SendReceipt] | _Relay] = {}
         self.before_turn: Callable[[Message], None] | None = None
         """Called when it is the turn of a message with a sharding key; an error ends the send."""
         self._now_ms = machine.clock.now_ms
         self._time: Callable[[], float] = asyncio.get_running_loop().time
+        self._create_future = asyncio.get_running_loop().create_future
         self._plain_max = _plain_max(settings)
         self._learns = self.health.active
         self._timeout_ms = settings.send_timeout_ms
+        size_max = min(self._plain_max, _TOGETHER_MAX)
+        if not plainly or self._learns or not settings.short_header:
+            size_max = -1
+        self._plain = PlainSends(
+            self.targets,
+            self.packer,
+            self.permits,
+            self.statistics,
+            hooks,
+            self._now_ms,
+            PlainLimits(size_max, settings.send_timeout_ms, self._attempts.first_try_ms),
+            self.begin,
+        )
 
     def __repr__(self) -> str:
         return f"<Sender of {self.settings.group}, {self.permits!r}>"
@@ -161,27 +208,101 @@ class Sender:
 
     # Sending
 
-    def begin(self, message: Message) -> PendingSend:
+    async def send_plain(self, message: Message) -> SendReceipt:
+        """Return the receipt of a message that is sent without options."""
+        begun: asyncio.Future[Ended] = self._create_future()
+        send = self._plain.begin(message, begun)
+        if send is not None:
+            return await self.finish(send)
+        try:
+            ended = await begun
+        except asyncio.CancelledError as error:
+            self._plain.abandon(begun, message, error)
+            raise
+        return ended if isinstance(ended, SendReceipt) else await self.finish(ended)
+
+    def begin(self, message: Message, queue_target: QueueTarget | None = None) -> PendingSend:
         """Return a send without options, with its request written if that is possible now.
 
-        The caller awaits ``finish``. Raise InvalidInput if the message can't be sent, and
-        SendForbidden if a hook forbids it.
+        ``queue_target`` is the queue whose turn it is, if one has been asked. The caller awaits
+        ``finish``. Raise InvalidInput if the message can't be sent, and SendForbidden if a hook
+        forbids it.
         """
         size = len(message.body)
         if self._hooks.are_set or size > self._plain_max or message.sharding_key is not None:
             return self._begin(message, _NO_OPTIONS)
         began, now_ms = self._time(), self._now_ms()
         send = PendingSend(self._pack_plain(message, now_ms), began, self._timeout_ms)
-        topic_target = self.targets.ready(message.topic)
-        if topic_target is not None:
-            send.queue_target = queue_target = (
+        self._start(send, size, now_ms, queue_target)
+        return send
+
+    def _start(
+        self, send: PendingSend, size: int, now_ms: int, queue_target: QueueTarget | None = None
+    ) -> None:
+        """Write the request of a send, if route, connection and permit are at hand."""
+        began = send.began
+        if queue_target is None and (topic_target := self.targets.ready(send.prepared.topic)):
+            queue_target = (
                 topic_target.pick(int(began * 1_000)) if self._learns else topic_target.in_turn()
             )
+        if queue_target is not None:
+            send.queue_target = queue_target
             connection = queue_target.connection
             if connection is not None and connection.is_open and self.permits.take(size):
                 send.permit_bytes = size
                 self._attempts.begin(send, queue_target, connection, began, now_ms)
-        return send
+
+    def begin_for(self, message: Message, waiter: Waiter) -> None:
+        """Send a message without options, and give its receipt or its error to ``waiter``."""
+        relay = self._of_waiters[waiter] = _Relay(self, message, waiter)
+        try:
+            send = self._plain.begin(message, relay)
+        except Exception as error:
+            del self._of_waiters[waiter]
+            waiter.set_exception(error)
+        else:
+            if send is not None:
+                self._finish_for(send, waiter)
+
+    def cancel_for(self, waiter: Waiter) -> None:
+        """Cancel the send of a waiter that waits no more."""
+        begun = self._of_waiters.get(waiter)
+        if isinstance(begun, _Relay):
+            begun.cancel()
+        elif begun is not None:
+            # After its first step: a task that never ran would not give its permit back.
+            asyncio.get_running_loop().call_soon(begun.cancel)
+
+    def ended_for(self, waiter: Waiter, ended: Ended) -> None:
+        """Give the receipt of a plain send to its waiter, or go on with the send."""
+        if isinstance(ended, PendingSend):
+            self._finish_for(ended, waiter)
+        else:
+            del self._of_waiters[waiter]
+            if not waiter.done():
+                waiter.set_result(ended)
+
+    def cancelled_for(self, waiter: Waiter, message: Message) -> None:
+        """Record that a plain send was cancelled; its request may be in flight."""
+        del self._of_waiters[waiter]
+        self.permits.give_back(len(message.body))
+        self.statistics.failed_with(asyncio.CancelledError())
+
+    def _finish_for(self, send: PendingSend, waiter: Waiter) -> None:
+        task = asyncio.get_running_loop().create_task(self.finish(send))
+        self._of_waiters[waiter] = task
+        task.add_done_callback(partial(self._finished_for, waiter))
+
+    def _finished_for(self, waiter: Waiter, task: "asyncio.Task[SendReceipt]") -> None:
+        """Give the outcome of a send to its waiter."""
+        del self._of_waiters[waiter]
+        error = asyncio.CancelledError() if task.cancelled() else task.exception()
+        if waiter.done():
+            return
+        if error is None:
+            waiter.set_result(task.result())
+        else:
+            waiter.set_exception(error)
 
     async def finish(self, send: PendingSend) -> SendReceipt:
         """Return the receipt of a send, after as many attempts as its plan allows."""
@@ -226,7 +347,10 @@ class Sender:
         self, prepared: PreparedSend, options: SendOptions, keys: Sequence[Key] = ()
     ) -> SendReceipt:
         """Return the receipt of a prepared send, made after earlier ones of the same keys."""
-        return await self.finish(self._pending(prepared, options, keys))
+        send = self._pending(prepared, options, keys)
+        if prepared.is_batch and not keys and options == _NO_OPTIONS and send.context is None:
+            self._start(send, len(prepared.body), self._now_ms())
+        return await self.finish(send)
 
     def _begin(self, message: Message, options: SendOptions) -> PendingSend:
         prepared = self._prepared(message, options)
@@ -413,6 +537,28 @@ class Sender:
         if topic_target is not None and context.queue is not None:
             context.broker_address = str(topic_target.of(context.queue).address or "")
         self._hooks.after(context)
+
+
+class _Relay:
+    """Passes the end of a plain send on to a waiter; cancelled as a task is."""
+
+    __slots__ = ("_is_cancelled", "_message", "_sender", "_waiter")
+
+    def __init__(self, sender: Sender, message: Message, waiter: Waiter) -> None:
+        self._sender = sender
+        self._message = message
+        self._waiter = waiter
+        self._is_cancelled = False
+
+    def done(self) -> bool:
+        return self._is_cancelled
+
+    def set_result(self, ended: Ended, /) -> None:
+        self._sender.ended_for(self._waiter, ended)
+
+    def cancel(self) -> None:
+        self._is_cancelled = True
+        self._sender.cancelled_for(self._waiter, self._message)
 
 
 def _plain_max(settings: ProducerSettings) -> int:

@@ -57,7 +57,7 @@ def destination_of(
 class QueueTarget:
     """One queue: its address, its headers, and the connection that was used last."""
 
-    __slots__ = ("address", "connection", "headers", "queue")
+    __slots__ = ("address", "connection", "forms", "headers", "queue")
 
     def __init__(self, queue: MessageQueue, headers: SendHeaders, address: Address | None) -> None:
         self.queue = queue
@@ -67,6 +67,8 @@ class QueueTarget:
         """None: its broker has no master now."""
         self.connection: Connection | None = None
         """It may have closed since."""
+        self.forms: dict[str | None, bytes] = {}
+        """The forms of requests with plain messages, by their tag."""
 
     def __repr__(self) -> str:
         return f"<QueueTarget {self.queue.broker_name}:{self.queue.queue_id} at {self.address}>"
@@ -82,6 +84,7 @@ class TopicTarget:
         self.route = route
         self._packer = packer
         self._choice = choice
+        self._next_position = choice.next_position
         self._by_queue: dict[MessageQueue, QueueTarget] = {}
         self.queues: Sequence[MessageQueue] = tuple(
             queue
@@ -98,7 +101,7 @@ class TopicTarget:
     def in_turn(self) -> QueueTarget:
         """Return the queue for the running task's next send: round-robin, without health."""
         ring = self._ring
-        index = self._choice.next_position() % len(ring)
+        index = self._next_position() % len(ring)
         found = ring[index]
         if found is None:
             found = ring[index] = self.of(self.queues[index])
