@@ -8,6 +8,7 @@ from hypothesis import settings
 
 from tests import groups
 from tests.interop import counterparts, spark_classes
+from tests.kernels import implementation  # noqa: F401 - a fixture of all tests
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

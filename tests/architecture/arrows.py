@@ -8,13 +8,14 @@ ANYTHING = frozenset({"*"})
 
 # A room may import itself, EVERYBODY, and what stands here. A dotted entry opens only that part:
 # Spark tasks may use `net.blocking`, and nothing else of net.
-EVERYBODY: frozenset[str] = frozenset({"errors", "settings", "java_keys"})
+EVERYBODY: frozenset[str] = frozenset({"errors", "settings", "java_keys", "kernel"})
 _SEAMS = frozenset({"clock", "randomness", "threads"})
 MAY_IMPORT: Mapping[str, frozenset[str]] = {
     # what everything stands on
     "errors": frozenset(),
     "settings": frozenset(),
     "java_keys": frozenset(),
+    "kernel": frozenset(),
     "clock": frozenset(),
     "logs": frozenset(),
     "randomness": frozenset(),

@@ -41,7 +41,8 @@ def _floors(text: str) -> Mapping[str, frozenset[str]]:
 FLOORS: Mapping[str, Room] = {
     "client": Room(
         ground=frozenset({"settings", "field_types", "options", "arguments", "user_code"})
-        | {"life", "unclosed", "run", "consumer.settings", "consumer.subscriptions"},
+        | {"life", "unclosed", "run"}
+        | {"consumer.settings", "consumer.subscriptions", "consumer.names"},
         floors=_floors(
             """
             core:
