@@ -6,7 +6,7 @@ READY := .venv/.ready
 # The suite starts hundreds of Pythons; without bytecode each would compile the package again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup demo test check counterparts soak bench clean
+.PHONY: setup demo test check counterparts speed soak bench bench-quick bench-check bench-parts clean
 
 setup: $(READY)
 
@@ -31,26 +31,41 @@ check: setup
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/test_architecture.py tests/test_docs.py tests/test_reference_docs.py
 	$(BIN)/python -m pytest -q --doctest-modules src
+	$(BIN)/python -m bench.report.docs --check
 
 counterparts: setup
 	$(BIN)/python -m tests.interop.counterparts
 
+# The compiled kernel, which is optional: needs Rust (cargo), and loads crates when first built.
+speed: setup
+	@command -v cargo >/dev/null || { echo "make speed needs Rust: cargo is not on the PATH"; exit 1; }
+	$(BIN)/python -m pip --quiet --disable-pip-version-check install --force-reinstall ./speed
+
 soak: setup
 	$(BIN)/python -m bench.soak
 
-# FULL=1 goes up to ten million messages: an hour or more, and 16 GB below TMPDIR.
+# Everything beside Java: about an hour, and 8 GB below TMPDIR. Writes bench/results/latest.json, its
+# page, docs/performance.md and the figures in the README.
 bench: setup
+	$(BIN)/python -m bench
+
+# The same in less than five minutes, with smaller sizes; writes bench/results/quick.json and its page.
+bench-quick: setup
+	$(BIN)/python -m bench --quick
+
+# Fails if a quick run is worse than the committed figures; bench/report/compare.py has the rule.
+bench-check: setup
+	$(BIN)/python -m bench --check
+
+# Single parts, and Spark. FULL=1 lets Spark read up to ten million messages: an hour or more.
+bench-parts: setup
 	$(BIN)/python -m bench.codec
 	$(BIN)/python -m bench.append
-	$(BIN)/python -m bench.flush
 	$(BIN)/python -m bench.recover
 	$(BIN)/python -m bench.scan
 	$(BIN)/python -m bench.health
-	$(BIN)/python -m bench.growth $(if $(FULL),--full)
-	$(BIN)/python -m bench.broker
-	$(BIN)/python -m bench.send $(if $(FULL),--full)
-	$(BIN)/python -m bench.consume
 	$(BIN)/python -m bench.spark $(if $(FULL),--full)
+	$(BIN)/python -m bench.report.docs
 
 clean:
-	rm -rf .venv .counterparts .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+	rm -rf speed/target .venv .counterparts .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

@@ -1,233 +1,132 @@
-"""The cost of a message to a broker, orbitmq's and Java's in one run: ``python -m bench.broker``.
+"""The cost of a message to a broker, orbitmq's and Java's: ``python -m bench --only broker``.
 
 CPU time is that of the broker's process with all its threads; the load comes from another process,
-the same for both. The brokers alternate, so that a busy minute of the machine affects both, and the
-best round of each counts. Both are warmed up first, until Java's code is compiled.
+the same for both.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
-from bench.deferred import Deferred, Late, committed, delayed, timed
-from bench.load import PULL_MESSAGES, Crowd, Passed, Target, crowd, pulls, sends, tail
-from bench.measure import HOW, Cell, in_child, scratch, table, write
-from bench.parties import JAVA, JAVA_VERSION, OURS, PARTIES
+import msgspec
+
+from bench import deferred
+from bench.flood import flood, frames_of, spread_over
+from bench.load import QUEUES, Passed, Target, create_topics, pulls, tail
+from bench.measure import Child
+from bench.parties import JAVA, OURS, Party, Settings, both
+from bench.rounds import Plan, Result, Round, WarmUp, alternate, settle, summed_up
+
+__all__ = ["measured"]
 
 WINDOW: Final = 64
-MESSAGES: Final = 20_000
-WARM_MESSAGES: Final = 120_000
-WARM_PULLS: Final = 15_000
-ROUNDS: Final = 3
-STARTS: Final = 3
-CONNECTIONS: Final = 1_000
-QUEUES: Final = 10_000
 TOPIC: Final = "bench"
+SYNC: Final[Settings] = {"flushDiskType": "SYNC_FLUSH", "syncFlushTimeout": 20_000}
+MANY: Final = 4
+"""So many times the messages of other loads for those that are fast, else a round is too short."""
+LEAST_MS: Final = 1.0  # the resolution of times in records
 
-CPU_AIM: Final = 0.5
-"""Share of the CPU time of Java's broker."""
-DEFERRED_CPU_AIM: Final = 0.7
-READY_MS_AIM: Final = 1_000
-IDLE_MB_AIM: Final = 104.9  # 100 MiB
-
-Load = Callable[[Target], Passed]
-LOADS: Final[Mapping[str, Load]] = {
-    f"sent, {WINDOW} at once": lambda target: in_child(
-        sends, target, connections=1, window=WINDOW, count=MESSAGES
-    ),
-    f"sent, {WINDOW} connections": lambda target: in_child(
-        sends, target, connections=WINDOW, window=1, count=MESSAGES
-    ),
-    "pulled from the start": lambda target: in_child(pulls, target, count=MESSAGES),
-    "sent, pulled at the tail": lambda target: in_child(
-        tail, target, window=WINDOW, count=MESSAGES
-    ),
-}
-DEFERRED_LOADS: Final[Mapping[str, Callable[..., Deferred]]] = {
-    "delay level, delivered": delayed,
-    "timer, delivered": timed,
-    "transaction, committed": committed,
-}
+Load = Callable[[Target, int], dict[str, Round]]
+"""Sends about so many messages to a target, and returns its figures by row."""
 
 
-# Load
+def _passed(row: str, passed: Passed) -> dict[str, Round]:
+    return {row: Round(passed.cpu_us, passed.per_second)}
 
 
-class Measured(NamedTuple):
-    """The best rounds of each load by broker, and how late each broker delivered."""
-
-    passed: dict[str, dict[str, Passed]]
-    late: dict[str, dict[str, Late]]
+def _sent(row: str, kind: str, connections: int, target: Target, count: int) -> dict[str, Round]:
+    frames = frames_of(kind, spread_over(target.topic), count * (MANY if kind == "batch" else 1))
+    return _passed(row, flood(target, frames, connections=connections, in_flight=WINDOW))
 
 
-def loads(directory: Path) -> Measured:
-    """Run all loads on both brokers in turn."""
-    rounds: dict[str, dict[str, list[Deferred]]] = {
-        load: {name: [] for name in PARTIES} for load in (*LOADS, *DEFERRED_LOADS)
+def _committed(row: str, waiters: int, target: Target, count: int) -> dict[str, Round]:
+    frames = frames_of("keyed", spread_over(target.topic), min(count, count * waiters // 8))
+    passed = flood(target, frames, connections=1, in_flight=waiters)
+    return {row: Round(passed.per_second, passed.per_second)}
+
+
+def _pulled(target: Target, count: int) -> dict[str, Round]:
+    return _passed("broker.pull", pulls(target, count=MANY * count))
+
+
+def _polled(target: Target, count: int) -> dict[str, Round]:
+    return _passed("broker.long-poll", tail(target, window=WINDOW, count=count))
+
+
+def _deferred(
+    row: str, late: str | None, load: Callable[..., deferred.Deferred], target: Target, count: int
+) -> dict[str, Round]:
+    found = load(target, window=WINDOW, count=count)
+    figures = _passed(row, found.passed)
+    if late is not None and found.late is not None:
+        figures[late] = Round(max(LEAST_MS, found.late.p99))
+    return figures
+
+
+LOADS: Final[tuple[Load, ...]] = (
+    partial(_sent, "broker.send", "keyed", 1),
+    partial(_sent, "broker.connections", "keyed", WINDOW),
+    partial(_sent, "broker.send-4.9", "keyed-4.9", 1),
+    partial(_sent, "broker.batch", "batch", 1),
+    _pulled,
+    _polled,
+    partial(_deferred, "broker.transaction", None, deferred.committed),
+)
+LATER_LOADS: Final[tuple[Load, ...]] = (  # each waits for some seconds
+    partial(_deferred, "broker.delay", "latency.delay", deferred.delayed),
+    partial(_deferred, "broker.timer", "latency.timer", deferred.timed),
+)
+SYNC_LOADS: Final[tuple[Load, ...]] = (partial(_sent, "broker.sync", "keyed", 1),)
+COMMIT_LOADS: Final[tuple[Load, ...]] = tuple(
+    partial(_committed, f"commit.{waiters}", waiters) for waiters in (1, 16, 256)
+)
+
+
+def measured(directory: Path, plan: Plan) -> Iterator[Result | WarmUp]:
+    """Measure both brokers, with ASYNC_FLUSH and then with SYNC_FLUSH."""
+    with Child() as child:
+        with both(directory / "async") as parties:
+            for party in parties.values():
+                child.run(create_topics, party.target(TOPIC), [TOPIC], QUEUES)
+            for load in LATER_LOADS:
+                child.run(load, parties[JAVA].target(TOPIC), plan.messages)
+            yield from _compared("Java broker", parties, LOADS, plan, child)
+            fewer = msgspec.structs.replace(plan, rounds=plan.later_rounds)
+            yield from _alternated(parties, LATER_LOADS, fewer, child)
+        with both(directory / "sync", SYNC) as parties:
+            half = msgspec.structs.replace(plan, warm_messages=plan.warm_messages // 2)
+            who = "Java broker, SYNC_FLUSH"
+            yield from _compared(who, parties, SYNC_LOADS, half, child)
+            yield from _alternated(parties, COMMIT_LOADS, plan, child)
+
+
+def _compared(
+    who: str, parties: Mapping[str, Party], loads: Sequence[Load], plan: Plan, child: Child
+) -> Iterator[Result | WarmUp]:
+    """Warm both brokers up until Java's code is compiled, and measure all loads."""
+
+    def warm(party: Party) -> float:
+        found = [child.run(load, party.target(TOPIC), plan.messages) for load in loads]
+        return sum(one.cost for figures in found for one in figures.values())
+
+    warm(parties[OURS])
+    least = plan.warm_messages // (plan.messages * len(loads)) + 1
+    yield settle(who, partial(warm, parties[JAVA]), least)
+    yield from _alternated(parties, loads, plan, child)
+
+
+def _alternated(
+    parties: Mapping[str, Party], loads: Sequence[Load], plan: Plan, child: Child
+) -> Iterator[Result]:
+    ours, theirs = (parties[name].target(TOPIC) for name in (OURS, JAVA))
+    sides = {
+        load: (
+            partial(child.run, load, ours, plan.messages),
+            partial(child.run, load, theirs, plan.messages),
+        )
+        for load in loads
     }
-    with ExitStack() as stack:
-        targets = {}
-        for name, run in PARTIES.items():
-            party = stack.enter_context(run(directory / name))
-            targets[name] = Target(party.address, party.pid, TOPIC)
-            warm(targets[name])
-        for _ in range(ROUNDS):
-            for load, by_name in rounds.items():
-                for name, target in targets.items():
-                    by_name[name].append(run_load(load, target))
-    return Measured(
-        {
-            load: {name: best([one.passed for one in found]) for name, found in by_name.items()}
-            for load, by_name in rounds.items()
-        },
-        {
-            load: {name: worst([one.late for one in found]) for name, found in by_name.items()}
-            for load, by_name in rounds.items()
-            if by_name[OURS][0].late is not None
-        },
-    )
-
-
-def run_load(load: str, target: Target) -> Deferred:
-    """Run one load in its own process."""
-    if load in LOADS:
-        return Deferred(LOADS[load](target), None)
-    return in_child(DEFERRED_LOADS[load], target, window=WINDOW, count=MESSAGES)
-
-
-def warm(target: Target) -> None:
-    """Load a broker until a JVM would have compiled its code."""
-    for load in DEFERRED_LOADS:
-        run_load(load, target)
-    in_child(sends, target, connections=1, window=WINDOW, count=WARM_MESSAGES)
-    for _ in range(WARM_PULLS * PULL_MESSAGES // WARM_MESSAGES):
-        in_child(pulls, target, count=WARM_MESSAGES)
-
-
-def best(rounds: Sequence[Passed]) -> Passed:
-    """Return the least CPU time and the most messages per second of all rounds.
-
-    >>> best([Passed(12.0, 40_000.0), Passed(13.0, 50_000.0)])
-    Passed(cpu_us=12.0, per_second=50000.0)
-    """
-    return Passed(min(one.cpu_us for one in rounds), max(one.per_second for one in rounds))
-
-
-def worst(rounds: Sequence[Late | None]) -> Late:
-    """Return the earliest delivery, and the latest median and 99th percentile of all rounds.
-
-    >>> worst([Late(0, 1.0, 9.0), Late(1, 2.0, 3.0)])
-    Late(least=0, p50=2.0, p99=9.0)
-    """
-    found = [one for one in rounds if one is not None]
-    return Late(
-        min(one.least for one in found),
-        max(one.p50 for one in found),
-        max(one.p99 for one in found),
-    )
-
-
-# Starts
-
-
-class Standing(NamedTuple):
-    """Start time and memory of a broker."""
-
-    ready_ms: float
-    """From the start of the process to the response to a first send."""
-    idle_mb: float
-    connection_kb: float
-    queue_kb: float
-
-
-def standings(directory: Path) -> dict[str, Standing]:
-    """Return start time (best of some starts) and memory (of one) of each broker."""
-    found = {}
-    for name, run in PARTIES.items():
-        ready_ms = []
-        for number in range(STARTS - 1):
-            with run(directory / f"{name}-{number}") as party:
-                ready_ms.append(party.ready_ms)
-        with run(directory / name) as party:
-            target = Target(party.address, party.pid, TOPIC)
-            grown = in_child(crowd, target, connections=CONNECTIONS, queues=QUEUES)
-        found[name] = standing(min(*ready_ms, party.ready_ms), grown)
-    return found
-
-
-def standing(ready_ms: float, grown: Crowd) -> Standing:
-    """Return the memory of an idle broker, per connection and per queue.
-
-    >>> standing(400.0, Crowd(60.0, 70.0, 90.0))
-    Standing(ready_ms=400.0, idle_mb=60.0, connection_kb=10.0, queue_kb=2.0)
-    """
-    connections, queues = grown.connected - grown.idle, grown.queued - grown.connected
-    return Standing(
-        ready_ms, grown.idle, connections * 1_000 / CONNECTIONS, queues * 1_000 / QUEUES
-    )
-
-
-# Results
-
-
-def load_rows(found: Mapping[str, Mapping[str, Passed]]) -> list[list[Cell]]:
-    """Return the rows about loads: CPU times, their ratio, throughput."""
-    rows: list[list[Cell]] = []
-    for load, by_name in found.items():
-        ours, java = by_name[OURS], by_name[JAVA]
-        part = ours.cpu_us / java.cpu_us
-        aim = "over" if part > (DEFERRED_CPU_AIM if load in DEFERRED_LOADS else CPU_AIM) else ""
-        rows.append([load, ours.cpu_us, java.cpu_us, part, ours.per_second, java.per_second, aim])
-    return rows
-
-
-def late_rows(found: Mapping[str, Mapping[str, Late]]) -> list[list[Cell]]:
-    """Return the rows about delivery times: medians and 99th percentiles of both brokers."""
-    return [
-        [load, by_name[OURS].p50, by_name[OURS].p99, by_name[JAVA].p50, by_name[JAVA].p99]
-        for load, by_name in found.items()
-    ]
-
-
-def standing_rows(found: Mapping[str, Standing]) -> list[list[Cell]]:
-    """Return the rows about starts and memory."""
-    ours, java = found[OURS], found[JAVA]
-    names = ("ready, ms", "idle, MB", "a connection, KB", "a queue, KB")
-    aims = (READY_MS_AIM, IDLE_MB_AIM, None, None)
-    return [list(row) for row in zip(names, ours, java, aims, strict=True)]
-
-
-def main() -> None:
-    """Measure both, print the result, and write it to ``bench/results/broker.json``."""
-    with scratch() as directory:
-        found = standings(Path(directory) / "starts")
-        passed, late = loads(Path(directory) / "loads")
-    print(f"messages of 1 KB: CPU time of the broker's process, µs per message\n({HOW})")
-    head = ["", OURS, JAVA, "ratio", f"{OURS}/s", f"{JAVA}/s", ""]
-    print(table(head, load_rows(passed)))
-    print(f"target ratio: {CPU_AIM}; for messages delivered later: {DEFERRED_CPU_AIM}\n")
-    print("delivered later than due, ms")
-    head = ["", f"{OURS} p50", "p99", f"{JAVA} p50", "p99"]
-    print(table(head, late_rows(late)) + "\n")
-    print(table(["", OURS, JAVA, "target"], standing_rows(found)))
-    write(
-        "broker",
-        {
-            "how": HOW,
-            "java": JAVA_VERSION,
-            "loads": {
-                load: {name: one._asdict() for name, one in by_name.items()}
-                for load, by_name in passed.items()
-            },
-            "late_ms": {
-                load: {name: one._asdict() for name, one in by_name.items()}
-                for load, by_name in late.items()
-            },
-            "starts": {name: one._asdict() for name, one in found.items()},
-        },
-    )
-
-
-if __name__ == "__main__":
-    main()
+    for mine, others in alternate(sides, plan.rounds).values():
+        for row in mine[0]:
+            yield summed_up(row, [one[row] for one in mine], [one[row] for one in others])

@@ -9,7 +9,6 @@ The broker's CPU time covers everything from the first send to the last pull. Ho
 follows from its record: when it was stored, and when it was due.
 """
 
-import asyncio
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -18,7 +17,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from bench.load import Passed, Pulls, Sends, Target, ends_of, run
+from bench.load import Passed, Pulls, Sends, Target, tail
 from orbitmq.message import flags
 from orbitmq.message.ids import parse_offset_id
 from orbitmq.message.record import reader
@@ -27,8 +26,8 @@ from orbitmq.wire.frame import Frame
 from orbitmq.wire.headers.send import SendMessageAnswer, SendMessageV2
 from orbitmq.wire.headers.transaction import EndTransaction
 
-LEVEL_MS: Final = 5_000  # level 2
-TIMER_MS: Final = 5_000
+LEVEL_MS: Final = 1_000  # level 1
+TIMER_MS: Final = 2_000
 GROUP: Final = "bench"
 
 _PREPARED: Final = flags.TRANSACTION_PREPARED
@@ -52,7 +51,7 @@ class Deferred(NamedTuple):
 
 def delayed(target: Target, *, window: int, count: int) -> Deferred:
     """Send messages with a delay level, and pull them when they are delivered."""
-    return _timed_run(target, window, count, lambda _now_ms: "DELAY\x012\x02", LEVEL_MS)
+    return _timed_run(target, window, count, lambda _now_ms: "DELAY\x011\x02", LEVEL_MS)
 
 
 def timed(target: Target, *, window: int, count: int) -> Deferred:
@@ -66,7 +65,7 @@ def timed(target: Target, *, window: int, count: int) -> Deferred:
 
 def committed(target: Target, *, window: int, count: int) -> Deferred:
     """Send half messages, commit each when it is stored, and pull the committed ones."""
-    return Deferred(_tail_run(target, window, count, Halves, Pulls), None)
+    return Deferred(tail(target, window=window, count=count, sends=Halves), None)
 
 
 def _timed_run(
@@ -74,28 +73,9 @@ def _timed_run(
 ) -> Deferred:
     late: list[int] = []
     pulls = partial(_TimedPulls, late=late, delay_ms=delay_ms)
-    passed = _tail_run(target, window, count, partial(_WaitingSends, added=added), pulls)
+    sends = partial(_WaitingSends, added=added)
+    passed = tail(target, window=window, count=count, sends=sends, pulls=pulls)
     return Deferred(passed, lateness(late))
-
-
-def _tail_run(
-    target: Target,
-    window: int,
-    count: int,
-    sends: Callable[[str, int], Sends],
-    pulls: Callable[[str, Sequence[int], int], Pulls],
-) -> Passed:
-    ends: list[int] = []
-
-    async def load(opened: Sequence[Connection]) -> None:
-        pulling = asyncio.create_task(pulls(target.topic, ends, count).run(opened[0]))
-        await sends(target.topic, count).run(opened[1:], window)
-        await pulling
-
-    async def find_ends(opened: Sequence[Connection]) -> None:
-        ends.extend(await ends_of(opened[0], target.topic))
-
-    return run(target, 2, load, count, prepare=find_ends)
 
 
 def lateness(late: Sequence[int]) -> Late:

@@ -1,135 +1,103 @@
-"""How the cost of a message grows with the store: ``make bench``, ``make bench FULL=1``.
+"""How the cost of a send grows with the broker: ``python -m bench --only growth``.
 
-Each step has its own store, with Java's file sizes. One process fills it and dies, one starts it
-again, one reads it, so their memory is that of this work alone. Bodies have 100 bytes, so that ten
-million messages take 4 GB.
+The same number of messages is sent to a small broker and to large ones; the row is the cost at the
+largest size divided by that at the smallest. Bodies have 100 bytes, so that ten million messages
+take 4 GB.
 """
 
-import argparse
-import shutil
-import sys
-from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from statistics import median
+from typing import Final, NamedTuple
 
 import msgspec
 
-from bench.measure import Cell, Resident, in_child, resident, scratch, table, write
-from bench.recover import Start, opened
-from bench.scan import read_costs
-from bench.stores import CHUNK, KILOBYTE, Owner, chunks
-from orbitmq.store.settings import StoreSettings
+from bench.flood import Place, flood, frames_of
+from bench.load import KILOBYTE, Passed, Target, create_topics
+from bench.measure import Child
+from bench.parties import Ours
+from bench.rounds import Plan, Result, Round, summed_up
 
-BODY = KILOBYTE[:100]
-JAVA_SIZES = StoreSettings()
-LAST_CHUNKS = 10
-"""The best of these is the cost per message in a store of nearly full size."""
-BYTES_EACH = 600  # on disk: the record, its keys and its queue entry, and some reserve
-FILES = 3  # files of full length that are not full: two of the log, one of the index
+__all__ = ["AXES", "Shape", "measured"]
 
-MESSAGES, FULL_MESSAGES = (100_000, 1_000_000), (100_000, 1_000_000, 10_000_000)
-FEW, QUEUES = 4, (100, 10_000)
+TOPIC: Final = "bench"
+BODY: Final = KILOBYTE[:100]
+IN_FLIGHT: Final = 64
+CHUNK: Final = 50_000
+QUEUES_OF_A_TOPIC: Final = 100
 
 
-class Step(msgspec.Struct, frozen=True):
-    """The figures of one store."""
+class Shape(NamedTuple):
+    """What a broker has when it is measured."""
 
-    messages: int
-    queues: int
-    append: float
-    """µs per message, in a store of nearly full size."""
-    crash: Start
-    stop: Start
-    rows: dict[str, float]
-    """µs per row, for each way to read."""
-    memory: dict[str, Resident | None]
-    """Memory of the appending process, the one that starts after the crash, and the reader."""
+    topics: int = 1
+    queues: int = 4
+    """Of each topic."""
+    connections: int = 1
+    stored: int = 0
 
+    def place(self, topic: str) -> Place:
+        """Return where messages go: to each queue of each topic in turn."""
 
-def fill(
-    directory: str, settings: StoreSettings, messages: int, queues: int
-) -> tuple[float, Resident | None]:
-    """Fill a store; return the cost of one of the last messages, and the memory."""
-    owner = Owner(directory, settings)
-    owner.store.open()
-    last = deque(owner.fill(chunks(messages, queues, BODY)), maxlen=LAST_CHUNKS)
-    return min(last), resident()
+        def place(number: int) -> tuple[str, int]:
+            at = number % (self.topics * self.queues)
+            return f"{topic}-{at // self.queues}", at % self.queues
+
+        return place
 
 
-def restart(directory: str, settings: StoreSettings) -> tuple[Start, Resident | None]:
-    """Start a store and stop it orderly; return the cost of the start, and the memory."""
-    store, start = opened(directory, settings)
-    memory = resident()
-    store.close()
-    return start, memory
+AXES: Final[Mapping[str, Callable[[int], Shape]]] = {
+    "messages": lambda size: Shape(stored=size),
+    "queues": lambda size: Shape(-(-size // QUEUES_OF_A_TOPIC), min(size, QUEUES_OF_A_TOPIC)),
+    "connections": lambda size: Shape(connections=size),
+    "topics": lambda size: Shape(topics=size, queues=1),
+}
+"""How a broker grows → its shape by size."""
 
 
-def read(directory: str, settings: StoreSettings) -> tuple[dict[str, float], Resident | None]:
-    """Read a store in every way; return the cost per row, and the memory."""
-    costs = read_costs(directory, settings, rounds=1)
-    return costs, resident()
+def measured(directory: Path, plan: Plan) -> Iterator[Result]:
+    """Measure each axis; the brokers of all its sizes run at once, and are measured in turn."""
+    for name, shape_of in AXES.items():
+        shapes = {size: shape_of(size) for size in plan.growth[name]}
+        found: dict[int, list[Round]] = {size: [] for size in shapes}
+        with Child() as child, ExitStack() as stack:
+            targets = {
+                size: stack.enter_context(Ours(directory / f"{name}-{size}")).target(TOPIC)
+                for size in shapes
+            }
+            for size, shape in shapes.items():
+                child.run(_prepare, targets[size], shape, plan.messages)
+            for _ in range(plan.rounds):
+                for size, shape in shapes.items():
+                    found[size].append(child.run(_round, targets[size], shape, plan.messages))
+        yield grown(name, found)
 
 
-def measured(messages: int, queues: int, settings: StoreSettings = JAVA_SIZES) -> Step:
-    """Measure one step.
+def grown(name: str, found: Mapping[int, list[Round]]) -> Result:
+    """Return the largest size compared with the smallest, and the cost at each size.
 
-    Raises:
-        RuntimeError: the disk has too little space.
+    >>> grown("topics", {1: [Round(2.0)], 9: [Round(3.0)]}).ratio.median
+    1.5
     """
-    with scratch() as directory:
-        wanted = messages * BYTES_EACH + FILES * settings.segment_bytes
-        free = shutil.disk_usage(directory).free
-        if wanted > free:
-            raise RuntimeError(
-                f"{messages:,} messages need {wanted:,} bytes in {directory}, but only {free:,} "
-                "are free; set TMPDIR to a directory with more space"
-            )
-        append, filling = in_child(fill, directory, settings, messages, queues)
-        crash, starting = in_child(restart, directory, settings)
-        stop, _ = in_child(restart, directory, settings)
-        rows, reading = in_child(read, directory, settings)
-    print(f"measured: {messages:,} messages in {queues:,} queues", file=sys.stderr, flush=True)
-    memory = {"append": filling, "start": starting, "read": reading}
-    return Step(messages, queues, append, crash, stop, rows, memory)
+    result = summed_up(f"growth.{name}", found[max(found)], found[min(found)])
+    points = tuple((size, median(one.cost for one in found[size])) for size in sorted(found))
+    return msgspec.structs.replace(result, points=points)
 
 
-def shown(heads: Sequence[str], steps: Sequence[Step]) -> str:
-    """Return a table of the steps: µs per message or row, then seconds and MB."""
-    rows: list[list[Cell]] = [["append, µs", *(step.append for step in steps)]]
-    rows += [[f"{name}, µs", *(step.rows[name] for step in steps)] for name in steps[0].rows]
-    rows += [
-        ["start after a crash, CPU s", *(step.crash.cpu_s for step in steps)],
-        ["  MB read", *(step.crash.read_mb for step in steps)],
-        ["start after a stop, CPU s", *(step.stop.cpu_s for step in steps)],
-        ["  MB read", *(step.stop.read_mb for step in steps)],
-        ["log, MB", *(step.crash.log_mb for step in steps)],
-    ]
-    rows += [
-        [f"memory to {name}, MB", *(_own(step.memory[name]) for step in steps)]
-        for name in steps[0].memory
-    ]
-    return table(["", *heads], rows)
+def _prepare(target: Target, shape: Shape, messages: int) -> None:
+    names = [f"{target.topic}-{number}" for number in range(shape.topics)]
+    create_topics(target, names, shape.queues)
+    for begin in range(0, shape.stored, CHUNK):
+        _send(target, Shape(), min(CHUNK, shape.stored - begin))
+    _send(target, shape, messages)  # so that each queue and connection has been used
 
 
-def _own(memory: Resident | None) -> float | None:
-    return None if memory is None else memory.own
+def _round(target: Target, shape: Shape, messages: int) -> Round:
+    passed = _send(target, shape, messages)
+    return Round(passed.cpu_us, passed.per_second)
 
 
-def main() -> None:
-    """Measure the steps, print them, and write them to ``bench/results/growth.json``."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--full", action="store_true", help="up to ten million messages")
-    full = parser.parse_args().full
-    by_messages = [measured(count, FEW) for count in (FULL_MESSAGES if full else MESSAGES)]
-    base = by_messages[1 if full else 0]
-    by_queues = [base, *(measured(base.messages, queues) for queues in QUEUES)]
-    how = f"CPU time of one run; append: the best of the last {LAST_CHUNKS} chunks of {CHUNK:,}"
-    print(f"messages of {len(BODY)} bytes in {FEW} queues\n({how})")
-    print(shown([f"{step.messages:,}" for step in by_messages], by_messages))
-    print(f"\n{base.messages:,} messages of {len(BODY)} bytes, by number of queues")
-    print(shown([f"{step.queues:,}" for step in by_queues], by_queues))
-    steps = msgspec.to_builtins([*by_messages, *by_queues[1:]])
-    write("growth", {"how": how, "body_bytes": len(BODY), "full": full, "steps": steps})
-
-
-if __name__ == "__main__":
-    main()
+def _send(target: Target, shape: Shape, messages: int) -> Passed:
+    frames = frames_of("keyed", shape.place(target.topic), messages, BODY)
+    return flood(target, frames, connections=shape.connections, in_flight=IN_FLIGHT)

@@ -1,4 +1,4 @@
-"""Load on a broker, orbitmq's or Java's: sends and pulls over raw connections, at full speed.
+"""Load on a broker, orbitmq's or Java's: sends with pulls over raw connections, at full speed.
 
 Each load runs in its own process, so that its CPU time is not counted as the broker's. It returns
 the broker's CPU time and the messages per second.
@@ -42,6 +42,9 @@ _GROUP: Final = "bench"
 _QUEUES_OF_A_TOPIC: Final = 100
 _HOLD_MS: Final = 15_000
 _BORN_MS: Final = 1_700_000_000_000
+_IDLE_LOOK_S: Final = 0.05
+_IDLE_LOOKS: Final = 60
+_IDLE_SHARE: Final = 0.1  # of one core, which a JVM uses when it does nothing
 _CPU_OF_PROCESS: Final = 2  # CPUCLOCK_SCHED of Linux: all threads, user and system
 
 
@@ -67,16 +70,16 @@ def cpu_ns(pid: int) -> int:
     return time.clock_gettime_ns(~pid << 3 | _CPU_OF_PROCESS)
 
 
+async def until_idle(pid: int) -> None:
+    """Wait until a process does nothing: what it finishes of an earlier load isn't measured."""
+    for _ in range(_IDLE_LOOKS):
+        spent = cpu_ns(pid)
+        await asyncio.sleep(_IDLE_LOOK_S)
+        if cpu_ns(pid) - spent < _IDLE_LOOK_S * _IDLE_SHARE * 1e9:
+            return
+
+
 # Loads: each runs in its own process
-
-
-def sends(target: Target, *, connections: int, window: int, count: int) -> Passed:
-    """Send ``count`` messages of 1 KB, with ``window`` in flight on each connection."""
-
-    async def load(opened: Sequence[Connection]) -> None:
-        await Sends(target.topic, count).run(opened, window)
-
-    return run(target, connections, load, count)
 
 
 def pulls(target: Target, *, count: int) -> Passed:
@@ -88,13 +91,24 @@ def pulls(target: Target, *, count: int) -> Passed:
     return run(target, 1, load, count)
 
 
-def tail(target: Target, *, window: int, count: int) -> Passed:
-    """Send ``count`` messages and pull each as it arrives; pulls wait at the ends of queues."""
+def tail(
+    target: Target,
+    *,
+    window: int,
+    count: int,
+    sends: "Callable[[str, int], Sends] | None" = None,
+    pulls: "Callable[[str, Sequence[int], int], Pulls] | None" = None,
+) -> Passed:
+    """Send ``count`` messages and pull each as it arrives; pulls wait at the ends of queues.
+
+    ``sends`` and ``pulls`` replace :class:`Sends` and :class:`Pulls`.
+    """
     ends: list[int] = []
 
     async def load(opened: Sequence[Connection]) -> None:
-        pulling = asyncio.create_task(Pulls(target.topic, ends, count).run(opened[0]))
-        await Sends(target.topic, count).run(opened[1:], window)
+        arriving = (pulls or Pulls)(target.topic, ends, count)
+        pulling = asyncio.create_task(arriving.run(opened[0]))
+        await (sends or Sends)(target.topic, count).run(opened[1:], window)
         await pulling
 
     async def find_ends(opened: Sequence[Connection]) -> None:
@@ -118,6 +132,7 @@ def run(
             await _join(opened[0], target.topic)
             if prepare is not None:
                 await prepare(opened)
+            await until_idle(target.pid)
             began, spent = time.perf_counter(), cpu_ns(target.pid)
             await load(opened)
             took, spent = time.perf_counter() - began, cpu_ns(target.pid) - spent
@@ -156,25 +171,38 @@ def crowd(target: Target, *, connections: int, queues: int) -> Crowd:
                 await _store(connection, target.topic, 0)
             connected = _resident(target.pid)
             for begin in range(0, queues, _QUEUES_OF_A_TOPIC):
-                await _fill_queues(opened[0], f"{target.topic}-{begin}")
+                await _fill_queues(opened[0], f"{target.topic}-{begin}", _QUEUES_OF_A_TOPIC)
             return Crowd(idle, connected, _resident(target.pid))
 
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(grow())
 
 
-async def _fill_queues(connection: Connection, topic: str) -> None:
+def create_topics(target: Target, topics: Sequence[str], queues: int) -> None:
+    """Create topics, and store a message in each queue."""
+
+    async def create() -> None:
+        async with AsyncExitStack() as stack:
+            connection = await connect(stack, target.address)
+            for topic in topics:
+                await _fill_queues(connection, topic, queues)
+
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(create())
+
+
+async def _fill_queues(connection: Connection, topic: str, queues: int) -> None:
     wanted = CreateTopic(
         topic=topic,
         default_topic="TBW102",
-        read_queue_nums=_QUEUES_OF_A_TOPIC,
-        write_queue_nums=_QUEUES_OF_A_TOPIC,
+        read_queue_nums=queues,
+        write_queue_nums=queues,
         perm=6,
         topic_filter_type="SINGLE_TAG",
         topic_sys_flag=0,
     )
     await _asked(connection, wanted)
-    for queue_id in range(_QUEUES_OF_A_TOPIC):
+    for queue_id in range(queues):
         await _store(connection, topic, queue_id)
 
 
@@ -301,11 +329,11 @@ class Pulls:
         while self._left > 0:
             wanted = pull_header(self._topic, queue_id, offset)
             answer = await connection.request(wanted, timeout_ms=TIMEOUT_MS)
+            if answer.code not in _PULLED:
+                raise RuntimeError(f"a pull was refused: {answer!r}")
             found = answer.read(PullMessageAnswer)
             self._left -= found.next_begin_offset - offset
             offset = found.next_begin_offset
-            if answer.code not in _PULLED:
-                raise RuntimeError(f"a pull was refused: {answer!r}")
             self._arrived(answer.body)
 
     def _arrived(self, body: bytes | memoryview) -> None:

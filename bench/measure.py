@@ -5,11 +5,13 @@ machine can only add to it.
 """
 
 import json
+import logging
 import os
 import platform
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from multiprocessing import get_context
@@ -17,7 +19,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter_ns, process_time_ns
-from typing import NamedTuple, ParamSpec, TypeVar
+from typing import NamedTuple, ParamSpec, Self, TypeVar
 
 RESULTS = Path(__file__).parent / "results"
 WIDTH = 80
@@ -143,6 +145,29 @@ def in_child(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         child.join()
         receiver.close()
     return result
+
+
+class Child:
+    """A process of its own for one piece of work after the other; for a ``with`` statement."""
+
+    def __init__(self) -> None:
+        self._pool = ProcessPoolExecutor(
+            1,
+            mp_context=get_context("spawn"),
+            # Loads do what a program should not, such as starting many producers.
+            initializer=logging.disable,
+            initargs=(logging.WARNING,),
+        )
+
+    def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run ``work`` there and return its result, or raise its error."""
+        return self._pool.submit(work, *args, **kwargs).result()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
 
 
 def _call_and_die(call: Callable[[], object], sender: Connection) -> None:

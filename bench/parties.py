@@ -1,18 +1,21 @@
 """The two brokers under comparison, each in its own process: orbitmq's and Java's.
 
-Both use their default file sizes and sync in the background. Java's uses the garbage collector of
-RocketMQ's start script, with a heap of one gigabyte instead of eight.
+Both use their default file sizes and sync in the background, unless ``settings`` says otherwise, by
+RocketMQ's names. Java's uses the garbage collector of RocketMQ's start script, with a heap of one
+gigabyte instead of eight.
 """
 
 import contextlib
 import subprocess
 import sys
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from time import perf_counter
-from typing import ClassVar, Final
+from types import TracebackType
+from typing import ClassVar, Final, Self
 
-from bench.load import KILOBYTE, send_header
+from bench.load import KILOBYTE, Target, send_header
 from orbitmq.errors import NetworkError
 from orbitmq.net.address import Address
 from orbitmq.net.blocking import BlockingConnection
@@ -21,41 +24,138 @@ from tests.interop.java_cluster import JavaBroker, JavaNameserver
 from tests.interop.java_server import MODULES_OPENED, PATIENT, free_port
 from tests.interop.waiting import until
 
-__all__ = ["JAVA", "JAVA_VERSION", "OURS", "PARTIES", "Party"]
+__all__ = [
+    "JAVA",
+    "JAVA_VERSION",
+    "OURS",
+    "PARTIES",
+    "Java",
+    "Ours",
+    "Party",
+    "Settings",
+    "both",
+]
 
 JAVA_VERSION: Final = "5.4.0"
+OURS: Final = "orbitmq"
+JAVA: Final = "Java"
+Settings = Mapping[str, str | int]
 _FIRST_TOPIC: Final = "first"
+_START_S: Final = 120
 
 
-class Party:
-    """A running broker, and how long its start took."""
+class Party(ABC):
+    """A broker with a nameserver; in a ``with`` statement it runs, and at the end it is killed."""
 
-    def __init__(self, address: Address, nameserver: Address, pid: int, ready_ms: float) -> None:
-        self.address = address
-        self.nameserver = nameserver
-        self.pid = pid
-        self.ready_ms = ready_ms
+    ready_ms: float
+    """From the start of the broker's process to the response to a first send."""
+    store: Path
+    """The directory of the broker's files."""
 
+    @property
+    @abstractmethod
+    def address(self) -> Address:
+        """Where the broker serves."""
 
-@contextlib.contextmanager
-def ours(directory: Path) -> Iterator[Party]:
-    """Run ``orbitmq up``, nameserver included."""
-    address = Address("127.0.0.1", free_port(below=2))
-    nameserver = Address("127.0.0.1", free_port())
-    command = [sys.executable, "-m", "orbitmq", "up", "--no-dashboard"]
-    command += ["--nameserver-port", str(nameserver.port), "--broker-port", str(address.port)]
-    command += ["--store", str(directory / "store")]
-    directory.mkdir(parents=True)
-    began = perf_counter()
-    with (
-        (directory / "output.log").open("wb") as output,
-        subprocess.Popen(command, stdout=output, stderr=output) as process,
-    ):
+    @property
+    @abstractmethod
+    def nameserver(self) -> Address:
+        """Where its nameserver serves."""
+
+    @property
+    @abstractmethod
+    def pid(self) -> int:
+        """The process of the broker."""
+
+    @abstractmethod
+    def start(self) -> None:
+        """Start the broker, on its files if it ran before; return when it stores a message."""
+
+    @abstractmethod
+    def kill(self) -> None:
+        """End the broker at once, as a crash would."""
+
+    def target(self, topic: str) -> Target:
+        """Return the broker as a target of loads on a topic."""
+        return Target(self.address, self.pid, topic)
+
+    def __enter__(self) -> Self:
         try:
-            until(lambda: _serves(process, address), what="orbitmq stores a message")
-            yield Party(address, nameserver, process.pid, (perf_counter() - began) * 1000)
-        finally:
-            process.kill()  # an orderly stop would sync ten thousand files
+            self.start()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.kill()  # an orderly stop would sync ten thousand files
+
+
+class Ours(Party):
+    """``orbitmq up``, with the nameserver in the same process.
+
+    Args:
+        directory: where its files go; it is created.
+        settings: beyond the defaults.
+        program: the command that starts orbitmq.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        settings: Settings | None = None,
+        program: tuple[str, ...] = ("-m", "orbitmq"),
+    ) -> None:
+        self._address = Address("127.0.0.1", free_port(below=2))
+        self._nameserver = Address("127.0.0.1", free_port())
+        self._directory = directory
+        self.store = directory / "store"
+        self._command = [sys.executable, *program, "up", "--no-dashboard"]
+        self._command += ["--nameserver-port", str(self._nameserver.port)]
+        self._command += ["--broker-port", str(self._address.port)]
+        self._command += ["--store", str(self.store)]
+        for key, value in (settings or {}).items():
+            self._command += ["--set", f"{key}={value}"]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> Address:
+        return self._address
+
+    @property
+    def nameserver(self) -> Address:
+        return self._nameserver
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "it was not started"
+        return self._process.pid
+
+    def start(self) -> None:
+        self._directory.mkdir(parents=True, exist_ok=True)
+        began = perf_counter()
+        with (self._directory / "output.log").open("ab") as output:
+            self._process = subprocess.Popen(self._command, stdout=output, stderr=output)
+        until(self._serves, what="orbitmq stores a message", seconds=_START_S)
+        self.ready_ms = (perf_counter() - began) * 1000
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def _serves(self) -> bool:
+        assert self._process is not None
+        if self._process.poll() is not None:
+            log = self._directory / "output.log"
+            status = f"orbitmq ended with status {self._process.returncode} while it started"
+            raise RuntimeError(f"{status}: {log.read_text(errors='replace')[-2_000:]}")
+        return _stores(self._address)
 
 
 class _TunedBroker(JavaBroker):
@@ -71,33 +171,70 @@ class _TunedBroker(JavaBroker):
         return _stores(self.address)
 
 
-@contextlib.contextmanager
-def java(directory: Path) -> Iterator[Party]:
-    """Run Java's broker, and its nameserver in another process."""
-    default_sizes = {
+class Java(Party):
+    """Java's broker, and its nameserver in another process."""
+
+    _DEFAULT_SIZES: ClassVar[Settings] = {  # tests use small ones
         "mappedFileSizeCommitLog": 1024**3,
         "mappedFileSizeConsumeQueue": 300_000 * 20,
         "maxHashSlotNum": 5_000_000,
         "maxIndexNum": 5_000_000 * 4,
-        "timerWheelEnable": True,  # off in tests, which would wait for its large file
+        "timerWheelEnable": "true",
     }
-    with JavaNameserver(JAVA_VERSION, directory / "nameserver") as nameserver:
-        broker = _TunedBroker(
+
+    def __init__(self, directory: Path, settings: Settings | None = None) -> None:
+        self.store = directory / "broker" / "store"
+        self._nameserver = JavaNameserver(JAVA_VERSION, directory / "nameserver")
+        self._broker = _TunedBroker(
             JAVA_VERSION,
             directory / "broker",
-            nameserver=nameserver.address,
-            settings=default_sizes,
+            nameserver=self._nameserver.address,
+            settings={**self._DEFAULT_SIZES, **(settings or {})},
         )
+
+    @property
+    def address(self) -> Address:
+        return self._broker.address
+
+    @property
+    def nameserver(self) -> Address:
+        return self._nameserver.address
+
+    @property
+    def pid(self) -> int:
+        return self._broker.pid
+
+    def start(self) -> None:
+        if not self._nameserver.is_running:
+            self._nameserver.start()
         began = perf_counter()
-        with broker:
-            ready_ms = (perf_counter() - began) * 1000
-            yield Party(broker.address, nameserver.address, broker.pid, ready_ms)
+        self._broker.start()
+        self.ready_ms = (perf_counter() - began) * 1000
+
+    def kill(self) -> None:
+        self._broker.kill()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._broker.kill()
+        self._nameserver.kill()
 
 
-def _serves(process: "subprocess.Popen[bytes]", address: Address) -> bool:
-    if process.poll() is not None:
-        raise RuntimeError(f"orbitmq ended with status {process.returncode} while it started")
-    return _stores(address)
+PARTIES: Final[Mapping[str, Callable[..., Party]]] = {OURS: Ours, JAVA: Java}
+
+
+@contextlib.contextmanager
+def both(directory: Path, settings: Settings | None = None) -> Iterator[dict[str, Party]]:
+    """Run both brokers with the same settings."""
+    with contextlib.ExitStack() as stack:
+        yield {
+            name: stack.enter_context(party(directory / name, settings))
+            for name, party in PARTIES.items()
+        }
 
 
 def _stores(address: Address) -> bool:
@@ -108,8 +245,3 @@ def _stores(address: Address) -> bool:
     except NetworkError:
         return False
     return answer.code == ResponseCode.SUCCESS
-
-
-OURS: Final = "orbitmq"
-JAVA: Final = "Java"
-PARTIES: Final = {OURS: ours, JAVA: java}

@@ -60,7 +60,7 @@ def pulled(store: MessageStore) -> int:
             result = reader.get_messages(queue, offset, max_count=PULL)
             if result.status is not GetMessageStatus.FOUND:
                 raise RuntimeError(f"a pull at {offset} of {queue!r}: {result.status.name}")
-            found += len(result.views)
+            found += result.count
             offset = result.next_offset
     return found
 

@@ -14,7 +14,7 @@ import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageExt;
 
 /**
- * Java's push consumer for bench/consume.py: a line of standard input says what to consume.
+ * Java's push consumer for bench/consumers.py: a line of standard input says what to consume.
  *
  * <pre>
  * asked:  nameserver group topic messages skipped

@@ -15,7 +15,7 @@ import org.apache.rocketmq.client.producer.SendStatus;
 import org.apache.rocketmq.common.message.Message;
 
 /**
- * Java's producer under load, for bench/send.py: a line of standard input says what to send, a line
+ * Java's producer under load, for bench/senders.py: a line of standard input says what to send, a line
  * of standard output says that all of it is stored.
  *
  * <pre>

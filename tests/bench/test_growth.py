@@ -1,27 +1,33 @@
-import shutil
-from typing import NamedTuple
-
 import pytest
 
-from bench.growth import measured, shown
-from tests.bench.tiny import TINY
+from bench import growth
+from bench.growth import AXES, Shape, grown
+from bench.rounds import Round
+from orbitmq.embedded import RunningCluster
+from tests.bench.conftest import target_of
+
+SIZES = {"messages": 50, "queues": 120, "connections": 9, "topics": 3}
 
 
-class FullDisk(NamedTuple):
-    free: int = 0
+@pytest.mark.parametrize("axis", AXES)
+def test_a_broker_is_grown_and_measured(cluster: RunningCluster, axis: str) -> None:
+    target, shape = target_of(cluster, axis), AXES[axis](SIZES[axis])
+    growth._prepare(target, shape, 30)
+    assert growth._round(target, shape, 30).cost > 0
+    first = cluster.messages(f"{axis}-0")
+    stored = shape.stored + 60 if shape.topics == 1 else 0
+    assert len(first) >= max(stored, 1)
 
 
-def test_a_step_is_filled_started_and_read() -> None:
-    step = measured(200, 4, TINY)
-    assert step.append > 0
-    assert step.crash.log_mb == step.stop.log_mb > 0
-    assert all(cost > 0 for cost in step.rows.values())
-    lines = shown(["200"], [step]).splitlines()
-    assert lines[0].split() == ["200"]
-    assert len(lines) == 1 + 1 + len(step.rows) + 5 + len(step.memory)
+def test_messages_go_to_each_queue_of_each_topic() -> None:
+    place = Shape(topics=3, queues=2).place("t")
+    assert {place(number) for number in range(6)} == {
+        (f"t-{topic}", queue) for topic in range(3) for queue in range(2)
+    }
 
 
-def test_a_step_that_does_not_fit_the_disk_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shutil, "disk_usage", lambda _directory: FullDisk())
-    with pytest.raises(RuntimeError, match="set TMPDIR"):
-        measured(1000, 4)
+def test_the_largest_is_compared_with_the_smallest() -> None:
+    result = grown("topics", {1: [Round(2.0)], 10: [Round(2.5)], 100: [Round(5.0)]})
+    assert result.name == "growth.topics"
+    assert result.ratio.median == 2.5
+    assert result.points == ((1, 2.0), (10, 2.5), (100, 5.0))

@@ -1,0 +1,290 @@
+"""Writes the figures into ``docs/performance.md`` and the README: ``python -m bench.report.docs``.
+
+Both are made from ``bench/results/latest.json``; Spark's figures and those of single parts come
+from the result files of their own programs. ``--check`` writes nothing, and fails if a document is
+not up to date.
+"""
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from bench.measure import RESULTS
+from bench.report.run import Run, read
+from bench.report.text import number, verdict, versions
+from bench.rounds import Result, Spread
+from bench.rows import GROUPS, Row
+
+__all__ = ["main", "performance", "readme", "write"]
+
+ROOT: Final = RESULTS.parent.parent
+BEGIN, END = "<!-- figures: written by bench/report/docs.py -->", "<!-- end of figures -->"
+
+_INTRO: Final = """\
+# Performance
+
+Written by `make bench` from `bench/results/latest.json`; `bench/results/latest.html` has the same
+figures with plots. Each row compares orbitmq with Apache RocketMQ in Java: the same work, in one
+run.
+
+- The two sides take turns, since the speed of a shared machine drifts. A figure is the median of
+  its rounds, followed by the least and the most. A ratio is the median of the ratios of
+  neighbouring rounds.
+- CPU time is that of the whole process per message, all threads and system calls included. It is
+  followed by the messages per second of the same rounds; client, broker and load share the cores.
+- Java's processes are warmed up with all loads, mixed, until two rounds in a row differ by less
+  than 5 %; how far that succeeded is at the end.
+- Broker rows use one load generator. Both brokers have RocketMQ's default file sizes and
+  ASYNC_FLUSH, unless the row says otherwise; Java's has the collector of RocketMQ's start script
+  and a heap of 1 GB.
+- Client rows use Java's broker for both clients.
+- Latency of a send: an open loop with one delayed message in ten, on files so small, and kept for
+  so short a time, that segments and index files are created and deleted all the time.
+"""
+_OTHERS: Final = """\
+## Spark
+
+Seconds for {messages:,} messages of 1 KB, with our source and with Spark's Kafka source ({kafka})
+in one session, from `bench/results/spark.json`. The CPU is that of all processes of Spark. Spark
+doesn't tell a Python source which columns a query needs, and converts all that it receives into
+rows of its own: where a query doesn't select columns, its JVM does much of the work.
+
+{spark}
+
+## Parts
+
+CPU time in µs, the best of some rounds, from `bench/results/codec.json` and
+`bench/results/append.json`.
+
+{parts}
+
+| 1 KB appended and dispatched, in turns of | {turns} |
+|---|{rules}
+{appends}
+
+A start after a crash, by what was lost, from `bench/results/recover.json`:
+
+{starts}
+"""
+
+
+# docs/performance.md
+
+
+def performance(run: Run, others: Path = RESULTS) -> str:
+    """Return the text of ``docs/performance.md``."""
+    met, aims = run.met()
+    parts = [_INTRO, f"**{met} of {aims} aims are met.** {_machine(run)}", ""]
+    for group, heading in GROUPS.items():
+        if found := run.group(group):
+            parts += [f"## {heading}", "", _group(run, found), *_notes(found), *_points(found)]
+    return "\n".join([*parts, *_warm_ups(run), _others(others)])
+
+
+def _machine(run: Run) -> str:
+    software, where = versions(run).split("\n")
+    quick = "" if run.kind == "full" else " This is a quick run: few rounds, smaller sizes."
+    return f"{software}; {where}.{quick}"
+
+
+def _group(run: Run, found: Sequence[tuple[Row, Result]]) -> str:
+    head = ["", "ours", "against", "ratio", "aim", "met"]
+    return _table(head, [_cells(run, row, result) for row, result in found]) + "\n"
+
+
+def _cells(run: Run, row: Row, result: Result) -> list[str]:
+    return [
+        _work(run, row),
+        _figure(result.ours, row.unit, None if row.more_is_better else result.ours_per_second),
+        f"{row.against}: "
+        + _figure(
+            result.theirs, row.unit, None if row.more_is_better else result.theirs_per_second
+        ),
+        f"**{number(result.ratio.median)}** ({_range(result.ratio)})",
+        row.aim_text,
+        verdict(row, result.ratio.median),
+    ]
+
+
+def _work(run: Run, row: Row) -> str:
+    size = run.size(row)
+    return f"{row.work}, {size}" if size else row.work
+
+
+def _figure(spread: Spread, unit: str, per_second: float | None) -> str:
+    rate = "" if per_second is None else f", {number(per_second)}/s"
+    return f"{number(spread.median)} {unit} ({_range(spread)}){rate}"
+
+
+def _range(spread: Spread) -> str:
+    return f"{number(spread.least)}–{number(spread.most)}"
+
+
+def _notes(found: Iterable[tuple[Row, Result]]) -> list[str]:
+    notes = [
+        f"- {row.work}: {row.note}"
+        for row, result in found
+        if row.note and row.is_met(result.ratio.median) is False
+    ]
+    return [*notes, ""] if notes else []
+
+
+def _points(found: Iterable[tuple[Row, Result]]) -> list[str]:
+    """Return the cost at each size, for rows that have several."""
+    lines = [
+        f"- {row.work}: " + ", ".join(f"{number(cost)} at {size:,}" for size, cost in result.points)
+        for row, result in found
+        if result.points
+    ]
+    return ["CPU µs by size:", "", *lines, ""] if lines else []
+
+
+def _warm_ups(run: Run) -> list[str]:
+    lines = [
+        f"- {one.who}: {one.rounds} rounds; the last two differed by {one.difference:.0%}"
+        for one in run.warm_ups
+    ]
+    return ["## Warm-up", "", *lines, ""] if lines else []
+
+
+def _others(results: Path) -> str:
+    spark, codec, append, recover = (
+        json.loads((results / f"{name}.json").read_text())
+        for name in ("spark", "codec", "append", "recover")
+    )
+    turns = append["figures"][0]["microseconds"]
+    return _OTHERS.format(
+        messages=spark["messages"],
+        kafka=spark["kafka"],
+        spark=_spark(spark["queries"]),
+        parts=_table(
+            ["", "µs", "aim"],
+            [
+                [one["what"], number(one["microseconds"]), _or_dash(one["aim"])]
+                for one in codec["figures"]
+            ],
+        ),
+        turns=" | ".join(turns),
+        rules="---|" * len(turns),
+        appends="\n".join(_append(one) for one in append["figures"]),
+        starts=_table(
+            ["", "MB read", "CPU s", "MB/s of CPU"],
+            [
+                [
+                    what,
+                    number(one["read_mb"]),
+                    number(one["cpu_s"]),
+                    number(one["read_mb"] / one["cpu_s"]),
+                ]
+                for what, one in recover["figures"].items()
+            ],
+        ),
+    )
+
+
+def _spark(queries: dict[str, Any]) -> str:
+    head = ["", "CPU", "Kafka's", "wall", "Kafka's"]
+    rows = [
+        [
+            what,
+            *(
+                number(by[who][unit])
+                for unit in ("cpu_s", "wall_s")
+                for who in ("orbitmq", "Kafka")
+            ),
+        ]
+        for what, by in queries.items()
+    ]
+    return _table(head, rows)
+
+
+def _append(one: dict[str, Any]) -> str:
+    index = "" if one["index"] else ", without the key index"
+    costs = " | ".join(number(cost) for cost in one["microseconds"].values())
+    return f"| {one['queues']:,} queues{index} | {costs} |"
+
+
+def _or_dash(value: float | None) -> str:
+    return "–" if value is None else f"{value:g}"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [f"| {' | '.join(line)} |".replace("|  |", "| |") for line in (head, *rows)]
+    return "\n".join([lines[0], "|---" * len(head) + "|", *lines[1:]])
+
+
+# README
+
+
+def readme(run: Run, text: str) -> str:
+    """Return the text of the README with new figures between the markers.
+
+    Raises:
+        ValueError: the markers are missing.
+    """
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"the README has no {BEGIN} and {END}")
+    rows = [
+        [
+            f"{_SUBJECTS[row.group]}: {_work(run, row)}",
+            f"{number(result.ours.median)} {row.unit}",
+            f"{number(result.theirs.median)} {row.unit}",
+            number(result.ratio.median),
+            row.aim_text,
+        ]
+        for row, result in run.results
+        if row.headline
+    ]
+    met, aims = run.met()
+    table = _table(["", "ours", "Java", "ratio", "aim"], rows)
+    return (
+        f"{before}{BEGIN}\n{table}\n\n{met} of {aims} aims are met. {_machine(run)}\n{END}{after}"
+    )
+
+
+_SUBJECTS: Final = {
+    "broker": "broker CPU",
+    "client": "client CPU",
+    "whole": "throughput",
+    "latency": "latency",
+    "start": "broker",
+}
+
+
+def documents() -> dict[Path, str]:
+    """Return each document as it should be."""
+    run = read(RESULTS / "latest.json")
+    page = ROOT / "README.md"
+    return {
+        ROOT / "docs" / "performance.md": performance(run),
+        page: readme(run, page.read_text()),
+    }
+
+
+def write() -> None:
+    """Write all documents."""
+    for path, text in documents().items():
+        path.write_text(text)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write the documents, or check them; return the exit status."""
+    if "--check" not in arguments:
+        write()
+        return 0
+    stale = [
+        path.relative_to(ROOT)
+        for path, text in documents().items()
+        if not path.exists() or path.read_text() != text
+    ]
+    for path in stale:
+        print(f"{path} differs from the figures: run 'python -m bench.report.docs'")
+    return 1 if stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

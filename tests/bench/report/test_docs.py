@@ -1,0 +1,38 @@
+import pytest
+
+from bench.report import docs
+from bench.report.docs import BEGIN, END, performance, readme
+from bench.rows import ROWS
+from tests.bench.report.figures import run_of
+
+
+def test_each_row_is_in_the_document_losing_ones_included() -> None:
+    text = performance(run_of(5.0))
+    assert all(f"| {row.work}" in text for row in ROWS)
+    assert "| ≤ 0.35 | NO |" in text
+    assert "Java broker: 7 rounds; the last two differed by 3%" in text
+    assert "9.00 at 5,000" in text
+
+
+def test_a_quick_run_is_called_one() -> None:
+    assert "quick run" in performance(run_of(kind="quick"))
+    assert "quick run" not in performance(run_of())
+
+
+def test_figures_replace_what_is_between_the_markers() -> None:
+    before = f"# orbitmq\n{BEGIN}\nold figures\n{END}\nmore\n"
+    text = readme(run_of(), before)
+    assert text.startswith("# orbitmq\n")
+    assert text.endswith(f"{END}\nmore\n")
+    assert "old figures" not in text
+    assert text.count("\n| ") == 1 + sum(row.headline for row in ROWS)
+    assert readme(run_of(), text) == text
+
+
+def test_a_text_without_markers_is_refused() -> None:
+    with pytest.raises(ValueError, match="figures"):
+        readme(run_of(), "# orbitmq\n")
+
+
+def test_the_committed_documents_are_up_to_date(capsys: pytest.CaptureFixture[str]) -> None:
+    assert docs.main(["--check"]) == 0, capsys.readouterr().out

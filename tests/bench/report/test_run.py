@@ -1,0 +1,41 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from bench.report.run import Run, here, read, written
+from bench.rows import BY_NAME, ROWS
+from tests.bench.report.figures import run_of
+
+
+def test_a_run_is_read_as_it_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    run = run_of()
+    written(run, path)
+    again = read(path)
+    assert [result.name for result in again.rows] == [row.name for row in ROWS]
+    assert again.rows[0].ratio.median == pytest.approx(run.rows[0].ratio.median, rel=1e-3)
+    assert again.met() == run.met()
+
+
+def test_a_written_row_describes_itself(tmp_path: Path) -> None:
+    written(run_of(), tmp_path / "run.json")
+    rows = json.loads((tmp_path / "run.json").read_text())["rows"]
+    (recovery,) = (row for row in rows if row["name"] == "start.recovery")
+    assert recovery["work"] == BY_NAME["start.recovery"].work
+    assert (recovery["size"], recovery["aim"], recovery["met"]) == ("2 GiB", 1.0, True)
+    assert recovery["ratio"]["least"] <= recovery["ratio"]["median"] <= recovery["ratio"]["most"]
+
+
+def test_rows_that_are_no_longer_described_are_left_out() -> None:
+    old = run_of().rows[0]
+    renamed = type(old)(name="broker.gone", ours=old.ours, theirs=old.theirs, ratio=old.ratio)
+    run = Run(kind="full", date="", versions={}, machine={}, rows=(renamed, old))
+    assert [result for _, result in run.results] == [old]
+
+
+def test_the_machine_and_its_software_are_noted() -> None:
+    run = here("quick", [], [])
+    assert set(run.versions) == {"Python", "uvloop", "msgspec", "Java", "RocketMQ"}
+    assert run.machine["cores"]
+    assert run.machine["kernel"]
