@@ -64,7 +64,7 @@ def test_the_group(arguments: list[str], group: str) -> None:
 
 
 def test_connections_end_with_the_command() -> None:
-    assert client_settings(parsed()).linger_ms == 0
+    assert client_settings(parsed()).keep_open_ms == 0
 
 
 def test_an_unknown_property_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:

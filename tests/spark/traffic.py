@@ -37,7 +37,7 @@ class Traffic:
         self.places: dict[int, tuple[MessageQueue, int]] = {}
         self._body_bytes = body_bytes
         # No linger, so that a new producer has a new route as well.
-        self._settings = ClientSettings(nameserver=nameserver, linger_ms=0)
+        self._settings = ClientSettings(nameserver=nameserver, keep_open_ms=0)
         self._producer = Producer("traffic", client=self._settings)
 
     def __enter__(self) -> Self:
