@@ -88,7 +88,8 @@ async def shows_what_runs(operator: Operator) -> None:
     await operator.until_shown(
         rf"{re.escape(client)} +127\.0\.0\.1:\d+ +PYTHON +V5_4_0", "consumerConnection", "-g", group
     )
-    progress = await operator.until_shown(r"Diff Total: 0\b", "consumerProgress", "-g", group)
+    both = rf"(?ms)^{re.escape(topic)} .*^{re.escape(topic)} .*Diff Total: 0\b"
+    progress = await operator.until_shown(both, "consumerProgress", "-g", group)
     rows = [line.split()[2:5] for line in progress.splitlines() if line.startswith(topic)]
     assert sorted(rows) == [["0", *rows[0][1:2] * 2], ["1", *rows[1][1:2] * 2]], progress
     assert sum(int(row[1]) for row in rows) == len(BODIES)

@@ -82,11 +82,20 @@ class Stage:
             self._run(ENDINGS, values)
 
     def _wait_until_known(self, watcher: Consumer) -> None:
-        """Wait for the heartbeats, and for the watcher to be the only member of its group."""
+        """Wait for the heartbeats, and for the watcher to have the queues of its group."""
         mqadmin = self.team.mqadmin
         until(
             lambda: watcher.client_id in mqadmin("consumerConnection", "-g", "watchers"),
             what="the broker knows the consumer",
+        )
+        status = ("consumerStatus", "-g", "watchers", "-i", watcher.client_id)
+        until(
+            lambda: (
+                re.search(rf"^bills +{BROKER} ", mqadmin(*status), re.MULTILINE) is not None
+                and re.search(rf"^%RETRY%watchers +{BROKER} ", mqadmin(*status), re.MULTILINE)
+                is not None
+            ),
+            what="the consumer has its queues",
         )
         until(
             lambda: "JAVA" in mqadmin("producerConnection", "-g", "senders", "-t", "orders"),
