@@ -42,13 +42,14 @@ ROCKSDB_TOPICS = {r"^.*RMQ_SYS_ROCKSDB_TRANS_(?:OP_)?HALF_TOPIC.*\n": ""}
 TOPIC_COUNT = {r"OK, \d+$": "OK, N"}
 # Counters are sampled every ten seconds, each broker's by its own clock.
 RATES = {r"( +\d+\.\d\d){1,2} +\d+ +(\d+|NO_CONSUMER)$": " RATES"}
-TPS = {r"\d+\.\d+(E-?\d+)?": "TPS"}
+# Java's timers are a second behind now and then.
+TPS = {r"\d+\.\d+(E-?\d+)?": "TPS", r"\b\d+-\d+\(": "BEHIND("}
 TOOK = {r"\brt=\d+ms": "rt=N", r"(true +)\d+$": r"\1RT", r"Avg RT: .*": "RT", r"\d+\.\d\d +2": "RT"}
 # A broker's figures: how long it runs, how fast it was, and what our broker has besides.
 RUNTIME = {
     r"^(\w+Tps|runtime|\w+EntireTimeMax|putLatency\d+|putMessageDistributeTime) +:.*$": r"\1",
     r"^(remainHowManyDataToFlush|\w+Ratio\S*|commitLogDirCapacity) *:.*$": r"\1",
-    r"^(\w+QueueCapacity) *: \d+$": r"\1",
+    r"^(\w+QueueCapacity|timerReadBehind|timerOffsetBehind) *: \d+$": r"\1",
     r"^(heldPulls|getTransferedTps)\b.*\n": "",
 }
 OBJECTS = {
