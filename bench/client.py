@@ -16,7 +16,7 @@ from bench.consumers import Consume, Consumed, consume_ours, java_consumer, prod
 from bench.measure import Child
 from bench.parties import JAVA, OURS, both
 from bench.rounds import Plan, Result, Round, WarmUp, alternate, settle, summed_up
-from bench.senders import JavaSender, Load, Spent, java_sender, send_ours
+from bench.senders import TOPIC, JavaSender, Load, Spent, java_sender, send_ours
 from orbitmq.blocking import Admin
 from orbitmq.clock import pause
 from orbitmq.errors import NoRoute
@@ -52,6 +52,8 @@ def measured(directory: Path, plan: Plan) -> Iterator[Result | WarmUp]:
     """Measure producers, the whole, and consumers."""
     with both(directory) as parties, Child() as child:
         nameservers = {name: str(party.nameserver) for name, party in parties.items()}
+        for nameserver in nameservers.values():
+            _create(nameserver, TOPIC)
         with java_sender(directory / "sender") as java:
             yield from _producers(nameservers, java, child, plan)
         with java_consumer(directory / "consumer") as consumer:
