@@ -34,6 +34,7 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "broker": frozenset({"store", "replication", "failover", "net", "wire", "message", "logs"})
     | _SEAMS,
     # faces
+    "reports": frozenset(),
     "blocking": frozenset({"client", "message"}) | _SEAMS,
     "embedded": frozenset(
         {"nameserver.server", "nameserver.settings", "blocking", "message", "net.event_loop"}
@@ -42,6 +43,7 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     | _SEAMS,
     "spark": frozenset(
         {"message", "wire", "net.blocking", "blocking", "store.reader", "clock", "randomness"}
+        | {"reports"}
         | {"threads"}  # a task makes messages while a thread waits for brokers
         # What a blocking connection is made with: an address, its numbers, a TLS context.
         | {"net.address", "net.settings", "net.transport.tls"}
@@ -50,14 +52,21 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "cli": frozenset(
         {"client.admin", "blocking", "store.reader", "message", "clock", "demo", "embedded"}
         | {"store.damage"}
-        | {"nameserver.server", "nameserver.settings", "dashboard.app", "spark.jobs"}
+        | {
+            "nameserver.server",
+            "nameserver.settings",
+            "dashboard.app",
+            "spark.jobs",
+            "spark.sessions",
+        }
         | {"broker.server", "broker.settings", "broker.machine"}
         | {"net.event_loop", "net.exposure", "net.address"}
         # Commands run on a loop of their own, so they use the asynchronous face; what an outbox
         # holds is shown without a producer.
         | {"client.producer", "client.consumer", "client.core", "client.settings"}
     ),
-    "demo": frozenset({"embedded", "blocking", "message", "wire", "client", "spark"}) | _SEAMS,
+    "demo": frozenset({"embedded", "blocking", "message", "wire", "client", "spark", "reports"})
+    | _SEAMS,
     "__main__": frozenset({"cli"}),
     # the doors: `orbitmq` itself, and the packages that Spark finds by their names
     PACKAGE: frozenset({"message", "client", "blocking"}),

@@ -93,6 +93,7 @@ FLOORS: Mapping[str, Room] = {
             reading: options cluster pulling columns
             streaming: options cluster pulling columns reading
             writing: options
+            jobs: options cluster pulling columns reading streaming writing
             """
         ),
         roof=frozenset({"source", "sessions", "java"}),
@@ -116,8 +117,8 @@ FLOORS: Mapping[str, Room] = {
         roof=frozenset({"state", "wiring", "server"}),
     ),
     "cli": Room(
-        ground=frozenset({"render", "lines", "cluster"}),
-        floors=_floors("servers:\ncommands:"),
+        ground=frozenset({"render", "lines", "cluster", "times"}),
+        floors=_floors("servers:\ncommands:\npipeline:"),
         roof=frozenset({"main"}),
     ),
 }

@@ -45,11 +45,13 @@ def parser() -> argparse.ArgumentParser:
         store,
         topic,
     )
+    from orbitmq.cli.pipeline import family as pipeline  # noqa: PLC0415
     from orbitmq.cli.servers import broker, demo, nameserver, up  # noqa: PLC0415
 
     reader = _Parser(prog="orbitmq", description="Apache RocketMQ for Python and Spark teams.")
     families = reader.add_subparsers(metavar="COMMAND", required=True)
-    for family in (up, demo, nameserver, broker, send, consume, topic, message, outbox, store):
+    servers = (up, demo, nameserver, broker)
+    for family in (*servers, send, consume, topic, message, outbox, store, pipeline):
         family.add_commands(families)
     return reader
 

@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, BinaryIO, Final, TypeAlias
 
 from orbitmq.cli.cluster import add_client_options, add_json_option, client_settings, on_a_loop
 from orbitmq.cli.commands.consume_format import Write, writer
-from orbitmq.cli.commands.message import time_ms
+from orbitmq.cli.times import past_ms
 from orbitmq.client.admin.admin import Admin
 from orbitmq.client.consumer.pull import PullConsumer
 from orbitmq.client.consumer.subscriptions import Selection, Sql, subscription_data
 from orbitmq.client.consumer.tail import Tail, readable_queues
 from orbitmq.client.core.client_core import ClientCore
 from orbitmq.client.settings import ClientSettings
-from orbitmq.clock import SystemClock
 from orbitmq.errors import InvalidInput
 from orbitmq.message.model import MessageQueue, StoredMessage
 
@@ -36,7 +35,6 @@ _NONE: Final = 1
 _BEGINNING, _END = "beginning", "end"
 _POLL_MS: Final = 1_000
 _POLLED_MAX: Final = 256
-_UNITS_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 _EPILOG: Final = r"""
 a template is text with these fields, and \n \r \t \0 \\ as in C:
@@ -267,7 +265,7 @@ async def _start(
         return begin
     if re.fullmatch(r"\d{1,19}", place):
         return min(max(int(place), begin), end)
-    return await admin.search_offset(queue, _place_ms(place))
+    return await admin.search_offset(queue, past_ms(place, "from"))
 
 
 def _consume_from(place: str) -> str | int:
@@ -278,10 +276,4 @@ def _consume_from(place: str) -> str | int:
             field="from",
         )
     named = {_BEGINNING: "first", _END: "last"}
-    return named[place] if place in named else _place_ms(place)
-
-
-def _place_ms(place: str) -> int:
-    if ago := re.fullmatch(r"(\d{1,9})([smhd])", place):
-        return SystemClock().now_ms() - int(ago[1]) * _UNITS_MS[ago[2]]
-    return time_ms(place, 0)
+    return named[place] if place in named else past_ms(place, "from")

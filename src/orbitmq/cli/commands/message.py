@@ -6,7 +6,6 @@ import codecs
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from orbitmq.cli.cluster import (
@@ -17,11 +16,12 @@ from orbitmq.cli.cluster import (
     print_found,
 )
 from orbitmq.cli.render import elided, human_size, local_time, table
+from orbitmq.cli.times import time_ms
 from orbitmq.client.admin.admin import Admin
-from orbitmq.errors import InvalidInput, NotFound
+from orbitmq.errors import NotFound
 from orbitmq.message.model import StoredMessage
 
-__all__ = ["add_commands", "message_lines", "query_lines", "time_ms"]
+__all__ = ["add_commands", "message_lines", "query_lines"]
 
 if TYPE_CHECKING:
     Families: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -92,7 +92,8 @@ def _view(arguments: argparse.Namespace) -> int:
 
 
 def _query(arguments: argparse.Namespace) -> int:
-    begin_ms, end_ms = time_ms(arguments.begin, 0), time_ms(arguments.end, _FOREVER_MS)
+    begin_ms = 0 if arguments.begin is None else time_ms(arguments.begin, "begin")
+    end_ms = _FOREVER_MS if arguments.end is None else time_ms(arguments.end, "end")
 
     async def ask() -> list[StoredMessage]:
         async with Admin(client=client_settings(arguments)) as admin:
@@ -114,22 +115,6 @@ def _query(arguments: argparse.Namespace) -> int:
 def _not_found(what: str) -> int:
     print(f"orbitmq: {what}", file=sys.stderr)
     return _NOT_FOUND
-
-
-def time_ms(text: str | None, default: int) -> int:
-    """Return a time in milliseconds since 1970; local time, unless it names a time zone.
-
-    >>> time_ms("2026-11-15T09:30+00:00", 0)
-    1794735000000
-    """
-    if text is None:
-        return default
-    try:
-        return int(datetime.fromisoformat(text).timestamp() * 1000)
-    except (ValueError, OverflowError, OSError):
-        raise InvalidInput(
-            f"{text[:40]!r} is not a time; write it as 2026-11-15T09:30", field="begin"
-        ) from None
 
 
 def as_json(message: StoredMessage) -> dict[str, object]:

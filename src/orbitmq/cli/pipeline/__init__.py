@@ -1,0 +1,1 @@
+"""``orbitmq pipeline``: the Spark jobs as commands, one module each."""

@@ -1,0 +1,165 @@
+"""An HTML page in one file: no script, no font, no image from elsewhere; light and dark.
+
+::
+
+    heading, introduction
+    tiles      the few figures that answer the question
+    sections   charts, tables, notes
+"""
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import Final, NamedTuple
+
+from orbitmq.reports.charts import STYLE as CHART_STYLE
+
+__all__ = ["Page", "Tile", "note", "paragraph", "table"]
+
+_PAGE: Final = """\
+<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{title}</title>
+<style>
+{style}
+</style>
+</head>
+<body>
+<main>
+<header>
+<h1>{heading}</h1>
+<p>{introduction}</p>
+</header>
+{parts}
+</main>
+</body>
+</html>
+"""
+
+_STYLE: Final = """\
+:root {
+  --page: #f4f6f9; --card: #ffffff; --ink: #1c2733; --soft: #5b6774; --line: #e3e8ee;
+  --good: #1d7f4e; --bad: #b3372f;
+}
+@media (prefers-color-scheme: dark) {
+  :root {
+    --page: #0f1317; --card: #171c22; --ink: #e8edf2; --soft: #9aa7b5; --line: #2b343e;
+    --good: #5fcf97; --bad: #ff8a80;
+  }
+}
+* { box-sizing: border-box; }
+body {
+  margin: 0; background: var(--page); color: var(--ink);
+  font: 15px/1.5 system-ui, "Segoe UI", Roboto, Helvetica, Arial, sans-serif;
+}
+main { max-width: 800px; margin: 0 auto; padding: 32px 16px 48px; }
+h1 { font-size: 26px; line-height: 1.2; margin: 0 0 8px; letter-spacing: -0.01em; }
+h2 { font-size: 17px; margin: 0 0 14px; }
+header p { color: var(--soft); margin: 0 0 24px; max-width: 62ch; }
+section {
+  overflow-x: auto;
+  background: var(--card); border: 1px solid var(--line); border-radius: 10px;
+  padding: 20px 24px; margin: 0 0 16px;
+}
+.tiles { display: flex; flex-wrap: wrap; gap: 16px 8px; }
+.tile { flex: 1 1 120px; }
+.tile b { display: block; font-size: 24px; line-height: 1.25; font-weight: 650; }
+.tile span { color: var(--soft); font-size: 13px; }
+.good b { color: var(--good); }
+.bad b { color: var(--bad); }
+svg.chart { display: block; width: 100%; height: auto; margin: 0 0 12px; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+th, td { text-align: right; padding: 6px 0 6px 16px; border-bottom: 1px solid var(--line); }
+.left1 :is(th, td):nth-child(-n+1), .left2 :is(th, td):nth-child(-n+2),
+.left3 :is(th, td):nth-child(-n+3), .left4 :is(th, td):nth-child(-n+4),
+.left9 :is(th, td) { text-align: left; }
+th:first-child, td:first-child { padding-left: 0; }
+td { overflow-wrap: anywhere; }
+tr:last-child td { border-bottom: 0; }
+th { color: var(--soft); font-weight: 500; font-size: 13px; }
+.facts td { text-align: left; }
+.facts td:first-child { color: var(--soft); width: 34%; }
+p { margin: 0 0 10px; }
+.note { color: var(--soft); font-size: 13px; margin: 12px 0 0; }
+code { font: 0.92em ui-monospace, Menlo, Consolas, monospace; }
+"""
+
+
+class Tile(NamedTuple):
+    """One figure with its label; ``kind`` is ``good``, ``bad`` or empty."""
+
+    figure: str
+    label: str
+    kind: str = ""
+
+
+class Page:
+    """A page, filled from top to bottom. All texts are escaped, except the parts of a section.
+
+    >>> page = Page("Archive of orders", "One run of orbitmq pipeline archive.")
+    >>> page.tiles([Tile("1,000", "rows")])
+    >>> page.section("Files", table(["file", "rows"], [["part-0.parquet", "1,000"]]))
+    >>> "<td>1,000</td>" in page.html()
+    True
+    """
+
+    def __init__(self, heading: str, introduction: str, *, title: str = "") -> None:
+        self._heading = heading
+        self._introduction = introduction
+        self._title = title or heading
+        self._parts: list[str] = []
+
+    def tiles(self, tiles: Iterable[Tile]) -> None:
+        """Add a row of figures."""
+        shown = (
+            f'<div class="{f"tile {tile.kind}".rstrip()}"><b>{escape(tile.figure)}</b>'
+            f"<span>{escape(tile.label)}</span></div>"
+            for tile in tiles
+        )
+        self._parts.append("\n".join(['<section class="tiles">', *shown, "</section>"]))
+
+    def section(self, heading: str, *parts: str) -> None:
+        """Add a section; the parts are HTML, made by this module or by ``charts``."""
+        self._parts.append(
+            "\n".join(["<section>", f"<h2>{escape(heading)}</h2>", *parts, "</section>"])
+        )
+
+    def html(self) -> str:
+        """Return the page."""
+        return _PAGE.format(
+            title=escape(self._title),
+            style=_STYLE + CHART_STYLE,
+            heading=escape(self._heading),
+            introduction=escape(self._introduction),
+            parts="\n".join(self._parts),
+        )
+
+
+def table(
+    heads: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1, facts: bool = False
+) -> str:
+    """Return a table; the first ``left`` columns (up to 4, or all: 9) are aligned to the left.
+
+    ``facts`` is for rows of a name and a text.
+    """
+    lines = [_row("th", heads)] if heads else []
+    lines += [_row("td", row) for row in rows]
+    kind = "facts" if facts else f"left{left}"
+    return "\n".join([f'<table class="{kind}">', *lines, "</table>"])
+
+
+def _row(tag: str, cells: Iterable[str]) -> str:
+    return f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in cells)}</tr>"
+
+
+def paragraph(text: str) -> str:
+    """Return a paragraph."""
+    return f"<p>{escape(text)}</p>"
+
+
+def note(text: str) -> str:
+    """Return a paragraph in small print."""
+    return f'<p class="note">{escape(text)}</p>'

@@ -1,0 +1,1 @@
+"""Jobs over topics and store directories: functions, and commands of ``orbitmq pipeline``."""
