@@ -1,7 +1,9 @@
 """``make bench``: everything side by side, as one table, a JSON file, an HTML page and docs.
 
 ``--quick`` takes some minutes and is written beside the committed files; ``--check`` compares a
-quick run with the committed figures; ``--only`` measures some groups and writes nothing.
+quick run with the committed figures; ``--only`` measures some groups and writes nothing. ``--part``
+keeps what was measured in a file, and ``--join`` makes a whole run of such files: a run takes an
+hour, and may be interrupted. ``--keep`` adds the run to those of other times.
 """
 
 import argparse
@@ -15,8 +17,8 @@ from typing import Final
 
 from bench import broker, client, growth, latency, starts
 from bench.measure import RESULTS, scratch
-from bench.report import compare, docs, page, text
-from bench.report.run import Run, here, read, written
+from bench.report import compare, docs, page, text, times
+from bench.report.run import Run, here, joined, read, written
 from bench.rounds import Plan, Result, WarmUp
 from bench.rows import GROUPS
 
@@ -122,21 +124,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="fewer rounds and smaller sizes")
     parser.add_argument("--check", action="store_true", help="fail if a quick run got worse")
     parser.add_argument("--only", nargs="+", choices=GROUPS, help="measure these groups")
+    parser.add_argument("--part", type=Path, metavar="FILE", help="keep the figures in this file")
+    parser.add_argument("--join", nargs="+", type=Path, metavar="FILE", help="a run in parts")
+    parser.add_argument("--keep", action="store_true", help="keep the run beside those before it")
     asked = parser.parse_args(arguments)
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))  # 2,000 connections, 10,000 queues
     plan = QUICK if asked.quick or asked.check else FULL
-    run, succeeded = measured(plan, asked.only or list(GROUPS))
+    if asked.join:
+        run, succeeded = joined(list(map(read, asked.join))), True
+    else:
+        run, succeeded = measured(plan, asked.only or list(GROUPS))
     print(text.shown(run))
+    if asked.part:
+        written(run, asked.part)
     if asked.check:
         comparisons = compare.compared(read(RESULTS / "latest.json"), run)
         print(f"\n{compare.RULE}\n\n{compare.shown(comparisons)}")
         succeeded &= not any(one.worse for one in comparisons)
     if not asked.only:
-        name = "latest" if plan is FULL else "quick"
+        name = "latest" if run.kind == FULL.name else "quick"
         written(run, RESULTS / f"{name}.json")
         page.write(run, RESULTS / f"{name}.html")
-        if plan is FULL:
+        if asked.keep:
+            times.keep(run, RESULTS)
+        if run.kind == FULL.name:
             docs.write()
     return 0 if succeeded else 1
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.measure import RESULTS
+from bench.report import times
 from bench.report.run import Run, read
 from bench.report.text import number, verdict, versions
 from bench.rounds import Result, Spread
@@ -80,7 +81,17 @@ def performance(run: Run, others: Path = RESULTS) -> str:
     for group, heading in GROUPS.items():
         if found := run.group(group):
             parts += [f"## {heading}", "", _group(run, found), *_notes(found), *_points(found)]
-    return "\n".join([*parts, *_warm_ups(run), _others(others)])
+    return "\n".join([*parts, *_warm_ups(run), *_times(others), _others(others)])
+
+
+def _times(others: Path) -> list[str]:
+    """Return the ratios of runs at different times; nothing if fewer than two were kept."""
+    runs = times.kept(others)
+    if len(runs) < 2:
+        return []
+    heads, rows = times.table(runs)
+    about = "The ratios of runs at different times, of the states of the code at those times.\n"
+    return ["## Runs at different times", "", about, _table(heads, rows), ""]
 
 
 def _machine(run: Run) -> str:

@@ -9,7 +9,7 @@ import os
 import platform
 import re
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -22,7 +22,7 @@ from bench.rounds import Result, WarmUp
 from bench.rows import BY_NAME, Row
 from tests.interop import counterparts
 
-__all__ = ["Run", "here", "read", "written"]
+__all__ = ["Run", "here", "joined", "read", "written"]
 
 _VERSION: Final = re.compile(r'version "([^"]+)"')
 
@@ -65,7 +65,7 @@ def here(kind: str, rows: Iterable[Result], warm_ups: Iterable[WarmUp]) -> Run:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return Run(
         kind=kind,
-        date=datetime.now(UTC).date().isoformat(),
+        date=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
         versions={
             "Python": platform.python_version(),
             "uvloop": _package("uvloop"),
@@ -125,6 +125,19 @@ def _rounded(value: object) -> object:
     if isinstance(value, list | tuple):
         return [_rounded(each) for each in value]
     return value
+
+
+def joined(parts: Sequence[Run]) -> Run:
+    """Return one run of several parts, of one kind; of a row in two parts the later one counts."""
+    kinds = {part.kind for part in parts}
+    if len(kinds) != 1:
+        raise ValueError(f"the parts are of different kinds: {', '.join(sorted(kinds))}")
+    rows = {row.name: row for part in parts for row in part.rows}
+    return msgspec.structs.replace(
+        parts[-1],
+        warm_ups=tuple(warm_up for part in parts for warm_up in part.warm_ups),
+        rows=tuple(rows.values()),
+    )
 
 
 def read(path: Path) -> Run:

@@ -47,6 +47,14 @@ def test_some_groups_are_only_printed(results: Path, capsys: pytest.CaptureFixtu
     assert list(results.iterdir()) == []
 
 
+def test_parts_are_joined_to_a_run_that_is_kept(results: Path) -> None:
+    part = results / "part.json"
+    assert bench.main(["--quick", "--only", "broker", "--part", str(part)]) == 0
+    assert bench.main(["--join", str(part), "--keep"]) == 0
+    (kept,) = (results / "runs").iterdir()
+    assert read(kept) == read(results / "quick.json") == read(part)
+
+
 @pytest.mark.parametrize(("committed", "status"), [(0.4, 0), (0.2, 1)])
 def test_a_check_fails_if_a_ratio_got_worse(
     results: Path, committed: float, status: int, capsys: pytest.CaptureFixture[str]

@@ -1,9 +1,10 @@
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from bench.report.run import Run, here, read, written
+from bench.report.run import Run, here, joined, read, written
 from bench.rows import BY_NAME, ROWS
 from tests.bench.report.figures import run_of
 
@@ -32,6 +33,20 @@ def test_rows_that_are_no_longer_described_are_left_out() -> None:
     renamed = type(old)(name="broker.gone", ours=old.ours, theirs=old.theirs, ratio=old.ratio)
     run = Run(kind="full", date="", versions={}, machine={}, rows=(renamed, old))
     assert [result for _, result in run.results] == [old]
+
+
+def test_of_a_row_in_two_parts_the_later_one_counts() -> None:
+    before, after = run_of(0.4), run_of(0.2)
+    first = msgspec.structs.replace(before, rows=before.rows[:2])
+    again = msgspec.structs.replace(after, rows=after.rows[1:])
+    rows = joined([first, again]).rows
+    assert [row.name for row in rows] == [row.name for row in ROWS]
+    assert rows == (before.rows[0], *after.rows[1:])
+
+
+def test_parts_of_different_kinds_are_refused() -> None:
+    with pytest.raises(ValueError, match="full, quick"):
+        joined([run_of(), msgspec.structs.replace(run_of(), kind="quick")])
 
 
 def test_the_machine_and_its_software_are_noted() -> None:
