@@ -81,8 +81,9 @@ class ProgressBar:
             store.open(bar)
     """
 
-    def __init__(self, label: str, stream: TextIO | None = None) -> None:
+    def __init__(self, label: str, stream: TextIO | None = None, *, unit: str = "") -> None:
         self._label = label
+        self._unit = unit
         self._stream = sys.stderr if stream is None else stream
         self._shown = self._stream.isatty()
         self._percent = -1
@@ -95,7 +96,7 @@ class ProgressBar:
         self.clear()
 
     def __call__(self, done: int, total: int) -> None:
-        """Show how many of ``total`` bytes are done; redrawn once per percent."""
+        """Show how much of ``total`` is done, in bytes or ``unit``; redrawn once per percent."""
         percent = 100 if done >= total else 100 * done // total
         if not self._shown or percent == self._percent:
             return
@@ -103,6 +104,8 @@ class ProgressBar:
         filled = self._width * percent // 100
         bar = "█" * filled + "░" * (self._width - filled)
         sizes = f"{human_size(done)} of {human_size(total)}"
+        if self._unit:
+            sizes = f"{done:,} of {total:,} {self._unit}"
         self._draw(f"\r{self._label}  {bar} {percent:3d}%  {sizes:<24}")
 
     def clear(self) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "add_job",
+    "add_report",
     "add_source",
     "add_span",
     "finish",
@@ -37,7 +38,7 @@ _EXAMPLES = "examples:\n{}\n\nExit status: {}"
 def add_job(
     commands: "Commands", name: str, purpose: str, *, examples: str, status: str
 ) -> argparse.ArgumentParser:
-    """Add a command with the arguments of every job: where Spark runs, ``--report``, ``--json``."""
+    """Add a command with the arguments of every job: where Spark runs, and ``--json``."""
     command = commands.add_parser(
         name,
         help=purpose,
@@ -79,6 +80,11 @@ def add_source(command: argparse.ArgumentParser, *, store: bool = True) -> None:
     )
     if store:
         source.add_argument("--store", metavar="DIR", help="read a store directory, no broker")
+
+
+def add_report(command: argparse.ArgumentParser) -> None:
+    """Add ``--report``, which ``finish`` writes."""
+    command.add_argument("--report", metavar="FILE.html", help="write a page with charts")
 
 
 def add_span(command: argparse.ArgumentParser) -> None:
@@ -124,21 +130,23 @@ def span_of(arguments: argparse.Namespace) -> "Span":
 
 @contextmanager
 def spark_session(arguments: argparse.Namespace) -> Iterator["SparkSession"]:
-    """Start the session of a command, and stop it; Spark's errors become errors of ours."""
+    """Start the session of a command, and stop it; Spark's errors become errors of ours.
+
+    A session that is there already is used, and goes on.
+    """
     sessions = import_module("orbitmq.spark.sessions")
-    spark = sessions.session(
-        "orbitmq pipeline",
-        arguments.master,
-        pairs(arguments.conf, "--conf"),
-        arguments.remote,
-    )
     failure: type[Exception] = import_module("pyspark.errors").PySparkException
+    before = import_module("pyspark.sql").SparkSession.getActiveSession()
+    spark = sessions.session(
+        "orbitmq pipeline", arguments.master, pairs(arguments.conf, "--conf"), arguments.remote
+    )
     try:
         yield spark
     except failure as error:
         raise OrbitError(f"Spark failed: {_reason(error)}") from error
     finally:
-        spark.stop()
+        if before is None:
+            spark.stop()
 
 
 def _reason(error: Exception) -> str:
@@ -152,9 +160,9 @@ def finish(
     arguments: argparse.Namespace, found: Any, lines: Iterable[str], report: str | None = None
 ) -> None:
     """Print the result, and write the report if ``--report`` names a file."""
-    path = getattr(arguments, "report", None)
-    if path is not None and report is not None:
+    path = None if report is None else arguments.report
+    if report is not None and path is not None:
         Path(path).write_text(report, encoding="utf-8")
     print_found(found, lines, as_json=arguments.json)
     if path is not None and not arguments.json:
-        print(f"report     {path}")
+        print(f"Report     {path}")

@@ -3,6 +3,8 @@
 import argparse
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
+from orbitmq.cli.pipeline import profile
+
 if TYPE_CHECKING:
     Families: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
 
@@ -16,7 +18,7 @@ class _Job(Protocol):
         """Add the command of the job."""
 
 
-_JOBS: Final[tuple[_Job, ...]] = ()
+_JOBS: Final[tuple[_Job, ...]] = (profile,)
 
 
 def add_commands(families: "Families") -> None:
