@@ -164,6 +164,21 @@ def test_help_names_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     assert "verify" in printed
 
 
+def test_a_command_imports_no_other() -> None:
+    code = "import sys; from orbitmq.cli.main import parser; parser('topic'); print(*sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    imported = set(ran.stdout.split())
+    assert "orbitmq.cli.commands.topic" in imported
+    assert not {"orbitmq.broker", "orbitmq.store", "orbitmq.cli.commands.send"} & imported
+
+
+def test_all_commands_are_named_without_their_modules(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    printed = capsys.readouterr().out
+    assert all(f"    {name} " in printed for name in ("up", "topic", "consume", "pipeline"))
+
+
 @pytest.mark.parametrize(
     "start",
     [

@@ -10,13 +10,58 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from importlib import import_module
+from typing import Any, Final, NamedTuple, NoReturn
 
 from orbitmq.errors import InvalidInput, OrbitError
 
 __all__ = ["main", "parser"]
 
 _FAILED = 2
+
+
+class _Command(NamedTuple):
+    module: Callable[[], Any]
+    purpose: str
+
+
+_COMMANDS: Final = {
+    "up": _Command(lambda: import_module("orbitmq.cli.servers.up"), "run a nameserver and brokers"),
+    "demo": _Command(
+        lambda: import_module("orbitmq.cli.servers.demo"),
+        "stream a shop's orders to Parquet with Spark, and compare",
+    ),
+    "nameserver": _Command(
+        lambda: import_module("orbitmq.cli.servers.nameserver"), "run a nameserver"
+    ),
+    "broker": _Command(lambda: import_module("orbitmq.cli.servers.broker"), "run a broker"),
+    "send": _Command(
+        lambda: import_module("orbitmq.cli.commands.send"),
+        "send a message, or each line of standard input",
+    ),
+    "consume": _Command(
+        lambda: import_module("orbitmq.cli.commands.consume"), "print the messages of a topic"
+    ),
+    "topic": _Command(
+        lambda: import_module("orbitmq.cli.commands.topic"),
+        "create and list topics, show their routes",
+    ),
+    "message": _Command(
+        lambda: import_module("orbitmq.cli.commands.message"), "find and show stored messages"
+    ),
+    "outbox": _Command(
+        lambda: import_module("orbitmq.cli.commands.outbox"),
+        "show a producer's outbox, and drain it",
+    ),
+    "store": _Command(
+        lambda: import_module("orbitmq.cli.commands.store"), "inspect and verify a store directory"
+    ),
+    "pipeline": _Command(
+        lambda: import_module("orbitmq.cli.pipeline.family"),
+        "Spark jobs over topics and store directories",
+    ),
+}
+"""Only the module of the command that runs is imported: most of a start is imports."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -34,25 +79,17 @@ def _wrong_arguments(message: str, command: str) -> InvalidInput:
     return InvalidInput(f"{message}; see {command} --help", field="arguments")
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the parser of all arguments; it sets ``run`` to the function of the command."""
-    # Imported here, which takes a third of a second: main handles an interrupt meanwhile.
-    from orbitmq.cli.commands import (  # noqa: PLC0415
-        consume,
-        message,
-        outbox,
-        send,
-        store,
-        topic,
-    )
-    from orbitmq.cli.pipeline import family as pipeline  # noqa: PLC0415
-    from orbitmq.cli.servers import broker, demo, nameserver, up  # noqa: PLC0415
+def parser(only: str | None = None) -> argparse.ArgumentParser:
+    """Return the parser of all arguments; it sets ``run`` to the function of the command.
 
+    With ``only``, other commands have no arguments, and their modules are not imported.
+    """
     reader = _Parser(prog="orbitmq", description="Apache RocketMQ for Python and Spark teams.")
-    families = reader.add_subparsers(metavar="COMMAND", required=True)
-    servers = (up, demo, nameserver, broker)
-    for family in (*servers, send, consume, topic, message, outbox, store, pipeline):
-        family.add_commands(families)
+    commands = reader.add_subparsers(metavar="COMMAND", required=True)
+    for name, (module, purpose) in _COMMANDS.items():
+        command = commands.add_parser(name, help=purpose)
+        if only in (None, name):
+            module().add_arguments(command)
     return reader
 
 
@@ -61,7 +98,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
     ``argparse`` (Python 3.11) takes such an argument for missing as soon as it sees an option.
     """
-    parsed, rest = parser().parse_known_args(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    named = next((word for word in given if not word.startswith("-")), "")
+    parsed, rest = parser(named).parse_known_args(given)
     late = getattr(parsed, "late", None)
     words = rest[1:] if rest[:1] == ["--"] else rest
     if late and getattr(parsed, late) is None and len(words) == 1:

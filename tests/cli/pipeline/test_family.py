@@ -4,16 +4,14 @@ import argparse
 
 import pytest
 
-from orbitmq.cli.pipeline.family import add_commands
+from orbitmq.cli.pipeline.family import add_arguments
 
 
 def jobs() -> dict[str, argparse.ArgumentParser]:
-    families = argparse.ArgumentParser(prog="orbitmq").add_subparsers()
-    add_commands(families)
+    command = argparse.ArgumentParser(prog="orbitmq pipeline")
+    add_arguments(command)
     (found,) = (
-        action
-        for action in families.choices["pipeline"]._actions
-        if isinstance(action, argparse._SubParsersAction)
+        action for action in command._actions if isinstance(action, argparse._SubParsersAction)
     )
     return dict(found.choices)
 

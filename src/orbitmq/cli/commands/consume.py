@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from typing import TYPE_CHECKING, BinaryIO, Final, TypeAlias
+from typing import BinaryIO, Final
 
 from orbitmq.cli.cluster import add_client_options, add_json_option, client_settings, on_a_loop
 from orbitmq.cli.commands.consume_format import Write, writer
@@ -26,10 +26,7 @@ from orbitmq.client.settings import ClientSettings
 from orbitmq.errors import InvalidInput
 from orbitmq.message.model import MessageQueue, StoredMessage
 
-__all__ = ["add_commands"]
-
-if TYPE_CHECKING:
-    Families: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
+__all__ = ["add_arguments"]
 
 _NONE: Final = 1
 _BEGINNING, _END = "beginning", "end"
@@ -55,16 +52,14 @@ none was found, 2 an error, 130 interrupted.
 """
 
 
-def add_commands(families: "Families") -> None:
-    """Add ``consume`` to the commands of ``orbitmq``."""
-    command = families.add_parser(
-        "consume",
-        help="print the messages of a topic",
-        description="Print the messages of a topic: new ones as they arrive, or from a place on.\n"
-        "Without --group no consumer group is used, and no offset changes.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``orbitmq consume``."""
+    command.description = (
+        "Print the messages of a topic: new ones as they arrive, or from a place on.\n"
+        "Without --group no consumer group is used, and no offset changes."
     )
+    command.epilog = _EPILOG
+    command.formatter_class = argparse.RawDescriptionHelpFormatter
     command.add_argument("topic", metavar="TOPIC")
     command.add_argument(
         "--from",

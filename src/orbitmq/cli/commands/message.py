@@ -6,7 +6,7 @@ import codecs
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final
 
 from orbitmq.cli.cluster import (
     add_client_options,
@@ -21,10 +21,7 @@ from orbitmq.client.admin.admin import Admin
 from orbitmq.errors import NotFound
 from orbitmq.message.model import StoredMessage
 
-__all__ = ["add_commands", "message_lines", "query_lines"]
-
-if TYPE_CHECKING:
-    Families: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
+__all__ = ["add_arguments", "message_lines", "query_lines"]
 
 _WIDTH: Final = 80
 _NOT_FOUND: Final = 1
@@ -33,10 +30,9 @@ _HEX_COLUMNS: Final = 16
 _FOREVER_MS: Final = 2**63 - 1
 
 
-def add_commands(families: "Families") -> None:
-    """Add the commands of this family to those of ``orbitmq``."""
-    parser = families.add_parser("message", help="find and show stored messages")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``orbitmq message``."""
+    commands = command.add_subparsers(metavar="COMMAND", required=True)
     ends = "Exit status: 0 found, 1 not found, 2 the cluster can't be asked."
     view = commands.add_parser(
         "view",

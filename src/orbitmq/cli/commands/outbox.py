@@ -4,7 +4,7 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 from orbitmq.cli.cluster import (
     add_client_options,
@@ -21,10 +21,7 @@ from orbitmq.client.producer.outbox.outbox import Outbox
 from orbitmq.client.producer.producer import Producer
 from orbitmq.errors import InvalidInput
 
-__all__ = ["Drained", "add_commands", "contents_lines", "drained_lines"]
-
-if TYPE_CHECKING:
-    Families: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
+__all__ = ["Drained", "add_arguments", "contents_lines", "drained_lines"]
 
 _WIDTH: Final = 80
 _LEFT: Final = 1
@@ -42,10 +39,9 @@ class Drained(NamedTuple):
     refused: int
 
 
-def add_commands(families: "Families") -> None:
-    """Add the commands of this family to those of ``orbitmq``."""
-    parser = families.add_parser("outbox", help="show a producer's outbox, and drain it")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``orbitmq outbox``."""
+    commands = command.add_subparsers(metavar="COMMAND", required=True)
     show = commands.add_parser(
         "show",
         help="show the messages in an outbox",

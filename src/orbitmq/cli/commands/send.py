@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Final, TextIO, TypeAlias
+from typing import Final, TextIO
 
 import msgspec
 
@@ -30,10 +30,7 @@ from orbitmq.clock import Clock, SystemClock
 from orbitmq.errors import InvalidInput, OrbitError
 from orbitmq.message.model import Message, SendReceipt, SendStatus
 
-__all__ = ["LinesFailed", "add_commands", "total_line"]
-
-if TYPE_CHECKING:
-    Families: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
+__all__ = ["LinesFailed", "add_arguments", "total_line"]
 
 _GROUP: Final = "orbitmq-send"
 _STDIN: Final = "-"
@@ -48,15 +45,14 @@ class LinesFailed(OrbitError):
     """Some lines of standard input could not be sent."""
 
 
-def add_commands(families: "Families") -> None:
-    """Add ``send`` to the commands of ``orbitmq``."""
-    command = families.add_parser(
-        "send",
-        help="send a message, or each line of standard input",
-        description="Send a message, or each line of standard input as a message. Empty lines are "
-        "skipped.",
-        epilog="Exit status: 0 all stored, 1 all stored, but some not yet flushed or replicated "
-        "as their broker requires, 2 not all sent.",
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``orbitmq send``."""
+    command.description = (
+        "Send a message, or each line of standard input as a message. Empty lines are skipped."
+    )
+    command.epilog = (
+        "Exit status: 0 all stored, 1 all stored, but some not yet flushed or replicated "
+        "as their broker requires, 2 not all sent."
     )
     command.add_argument("topic", metavar="TOPIC")
     command.add_argument(

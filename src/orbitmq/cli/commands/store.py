@@ -6,7 +6,7 @@ Both commands only read, and may run while a broker uses the store.
 import argparse
 import textwrap
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final
 
 from orbitmq.cli.cluster import add_json_option, print_found
 from orbitmq.cli.render import ProgressBar, elided, human_size, local_time, table
@@ -14,39 +14,35 @@ from orbitmq.store.reader.inspect import QueueTotals, Summary, inspect
 from orbitmq.store.reader.reader import Damage, StoreReader
 from orbitmq.store.reader.verify import Verdict, verify
 
-__all__ = ["add_commands"]
+__all__ = ["add_arguments"]
 
 _WIDTH: Final = 80
 _DAMAGED: Final = 1
 _LEAST_TOPIC: Final = 8
 _DAMAGES_SHOWN: Final = 20
 
-if TYPE_CHECKING:
-    Families: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
 
-
-def add_commands(families: "Families") -> None:
-    """Add the commands of this family to those of ``orbitmq``."""
-    parser = families.add_parser("store", help="inspect and verify a store directory")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``orbitmq store``."""
+    commands = command.add_subparsers(metavar="COMMAND", required=True)
     for name, run, purpose in (
         ("inspect", _inspect, "show the contents of a store: topics, queues, times, disk use"),
         ("verify", _verify, "read all of a store and report damage"),
     ):
-        command = commands.add_parser(
+        one = commands.add_parser(
             name,
             help=purpose,
             description=f"{purpose.capitalize()}. Only reads; a broker may be running.",
             epilog="Exit status: 0 sound, 1 damaged, 2 not a store or not readable.",
         )
-        command.add_argument("directory", metavar="DIR", help="the store's root directory")
-        command.add_argument(
+        one.add_argument("directory", metavar="DIR", help="the store's root directory")
+        one.add_argument(
             "--commit-log",
             metavar="DIR",
             help="the directory of the commit log, if storePathCommitLog sets one",
         )
-        add_json_option(command)
-        command.set_defaults(run=run)
+        add_json_option(one)
+        one.set_defaults(run=run)
 
 
 def _inspect(arguments: argparse.Namespace) -> int:

@@ -16,7 +16,7 @@ from orbitmq.client.admin.admin import Admin
 from orbitmq.errors import InvalidInput, NoRoute
 from orbitmq.message.names import AUTO_CREATE_TOPIC
 
-__all__ = ["add_commands", "route_lines"]
+__all__ = ["add_arguments", "route_lines"]
 
 if TYPE_CHECKING:
     from orbitmq.wire.bodies.route import TopicRouteData
@@ -28,10 +28,9 @@ _QUEUES_MAX: Final = 1024
 """Each queue takes a file on its broker, and makes the nameserver's answers longer."""
 
 
-def add_commands(families: "Families") -> None:
-    """Add the commands of this family to those of ``orbitmq``."""
-    parser = families.add_parser("topic", help="create and list topics, show their routes")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``orbitmq topic``."""
+    commands = command.add_subparsers(metavar="COMMAND", required=True)
     _add_create(commands)
     _add_list(commands)
     route = commands.add_parser(

@@ -8,7 +8,7 @@ from orbitmq.cli.pipeline import profile
 if TYPE_CHECKING:
     Families: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
 
-__all__ = ["add_commands"]
+__all__ = ["add_arguments"]
 
 
 class _Job(Protocol):
@@ -21,9 +21,8 @@ class _Job(Protocol):
 _JOBS: Final[tuple[_Job, ...]] = (profile,)
 
 
-def add_commands(families: "Families") -> None:
-    """Add ``pipeline`` and its jobs to the commands of ``orbitmq``."""
-    parser = families.add_parser("pipeline", help="Spark jobs over topics and store directories")
-    commands = parser.add_subparsers(metavar="JOB", required=True)
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``orbitmq pipeline``."""
+    commands = command.add_subparsers(metavar="JOB", required=True)
     for job in _JOBS:
         job.add_command(commands)

@@ -10,7 +10,6 @@ import logging
 import os
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
 
 from orbitmq.broker.machine import Machine
 from orbitmq.broker.server import Broker
@@ -27,22 +26,15 @@ from orbitmq.cli.servers.serving import (
 from orbitmq.net.exposure import is_loopback
 from orbitmq.settings import Property, from_arguments, read
 
-__all__ = ["add_commands", "broker_name", "warn_about_auto_create"]
-
-if TYPE_CHECKING:
-    Families: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
+__all__ = ["add_arguments", "broker_name", "warn_about_auto_create"]
 
 log = logging.getLogger("orbitmq.broker")
 
 
-def add_commands(families: "Families") -> None:
-    """Add ``broker`` to the commands of ``orbitmq``."""
-    command = families.add_parser(
-        "broker",
-        help="run a broker",
-        description="Run a broker until SIGTERM or SIGINT; SIGHUP reloads FILE.",
-        epilog="Exit status: 0 stopped by a signal, 2 could not start.",
-    )
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``orbitmq broker``."""
+    command.description = "Run a broker until SIGTERM or SIGINT; SIGHUP reloads FILE."
+    command.epilog = "Exit status: 0 stopped by a signal, 2 could not start."
     command.add_argument("-c", dest="file", metavar="FILE", help="a RocketMQ broker.conf")
     command.add_argument(
         "--stop-at-eof",

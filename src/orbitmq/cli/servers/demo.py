@@ -2,28 +2,21 @@
 
 import argparse
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final
 
-__all__ = ["add_commands"]
-
-if TYPE_CHECKING:
-    Families: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
+__all__ = ["add_arguments"]
 
 _ORDERS: Final = 2_000  # nine seconds at the pace of the demo
 
 
-def add_commands(families: "Families") -> None:
-    """Add ``demo`` to the commands of ``orbitmq``."""
-    command = families.add_parser(
-        "demo",
-        help="stream a shop's orders to Parquet with Spark, and compare",
-        description=(
-            "Start a broker in this process, send the orders of a small shop to it, stream them "
-            "into Parquet with Spark while they arrive, compare the topic with the files, and "
-            "write a report with charts."
-        ),
-        epilog="Exit status: 0 topic and files are equal, 1 they differ, 2 could not run.",
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``orbitmq demo``."""
+    command.description = (
+        "Start a broker in this process, send the orders of a small shop to it, stream them "
+        "into Parquet with Spark while they arrive, compare the topic with the files, and "
+        "write a report with charts."
     )
+    command.epilog = "Exit status: 0 topic and files are equal, 1 they differ, 2 could not run."
     command.add_argument(
         "--directory",
         default="orbitmq-demo",

@@ -8,7 +8,6 @@ import argparse
 import asyncio
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
 
 from orbitmq.cli.servers.log_output import start_log
 from orbitmq.cli.servers.serving import add_server_options, serve
@@ -16,22 +15,15 @@ from orbitmq.nameserver.server import Nameserver
 from orbitmq.nameserver.settings import LiveSettings
 from orbitmq.settings import Property, from_arguments, read
 
-__all__ = ["add_commands"]
-
-if TYPE_CHECKING:
-    Families: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
+__all__ = ["add_arguments"]
 
 log = logging.getLogger("orbitmq.nameserver")
 
 
-def add_commands(families: "Families") -> None:
-    """Add ``nameserver`` to the commands of ``orbitmq``."""
-    command = families.add_parser(
-        "nameserver",
-        help="run a nameserver",
-        description="Run a nameserver until SIGTERM or SIGINT; SIGHUP reloads FILE.",
-        epilog="Exit status: 0 stopped by a signal, 2 could not start.",
-    )
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``orbitmq nameserver``."""
+    command.description = "Run a nameserver until SIGTERM or SIGINT; SIGHUP reloads FILE."
+    command.epilog = "Exit status: 0 stopped by a signal, 2 could not start."
     command.add_argument("-c", dest="file", metavar="FILE", help="a RocketMQ namesrv.conf")
     command.add_argument("--host", help="the address to listen on (127.0.0.1)")
     command.add_argument("--port", help="0 picks a free one (9876)")

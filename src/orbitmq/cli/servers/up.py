@@ -13,7 +13,7 @@ import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 from orbitmq.broker.machine import Machine
 from orbitmq.broker.server import Broker
@@ -36,10 +36,7 @@ from orbitmq.nameserver.settings import NameserverSettings
 from orbitmq.net.address import Address
 from orbitmq.settings import Property, from_arguments, read
 
-__all__ = ["add_commands"]
-
-if TYPE_CHECKING:
-    Families: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
+__all__ = ["add_arguments"]
 
 log = logging.getLogger("orbitmq.cli")
 
@@ -68,14 +65,12 @@ class _Ready(NamedTuple):
     reload: Callable[[], Awaitable[None]]
 
 
-def add_commands(families: "Families") -> None:
-    """Add ``up`` to the commands of ``orbitmq``."""
-    command = families.add_parser(
-        "up",
-        help="run a nameserver and brokers",
-        description="Run a nameserver and brokers until SIGTERM or SIGINT; SIGHUP reloads FILE.",
-        epilog="Exit status: 0 stopped by a signal, 2 could not start.",
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``orbitmq up``."""
+    command.description = (
+        "Run a nameserver and brokers until SIGTERM or SIGINT; SIGHUP reloads FILE."
     )
+    command.epilog = "Exit status: 0 stopped by a signal, 2 could not start."
     command.add_argument(
         "-c", dest="file", metavar="FILE", help="a RocketMQ broker.conf, for all brokers"
     )
