@@ -20,10 +20,13 @@ import msgspec
 from bench.parties import JAVA_VERSION
 from bench.rounds import Result, WarmUp
 from bench.rows import BY_NAME, Row
+from orbitmq import kernel
+from orbitmq.settings import environment
 from tests.interop import counterparts
 
 __all__ = ["Run", "here", "joined", "read", "written"]
 
+_NONE: Final = "none"
 _VERSION: Final = re.compile(r'version "([^"]+)"')
 
 
@@ -43,6 +46,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         """The rows that were measured, in the order of their descriptions."""
         found = {result.name: result for result in self.rows}
         return [(row, found[name]) for name, row in BY_NAME.items() if name in found]
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether our processes used the compiled kernel."""
+        return self.versions.get("compiled kernel", _NONE) != _NONE
 
     def group(self, name: str) -> list[tuple[Row, Result]]:
         """Return the measured rows of one group."""
@@ -72,6 +80,9 @@ def here(kind: str, rows: Iterable[Result], warm_ups: Iterable[WarmUp]) -> Run:
             "msgspec": _package("msgspec"),
             "Java": _java(),
             "RocketMQ": JAVA_VERSION,
+            "compiled kernel": _NONE
+            if kernel.load(environment("ORBITMQ_SPEED")) is None
+            else kernel.VERSION,
         },
         machine={
             "cores": os.cpu_count() or 0,

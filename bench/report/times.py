@@ -30,12 +30,19 @@ def kept(results: Path) -> list[Run]:
 
 
 def table(runs: list[Run]) -> tuple[list[str], list[list[str]]]:
-    """Return the ratios of all runs: heads, and a row for each figure that has an aim."""
-    heads = ["", *(f"{run.date}, {run.kind}" for run in runs), "least–most", "aim"]
+    """Return the ratios of all runs: heads, and a row for each figure that has an aim.
+
+    A run with the compiled kernel has a column, but no part in the spread.
+    """
+    heads = ["", *map(_head, runs), "least–most", "aim"]
     rows = []
     for row in ROWS:
         found = [{one.name: one for one in run.rows}.get(row.name) for run in runs]
-        ratios = [one.ratio.median for one in found if one is not None]
+        ratios = [
+            one.ratio.median
+            for run, one in zip(runs, found, strict=True)
+            if one is not None and not run.is_compiled
+        ]
         if row.aim is None or not ratios:
             continue
         spread = Spread.of(ratios)
@@ -48,3 +55,7 @@ def table(runs: list[Run]) -> tuple[list[str], list[list[str]]]:
             ]
         )
     return heads, rows
+
+
+def _head(run: Run) -> str:
+    return f"{run.date}, {run.kind}{', compiled kernel' if run.is_compiled else ''}"

@@ -49,8 +49,16 @@ def test_parts_of_different_kinds_are_refused() -> None:
         joined([run_of(), msgspec.structs.replace(run_of(), kind="quick")])
 
 
+def test_a_run_says_whether_the_kernel_was_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("orbitmq.kernel.load", lambda switch: object())
+    assert here("quick", [], []).is_compiled
+    monkeypatch.setattr("orbitmq.kernel.load", lambda switch: None)
+    assert not here("quick", [], []).is_compiled
+
+
 def test_the_machine_and_its_software_are_noted() -> None:
     run = here("quick", [], [])
-    assert set(run.versions) == {"Python", "uvloop", "msgspec", "Java", "RocketMQ"}
+    software = {"Python", "uvloop", "msgspec", "Java", "RocketMQ", "compiled kernel"}
+    assert set(run.versions) == software
     assert run.machine["cores"]
     assert run.machine["kernel"]

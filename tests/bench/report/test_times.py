@@ -24,3 +24,12 @@ def test_each_ratio_is_beside_those_of_other_times() -> None:
     (send,) = (row for row in rows if row[0] == f"broker: {SEND.work}")
     assert send[1:] == ["0.20", "0.40", "0.20–0.40", SEND.aim_text]
     assert all(row[1] == "–" for row in rows if row is not send)
+
+
+def test_a_compiled_run_is_beside_the_others_and_not_in_their_spread() -> None:
+    kernel = {"compiled kernel": "0.1.0"}
+    compiled = msgspec.structs.replace(run_of(0.1), date="now", versions=kernel)
+    heads, rows = table([run_of(0.4), compiled])
+    assert heads[2] == "now, full, compiled kernel"
+    (send,) = (row for row in rows if row[0] == f"broker: {SEND.work}")
+    assert send[1:4] == ["0.40", "0.10", "0.40–0.40"]
