@@ -54,9 +54,9 @@ class Heads:
         self._data = data
         self.starts = starts
         every: NDArray[np.void] = np.ndarray(
-            (len(data) - _HEAD.itemsize + 1,), _HEAD, data.data, strides=(1,)
+            (len(data) - _HEAD.itemsize + 1,), f"V{_HEAD.itemsize}", data.data, strides=(1,)
         )
-        self._heads = every[starts]
+        self._heads = every[starts].view(_HEAD)  # whole heads: field by field takes far longer
         self.sys_flags = self.number("sys_flag")
         self._behind_born: Places | int = 0
         self._behind_hosts: Places | int = 0

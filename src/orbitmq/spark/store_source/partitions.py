@@ -44,11 +44,13 @@ are read, and their rows left out."""
 class StorePartition(msgspec.Struct, frozen=True):
     """What one task reads: the records from one log offset on and before another.
 
-    ``damages`` are places behind its end that were found when the read was planned.
+    ``queues`` name most of its records, so that they needn't be searched for. ``damages`` are
+    places behind its end that were found when the read was planned.
     """
 
     start: int
     end: int
+    queues: tuple[QueueName, ...] = ()
     damages: tuple[Damage, ...] = ()
 
 
@@ -92,12 +94,14 @@ def _parts(reader: StoreReader, options: StoreOptions) -> Iterator[StorePartitio
     step = PART_BYTES
     if options.min_partitions is not None:
         step = max(1, min(step, (stop - low) // options.min_partitions))
-    starts = list(borders(reader, low, stop, step, largest_queues(reader)))
+    queues = largest_queues(reader)
+    names = tuple(queue.name for queue in queues)
+    starts = list(borders(reader, low, stop, step, queues))
     end = LogEnd(high) if high < written else log_end(reader, starts[-1])
     for start, next_start in pairwise(starts):
-        yield StorePartition(start, next_start)
+        yield StorePartition(start, next_start, names)
     if starts[-1] < end.position or end.behind:
-        yield StorePartition(starts[-1], end.position, end.behind)
+        yield StorePartition(starts[-1], end.position, names, end.behind)
 
 
 # Queues and offsets

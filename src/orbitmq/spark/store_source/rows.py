@@ -61,7 +61,7 @@ def read_part(part: StorePartition, options: StoreOptions) -> Iterator[pa.Record
     for damage in part.damages:
         places.note(damage)
     builder = _Builder(part, options, reader, places)
-    for chunk in chunks(reader, part.start, part.end, places.note):
+    for chunk in chunks(reader, part.start, part.end, places.note, part.queues):
         yield from builder.batches(chunk)
         yield from places.reports()
     yield from places.reports()

@@ -15,7 +15,7 @@ from orbitmq.store.reader.reader import StoreReader
 
 __all__ = ["LogEnd", "borders", "largest_queues", "log_end"]
 
-_QUEUES_ASKED: Final = 8
+_QUEUES_ASKED: Final = 16
 _NEAR: Final = 8
 """A record within an eighth of a step is near enough to its target."""
 
@@ -78,12 +78,26 @@ def log_end(reader: StoreReader, start: int) -> LogEnd:
     damage behind it is what a sound store doesn't have there.
     """
     damages: list[Damage] = []
-    end = start
-    for block in reader.blocks(start, verify=True, on_damage=damages.append):
+    end = start = _last_named(reader, start)
+    files = reader.segments
+    is_cut = len(files) > 1 and files[-1].size < files[-2].size  # which is reported behind its end
+    stop = None if is_cut else reader.written_end
+    for block in reader.blocks(start, stop, verify=True, on_damage=damages.append):
         last = view_of(block.buffer, block.rows[-1])
         end = last.commit_log_offset + last.size
     behind = [one for one in damages if one.position >= end and _counts(reader, one)]
     return LogEnd(end, tuple(behind))
+
+
+def _last_named(reader: StoreReader, start: int) -> int:
+    """Return the last record that a queue names, so that not much is left to read; or ``start``."""
+    last = start
+    for queue in (reader.queue(*name) for name in reader.queues()):
+        entry = queue.entry(queue.numbers.stop - 1) if queue.numbers else None
+        offset = last if entry is None else entry.commit_log_offset
+        if offset > last and _is_whole(reader, offset):
+            last = offset
+    return last
 
 
 def _counts(reader: StoreReader, damage: Damage) -> bool:
