@@ -1,4 +1,4 @@
-"""Logs made record by record: of every kind, and without queues unless a broker's store adds them."""
+"""Logs made record by record, of every kind; a broker's store adds queues if it is asked to."""
 
 import random
 import zlib

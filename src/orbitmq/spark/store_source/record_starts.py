@@ -72,24 +72,25 @@ def find_starts(data: Bytes, named: Places, end: int, most: int) -> Starts | Non
         return follow(data, 0, end, most)
     if int(known[-1]) + LEAST_SIZE > len(data):
         return None
-    ends = known + sizes_at(data, known)
+    sizes = sizes_at(data, known)
+    ends = known + sizes
+    after = int(ends[-1])
+    if after > len(data) or (sizes < LEAST_SIZE).any():
+        return None
     expected = np.concatenate([[0], ends[:-1]])
     more: list[Places] = []
-    count = 0
     for row in np.flatnonzero(expected != known).tolist():
-        between = follow(data, int(expected[row]), int(known[row]), most - row - count)
-        if between is None:
+        between = follow(data, int(expected[row]), int(known[row]), most)
+        if between is None or (between.after != known[row] and len(between.places) < most):
             return None
         more.append(between.places)
-        count += len(between.places)
-        if between.after != known[row]:
-            full = row + count >= most
-            places = np.sort(np.concatenate([known[:row], *more]))
-            return Starts(places, between.after) if full else None
-    after = int(ends[-1])
-    if after > len(data) or after <= known[-1]:
-        return None
-    return Starts(np.sort(np.concatenate([known, *more])) if more else known, after)
+        if row + sum(map(len, more)) >= most:
+            known, after = known[:row], between.after
+            break
+    if not more:
+        return Starts(known, after)
+    places = np.sort(np.concatenate([known, *more]))
+    return Starts(places[:most], int(places[most]) if len(places) > most else after)
 
 
 def sizes_at(data: Bytes, places: Places) -> Places:

@@ -42,15 +42,20 @@ def borders(
     are farther apart where records are longer than a step, or where no sound record begins.
     """
     last = low
+    is_owed = False
     yield low
     for file in reader.segments:
+        if is_owed and file.base < high:
+            last, is_owed = file.base, False
+            yield last
         first = max(file.base, low)
         for target in range(first + (low - first) % step, min(file.end, high), step):
             if target <= last:
                 continue
             found = _border(reader, queues, target, min(file.end, high), step // _NEAR)
             if found is None:
-                break  # nothing more in this file
+                is_owed = True  # nothing more in this file: the next one begins with a record
+                break
             if found > last:
                 last = found
                 yield found
@@ -71,14 +76,15 @@ def _border(
     return reader.next_record(target, end)
 
 
-def log_end(reader: StoreReader, start: int) -> LogEnd:
+def log_end(reader: StoreReader, start: int, queues: Sequence[QueueReader] = ()) -> LogEnd:
     """Return where the log ends now, for readers that begin at ``start`` or before.
 
-    A record that a broker is just writing is behind the end, and so are remains of a crash. The
-    damage behind it is what a sound store doesn't have there.
+    With ``queues`` it reads on from the last record that they name. A record that a broker is just
+    writing is behind the end, and so are remains of a crash. The damage behind it is what a sound
+    store doesn't have there.
     """
     damages: list[Damage] = []
-    end = start = _last_named(reader, start)
+    end = start = _last_named(reader, start, queues)
     files = reader.segments
     is_cut = len(files) > 1 and files[-1].size < files[-2].size  # which is reported behind its end
     stop = None if is_cut else reader.written_end
@@ -89,10 +95,10 @@ def log_end(reader: StoreReader, start: int) -> LogEnd:
     return LogEnd(end, tuple(behind))
 
 
-def _last_named(reader: StoreReader, start: int) -> int:
-    """Return the last record that a queue names, so that not much is left to read; or ``start``."""
+def _last_named(reader: StoreReader, start: int, queues: Sequence[QueueReader]) -> int:
+    """Return the last sound record that a queue names; ``start`` if none is behind it."""
     last = start
-    for queue in (reader.queue(*name) for name in reader.queues()):
+    for queue in queues:
         entry = queue.entry(queue.numbers.stop - 1) if queue.numbers else None
         offset = last if entry is None else entry.commit_log_offset
         if offset > last and _is_whole(reader, offset):
