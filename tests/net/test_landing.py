@@ -1,7 +1,9 @@
+import socket
 from random import Random
 
 import pytest
 
+from orbitmq.message.buffer import Buffer
 from orbitmq.net.blocking import BlockingConnection
 from orbitmq.net.landing import Landing
 from orbitmq.wire.session import Response
@@ -20,18 +22,18 @@ def test_answers_are_the_same_wherever_they_are_received(seed: int) -> None:
     chance = Random(seed)
     bodies = [chance.randbytes(chance.choice([0, 10, 3_000, 40_000])) for _ in range(ANSWERS)]
 
-    def cut_anywhere(accepted: object) -> None:
+    def cut_anywhere(accepted: socket.socket) -> None:
         stream = b"".join(
             part
-            for (session, request), body in zip(requests(accepted, ANSWERS), bodies, strict=True)  # type: ignore[arg-type]
+            for (session, request), body in zip(requests(accepted, ANSWERS), bodies, strict=True)
             for part in session.answer(request, Response(body=body))
         )
         while stream:
             size = chance.choice([1, 7, 300, 9_000, 100_000])
-            accepted.sendall(stream[:size])  # type: ignore[attr-defined]
+            accepted.sendall(stream[:size])
             stream = stream[size:]
 
-    sizes, taken = Random(seed + 1), dict[int, object]()
+    sizes, taken = Random(seed + 1), dict[int, Buffer]()
     with peer(cut_anywhere) as address, BlockingConnection(address) as connection:
         numbers = connection.start_all([ASK] * ANSWERS)
         order = sorted(range(ANSWERS), key=lambda number: number + sizes.randrange(5))
@@ -42,19 +44,19 @@ def test_answers_are_the_same_wherever_they_are_received(seed: int) -> None:
                 )
             taken[number] = connection.result(numbers[number]).body
         # Nothing that was taken has changed meanwhile: each memory was given once.
-        assert [bytes(taken[number]) for number in range(ANSWERS)] == bodies  # type: ignore[call-overload]
+        assert [bytes(taken[number]) for number in range(ANSWERS)] == bodies
 
 
 def test_a_memory_is_free_when_another_is_given() -> None:
-    def both_at_once(accepted: object) -> None:
+    def both_at_once(accepted: socket.socket) -> None:
         stream = b"".join(
             part
             for (session, request), body in zip(
                 requests(accepted, 2), (b"one", b"two"), strict=True
-            )  # type: ignore[arg-type]
+            )
             for part in session.answer(request, Response(body=body))
         )
-        accepted.sendall(stream)  # type: ignore[attr-defined]
+        accepted.sendall(stream)
 
     with peer(both_at_once) as address, BlockingConnection(address) as connection:
         first, second = connection.start_all([ASK] * 2)

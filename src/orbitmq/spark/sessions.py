@@ -21,6 +21,7 @@ from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.sql import SparkSession, is_remote
 
 from orbitmq.errors import InvalidInput, WorkerPythonFailed
+from orbitmq.spark import pruning
 from orbitmq.spark.java import find_java, launcher_home
 from orbitmq.spark.source import RocketMQSource
 
@@ -104,6 +105,7 @@ def session(
     if existing := _existing():
         places = {"spark.master": master, "spark.remote": None if is_remote() else remote}
         _log_differences(existing, {**places, **given})
+        pruning.install(existing)
         return existing
     if remote is None and master is None:
         remote = os.environ.get("SPARK_REMOTE")
@@ -131,6 +133,7 @@ def register(spark: SparkSession) -> None:
         orbitmq.spark.register(spark)
     """
     spark.dataSource.register(RocketMQSource)
+    pruning.install(spark)
     failure = _load_failure(spark)
     if failure is None:
         return
@@ -220,7 +223,9 @@ def _build(builder: SparkSession.Builder, app: str, settings: Mapping[str, str])
     with warnings.catch_warnings():
         # PySpark warns about a newer pandas at each start; we don't use pandas.
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")
-        return builder.appName(app).config(map=dict(settings)).getOrCreate()
+        spark = builder.appName(app).config(map=dict(settings)).getOrCreate()
+    pruning.install(spark)
+    return spark
 
 
 def _existing() -> SparkSession | None:

@@ -1,6 +1,5 @@
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,7 +36,7 @@ def spoilt(offset: int) -> bytes:
     return bytes(raw)
 
 
-KINDS = {
+KINDS: dict[str, Callable[[int], bytes]] = {
     "usual": lambda offset: record(offset, b"%d" % offset, USUAL),
     "unlike": lambda offset: record(
         offset, b"\x00" * (offset % 50), {"colour": "blue", "TAGS": "x"}
@@ -230,6 +229,6 @@ def test_an_answer_with_more_or_fewer_records_than_it_says_is_not_plain(reached:
 
 def test_what_lies_elsewhere_is_not_added() -> None:
     into = AnswerBatch(10, 1_000, MARGIN)
-    elsewhere: list[Buffer] = [b"", record(0), memoryview(record(0)), memoryview(np.zeros(9, "u1"))]
+    elsewhere: list[Buffer] = [b"", record(0), memoryview(record(0)), memoryview(bytearray(9))]
     assert not any(into.add(body, 0, 1) for body in elsewhere)
     assert not into.is_full
