@@ -173,8 +173,14 @@ def main() -> None:
     parser.add_argument(
         "--full", action="store_true", help="a million messages, and growth up to ten million"
     )
-    full = parser.parse_args().full
-    messages, steps = (FULL_MESSAGES, FULL_STEPS) if full else (MESSAGES, STEPS)
+    parser.add_argument(
+        "--messages", type=int, help=f"how many the queries read; {MESSAGES:,} unless --full"
+    )
+    asked = parser.parse_args()
+    messages, steps = (FULL_MESSAGES, FULL_STEPS) if asked.full else (MESSAGES, STEPS)
+    if asked.messages:
+        messages = asked.messages
+        steps = tuple(step for step in steps if step <= messages) or (messages,)
     found = run(messages)._replace(growth=grown(steps))
     show(messages, found)
     write(

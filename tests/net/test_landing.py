@@ -3,6 +3,7 @@ from random import Random
 
 import pytest
 
+from orbitmq.errors import ConnectionClosed
 from orbitmq.message.buffer import Buffer
 from orbitmq.net.blocking import BlockingConnection
 from orbitmq.net.landing import Landing
@@ -68,6 +69,21 @@ def test_a_memory_is_free_when_another_is_given() -> None:
         connection.receive_into(None)
         here[:] = bytes(len(here))
         assert connection.result(second).body == b"two"
+
+
+def test_a_peer_that_breaks_the_protocol_there_is_closed_and_the_memory_is_free() -> None:
+    def garbage(accepted: socket.socket) -> None:
+        (session, request), _ = requests(accepted, 2)
+        answer = b"".join(session.answer(request, Response(body=b"one")))
+        accepted.sendall(answer + b"\xff" * 100)
+
+    with peer(garbage) as address, BlockingConnection(address) as connection:
+        connection.receive_into(memory(100_000))
+        first, second = connection.start_all([ASK] * 2)
+        with pytest.raises(ConnectionClosed, match="broke the protocol"):
+            connection.result(second)
+        connection.receive_into(None)
+        assert connection.result(first).body == b"one"
 
 
 def test_a_frame_that_does_not_fit_has_no_room() -> None:

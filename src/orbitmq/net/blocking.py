@@ -186,7 +186,9 @@ class BlockingConnection:
         Keep ``memory`` as it is until the next call.
         """
         check_process(self._process, self)
-        rest = self._session.take_held() if self._landing is None else self._landing.rest()
+        rest: Buffer = b""
+        if self._closed is None:
+            rest = self._session.take_held() if self._landing is None else self._landing.rest()
         landing = None if memory is None else Landing(memory)
         for answer in self._answers.values():
             placed = None if landing is None else landing.place(answer.body)
