@@ -9,7 +9,7 @@
 
 import logging
 from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -150,7 +150,7 @@ class _Builder:
 
     def _rows(self, chunk: Chunk, group: _Group, topics: Topics) -> BatchRows:
         return BatchRows(
-            RecordBlock(group.data, cast("list[int]", group.starts)),  # any sequence will do
+            RecordBlock(group.data, group.starts),
             chunk.heads,
             group.rows,
             topics,
