@@ -113,6 +113,7 @@ def measured(
     directory: Path,
     jars: Sequence[Path],
     rounds: int,
+    queries: Sequence[Query] = QUERIES,
 ) -> Findings:
     """Run all queries over all sources alternately, and count the steps.
 
@@ -122,6 +123,7 @@ def measured(
         directory: where files are written.
         jars: the jars that the session needs in addition to Spark's.
         rounds: how often each query runs after the warm-up.
+        queries: the queries.
     """
     config = {
         "spark.jars": ",".join(map(str, jars)),
@@ -134,7 +136,7 @@ def measured(
     load = []
     for number in range(WARM_UP_ROUNDS + rounds):
         load.append(os.getloadavg()[0])
-        for query in QUERIES:
+        for query in queries:
             for name, source in sources.items():
                 one = _spent(partial(query.run, spark, source, directory))
                 if number >= WARM_UP_ROUNDS:

@@ -51,7 +51,7 @@ def _rows(view: RecordView, codes: Codes) -> Iterator[Row]:
         yield whole | _own(message.body, given, message.flag, message.queue_offset, whole)
         return
     for offset, part in enumerate(batch.split(message.body), message.queue_offset):
-        given = dict(properties.decode(part.properties))
+        given = dict(properties.decode(bytes(part.properties)))
         own = _own(bytes(part.body), given, part.flag, offset, whole)
         yield whole | own | {"body_crc": 0}
 

@@ -21,7 +21,7 @@ def test_places_and_numbers_of_records_of_every_kind(tmp_path: Path) -> None:
     heads = Heads(data, np.array(starts))
     assert len(heads) == len(starts)
     assert heads.add_up(0).all()
-    view = memoryview(data)
+    view = data.data
     for row, start in enumerate(starts):
         one = RecordView(view, start, int(heads.ends[row]) - start)
         assert view[heads.body_starts[row] : heads.body_ends[row]] == one.body

@@ -106,11 +106,11 @@ def follow(data: Bytes, start: int, end: int, most: int) -> Starts | None:
     """Follow sizes from one record to the next; None if one is odd."""
     starts: list[int] = []
     append, unpack = starts.append, SIZE_AND_MAGIC.unpack_from
-    at, length = start, len(data)
+    view, at, length = data.data, start, len(data)
     while at < end and len(starts) < most:
         if not 0 <= at <= length - SIZE_AND_MAGIC.size:
             return None
-        size, magic = unpack(data, at)
+        size, magic = unpack(view, at)
         if magic == MAGIC_BLANK and at + size == length:
             at = length
             break

@@ -181,7 +181,7 @@ class _Builder:
         if not special.any():
             yield _Group(chunk.data, chunk.heads.starts[picked], picked)
             return
-        view = memoryview(chunk.data)
+        view = chunk.data.data
         parts: list[memoryview | bytes] = []
         rows: list[int] = []
         size = 0
@@ -204,7 +204,7 @@ class _Builder:
             yield _joined(parts, rows)
 
     def _opened(self, chunk: Chunk, start: int, end: int) -> Iterator[bytes]:
-        view = RecordView(memoryview(chunk.data), start, end - start)
+        view = RecordView(chunk.data.data, start, end - start)
         try:
             for _, record in plain_records(view):
                 yield record
