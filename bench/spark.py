@@ -25,9 +25,9 @@ from orbitmq.spark.offsets import shared_out, to_spark
 from orbitmq.spark.options.options import Access
 
 MESSAGES: Final = 200_000
-STEPS: Final = (100_000, 300_000, 1_000_000)
+STEPS: Final[Sequence[int]] = (100_000, 300_000, 1_000_000)
 FULL_MESSAGES: Final = 1_000_000
-FULL_STEPS: Final = (100_000, 1_000_000, 10_000_000)
+FULL_STEPS: Final[Sequence[int]] = (100_000, 1_000_000, 10_000_000)
 ROUNDS: Final = 3
 QUEUES: Final = 8
 TOPIC: Final = "orders"
@@ -177,9 +177,9 @@ def main() -> None:
         "--messages", type=int, help=f"how many the queries read; {MESSAGES:,} unless --full"
     )
     asked = parser.parse_args()
-    messages, steps = (FULL_MESSAGES, FULL_STEPS) if asked.full else (MESSAGES, STEPS)
+    messages: int = asked.messages or (FULL_MESSAGES if asked.full else MESSAGES)
+    steps = FULL_STEPS if asked.full else STEPS
     if asked.messages:
-        messages = asked.messages
         steps = tuple(step for step in steps if step <= messages) or (messages,)
     found = run(messages)._replace(growth=grown(steps))
     show(messages, found)

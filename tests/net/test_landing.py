@@ -4,9 +4,9 @@ from random import Random
 import pytest
 
 from orbitmq.errors import ConnectionClosed
-from orbitmq.message.buffer import Buffer
 from orbitmq.net.blocking import BlockingConnection
 from orbitmq.net.landing import Landing
+from orbitmq.wire.frame import Buffer
 from orbitmq.wire.session import Response
 from tests.net.loopback import ASK
 from tests.net.test_blocking import peer, requests

@@ -1,5 +1,5 @@
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -56,7 +56,7 @@ def joined(frame: "DataFrame") -> "DataFrame":
     return left.join(right, same).selectExpr("l.tags", "r.value")
 
 
-QUERIES = {
+QUERIES: dict[str, tuple[Callable[["DataFrame"], "DataFrame"], list[str]]] = {
     "count": (lambda d: d.groupBy().count(), ["queue_id"]),
     "sum": (lambda d: d.agg(f.sum(f.length("value"))), ["value"]),
     "groups": (lambda d: d.groupBy("tags").count(), ["tags"]),

@@ -11,8 +11,7 @@ front: when it is full, the connection goes on with memory of its own.
 
 from collections.abc import Iterator
 
-from orbitmq.message.buffer import Buffer
-from orbitmq.wire.frame import LEAD_SIZE, Frame, unpack_lead
+from orbitmq.wire.frame import LEAD_SIZE, Buffer, Frame, unpack_lead
 from orbitmq.wire.session import Session
 
 __all__ = ["Landing"]

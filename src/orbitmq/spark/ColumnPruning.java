@@ -52,7 +52,7 @@ public class ColumnPruning extends Rule {
 
   public TreeNode apply(TreeNode given) {
     try {
-      boolean isOn = "true".equals(SQLConf.get().getConfString(SETTING, "true"));
+      boolean isOn = "true".equalsIgnoreCase(SQLConf.get().getConfString(SETTING, "true"));
       return isOn ? rewritten((LogicalPlan) given) : given;
     } catch (Throwable error) { // the query is right without this
       LoggerFactory.getLogger("orbitmq.spark").warn("columns are not pruned", error);

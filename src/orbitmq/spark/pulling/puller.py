@@ -26,10 +26,11 @@ filtered answer doesn't show gaps. Therefore filtered answers are held until the
 returned the record at which the first of them begins: files are deleted oldest first, so the broker
 had all later records too.
 
-Records of many answers may be checked together, which is faster (``answer_batch``): these are held
-until a batch is full, in the memory into which they were received. If they aren't plain, or one is
-missing, they are checked one answer at a time, and from the first gap on, answers are pulled again
-and each is checked when it arrives. So is an answer that may end a batch early, or an error.
+The records of many answers may be checked together, which is faster (``answer_batch``). Until a
+batch is full, its answers stay in the memory into which they were received. If some record isn't
+plain, or one is missing, they are checked one after the other; from the first gap on, records are
+pulled again, and each answer is checked when it arrives. An answer of another kind, or an error,
+ends a batch early: it is left alone, and pulled again to be handled without a batch.
 
 The primary may have what a replica lacks. So only the primary can say that data is gone. If a
 replica answers while the primary is down, the pull waits for the primary.
