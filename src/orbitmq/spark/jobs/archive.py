@@ -16,8 +16,8 @@ A run, and what is left if its process ends after a step::
     plan                 from the ends in the last manifest to the queues' ends of now
     tasks write          staging/RUN-TOKEN: names differ between attempts     ─▶ nothing visible
     ══ manifest RUN ══   created whole, from the reports of successful tasks  ─▶ committed
-    publish              each file moved to its place, then staging removed   ─▶ some files visible
-                                                                                 (next run: the rest)
+    publish              each file moved to its place, then staging removed   ─▶ partly visible
+                                                                            (the next run: the rest)
 
 The manifest is written before the files move, and not after: so all that is visible is committed,
 always, and a run that was committed is finished by the next one from its manifest alone. The other
@@ -43,6 +43,7 @@ from orbitmq.spark.jobs.archiving.directory import OWN, ArchiveDirectory
 from orbitmq.spark.jobs.archiving.feeds import Feed, topic_feed
 from orbitmq.spark.jobs.archiving.files import FileOptions
 from orbitmq.spark.jobs.archiving.run import Archived, TaskReport, TaskWrites, archive_once
+from orbitmq.spark.jobs.archiving.store_feed import store_feed
 from orbitmq.spark.jobs.locations.location import Location
 from orbitmq.spark.jobs.locations.lock import locked
 from orbitmq.spark.jobs.progress import Progress, tasks_shown
@@ -154,6 +155,4 @@ def _parallelism(spark: SparkSession) -> int:
 
 
 def _feed(source: Source, span: Span) -> Feed:
-    if isinstance(source, Topics):
-        return topic_feed(source, span)
-    raise NotImplementedError
+    return topic_feed(source, span) if isinstance(source, Topics) else store_feed(source, span)

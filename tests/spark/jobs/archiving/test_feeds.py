@@ -9,7 +9,7 @@ from orbitmq.blocking import Producer
 from orbitmq.embedded import RunningCluster
 from orbitmq.errors import InvalidInput
 from orbitmq.spark.jobs.archiving.feeds import topic_feed
-from orbitmq.spark.jobs.archiving.manifest import Manifest, merged_ends
+from orbitmq.spark.jobs.archiving.manifest import ArchivedRange, Manifest, merged_ends
 from orbitmq.spark.jobs.sources import Span, Topics
 
 
@@ -21,7 +21,9 @@ def test_the_work_follows_the_last_run(shared_cluster: RunningCluster) -> None:
         work = feed.work(None, 4)
         pieces = [piece for task in work.tasks for piece in task]
         assert sum(piece.end - piece.start for piece in pieces) == 10
-        rows = [(topic, batch) for piece in pieces for topic, batch in feed.read(piece)]
+        ranges: list[ArchivedRange] = []
+        rows = [one for piece in pieces for one in feed.read(piece, ranges.append)]
+        assert sum(one.rows for one in ranges) == 10
         assert {topic for topic, _ in rows} == {"feeds"}
         assert all(batch.schema == feed.schema for _, batch in rows)
         last = Manifest(
@@ -32,7 +34,7 @@ def test_the_work_follows_the_last_run(shared_cluster: RunningCluster) -> None:
             staging="",
             files=(),
             ranges=(),
-            ends=merged_ends([], [feed.ranges(piece, 0) for piece in pieces], []),
+            ends=merged_ends([], ranges, []),
         )
         assert feed.work(last, 4).tasks == []
         producer.send(Message("feeds", b"y"))

@@ -1,6 +1,6 @@
 """A run is whole or absent: the process may end at any step, on any kind of file system."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -57,7 +57,9 @@ class Queues:
             raise loss(plan.gaps[0])
         return Work(dealt(plan.wanted, parallelism) if plan.wanted else [], plan.gaps)
 
-    def read(self, piece: Slice) -> Iterator[tuple[str, pa.RecordBatch]]:
+    def read(
+        self, piece: Slice, note: Callable[[ArchivedRange], object]
+    ) -> Iterator[tuple[str, pa.RecordBatch]]:
         rows = [
             {
                 "timestamp": BEGIN + timedelta(minutes=offset),
@@ -68,11 +70,16 @@ class Queues:
             for offset in range(piece.start, piece.end)
         ]
         yield piece.queue.topic, pa.RecordBatch.from_pylist(rows, schema=self.schema)
-
-    def ranges(self, piece: Slice, rows: int) -> ArchivedRange:
         topic, broker, number = piece.queue.topic, piece.queue.broker_name, piece.queue.queue_id
-        return ArchivedRange(
-            topic=topic, broker=broker, queue_id=number, start=piece.start, end=piece.end, rows=rows
+        note(
+            ArchivedRange(
+                topic=topic,
+                broker=broker,
+                queue_id=number,
+                start=piece.start,
+                end=piece.end,
+                rows=len(rows),
+            )
         )
 
 

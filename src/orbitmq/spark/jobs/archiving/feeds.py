@@ -1,6 +1,6 @@
 """What an archive reads: planned on the driver as pieces, which tasks read as rows."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
@@ -37,6 +37,8 @@ class Work(NamedTuple):
     tasks: Sequence[Sequence[Any]]
     """The pieces of each task."""
     gaps: Sequence[Gap]
+    log_end: int | None = None
+    """Where a later run continues in a commit log."""
 
 
 class Feed(Protocol):
@@ -53,11 +55,10 @@ class Feed(Protocol):
     def work(self, last: Manifest | None, parallelism: int) -> Work:
         """Return what follows after the last run, with fixed ends; on the driver."""
 
-    def read(self, piece: Any) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """Yield the rows of a piece, with their topic; in a task."""
-
-    def ranges(self, piece: Any, rows: int) -> ArchivedRange:
-        """Return what a manifest says of a piece that had some rows."""
+    def read(
+        self, piece: Any, note: Callable[[ArchivedRange], object]
+    ) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Yield the rows of a piece, with their topic, then note what they were; in a task."""
 
 
 class TopicFeed(msgspec.Struct, frozen=True):
@@ -114,21 +115,23 @@ class TopicFeed(msgspec.Struct, frozen=True):
             cluster, start, ranges, field="startingOffsets", group=self.options.pull_group
         )
 
-    def read(self, piece: Slice) -> Iterator[tuple[str, pa.RecordBatch]]:
+    def read(
+        self, piece: Slice, note: Callable[[ArchivedRange], object]
+    ) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Yield the rows of a slice."""
+        rows = 0
         for batch in read_slice(cluster_for(self.options.access), piece, self.options):
+            rows += batch.num_rows
             yield piece.queue.topic, batch
-
-    def ranges(self, piece: Slice, rows: int) -> ArchivedRange:
-        """Return the slice as a manifest says it."""
-        queue = piece.queue
-        return ArchivedRange(
-            topic=queue.topic,
-            broker=queue.broker_name,
-            queue_id=queue.queue_id,
-            start=piece.start,
-            end=piece.end,
-            rows=rows,
+        note(
+            ArchivedRange(
+                topic=piece.queue.topic,
+                broker=piece.queue.broker_name,
+                queue_id=piece.queue.queue_id,
+                start=piece.start,
+                end=piece.end,
+                rows=rows,
+            )
         )
 
 

@@ -13,6 +13,7 @@ however many rows, topics and days a task has.
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Final
 
 import msgspec
@@ -78,7 +79,7 @@ def by_day(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
     times = batch.column(batch.schema.get_field_index("timestamp")).view(pa.int64())
     days = np.floor_divide(times.to_numpy(), _DAY_US)
     borders = [0, *(np.flatnonzero(np.diff(days)) + 1).tolist(), len(days)]
-    for start, end in zip(borders, borders[1:], strict=False):
+    for start, end in pairwise(borders):
         if start < end:
             date = (_EPOCH + timedelta(days=int(days[start]))).date().isoformat()
             yield date, batch.slice(start, end - start)

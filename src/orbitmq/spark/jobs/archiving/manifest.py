@@ -9,10 +9,12 @@
      "ranges": [{"topic": "orders", "broker": "broker-a", "queue_id": 0, "start": 0, "end": 1000,
                  "rows": 1000}],
      "gaps":   [{"topic": "orders", …, "start": 0, "end": 17, "why": "expired"}],
-     "ends":   [{"topic": "orders", "broker": "broker-a", "queue_id": 0, "end": 1000}]}
+     "ends":   [{"topic": "orders", "broker": "broker-a", "queue_id": 0, "end": 1000}],
+     "log_end": null}
 
 ``ends`` has all queues of the archive, so that the last manifest alone says where to continue; all
-manifests together name each file once.
+manifests together name each file once. An archive of a store continues at ``log_end``, a place in
+its commit log; its ends are for information.
 """
 
 from collections.abc import Iterable, Mapping
@@ -65,7 +67,8 @@ class Gap(_OfQueue, frozen=True, kw_only=True):
 
     ``expired``: retention deleted them. ``recreated``: the queue ends before what is archived of
     it, so it was deleted and made again, and is archived from its beginning. ``gone``: there is no
-    such queue any more; what it had behind ``start`` is not known.
+    such queue any more; what it had behind ``start`` is not known. Without a topic it is a part of
+    the commit log of a store.
     """
 
     start: int
@@ -73,6 +76,9 @@ class Gap(_OfQueue, frozen=True, kw_only=True):
     why: Literal["expired", "recreated", "gone"]
 
     def __str__(self) -> str:
+        if not self.topic:
+            what = "ends" if self.why == "recreated" else "begins"
+            return f"the commit log is archived up to {self.start}, but {what} at {self.end} now"
         name = f"topic {self.topic}, queue {queue_name(self.queue)}"
         if self.why == "expired":
             return f"{name}: offsets {self.start} to {self.end - 1} were deleted by retention"
@@ -106,6 +112,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     ranges: tuple[ArchivedRange, ...]
     gaps: tuple[Gap, ...] = ()
     ends: tuple[QueueEnd, ...] = ()
+    log_end: int | None = None
 
     @property
     def rows(self) -> int:
@@ -129,6 +136,8 @@ def merged_ends(
     """
     found: dict[MessageQueue, QueueEnd] = {one.queue: one for one in before}
     for gap in gaps:
+        if not gap.topic:
+            continue
         end = 0 if gap.why == "recreated" else gap.end
         found[gap.queue] = _end(gap.queue, end, gone=gap.why == "gone")
     for one in sorted(ranges, key=lambda each: each.start):

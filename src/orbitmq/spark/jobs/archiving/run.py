@@ -63,13 +63,10 @@ class TaskWrites(msgspec.Struct, frozen=True):
         attempt = SystemRandomness().token(4).hex()
         stem = f"part-{self.run:010d}-{number:05d}-{attempt}"
         files = PartitionedFiles(self.location, self.staging, stem, self.feed.schema, self.files)
-        ranges = []
+        ranges: list[ArchivedRange] = []
         for piece in self.tasks[number]:
-            rows = 0
-            for topic, batch in self.feed.read(piece):
+            for topic, batch in self.feed.read(piece, ranges.append):
                 files.add(topic, batch)
-                rows += batch.num_rows
-            ranges.append(self.feed.ranges(piece, rows))
         return TaskReport(tuple(files.finish()), tuple(ranges))
 
 
@@ -119,6 +116,7 @@ def archive_once(
         files=tuple(sorted((one for each in reports for one in each.files), key=_name)),
         ranges=ranges,
         gaps=tuple(work.gaps),
+        log_end=work.log_end,
         ends=merged_ends(last.ends if last else (), ranges, work.gaps),
     )
     owner.check()
