@@ -30,7 +30,6 @@ Files of failed, killed and speculative attempts are named by no manifest: they 
 
 import logging
 from collections.abc import Iterable, Iterator
-from typing import Final
 
 import msgspec
 from pyspark.sql import SparkSession
@@ -46,15 +45,13 @@ from orbitmq.spark.jobs.archiving.run import Archived, TaskReport, TaskWrites, a
 from orbitmq.spark.jobs.archiving.store_feed import store_feed
 from orbitmq.spark.jobs.locations.location import Location
 from orbitmq.spark.jobs.locations.lock import locked
+from orbitmq.spark.jobs.parallelism import parallelism
 from orbitmq.spark.jobs.progress import Progress, tasks_shown
 from orbitmq.spark.jobs.sources import EVERYTHING, Source, Span, Topics
 
 __all__ = ["Archived", "FileOptions", "archive", "watch"]
 
 log = logging.getLogger("orbitmq.spark")
-
-_REMOTE_PARALLELISM: Final = 8
-"""Where Spark Connect doesn't say how many cores there are."""
 
 
 def archive(
@@ -108,7 +105,7 @@ def archive(
             write,
             owner=owner,
             clock=clock,
-            parallelism=_parallelism(spark),
+            parallelism=parallelism(spark),
             files=files,
         )
 
@@ -147,11 +144,6 @@ def run_tasks(spark: SparkSession, writes: TaskWrites) -> list[TaskReport]:
     count = len(writes.tasks)
     found = spark.range(0, count, 1, count).select(write("id").alias("report")).collect()
     return [msgspec.json.decode(bytes(row.report), type=TaskReport) for row in found]
-
-
-def _parallelism(spark: SparkSession) -> int:
-    context = getattr(spark, "sparkContext", None)  # Spark Connect has none
-    return _REMOTE_PARALLELISM if context is None else int(context.defaultParallelism)
 
 
 def _feed(source: Source, span: Span) -> Feed:
