@@ -17,7 +17,7 @@ WHAT = ReplayIdentity(source="<Archive x>", target="again at n:1", where="tags =
 def test_entries(tmp_path: Path) -> None:
     ledger = Ledger(Location(str(tmp_path)))
     assert ledger.load(SOURCE) is None
-    entry = QueueProgress(source=SOURCE, target=TARGET, done=7, next=9, sent=8, saved_ms=5)
+    entry = QueueProgress(source=SOURCE, target=TARGET, done=7, next=9, sent=8, attempt="x")
     ledger.save(msgspec.structs.replace(entry, done=3))
     ledger.save(entry)
     assert Ledger(Location(str(tmp_path))).load(SOURCE) == entry

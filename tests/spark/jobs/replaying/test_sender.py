@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from orbitmq.errors import (
     ConnectFailed,
+    LocationInUse,
     OrbitError,
     PartlySent,
     SendIllegal,
@@ -77,7 +78,10 @@ EXPECTED = [copy_id(SOURCE, copy.offset) for copy in given_copies()]
 
 def replayed(location: FaultyLocation, topic: Topic, clock: FakeClock, rate: Rate = SMALL) -> None:
     replay = QueueReplay(
-        *(Ledger(location), topic, SOURCE, QUEUE), clock=clock, pause=clock.pass_ms
+        *(Ledger(location), topic, SOURCE, QUEUE),
+        attempt=f"at {clock.now_ms()}",
+        clock=clock,
+        pause=clock.pass_ms,
     )
     pace = Pace(rate)
     replay.send(given_copies()[:12], pace, rate)
@@ -171,10 +175,23 @@ def test_it_waits_for_what_may_be_on_its_way(tmp_path: Path) -> None:
     with pytest.raises(Crash):
         replayed(FaultyLocation(str(tmp_path)), topic, clock)
     assert clock.now_ms() - died_ms == SETTLE_MS
-    clock.pass_ms(10 * SETTLE_MS)
-    before_ms = clock.now_ms()
     replayed(FaultyLocation(str(tmp_path)), topic, clock, Rate())
-    assert clock.now_ms() == before_ms
+    assert clock.now_ms() - died_ms == 2 * SETTLE_MS
+    assert topic.copies() == EXPECTED
+
+
+def test_an_attempt_that_outlived_its_driver_stops(tmp_path: Path) -> None:
+    topic, clock = Topic(), FakeClock()
+    ledger = Ledger(FaultyLocation(str(tmp_path)))
+    zombie, successor = (
+        QueueReplay(*(ledger, topic, SOURCE, QUEUE), attempt=name, clock=clock, pause=clock.pass_ms)
+        for name in ("zombie", "successor")
+    )
+    with pytest.raises(LocationInUse, match="another attempt"):
+        zombie.send(given_copies(), Pace(Rate()), Rate())
+    assert topic.copies() == []
+    successor.send(given_copies(), Pace(Rate()), Rate())
+    assert topic.copies() == EXPECTED
 
 
 def test_a_refusal_is_final(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@
       lock                       who replays (leases/ on object stores)
       replay.json                what is replayed, and to where; another replay is refused
       queues/orders/broker-a-0.json
-          {"source": …, "target": …, "done": 1234, "next": 5678, "sent": 900, "saved_ms": …,
+          {"source": …, "target": …, "done": 1234, "next": 5678, "sent": 900, "attempt": "5f3a…",
            "is_open": true}
 
 ``done`` is the last offset of the source queue whose copy is known to be stored. Copies of later
@@ -49,7 +49,8 @@ class QueueProgress(msgspec.Struct, frozen=True, kw_only=True):
     next: int
     sent: int = 0
     """Copies that are stored, by all runs."""
-    saved_ms: int = 0
+    attempt: str = ""
+    """The attempt of a task that may send; any other one stops."""
     is_open: bool = True
 
 

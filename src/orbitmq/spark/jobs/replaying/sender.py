@@ -2,19 +2,21 @@
 
 ::
 
-    entry in the ledger? ──no──▶ note (done = -1, next = end of the target queue)
-          │ yes, open                                          │
+    entry in the ledger? ──no──▶ note: done = -1, next = end of the target queue, attempt = mine
+          │ yes                                                │
           ▼                                                    │
+    note: attempt = mine; if it was open:                      │
     wait until its last send has arrived or never will         │
     read ids in the target from next on ──▶ known              │
           └──────────────────────┬─────────────────────────────┘
                                  ▼
-    piece: offsets above done, ids not known ──▶ send ──▶ all stored ──▶ note done, next ─▶ piece
-                 ▲                                 │ failed: some may be stored
-                 └── wait, read ids from next on ──┘
+    piece: offsets above done, ids not known ──▶ still mine? ──▶ send ──▶ note done, next ──▶ piece
+                 ▲                                                 │
+                 └───── wait, read ids from next on ◀──── failed: some may be stored
 
 So a kill, a retried task and a send without an answer are one case: what the ledger doesn't know,
-the target queue does. The producer doesn't repeat a send by itself.
+the target queue does. The producer doesn't repeat a send by itself. An attempt that outlives its
+driver sends at most the piece that it is at: then it finds that the entry is another one's.
 """
 
 import logging
@@ -25,6 +27,7 @@ import msgspec
 
 from orbitmq.clock import Clock
 from orbitmq.errors import (
+    LocationInUse,
     NetworkError,
     NoRoute,
     OrbitError,
@@ -37,6 +40,7 @@ from orbitmq.message.model import Message, MessageQueue
 from orbitmq.spark.jobs.replaying.copies import Copy, copy_id
 from orbitmq.spark.jobs.replaying.ledger import Ledger, QueueProgress
 from orbitmq.spark.jobs.replaying.pace import Pace, Rate
+from orbitmq.spark.offset_json import queue_name
 
 __all__ = ["SETTLE_MS", "Pauses", "QueueReplay", "Target", "pieces"]
 
@@ -77,6 +81,7 @@ class QueueReplay:
         source: MessageQueue,
         queue: MessageQueue,
         *,
+        attempt: str,
         clock: Clock,
         pause: Pauses,
     ) -> None:
@@ -86,13 +91,14 @@ class QueueReplay:
         self._pause = pause
         self._known: set[str] = set()
         found = ledger.load(source)
+        was_open = found is not None and found.is_open
         if found is None:
             found = QueueProgress(source=source, target=queue, next=target.end(queue))
-        elif found.is_open:
-            self._settle(found.saved_ms)
+        self._progress = msgspec.structs.replace(found, attempt=attempt, is_open=True)
+        ledger.save(self._progress)
+        if was_open:
+            pause(SETTLE_MS)
             self._known = target.ids(found.target, found.next)
-        self._progress = msgspec.structs.replace(found, is_open=True)
-        self._save()
 
     def __repr__(self) -> str:
         return f"<QueueReplay {self._progress!r}>"
@@ -118,7 +124,7 @@ class QueueReplay:
     def close(self) -> None:
         """Note that nothing is on its way."""
         self._progress = msgspec.structs.replace(self._progress, is_open=False)
-        self._save()
+        self._ledger.save(self._progress)
 
     def _send(self, piece: Sequence[Copy]) -> None:
         behind, done = self._progress.next, piece[-1].offset
@@ -126,6 +132,7 @@ class QueueReplay:
             wanted = self._unknown(piece)
             try:
                 if wanted:
+                    self._check()
                     messages = [copy.message for copy in wanted]
                     behind = self._target.send(messages, self._progress.target)
                 break
@@ -141,7 +148,7 @@ class QueueReplay:
             next=max(behind, self._progress.next),
             sent=self._progress.sent + len(piece),
         )
-        self._save()
+        self._ledger.save(self._progress)
 
     def _look_again(self) -> None:
         try:
@@ -158,14 +165,16 @@ class QueueReplay:
         source = self._progress.source
         return [copy for copy in piece if copy_id(source, copy.offset) not in self._known]
 
-    def _settle(self, saved_ms: int) -> None:
-        left_ms = min(SETTLE_MS, saved_ms + SETTLE_MS - self._clock.now_ms())
-        if left_ms > 0:
-            self._pause(left_ms)
-
-    def _save(self) -> None:
-        self._progress = msgspec.structs.replace(self._progress, saved_ms=self._clock.now_ms())
-        self._ledger.save(self._progress)
+    def _check(self) -> None:
+        """Raise LocationInUse if another attempt has the queue now."""
+        found = self._ledger.load(self.source)
+        if found is None or found.attempt != self._progress.attempt:
+            raise LocationInUse(
+                f"another attempt replays topic {self.source.topic}, queue "
+                f"{queue_name(self.source)}; this one has stopped",
+                place=self._ledger.location.place,
+                owner="" if found is None else found.attempt,
+            )
 
 
 def _is_final(error: OrbitError) -> bool:

@@ -19,6 +19,7 @@ from pyspark.sql.types import StructType
 
 from orbitmq.clock import SystemClock, pause
 from orbitmq.message.model import MessageQueue
+from orbitmq.randomness import SystemRandomness
 from orbitmq.spark.jobs.locations.location import Location
 from orbitmq.spark.jobs.replaying.copies import copies
 from orbitmq.spark.jobs.replaying.ledger import Ledger
@@ -40,7 +41,7 @@ class SinkPlan(msgspec.Struct, frozen=True):
     topic: str
     ledger: str
     queues: Sequence[tuple[MessageQueue, MessageQueue]]
-    """Source queues and their target queues."""
+    """Source queues and their target queues; one that appears later goes to the first."""
     rate: Rate
     """Of one task."""
 
@@ -72,6 +73,7 @@ class _Writer(DataSourceArrowWriter):
         target, ledger = ClusterTarget(self._options), Ledger(Location(plan.ledger))
         targets: Mapping[MessageQueue, MessageQueue] = dict(plan.queues)
         pace, clock = Pace(plan.rate), SystemClock()
+        attempt = SystemRandomness().token(8).hex()
         current: QueueReplay | None = None
         for batch in iterator:
             for queue, found in copies(batch, plan.topic):
@@ -79,7 +81,10 @@ class _Writer(DataSourceArrowWriter):
                     if current is not None:
                         current.close()
                     current = QueueReplay(
-                        *(ledger, target, queue, targets[queue]), clock=clock, pause=pause
+                        *(ledger, target, queue, targets.get(queue, plan.queues[0][1])),
+                        attempt=attempt,
+                        clock=clock,
+                        pause=pause,
                     )
                 current.send(found, pace, plan.rate)
         if current is not None:
