@@ -52,6 +52,8 @@ may need are attributes, so that none has to parse a message::
     │  └─ NoReply                  a request was sent, and no reply came in time
     ├─ RowsRejected                rows of a write can't be messages: partition, rows
     ├─ DataLost                    messages to be read are gone: queue, wanted, available
+    ├─ LocationInUse               retriable: another run works on the directory: place, owner
+    ├─ LocationDamaged             a file of an archive or a ledger is unreadable: place
     ├─ OutboxFull                  retriable: the file of unsent messages reached its limit
     ├─ NotRunning                  a producer is not started, or its start failed: state
     │  └─ ProducerClosed           it is closed
@@ -148,6 +150,8 @@ from orbitmq.errors.spark import (
     InvalidOffsets,
     InvalidOption,
     JavaNotFound,
+    LocationDamaged,
+    LocationInUse,
     RowsRejected,
     SparkTooOld,
     UnknownOption,
@@ -185,6 +189,8 @@ __all__ = [
     "InvalidTopic",
     "JavaNotFound",
     "LocalProtocolError",
+    "LocationDamaged",
+    "LocationInUse",
     "MessageRefused",
     "MessageTooLarge",
     "MissingExtra",

@@ -15,6 +15,8 @@ __all__ = [
     "InvalidOffsets",
     "InvalidOption",
     "JavaNotFound",
+    "LocationDamaged",
+    "LocationInUse",
     "RejectedRow",
     "RowsRejected",
     "SparkTooOld",
@@ -80,6 +82,34 @@ class DataLost(OrbitError):
         self.queue = queue
         self.wanted = wanted
         self.available = available
+
+
+class LocationInUse(OrbitError):
+    """Another run of a job works on an archive or a ledger, or took it over.
+
+    Attributes:
+        place: the directory.
+        owner: who has it, as far as is known.
+    """
+
+    retriable = True
+
+    def __init__(self, message: str, *, place: str, owner: str) -> None:
+        super().__init__(message)
+        self.place = place
+        self.owner = owner
+
+
+class LocationDamaged(OrbitError):
+    """A file of an archive or a ledger is missing or unreadable.
+
+    Attributes:
+        place: the file.
+    """
+
+    def __init__(self, message: str, *, place: str) -> None:
+        super().__init__(message)
+        self.place = place
 
 
 class JavaNotFound(OrbitError):

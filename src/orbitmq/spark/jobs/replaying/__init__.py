@@ -1,0 +1,1 @@
+"""What a replay needs: pace, ledger, and the sending of one queue."""
