@@ -81,7 +81,7 @@ def trace(
     ::
 
         found = trace(spark, Topics("127.0.0.1:9876", ("RMQ_SYS_TRACE_TOPIC",)))
-        print("\\n".join(found.judgement))
+        print(found.counts, found.judgement)
     """
     with tasks_shown(spark, progress):
         records = parsed(rows(spark, source, _COLUMNS, span))

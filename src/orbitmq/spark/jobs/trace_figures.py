@@ -230,8 +230,8 @@ def judgement(found: TraceFigures) -> Iterator[str]:
     early = sum(one.negative for one in found.delays)
     if early:
         yield (
-            f"{_counted(early, 'delivery', 'deliveries')} came before the send by the clocks of the "
-            "machines: set them by NTP, or read send to delivery times with care."
+            f"{_counted(early, 'delivery', 'deliveries')} came before the send by the clocks of "
+            "the machines: set them by NTP, or read send to delivery times with care."
         )
     for kind, why in (("malformed", "a field is missing or unreadable"), ("unknown", "new kinds")):
         if found.counts.get(kind):
@@ -245,13 +245,13 @@ def _about_puts(one: PutTimes) -> str:
     worst = f"{one.worst.slow:,} sends of 100 ms or more at {at}"
     if one.kind == "jitter":
         return (
-            f"{one.broker} shows jitter: {one.slow:,} of {one.puts:,} sends took 100 ms or more, in "
-            f"no minute more than {_BOTTLENECK} (worst: {worst})."
+            f"{one.broker} shows jitter: {one.slow:,} of {one.puts:,} sends took 100 ms or more, "
+            f"in no minute more than {_BOTTLENECK} (worst: {worst})."
         )
     return (
-        f"{one.broker} is a bottleneck: in {one.bottleneck_minutes} of {one.minutes} minutes more "
-        f"than {_BOTTLENECK} sends took 100 ms or more (worst: {worst}). Compare with the put times "
-        "of its own figures: if those are low, it is the network or the clients."
+        f"{one.broker} is a bottleneck: in {one.bottleneck_minutes} of {one.minutes} minutes "
+        f"more than {_BOTTLENECK} sends took 100 ms or more (worst: {worst}). Compare with the put "
+        "times of its own figures: if those are low, it is the network or the clients."
     )
 
 

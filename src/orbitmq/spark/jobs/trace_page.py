@@ -51,8 +51,8 @@ def trace_page(found: TraceFigures, of: str) -> str:
             "From send to delivery",
             table(_DELAYS, map(_delay_row, found.delays), left=2),
             note(
-                "Milliseconds to the first delivery by the clocks of both machines; without delayed "
-                "messages and transactions."
+                "Milliseconds to the first delivery by the clocks of both machines; without "
+                "delayed messages and transactions."
             ),
         )
     if found.groups:

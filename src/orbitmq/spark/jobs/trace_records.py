@@ -9,8 +9,8 @@
     structs   send      2023-11-14 …   billing  orders  7F01…
               delivery  2023-11-14 …   payers           7F01…
 
-What ``message.trace.decode`` refuses becomes a struct too: ``malformed``, or ``unknown`` for a kind of
-record that newer clients may write. Its text is in ``sample``.
+What ``message.trace.decode`` refuses becomes a struct too: ``malformed``, or ``unknown`` for a kind
+of record that newer clients may write. Its text is in ``sample``.
 """
 
 import ipaddress
