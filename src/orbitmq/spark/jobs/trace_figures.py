@@ -33,9 +33,10 @@ __all__ = [
 # Those of Java's StoreStatsService: a put of 10 ms is in the third bucket.
 BUCKET_ENDS_MS: Final = (10, 50, 100, 200, 500, 1_000, 2_000, 3_000, 4_000, 5_000, 10_000)
 BUCKETS: Final = (
-    *("0 ms", "< 10 ms", "10–50 ms", "50–100 ms", "100–200 ms", "200–500 ms", "0.5–1 s"),
-    *("1–2 s", "2–3 s", "3–4 s", "4–5 s", "5–10 s", "≥ 10 s"),
+    *("0 ms", "< 10", "10–50", "50–100", "100–200", "200–500", "0.5–1 s", "1–2 s", "2–3 s"),
+    *("3–4 s", "4–5 s", "5–10 s", "≥ 10 s"),
 )
+"""In milliseconds unless they say seconds; short, for the side of a chart."""
 assert len(BUCKETS) == len(BUCKET_ENDS_MS) + 2
 SLOW_FROM: Final = 4
 """The first bucket that counts as slow: 100 ms."""
@@ -191,7 +192,7 @@ def bucket_of(cost_ms: int) -> int:
     """Return the number of the bucket of a put.
 
     >>> BUCKETS[bucket_of(0)], BUCKETS[bucket_of(10)], BUCKETS[bucket_of(12_000)]
-    ('0 ms', '10–50 ms', '≥ 10 s')
+    ('0 ms', '10–50', '≥ 10 s')
     """
     return 1 + bisect_right(BUCKET_ENDS_MS, cost_ms) if cost_ms > 0 else 0
 

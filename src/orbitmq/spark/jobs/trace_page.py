@@ -122,7 +122,12 @@ def _tiles(found: TraceFigures) -> Iterator[Tile]:
 def _put_parts(found: TraceFigures) -> Iterator[str]:
     shown = slots(found.minutes)
     labels = [_moment(one.start_ms)[5:16] for one in shown]
-    yield heatmap("sends by time and latency", labels, BUCKETS, [one.counts for one in shown])
+    yield heatmap(
+        "sends by time and latency, in ms where no unit stands",
+        labels,
+        BUCKETS,
+        [one.counts for one in shown],
+    )
     slow = [one.slow for one in shown]
     yield columns("sends of 100 ms or more", labels, [Series("sends", slow)])
     yield table(_PUTS, map(_put_row, found.put_times))
