@@ -45,7 +45,15 @@ FOUND = DeadLetterFigures(
 
 def test_it_has_the_figures() -> None:
     page = dead_letters_page(FOUND, "billing")
-    for shown in ("1,234", "timeout after N ms", "timeout after 30 ms", "o-42", "2.1 days", "17"):
+    for shown in (
+        "1,234",
+        "timeout after N ms",
+        "timeout after 30 ms",
+        "o-42",
+        "2.1 days",
+        "17",
+        "09:30:00",
+    ):
         assert shown in page, shown
     assert "&lt;tea&gt;" in page
     assert "<tea>" not in page

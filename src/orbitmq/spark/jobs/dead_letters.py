@@ -49,7 +49,7 @@ COLUMNS: Final = (
 )
 """What ``letters`` needs of a read."""
 _TRACE_COLUMNS: Final = ("value", "timestamp", "message_id")
-_REDRIVE_TIMES: Final = "REDRIVE_TIMES"
+_REDRIVE_TIMES: Final = "REDRIVE_TIMES"  # of copies that an admin re-drove
 _NUMBERS: Final = "0x[0-9A-Fa-f]+|[0-9]+"
 """Reasons that differ in numbers alone are one cause."""
 _CAUSE_CHARACTERS: Final = 120

@@ -12,10 +12,12 @@ from orbitmq.spark.jobs.dead_letters_figures import (
     DeadLetterFigures,
     Group,
     Letter,
+    Slot,
 )
 
 __all__ = ["dead_letters_page"]
 
+_MINUTE_MS: Final = 60_000
 _HOUR_MS: Final = 3_600_000
 _DAY_MS: Final = 24 * _HOUR_MS
 _CAUSES: Final = ("group", "topic", "cause", "newest", "oldest", "letters")
@@ -54,7 +56,7 @@ def dead_letters_page(found: DeadLetterFigures, of: str) -> str:
 
 
 def _moment(at_ms: int) -> str:
-    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}"
+    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M}"
 
 
 def _age(age_ms: int) -> str:
@@ -72,10 +74,15 @@ def _tiles(found: DeadLetterFigures) -> Iterator[Tile]:
         yield Tile(f"{again:,}", "died again after a re-drive", "bad" if again else "")
 
 
+def _label(slot: Slot, slot_ms: int) -> str:
+    at = datetime.fromtimestamp(slot.start_ms / 1000, UTC)
+    if slot_ms >= _DAY_MS:
+        return f"{at:%m-%d}"
+    return f"{at:%H:%M:%S}" if slot_ms < _MINUTE_MS else f"{at:%m-%d %H:%M}"
+
+
 def _times(found: DeadLetterFigures) -> Iterator[str]:
-    labels = [
-        _moment(slot.start_ms)[5 : 10 if found.slot_ms >= _DAY_MS else 16] for slot in found.slots
-    ]
+    labels = [_label(slot, found.slot_ms) for slot in found.slots]
     counts = Series("letters", [slot.letters for slot in found.slots])
     yield columns("letters by the time they died", labels, [counts])
     there = [name for name, _ in AGES if name in found.ages]

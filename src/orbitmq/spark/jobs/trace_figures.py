@@ -243,7 +243,7 @@ def _about_puts(one: PutTimes) -> str:
     at = f"{datetime.fromtimestamp(one.worst.start_ms / 1000, UTC):%Y-%m-%d %H:%M} UTC"
     if one.kind == "fine":
         return f"No send to {one.broker} took 100 ms or more."
-    worst = f"{one.worst.slow:,} sends of 100 ms or more at {at}"
+    worst = f"{_counted(one.worst.slow, 'send')} at {at}"
     if one.kind == "jitter":
         return (
             f"{one.broker} shows jitter: {one.slow:,} of {one.puts:,} sends took 100 ms or more, "
