@@ -108,6 +108,7 @@ class Admin(Startable[admin.Admin]):
 
     dead_letters = iterating(admin.Admin.dead_letters)
     dead_letter = blocking(admin.Admin.dead_letter)
+    redriven_copies = blocking(admin.Admin.redriven_copies)
     _redrive = blocking(admin.Admin.redrive_dead_letters)
 
     def redrive_dead_letters(

@@ -103,6 +103,10 @@ def test_a_re_drive_that_fails_midway_goes_on_when_it_is_repeated(
         assert note.startswith(f"1 of 2 dead letters were re-driven before {letters[1].id}")
         monkeypatch.undo()
         await soon(lambda: admin._copies("%RETRY%billing", letters[0].message.message_id), "copy")
+        (copy,) = await admin.redriven_copies(letters[0])
+        assert (copy.topic, copy.body) == ("%RETRY%billing", b"a")
+        assert await admin.redriven_copies(letters[1]) == ()
+        assert await admin.redriven_copies(letters[0], to="origin") == ()
         done = await admin.redrive_dead_letters(letters)
         assert [one.is_repeated for one in done] == [True, False]
         copies = [one.body async for one in admin.messages_between("%RETRY%billing")]

@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
-from orbitmq.cli.pipeline import archive, profile, replay
+from orbitmq.cli.pipeline import archive, dead_letters, profile, replay, trace
 
 if TYPE_CHECKING:
     Families: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -18,7 +18,7 @@ class _Job(Protocol):
         """Add the command of the job."""
 
 
-_JOBS: Final[tuple[_Job, ...]] = (archive, replay, profile)
+_JOBS: Final[tuple[_Job, ...]] = (archive, replay, trace, dead_letters, profile)
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:

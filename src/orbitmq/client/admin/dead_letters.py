@@ -131,6 +131,19 @@ class DeadLetterAdmin(ResendAdmin):
             )
         return self._letter(group, message)
 
+    async def redriven_copies(
+        self, letter: DeadLetter, *, to: Literal["retry", "origin"] = "retry"
+    ) -> tuple[StoredMessage, ...]:
+        """Return the copies of a dead letter that re-drives have sent to a target, if any.
+
+        Raises:
+            NoRoute: the target is unknown.
+            OrbitError: a broker of the target can't be reached, or refuses.
+        """
+        _check_target(to)
+        copies = await self._all_copies(self._redrive_topic(letter, to), letter.message.message_id)
+        return tuple(one for one in copies if one.properties.get(REDRIVEN_FROM) == letter.id)
+
     async def redrive_dead_letters(
         self,
         letters: Iterable[DeadLetter],
@@ -158,8 +171,7 @@ class DeadLetterAdmin(ResendAdmin):
                 Letters before the failed one are sent, as a note of the error says; repeat the
                 call to go on.
         """
-        if to not in ("retry", "origin"):
-            raise InvalidInput(f"to is {str(to)[:40]!r}; it must be retry or origin", field="to")
+        _check_target(to)
         chosen = list({letter.id: letter for letter in letters}.values())
         done: list[Redrive] = []
         for letter in chosen:
@@ -173,7 +185,8 @@ class DeadLetterAdmin(ResendAdmin):
                 raise
         return done
 
-    async def _redrive(self, letter: DeadLetter, to: str, *, again: bool) -> Redrive:
+    def _redrive_topic(self, letter: DeadLetter, to: str) -> str:
+        """Return the topic that a dead letter is sent to."""
         topic = names.retry_topic(letter.group) if to == "retry" else letter.origin_topic
         if not topic:
             raise InvalidInput(
@@ -181,12 +194,14 @@ class DeadLetterAdmin(ResendAdmin):
                 "to='retry'",
                 field="to",
             )
+        return topic
+
+    async def _redrive(
+        self, letter: DeadLetter, to: Literal["retry", "origin"], *, again: bool
+    ) -> Redrive:
+        topic = self._redrive_topic(letter, to)
         unique_id = letter.message.message_id
-        earlier = tuple(
-            one
-            for one in await self._all_copies(topic, unique_id)
-            if one.properties.get(REDRIVEN_FROM) == letter.id
-        )
+        earlier = await self.redriven_copies(letter, to=to)
         if earlier and not again:
             return Redrive(letter=letter, topic=topic, receipt=None, earlier=earlier)
         times = str(letter.redrive_times + len(earlier) + 1)
@@ -226,3 +241,8 @@ class DeadLetterAdmin(ResendAdmin):
             age_ms=self._core.machine.clock.now_ms() - message.store_timestamp_ms,
             redrive_times=int(times) if _NUMBER.fullmatch(times) else 0,
         )
+
+
+def _check_target(to: str) -> None:
+    if to not in ("retry", "origin"):
+        raise InvalidInput(f"to is {str(to)[:40]!r}; it must be retry or origin", field="to")
