@@ -24,7 +24,7 @@ from orbitmq.store.layout import (
     index_key,
     path_join,
 )
-from orbitmq.store.log.record_rows import Block, sound_row, view_of
+from orbitmq.store.log.record_rows import Block, Checked, sound_row, view_of
 from orbitmq.store.reader import columns as column_builder
 from orbitmq.store.reader.columns import ColumnBatch
 from orbitmq.store.reader.index_reader import index_files, index_names
@@ -177,7 +177,7 @@ class StoreReader:
             open_file=lambda file: map_file(self.disk, file),
             claimed=self._is_claimed,
             on_damage=on_damage or raise_damage,
-            verify=verify,
+            checked=Checked.BODY_AND_SEAL if verify else Checked.NONE,
         )
         for block in walk.records(
             first if start is None else max(start, first), _FOREVER if end is None else end
