@@ -94,7 +94,8 @@ FLOORS: Mapping[str, Room] = {
             reading: options cluster pulling columns
             streaming: options cluster pulling columns reading
             writing: options
-            jobs: options cluster pulling columns reading streaming writing
+            store_source: options pulling columns reading streaming
+            jobs: options cluster pulling columns reading streaming writing store_source
             """
         ),
         roof=frozenset({"source", "sessions", "java"}),

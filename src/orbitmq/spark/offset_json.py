@@ -32,13 +32,15 @@ def queue_name(queue: MessageQueue) -> str:
     return f"{queue.broker_name}:{queue.queue_id}"
 
 
-def parse_offsets(text: str, *, field: str) -> dict[MessageQueue, int]:
+def parse_offsets(text: str, *, field: str, any_broker: bool = False) -> dict[MessageQueue, int]:
     """Return the offsets in the value of an option.
+
+    With ``any_broker`` a queue may be its number alone; then the name of its broker is empty.
 
     >>> parse_offsets('{"orders": {"broker-a:0": 12}}', field="startingOffsets")
     {MessageQueue(topic='orders', broker_name='broker-a', queue_id=0): 12}
     """
-    return _Text(text, field).offsets()
+    return _Text(text, field, any_broker=any_broker).offsets()
 
 
 def parse_queues(text: str, *, field: str) -> tuple[MessageQueue, ...]:
@@ -53,9 +55,10 @@ def parse_queues(text: str, *, field: str) -> tuple[MessageQueue, ...]:
 class _Text:
     """A text that is parsed; finds the positions of keys for errors."""
 
-    def __init__(self, text: str, field: str) -> None:
+    def __init__(self, text: str, field: str, *, any_broker: bool = False) -> None:
         self._text = text
         self._field = field
+        self._any_broker = any_broker
 
     def offsets(self) -> dict[MessageQueue, int]:
         example = '{"orders": {"broker-a:0": 12}}'
@@ -106,7 +109,11 @@ class _Text:
     def _queue(self, topic: str, name: str, *, key: str | None = None) -> MessageQueue:
         broker, _, number = name.rpartition(":")
         plain = number.isascii() and number.isdecimal() and len(number) <= len(str(_INT32_MAX))
-        if not broker or not plain or int(number) > _INT32_MAX:
+        if (
+            not (broker or (self._any_broker and ":" not in name))
+            or not plain
+            or int(number) > _INT32_MAX
+        ):
             self._fail(
                 f"{_shown(name)} is not a queue; write broker and number, as in broker-a:0",
                 topic,

@@ -69,7 +69,9 @@ _WRITE: Final[Mapping[str, tuple[type[DataType], ...]]] = {
 WRITE_COLUMNS: Final = tuple(_WRITE)
 
 
-def check_read_columns(names: Iterable[str]) -> tuple[str, ...]:
+def check_read_columns(
+    names: Iterable[str], known: Sequence[str] = READ_COLUMNS
+) -> tuple[str, ...]:
     """Return the columns of the option ``columns``, in the same order.
 
     >>> check_read_columns(["value", "tags"])
@@ -77,9 +79,9 @@ def check_read_columns(names: Iterable[str]) -> tuple[str, ...]:
     """
     picked = tuple(names)
     for number, name in enumerate(picked):
-        if name not in _READ:
-            near = get_close_matches(name.lower(), READ_COLUMNS, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(READ_COLUMNS)}"
+        if name not in known:
+            near = get_close_matches(name.lower(), known, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
             raise InvalidOption(
                 f"columns: there is no column {name[:60]!r}; {hint}", field="columns"
             )

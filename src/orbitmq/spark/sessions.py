@@ -22,8 +22,11 @@ from pyspark.sql import SparkSession, is_remote
 from orbitmq.errors import InvalidInput, WorkerPythonFailed
 from orbitmq.spark.java import find_java, launcher_home
 from orbitmq.spark.source import RocketMQSource
+from orbitmq.spark.store_source.source import RocketMQStoreSource
 
 __all__ = ["register", "session"]
+
+_FORMATS: Final = (RocketMQSource, RocketMQStoreSource)
 
 log = logging.getLogger("orbitmq.spark")
 
@@ -112,11 +115,11 @@ def session(
 
 
 def register(spark: SparkSession) -> None:
-    """Register ``format("rocketmq")`` with a session, and make sure that the session can load it.
+    """Register our formats with a session, and make sure that it can load them.
 
-    Spark finds the format by itself if the Python that it runs has orbitmq installed; see
+    Spark finds them by itself if the Python that it runs has orbitmq installed; see
     docs/spark.md. This is for other cases. In a local session whose Python can't load orbitmq,
-    the format is run by the current Python instead, with a warning in the log.
+    they are run by the current Python instead, with a warning in the log.
 
     Raises:
         WorkerPythonFailed: the Python that Spark runs can't load orbitmq.
@@ -126,7 +129,7 @@ def register(spark: SparkSession) -> None:
         spark = SparkSession.builder.getOrCreate()
         orbitmq.spark.register(spark)
     """
-    spark.dataSource.register(RocketMQSource)
+    _register(spark)
     failure = _load_failure(spark)
     if failure is None:
         return
@@ -146,6 +149,11 @@ def register(spark: SparkSession) -> None:
     )
 
 
+def _register(spark: SparkSession) -> None:
+    for source in _FORMATS:
+        spark.dataSource.register(source)
+
+
 def _load_failure(spark: SparkSession) -> Exception | None:
     """Return why Spark's Python can't load the source, None if it can; asks no cluster."""
     reader = spark.read.format("rocketmq").options(nameserver="127.0.0.1:9876", subscribe="orders")
@@ -161,7 +169,7 @@ def _register_current_python(spark: SparkSession, context: SparkContext) -> None
     before = context.pythonExec
     context.pythonExec = sys.executable
     try:
-        spark.dataSource.register(RocketMQSource)
+        _register(spark)
     finally:
         context.pythonExec = before
 

@@ -14,12 +14,13 @@ from pyspark.sql.types import (
     LongType,
     MapType,
     StringType,
+    StructType,
     TimestampType,
 )
 
 from orbitmq.spark.schema import READ_COLUMNS, read_schema
 
-__all__ = ["arrow_schema"]
+__all__ = ["arrow_schema", "as_arrow"]
 
 _ARROW: Final[Mapping[type[DataType], pa.DataType]] = {
     StringType: pa.string(),
@@ -37,5 +38,11 @@ def arrow_schema(columns: Sequence[str] = READ_COLUMNS) -> pa.Schema:
     >>> arrow_schema(["queue_offset"]).field("queue_offset").type
     DataType(int64)
     """
-    fields = read_schema(columns).fields
-    return pa.schema([pa.field(field.name, _ARROW[type(field.dataType)]) for field in fields])
+    return as_arrow(read_schema(columns))
+
+
+def as_arrow(schema: StructType) -> pa.Schema:
+    """Return a schema of Spark, with the types of our columns, as one of Arrow."""
+    return pa.schema(
+        [pa.field(field.name, _ARROW[type(field.dataType)]) for field in schema.fields]
+    )

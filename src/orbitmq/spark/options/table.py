@@ -4,14 +4,14 @@
 case, so case doesn't matter.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from enum import Flag, auto
 from typing import Final, NamedTuple
 
 from orbitmq.errors import InvalidOption, UnknownOption
 
-__all__ = ["OPTIONS", "Operation", "Option", "known_options"]
+__all__ = ["OPTIONS", "STORE_OPTIONS", "Operation", "Option", "known_options"]
 
 
 class Operation(Flag):
@@ -85,6 +85,26 @@ OPTIONS: Final = (
     Option("compressOverBytes", Operation.WRITE, "4096"),
 )
 
+STORE_OPTIONS: Final = (
+    # what to read: everything, or one of the first two
+    Option("subscribe", Operation.BATCH, "", ("topic",)),
+    Option("subscribePattern", Operation.BATCH),
+    Option("include", Operation.BATCH),
+    Option("columns", Operation.BATCH, "all"),
+    Option("includeProperties", Operation.BATCH, "false"),
+    Option("broker", Operation.BATCH),
+    Option("commitLog", Operation.BATCH, "commitlog", ("storePathCommitLog",)),
+    # where to begin and end
+    Option("startingOffsets", Operation.BATCH, "earliest"),
+    Option("startingTimestamp", Operation.BATCH),
+    Option("endingOffsets", Operation.BATCH, "latest"),
+    Option("endingTimestamp", Operation.BATCH),
+    # how to divide the work, and what to do with bad places
+    Option("minPartitions", Operation.BATCH),
+    Option("onCorrupt", Operation.BATCH, "fail"),
+)
+"""The options of ``format("rocketmq-store")``, which only batches can read."""
+
 _SPARKS_OWN: Final = frozenset({"path", "paths", "checkpointlocation", "queryname"})
 """Options that Spark adds for ``load("…")``, ``queryName("…")`` and so on; ignored."""
 _OF_TABLES: Final = "option."
@@ -98,7 +118,9 @@ _OPERATIONS: Final[Mapping[Operation, str]] = {
 }
 
 
-def known_options(given: Mapping[str, str], operation: Operation) -> dict[str, str]:
+def known_options(
+    given: Mapping[str, str], operation: Operation, options: Sequence[Option] = OPTIONS
+) -> dict[str, str]:
     """Return the given options by their proper names, with trimmed values.
 
     Raise UnknownOption if there is no option of that name, and InvalidOption if it applies to
@@ -110,7 +132,7 @@ def known_options(given: Mapping[str, str], operation: Operation) -> dict[str, s
     """
     known = {
         name.lower(): option
-        for option in OPTIONS
+        for option in options
         if operation & option.operation
         for name in (option.name, *option.aliases)
     }
@@ -122,7 +144,7 @@ def known_options(given: Mapping[str, str], operation: Operation) -> dict[str, s
         if key in _SPARKS_OWN:
             continue
         if key not in known:
-            raise _unknown(name, operation, known)
+            raise _unknown(name, operation, known, options)
         option = known[key].name
         if option in found:
             raise InvalidOption(
@@ -148,8 +170,10 @@ def _check_is_no_table(given: Mapping[str, str]) -> None:
         )
 
 
-def _unknown(name: str, operation: Operation, known: Mapping[str, Option]) -> InvalidOption:
-    for option in OPTIONS:
+def _unknown(
+    name: str, operation: Operation, known: Mapping[str, Option], options: Sequence[Option]
+) -> InvalidOption:
+    for option in options:
         if name.lower() == option.name.lower():
             return InvalidOption(
                 f"{option.name} is an option of {_OPERATIONS[option.operation]}, and has no effect "

@@ -91,9 +91,16 @@ class Values:
         return int(found[1]) * unit_ms
 
     def bound(
-        self, end: Literal["starting", "ending"], *, default: Literal["earliest", "latest"]
+        self,
+        end: Literal["starting", "ending"],
+        *,
+        default: Literal["earliest", "latest"],
+        any_broker: bool = False,
     ) -> Bound:
-        """Return where a read starts or ends, given as offsets or as a time."""
+        """Return where a read starts or ends, given as offsets or as a time.
+
+        ``any_broker`` is that of ``parse_offsets``.
+        """
         offsets, timestamp = f"{end}Offsets", f"{end}Timestamp"
         if offsets in self and timestamp in self:
             raise InvalidOption(
@@ -103,7 +110,7 @@ class Values:
             return Bound("timestamp", timestamp_ms=self.timestamp_ms(timestamp))
         text = self.text(offsets, default)
         if text.startswith("{"):
-            return Bound("offsets", parse_offsets(text, field=offsets))
+            return Bound("offsets", parse_offsets(text, field=offsets, any_broker=any_broker))
         match text.lower():
             case "earliest":
                 return Bound("earliest")

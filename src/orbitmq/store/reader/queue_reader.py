@@ -6,6 +6,7 @@ queue offset of its message; in a batch queue the entry has the offset of its fi
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from itertools import pairwise
 from typing import ClassVar, NamedTuple, TypeAlias
 
@@ -171,22 +172,49 @@ class QueueReader:
 
     def claims(self, commit_log_offset: int) -> bool:
         """Return whether an entry points to a log offset."""
-        files = self._maps.files
-        if not files:
-            return False
-        numbers = range(files[0].base // self.entry_size, self.written_end)
-
-        def not_before(number: int) -> bool:
-            found = self.entry(number)
-            return found is not None and found.commit_log_offset >= commit_log_offset
-
-        at = bisect_left(numbers, True, key=not_before)
-        found = self.entry(numbers[at]) if at < len(numbers) else None
+        found = self.entry(self.first_from(commit_log_offset))
         return (
             found is not None
             and found.commit_log_offset == commit_log_offset
             and 0 < found.size < PREFILL_SIZE
         )
+
+    def first_from(self, commit_log_offset: int) -> int:
+        """Return the number of the first entry that points to a log offset or behind it.
+
+        It is the end of ``numbers`` if there is none.
+        """
+
+        def not_before(number: int) -> bool:
+            found = self.entry(number)
+            return found is not None and found.commit_log_offset >= commit_log_offset
+
+        numbers = self.numbers
+        return numbers.start + bisect_left(numbers, True, key=not_before)
+
+    @cached_property
+    def numbers(self) -> range:
+        """The numbers of all entries up to ``written_end``, as they were at the first use."""
+        files = self._maps.files
+        return range(files[0].base // self.entry_size, self.written_end) if files else range(0)
+
+    def raw(self, first: int, last: int) -> bytes:
+        """Return the bytes of the entries from a number on and before another, as far as they are.
+
+        Where a file is missing, its entries are zeros.
+        """
+        parts: list[Buffer] = []
+        at, end = first * self.entry_size, last * self.entry_size
+        while at < end:
+            found = self._maps.at(at)
+            if found is None:
+                parts.append(bytes(self.entry_size))
+                at += self.entry_size
+                continue
+            file, view = found
+            parts.append(view[at - file.base : end - file.base])
+            at = min(end, file.end)
+        return b"".join(parts)
 
     def _found_bounds(self) -> tuple[int, int]:
         if self._bounds is None:

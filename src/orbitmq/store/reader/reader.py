@@ -24,7 +24,15 @@ from orbitmq.store.layout import (
     index_key,
     path_join,
 )
-from orbitmq.store.log.record_rows import Block, Checked, sound_row, view_of
+from orbitmq.store.log.record_rows import (
+    Block,
+    Checked,
+    is_blank,
+    next_sound,
+    sound_row,
+    view_of,
+    written_end,
+)
 from orbitmq.store.reader import columns as column_builder
 from orbitmq.store.reader.columns import ColumnBatch
 from orbitmq.store.reader.index_reader import index_files, index_names
@@ -139,7 +147,7 @@ class StoreReader:
             StoreDamaged: a place can't be read, and there is no ``on_damage``.
             DiskFailed: a file can't be opened.
         """
-        start, end = self._range_of(begin_ms, end_ms)
+        start, end = self.range_of(begin_ms, end_ms)
         for block in self.blocks(start, end, on_damage=on_damage):
             for row in _narrowed(block, None, begin_ms, end_ms).rows:
                 yield view_of(block.buffer, row)
@@ -156,6 +164,30 @@ class StoreReader:
         file, buffer = found
         row = sound_row(buffer, file.base, commit_log_offset - file.base)
         return None if row is None else view_of(buffer, row)
+
+    @property
+    def written_end(self) -> int:
+        """The log offset after the last byte that is not zero."""
+        files = self.segments
+        for file in reversed(files):
+            # Most of the last file may be a hole, and reading its zeros would take long.
+            view = map_file(self.disk, file, with_last_hole=False)
+            if view is not None and (written := written_end(view, 0)):
+                return file.base + written
+        return files[0].base if files else 0
+
+    def next_record(self, start: int, end: int) -> int | None:
+        """Return where the first sound record of a file begins, from ``start`` on, before ``end``.
+
+        It is found by its bytes, and may begin inside the body of another one that imitates it.
+        """
+        found = self._log.at(start)
+        if found is None:
+            return None
+        file, buffer = found
+        stop = min(end - file.base, len(buffer))
+        at = next_sound(buffer, file.base, start - file.base, stop)
+        return None if at is None or at >= stop or is_blank(buffer, at) else file.base + at
 
     def blocks(
         self,
@@ -175,7 +207,7 @@ class StoreReader:
         walk = ReaderWalk(
             files,
             open_file=lambda file: map_file(self.disk, file),
-            claimed=self._is_claimed,
+            claimed=self.is_claimed,
             on_damage=on_damage or raise_damage,
             checked=Checked.BODY_AND_SEAL if verify else Checked.NONE,
         )
@@ -208,7 +240,7 @@ class StoreReader:
             DiskFailed: a file can't be opened.
         """
         picked = column_builder.check_columns(columns)
-        low, high = self._range_of(begin_ms, end_ms)
+        low, high = self.range_of(begin_ms, end_ms)
         wanted = None if topics is None else frozenset(topic.encode() for topic in topics)
         narrow = wanted is not None or begin_ms > 0 or end_ms < _FOREVER
         for block in self.blocks(
@@ -290,11 +322,12 @@ class StoreReader:
     def _path(self, *parts: str) -> str:
         return path_join(self.directory, *parts)
 
-    def _is_claimed(self, commit_log_offset: int) -> bool:
+    def is_claimed(self, commit_log_offset: int) -> bool:
+        """Return whether some queue has an entry for a log offset."""
         return any(self.queue(*name).claims(commit_log_offset) for name in self.queues())
 
-    def _range_of(self, begin_ms: int, end_ms: int) -> tuple[int, int]:
-        """Return the range of log offsets that covers a range of store times."""
+    def range_of(self, begin_ms: int, end_ms: int) -> tuple[int, int]:
+        """Return the range of log offsets that covers a range of store times, by whole files."""
         files = self.segments
         low, high = files[0].base if files else 0, _FOREVER
         if begin_ms <= 0 and end_ms >= _FOREVER:
