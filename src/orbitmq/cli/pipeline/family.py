@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
-from orbitmq.cli.pipeline import profile, rebuild, trace
+from orbitmq.cli.pipeline import profile, rebuild, reconcile, trace
 
 if TYPE_CHECKING:
     Families: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -18,7 +18,7 @@ class _Job(Protocol):
         """Add the command of the job."""
 
 
-_JOBS: Final[tuple[_Job, ...]] = (profile, rebuild, trace)
+_JOBS: Final[tuple[_Job, ...]] = (profile, rebuild, reconcile, trace)
 
 
 def add_commands(families: "Families") -> None:
