@@ -44,7 +44,7 @@ def test_errors_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         (["--topic", "orders"], "nothing says what was sent"),
         (["--traces"], "give a --topic"),
         (["--traces", "--archive", "a", "--store", "b"], "give --archive without"),
-        (["--traces", "--outbox", str(tmp_path / "no")], "can't"),
+        (["--traces", "--outbox", str(tmp_path / "no")], "No such file"),
     ):
         assert main(["pipeline", "reconcile", *arguments]) == 2
         (line,) = capsys.readouterr().err.splitlines()

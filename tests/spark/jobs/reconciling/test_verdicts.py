@@ -1,6 +1,7 @@
 """Spark finds exactly what loops in Python find in the same rows."""
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -11,7 +12,15 @@ from orbitmq.spark.jobs.reconciling.figures import DIFFERENCES, Reconciliation
 from orbitmq.spark.jobs.reconciling.sent import SAID, merged
 from orbitmq.spark.jobs.reconciling.stored import Head
 from orbitmq.spark.jobs.reconciling.verdicts import Rules, judged
-from tests.spark.jobs.reconciling.made_up import BEGIN_MS, FATES, GROUP, LATE_MS, Morning, expected
+from tests.spark.jobs.reconciling.made_up import (
+    BEGIN_MS,
+    FATES,
+    GROUP,
+    LATE_MS,
+    Morning,
+    Row,
+    expected,
+)
 
 STORED = (
     "topic string, broker string, queue_id int, queue_offset bigint, message_id string, "
@@ -19,7 +28,7 @@ STORED = (
 )
 
 
-def table(spark: SparkSession, rows: list[dict[str, object]], schema: str) -> DataFrame:
+def table(spark: SparkSession, rows: Sequence[Row], schema: str) -> DataFrame:
     names = [column.split()[0] for column in schema.split(", ")]
     return spark.createDataFrame([tuple(row[name] for name in names) for row in rows], schema)
 
@@ -83,13 +92,13 @@ def assert_by_minute(figures: Reconciliation, morning: Morning) -> None:
 
 def test_order_by_queue_and_a_range_of_times(spark: SparkSession) -> None:
     """Three messages without a sharding key, in the order third, first, second."""
-    said = [
+    said: list[Row] = [
         dict.fromkeys(column.split()[0] for column in SAID.split(", "))
         | {"topic": "orders", "message_id": f"m{number}", "sent_ms": BEGIN_MS + number * 1_000}
         | {"acknowledged": True, "producer": "shop"}
         for number in range(3)
     ]
-    stored = [
+    stored: list[Row] = [
         {
             "topic": "orders",
             "broker": "a",
@@ -104,7 +113,9 @@ def test_order_by_queue_and_a_range_of_times(spark: SparkSession) -> None:
         }
         for offset, number in enumerate((2, 0, 1))
     ]
-    given = merged(table(spark, said, SAID)), table(spark, stored, STORED), None, [], {}
+    offsets: Mapping[str, Mapping[tuple[str, str, int], int]] = {}
+    heads: list[Head] = []
+    given = merged(table(spark, said, SAID)), table(spark, stored, STORED), None, heads, offsets
     assert judged(*given, Rules(LATE_MS)).where("out_of_order").count() == 0
     wrong = judged(*given, Rules(LATE_MS, by_queue=True)).where("out_of_order")
     assert sorted(row.message_id for row in wrong.collect()) == ["m0", "m1"]

@@ -132,7 +132,7 @@ def _examples(kind: str, samples: Iterable[Sample]) -> Iterator[str]:
     yield paragraph(f"{MEANINGS[kind][0].upper()}{MEANINGS[kind][1:]}.")
     rows = (
         (
-            f"{datetime.fromtimestamp(one.sent_ms / 1000, UTC):%m-%d %H:%M:%S}.{one.sent_ms % 1000:03d}",
+            _moment(one.sent_ms),
             one.topic,
             one.message_id,
             " ".join(filter(None, (one.place, one.note))),
@@ -140,3 +140,7 @@ def _examples(kind: str, samples: Iterable[Sample]) -> Iterator[str]:
         for one in samples
     )
     yield table(("sent", "topic", "message id", "place"), rows, left=4)
+
+
+def _moment(at_ms: int) -> str:
+    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%m-%d %H:%M:%S}.{at_ms % 1000:03d}"

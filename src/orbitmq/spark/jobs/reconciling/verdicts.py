@@ -72,7 +72,7 @@ def judged(
 
 
 def _copies(stored: DataFrame) -> DataFrame:
-    """Number the copies of each message, and the places of each id."""
+    """Add which of the copies of a message, by the time they were stored, a row is."""
     at = ("stored_ms", "broker", "queue_id", "queue_offset")
     copy = F.row_number().over(Window.partitionBy("topic", "identity").orderBy(*at))
     return stored.withColumn("copy", copy)
@@ -102,10 +102,7 @@ def _cut(spark: SparkSession, stored: DataFrame, heads: Sequence[Head]) -> DataF
 
 def _matched(sent: DataFrame, copies: DataFrame, cut: DataFrame) -> DataFrame:
     place = ("broker", "queue_id", "queue_offset")
-    told = sent.select(
-        *("topic", "message_id", "sent_ms", "acknowledged", "kind", "ended", "recalled", "waiting"),
-        *("producer", "sequence", *(F.col(name).alias(f"said_{name}") for name in place)),
-    )
+    told = sent.withColumnsRenamed({name: f"said_{name}" for name in place})
     both = told.join(copies, ["topic", "message_id"], "full_outer")
     heads = cut.select(
         "topic",
@@ -180,7 +177,7 @@ def _with_groups(
     found: DataFrame, committed: Mapping[str, Mapping[tuple[str, str, int], int]]
 ) -> DataFrame:
     """Add the groups that have not consumed a stored message; of an unknown queue none was."""
-    missing = []
+    missing: list[Column] = []
     is_stored = F.col("verdict").isin("found", "duplicated", "unreported")
     for group, offsets in committed.items():
         column = f"committed_{len(missing)}"
