@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from orbitmq.client.consumer.subscriptions import Sql
     from orbitmq.client.observe.consume_hooks import ConsumeContext, ConsumeHook
     from orbitmq.client.observe.hooks import SendContext, SendHook
+    from orbitmq.client.observe.receipt_log import ReceiptLog
     from orbitmq.client.producer.producer import Producer
     from orbitmq.client.producer.sending.delay_levels import delay_level
     from orbitmq.client.producer.sending.queue_choice import (
@@ -42,6 +43,7 @@ else:
         "Deduplicator": "orbitmq.client.consumer.deduplication.deduplicator",
         "Producer": "orbitmq.client.producer.producer",
         "PullConsumer": "orbitmq.client.consumer.pull",
+        "ReceiptLog": "orbitmq.client.observe.receipt_log",
         "RetryLater": "orbitmq.client.consumer.delivery.handler",
         "SendContext": "orbitmq.client.observe.hooks",
         "SendHook": "orbitmq.client.observe.hooks",
@@ -80,6 +82,7 @@ __all__ = [
     "OrbitError",
     "Producer",
     "PullConsumer",
+    "ReceiptLog",
     "RetryLater",
     "SendContext",
     "SendFailed",

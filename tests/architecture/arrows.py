@@ -44,6 +44,8 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "spark": frozenset(
         {"message", "wire", "net.blocking", "blocking", "store.reader", "clock", "randomness"}
         | {"reports"}
+        # Tasks of the job rebuild make queue and index files, as a broker of these settings does.
+        | {"store.rebuild", "store.settings"}
         | {"threads"}  # a task makes messages while a thread waits for brokers
         # What a blocking connection is made with: an address, its numbers, a TLS context.
         | {"net.address", "net.settings", "net.transport.tls"}

@@ -77,6 +77,7 @@ FLOORS: Mapping[str, Room] = {
             cleaning: disk log queues index checkpoint
             reader: disk log queues index
             timers: disk queues recovery
+            rebuild: disk log queues index checkpoint recovery reader
             """
         ),
         # config_files: small files beside the store, for the broker

@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
-from orbitmq.cli.pipeline import archive, dead_letters, profile, replay, trace
+from orbitmq.cli.pipeline import archive, dead_letters, profile, rebuild, reconcile, replay, trace
 
 if TYPE_CHECKING:
     Families: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -18,7 +18,7 @@ class _Job(Protocol):
         """Add the command of the job."""
 
 
-_JOBS: Final[tuple[_Job, ...]] = (archive, replay, trace, dead_letters, profile)
+_JOBS: Final[tuple[_Job, ...]] = (archive, replay, reconcile, rebuild, trace, dead_letters, profile)
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:

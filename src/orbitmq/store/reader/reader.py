@@ -26,6 +26,7 @@ from orbitmq.store.layout import (
 )
 from orbitmq.store.log.record_rows import (
     Block,
+    Checked,
     is_blank,
     next_sound,
     sound_row,
@@ -208,7 +209,7 @@ class StoreReader:
             open_file=lambda file: map_file(self.disk, file),
             claimed=self.is_claimed,
             on_damage=on_damage or raise_damage,
-            verify=verify,
+            checked=Checked.BODY_AND_SEAL if verify else Checked.NONE,
         )
         for block in walk.records(
             first if start is None else max(start, first), _FOREVER if end is None else end

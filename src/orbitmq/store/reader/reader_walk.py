@@ -39,9 +39,8 @@ class ReaderWalk(LogWalk[StreamFile]):
         open_file: Callable[[StreamFile], memoryview | None],
         claimed: Callable[[int], bool],
         on_damage: OnDamage,
-        verify: bool = False,
+        checked: Checked = Checked.NONE,
     ) -> None:
-        checked = Checked.BODY_AND_SEAL if verify else Checked.NONE
         super().__init__(files, open_file=open_file, on_damage=on_damage, checked=checked)
         self._claimed = claimed
         self._start = 0
