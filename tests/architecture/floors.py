@@ -92,7 +92,7 @@ FLOORS: Mapping[str, Room] = {
             columns: options cluster pulling
             reading: options cluster pulling columns
             streaming: options cluster pulling columns reading
-            writing: options
+            writing: options cluster
             jobs: options cluster pulling columns reading streaming writing
             """
         ),

@@ -52,6 +52,9 @@ may need are attributes, so that none has to parse a message::
     │  └─ NoReply                  a request was sent, and no reply came in time
     ├─ RowsRejected                rows of a write can't be messages: partition, rows
     ├─ DataLost                    messages to be read are gone: queue, wanted, available
+    ├─ LedgerDamaged               a file of a ledger can't be used: path
+    ├─ CommitTooLate               a transactional write took too long: write
+    ├─ CommitIncomplete            it is decided, but not all delivered: write, left
     ├─ OutboxFull                  retriable: the file of unsent messages reached its limit
     ├─ NotRunning                  a producer is not started, or its start failed: state
     │  └─ ProducerClosed           it is closed
@@ -143,11 +146,14 @@ from orbitmq.errors.sends import (
     TransactionNotBegun,
 )
 from orbitmq.errors.spark import (
+    CommitIncomplete,
+    CommitTooLate,
     DataLost,
     InvalidColumn,
     InvalidOffsets,
     InvalidOption,
     JavaNotFound,
+    LedgerDamaged,
     RowsRejected,
     SparkTooOld,
     UnknownOption,
@@ -161,6 +167,8 @@ __all__ = [
     "BrokerBusy",
     "BrokerError",
     "BrokerFailed",
+    "CommitIncomplete",
+    "CommitTooLate",
     "CompressionFailed",
     "ConnectFailed",
     "ConnectionClosed",
@@ -184,6 +192,7 @@ __all__ = [
     "InvalidTags",
     "InvalidTopic",
     "JavaNotFound",
+    "LedgerDamaged",
     "LocalProtocolError",
     "MessageRefused",
     "MessageTooLarge",

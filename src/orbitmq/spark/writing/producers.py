@@ -9,6 +9,9 @@ from typing import Final
 
 from orbitmq.blocking import Producer
 from orbitmq.spark.options.options import Access, WriteOptions
+from orbitmq.spark.writing.check_answers import CheckAnswers
+from orbitmq.spark.writing.ledger import Ledger
+from orbitmq.spark.writing.ledger_files import LedgerFiles
 from orbitmq.threads import Lock, at_exit
 
 __all__ = ["close_producers", "producer_for"]
@@ -37,7 +40,8 @@ _open = _Open()
 def producer_for(options: WriteOptions) -> Producer:
     """Return the started producer of this process for a write; the caller doesn't close it.
 
-    There is one per cluster and group. A write with other settings replaces it.
+    There is one per cluster and group. A write with other settings replaces it. That of a
+    transactional write also answers the checks of brokers, from the ledger.
     """
     key = (options.access, options.group)
     with _open.guard:
@@ -64,14 +68,21 @@ def _is_same(one: WriteOptions, other: WriteOptions) -> bool:
     return _settings(one) == _settings(other)
 
 
-def _settings(options: WriteOptions) -> tuple[int, int, int]:
-    return options.send_timeout_ms, options.retries, options.compress_over_bytes
+def _settings(options: WriteOptions) -> tuple[object, ...]:
+    return (
+        options.send_timeout_ms,
+        options.retries,
+        options.compress_over_bytes,
+        options.ledger,
+    )
 
 
 def _started(options: WriteOptions) -> Producer:
     access = options.access
+    checks = None if options.ledger is None else CheckAnswers(Ledger(LedgerFiles(options.ledger)))
     producer = Producer(
         options.group,
+        transaction_listener=checks,
         nameserver=access.nameserver,
         namespace=access.namespace,
         access_key=access.access_key,
@@ -87,7 +98,8 @@ def _started(options: WriteOptions) -> Producer:
         request_timeout_ms=access.request_timeout_ms,
         send_timeout_ms=options.send_timeout_ms,
         per_try_timeout_ms=min(_TRY_MS, options.send_timeout_ms),
-        retries=options.retries,
+        # A half message that is sent again must have another id: see half_sender.
+        retries=options.retries if options.ledger is None else 0,
         # Rows with a sharding key or a queue can't go to another queue.
         retry_same_queue=True,
         compress_over_bytes=options.compress_over_bytes,
