@@ -7,6 +7,7 @@ import pytest
 
 from orbitmq.blocking import TransactionState
 from orbitmq.errors import CommitIncomplete, LedgerDamaged
+from orbitmq.spark.writing import ledger_files
 from orbitmq.spark.writing.check_answers import CheckAnswers
 from orbitmq.spark.writing.finishing import clean_up, finish, give_up
 from orbitmq.spark.writing.ledger import Ledger, LedgerWrite, State, attempt_file
@@ -18,6 +19,12 @@ NOW_MS = 2_000
 WINDOW = 2
 TASKS = ((0, 1, 2, 3), (4, 5, 6))
 ROWS = Counter(dict.fromkeys(range(7), 1))
+
+
+@pytest.fixture(autouse=True)
+def _no_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes crash here, disks don't; thousands of syncs would take a minute."""
+    monkeypatch.setattr(ledger_files, "_sync", lambda _path, _mode: None)
 
 
 def run_batch(files: LedgerFiles, broker: Broker, attempt: str) -> None:
