@@ -11,6 +11,7 @@ from pyspark import TaskContext
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
 from orbitmq import embedded
+from orbitmq.clock import SystemClock
 from orbitmq.embedded import RunningCluster
 from orbitmq.errors import CommitTooLate, InvalidColumn, InvalidInput, RowsRejected
 from orbitmq.message import flags
@@ -125,7 +126,7 @@ def test_rows_of_a_key_keep_their_order(cluster: RunningCluster, tmp_path: Path)
     rows = {"value": many(900), "sharding_key": [f"customer-{n % 3}" for n in range(900)]}
     writer = write.batch(schema)
     writer.commit([writer.write(iter([pa.record_batch(rows)]))])
-    found = [one for one in stored(cluster, "ordered")]
+    found = stored(cluster, "ordered")
     for shard in range(3):
         mine = [int(one.body) for one in found if int(one.body) % 3 == shard]
         assert mine == list(range(shard, 900, 3))
@@ -138,7 +139,8 @@ def test_nothing_of_an_aborted_write_is_visible(cluster: RunningCluster, tmp_pat
     writer.abort(tasks)
     (found,) = write.ledger.writes()
     decision = found.decision()
-    assert decision is not None and decision.state is State.ABORTED
+    assert decision is not None
+    assert decision.state is State.ABORTED
     with pytest.raises(CommitTooLate, match="aborted"):
         writer.commit(tasks)
     with pytest.raises(CommitTooLate, match="aborted while a task was running"):
@@ -209,7 +211,8 @@ def test_an_aborted_batch_of_a_stream_may_be_written_again(
 def _lists_again(write: Write, tasks: Sequence[TaskHalves | None]) -> None:
     """Decide on an attempt that is given up, as if its list were still there."""
     first = tasks[0]
-    assert first is not None and first.file is not None
+    assert first is not None
+    assert first.file is not None
     found = write.ledger.write(first.write)
     head = b'{"group": "g", "began_ms": 0, "timeout_ms": 99}\n'
     with write.ledger.files.written(found.path(first.file)) as target:
@@ -226,8 +229,8 @@ def test_a_commit_after_its_time_is_refused_and_nothing_is_visible(
     write = Write(cluster, "late", tmp_path, transactionTimeout="10s")
     writer = write.batch()
     tasks = [writer.write(iter([values(b"a")]))]
-    now_ms = transactional_writer.SystemClock().now_ms()
-    monkeypatch.setattr(transactional_writer.SystemClock, "now_ms", lambda _: now_ms + 11_000)
+    now_ms = SystemClock().now_ms()
+    monkeypatch.setattr(SystemClock, "now_ms", lambda _: now_ms + 11_000)
     with pytest.raises(CommitTooLate, match="transactionTimeout is 10 s.*Raise transactionTimeout"):
         writer.commit(tasks)
     writer.abort(tasks)
@@ -242,10 +245,10 @@ def test_a_decision_is_delivered_even_after_its_time(
     task = writer.write(iter([values(b"a")]))
     found = write.ledger.write(task.write)
     assert task.file is not None
-    now_ms = transactional_writer.SystemClock().now_ms()
+    now_ms = SystemClock().now_ms()
     found.decide([task.file], now_ms)
     with monkeypatch.context() as patched:
-        patched.setattr(transactional_writer.SystemClock, "now_ms", lambda _: now_ms + 99_000)
+        patched.setattr(SystemClock, "now_ms", lambda _: now_ms + 99_000)
         writer.commit([task])
     assert write.visible() == [b"a"]
 

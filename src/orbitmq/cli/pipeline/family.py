@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
-from orbitmq.cli.pipeline import profile
+from orbitmq.cli.pipeline import profile, settle
 
 if TYPE_CHECKING:
     Families: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -18,7 +18,7 @@ class _Job(Protocol):
         """Add the command of the job."""
 
 
-_JOBS: Final[tuple[_Job, ...]] = (profile,)
+_JOBS: Final[tuple[_Job, ...]] = (profile, settle)
 
 
 def add_commands(families: "Families") -> None:

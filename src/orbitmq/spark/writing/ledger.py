@@ -64,6 +64,7 @@ _ABORTED: Final = ".aborted"
 _DECISION: Final = "DECISION"
 _PROGRESS: Final = "PROGRESS"
 _COMMITTED: Final = "COMMITTED"
+_BATCH_WRITE: Final = "write-"
 _STREAMED: Final = re.compile(r"(query-.+)-([0-9]+)")
 _KEPT_MORE_MS: Final = 3_600_000
 """How long a write is remembered after its halves have run out of time: brokers ask about a half
@@ -117,7 +118,7 @@ def attempt_file(partition: int, token: object) -> str:
 
 def batch_write_name(write_id: object) -> str:
     """Return the name of a batch write."""
-    return f"write-{write_id}"
+    return f"{_BATCH_WRITE}{write_id}"
 
 
 class Ledger:
@@ -138,7 +139,7 @@ class Ledger:
         return [
             self.write(name)
             for name in self.files.names()
-            if name.startswith("write-") or _STREAMED.fullmatch(name)
+            if name.startswith(_BATCH_WRITE) or _STREAMED.fullmatch(name)
         ]
 
     def forget(self, now_ms: int) -> int:
@@ -177,6 +178,11 @@ class LedgerWrite:
 
     def __repr__(self) -> str:
         return f"<LedgerWrite {self.name} in {self.files.location}>"
+
+    @property
+    def is_batch_write(self) -> bool:
+        """Whether it is no batch of a stream, which Spark would repeat."""
+        return self.name.startswith(_BATCH_WRITE)
 
     # What is known
 

@@ -14,7 +14,7 @@ from orbitmq.spark.writing.ledger import Ledger
 from orbitmq.spark.writing.ledger_files import LedgerFiles
 from orbitmq.threads import Lock, at_exit
 
-__all__ = ["close_producers", "producer_for"]
+__all__ = ["close_producers", "new_producer", "producer_for"]
 
 _OPEN_MAX: Final = 4
 """Producers that a process keeps open; beyond that, the least recently used one is closed."""
@@ -78,9 +78,25 @@ def _settings(options: WriteOptions) -> tuple[object, ...]:
 
 
 def _started(options: WriteOptions) -> Producer:
-    access = options.access
     checks = None if options.ledger is None else CheckAnswers(Ledger(LedgerFiles(options.ledger)))
-    producer = Producer(
+    producer = new_producer(options, checks)
+    producer.start()
+    if not _open.is_watching_exit:
+        # After the start, so that it runs before the client's exit hook, which would warn.
+        at_exit(close_producers)
+        _open.is_watching_exit = True
+    return producer
+
+
+def new_producer(
+    options: WriteOptions, checks: CheckAnswers | None, topics: tuple[str, ...] = ()
+) -> Producer:
+    """Return a producer for a write, which is not started; ``checks`` answers those of brokers.
+
+    The brokers of ``topics`` know it from the start, others when it has sent to them.
+    """
+    access = options.access
+    return Producer(
         options.group,
         transaction_listener=checks,
         nameserver=access.nameserver,
@@ -103,13 +119,8 @@ def _started(options: WriteOptions) -> Producer:
         # Rows with a sharding key or a queue can't go to another queue.
         retry_same_queue=True,
         compress_over_bytes=options.compress_over_bytes,
+        topics=topics,
     )
-    producer.start()
-    if not _open.is_watching_exit:
-        # After the start, so that it runs before the client's exit hook, which would warn.
-        at_exit(close_producers)
-        _open.is_watching_exit = True
-    return producer
 
 
 def _forget() -> None:
