@@ -36,8 +36,8 @@ def test_each_row_is_visible_once(shared_cluster: RunningCluster, tmp_path: Path
     assert {answers(half) for half in lost} <= {TransactionState.ROLLBACK}
 
 
-def copy_with_kills(cluster: RunningCluster, directory: Path) -> None:
-    """Copy a topic to "copied", with kills; check that each row is there once."""
+def copy_with_kills(cluster: RunningCluster, directory: Path) -> int:
+    """Copy a topic to "copied", with kills; check that each row is there once. Return how many."""
     chance = SeededRandomness(11)
     offsets = directory / "checkpoint" / "offsets"
     create_topic(cluster.nameserver, "copied", queues=3)
@@ -53,6 +53,7 @@ def copy_with_kills(cluster: RunningCluster, directory: Path) -> None:
             assert running.end() == 0
         expected = Counter(dict.fromkeys(traffic.places, 1))
     assert Counter(int(one.body) for one in stored(cluster, "copied")) == expected
+    return len(expected)
 
 
 def driver(cluster: RunningCluster, directory: Path, *mode: str) -> Driver:
