@@ -83,7 +83,7 @@ def test_a_java_consumer_gets_each_row_once_although_drivers_die(
 def test_java_s_broker_is_told_not_to_deliver_again(team: Team, tmp_path: Path) -> None:
     topic = team.topic("spark-asked")
     # A short immunity, which Java's broker ends by asking about each half that it has moved.
-    told = msgspec.structs.replace(options(team, topic, tmp_path), transaction_timeout_ms=6_000)
+    told = msgspec.structs.replace(options(team, topic, tmp_path), transaction_timeout_ms=15_000)
     writer = TransactionalWriter(told, VALUES, overwrite=False)
     task = writer.write(iter([values(*many(20))]))
     close_producers()
@@ -91,7 +91,7 @@ def test_java_s_broker_is_told_not_to_deliver_again(team: Team, tmp_path: Path) 
     with answering(told) as answers, team.consumer(topic) as consumer:
         until(
             lambda: halves(team, topic) >= sent + 20,
-            what="a round of checks, which moves the halves",
+            what="checks that move halves",
         )
         writer.commit([task])
         consumer.wait_for(20)
