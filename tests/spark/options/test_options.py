@@ -46,8 +46,10 @@ def test_the_defaults_are_those_of_sparks_kafka_source() -> None:
 
 TRANSACTIONAL = {"delivery": "transactional", "ledgerLocation": "/l"}
 # Words that are no values, and some that need another option.
-UNSAYABLE = ("nameserver", "columns", "commitOffsets", "tlsVerify")
-UNSAYABLE += ("ledgerLocation", "transactionTimeout")
+UNSAYABLE = (
+    *("nameserver", "columns", "commitOffsets", "tlsVerify"),
+    *("ledgerLocation", "transactionTimeout"),
+)
 SAYABLE = [option for option in OPTIONS if option.default and option.name not in UNSAYABLE]
 
 
