@@ -93,7 +93,7 @@ FLOORS: Mapping[str, Room] = {
             columns: options cluster pulling
             reading: options cluster pulling columns
             streaming: options cluster pulling columns reading
-            writing: options
+            writing: options cluster
             store_source: options pulling columns reading streaming
             jobs: options cluster pulling columns reading streaming writing store_source
             """

@@ -3,11 +3,14 @@ import pickle
 import pytest
 
 from orbitmq.errors import (
+    CommitIncomplete,
+    CommitTooLate,
     DataLost,
     InvalidColumn,
     InvalidInput,
     InvalidOffsets,
     InvalidOption,
+    LedgerDamaged,
     OrbitError,
     UnknownOption,
 )
@@ -32,6 +35,9 @@ def test_an_unknown_option_names_the_nearest_or_the_page() -> None:
         InvalidOffsets("x", field="startingOffsets", position=7),
         InvalidColumn("x", field="value"),
         DataLost("x", queue=QUEUE, wanted=5, available=(6, 9)),
+        LedgerDamaged("x", path="write-1/DECISION"),
+        CommitTooLate("write-1", "began long ago"),
+        CommitIncomplete("write-1", 7, "/ledger", "no answer"),
     ],
     ids=lambda error: type(error).__name__,
 )

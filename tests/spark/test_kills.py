@@ -31,11 +31,18 @@ START_SECONDS = 240
 class Driver:
     """One process with a stream, in a ``with`` statement; killed with all that it started."""
 
-    def __init__(self, nameserver: str, topic: str, directory: Path, *mode: str) -> None:
-        arguments = [nameserver, topic, str(directory), "latest", *mode]
+    def __init__(
+        self,
+        nameserver: str,
+        topic: str,
+        directory: Path,
+        *more: str,
+        module: str = "tests.spark.stream_driver",
+    ) -> None:
+        arguments = [nameserver, topic, str(directory), *more]
         with (directory / "driver.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.spark.stream_driver", *arguments],
+                [sys.executable, "-m", module, *arguments],
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 cwd=ROOT,
@@ -83,14 +90,14 @@ def test_each_message_is_in_the_files_once(shared_cluster: RunningCluster, tmp_p
         for kill in range(KILLS):
             # The first one dies in the first batch, where a start of "latest" is easily lost.
             batch = offsets / str(last_batch(offsets) + 1 + chance.below(3) if kill else 0)
-            with Driver(shared_cluster.nameserver, "killed", tmp_path) as driver:
+            with Driver(shared_cluster.nameserver, "killed", tmp_path, "latest") as driver:
                 driver.send_until(traffic, batch)
                 pause(chance.below(500) if kill else 0)
                 driver.kill()
             if not kill:  # Spark forgets a batch when a hundred others have followed
                 start = json.loads(batch.read_text().splitlines()[-1])["killed"]
             traffic.send(10)
-        with Driver(shared_cluster.nameserver, "killed", tmp_path, "drain") as driver:
+        with Driver(shared_cluster.nameserver, "killed", tmp_path, "latest", "drain") as driver:
             assert driver.end() == 0
 
     expected = traffic.from_offsets(start)

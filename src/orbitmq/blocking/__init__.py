@@ -19,6 +19,7 @@ from orbitmq.blocking.consumer import Consumer
 from orbitmq.blocking.producer import Outbox, Producer, Transaction
 from orbitmq.blocking.pull import PullConsumer
 from orbitmq.client.consumer.deduplication.blocking import Deduplicator
+from orbitmq.client.producer.transactions import TransactionState
 
 __all__ = [
     "Admin",
@@ -28,4 +29,5 @@ __all__ = [
     "Producer",
     "PullConsumer",
     "Transaction",
+    "TransactionState",
 ]

@@ -291,6 +291,7 @@ class Producer(Member[ThreadsProducer]):
     wait = blocking(producer.Producer.wait)
     _begin_transaction = on_loop(producer.Producer.transaction)
     send_in_transaction = blocking(producer.Producer.send_in_transaction)
+    prepare_many = blocking(producer.Producer.prepare_many)
     request = blocking(producer.Producer.request)
     reply = blocking(producer.Producer.reply)
     recall = blocking(producer.Producer.recall)

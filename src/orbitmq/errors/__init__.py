@@ -54,6 +54,9 @@ may need are attributes, so that none has to parse a message::
     ├─ DataLost                    messages to be read are gone: queue, wanted, available
     ├─ LocationInUse               retriable: another run works on the directory: place, owner
     ├─ LocationDamaged             a file of an archive or a ledger is unreadable: place
+    ├─ LedgerDamaged               a file of a ledger can't be used: path
+    ├─ CommitTooLate               a transactional write took too long: write
+    ├─ CommitIncomplete            it is decided, but not all delivered: write, left
     ├─ OutboxFull                  retriable: the file of unsent messages reached its limit
     ├─ NotRunning                  a producer is not started, or its start failed: state
     │  └─ ProducerClosed           it is closed
@@ -145,11 +148,14 @@ from orbitmq.errors.sends import (
     TransactionNotBegun,
 )
 from orbitmq.errors.spark import (
+    CommitIncomplete,
+    CommitTooLate,
     DataLost,
     InvalidColumn,
     InvalidOffsets,
     InvalidOption,
     JavaNotFound,
+    LedgerDamaged,
     LocationDamaged,
     LocationInUse,
     RowsRejected,
@@ -165,6 +171,8 @@ __all__ = [
     "BrokerBusy",
     "BrokerError",
     "BrokerFailed",
+    "CommitIncomplete",
+    "CommitTooLate",
     "CompressionFailed",
     "ConnectFailed",
     "ConnectionClosed",
@@ -188,6 +196,7 @@ __all__ = [
     "InvalidTags",
     "InvalidTopic",
     "JavaNotFound",
+    "LedgerDamaged",
     "LocalProtocolError",
     "LocationDamaged",
     "LocationInUse",

@@ -10,11 +10,14 @@ if TYPE_CHECKING:  # at run time this module imports nothing else of the package
     from orbitmq.message.model import MessageQueue
 
 __all__ = [
+    "CommitIncomplete",
+    "CommitTooLate",
     "DataLost",
     "InvalidColumn",
     "InvalidOffsets",
     "InvalidOption",
     "JavaNotFound",
+    "LedgerDamaged",
     "LocationDamaged",
     "LocationInUse",
     "RejectedRow",
@@ -110,6 +113,51 @@ class LocationDamaged(OrbitError):
     def __init__(self, message: str, *, place: str) -> None:
         super().__init__(message)
         self.place = place
+
+
+class LedgerDamaged(OrbitError):
+    """A file of the ledger of a transactional write is missing, or can't be read.
+
+    Attributes:
+        path: the file, relative to the ledger.
+    """
+
+    def __init__(self, message: str, *, path: str) -> None:
+        super().__init__(message)
+        self.path = path
+
+
+class CommitTooLate(OrbitError):
+    """A transactional write took longer than its ``transactionTimeout``; none of it is visible.
+
+    Attributes:
+        write: its name in the ledger.
+    """
+
+    def __init__(self, write: str, reason: str) -> None:
+        super().__init__(
+            f"{write} {reason}. It is rolled back: no row is visible. Raise transactionTimeout, "
+            "or write less at a time, and start again; a stream repeats the batch"
+        )
+        self.write = write
+
+
+class CommitIncomplete(OrbitError):
+    """A transactional write is decided, but brokers did not end all of its transactions.
+
+    Attributes:
+        write: its name in the ledger.
+        left: how many transactions of the current window are left.
+    """
+
+    def __init__(self, write: str, left: int, ledger: str, reason: str) -> None:
+        super().__init__(
+            f"{write} is committed in the ledger, but brokers did not deliver all of it: {left} "
+            f"transactions and those after them are left; {reason}. Nothing is lost: start the "
+            f"stream again, or run 'orbitmq pipeline settle --ledger {ledger}'"
+        )
+        self.write = write
+        self.left = left
 
 
 class JavaNotFound(OrbitError):

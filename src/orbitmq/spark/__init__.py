@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from orbitmq.spark.sessions import register, session
     from orbitmq.spark.source import RocketMQSource
     from orbitmq.spark.writing.deduplication import drop_duplicates
+    from orbitmq.spark.writing.settling import settling
 else:
     from orbitmq.errors import MissingExtra
 
@@ -33,6 +34,8 @@ else:
                 value = import_module("orbitmq.spark.source").RocketMQSource
             elif name == "drop_duplicates":
                 value = import_module("orbitmq.spark.writing.deduplication").drop_duplicates
+            elif name == "settling":
+                value = import_module("orbitmq.spark.writing.settling").settling
             else:
                 raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         except ModuleNotFoundError as error:
@@ -43,4 +46,4 @@ else:
         return value
 
 
-__all__ = ["RocketMQSource", "drop_duplicates", "register", "session"]
+__all__ = ["RocketMQSource", "drop_duplicates", "register", "session", "settling"]

@@ -74,15 +74,25 @@ class RocketMQSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return the writer of a batch; raises what ``RocketMQWriter`` does."""
+        options = write_options(self.options)
+        if options.ledger is not None:
+            from orbitmq.spark.writing.transactional_writer import TransactionalWriter
+
+            return TransactionalWriter(options, schema, overwrite)
         from orbitmq.spark.writing.writer import RocketMQWriter
 
-        return RocketMQWriter(write_options(self.options), schema, overwrite)
+        return RocketMQWriter(options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002
         """Return the writer of a stream; raises what ``RocketMQStreamWriter`` does."""
+        options = write_options(self.options)
+        if options.ledger is not None:
+            from orbitmq.spark.writing.transactional_writer import TransactionalStreamWriter
+
+            return TransactionalStreamWriter(options, schema)
         from orbitmq.spark.writing.writer import RocketMQStreamWriter
 
-        return RocketMQStreamWriter(write_options(self.options), schema)
+        return RocketMQStreamWriter(options, schema)
 
 
 def _check_spark_streams(version: str) -> None:

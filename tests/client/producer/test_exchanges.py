@@ -20,7 +20,7 @@ from orbitmq.errors import (
 )
 from orbitmq.message import properties
 from orbitmq.message.ids import recall_handle
-from orbitmq.message.model import Message, MessageQueue, StoredMessage
+from orbitmq.message.model import Message, MessageQueue, SendReceipt, StoredMessage
 from orbitmq.net.connection import Connection, Outcome
 from orbitmq.wire.codes import RequestCode, ResponseCode
 from orbitmq.wire.frame import Frame
@@ -130,6 +130,46 @@ def test_a_half_message_that_is_less_safe_than_required_is_rolled_back() -> None
         assert ended.state is ROLLBACK
         await scene.clock.sleep(1)
         assert broker.decisions == [ROLLBACK, ROLLBACK]
+
+    play(story)
+
+
+def test_many_half_messages_are_stored_and_left_to_the_caller() -> None:
+    async def story(scene: Scene) -> None:
+        broker, producer = await opened(scene, retries=0)
+        messages = [Message("orders", b"%d" % number) for number in range(600)]
+        messages[7] = messages[7].replace(sharding_key="o-7")
+        queues: list[MessageQueue | None] = [None] * 600
+        queues[5] = MessageQueue("orders", "broker-a", 1)
+        found = await producer.prepare_many(messages, queues=queues, immunity_s=90)
+        receipts = [one for one in found if isinstance(one, SendReceipt)]
+        assert len({receipt.message_id for receipt in receipts}) == 600
+        assert receipts[5].queue.queue_id == 1
+        by_body = {one.body: one for one in broker.sent}
+        for message, receipt in zip(messages, receipts, strict=True):
+            half = by_body[message.body]
+            assert half.properties[properties.TRANSACTION_PREPARED] == "true"
+            assert half.properties[properties.PRODUCER_GROUP] == "billing"
+            assert half.properties[properties.CHECK_IMMUNITY_SECONDS] == "90"
+            assert half.properties[properties.UNIQUE_KEY] == receipt.message_id
+            assert half.header.sys_flag == 4
+        await scene.clock.sleep(1)
+        assert broker.ends == []
+
+    play(story)
+
+
+def test_each_of_many_half_messages_has_its_own_error() -> None:
+    async def story(scene: Scene) -> None:
+        broker, producer = await opened(scene, retries=0)
+        broker.always = {"a": status(broker, ResponseCode.FLUSH_DISK_TIMEOUT)}
+        found = await producer.prepare_many([MESSAGE, MESSAGE])
+        assert [type(one) for one in found] == [TransactionNotBegun] * 2
+        await scene.clock.sleep(1)
+        assert broker.decisions == [ROLLBACK] * 2
+        assert await producer.prepare_many([]) == []
+        with pytest.raises(InvalidInput, match="can't be delayed"):
+            await producer.prepare_many([MESSAGE, MESSAGE.replace(delay_level=3)])
 
     play(story)
 

@@ -1,4 +1,5 @@
 import pickle
+import re
 
 import pytest
 
@@ -43,8 +44,12 @@ def test_the_defaults_are_those_of_sparks_kafka_source() -> None:
     assert write() == WriteOptions(access=Access(nameserver="ns:9876"))
 
 
-# Words that are no values, and one that needs another option.
-UNSAYABLE = ("nameserver", "columns", "commitOffsets", "tlsVerify")
+TRANSACTIONAL = {"delivery": "transactional", "ledgerLocation": "/l"}
+# Words that are no values, and some that need another option.
+UNSAYABLE = (
+    *("nameserver", "columns", "commitOffsets", "tlsVerify"),
+    *("ledgerLocation", "transactionTimeout"),
+)
 SAYABLE = [option for option in OPTIONS if option.default and option.name not in UNSAYABLE]
 
 
@@ -146,6 +151,38 @@ def test_all_options_of_a_write_arrive() -> None:
         compress_over_bytes=1,
     )
     assert pickle.loads(pickle.dumps(options)) == options
+
+
+def test_all_options_of_a_transactional_write_arrive() -> None:
+    options = write(
+        delivery="Transactional", checkpointlocation="file:/c/", transactionTimeout="90s"
+    )
+    assert options.ledger == "/c/orbitmq-ledger"
+    assert options.transaction_timeout_ms == 90_000
+    assert re.fullmatch("orbitmq-spark-[0-9a-f]{16}", options.group)
+    assert write(delivery="transactional", ledgerLocation="/c/orbitmq-ledger") == WriteOptions(
+        access=Access(nameserver="ns:9876"), group=options.group, ledger="/c/orbitmq-ledger"
+    )
+    other = write(delivery="transactional", ledgerLocation="/l", groupId="etl", path="/x")
+    assert (other.ledger, other.group) == ("/l", "etl")
+    assert pickle.loads(pickle.dumps(other)) == other
+
+
+@pytest.mark.parametrize(
+    ("given", "what"),
+    [
+        ({"delivery": "exactly-once"}, "it must be at-least-once or transactional"),
+        ({"ledgerLocation": "/l"}, "ledgerLocation is given, but delivery is not transactional"),
+        ({"transactionTimeout": "1h"}, "but delivery is not transactional"),
+        ({"delivery": "transactional"}, "needs a ledger: set ledgerLocation"),
+        ({**TRANSACTIONAL, "batchBytes": "9"}, "batchBytes has no effect"),
+        ({**TRANSACTIONAL, "transactionTimeout": "9s"}, "must be from 10s to 2 days"),
+        ({**TRANSACTIONAL, "transactionTimeout": "49h"}, "must be from 10s to 2 days"),
+    ],
+)
+def test_bad_options_of_a_transactional_write_are_refused(given: dict[str, str], what: str) -> None:
+    with pytest.raises(InvalidOption, match=what):
+        write(**given)
 
 
 def test_topics_are_a_list_a_pattern_or_queues() -> None:

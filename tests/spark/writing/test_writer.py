@@ -289,7 +289,7 @@ class TimerlessProducer:
 def test_a_letter_keeps_the_value_if_that_was_not_what_a_broker_refused() -> None:
     producer = TimerlessProducer()
     options = write_options({"nameserver": "127.0.0.1:1", "topic": "orders", "onReject": "rejects"})
-    sending = writer_module._TaskSender(producer, options, 3)  # type: ignore[arg-type]
+    sending = writer_module._TaskSender(producer, options, 3)
     at = datetime(2099, 1, 1, tzinfo=UTC)
     rows = [Message("orders", b"fine"), Message("orders", b"late", tags="x", deliver_at=at)]
     sending.send(MessageBatch(rows, [None, None], [10, 11], row_count=2))
@@ -311,7 +311,7 @@ def test_other_answers_of_a_broker_are_no_reason_to_reject() -> None:
             raise partly_sent(errors, len(messages))
 
     options = write_options({"nameserver": "127.0.0.1:1", "topic": "orders", "onReject": "rejects"})
-    sending = writer_module._TaskSender(BusyProducer(), options, 3)  # type: ignore[arg-type]
+    sending = writer_module._TaskSender(BusyProducer(), options, 3)
     with pytest.raises(PartlySent):
         sending.send(MessageBatch([Message("orders", b"x")] * 2, [None] * 2, [0, 1], row_count=2))
 

@@ -3,7 +3,16 @@
 import argparse
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
-from orbitmq.cli.pipeline import archive, dead_letters, profile, rebuild, reconcile, replay, trace
+from orbitmq.cli.pipeline import (
+    archive,
+    dead_letters,
+    profile,
+    rebuild,
+    reconcile,
+    replay,
+    settle,
+    trace,
+)
 
 if TYPE_CHECKING:
     Families: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -18,7 +27,16 @@ class _Job(Protocol):
         """Add the command of the job."""
 
 
-_JOBS: Final[tuple[_Job, ...]] = (archive, replay, reconcile, rebuild, trace, dead_letters, profile)
+_JOBS: Final[tuple[_Job, ...]] = (
+    archive,
+    replay,
+    reconcile,
+    rebuild,
+    trace,
+    dead_letters,
+    profile,
+    settle,
+)
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:

@@ -6,15 +6,17 @@ Each has a module with its rules; this one connects them to the producer.
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from orbitmq.client.arguments import check_timeout_ms
+from orbitmq.client.arguments import check_timeout_ms, listed
 from orbitmq.client.core.client_core import ClientCore
 from orbitmq.client.core.request_reply import reply_marks, reply_to
 from orbitmq.client.producer.recall import recall
+from orbitmq.client.producer.sending.packing import NO_MARKS
 from orbitmq.client.producer.sending.queue_choice import QueueSelector
+from orbitmq.client.producer.sending.send_many import AssignedQueue, check_call, places_of
 from orbitmq.client.producer.sending.sender import Sender, SendOptions
 from orbitmq.client.producer.sending.targets import Destination, destination_of
 from orbitmq.client.producer.transaction_checks import TransactionChecks, read_check_request
@@ -27,9 +29,11 @@ from orbitmq.client.producer.transactions import (
     TransactionListener,
     TransactionReceipt,
     Transactions,
+    check_undelayed,
 )
 from orbitmq.client.user_code import UserCode
 from orbitmq.errors import NotDurable, OrbitError, RequestTimeout
+from orbitmq.message import properties
 from orbitmq.message.ids import RecallHandle
 from orbitmq.message.model import (
     Message,
@@ -48,6 +52,9 @@ __all__ = ["ExchangeMethods", "Exchanges"]
 log = logging.getLogger("orbitmq.client")
 
 _CHECK: Final = RequestCode.CHECK_TRANSACTION_STATE
+_NO_OPTIONS: Final = SendOptions()
+_HALVES_AT_ONCE: Final = 256
+"""Half messages of one call in flight at once; a broker takes them one by one."""
 
 
 class Exchanges:
@@ -114,13 +121,49 @@ class Exchanges:
         half = self._half(message, timeout_ms)
         return await self._transactions.send(message, half, local_work)
 
-    def _half(self, message: Message, timeout_ms: int | None) -> SendHalf:
+    async def prepare_many(
+        self,
+        messages: Iterable[Message],
+        queues: Sequence[AssignedQueue] | None,
+        immunity_s: int | None,
+    ) -> list[SendReceipt | OrbitError]:
+        """Return a receipt or an error per half message; see ``Producer.prepare_many``."""
+        given = listed(messages)
+        check_call(self._sender, given, _NO_OPTIONS, queues=queues)
+        for message in given:
+            check_undelayed(message)
+        are_keyed = any(message.sharding_key is not None for message in given)
+        places = await places_of(self._sender, given, _NO_OPTIONS, queues, are_keyed=are_keyed)
+        marks = {} if immunity_s is None else {properties.CHECK_IMMUNITY_SECONDS: str(immunity_s)}
+        results: dict[int, SendReceipt | OrbitError] = {}
+        waiting = iter(range(len(given)))
+
+        async def work() -> None:
+            for index in waiting:
+                # Chosen above, so that halves of one sharding key don't wait for each other.
+                half = self._half(given[index], None, places[index], marks)
+                try:
+                    results[index] = await self._transactions.prepare(given[index], half)
+                except OrbitError as error:
+                    results[index] = error
+
+        await asyncio.gather(*(work() for _ in range(min(len(given), _HALVES_AT_ONCE))))
+        return [results[index] for index in range(len(given))]
+
+    def _half(
+        self,
+        message: Message,
+        timeout_ms: int | None,
+        queue: AssignedQueue = None,
+        more: Mapping[str, str] = NO_MARKS,
+    ) -> SendHalf:
         check_is_message(message)
 
         async def send(marks: Mapping[str, str]) -> SendReceipt:
             try:
                 return await self._sender.send(
-                    message, SendOptions(timeout_ms=timeout_ms, marks=marks)
+                    message,
+                    SendOptions(destination=queue, timeout_ms=timeout_ms, marks={**more, **marks}),
                 )
             except NotDurable as weak:  # the half is rolled back because of its status
                 return weak.receipt
@@ -247,6 +290,32 @@ class ExchangeMethods(ABC):
         """
         check_timeout_ms(timeout_ms)
         return await self._exchanging().send_in_transaction(message, local_work, timeout_ms)
+
+    async def prepare_many(
+        self,
+        messages: Iterable[Message],
+        *,
+        queues: Sequence[MessageQueue | None] | None = None,
+        immunity_s: int | None = None,
+    ) -> list[SendReceipt | OrbitError]:
+        """Send half messages together; return a receipt or an error for each, in their order.
+
+        They are stored, and nobody sees them until END_TRANSACTION commits them, which is up to
+        the caller: perhaps in another process, which gets the receipts. A retry is another half
+        message with the same id, so use a producer with ``retries=0``, and call again for messages
+        with an error: each call gives them new ids.
+
+        Args:
+            messages: what to send, to any topics.
+            queues: the queue of each; None: by its sharding key, or round-robin.
+            immunity_s: for how many seconds brokers don't ask about them; by default their
+                ``transactionTimeOut``.
+
+        Raises:
+            InvalidInput: a message is delayed, or can't be sent to its queue.
+            OrbitError: a topic has no route.
+        """
+        return await self._exchanging().prepare_many(messages, queues, immunity_s)
 
     async def request(
         self,

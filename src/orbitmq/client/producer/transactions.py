@@ -44,6 +44,7 @@ __all__ = [
     "TransactionReceipt",
     "TransactionState",
     "Transactions",
+    "check_undelayed",
     "decided",
 ]
 
@@ -155,7 +156,7 @@ class Transactions:
 
     def transaction(self, message: Message, send_half: SendHalf) -> "Transaction":
         """Return a transaction for ``async with``; InvalidInput if the message is delayed."""
-        _check_undelayed(message)
+        check_undelayed(message)
         return Transaction(self, message, send_half)
 
     async def send(
@@ -167,7 +168,7 @@ class Transactions:
         and sent to the broker, which will ask the check function. A half message that is stored
         less safely than asked is rolled back, and no work is done.
         """
-        _check_undelayed(message)
+        check_undelayed(message)
         work = local_work
         if work is None and self.listener is not None:
             work = self.listener.execute
@@ -198,6 +199,12 @@ class Transactions:
 
         Raise TransactionNotBegun if it was stored less safely than asked, and rolled back.
         """
+        receipt = await self.prepare(message, send_half)
+        self._open.add(receipt.message_id)
+        return receipt
+
+    async def prepare(self, message: Message, send_half: SendHalf) -> SendReceipt:
+        """Do the same for a transaction that another process may end: none is known here."""
         receipt = await send_half(self._marks())
         if receipt.status is not SendStatus.SEND_OK:
             await self.end(message, receipt, TransactionState.ROLLBACK)
@@ -208,7 +215,6 @@ class Transactions:
                 topic=message.topic,
                 send_id=receipt.message_id,
             )
-        self._open.add(receipt.message_id)
         return receipt
 
     async def end(
@@ -376,7 +382,8 @@ def decided(value: object) -> TransactionState:
     return value
 
 
-def _check_undelayed(message: Message) -> None:
+def check_undelayed(message: Message) -> None:
+    """Refuse a delayed message in a transaction: InvalidInput."""
     if message.delay_level or message.delay is not None or message.deliver_at is not None:
         # Java's client silently drops the level, and the message is delivered too early.
         raise InvalidInput(

@@ -13,6 +13,7 @@ orbitmq.errors.UnknownOption: there is no option 'subscrbe'; did you mean subscr
 
 import re
 from collections.abc import Mapping
+from hashlib import blake2b
 from typing import Final
 
 import msgspec
@@ -25,6 +26,7 @@ from orbitmq.net.address import parse_addresses
 from orbitmq.settings import environment
 from orbitmq.spark.offset_json import parse_queues
 from orbitmq.spark.offsets import Bound
+from orbitmq.spark.options.ledger_location import absolute
 from orbitmq.spark.options.table import Operation, known_options
 from orbitmq.spark.options.values import Values
 from orbitmq.spark.schema import (
@@ -53,6 +55,13 @@ _TIMEOUT_MAX_MS: Final = 600_000
 DEFAULT_PULL_GROUP: Final = "TOOLS_CONSUMER"
 """The group that tasks pull with if none is given; every RocketMQ broker has it."""
 DEFAULT_WRITE_GROUP: Final = "orbitmq-spark"
+_AT_LEAST_ONCE: Final = "at-least-once"
+_TRANSACTIONAL: Final = "transactional"
+_CHECKPOINT: Final = "checkpointlocation"
+_LEDGER: Final = "orbitmq-ledger"
+"""The folder of the ledger below a checkpoint."""
+_TRANSACTION_MIN_MS: Final = 10_000
+_TRANSACTION_MAX_MS: Final = 2 * 86_400_000
 FAIL: Final = "fail"
 """The value of ``onReject`` that is not a topic: a rejected row fails the write."""
 
@@ -137,6 +146,9 @@ class WriteOptions(msgspec.Struct, frozen=True, kw_only=True):
     ``local[*]`` the query."""
     retries: int = 100
     compress_over_bytes: int = 4_096
+    ledger: str | None = None
+    """Where the ledger of a transactional write is; None: the write is not transactional."""
+    transaction_timeout_ms: int = 3_600_000
 
 
 def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
@@ -182,17 +194,71 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
     for option, topic in (("topic", values.text("topic")), ("onReject", on_reject)):
         if topic and topic != FAIL:
             _check_name(option, topic)
+    ledger = _ledger(values, given)
     return WriteOptions(
         access=_access(values),
         topic=values.text("topic") or None,
-        group=_group(values) or DEFAULT_WRITE_GROUP,
+        group=_group(values) or (_ledger_group(ledger) if ledger else DEFAULT_WRITE_GROUP),
         on_reject=on_reject,
         id_column=values.text("idColumn") or None,
         batch_bytes=values.number("batchBytes", 1024 * 1024, high=BODY_SIZE_LIMIT),
         send_timeout_ms=values.number("sendTimeoutMs", 30_000, high=_TIMEOUT_MAX_MS),
         retries=values.number("retries", 100, low=0, high=100),
         compress_over_bytes=values.number("compressOverBytes", 4_096, high=_INT32_MAX),
+        ledger=ledger,
+        transaction_timeout_ms=_transaction_timeout_ms(values),
     )
+
+
+def _ledger(values: Values, given: Mapping[str, str]) -> str | None:
+    """Return the location of the ledger of a transactional write; None for another write."""
+    delivery = values.text("delivery", _AT_LEAST_ONCE).lower()
+    if delivery == _AT_LEAST_ONCE:
+        for option in ("ledgerLocation", "transactionTimeout"):
+            if option in values:
+                raise InvalidOption(
+                    f"{option} is given, but delivery is not {_TRANSACTIONAL}", field=option
+                )
+        return None
+    if delivery != _TRANSACTIONAL:
+        raise InvalidOption(
+            f"delivery is {delivery[:40]!r}; it must be {_AT_LEAST_ONCE} or {_TRANSACTIONAL}",
+            field="delivery",
+        )
+    if "batchBytes" in values:
+        raise InvalidOption(
+            f"batchBytes has no effect with delivery={_TRANSACTIONAL}: brokers take half messages "
+            "one by one; leave it out",
+            field="batchBytes",
+        )
+    location = values.text("ledgerLocation")
+    if location:
+        return absolute(location)
+    checkpoint = next((given[name] for name in given if name.lower() == _CHECKPOINT), "").strip()
+    if not checkpoint:
+        raise InvalidOption(
+            "a transactional write needs a ledger: set ledgerLocation to a folder that the driver "
+            "and all executors reach, such as hdfs://… or s3://…, one for each query or job. (A "
+            "stream with the option checkpointLocation has it there)",
+            field="ledgerLocation",
+        )
+    return absolute(f"{checkpoint.rstrip('/')}/{_LEDGER}")
+
+
+def _ledger_group(ledger: str) -> str:
+    """Return the producer group of a ledger: brokers ask its members about half messages."""
+    return f"{DEFAULT_WRITE_GROUP}-{blake2b(ledger.encode(), digest_size=8).hexdigest()}"
+
+
+def _transaction_timeout_ms(values: Values) -> int:
+    timeout_ms = values.duration_ms("transactionTimeout", 3_600_000)
+    if not _TRANSACTION_MIN_MS <= timeout_ms <= _TRANSACTION_MAX_MS:
+        raise InvalidOption(
+            f"transactionTimeout is {timeout_ms} ms; it must be from 10s to 2 days, since brokers "
+            "keep half messages for three",
+            field="transactionTimeout",
+        )
+    return timeout_ms
 
 
 def _access(values: Values) -> Access:

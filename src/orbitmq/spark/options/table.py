@@ -83,6 +83,9 @@ OPTIONS: Final = (
     Option("sendTimeoutMs", Operation.WRITE, "30000"),
     Option("retries", Operation.WRITE, "100"),
     Option("compressOverBytes", Operation.WRITE, "4096"),
+    Option("delivery", Operation.WRITE, "at-least-once"),
+    Option("ledgerLocation", Operation.WRITE, "a stream: below its checkpoint"),
+    Option("transactionTimeout", Operation.WRITE, "1h"),
 )
 
 STORE_OPTIONS: Final = (

@@ -9,9 +9,12 @@ from typing import Final
 
 from orbitmq.blocking import Producer
 from orbitmq.spark.options.options import Access, WriteOptions
+from orbitmq.spark.writing.check_answers import CheckAnswers
+from orbitmq.spark.writing.ledger import Ledger
+from orbitmq.spark.writing.ledger_files import LedgerFiles
 from orbitmq.threads import Lock, at_exit
 
-__all__ = ["close_producers", "producer_for"]
+__all__ = ["close_producers", "new_producer", "producer_for"]
 
 _OPEN_MAX: Final = 4
 """Producers that a process keeps open; beyond that, the least recently used one is closed."""
@@ -37,7 +40,8 @@ _open = _Open()
 def producer_for(options: WriteOptions) -> Producer:
     """Return the started producer of this process for a write; the caller doesn't close it.
 
-    There is one per cluster and group. A write with other settings replaces it.
+    There is one per cluster and group. A write with other settings replaces it. That of a
+    transactional write also answers the checks of brokers, from the ledger.
     """
     key = (options.access, options.group)
     with _open.guard:
@@ -64,14 +68,37 @@ def _is_same(one: WriteOptions, other: WriteOptions) -> bool:
     return _settings(one) == _settings(other)
 
 
-def _settings(options: WriteOptions) -> tuple[int, int, int]:
-    return options.send_timeout_ms, options.retries, options.compress_over_bytes
+def _settings(options: WriteOptions) -> tuple[object, ...]:
+    return (
+        options.send_timeout_ms,
+        options.retries,
+        options.compress_over_bytes,
+        options.ledger,
+    )
 
 
 def _started(options: WriteOptions) -> Producer:
+    checks = None if options.ledger is None else CheckAnswers(Ledger(LedgerFiles(options.ledger)))
+    producer = new_producer(options, checks)
+    producer.start()
+    if not _open.is_watching_exit:
+        # After the start, so that it runs before the client's exit hook, which would warn.
+        at_exit(close_producers)
+        _open.is_watching_exit = True
+    return producer
+
+
+def new_producer(
+    options: WriteOptions, checks: CheckAnswers | None, topics: tuple[str, ...] = ()
+) -> Producer:
+    """Return a producer for a write, which is not started; ``checks`` answers those of brokers.
+
+    The brokers of ``topics`` know it from the start, others when it has sent to them.
+    """
     access = options.access
-    producer = Producer(
+    return Producer(
         options.group,
+        transaction_listener=checks,
         nameserver=access.nameserver,
         namespace=access.namespace,
         access_key=access.access_key,
@@ -87,17 +114,13 @@ def _started(options: WriteOptions) -> Producer:
         request_timeout_ms=access.request_timeout_ms,
         send_timeout_ms=options.send_timeout_ms,
         per_try_timeout_ms=min(_TRY_MS, options.send_timeout_ms),
-        retries=options.retries,
+        # A half message that is sent again must have another id: see half_sender.
+        retries=options.retries if options.ledger is None else 0,
         # Rows with a sharding key or a queue can't go to another queue.
         retry_same_queue=True,
         compress_over_bytes=options.compress_over_bytes,
+        topics=topics,
     )
-    producer.start()
-    if not _open.is_watching_exit:
-        # After the start, so that it runs before the client's exit hook, which would warn.
-        at_exit(close_producers)
-        _open.is_watching_exit = True
-    return producer
 
 
 def _forget() -> None:

@@ -18,10 +18,10 @@ no delayed messages in batches, so these are sent one by one, many in flight.
 import logging
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -32,7 +32,6 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from orbitmq.blocking import Producer
 from orbitmq.errors import (
     InvalidInput,
     OrbitError,
@@ -58,7 +57,18 @@ from orbitmq.spark.writing.stable_ids import StableIds
 from orbitmq.spark.writing.topics import ensure_topic
 from orbitmq.threads import Future, ThreadWorkers
 
-__all__ = ["RocketMQStreamWriter", "RocketMQWriter", "TaskTotals"]
+__all__ = [
+    "RocketMQStreamWriter",
+    "RocketMQWriter",
+    "Sends",
+    "TaskTotals",
+    "check_append",
+    "check_topics",
+    "is_committing",
+    "streamed_batch",
+    "task_context",
+    "write_rows",
+]
 
 log = logging.getLogger("orbitmq.spark")
 
@@ -92,12 +102,9 @@ class RocketMQWriter(DataSourceArrowWriter):
     """
 
     def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool) -> None:
-        if overwrite:
-            raise InvalidInput(
-                "a topic can't be overwritten; write with mode('append')", field="mode"
-            )
+        check_append(overwrite=overwrite)
         check_write_schema(schema, topic=options.topic, id_column=options.id_column)
-        _check_topics(options)
+        check_topics(options)
         self._options = options
         # Made on the driver, so that a retried task has the same id.
         self._write_id = SystemRandomness().uuid4()
@@ -108,7 +115,7 @@ class RocketMQWriter(DataSourceArrowWriter):
         Raise RowsRejected if rows can't be messages, or brokers refuse their content, and
         ``onReject`` names no topic.
         """
-        return _write(self._options, ("write", self._write_id), iterator)
+        return write_rows(self._options, ("write", self._write_id), iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Log what was written; all of it is stored already."""
@@ -127,19 +134,18 @@ class RocketMQStreamWriter(DataSourceStreamArrowWriter):
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         check_write_schema(schema, topic=options.topic, id_column=options.id_column)
-        if not _is_committing():
-            _check_topics(options)
+        if not is_committing():
+            check_topics(options)
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskTotals:
         """Send all rows of a task, and count them, as a batch write does."""
-        context = _context()
-        query, batch = context.getLocalProperty(_QUERY_ID), context.getLocalProperty(_BATCH_ID)
-        if query is None or batch is None:
+        streamed = streamed_batch()
+        if streamed is None:
             # New ids may leave copies; ids shared by queries would lose messages.
             log.warning("Spark sets no query and batch id: a retried task gives its rows new ids")
-            return _write(self._options, ("task", SystemRandomness().uuid4()), iterator)
-        return _write(self._options, ("query", query, batch), iterator)
+            return write_rows(self._options, ("task", SystemRandomness().uuid4()), iterator)
+        return write_rows(self._options, ("query", *streamed), iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Log what was written; all of it is stored already."""
@@ -150,13 +156,34 @@ class RocketMQStreamWriter(DataSourceStreamArrowWriter):
         log.warning("streaming batch %d failed: %s", batchId, _failed_totals(messages))
 
 
-def _check_topics(options: WriteOptions) -> None:
+class Sends(Protocol):
+    """Sends the messages of a task, as a producer does."""
+
+    def send_many(
+        self,
+        messages: Sequence[Message],
+        *,
+        queues: Sequence[MessageQueue | None] | None = None,
+        frame_bytes: int | None = None,
+    ) -> object:
+        """Send messages; raise SendIllegal or PartlySent as ``Producer.send_many`` does."""
+        ...
+
+
+def check_append(*, overwrite: bool) -> None:
+    """Raise InvalidInput if a write is to replace what a topic has."""
+    if overwrite:
+        raise InvalidInput("a topic can't be overwritten; write with mode('append')", field="mode")
+
+
+def check_topics(options: WriteOptions) -> None:
+    """Check the topics of the options, and create missing ones; raise as ``ensure_topic`` does."""
     for topic in (options.topic, _dead_letters(options)):
         if topic is not None:
             ensure_topic(options, topic)
 
 
-def _is_committing() -> bool:
+def is_committing() -> bool:
     """Return whether Spark runs this process to commit and abort streaming batches.
 
     All tasks have ended then, and a nameserver that is down for a moment must not make Spark replay
@@ -166,17 +193,33 @@ def _is_committing() -> bool:
     return _COMMITTER in sys.modules or (main is not None and main.name == _COMMITTER)
 
 
-def _context() -> TaskContext:
+def task_context() -> TaskContext:
+    """Return the context of this task; raise InvalidInput outside of a task."""
     context = TaskContext.get()
     if context is None:
         raise InvalidInput("rows can be written in Spark tasks only", field="iterator")
     return context
 
 
-def _write(
-    options: WriteOptions, origin: tuple[str, ...], batches: Iterator[pa.RecordBatch]
+def streamed_batch() -> tuple[str, str] | None:
+    """Return the ids of query and batch in a task of a stream; None if Spark doesn't say."""
+    context = task_context()
+    query, batch = context.getLocalProperty(_QUERY_ID), context.getLocalProperty(_BATCH_ID)
+    return None if query is None or batch is None else (query, batch)
+
+
+def write_rows(
+    options: WriteOptions,
+    origin: tuple[str, ...],
+    batches: Iterable[pa.RecordBatch],
+    sends: Sends | None = None,
 ) -> TaskTotals:
-    partition = _context().partitionId()
+    """Send all rows of a task by ``sends``, or by this process's producer; return the totals.
+
+    ``origin`` identifies the write, for the ids of its rows. Raise RowsRejected if rows can't be
+    messages, or brokers refuse their content, and ``onReject`` names no topic.
+    """
+    partition = task_context().partitionId()
     producer = producer_for(options)
     converter = RowConverter(
         StableIds(origin, partition),
@@ -185,7 +228,7 @@ def _write(
         id_column=options.id_column,
         dead_letters=_dead_letters(options),
     )
-    sender = _TaskSender(producer, options, partition)
+    sender = _TaskSender(sends or producer, options, partition)
     # One thread waits for brokers while this one converts rows. Only one, to keep pieces in order.
     with ThreadWorkers(1, name="orbitmq-spark-write") as workers:
         before: Future[None] | None = None
@@ -216,7 +259,7 @@ def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 class _TaskSender:
     """Sends the pieces of one task one by one, and counts."""
 
-    def __init__(self, producer: Producer, options: WriteOptions, partition: int) -> None:
+    def __init__(self, producer: Sends, options: WriteOptions, partition: int) -> None:
         self._producer = producer
         self._options = options
         self._stored = 0  # acknowledged messages, including those of the current piece

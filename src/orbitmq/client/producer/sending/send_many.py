@@ -38,6 +38,7 @@ __all__ = [
     "AssignedQueue",
     "SendResult",
     "check_call",
+    "places_of",
     "receipts_of",
     "send_each",
     "send_gathered",
@@ -115,7 +116,7 @@ async def send_each(
     if call_place is not None:
         options = options._replace(call_place=call_place)
     try:
-        places = await _places(sender, messages, options, queues, are_keyed=bool(keys))
+        places = await places_of(sender, messages, options, queues, are_keyed=bool(keys))
         prepared = _in_one_frame(sender.packer, messages, limit, places)
         if prepared is not None:
             return 1, list(await _send_prepared(sender, prepared, options, places[0]))
@@ -228,7 +229,7 @@ def _left_behind(error: OrbitError) -> OrbitError:
     return own
 
 
-async def _places(
+async def places_of(
     sender: Sender,
     messages: Sequence[Message],
     options: SendOptions,

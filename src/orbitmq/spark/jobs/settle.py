@@ -1,0 +1,64 @@
+"""Settle: finishes transactional writes whose driver died, and answers for them.
+
+It needs the ledger and the cluster, and no Spark session.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from orbitmq.clock import SystemClock, pause
+from orbitmq.spark.jobs.progress import Progress
+from orbitmq.spark.writing.ends import TransactionEnds
+from orbitmq.spark.writing.ledger import Ledger
+from orbitmq.spark.writing.ledger_files import LedgerFiles
+from orbitmq.spark.writing.settling import (
+    Settled,
+    answering,
+    ledger_options,
+    settle_ledger,
+)
+
+__all__ = ["Settled", "settle"]
+
+
+def settle(
+    ledger: str,
+    nameserver: str,
+    options: Mapping[str, str] | None = None,
+    *,
+    answer_ms: int = 0,
+    progress: Progress | None = None,
+) -> Settled:
+    """Finish what a ledger has decided, roll back what is too old; return what was done.
+
+    Args:
+        ledger: its location, as in the option ``ledgerLocation``.
+        nameserver: of the cluster.
+        options: other options of the write, such as ``accessKey``.
+        answer_ms: for how long to answer the checks of brokers afterwards.
+        progress: is called with the settled and all writes.
+
+    Raises:
+        OrbitError: an option is invalid, or the ledger can't be opened. A write that can't be
+            settled raises nothing; it is in ``failed``.
+
+    ::
+
+        print(settle("/data/checkpoint/orbitmq-ledger", "127.0.0.1:9876").finished)
+    """
+    parsed = ledger_options(ledger, nameserver, options or {})
+    assert parsed.ledger is not None  # given above
+    with TransactionEnds(parsed.access, try_ms=parsed.send_timeout_ms) as ends:
+        done = settle_ledger(
+            Ledger(LedgerFiles(parsed.ledger)),
+            ends,
+            SystemClock().now_ms(),
+            progress or (lambda _done, _total: None),
+        )
+    if answer_ms <= 0:
+        return done
+    with answering(parsed) as answers:
+        pause(answer_ms)
+    counts = {state.name: count for state, count in answers.given.items()}
+    return msgspec.structs.replace(done, answered=counts)
