@@ -229,8 +229,10 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 # README
 
 
-def readme(run: Run, text: str) -> str:
+def readme(run: Run, text: str, compiled: Run | None = None) -> str:
     """Return the text of the README with new figures between the markers.
+
+    ``compiled`` is a run with the compiled kernel, whose ratios get a column of their own.
 
     Raises:
         ValueError: the markers are missing.
@@ -239,19 +241,22 @@ def readme(run: Run, text: str) -> str:
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise ValueError(f"the README has no {BEGIN} and {END}")
+    ratios = {one.name: number(one.ratio.median) for one in compiled.rows} if compiled else {}
     rows = [
         [
             f"{_SUBJECTS[row.group]}: {_work(run, row)}",
             f"{number(result.ours.median)} {row.unit}",
             f"{number(result.theirs.median)} {row.unit}",
             number(result.ratio.median),
+            *([ratios.get(row.name, "–")] if compiled else []),
             row.aim_text,
         ]
         for row, result in run.results
         if row.headline
     ]
     met, aims = run.met()
-    table = _table(["", "ours", "Java", "ratio", "aim"], rows)
+    kernel = ["ratio with the kernel"] if compiled else []
+    table = _table(["", "ours", "Java", "ratio", *kernel, "aim"], rows)
     return (
         f"{before}{BEGIN}\n{table}\n\n{met} of {aims} aims are met. {_machine(run)}\n{END}{after}"
     )
@@ -270,9 +275,10 @@ def documents() -> dict[Path, str]:
     """Return each document as it should be."""
     run = read(RESULTS / "latest.json")
     page = ROOT / "README.md"
+    compiled = [one for one in times.kept(RESULTS) if one.is_compiled]
     return {
         ROOT / "docs" / "performance.md": performance(run),
-        page: readme(run, page.read_text()),
+        page: readme(run, page.read_text(), compiled[-1] if compiled else None),
     }
 
 

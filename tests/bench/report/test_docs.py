@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 
 from bench.report import docs
@@ -27,6 +28,14 @@ def test_figures_replace_what_is_between_the_markers() -> None:
     assert "old figures" not in text
     assert text.count("\n| ") == 1 + sum(row.headline for row in ROWS)
     assert readme(run_of(), text) == text
+
+
+def test_ratios_with_the_kernel_have_a_column() -> None:
+    compiled = run_of(0.1)
+    fewer = msgspec.structs.replace(compiled, rows=compiled.rows[:1])
+    text = readme(run_of(0.4), f"{BEGIN}{END}", fewer)
+    assert "| 0.40 | 0.10 | ≤ 0.35 |" in text  # the first row
+    assert "| 0.40 | – | ≤ 0.4 |" in text
 
 
 def test_a_text_without_markers_is_refused() -> None:
