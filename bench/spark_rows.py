@@ -12,9 +12,11 @@ from bench.parties import OURS, PARTIES
 from orbitmq.blocking import Producer
 from orbitmq.message.model import Message
 from orbitmq.spark.cluster.cluster import Cluster
-from orbitmq.spark.columns.row_builder import RowBuilder
+from orbitmq.spark.columns.record_columns import MARGIN
+from orbitmq.spark.columns.row_builder import BATCH_BYTES, BATCH_ROWS, RowBuilder
 from orbitmq.spark.offsets import Slice
 from orbitmq.spark.options.options import Access
+from orbitmq.spark.pulling.answer_batch import AnswerBatch
 from orbitmq.spark.pulling.puller import PullOptions, pull
 from orbitmq.spark.pulling.record_run import Records
 from orbitmq.spark.schema import READ_COLUMNS
@@ -48,7 +50,8 @@ def answers(cluster: Cluster) -> Iterator[tuple[Slice, Iterator[Records]]]:
     """Yield the queues of the topic with their pull responses."""
     for queue, bounds in cluster.bounds(cluster.queues(TOPIC)).items():
         piece = Slice(queue, bounds.min, bounds.max)
-        yield piece, pull(cluster, piece, PullOptions(group="TOOLS_CONSUMER"))
+        into = AnswerBatch(BATCH_ROWS, BATCH_BYTES, MARGIN)
+        yield piece, pull(cluster, piece, PullOptions(group="TOOLS_CONSUMER"), batch=into)
 
 
 def pulled(cluster: Cluster) -> int:

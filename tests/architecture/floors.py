@@ -97,7 +97,7 @@ FLOORS: Mapping[str, Room] = {
             jobs: options cluster pulling columns reading streaming writing store_source
             """
         ),
-        roof=frozenset({"source", "sessions", "java"}),
+        roof=frozenset({"source", "sessions", "java", "pruning"}),
     ),
     "broker": Room(
         ground=frozenset({"settings", "machine", "remarks", "persistence", "registration"})

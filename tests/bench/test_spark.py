@@ -25,6 +25,7 @@ def test_figures_over_their_target_are_marked() -> None:
     spent = {OURS: Spent(5.0, 1.0), KAFKA: Spent(4.0, 1.0)}
 
     assert query_rows({"counted": spent})[0][-1] == "CPU, wall"
+    assert query_rows({"Parquet, all columns": spent})[0][-1] == ""  # there is no aim
     assert query_rows({"counted": {OURS: Spent(5.0, 1.0)}})[0][2] is None
 
 

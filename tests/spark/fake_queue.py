@@ -106,6 +106,8 @@ class FakeConnection(BlockingConnection):
         self.in_flight: dict[int, dict[str, str]] = {}
         self.most_in_flight = 0
         self.writes = 0
+        self.memory: memoryview | None = None  # to answer into
+        self.used = 0
         self.asked: list[dict[str, str]] = []
 
     def __repr__(self) -> str:
@@ -133,7 +135,19 @@ class FakeConnection(BlockingConnection):
         if "queueOffset" not in texts:
             return self.queue.config()
         self.queue.is_filtered = texts["subscription"] != SELECT_ALL
-        return self.queue.answer(int(texts["queueOffset"]), int(texts["maxMsgNums"]))
+        answer = self.queue.answer(int(texts["queueOffset"]), int(texts["maxMsgNums"]))
+        end = self.used + len(answer.body)
+        if self.memory is not None and end <= len(self.memory):
+            self.memory[self.used : end] = answer.body
+            answer.body = self.memory[self.used : end]
+            self.used = end + 7  # the header of the next one is between them
+        return answer
+
+    def receive_into(self, memory: memoryview | None) -> None:
+        if self.memory is not None:  # what comes next may be written there
+            end = min(self.used + 4_096, len(self.memory))
+            self.memory[self.used : end] = bytes(end - self.used)
+        self.memory, self.used = memory, 0
 
     def abandon(self, number: int) -> None:
         self.in_flight.pop(number, None)

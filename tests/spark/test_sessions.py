@@ -232,7 +232,7 @@ class UnloadableSource:
         self.master, self.pythonExec = "spark://head:7077", "/opt/venv/bin/python"
 
     def register(self, source: type) -> None:
-        assert source.name() == "rocketmq"  # type: ignore[attr-defined]
+        assert source.name() in ("rocketmq", "rocketmq-store")  # type: ignore[attr-defined]
 
     def format(self, _name: str) -> "UnloadableSource":
         return self

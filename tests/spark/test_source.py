@@ -15,7 +15,7 @@ from orbitmq.errors import (
     UnknownOption,
 )
 from orbitmq.spark.reading.batch_reader import BatchReader, FilteringBatchReader
-from orbitmq.spark.schema import READ_COLUMNS
+from orbitmq.spark.schema import DEFAULT_COLUMNS, READ_COLUMNS, read_schema
 from orbitmq.spark.source import RocketMQSource
 from orbitmq.spark.streaming.refused_stream import RefusedStreamReader
 from orbitmq.spark.streaming.stream_reader import StreamReader
@@ -36,7 +36,7 @@ def test_spark_finds_the_source_by_its_package_name() -> None:
 
 
 def test_a_schema_needs_no_cluster() -> None:
-    assert source().schema().fieldNames() == list(READ_COLUMNS)
+    assert source().schema().fieldNames() == list(DEFAULT_COLUMNS)
     assert source(columns="tags").schema().simpleString() == "struct<tags:string>"
 
 
@@ -49,7 +49,7 @@ def test_a_schema_needs_no_cluster() -> None:
     ],
 )
 def test_a_schema_is_given_for_either_kind_of_read(options: dict[str, str]) -> None:
-    assert source(**options).schema().fieldNames() == list(READ_COLUMNS)
+    assert source(**options).schema().fieldNames() == list(DEFAULT_COLUMNS)
 
 
 def test_options_that_suit_no_read_are_refused_as_the_kind_they_look_like() -> None:
@@ -115,13 +115,8 @@ TAGS = StructField("tags", StringType())
             "has map<string,string> without null values",
         ),
         ({"columns": "key"}, [TAGS], "column tags is in the given schema, but the option columns"),
-        (
-            {"includeProperties": "false"},
-            [StructField("properties", MapType(StringType(), StringType()))],
-            "column properties is in the given schema",
-        ),
     ],
-    ids=["empty", "twice", "not-null", "map", "columns", "includeProperties"],
+    ids=["empty", "twice", "not-null", "map", "columns"],
 )
 def test_a_schema_that_no_row_can_have_is_refused_before_a_task_starts(
     options: dict[str, str], fields: list[StructField], what: str
@@ -136,6 +131,16 @@ def test_a_user_schema_may_have_some_of_the_selected_columns() -> None:
     reader = source(columns="key,tags").reader(StructType([TAGS]))
 
     assert reader._options.columns == ("tags",)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("options", [{}, {"includeProperties": "false"}])
+def test_a_user_schema_that_names_properties_is_enough_to_read_them(
+    options: dict[str, str],
+) -> None:
+    reader = source(**options).reader(read_schema(["value", "properties"]))
+
+    assert reader._options.columns == ("value", "properties")  # type: ignore[attr-defined]
+    assert source(includeProperties="true").schema().fieldNames() == list(READ_COLUMNS)
 
 
 def test_writers_check_what_they_are_given(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -110,7 +110,8 @@ def test_a_topic_is_copied_with_its_properties(
     said = said.withColumn("properties", f.create_map(f.lit("colour"), f.col("key")))
     append(said, shared_cluster, "copied")
     read = spark.read.format("rocketmq").options(nameserver=shared_cluster.nameserver)
-    append(read.load(subscribe="copied").select("value", "properties"), shared_cluster, "copy")
+    copied = read.load(subscribe="copied", columns="value,properties")
+    append(copied, shared_cluster, "copy")
 
     def told(topic: str) -> list[tuple[object, ...]]:
         return sorted(

@@ -25,6 +25,7 @@ from orbitmq.errors import (
 )
 from orbitmq.net.address import Address
 from orbitmq.net.fork import check_process, process_token
+from orbitmq.net.landing import Landing
 from orbitmq.net.refusal import failure, not_supported
 from orbitmq.net.settings import NetSettings
 from orbitmq.wire.codes import name_of_request
@@ -65,6 +66,7 @@ class BlockingConnection:
         self._answers: dict[int, Frame] = {}
         self._failures: dict[int, NetworkError] = {}
         self._closed: str | None = None
+        self._landing: Landing | None = None  # memory of the caller to receive into
         self._session: Session[None] = Session(
             identity,
             in_flight_max=self._settings.in_flight_max,
@@ -175,6 +177,26 @@ class BlockingConnection:
             field="number",
         )
 
+    def receive_into(self, memory: memoryview | None) -> None:
+        """Receive into some writable memory from now on; None: into memory of this connection.
+
+        The bodies of later answers are views of ``memory``; one that doesn't fit, and all after
+        it, have memory of their own. Answers that have arrived and were not taken are copied, so
+        the memory given before is free when this returns: only bodies that were taken lie in it.
+        Keep ``memory`` as it is until the next call.
+        """
+        check_process(self._process, self)
+        rest: Buffer = b""
+        if self._closed is None:
+            rest = self._session.take_held() if self._landing is None else self._landing.rest()
+        landing = None if memory is None else Landing(memory)
+        for answer in self._answers.values():
+            placed = None if landing is None else landing.place(answer.body)
+            answer.body = bytes(answer.body) if placed is None else placed
+        self._landing = landing
+        if landing is None or not landing.begin(rest):
+            self._receive_apart(rest)
+
     def oneway(
         self,
         header: Header,
@@ -274,18 +296,29 @@ class BlockingConnection:
     def _read(self, timeout: float) -> bool:
         """Read once and settle the answers; return whether there may be more."""
         self._socket.settimeout(timeout)
+        room = None if self._landing is None else self._landing.room()
+        if self._landing is not None and room is None:
+            self._receive_apart(self._landing.rest())
+        data = b""
         try:
-            data = self._socket.recv(_READ_SIZE)
+            if room is None:
+                data = self._socket.recv(_READ_SIZE)
+                size = len(data)
+            else:
+                size = self._socket.recv_into(room)
         except (TimeoutError, BlockingIOError, ssl.SSLWantReadError):
             return False
         except OSError as error:
             self.close(f"the connection broke: {error}")
             return False
-        if not data:
+        if not size:
             self.close("the peer closed it")
             return False
+        session, landing = self._session, self._landing
         try:
-            for frame in self._session.receive(data):
+            for frame in (
+                session.receive(data) if landing is None else landing.receive(size, session)
+            ):
                 if frame.is_answer:
                     self._settle(frame)
                 else:
@@ -293,6 +326,12 @@ class BlockingConnection:
         except RemoteProtocolError as error:
             self.close(f"the peer broke the protocol: {error}")
         return self._closed is None
+
+    def _receive_apart(self, rest: Buffer) -> None:
+        """Receive into memory of this connection, beginning with a part of a frame."""
+        self._landing = None
+        incomplete = not [*self._session.receive(bytes(rest))]
+        assert incomplete
 
     def _settle(self, answer: Frame) -> None:
         pending = self._session.take(answer)

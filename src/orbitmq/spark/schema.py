@@ -19,6 +19,7 @@ from pyspark.sql.types import (
 from orbitmq.errors import InvalidColumn, InvalidOption
 
 __all__ = [
+    "DEFAULT_COLUMNS",
     "PROPERTIES",
     "READ_COLUMNS",
     "WRITE_COLUMNS",
@@ -54,6 +55,8 @@ _READ: Final[Mapping[str, DataType]] = {
 }
 READ_COLUMNS: Final = tuple(_READ)
 PROPERTIES: Final = "properties"
+DEFAULT_COLUMNS: Final = tuple(name for name in _READ if name != PROPERTIES)
+"""What is read unless options choose: like Kafka's headers, properties are dear and seldom used."""
 
 _WRITE: Final[Mapping[str, tuple[type[DataType], ...]]] = {
     "topic": (StringType,),

@@ -14,12 +14,14 @@ from typing import Final, TypeAlias
 # Only tasks use these, but a missing package should show here.
 import numpy as np  # noqa: F401
 import pyarrow as pa  # noqa: F401
+import pyspark
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkContext
 from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.sql import SparkSession, is_remote
 
 from orbitmq.errors import InvalidInput, WorkerPythonFailed
+from orbitmq.spark import pruning
 from orbitmq.spark.java import find_java, launcher_home
 from orbitmq.spark.source import RocketMQSource
 from orbitmq.spark.store_source.source import RocketMQStoreSource
@@ -49,6 +51,9 @@ _LOCAL_SETTINGS: Final[Mapping[str, str]] = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "4",  # not 200, as each costs some 10 ms
 }
+_UNIX_SOCKETS: Final = "spark.python.unix.domain.socket.enabled"
+_UNIX_SOCKETS_SINCE: Final = (4, 1)
+"""Spark then talks to Python workers without TCP: 0.2 s of CPU time less per gigabyte."""
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _QUIET: Final = (
     f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
@@ -103,6 +108,7 @@ def session(
     if existing := _existing():
         places = {"spark.master": master, "spark.remote": None if is_remote() else remote}
         _log_differences(existing, {**places, **given})
+        pruning.install(existing)
         return existing
     if remote is None and master is None:
         remote = os.environ.get("SPARK_REMOTE")
@@ -130,6 +136,7 @@ def register(spark: SparkSession) -> None:
         orbitmq.spark.register(spark)
     """
     _register(spark)
+    pruning.install(spark)
     failure = _load_failure(spark)
     if failure is None:
         return
@@ -203,18 +210,30 @@ def _start_driver(master: str, app: str, given: Mapping[str, str]) -> SparkSessi
     settings = {**_SQL_SETTINGS, **given}
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     if master.startswith("local"):
-        settings = {**_LOCAL_SETTINGS, **settings}
+        settings = {**_LOCAL_SETTINGS, **_worker_sockets(pyspark.__version__), **settings}
         os.environ["PYSPARK_PYTHON"] = sys.executable
     settings[_JAVA_OPTIONS] = f"{_QUIET} {given.get(_JAVA_OPTIONS, '')}".rstrip()
     with _java_home(launcher_home(find_java(os.environ))):
         return _build(SparkSession.builder.master(master), app, settings)
 
 
+def _worker_sockets(version: str) -> dict[str, str]:
+    """Return the setting for sockets of Python workers, if a Spark version knows it.
+
+    >>> _worker_sockets("4.0.1"), _worker_sockets("4.3.0")
+    ({}, {'spark.python.unix.domain.socket.enabled': 'true'})
+    """
+    major, minor = (int(part) for part in version.split(".")[:2])
+    return {_UNIX_SOCKETS: "true"} if (major, minor) >= _UNIX_SOCKETS_SINCE else {}
+
+
 def _build(builder: SparkSession.Builder, app: str, settings: Mapping[str, str]) -> SparkSession:
     with warnings.catch_warnings():
         # PySpark warns about a newer pandas at each start; we don't use pandas.
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")
-        return builder.appName(app).config(map=dict(settings)).getOrCreate()
+        spark = builder.appName(app).config(map=dict(settings)).getOrCreate()
+    pruning.install(spark)
+    return spark
 
 
 def _existing() -> SparkSession | None:

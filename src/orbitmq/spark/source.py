@@ -122,7 +122,7 @@ def _with_schema(options: ReadOptions, schema: StructType) -> ReadOptions:
             field="schema",
         )
     for field in schema.fields:
-        _check_name(field.name, options.columns)
+        _check_name(field.name, options.columns if options.are_columns_given else READ_COLUMNS)
         if names.count(field.name) > 1:
             raise InvalidColumn(
                 f"column {field.name} is twice in the given schema; name it once, and copy it "
@@ -141,8 +141,8 @@ def _check_name(name: str, picked: Sequence[str]) -> None:
         )
     if name not in picked:
         raise InvalidColumn(
-            f"column {name} is in the given schema, but the option columns or includeProperties "
-            "leaves it out; choose columns in one place",
+            f"column {name} is in the given schema, but the option columns leaves it out; choose "
+            "columns in one place",
             field=name,
         )
 

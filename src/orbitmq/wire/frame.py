@@ -246,6 +246,30 @@ class FrameReader:
             yield from self._frames(held, 0, take)
         yield from self._frames(data, at, take)
 
+    def whole(self, data: memoryview) -> Iterator[Frame]:
+        """Yield the frames that lie in ``data`` as a whole, as views of it; hold nothing.
+
+        ``position`` grows by the size of each. This is for a caller that receives into memory of
+        its own: ``data`` begins where ``position`` is, and what follows the frames is part of
+        the next call. Raise as ``feed`` does.
+        """
+        at, end = 0, len(data)
+        while at + _LEAD_SIZE <= end:
+            total, typed_size = _LEAD.unpack_from(data, at)
+            if total > self._total_max or typed_size & _SIZE_BITS > total - 4:
+                raise self._bad_lead(bytes(data[at : at + _LEAD_SIZE]))
+            if at + 4 + total > end:
+                break
+            body_at = at + _LEAD_SIZE + (typed_size & _SIZE_BITS)
+            header = bytes(data[at + _LEAD_SIZE : body_at])  # outlives what lies in ``data``
+            at += 4 + total
+            yield self._frame(header, data[body_at:at], total, typed_size)
+
+    def take_held(self) -> bytearray:
+        """Return the beginning of an incomplete frame, and forget it: the caller has it now."""
+        held, self._held, self._need = self._held, bytearray(), _LEAD_SIZE
+        return held
+
     def _frames(
         self, data: bytes | bytearray, at: int, take: "TakeLeading | None"
     ) -> Iterator[Frame]:
@@ -263,8 +287,10 @@ class FrameReader:
             if at + 4 + total > end:
                 self._need = 4 + total
                 break
-            yield self._frame(data, view, at, total, typed_size)
+            body_at = at + _LEAD_SIZE + (typed_size & _SIZE_BITS)
+            header = data[at + _LEAD_SIZE : body_at]
             at += 4 + total
+            yield self._frame(header, view[body_at:at], total, typed_size)
         if at < end:
             self._held += view[at:]
 
@@ -283,19 +309,16 @@ class FrameReader:
         return taken
 
     def _frame(
-        self, data: bytes | bytearray, view: memoryview, at: int, total: int, typed_size: int
+        self, header: bytes | bytearray, view: memoryview, total: int, typed_size: int
     ) -> Frame:
-        """Decode the frame at ``at``; ``view`` is of ``data``, so that the body is not copied."""
-        body_at = at + _LEAD_SIZE + (typed_size & _SIZE_BITS)
-        end = at + 4 + total
+        """Decode a frame, given its lead; ``view`` is its body, which is not copied."""
         if typed_size & _SIZE_BITS > HEADER_BYTES_MAX:
             raise self._fault(
                 f"a header of {typed_size & _SIZE_BITS} bytes is over the limit of "
                 f"{HEADER_BYTES_MAX}",
                 4,
             )
-        header = data[at + _LEAD_SIZE : body_at]
-        body = view[body_at:end] if body_at < end else b""
+        body = view if len(view) else b""
         try:
             if typed_size < _BINARY_TYPE:
                 read = _read_json(header)

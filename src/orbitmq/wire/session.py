@@ -352,6 +352,22 @@ class Session(Generic[W]):
         """
         return self._reader.feed(data, take)
 
+    @property
+    def position(self) -> int:
+        """The position in the received stream behind the last frame."""
+        return self._reader.position
+
+    def receive_whole(self, data: memoryview) -> Iterator[Frame]:
+        """Yield the frames that lie in ``data`` as a whole; the caller keeps what follows them.
+
+        ``data`` begins at ``position``. Raise as ``receive`` does.
+        """
+        return self._reader.whole(data)
+
+    def take_held(self) -> bytearray:
+        """Return what ``receive`` holds of an incomplete frame, and forget it."""
+        return self._reader.take_held()
+
     def take(self, answer: Frame) -> Pending[W] | None:
         """Return the request that a frame answers; None if it has been settled."""
         pending = self.forget(answer.opaque)

@@ -54,3 +54,22 @@ def test_the_types_are_those_of_spark() -> None:
     pairs = PropertyPairs(ended([b"A\x011\x02"]))
     assert pairs.maps().type == pa.map_(pa.string(), pa.string())
     assert pairs.values_of("A").type == pairs.values_of("B").type == pa.string()
+
+
+NAMES = st.lists(st.sampled_from(["A", "AB", "é"]), min_size=1, max_size=3)
+
+
+@given(NAMES, st.lists(st.lists(st.sampled_from(["1", "22", "grün"]), min_size=3, max_size=3)))
+def test_rows_with_the_same_names_are_read_as_one_by_one(
+    names: list[str], rows: list[list[str]]
+) -> None:
+    texts = [
+        "".join(f"{name}\x01{value}\x02" for name, value in zip(names, row, strict=False)).encode()
+        for row in rows
+    ]
+    pairs = PropertyPairs(ended(texts))
+    expected = [properties.decode(text) for text in texts]
+    assert pairs.maps().to_pylist() == [list(row.items()) for row in expected]
+    for name in ("A", "AB", "é", "B"):
+        assert pairs.values_of(name).to_pylist() == [row.get(name) for row in expected]
+    pairs.maps().validate(full=True)

@@ -107,6 +107,7 @@ def test_all_options_of_a_read_arrive() -> None:
         start=Bound("earliest"),
         end=Bound("latest"),
         columns=("value", "queue_offset"),
+        are_columns_given=True,
         tags="a || b",
         min_partitions=4,
         max_records_per_partition=1000,
@@ -157,7 +158,12 @@ def test_topics_are_a_list_a_pattern_or_queues() -> None:
 
 def test_without_properties_all_other_columns_are_read() -> None:
     assert batch(includeProperties="true").columns == READ_COLUMNS
-    assert set(READ_COLUMNS) - set(batch(includeProperties="false").columns) == {"properties"}
+    for given in ({}, {"includeProperties": "false"}):
+        assert set(READ_COLUMNS) - set(batch(**given).columns) == {"properties"}
+
+
+def test_columns_that_name_properties_are_enough_to_read_them() -> None:
+    assert batch(columns="value,properties").columns == ("value", "properties")
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ import re
 import pytest
 
 from orbitmq.errors import InvalidOption, UnknownOption
-from orbitmq.spark.options.table import OPTIONS, Operation, known_options
+from orbitmq.spark.options.table import OPTIONS, STORE_OPTIONS, Operation, known_options
 from tests.architecture.sources import ROOT
 
 
@@ -95,6 +95,30 @@ def test_the_page_lists_the_options_of_the_code() -> None:
         )
         for option in OPTIONS
     ]
+
+
+def test_the_page_lists_the_options_of_a_store() -> None:
+    page = (ROOT / "docs/spark.md").read_text()
+    section = page.partition("\n## Store directories\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"(?m)^\| `(\w+)` \| ([^|]*) \| ([^|]*) \| [^|]+ \|$", section)
+    assert [tuple(cell.strip() for cell in row) for row in rows] == [
+        (
+            option.name,
+            f"`{option.default}`" if option.default else "",
+            ", ".join(f"`{alias}`" for alias in option.aliases),
+        )
+        for option in STORE_OPTIONS
+    ]
+
+
+def test_options_of_a_store_are_its_own() -> None:
+    assert known_options({"oncorrupt": "skip"}, Operation.BATCH, STORE_OPTIONS) == {
+        "onCorrupt": "skip"
+    }
+    with pytest.raises(UnknownOption, match="there is no option 'onCorrupt'"):
+        known_options({"onCorrupt": "skip"}, Operation.BATCH)
+    with pytest.raises(UnknownOption, match="there is no option 'nameserver'"):
+        known_options({"nameserver": "ns:9876"}, Operation.BATCH, STORE_OPTIONS)
 
 
 WORDS = {

@@ -196,7 +196,8 @@ def test_a_partition_shows_what_it_is(orders: Orders) -> None:
 def test_all_columns_are_those_of_the_messages(
     spark: SparkSession, orders: Orders, shared_cluster: RunningCluster
 ) -> None:
-    frame = spark.read.format("rocketmq").options(**orders.options).load()
+    reader = spark.read.format("rocketmq").options(**orders.options, includeProperties=True)
+    frame = reader.load()
     expected: list[dict[str, object]] = [
         {
             "key": " ".join(one.keys),

@@ -12,6 +12,7 @@ Row = dict[str, object]
 Codes = dict[tuple[str, int, int], int]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LIMITS = datetime(1, 1, 3), datetime(9999, 12, 31)  # noqa: DTZ001
 _BOTH = flags.NEED_UNWRAP | flags.INNER_BATCH
 
 
@@ -50,7 +51,7 @@ def _rows(view: RecordView, codes: Codes) -> Iterator[Row]:
         yield whole | _own(message.body, given, message.flag, message.queue_offset, whole)
         return
     for offset, part in enumerate(batch.split(message.body), message.queue_offset):
-        given = dict(properties.decode(part.properties))
+        given = dict(properties.decode(bytes(part.properties)))
         own = _own(bytes(part.body), given, part.flag, offset, whole)
         yield whole | own | {"body_crc": 0}
 
@@ -68,4 +69,6 @@ def _own(body: bytes, given: dict[str, str], flag: int, offset: int, whole: Row)
 
 
 def _time(ms: int) -> datetime:
-    return _EPOCH + timedelta(milliseconds=ms)
+    """Return a time as Python can show it; a flipped bit may make it any."""
+    least, most = (_at.replace(tzinfo=UTC) - _EPOCH for _at in _LIMITS)
+    return _EPOCH + min(max(timedelta(milliseconds=ms), least), most)

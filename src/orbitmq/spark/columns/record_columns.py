@@ -1,11 +1,11 @@
 """Reads the fields of thousands of records as columns, with numpy and Arrow only.
 
-Records are in one array of bytes, at ascending positions. A field is read for all of them at once,
-through a view of the array in which an integer begins at every byte; bodies and property texts are
-cut out by laying Arrow offsets over the array and keeping every fourth piece::
+Records are in one array of bytes, in any order, with or without other bytes between them. All heads
+are gathered first, through a view of the array in which a head begins at every byte. Bodies and
+property texts are cut out by laying Arrow offsets over the array and keeping every second piece::
 
-    … │ head │ body │ length, topic, length │ properties │ head │ body │ …
-        4n     4n+1   4n+2                    4n+3
+    … │ head │ body │ length, topic, length, properties, head │ body │ …
+               2n     2n+1                                      2n+2
 
 So a row costs a few steps in C, whatever the number of columns.
 """
@@ -20,11 +20,9 @@ from numpy.typing import NDArray
 from orbitmq.message import flags, properties
 from orbitmq.message.record import (
     AT,
-    COMMIT_LOG_OFFSET_AT,
+    FORMATS,
     IPV4_HEAD,
     IPV6_EXTRA,
-    LONG,
-    MAGICS,
     PROPERTIES_LENGTH,
     TOPIC_LENGTH_V1,
     TOPIC_LENGTH_V2,
@@ -36,15 +34,23 @@ __all__ = ["MARGIN", "RecordBlock"]
 
 Bytes: TypeAlias = NDArray[np.uint8]
 Places: TypeAlias = NDArray[np.int64]
+Heads: TypeAlias = NDArray[np.void]
 
 MARGIN: Final = 64
 """Bytes that must follow the last record, so that no read leaves the array."""
 
-_PIECES: Final = 4
-_BODY, _TEXT = 1, 3
-
+_NUMBERS: Final = tuple(name for name, form in FORMATS.items() if not form.endswith("s"))
 _ADDRESS_AND_PORT: Final = AT["reconsume_times"] - AT["store_ip"]
-_ID_BYTES: Final = _ADDRESS_AND_PORT + LONG.size  # of an IPv4 broker
+_HEAD: Final = np.dtype(
+    {
+        "names": [*_NUMBERS, "store_host"],
+        "formats": [*map(dtype, _NUMBERS), f"V{_ADDRESS_AND_PORT}"],
+        "offsets": [*(AT[name] for name in _NUMBERS), AT["store_ip"]],
+        "itemsize": IPV4_HEAD.size,
+    }
+)
+"""A head if both hosts have IPv4 addresses; in others, what is before ``born_ip`` is right."""
+
 _HEX: Final = np.frombuffer(b"".join(b"%02X" % byte for byte in range(256)), np.uint16)
 """The two digits of every byte, as they are in memory."""
 
@@ -54,15 +60,24 @@ _VALUE_END: Final = ord(properties.VALUE_END)
 class RecordBlock:
     """Records of one array, none of them compressed or an inner batch.
 
-    ``data`` has `MARGIN` bytes after the records. The block may write between them: nothing else
-    may read the array afterwards. ``starts`` is where each record begins. The caller has checked
-    their sizes: each is inside the array, and ends where the next one begins or before.
+    ``data`` has `MARGIN` bytes after the records. The block may write between them, unless the
+    array is read-only: nothing else may read it afterwards. ``starts`` is where each record begins.
+    The caller has checked their sizes: each is inside the array, and no two overlap. Everything
+    returned is a copy.
     """
 
-    def __init__(self, data: Bytes, starts: Sequence[int]) -> None:
+    def __init__(self, data: Bytes, starts: "Sequence[int] | Places") -> None:
         self._data = data
-        self._starts = np.array(starts, np.int64)
-        self._ends = self._starts + self._field("size")
+        self._starts = np.asarray(starts, np.int64)
+        # Not gathered as _HEAD: numpy would copy field by field, which takes 15 times as long.
+        at_every_byte: Heads = np.ndarray(
+            (max(len(data) - _HEAD.itemsize + 1, 0),),
+            f"V{_HEAD.itemsize}",
+            data.data,
+            strides=(1,),
+        )
+        self._heads = at_every_byte[self._starts].view(_HEAD)
+        self._ends = self._starts + self._heads["size"]
         sys_flags = self._field("sys_flag")
         self._store_is_ipv6 = sys_flags & flags.STORE_HOST_IPV6 != 0
         self._behind_born: Places | int = 0
@@ -81,6 +96,8 @@ class RecordBlock:
 
     def _field(self, name: str, shift: Places | int = 0) -> Places:
         """Return a number of each head; IPv6 addresses shift the fields after them."""
+        if isinstance(shift, int):
+            return self._heads[name].astype(np.int64)
         return self._read(self._starts + (AT[name] + shift), dtype(name))
 
     def _read(self, places: Places, kind: str) -> Places:
@@ -94,9 +111,9 @@ class RecordBlock:
     def _first_fault(self) -> int | None:
         """Find the pieces of all records; return the first row whose size is not their sum."""
         magics = self._field("magic")
-        sound = np.isin(magics, list(MAGICS))
-        sound &= self._body_starts <= self._body_ends
         is_v2 = magics == Version.V2.value
+        sound = is_v2 | (magics == Version.V1.value)
+        sound &= self._body_starts <= self._body_ends
         topics = self._body_ends + np.where(is_v2, TOPIC_LENGTH_V2.size, TOPIC_LENGTH_V1.size)
         sound &= topics + PROPERTIES_LENGTH.size <= self._ends
         # Positions in a faulty record may be anywhere, so they are not read.
@@ -142,23 +159,27 @@ class RecordBlock:
 
     def bodies(self) -> pa.Array:
         """Return the bodies: ``binary``."""
-        return self._pieces(self._ends).take(self._every_fourth(_BODY))
+        return self._cut(self._body_starts, self._body_ends)
 
     def texts(self) -> pa.Array:
         """Return the texts of the properties: ``binary``, each empty or with U+0002 at its end.
 
-        Some producers leave out the last one, and then it is written where the next record begins:
-        over the first byte of a size that has been read.
+        Some producers leave out the last one, and then it is written behind the record: over the
+        first byte of a size that has been read.
         """
         ends = self._ends
         lacks = (self._data[ends - 1] != _VALUE_END) & (self._text_starts < ends)
         if lacks.any():
+            if not self._data.flags.writeable:
+                self._data = self._data.copy()
             self._data[ends[lacks]] = _VALUE_END
             ends = ends + lacks
-        return self._pieces(ends).take(self._every_fourth(_TEXT))
+        return self._cut(self._text_starts, ends)
 
     def offset_ids(self) -> pa.Array:
         """Return what ``message.ids.offset_id`` gives for each record: ``string``."""
+        if isinstance(self._behind_born, int):
+            return _hex(np.concatenate([_raw(self._heads["store_host"]), self._positions()], 1))
         rows = np.arange(len(self))
         is_ipv6 = self._store_is_ipv6
         if not is_ipv6.any():
@@ -172,30 +193,35 @@ class RecordBlock:
 
     def _ids(self, rows: Places, more: int) -> pa.Array:
         """Return the ids of some rows whose brokers' addresses have ``more`` bytes than IPv4's."""
-        starts = self._starts[rows]
-        behind = (
-            self._behind_born if isinstance(self._behind_born, int) else self._behind_born[rows]
-        )
-        host = np.arange(_ADDRESS_AND_PORT + more) + AT["store_ip"]
-        offset = np.arange(LONG.size) + COMMIT_LOG_OFFSET_AT
-        ids = np.concatenate(
-            [self._data[(starts + behind)[:, None] + host], self._data[starts[:, None] + offset]], 1
-        )
-        digits = 2 * (_ID_BYTES + more)
-        offsets = np.arange(0, (len(rows) + 1) * digits, digits, dtype=np.int32)
-        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(_HEX[ids])]
-        return pa.Array.from_buffers(pa.string(), len(rows), buffers)
+        assert not isinstance(self._behind_born, int)
+        hosts = self._starts[rows] + self._behind_born[rows] + AT["store_ip"]
+        host = self._data[hosts[:, None] + np.arange(_ADDRESS_AND_PORT + more)]
+        return _hex(np.concatenate([host, self._positions()[rows]], 1))
 
-    def _pieces(self, ends: Places) -> pa.Array:
-        """Return the four pieces of each record, one after the other; see the top."""
-        offsets = np.empty(_PIECES * len(self) + 1, np.int32)
-        offsets[0] = self._starts[0]
-        offsets[1::_PIECES] = self._body_starts
-        offsets[2::_PIECES] = self._body_ends
-        offsets[3::_PIECES] = self._text_starts
-        offsets[_PIECES::_PIECES] = ends
+    def _positions(self) -> Bytes:
+        """Return the eight bytes of each record's position in the commit log."""
+        return _raw(self._heads["commit_log_offset"])
+
+    def _cut(self, begins: Places, ends: Places) -> pa.Array:
+        """Return copies of the pieces of the array between some positions."""
+        count = len(begins)
+        offsets = np.empty(2 * count + 1, np.int32)
+        offsets[0:-1:2] = begins
+        offsets[1::2] = ends
+        offsets[-1] = len(self._data)
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(self._data)]
-        return pa.Array.from_buffers(pa.binary(), _PIECES * len(self), buffers)
+        laid = pa.Array.from_buffers(pa.binary(), 2 * count, buffers)
+        return laid.take(pa.array(np.arange(0, 2 * count, 2)))
 
-    def _every_fourth(self, piece: int) -> pa.Array:
-        return pa.array(np.arange(piece, _PIECES * len(self), _PIECES))
+
+def _raw(field: NDArray[np.generic]) -> Bytes:
+    """Return the bytes of a field, a row of them for each element."""
+    return np.ascontiguousarray(field).view(np.uint8).reshape(len(field), field.dtype.itemsize)
+
+
+def _hex(ids: Bytes) -> pa.Array:
+    """Return rows of bytes as hexadecimal digits: ``string``."""
+    rows, size = ids.shape
+    offsets = np.arange(0, (rows + 1) * 2 * size, 2 * size, dtype=np.int32)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(_HEX[ids])]
+    return pa.Array.from_buffers(pa.string(), rows, buffers)

@@ -2,10 +2,12 @@
 
 ::
 
-    answers ──▶ RowBuilder.feed: records are copied into one array, and opened if necessary
-                  │ 16,384 rows or 16 MB
-                  ▼
-            RecordBlock, PropertyPairs ──▶ columns ──▶ rows of other tags removed ──▶ batch
+    answers ──▶ AnswerBatch: received into one array; plain records, none missing ─────┐
+       │ others                                                                       │
+       └──▶ RowBuilder.feed: records are copied into another, opened if necessary ─────┤
+                                                                 16,384 rows or 16 MB │
+                                                                                      ▼
+          batch ◀── rows of other tags removed ◀── columns ◀── RecordBlock, PropertyPairs
 """
 
 from collections.abc import Callable, Iterator
@@ -31,6 +33,7 @@ from orbitmq.spark.columns.record_columns import MARGIN, RecordBlock
 from orbitmq.spark.offset_json import queue_name
 from orbitmq.spark.offsets import Slice
 from orbitmq.spark.options.options import ReadOptions
+from orbitmq.spark.pulling.answer_batch import AnswerBatch
 from orbitmq.spark.pulling.opened_records import NOT_PLAIN, plain_records
 from orbitmq.spark.pulling.puller import PullOptions, pull
 from orbitmq.spark.pulling.record_run import Records
@@ -67,7 +70,8 @@ def read_slice(cluster: Cluster, piece: Slice, options: ReadOptions) -> Iterator
         pull_count=options.pull_count,
         fail_on_data_loss=options.fail_on_data_loss,
     )
-    for records in pull(cluster, piece, pull_options):
+    answers = AnswerBatch(BATCH_ROWS, BATCH_BYTES, MARGIN)
+    for records in pull(cluster, piece, pull_options, batch=answers):
         yield from builder.feed(records)
     yield from builder.finish()
 
@@ -95,13 +99,18 @@ class RowBuilder:
         self._columns = columns
         self._schema = arrow_schema(columns)
         self._tags = TagFilter.parse(tags)
-        self._data = np.empty(_FIRST_BYTES, np.uint8)
+        self._data = np.empty(0, np.uint8)  # grows with the first records that are copied
         self._used = 0
         self._starts: list[int] = []
         self._reached = piece.start  # by messages of inner batches
 
     def feed(self, records: Records) -> Iterator[pa.RecordBatch]:
         """Add records; yield full batches. The caller must exhaust the iterator."""
+        if records.is_batch:
+            assert records.starts is not None
+            yield from self.finish()
+            yield self._built(RecordBlock(np.frombuffer(records.data, np.uint8), records.starts))
+            return
         if records.starts is None:
             yield from self._feed_any(memoryview(records.data))
         else:
@@ -157,7 +166,7 @@ class RowBuilder:
     def _append(self, part: Buffer) -> None:
         end = self._used + len(part)
         if end + MARGIN > len(self._data):
-            grown = np.empty(max(end + MARGIN, 2 * len(self._data)), np.uint8)
+            grown = np.empty(max(end + MARGIN, 2 * len(self._data), _FIRST_BYTES), np.uint8)
             grown[: self._used] = self._data[: self._used]
             self._data = grown
         self._data.data[self._used : end] = part
@@ -166,7 +175,12 @@ class RowBuilder:
     def _batch(self) -> pa.RecordBatch:
         """Return the records so far as a batch, and start the next one."""
         self._data[self._used : self._used + MARGIN] = 0
-        block = RecordBlock(self._data[: self._used + MARGIN], self._starts)
+        batch = self._built(RecordBlock(self._data[: self._used + MARGIN], self._starts))
+        self._starts, self._used = [], 0
+        return batch
+
+    def _built(self, block: RecordBlock) -> pa.RecordBatch:
+        """Return the columns of a block."""
         if block.faulty is not None:
             offset = int(block.queue_offsets()[block.faulty])
             raise self._unreadable(offset, "the lengths in the record don't add up")
@@ -177,7 +191,6 @@ class RowBuilder:
             selected = pc.is_in(rows.tags, value_set=pa.array(sorted(self._tags.tags)))
             if not pc.all(selected).as_py():
                 batch = batch.filter(selected)
-        self._starts, self._used = [], 0
         return batch
 
     def _check_size(self, size: int, left: int) -> None:

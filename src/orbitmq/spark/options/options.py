@@ -27,7 +27,12 @@ from orbitmq.spark.offset_json import parse_queues
 from orbitmq.spark.offsets import Bound
 from orbitmq.spark.options.table import Operation, known_options
 from orbitmq.spark.options.values import Values
-from orbitmq.spark.schema import PROPERTIES, READ_COLUMNS, check_read_columns
+from orbitmq.spark.schema import (
+    DEFAULT_COLUMNS,
+    PROPERTIES,
+    READ_COLUMNS,
+    check_read_columns,
+)
 
 __all__ = [
     "DEFAULT_PULL_GROUP",
@@ -95,7 +100,9 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
     topics: Topics
     start: Bound
     end: Bound
-    columns: tuple[str, ...] = READ_COLUMNS
+    columns: tuple[str, ...] = DEFAULT_COLUMNS
+    are_columns_given: bool = False
+    """Whether the option ``columns`` is given; if not, a given schema may name any column."""
     tags: str = SELECT_ALL
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
@@ -147,6 +154,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         start=values.bound("starting", default="latest" if streaming else "earliest"),
         end=values.bound("ending", default="latest"),
         columns=_columns(values),
+        are_columns_given="columns" in values,
         tags=_tags(values),
         min_partitions=values.optional_number("minPartitions", high=_INT32_MAX),
         max_records_per_partition=values.optional_number("maxRecordsPerPartition", high=_INT64_MAX),
@@ -272,17 +280,17 @@ def _invalid_pattern(pattern: str, why: object) -> InvalidOption:
 
 
 def _columns(values: Values) -> tuple[str, ...]:
-    picked = check_read_columns(values.words("columns")) if "columns" in values else READ_COLUMNS
-    if "includeProperties" not in values:
-        return picked
-    include = values.flag("includeProperties", default=True)
-    if "columns" in values and include != (PROPERTIES in picked):
+    include = values.flag("includeProperties", default=False)
+    if "columns" not in values:
+        return READ_COLUMNS if include else DEFAULT_COLUMNS
+    picked = check_read_columns(values.words("columns"))
+    if "includeProperties" in values and include != (PROPERTIES in picked):
         raise InvalidOption(
             f"includeProperties is {str(include).lower()}, but columns says otherwise; "
             "columns alone is enough",
             field="includeProperties",
         )
-    return picked if include else tuple(name for name in picked if name != PROPERTIES)
+    return picked
 
 
 def _tags(values: Values) -> str:

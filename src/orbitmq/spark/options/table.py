@@ -58,7 +58,7 @@ OPTIONS: Final = (
     Option("assign", Operation.READ),
     Option("tags", Operation.READ, "*", ("subExpression",)),
     Option("columns", Operation.READ, "all"),
-    Option("includeProperties", Operation.READ, "true"),
+    Option("includeProperties", Operation.READ, "false"),
     # where to begin and end
     Option("startingOffsets", Operation.READ, "earliest; a stream: latest"),
     Option("startingTimestamp", Operation.READ),

@@ -26,6 +26,12 @@ filtered answer doesn't show gaps. Therefore filtered answers are held until the
 returned the record at which the first of them begins: files are deleted oldest first, so the broker
 had all later records too.
 
+The records of many answers may be checked together, which is faster (``answer_batch``). Until a
+batch is full, its answers stay in the memory into which they were received. If some record isn't
+plain, or one is missing, they are checked one after the other; from the first gap on, records are
+pulled again, and each answer is checked when it arrives. An answer of another kind, or an error,
+ends a batch early: it is left alone, and pulled again to be handled without a batch.
+
 The primary may have what a replica lacks. So only the primary can say that data is gone. If a
 replica answers while the primary is down, the pull waits for the primary.
 """
@@ -35,7 +41,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
@@ -66,6 +72,9 @@ from orbitmq.wire.frame import Frame
 from orbitmq.wire.headers.admin import GetTopicConfig
 from orbitmq.wire.headers.pull import SUBSCRIPTION, PullMessage, PullMessageAnswer
 from orbitmq.wire.pull_template import PullTemplate
+
+if TYPE_CHECKING:  # processes that plan a read do without numpy
+    from orbitmq.spark.pulling.answer_batch import AnswerBatch
 
 __all__ = ["WINDOW", "PullOptions", "pull", "pull_header"]
 
@@ -117,6 +126,7 @@ def pull(
     options: PullOptions,
     *,
     pause_for: Callable[[int], None] = pause,
+    batch: "AnswerBatch | None" = None,
 ) -> Iterator[Records]:
     """Yield all records of a slice, in order, each once; an empty slice sends no request.
 
@@ -125,11 +135,14 @@ def pull(
     time, which drops the requests in flight. At most ``window`` answers are held in memory, twice
     as many with tags. Nothing else may use the connections of the cluster meanwhile.
 
-    ``pause_for`` waits between retries, in milliseconds. Raise DataLost if offsets of the slice are
+    ``pause_for`` waits between retries, in milliseconds. With ``batch`` answers are received there,
+    and the records of many are yielded together; they are valid until the next ones are asked for.
+
+    Raise DataLost if offsets of the slice are
     gone, NetworkError or NoRoute if no broker with the queue could be reached for about half a
     minute, and BrokerError if the broker refused.
     """
-    puller = _Puller(cluster, piece, options, pause_for)
+    puller = _Puller(cluster, piece, options, pause_for, batch)
     try:
         yield from puller.records()
     finally:
@@ -199,7 +212,12 @@ class _Puller:
     """Pulls one slice."""
 
     def __init__(
-        self, cluster: Cluster, piece: Slice, options: PullOptions, pause_for: Callable[[int], None]
+        self,
+        cluster: Cluster,
+        piece: Slice,
+        options: PullOptions,
+        pause_for: Callable[[int], None],
+        batch: "AnswerBatch | None",
     ) -> None:
         self._cluster = cluster
         self._queue = piece.queue
@@ -213,6 +231,8 @@ class _Puller:
         self._window = 1  # until the first answer shows how many offsets it covers
         self._pull_ranges: deque[_PullRange] = deque()
         self._held: deque[_HeldAnswers] = deque()
+        self._batch = None if self._is_filtered else batch  # a filter leaves gaps
+        self._receiving: BlockingConnection | None = None  # into the memory of the batch
         self._confirms_all = False  # whether to confirm all held answers before the next pull
         self._connection: QueueConnection | None = None
         self._broker_id = PRIMARY_ID
@@ -224,24 +244,48 @@ class _Puller:
         self._headers = PullTemplate(pull_header(cluster, piece.queue, options))
 
     def records(self) -> Iterator[Records]:
-        while self._pull_ranges or self._next < self._end or self._held:
+        while self._is_more() or self._held or self._is_batched():
             try:
                 found = self._confirmed() if self._is_confirmation_due() else self._pulled()
-            except _PASSING as error:
-                self._try_again(error)
-            else:
-                yield from found
+            except OrbitError as error:
+                if self._is_batched():  # these come first; if it is no accident, it comes again
+                    found = self._batched()
+                elif isinstance(error, _PASSING):
+                    self._try_again(error)
+                    continue
+                else:
+                    raise
+            yield from found
+
+    def _is_more(self) -> bool:
+        """Return whether there are offsets left to pull."""
+        return bool(self._pull_ranges) or self._next < self._end
 
     def _pulled(self) -> Iterable[Records]:
-        """Return the records of the next answer."""
+        """Return the records of the next answer, or of a batch that it fills or ends."""
+        if not self._is_more():
+            return self._batched()
         request = self._first_request()
-        records = self._records_of(request, request.connection.result(request.number))
+        if self._batch is None:
+            records = self._records_of(request, request.connection.result(request.number))
+            return (records,) if records.data else ()
+        if self._receiving is not request.connection and not self._batch.answers:
+            self._receive_apart()
+            self._receiving = request.connection
+            self._receiving.receive_into(self._batch.memory)
+        answer = request.connection.result(request.number)
+        if self._is_added(request, answer):
+            return self._batched() if self._batch.is_full else ()
+        if self._is_batched():  # the answer is requested again, to be handled by itself
+            return self._batched()
+        records = self._records_of(request, answer)
         return (records,) if records.data else ()
 
     def give_up(self) -> None:
         """Drop all requests in flight."""
         for pull_range in self._pull_ranges:
             pull_range.give_up()
+        self._receive_apart()
 
     # Requests
 
@@ -383,6 +427,56 @@ class _Puller:
         """Send the next pulls to the replica that the broker suggests, as Java clients do."""
         if suggested != self._broker_id and not self._stays_with_primary:
             self._connection, self._broker_id = None, suggested
+
+    # Answers whose records are checked together
+
+    def _is_batched(self) -> bool:
+        return self._batch is not None and bool(self._batch.answers)
+
+    def _is_added(self, request: _Request, answer: Frame) -> bool:
+        """Add an answer to the batch; return False if it needs a look of its own."""
+        assert self._batch is not None
+        if answer.code != ResponseCode.SUCCESS:
+            return False
+        header, first = answer.read(PullMessageAnswer), self._pull_ranges[0]
+        start, reached = first.start, header.next_begin_offset
+        if not start < reached <= first.end or not self._batch.add(answer.body, start, reached):
+            return False
+        self._span.learn(asked=first.end - start, covered=reached - start)
+        self._window = self._options.window
+        self._succeeded(request.is_replica)
+        self._done_before(reached)
+        self._follow(header.suggest_which_broker_id)
+        return True
+
+    def _batched(self) -> Iterator[Records]:
+        """Yield the records of the batch; from a gap on, they are pulled again."""
+        batch = self._batch
+        assert batch is not None
+        self._receive_apart()
+        records, answers = batch.records(), batch.answers
+        batch.clear()
+        if records is not None:
+            yield records
+            return
+        for answer in answers:
+            run = run_from(answer.body, answer.start, answer.reached)
+            if run.reached < answer.reached or run.size < len(answer.body):
+                self._pull_again(answer.start)
+                return
+            yield Records(answer.body, run.starts)
+
+    def _pull_again(self, start: int) -> None:
+        """Pull from an offset on again, and check each answer when it arrives."""
+        self._batch = None
+        end = self._pull_ranges[0].start if self._pull_ranges else min(self._next, self._end)
+        self._pull_ranges.appendleft(_PullRange(start, end))
+
+    def _receive_apart(self) -> None:
+        """Let the memory of the batch be."""
+        if self._receiving is not None:
+            self._receiving.receive_into(None)
+            self._receiving = None
 
     # Filtered answers, held until their broker returns the record where they begin
 

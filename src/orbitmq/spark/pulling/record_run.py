@@ -6,13 +6,17 @@ property has the number of its messages, by which the broker advances the offset
 """
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from orbitmq.message import batch, flags
 from orbitmq.message.buffer import Buffer
 from orbitmq.message.record import LEAST_SIZE, MAGICS, reader
 from orbitmq.message.record_view import RecordView
 from orbitmq.spark.pulling.opened_records import NOT_PLAIN
+
+if TYPE_CHECKING:  # processes that plan a read do without it
+    import numpy as np
+    from numpy.typing import NDArray
 
 __all__ = ["Records", "Run", "records_before", "run_from"]
 
@@ -23,11 +27,15 @@ _PLAIN_FIELDS: Final = reader("size", "queue_offset", "sys_flag")
 class Records(NamedTuple):
     """Consecutive records, and nothing else unless an answer is faulty.
 
-    ``starts`` is where each begins, if all are plain; None if that is not known yet.
+    ``starts`` is where each begins, if all are plain; None if that is not known yet. With
+    ``is_batch`` it is an array, the records are as many as a batch should have, other bytes may lie
+    between them and behind them, and ``data`` is valid and free to be changed until the next
+    records are asked for.
     """
 
     data: Buffer
-    starts: Sequence[int] | None = None
+    starts: "Sequence[int] | NDArray[np.int64] | None" = None
+    is_batch: bool = False
 
 
 class Run(NamedTuple):

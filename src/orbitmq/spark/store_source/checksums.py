@@ -22,7 +22,7 @@ def are_whole(data: Bytes, heads: Heads) -> bool:
 
     The lengths in the records must add up.
     """
-    view = memoryview(data)
+    view = data.data
     return (
         _bodies_agree(view, heads)
         and not _torn(data, heads.topic_starts, heads.topic_ends)

@@ -54,9 +54,9 @@ class Heads:
         self._data = data
         self.starts = starts
         every: NDArray[np.void] = np.ndarray(
-            (len(data) - _HEAD.itemsize + 1,), _HEAD, data.data, strides=(1,)
+            (len(data) - _HEAD.itemsize + 1,), f"V{_HEAD.itemsize}", data.data, strides=(1,)
         )
-        self._heads = every[starts]
+        self._heads = every[starts].view(_HEAD)  # whole heads: field by field takes far longer
         self.sys_flags = self.number("sys_flag")
         self._behind_born: Places | int = 0
         self._behind_hosts: Places | int = 0
@@ -83,7 +83,8 @@ class Heads:
 
     @cached_property
     def _is_v2(self) -> Bools:
-        return self._heads["magic"] == Version.V2.value
+        is_v2: Bools = self._heads["magic"] == Version.V2.value
+        return is_v2
 
     @cached_property
     def topic_starts(self) -> Places:
@@ -99,7 +100,8 @@ class Heads:
         lengths = self._data[np.minimum(self.body_ends, len(self._data) - 1)].astype(np.int64)
         if self._is_v2.any():
             lengths = np.where(self._is_v2, self._read(self.body_ends, ">u2"), lengths)
-        return self.topic_starts + lengths
+        ends: Places = self.topic_starts + lengths
+        return ends
 
     @property
     def text_starts(self) -> Places:
@@ -121,7 +123,8 @@ class Heads:
         lengths = self.ends - self.text_starts
         sound &= (lengths >= 0) & (lengths <= LONGEST_TEXT)
         stated = self._read(np.where(sound, self.topic_ends, 0), ">u2")
-        return sound & (stated == lengths)
+        sound &= stated == lengths
+        return sound
 
     def _shifted(self, name: str, shift: Places | int) -> Places:
         if isinstance(shift, int):

@@ -119,7 +119,7 @@ def _directory(given: Mapping[str, str]) -> str:
             "storePathRootDir names",
             field="path",
         )
-    return paths[0].removeprefix("file://")
+    return re.sub("^file:(//)?", "", paths[0].strip())
 
 
 def _topics(values: Values) -> tuple[str, ...]:

@@ -44,11 +44,13 @@ are read, and their rows left out."""
 class StorePartition(msgspec.Struct, frozen=True):
     """What one task reads: the records from one log offset on and before another.
 
-    ``damages`` are places behind its end that were found when the read was planned.
+    ``queues`` name most of its records, so that they needn't be searched for. ``damages`` are
+    places behind its end that were found when the read was planned.
     """
 
     start: int
     end: int
+    queues: tuple[QueueName, ...] = ()
     damages: tuple[Damage, ...] = ()
 
 
@@ -73,17 +75,19 @@ def plan(options: StoreOptions) -> list[StorePartition]:
     """
     reader = open_store(options)
     names = _wanted_queues(reader, options)
-    wanted = _wanted_entries(reader, options, names)
-    parts = list(_parts(reader, options))
+    queues = largest_queues(reader)
+    parts = list(_parts(reader, options, queues))
     begin_ms, end_ms = options.times_ms
     if begin_ms > 0 or end_ms < ALL_TIME_MS:
         parts = list(_within_times(reader, parts, begin_ms, end_ms))
     if rule_of(options).is_narrow or "offsets" in (options.start.kind, options.end.kind):
-        parts = _with_entries(reader, parts, wanted)
+        parts = _with_entries(parts, _wanted_entries(reader, options, names), queues)
     return parts
 
 
-def _parts(reader: StoreReader, options: StoreOptions) -> Iterator[StorePartition]:
+def _parts(
+    reader: StoreReader, options: StoreOptions, queues: Sequence[QueueReader]
+) -> Iterator[StorePartition]:
     low, high = reader.range_of(*options.times_ms)
     written = reader.written_end
     if low >= written:
@@ -92,12 +96,13 @@ def _parts(reader: StoreReader, options: StoreOptions) -> Iterator[StorePartitio
     step = PART_BYTES
     if options.min_partitions is not None:
         step = max(1, min(step, (stop - low) // options.min_partitions))
-    starts = list(borders(reader, low, stop, step, largest_queues(reader)))
-    end = LogEnd(high) if high < written else log_end(reader, starts[-1])
+    names = tuple(queue.name for queue in queues)
+    starts = list(borders(reader, low, stop, step, queues))
+    end = LogEnd(high) if high < written else log_end(reader, starts[-1], queues)
     for start, next_start in pairwise(starts):
-        yield StorePartition(start, next_start)
+        yield StorePartition(start, next_start, names)
     if starts[-1] < end.position or end.behind:
-        yield StorePartition(starts[-1], end.position, end.behind)
+        yield StorePartition(starts[-1], end.position, names, end.behind)
 
 
 # Queues and offsets
@@ -186,15 +191,16 @@ def _stored_ms(reader: StoreReader, part: StorePartition) -> int | None:
 
 
 def _with_entries(
-    reader: StoreReader, parts: list[StorePartition], wanted: Sequence[_Entries]
+    parts: list[StorePartition], wanted: Sequence[_Entries], others: Sequence[QueueReader]
 ) -> list[StorePartition]:
     """Return the parts that wanted messages may lie in, by their queues.
 
-    Queues lag behind the log, so the part where the last entry points, and all behind it, stay.
+    Queues are written in the order of the log, and lag behind it. So no part stays out that is
+    behind what any of them has.
     """
     if not wanted or len(parts) * len(wanted) > _SEARCHES_MAX:
         return parts
-    queued = _queued_end(reader.queue(*name) for name in reader.queues())
+    queued = _queued_end([*others, *(one.queue for one in wanted)])
     return [
         part
         for part in parts

@@ -7,38 +7,35 @@
                  batch ◀── columns ◀── rows selected by queue offset ◀───┘
 """
 
-import logging
 from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from orbitmq.errors import CorruptRecord, StoreDamaged
+from orbitmq.errors import CorruptRecord
 from orbitmq.message import flags
 from orbitmq.message.record_view import RecordView
 from orbitmq.spark.columns.arrow_schema import as_arrow
 from orbitmq.spark.columns.record_columns import MARGIN, RecordBlock
 from orbitmq.spark.pulling.opened_records import NOT_PLAIN, plain_records
 from orbitmq.spark.store_source.columns import BatchRows, columns_of
+from orbitmq.spark.store_source.corrupt_places import CorruptPlaces
 from orbitmq.spark.store_source.heads import Bools, Bytes, Heads, Places
 from orbitmq.spark.store_source.log_records import CHUNK_BYTES, Chunk, chunks
 from orbitmq.spark.store_source.options import (
     ALL_TIME_MS,
-    OnCorrupt,
     QueueKey,
     StoreOptions,
     offsets_by_queue,
 )
 from orbitmq.spark.store_source.partitions import StorePartition, open_store
-from orbitmq.spark.store_source.schema import CORRUPT, store_schema
+from orbitmq.spark.store_source.schema import store_schema
 from orbitmq.spark.store_source.tag_codes import TagCodes, Topics, queues_of
 from orbitmq.spark.store_source.topics import rule_of
 from orbitmq.store.reader.reader import Damage, StoreReader
 
 __all__ = ["read_part"]
-
-log = logging.getLogger("orbitmq.spark")
 
 _NOT_QUEUED: Final = (flags.TRANSACTION_PREPARED, flags.TRANSACTION_ROLLBACK)
 _FOREVER: Final = 2**63 - 1
@@ -57,59 +54,14 @@ def read_part(part: StorePartition, options: StoreOptions) -> Iterator[pa.Record
         MissingExtra: a body needs a package that is not installed.
     """
     reader = open_store(options)
-    places = _Places(reader, options)
+    places = CorruptPlaces(reader, options)
     for damage in part.damages:
         places.note(damage)
     builder = _Builder(part, options, reader, places)
-    for chunk in chunks(reader, part.start, part.end, places.note):
+    for chunk in chunks(reader, part.start, part.end, places.note, part.queues):
         yield from builder.batches(chunk)
         yield from places.reports()
     yield from places.reports()
-
-
-class _Places:
-    """The places that can't be read: raised, logged, or kept to be rows, as options say."""
-
-    def __init__(self, reader: StoreReader, options: StoreOptions) -> None:
-        self._reader = reader
-        self._on_corrupt = options.on_corrupt
-        self._columns = options.columns
-        self._kept: list[Damage] = []
-
-    def note(self, damage: Damage) -> None:
-        """Take one place; raise StoreDamaged if that ends the read."""
-        if self._on_corrupt is OnCorrupt.FAIL:
-            raise StoreDamaged(
-                f"{self._text(damage)}. Set onCorrupt to skip or report to read the rest",
-                path=damage.where,
-                position=damage.position,
-            )
-        if self._on_corrupt is OnCorrupt.SKIP:
-            log.warning("skipped %s", self._text(damage))
-        else:
-            self._kept.append(damage)
-
-    def reports(self) -> Iterator[pa.RecordBatch]:
-        """Yield the places since the last call as rows that have two columns."""
-        if not self._kept:
-            return
-        given = {
-            "physical_offset": pa.array([one.position for one in self._kept], pa.int64()),
-            CORRUPT: pa.array([self._text(one) for one in self._kept], pa.string()),
-        }
-        schema = as_arrow(store_schema(self._columns))
-        count = len(self._kept)
-        arrays = [
-            given[field.name] if field.name in given else pa.nulls(count, field.type)
-            for field in schema
-        ]
-        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
-        self._kept = []
-
-    def _text(self, damage: Damage) -> str:
-        files = self._reader.segments
-        held = (file.path for file in files if file.base <= damage.position < file.end)
-        return f"{next(held, self._reader.log_directory)}: {damage}"
 
 
 class _Group(NamedTuple):
@@ -124,7 +76,11 @@ class _Builder:
     """Makes batches of the chunks of a part."""
 
     def __init__(
-        self, part: StorePartition, options: StoreOptions, reader: StoreReader, places: _Places
+        self,
+        part: StorePartition,
+        options: StoreOptions,
+        reader: StoreReader,
+        places: CorruptPlaces,
     ) -> None:
         self._options = options
         self._places = places
@@ -150,7 +106,7 @@ class _Builder:
 
     def _rows(self, chunk: Chunk, group: _Group, topics: Topics) -> BatchRows:
         return BatchRows(
-            RecordBlock(group.data, cast("list[int]", group.starts)),  # any sequence will do
+            RecordBlock(group.data, group.starts),
             chunk.heads,
             group.rows,
             topics,
@@ -181,7 +137,7 @@ class _Builder:
         if not special.any():
             yield _Group(chunk.data, chunk.heads.starts[picked], picked)
             return
-        view = memoryview(chunk.data)
+        view = chunk.data.data
         parts: list[memoryview | bytes] = []
         rows: list[int] = []
         size = 0
@@ -204,7 +160,7 @@ class _Builder:
             yield _joined(parts, rows)
 
     def _opened(self, chunk: Chunk, start: int, end: int) -> Iterator[bytes]:
-        view = RecordView(memoryview(chunk.data), start, end - start)
+        view = RecordView(chunk.data.data, start, end - start)
         try:
             for _, record in plain_records(view):
                 yield record

@@ -2,18 +2,16 @@
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from orbitmq.spark.store_source.heads import Bools, Places
-from orbitmq.store.reader.reader import StoreReader
+from orbitmq.spark.store_source.record_starts import entries_between
+from orbitmq.store.reader.reader import QueueName, StoreReader
 
 __all__ = ["TagCodes", "Topics", "queues_of"]
-
-_PREFILL_SIZE: Final = 0x7FFF_FFFF  # of an entry before the first one of a queue
 
 
 class Topics(NamedTuple):
@@ -28,13 +26,6 @@ def queues_of(topics: Topics, queue_ids: Places) -> tuple[list[tuple[str, int]],
     found, of_row = np.unique(topics.codes << 32 | queue_ids, return_inverse=True)
     keys = [(topics.names[queue >> 32], queue & 0xFFFF_FFFF) for queue in found.tolist()]
     return keys, of_row
-
-
-class _Entries(NamedTuple):
-    """Entries of one queue: the log offsets of records, which ascend, and their codes."""
-
-    places: Places
-    codes: Places
 
 
 class TagCodes:
@@ -52,30 +43,16 @@ class TagCodes:
         missing: Bools = np.ones(len(places), bool)
         queues, of_row = queues_of(topics, queue_ids)
         for number, queue in enumerate(queues):
-            entries = self._entries(*queue)
-            if not len(entries.places):
+            named, found_codes = self._entries(*queue)
+            if not len(named):
                 continue
             rows = np.flatnonzero(of_row == number)
-            at = np.searchsorted(entries.places, places[rows])
-            at = np.minimum(at, len(entries.places) - 1)
-            found = entries.places[at] == places[rows]
-            codes[rows[found]] = entries.codes[at[found]]
+            at = np.minimum(np.searchsorted(named, places[rows]), len(named) - 1)
+            found = named[at] == places[rows]
+            codes[rows[found]] = found_codes[at[found]]
             missing[rows[found]] = False
         return pa.array(codes, mask=missing)
 
-    def _load(self, topic: str, queue_id: int) -> _Entries:
-        queue = self._reader.queue(topic, queue_id)
-        raw = queue.raw(queue.first_from(self._start), queue.first_from(self._end))
-        entries: NDArray[np.void] = np.frombuffer(
-            raw,
-            np.dtype(
-                {
-                    "names": ["place", "size", "code"],
-                    "formats": [">i8", ">i4", ">i8"],
-                    "offsets": [0, 8, 12],  # as in batch queues, whose entries are longer
-                    "itemsize": queue.entry_size,
-                }
-            ),
-        )
-        entries = entries[(entries["size"] > 0) & (entries["size"] < _PREFILL_SIZE)]
-        return _Entries(entries["place"].astype(np.int64), entries["code"].astype(np.int64))
+    def _load(self, topic: str, queue_id: int) -> tuple[Places, Places]:
+        name = QueueName(topic, queue_id)
+        return entries_between(self._reader, name, self._start, self._end)

@@ -37,12 +37,13 @@ def drop_duplicates(df: DataFrame, within: str = "1 hour") -> DataFrame:
 
     ::
 
-        orders = spark.readStream.format("rocketmq").options(…).load()
+        reader = spark.readStream.format("rocketmq").options(includeProperties=True, …)
+        orders = reader.load()
         once = orbitmq.spark.drop_duplicates(orders, within="1 hour")
 
     Args:
-        df: a read of ``format("rocketmq")`` with the columns ``properties`` and ``message_id``, or
-            another id.
+        df: a read of ``format("rocketmq")`` with the columns ``properties`` (by
+            ``includeProperties``) and ``message_id``, or another id.
         within: for a stream, how far apart copies may be read.
 
     Raises:
@@ -50,8 +51,8 @@ def drop_duplicates(df: DataFrame, within: str = "1 hour") -> DataFrame:
     """
     if "properties" not in df.columns:
         raise InvalidColumn(
-            "drop_duplicates needs the column properties, which has the ids; add it to the "
-            "option columns, and drop it afterwards",
+            "drop_duplicates needs the column properties, which has the ids; read it by "
+            ".option('includeProperties', True), or add it to the option columns",
             field="properties",
         )
     marked = df.withColumn(_ID, _row_id(df))

@@ -15,7 +15,7 @@ from orbitmq.store.reader.reader import StoreReader
 
 __all__ = ["LogEnd", "borders", "largest_queues", "log_end"]
 
-_QUEUES_ASKED: Final = 8
+_QUEUES_ASKED: Final = 16
 _NEAR: Final = 8
 """A record within an eighth of a step is near enough to its target."""
 
@@ -42,15 +42,20 @@ def borders(
     are farther apart where records are longer than a step, or where no sound record begins.
     """
     last = low
+    is_owed = False
     yield low
     for file in reader.segments:
+        if is_owed and file.base < high:
+            last, is_owed = file.base, False
+            yield last
         first = max(file.base, low)
         for target in range(first + (low - first) % step, min(file.end, high), step):
             if target <= last:
                 continue
             found = _border(reader, queues, target, min(file.end, high), step // _NEAR)
             if found is None:
-                break  # nothing more in this file
+                is_owed = True  # nothing more in this file: the next one begins with a record
+                break
             if found > last:
                 last = found
                 yield found
@@ -71,19 +76,34 @@ def _border(
     return reader.next_record(target, end)
 
 
-def log_end(reader: StoreReader, start: int) -> LogEnd:
+def log_end(reader: StoreReader, start: int, queues: Sequence[QueueReader] = ()) -> LogEnd:
     """Return where the log ends now, for readers that begin at ``start`` or before.
 
-    A record that a broker is just writing is behind the end, and so are remains of a crash. The
-    damage behind it is what a sound store doesn't have there.
+    With ``queues`` it reads on from the last record that they name. A record that a broker is just
+    writing is behind the end, and so are remains of a crash. The damage behind it is what a sound
+    store doesn't have there.
     """
     damages: list[Damage] = []
-    end = start
-    for block in reader.blocks(start, verify=True, on_damage=damages.append):
+    end = start = _last_named(reader, start, queues)
+    files = reader.segments
+    is_cut = len(files) > 1 and files[-1].size < files[-2].size  # which is reported behind its end
+    stop = None if is_cut else reader.written_end
+    for block in reader.blocks(start, stop, verify=True, on_damage=damages.append):
         last = view_of(block.buffer, block.rows[-1])
         end = last.commit_log_offset + last.size
     behind = [one for one in damages if one.position >= end and _counts(reader, one)]
     return LogEnd(end, tuple(behind))
+
+
+def _last_named(reader: StoreReader, start: int, queues: Sequence[QueueReader]) -> int:
+    """Return the last sound record that a queue names; ``start`` if none is behind it."""
+    last = start
+    for queue in queues:
+        entry = queue.entry(queue.numbers.stop - 1) if queue.numbers else None
+        offset = last if entry is None else entry.commit_log_offset
+        if offset > last and _is_whole(reader, offset):
+            last = offset
+    return last
 
 
 def _counts(reader: StoreReader, damage: Damage) -> bool:
