@@ -91,6 +91,7 @@ SEAMS = (
         homes=(
             *("store/disk/disk.py", "settings.py", "nameserver/kv_file.py"),
             *("client/producer/outbox/file.py", "client/consumer/offsets/offset_file.py"),
+            "client/observe/receipt_log.py",
             *("spark/", "cli/", "dashboard/", "embedded.py", "demo/"),
         ),
         instead="make file calls in store/disk/disk.py",

@@ -1,6 +1,7 @@
 """``orbitmq pipeline reconcile``: what was sent against what is stored and consumed."""
 
 import argparse
+import textwrap
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -155,7 +156,9 @@ def reconciliation_lines(found: "Reconciliation") -> Iterator[str]:
         if found.count(name)
     ]
     if others:
-        yield f"Not stored {', '.join(others)}"
+        yield from textwrap.wrap(
+            ", ".join(others), 80, initial_indent="Not stored ", subsequent_indent=" " * 11
+        )
     if found.count("unreported"):
         yield f"Unreported {found.count('unreported'):,} stored, and nobody said to have sent them"
     if found.unreadable:

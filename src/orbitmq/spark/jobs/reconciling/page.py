@@ -34,6 +34,7 @@ MEANINGS: Final = {
 }
 _OTHERS: Final = tuple(name for name in VERDICTS if name not in DIFFERENCES)
 _TOPIC_HEADS: Final = ("topic", "sent", "found", *(name.replace("_", " ") for name in DIFFERENCES))
+_BEHIND: Final = "not_consumed"
 _BARS: Final = 120
 _MINUTES_SHOWN: Final = 50
 
@@ -103,9 +104,12 @@ def _charts(minutes: Iterable[Minute]) -> Iterator[str]:
             sums[name][(one.start_ms - first) // each] += getattr(one, name)
     bar = f"{each // 60_000} min" if each > 60_000 else "a minute"
     yield columns(f"messages sent, a bar is {bar}", labels, [Series("sent", sums["sent"])])
-    wrong = [Series(name.replace("_", " "), sums[name]) for name in names[1:]]
+    # A chart has four colours.
+    wrong = [Series(name.replace("_", " "), sums[name]) for name in names[1:] if name != _BEHIND]
     if wrong:
         yield columns("differences", labels, wrong)
+    if _BEHIND in sums:
+        yield columns("not consumed", labels, [Series("not consumed", sums[_BEHIND])])
 
 
 def _topic_row(one: Topic) -> tuple[str, ...]:

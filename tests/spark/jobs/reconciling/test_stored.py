@@ -1,0 +1,38 @@
+"""Messages of a store and of an archive, by what they are compared; and where queues begin."""
+
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from orbitmq.spark.jobs.reconciling.stored import Archive, heads, stored, with_names
+from orbitmq.spark.jobs.sources import Store
+from tests.store.golden import unpack
+
+
+def test_a_store_and_its_archive_are_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    golden = unpack("normal", tmp_path / "store")
+    sends = golden.manifest["sends"]
+    names = sorted({one["topic"] for one in sends})
+    store = with_names(Store(str(golden.root)), *names)
+    rows = stored(spark, store).collect()
+    assert sorted((row.topic, row.queue_id, row.queue_offset, row.message_id) for row in rows) == (
+        sorted((one["topic"], one["queueId"], one["queueOffset"], one["msgId"]) for one in sends)
+    )
+    assert all(row.identity == row.message_id and row.broker == "store" for row in rows)
+    whole = spark.read.format("rocketmq-store").option("includeProperties", "true")
+    whole.load(str(golden.root)).write.partitionBy("topic").parquet(str(tmp_path / "archive"))
+    archive = Archive(str(tmp_path / "archive"), tuple(names))
+    assert sorted(stored(spark, archive).collect()) == sorted(rows)
+    assert sorted(heads(spark, archive, names)) == sorted(heads(spark, store, names))
+    latest = max(row.stored_ms for row in rows)
+    last = [row for row in rows if row.stored_ms == latest]
+    assert stored(spark, archive, latest).count() == len(last)
+    assert stored(spark, store, latest).count() == len(last)
+
+
+def test_delays_and_keys_of_order(spark: SparkSession, tmp_path: Path) -> None:
+    golden = unpack("delay", tmp_path / "store")
+    topic = next(one["topic"] for one in golden.manifest["sends"])
+    rows = stored(spark, Store(str(golden.root), (topic,))).collect()
+    assert rows
+    assert all(row.is_delayed and row.sharding_key is None for row in rows)
