@@ -8,7 +8,7 @@ import sys
 
 from orbitmq.spark import session
 from orbitmq.spark.jobs.archive import archive
-from orbitmq.spark.jobs.archived_rows import Archive
+from orbitmq.spark.jobs.archiving.rows import Archive
 from orbitmq.spark.jobs.replay import Rate, replay
 from orbitmq.spark.jobs.sources import Topics
 

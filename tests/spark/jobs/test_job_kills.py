@@ -21,7 +21,7 @@ from orbitmq.clock import SystemClock, pause
 from orbitmq.embedded import RunningCluster
 from orbitmq.randomness import SeededRandomness
 from orbitmq.spark.jobs.archive import archive
-from orbitmq.spark.jobs.archived_rows import Archive
+from orbitmq.spark.jobs.archiving.rows import Archive
 from orbitmq.spark.jobs.locations.location import Location
 from orbitmq.spark.jobs.replay import replay
 from orbitmq.spark.jobs.replaying.ledger import Ledger

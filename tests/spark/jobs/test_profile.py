@@ -9,7 +9,7 @@ from orbitmq import Message, embedded
 from orbitmq.blocking import Admin, Producer
 from orbitmq.cli.pipeline.profile import profile_lines
 from orbitmq.spark.jobs.profile import profile, slot_ms
-from orbitmq.spark.jobs.profile_page import profile_page
+from orbitmq.spark.jobs.profiling.page import profile_page
 from orbitmq.spark.jobs.sources import Span, Topics
 
 SENT = [

@@ -22,7 +22,7 @@ from orbitmq.message.trace import (
     decode,
 )
 from orbitmq.spark.jobs import trace
-from orbitmq.spark.jobs.trace_figures import Latency, TraceFigures
+from orbitmq.spark.jobs.tracing.figures import Latency, TraceFigures
 from tests.spark.jobs.trace_story import BROKEN, Carrier, carried, told
 
 STORY = told(seed=19, messages=2_000)

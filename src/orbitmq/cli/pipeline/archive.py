@@ -71,7 +71,7 @@ def add_command(commands: "Commands") -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from orbitmq.spark.jobs.archive import archive  # noqa: PLC0415
-    from orbitmq.spark.jobs.archive_page import archive_page  # noqa: PLC0415
+    from orbitmq.spark.jobs.archiving.page import archive_page  # noqa: PLC0415
 
     source, span, files = source_of(arguments), span_of(arguments), _files(arguments)
     if arguments.watch is not None:

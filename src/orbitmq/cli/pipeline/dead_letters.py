@@ -24,7 +24,7 @@ from orbitmq.store.reader.reader import StoreReader
 
 if TYPE_CHECKING:
     from orbitmq.cli.pipeline.arguments import Commands
-    from orbitmq.spark.jobs.dead_letters_figures import DeadLetterFigures
+    from orbitmq.spark.jobs.redriving.figures import DeadLetterFigures
     from orbitmq.spark.jobs.sources import Source
 
 __all__ = ["add_command", "dead_letter_lines"]
@@ -122,7 +122,7 @@ def _check(arguments: argparse.Namespace) -> None:
 
 def _source(arguments: argparse.Namespace) -> "Source | None":
     """Return the topics of dead letters that there are; None if there are none."""
-    from orbitmq.spark.jobs.dead_letters_redrive import (  # noqa: PLC0415
+    from orbitmq.spark.jobs.redriving.redrive import (  # noqa: PLC0415
         admin_of,
         dead_letter_topics,
     )
@@ -161,7 +161,7 @@ def _traces(arguments: argparse.Namespace, source: "Source") -> "Source | None":
 
 def _list(arguments: argparse.Namespace, source: "Source") -> int:
     from orbitmq.spark.jobs.dead_letters import dead_letters  # noqa: PLC0415
-    from orbitmq.spark.jobs.dead_letters_page import dead_letters_page  # noqa: PLC0415
+    from orbitmq.spark.jobs.redriving.page import dead_letters_page  # noqa: PLC0415
 
     with spark_session(arguments) as spark, ProgressBar("reading", unit="tasks") as bar:
         found = dead_letters(
@@ -180,8 +180,8 @@ def _list(arguments: argparse.Namespace, source: "Source") -> int:
 
 def _redrive(arguments: argparse.Namespace, source: "Source") -> int:
     from orbitmq.spark.jobs.dead_letters import read_letters  # noqa: PLC0415
-    from orbitmq.spark.jobs.dead_letters_figures import summary  # noqa: PLC0415
-    from orbitmq.spark.jobs.dead_letters_redrive import (  # noqa: PLC0415
+    from orbitmq.spark.jobs.redriving.figures import summary  # noqa: PLC0415
+    from orbitmq.spark.jobs.redriving.redrive import (  # noqa: PLC0415
         admin_of,
         chosen_ids,
         redrive,
@@ -212,11 +212,11 @@ def _redrive(arguments: argparse.Namespace, source: "Source") -> int:
 
 
 def _nothing(arguments: argparse.Namespace) -> int:
-    from orbitmq.spark.jobs.dead_letters_figures import (  # noqa: PLC0415
+    from orbitmq.spark.jobs.redriving.figures import (  # noqa: PLC0415
         DeadLetterFigures,
         Redriven,
     )
-    from orbitmq.spark.jobs.dead_letters_page import dead_letters_page  # noqa: PLC0415
+    from orbitmq.spark.jobs.redriving.page import dead_letters_page  # noqa: PLC0415
 
     if arguments.redrive:
         done = Redriven(chosen=0, sent=0, repeated=0, topics={}, is_dry_run=arguments.dry_run)

@@ -19,7 +19,7 @@ from orbitmq.cli.render import ProgressBar, elided, human_size, local_time, tabl
 
 if TYPE_CHECKING:
     from orbitmq.cli.pipeline.arguments import Commands
-    from orbitmq.spark.jobs.profile_figures import Profile
+    from orbitmq.spark.jobs.profiling.figures import Profile
 
 __all__ = ["add_command", "profile_lines"]
 
@@ -56,7 +56,7 @@ def add_command(commands: "Commands") -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from orbitmq.spark.jobs.profile import profile  # noqa: PLC0415
-    from orbitmq.spark.jobs.profile_page import profile_page  # noqa: PLC0415
+    from orbitmq.spark.jobs.profiling.page import profile_page  # noqa: PLC0415
 
     source, span = source_of(arguments), span_of(arguments)
     hours = arguments.retention_hours

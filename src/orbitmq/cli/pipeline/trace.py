@@ -20,7 +20,7 @@ from orbitmq.message.names import TRACE_TOPIC
 
 if TYPE_CHECKING:
     from orbitmq.cli.pipeline.arguments import Commands
-    from orbitmq.spark.jobs.trace_figures import Latency, TraceFigures
+    from orbitmq.spark.jobs.tracing.figures import Latency, TraceFigures
 
 __all__ = ["add_command", "trace_lines"]
 
@@ -65,7 +65,7 @@ def add_command(commands: "Commands") -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from orbitmq.spark.jobs.trace import trace  # noqa: PLC0415
-    from orbitmq.spark.jobs.trace_page import trace_page  # noqa: PLC0415
+    from orbitmq.spark.jobs.tracing.page import trace_page  # noqa: PLC0415
 
     arguments.topic = arguments.topic or [TRACE_TOPIC]
     source, span = source_of(arguments), span_of(arguments)

@@ -26,7 +26,9 @@ from orbitmq.clock import SystemClock
 from orbitmq.errors import InvalidInput
 from orbitmq.message import names, properties
 from orbitmq.message.shown import shown_body
-from orbitmq.spark.jobs.dead_letters_figures import (
+from orbitmq.spark.jobs.profile import slot_ms
+from orbitmq.spark.jobs.progress import Progress, tasks_shown
+from orbitmq.spark.jobs.redriving.figures import (
     Cause,
     DeadLetterFigures,
     Group,
@@ -34,8 +36,6 @@ from orbitmq.spark.jobs.dead_letters_figures import (
     Slot,
     age_of,
 )
-from orbitmq.spark.jobs.profile import slot_ms
-from orbitmq.spark.jobs.progress import Progress, tasks_shown
 from orbitmq.spark.jobs.sources import EVERYTHING, Source, Span, rows
 from orbitmq.spark.jobs.trace import parsed, results
 from orbitmq.spark.writing.rows_to_messages import REJECT_REASON, REJECT_TOPIC

@@ -18,7 +18,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
-from orbitmq.spark.jobs.profile_figures import (
+from orbitmq.spark.jobs.profiling.figures import (
     DAY_MS,
     Growth,
     HotKey,
@@ -29,9 +29,9 @@ from orbitmq.spark.jobs.profile_figures import (
     advice,
     growth,
 )
+from orbitmq.spark.jobs.profiling.storage import Storage, storage_of
 from orbitmq.spark.jobs.progress import Progress, tasks_shown
 from orbitmq.spark.jobs.sources import EVERYTHING, Source, Span, Store, rows
-from orbitmq.spark.jobs.storage import Storage, storage_of
 
 __all__ = ["profile", "slot_ms"]
 

@@ -25,7 +25,7 @@ from orbitmq.errors import StoreDamaged
 from orbitmq.randomness import SystemRandomness
 from orbitmq.spark.jobs.arrow_tasks import map_in_arrow
 from orbitmq.spark.jobs.progress import Progress, tasks_shown
-from orbitmq.spark.jobs.rebuild_tasks import (
+from orbitmq.spark.jobs.rebuilding.tasks import (
     FILE,
     KEYS,
     MADE,

@@ -27,7 +27,7 @@ from orbitmq.clock import SystemClock
 from orbitmq.errors import InvalidInput
 from orbitmq.message.model import MessageQueue
 from orbitmq.spark.cluster.cluster import cluster_for
-from orbitmq.spark.jobs.archived_rows import Archive, archived_rows
+from orbitmq.spark.jobs.archiving.rows import Archive, archived_rows
 from orbitmq.spark.jobs.locations.location import Location
 from orbitmq.spark.jobs.locations.lock import locked
 from orbitmq.spark.jobs.parallelism import parallelism

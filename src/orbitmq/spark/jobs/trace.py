@@ -19,7 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
 from orbitmq.spark.jobs.progress import Progress, tasks_shown
 from orbitmq.spark.jobs.sources import EVERYTHING, Source, Span, rows
-from orbitmq.spark.jobs.trace_figures import (
+from orbitmq.spark.jobs.tracing.figures import (
     BUCKET_ENDS_MS,
     BUCKETS,
     GroupFigures,
@@ -31,8 +31,8 @@ from orbitmq.spark.jobs.trace_figures import (
     judgement,
     put_times,
 )
-from orbitmq.spark.jobs.trace_pairs import PERCENTILES, delays, orphans
-from orbitmq.spark.jobs.trace_records import MALFORMED, RECORD_COLUMNS, UNKNOWN, records_of
+from orbitmq.spark.jobs.tracing.pairs import PERCENTILES, delays, orphans
+from orbitmq.spark.jobs.tracing.records import MALFORMED, RECORD_COLUMNS, UNKNOWN, records_of
 
 __all__ = [
     "deliveries",

@@ -2,14 +2,14 @@
 
 import re
 
-from orbitmq.spark.jobs.dead_letters_figures import (
+from orbitmq.spark.jobs.redriving.figures import (
     Cause,
     DeadLetterFigures,
     Group,
     Letter,
     Slot,
 )
-from orbitmq.spark.jobs.dead_letters_page import dead_letters_page
+from orbitmq.spark.jobs.redriving.page import dead_letters_page
 
 AT_MS = 1_794_735_000_000
 LETTER = Letter(

@@ -18,7 +18,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
-from orbitmq.spark.jobs.trace_figures import Delay, Orphans
+from orbitmq.spark.jobs.tracing.figures import Delay, Orphans
 
 __all__ = ["PERCENTILES", "delays", "orphans"]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 
-from orbitmq.spark.jobs.rebuild_tasks import FILE, KEYS, PLACES, Log, scan
+from orbitmq.spark.jobs.rebuilding.tasks import FILE, KEYS, PLACES, Log, scan
 from orbitmq.store.reader.reader import StoreReader
 from orbitmq.store.rebuild.log_parts import LogFile, log_files
 from tests.store.golden import unpack

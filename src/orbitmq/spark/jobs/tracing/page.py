@@ -6,7 +6,7 @@ from typing import Final
 
 from orbitmq.reports.charts import Series, columns, heatmap, ranking
 from orbitmq.reports.page import Page, Tile, note, paragraph, table
-from orbitmq.spark.jobs.trace_figures import (
+from orbitmq.spark.jobs.tracing.figures import (
     BUCKETS,
     Delay,
     GroupFigures,

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from orbitmq.message.trace import MessageKind, Publish
-from orbitmq.spark.jobs.trace_figures import TraceFigures
+from orbitmq.spark.jobs.tracing.figures import TraceFigures
 from tests.spark.jobs.test_trace import (
     AFTERS,
     BEFORES,

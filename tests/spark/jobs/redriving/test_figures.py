@@ -2,7 +2,7 @@
 
 import pytest
 
-from orbitmq.spark.jobs.dead_letters_figures import Redriven, Refused, age_of, summary
+from orbitmq.spark.jobs.redriving.figures import Redriven, Refused, age_of, summary
 
 HOUR_MS = 3_600_000
 

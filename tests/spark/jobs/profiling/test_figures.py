@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from orbitmq.spark.jobs.profile_figures import (
+from orbitmq.spark.jobs.profiling.figures import (
     DAY_MS,
     Growth,
     HotKey,

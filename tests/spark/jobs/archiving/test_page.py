@@ -4,8 +4,8 @@ import re
 
 import msgspec
 
-from orbitmq.spark.jobs.archive_page import archive_page
 from orbitmq.spark.jobs.archiving.manifest import ArchivedFile, ArchivedRange, Gap
+from orbitmq.spark.jobs.archiving.page import archive_page
 from orbitmq.spark.jobs.archiving.run import Archived
 
 FOUND = Archived(

@@ -4,9 +4,9 @@ import re
 
 import msgspec
 
-from orbitmq.spark.jobs.profile_figures import DAY_MS, Profile, Slot, growth
-from orbitmq.spark.jobs.profile_page import profile_page
-from tests.spark.jobs.test_profile_figures import CALM
+from orbitmq.spark.jobs.profiling.figures import DAY_MS, Profile, Slot, growth
+from orbitmq.spark.jobs.profiling.page import profile_page
+from tests.spark.jobs.profiling.test_figures import CALM
 
 FOUND = Profile(
     messages=4_000,

@@ -6,7 +6,7 @@ from typing import Final
 
 from orbitmq.reports.charts import Series, columns, ranking
 from orbitmq.reports.page import Page, Tile, note, table
-from orbitmq.spark.jobs.dead_letters_figures import (
+from orbitmq.spark.jobs.redriving.figures import (
     AGES,
     Cause,
     DeadLetterFigures,

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from orbitmq.broker.figures.throughput import Throughput
-from orbitmq.spark.jobs.trace_figures import (
+from orbitmq.spark.jobs.tracing.figures import (
     BUCKET_ENDS_MS,
     BUCKETS,
     Delay,

@@ -6,8 +6,8 @@ import pytest
 
 from orbitmq import Message, embedded
 from orbitmq.blocking import Producer
+from orbitmq.spark.jobs.profiling.storage import capacity, storage_of
 from orbitmq.spark.jobs.sources import Store, Topics
-from orbitmq.spark.jobs.storage import capacity, storage_of
 
 HOUR_MS = 3_600_000
 

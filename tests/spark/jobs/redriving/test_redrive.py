@@ -11,7 +11,7 @@ from orbitmq.blocking import Admin
 from orbitmq.client.admin.dead_letters import DeadLetter
 from orbitmq.errors import OrbitError
 from orbitmq.spark.jobs.dead_letters import read_letters
-from orbitmq.spark.jobs.dead_letters_redrive import (
+from orbitmq.spark.jobs.redriving.redrive import (
     admin_of,
     chosen_ids,
     dead_letter_topics,

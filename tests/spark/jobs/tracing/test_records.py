@@ -19,7 +19,7 @@ from orbitmq.message.trace import (
     SubscribeBefore,
     TraceRecord,
 )
-from orbitmq.spark.jobs.trace_records import RECORD_COLUMNS, records_of
+from orbitmq.spark.jobs.tracing.records import RECORD_COLUMNS, records_of
 from tests.golden_files import golden
 from tests.spark.jobs.trace_story import told
 

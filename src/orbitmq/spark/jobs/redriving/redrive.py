@@ -22,8 +22,8 @@ from orbitmq.blocking import Admin
 from orbitmq.errors import InvalidInput, NoRoute, NotFound, OrbitError
 from orbitmq.message import names
 from orbitmq.spark.jobs.dead_letters import selected
-from orbitmq.spark.jobs.dead_letters_figures import Redriven, Refused
 from orbitmq.spark.jobs.progress import Progress
+from orbitmq.spark.jobs.redriving.figures import Redriven, Refused
 from orbitmq.spark.jobs.sources import Topics
 from orbitmq.spark.options.options import read_options
 

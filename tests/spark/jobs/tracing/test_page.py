@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from orbitmq.spark.jobs.trace_figures import (
+from orbitmq.spark.jobs.tracing.figures import (
     BUCKETS,
     Delay,
     GroupFigures,
@@ -17,8 +17,8 @@ from orbitmq.spark.jobs.trace_figures import (
     TraceFigures,
     put_times,
 )
-from orbitmq.spark.jobs.trace_page import slots, trace_page
-from tests.spark.jobs.test_trace_figures import AT_MS, TIMES, minute
+from orbitmq.spark.jobs.tracing.page import slots, trace_page
+from tests.spark.jobs.tracing.test_figures import AT_MS, TIMES, minute
 
 MINUTES = tuple(minute(slow % 40, at=slow) for slow in range(90))
 SEND = Send(

@@ -6,7 +6,7 @@ from typing import Final
 
 from orbitmq.reports.charts import Series, columns, ranking
 from orbitmq.reports.page import Page, Tile, note, paragraph, table
-from orbitmq.spark.jobs.profile_figures import Growth, HotKey, Profile, TopicProfile
+from orbitmq.spark.jobs.profiling.figures import Growth, HotKey, Profile, TopicProfile
 
 __all__ = ["profile_page"]
 

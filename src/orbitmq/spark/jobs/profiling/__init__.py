@@ -1,0 +1,1 @@
+"""Profile: figures, advice, disks, the page."""

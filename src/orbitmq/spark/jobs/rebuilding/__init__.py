@@ -1,0 +1,1 @@
+"""Rebuild: what its tasks write."""

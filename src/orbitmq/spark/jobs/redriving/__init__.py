@@ -1,0 +1,1 @@
+"""Dead letters: figures, the page, and sending them again."""

@@ -1,0 +1,1 @@
+"""Traces: records, pairs, figures, the page."""
