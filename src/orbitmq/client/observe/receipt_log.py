@@ -7,8 +7,8 @@
      "producer":"billing@7F0000011A2B","sequence":17}
 
 ``orbitmq pipeline reconcile --receipts`` compares it with what is stored. ``sequence`` is the order
-in which sends began; ``status`` of a failed send is the name of its error, and its place is missing.
-So is that of a delayed or a half message, which the broker stores elsewhere first.
+in which sends began. The ``status`` of a failed send is the name of its error, and its place is
+missing. So is that of a delayed or a half message, which the broker stores elsewhere first.
 """
 
 from itertools import count
@@ -46,10 +46,10 @@ class _Line(msgspec.Struct, omit_defaults=True):
 
 
 class ReceiptLog(SendHook):
-    """Appends receipts to a file; give it to ``Producer.add_hook``, and close it after the producer.
+    """Appends receipts to a file; give it to ``Producer.add_hook``, close it after the producer.
 
-    A line is written when its send ends, by one call of the system, and is not synced: after a power
-    loss the last lines may be missing. One-way sends have no receipt, and their status is
+    A line is written when its send ends, by one call of the system, and is not synced: after a
+    power loss the last lines may be missing. One-way sends have no receipt; their status is
     ``ONEWAY``.
 
     ::
@@ -75,7 +75,7 @@ class ReceiptLog(SendHook):
         return f"<ReceiptLog {self.path}>"
 
     def before(self, context: SendContext) -> None:
-        """Number the messages of a send."""
+        """Give the messages of a send their numbers."""
         context.notes[_NOTE] = [next(self._sequence) for _ in context.messages]
 
     def after(self, context: SendContext) -> None:
