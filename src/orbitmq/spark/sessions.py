@@ -14,7 +14,6 @@ from typing import Final, TypeAlias
 # Only tasks use these, but a missing package should show here.
 import numpy as np  # noqa: F401
 import pyarrow as pa  # noqa: F401
-import pyspark
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkContext
 from pyspark.errors import PySparkException, PySparkRuntimeError
@@ -51,9 +50,6 @@ _LOCAL_SETTINGS: Final[Mapping[str, str]] = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "4",  # not 200, as each costs some 10 ms
 }
-_UNIX_SOCKETS: Final = "spark.python.unix.domain.socket.enabled"
-_UNIX_SOCKETS_SINCE: Final = (4, 1)
-"""Spark then talks to Python workers without TCP: 0.2 s of CPU time less per gigabyte."""
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _QUIET: Final = (
     f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
@@ -210,21 +206,11 @@ def _start_driver(master: str, app: str, given: Mapping[str, str]) -> SparkSessi
     settings = {**_SQL_SETTINGS, **given}
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     if master.startswith("local"):
-        settings = {**_LOCAL_SETTINGS, **_worker_sockets(pyspark.__version__), **settings}
+        settings = {**_LOCAL_SETTINGS, **settings}
         os.environ["PYSPARK_PYTHON"] = sys.executable
     settings[_JAVA_OPTIONS] = f"{_QUIET} {given.get(_JAVA_OPTIONS, '')}".rstrip()
     with _java_home(launcher_home(find_java(os.environ))):
         return _build(SparkSession.builder.master(master), app, settings)
-
-
-def _worker_sockets(version: str) -> dict[str, str]:
-    """Return the setting for sockets of Python workers, if a Spark version knows it.
-
-    >>> _worker_sockets("4.0.1"), _worker_sockets("4.3.0")
-    ({}, {'spark.python.unix.domain.socket.enabled': 'true'})
-    """
-    major, minor = (int(part) for part in version.split(".")[:2])
-    return {_UNIX_SOCKETS: "true"} if (major, minor) >= _UNIX_SOCKETS_SINCE else {}
 
 
 def _build(builder: SparkSession.Builder, app: str, settings: Mapping[str, str]) -> SparkSession:

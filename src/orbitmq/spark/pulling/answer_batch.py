@@ -64,7 +64,7 @@ class AnswerBatch:
 
     def add(self, body: Buffer, start: int, reached: int) -> bool:
         """Add the next answer; False if it doesn't lie in the memory, or has no body."""
-        if not isinstance(body, memoryview) or not body or body.obj is not self._bytes:
+        if not isinstance(body, memoryview) or not body or body.obj is not self.memory.obj:
             return False
         self.answers.append(PulledAnswer(start, reached, body))
         self._bases.append(_address(body) - self._begin)
