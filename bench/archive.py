@@ -12,14 +12,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from pyspark.sql import SparkSession
 
 from bench import kafka
 from bench.measure import Cell, in_child, scratch, table, write
 from bench.spark import HOW, QUEUES, ROUNDS, TOPIC, filled
-from bench.spark_queries import KAFKA, OURS, Findings, Source, Spent, measured
+from bench.spark_queries import KAFKA, OURS, Findings, Query, Source, Spent, measured
 from orbitmq.spark.jobs.archive import archive
 from orbitmq.spark.jobs.sources import Store, Topics
 
@@ -27,13 +27,12 @@ MESSAGES: Final = 300_000
 STORE: Final = "orbitmq's store"
 AIMS: Final[Mapping[str, float]] = {OURS: 0.45, STORE: 0.35}
 """Shares of the CPU time of Kafka's way."""
+_NAME: Final = "archived"
 _FORMATS: Final = {OURS: "rocketmq", STORE: "rocketmq-store"}
 
 
-class Archiving(NamedTuple):
+class Archiving(Query):
     """Writes all messages of a source to Parquet; a query of ``bench.spark_queries``."""
-
-    name: str = "archived"
 
     def run(self, spark: SparkSession, source: Source, directory: Path) -> None:
         """Write the files anew.
@@ -81,7 +80,7 @@ def run(messages: int, rounds: int) -> Findings:
             sources[KAFKA] = Source("kafka", options, messages)
             jars = kafka.spark_jars()
         files = directory / "files"
-        return in_child(measured, sources, [], files, jars, rounds, (Archiving(),))
+        return in_child(measured, sources, [], files, jars, rounds, (Archiving(_NAME, {}),))
 
 
 def rows(found: Mapping[str, Spent], messages: int) -> list[list[Cell]]:
@@ -107,7 +106,7 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     asked = parser.parse_args(given)
     found = run(asked.messages, asked.rounds)
-    spent = found.queries[Archiving().name]
+    spent = found.queries[_NAME]
     print(f"{asked.messages:,} messages of 1 KB to Parquet, all columns\n({HOW})")
     head = ["from", "CPU s", "s a million", "of Kafka's", "wall s", "of Kafka's", "CPU aim"]
     print(table(head, rows(spent, asked.messages)))

@@ -109,7 +109,7 @@ def test_watching(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    pauses = []
+    pauses: list[int] = []
     monkeypatch.setattr(job, "pause", pauses.append)
     found = [*islice(watch(spark, orders, str(tmp_path), 2.5), 3)]
     assert [one.rows for one in found] == [40, 0, 0]

@@ -227,8 +227,8 @@ def _rows(spark: SparkSession, source: ReplaySource, span: Span, where: str | No
     else:
         found = _rows_of_topics(spark, source, span, where)
     frame = found.frame if where is None else found.frame.where(where)
-    broker = F.coalesce("broker", F.lit(STORE_BROKER)).alias("broker")
-    found.frame = frame.select(*(broker if name == "broker" else name for name in COPIED))
+    named = F.coalesce("broker", F.lit(STORE_BROKER)).alias("broker")
+    found.frame = frame.select(*(named if name == "broker" else name for name in COPIED))
     return found
 
 

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -98,6 +99,6 @@ def test_dictionaries_are_for_what_repeats(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"compression": "lzo"}, {"file_bytes": 0}, {"open_max": 0}])
-def test_options_are_checked(wrong: dict[str, object]) -> None:
+def test_options_are_checked(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput, match=next(iter(wrong))):
         FileOptions(**wrong)

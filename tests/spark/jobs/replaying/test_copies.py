@@ -1,5 +1,7 @@
 """Copies have what their originals had, and ids that say where those are."""
 
+from collections.abc import Mapping
+
 import pyarrow as pa
 import pytest
 
@@ -25,7 +27,7 @@ ROW = {
 }
 
 
-def batch(*rows: dict[str, object]) -> pa.RecordBatch:
+def batch(*rows: Mapping[str, object]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([{**ROW, **row} for row in rows], schema=arrow_schema(COPIED))
 
 

@@ -152,7 +152,9 @@ def test_it_may_die_at_any_step_of_the_ledger(tmp_path: Path) -> None:
         max_size=12,
     )
 )
-def test_whatever_sends_do(tmp_path_factory: pytest.TempPathFactory, faults: list[Fault]) -> None:
+def test_whatever_sends_do(
+    tmp_path_factory: pytest.TempPathFactory, faults: list[Fault | None]
+) -> None:
     place = str(tmp_path_factory.mktemp("ledger"))
     topic, clock = Topic(), FakeClock()
     topic.faults = faults
