@@ -193,6 +193,22 @@ def test_a_committed_list_that_is_gone_is_an_error_that_names_it(tmp_path: Path)
         finish(write, broker)
 
 
+def test_two_may_finish_the_same_write(tmp_path: Path) -> None:
+    broker, files = Broker(), LedgerFiles(str(tmp_path))
+    write, names = Ledger(files).write(NAME), [attempt_file(n, "a") for n in range(3)]
+    for number, name in enumerate(names):
+        send(files, broker, write.path(name), [number])
+    write.decide(names, NOW_MS)
+
+    def the_other_is_faster(_count: int) -> None:
+        if not write.is_committed():
+            finish(Ledger(files).write(NAME), broker)
+
+    finish(write, broker, progress=the_other_is_faster)
+    assert broker.delivered == Counter(range(3))
+    assert write.attempts() == []
+
+
 def test_an_undecided_write_is_not_finished(tmp_path: Path) -> None:
     files = LedgerFiles(str(tmp_path))
     assert finish(Ledger(files).write(NAME), Broker()) == 0

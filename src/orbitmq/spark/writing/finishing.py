@@ -58,17 +58,34 @@ def finish(
         return 0
     count = 0
     if decision.state is State.COMMITTING and not write.is_committed():
-        for head, halves, reached in _windows(write, decision, write.progress(), window):
-            if halves and (errors := ends.commit(halves, head)):
-                reason = str(next(iter(errors.values())))
-                ledger = write.files.location
-                raise CommitIncomplete(write.name, len(errors), ledger, reason)
-            count += len(halves)
-            progress(len(halves))
-            if reached.files < len(decision.files):  # else COMMITTED says it
-                write.note_progress(reached)
-        write.complete()
+        try:
+            count = _deliver(write, decision, ends, window, progress)
+        except LedgerDamaged:
+            if not write.is_committed():  # else another process finished it, and deleted the lists
+                raise
     clean_up(write, decision, ends)
+    return count
+
+
+def _deliver(
+    write: LedgerWrite,
+    decision: Decision,
+    ends: Ends,
+    window: int,
+    progress: Callable[[int], None],
+) -> int:
+    """Commit all that a decision names and that is not delivered yet; return how many halves."""
+    count = 0
+    for head, halves, reached in _windows(write, decision, write.progress(), window):
+        if halves and (errors := ends.commit(halves, head)):
+            reason = str(next(iter(errors.values())))
+            ledger = write.files.location
+            raise CommitIncomplete(write.name, len(errors), ledger, reason)
+        count += len(halves)
+        progress(len(halves))
+        if reached.files < len(decision.files):  # else COMMITTED says it
+            write.note_progress(reached)
+    write.complete()
     return count
 
 
