@@ -30,7 +30,7 @@ __all__ = ["add_command", "reconciliation_lines"]
 
 _EXAMPLES: Final = """\
   orbitmq pipeline reconcile --topic orders --traces --report orders.html
-  orbitmq pipeline reconcile --topic orders --receipts sent.jsonl --group billing
+  orbitmq pipeline reconcile --topic orders --receipts sent.csv --group billing
   orbitmq pipeline reconcile --store ./orbitmq-data/broker-a --traces --from 2h
 """
 _DIFFERENT: Final = 1
