@@ -32,6 +32,8 @@ def test_the_whole_demo_in_eighty_columns(tmp_path: Path) -> None:
     assert "Topic and files have the same rows, in order for each customer." in lines
     assert any(line.startswith(f"messages sent           {MESSAGES},") for line in lines)
     assert "The broker's key index finds order o-00000: placed, paid, shipped." in lines
+    assert f"{MESSAGES} found, 0 lost, 0 duplicated, 0 out of order." in lines
+    assert any(f" an archive of {MESSAGES} rows in " in line for line in lines)
     assert "report   orbitmq-demo/report.html" in lines
     page = (tmp_path / "orbitmq-demo" / "report.html").read_text()
     assert page.count("<svg") == 2

@@ -5,11 +5,13 @@ from contextlib import contextmanager
 from datetime import datetime
 from functools import cached_property
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import orbitmq.spark
 from orbitmq.clock import Clock
 from orbitmq.demo.figures import Batch, Comparison, Total
+from orbitmq.demo.jobs import Jobs, run_jobs
 from orbitmq.demo.shop import REMINDER, TOPIC
 from orbitmq.errors import OrbitError
 
@@ -95,6 +97,10 @@ class Pipeline:
             files_ms=files_ms,
             arrived_ms=_arrived_ms(files),
         )
+
+    def jobs(self, home: Path) -> Jobs:
+        """Run the jobs of the demo on what is in its directory."""
+        return run_jobs(self._spark, self._nameserver, TOPIC, home, self._clock)
 
 
 @contextmanager

@@ -9,12 +9,14 @@ from typing import Final
 
 from orbitmq import embedded
 from orbitmq.blocking import Admin, Producer
+from orbitmq.client.observe.receipt_log import ReceiptLog
 from orbitmq.client.settings import ClientSettings
 from orbitmq.clock import Clock, SystemClock
 from orbitmq.demo.billing import Billed, Billing
 from orbitmq.demo.figures import Comparison, Measured
 from orbitmq.demo.first_bytes import show_bytes
 from orbitmq.demo.flow import Flow
+from orbitmq.demo.jobs import Jobs
 from orbitmq.demo.payments import Later, seen_later, send_payments
 from orbitmq.demo.pipeline import Pipeline, spark_errors_wrapped
 from orbitmq.demo.report import amount, page, verdict
@@ -28,6 +30,7 @@ _MARK: Final = ".orbitmq-demo"  # marks a directory as made by the demo
 _QUEUES: Final = 4
 _SEND_TIMEOUT_MS: Final = 30_000  # ten times the default: Spark may take all of a small machine
 _NOT_EQUAL: Final = 1
+_RECEIPTS: Final = "receipts.jsonl"
 
 
 def run(directory: str, orders: int, clock: Clock | None = None) -> int:
@@ -42,7 +45,7 @@ def run(directory: str, orders: int, clock: Clock | None = None) -> int:
     title("1. A message as a commit log record and as a frame")
     show_bytes(clock)
     measured = _measure(home, happened, clock)
-    title("8. Figures")
+    title("9. Figures")
     for name, figure in measured.summary:
         say(f"{name:<24}{figure}")
     (home / "report.html").write_text(page(measured), encoding="utf-8")
@@ -74,7 +77,9 @@ def _measure(home: Path, happened: Sequence[Event], clock: Clock) -> Measured:
         say(f"nameserver {cluster.nameserver}, broker {cluster.brokers[0]}: {broker_ready_ms} ms")
         client = ClientSettings(nameserver=cluster.nameserver)
         producer = Producer("shop", client=client, send_timeout_ms=_SEND_TIMEOUT_MS)
-        with Admin(client=client) as admin, producer:
+        receipts = ReceiptLog(str(home / _RECEIPTS))
+        with Admin(client=client) as admin, receipts, producer:
+            producer.add_hook(receipts)
             admin.create_topic(TOPIC, queues=_QUEUES)
             title("3. A Spark session with a stream from the topic into Parquet")
             began_ms = clock.monotonic_ms()
@@ -94,6 +99,7 @@ def _measure(home: Path, happened: Sequence[Event], clock: Clock) -> Measured:
                 _show_key(admin, happened[0].order)
                 _show_billed(billed, happened[0].order)
                 _show_payments(seen_later(admin, clock))
+                _show_jobs(pipeline.jobs(home))
                 return Measured(
                     spark=pipeline.versions,
                     broker_ready_ms=broker_ready_ms,
@@ -153,11 +159,25 @@ def _show_payments(later: Later) -> None:
     say(f"{later.reminders}, stored {later.late_ms} ms after it was due.")
 
 
+def _show_jobs(jobs: Jobs) -> None:
+    title("8. Jobs on Spark: orbitmq pipeline reconcile, orbitmq pipeline archive")
+    took = f"{jobs.reconcile_ms / 1000:.1f} s"
+    say(f"{jobs.receipts:,} receipts of the producer were compared with the topic in {took}:")
+    say(
+        f"{jobs.found:,} found, {jobs.lost} lost, {jobs.duplicated} duplicated, "
+        f"{jobs.out_of_order} out of order."
+    )
+    took = f"{jobs.archive_ms / 1000:.1f} s"
+    say(f"The broker's own files became an archive of {jobs.rows:,} rows in {took}.")
+
+
 def _show_files(home: Path) -> None:
-    title("9. Files")
+    title("10. Files")
     files = sorted((home / "orders").glob("*.parquet"))
     size = sum(file.stat().st_size for file in files)
     say(f"report   {home / 'report.html'}")
     say(f"orders   {home / 'orders'}: {len(files)} Parquet files, {size / 1024:,.0f} KiB")
+    say(f"receipts {home / 'reconcile.html'}: what was sent, against what is stored")
+    say(f"archive  {home / 'archive'}: Parquet by topic and day")
     say(f"store    {home / 'store' / 'broker-a'}: RocketMQ's files; to see their contents:")
     say(f"         orbitmq store inspect {home / 'store' / 'broker-a'}")

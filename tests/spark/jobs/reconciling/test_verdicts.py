@@ -121,6 +121,9 @@ def test_order_by_queue_and_a_range_of_times(spark: SparkSession) -> None:
     assert sorted(row.message_id for row in wrong.collect()) == ["m0", "m1"]
     some = judged(*given, Rules(LATE_MS, start_ms=BEGIN_MS + 1_000, end_ms=BEGIN_MS + 2_000))
     assert [row.message_id for row in some.collect()] == ["m1"]
+    said[2]["kind"] = "delayed"  # so it may come at any time
+    again = merged(table(spark, said, SAID)), *given[1:]
+    assert judged(*again, Rules(LATE_MS, by_queue=True)).where("out_of_order").count() == 0
 
 
 def test_late_deliveries(spark: SparkSession) -> None:

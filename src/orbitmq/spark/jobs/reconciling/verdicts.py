@@ -5,7 +5,8 @@ Laws:
 - A message is its topic and unique id. Copies have one identity and different places; the first
   stored of them is the message, the others are duplicates.
 - Order is judged among messages of one producer, queue and sharding key (or one queue, if asked):
-  one is out of order if an earlier place has a message that was sent later. Copies are not judged.
+  one is out of order if an earlier place has a message that was sent later. Copies are not judged,
+  nor is what is stored long after its send by design: delayed messages, and those of transactions.
 - Late is by the time from the send to the store, or to the first delivery, of what wasn't delayed.
 - What is missing is gone, not lost, if the place it was said to be at is before its queue's first
   message; without a place, if a queue of its topic begins with a message stored after it was sent.
@@ -168,6 +169,7 @@ def _with_order(found: DataFrame, rules: Rules) -> DataFrame:
         .rowsBetween(Window.unboundedPreceding, -1)
     )
     in_order = (F.col("verdict") == "found") & key.isNotNull() & F.col("producer").isNotNull()
+    in_order &= F.col("kind").isin(*_TIMELY)
     # Of copies and of what nobody reported the turn is null, which no maximum takes.
     last = F.max(F.when(in_order, turn)).over(before)
     return found.withColumn("out_of_order", F.coalesce(in_order & (last > turn), F.lit(False)))
