@@ -125,6 +125,8 @@ class RecordView(msgspec.Struct, frozen=True, eq=False, gc=False):
     buffer: memoryview
     start: int
     size: int
+    parts: Row | None = None
+    """Where its parts are, if that is known already; their lengths are not checked again."""
 
     def __repr__(self) -> str:
         return f"<RecordView at byte {self.start}, {self.size} bytes>"
@@ -331,6 +333,9 @@ class RecordView(msgspec.Struct, frozen=True, eq=False, gc=False):
         return head.unpack_from(self.buffer, self.start)
 
     def _row(self) -> Row:
+        return self._checked_row() if self.parts is None else self.parts
+
+    def _checked_row(self) -> Row:
         buffer, start = self.buffer, self.start
         end = start + self.size
         head = HEADS[buffer[start + SYS_FLAG_LOW_BYTE_AT]]

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, overload
 
 import msgspec
 
@@ -42,7 +42,7 @@ from orbitmq.store.layout import (
     QUEUE_ENDS,
     path_join,
 )
-from orbitmq.store.log.append import Incoming, NewRecord, PutResult, PutStatus
+from orbitmq.store.log.append import Incoming, Part, PutRecords, PutResult, PutStatus, result_of
 from orbitmq.store.log.commit_log import CommitLog
 from orbitmq.store.log.flush import Flusher, Post
 from orbitmq.store.log.segments import Segments
@@ -68,7 +68,6 @@ STORE_WORKERS: Final = 5
 """Threads of a store: one per kind of work, of which one job at a time is in flight. A sync of the
 log must not wait for one of the queues, which may have many files, for the checkpoint, for space,
 or for the removal of files."""
-_Append: TypeAlias = Callable[[Sequence[Incoming], int], tuple[list[PutResult], list[Dispatched]]]
 _CHECKPOINT_MS = 1_000
 _CLEAN_MS = 10_000
 _BUFFERED_ENTRIES = 65_536
@@ -288,38 +287,37 @@ class MessageStore:
 
     # Writing
 
-    def append(self, messages: Sequence[Incoming]) -> list[PutResult]:
-        """Store the messages of one turn; return their results, in order.
+    @overload
+    def append(self, parts: Sequence[Incoming]) -> list[PutResult]: ...
+    @overload
+    def append(self, parts: Sequence[Part]) -> Sequence[PutResult | PutRecords]: ...
+    def append(self, parts: Sequence[Part]) -> Sequence[PutResult | PutRecords]:
+        """Store what one turn brought; return the results of the parts, in order.
 
-        They are in the log when this returns; ``when_durable`` reports when they are on disk.
+        They are messages, and lists of records if ``log.takes_records``. They are in the log when
+        this returns; ``when_durable`` reports when they are on disk.
         """
-        return self._put(messages, self.log.append)
+        if refusal := self._refusal():
+            return [result_of(part, refusal) for part in parts]
+        results, appended = self.log.append(parts, self._clock.now_ms())
+        self._appended(appended)
+        return results
 
     def forward(self, messages: Sequence[Incoming]) -> list[PutResult]:
         """Store messages that the log already has in other queues; return their results.
 
         After one that can't be stored, the others are not stored either.
         """
-        return self._put(messages, self.log.forward)
-
-    def _put(self, messages: Sequence[Incoming], append: _Append) -> list[PutResult]:
-        if reason := self._why_not_writable():
-            refusal = PutResult(status=PutStatus.SERVICE_NOT_AVAILABLE, remark=reason)
+        if refusal := self._refusal():
             return [refusal for _ in messages]
-        results, appended = append(messages, self._clock.now_ms())
+        results, appended = self.log.forward(messages, self._clock.now_ms())
         self._appended(appended)
         return results
 
-    def append_records(self, records: Sequence[NewRecord]) -> tuple[int, PutResult | None]:
-        """Store the records of one turn, if ``log.takes_records``; see ``log.append_records``.
-
-        Return how many are stored, and why the others are not. The stored ones have their places.
-        """
+    def _refusal(self) -> PutResult | None:
         if reason := self._why_not_writable():
-            return 0, PutResult(status=PutStatus.SERVICE_NOT_AVAILABLE, remark=reason)
-        failure, appended = self.log.append_records(records, self._clock.now_ms())
-        self._appended(appended)
-        return len(appended), failure
+            return PutResult(status=PutStatus.SERVICE_NOT_AVAILABLE, remark=reason)
+        return None
 
     def _appended(self, entries: list[Dispatched]) -> None:
         if entries:

@@ -16,7 +16,7 @@ from orbitmq.wire.frame import ANSWER_FLAG, Buffer, HeaderEncoding, Outgoing, en
 from orbitmq.wire.headers.send import SendMessageV2
 from orbitmq.wire.session import Identity
 
-__all__ = ["PlainSend", "SendAnswerForm", "read_plain_send"]
+__all__ = ["Placed", "PlainSend", "SendAnswerForm", "read_plain_send"]
 
 _LEAD_SIZE: Final = 8
 _LEADS_KEPT: Final = 1024
@@ -50,13 +50,20 @@ class Placed(Protocol):
     """What an answer says of a stored message."""
 
     @property
-    def commit_log_offset(self) -> int: ...
+    def commit_log_offset(self) -> int:
+        """Where it is in the log."""
+
     @property
-    def queue_id(self) -> int: ...
+    def queue_id(self) -> int:
+        """The queue that the sender asked for."""
+
     @property
-    def queue_offset(self) -> int: ...
+    def queue_offset(self) -> int:
+        """Its number in the queue that it is in."""
+
     @property
-    def unique_key(self) -> bytes | None: ...
+    def unique_key(self) -> bytes | None:
+        """The unique key of the sender."""
 
 
 class SendAnswerForm:

@@ -32,6 +32,7 @@ from orbitmq.broker.sending import stored_properties
 from orbitmq.broker.sending.deduplication import FirstReceipt
 from orbitmq.broker.sending.inbox import Inbox, PutOutcome
 from orbitmq.broker.sending.op_messages import OpMessages
+from orbitmq.broker.sending.plain.half_texts import Ended, ended
 from orbitmq.broker.sending.timer_rules import TimerRules
 from orbitmq.broker.settings import LiveSettings
 from orbitmq.broker.tables.offsets import NO_OFFSET, ConsumerOffsets
@@ -204,6 +205,10 @@ class HalfMessages:
 
         return counted
 
+    def began(self, topic: str, count: int) -> None:
+        """Count halves of a topic that were stored."""
+        self._counts.add(topic, count)
+
     def is_outdated(self, half: RecordView) -> bool:
         """Return whether a half is not needed, although nothing says that it is done with.
 
@@ -288,7 +293,24 @@ class HalfMessages:
     def _committed(self, half: RecordView) -> Incoming:
         """Return the message that consumers get; raise Refusal if the half doesn't say where."""
         carried = half.carried()
-        found = properties.decode(carried.properties)
+        topic, queue_id, text = ended(carried.properties) or self._destined(carried.properties)
+        return Incoming(
+            topic=topic,
+            queue_id=queue_id,
+            body=carried.body,
+            properties=text,
+            flag=carried.flag,
+            sys_flag=flags.with_transaction_state(carried.sys_flag, flags.TRANSACTION_COMMIT),
+            born_timestamp_ms=carried.born_timestamp_ms,
+            born_host=carried.born_host,
+            store_host=carried.store_host,
+            reconsume_times=carried.reconsume_times,
+            prepared_transaction_offset=half.commit_log_offset,
+        )
+
+    def _destined(self, text: bytes) -> Ended:
+        """Return where a half with any properties is committed to, and the properties there."""
+        found = properties.decode(text)
         found.pop(properties.CRC32, None)
         topic = found.pop(properties.REAL_TOPIC, "")
         number = found.pop(properties.REAL_QUEUE_ID, "")
@@ -298,19 +320,7 @@ class HalfMessages:
                 "Find prepared transaction message failed: it has no REAL_TOPIC and REAL_QID",
             )
         topic, queue_id = self._destination(found, topic, int(number))
-        return Incoming(
-            topic=topic,
-            queue_id=queue_id,
-            body=carried.body,
-            properties=properties.join(found),
-            flag=carried.flag,
-            sys_flag=flags.with_transaction_state(carried.sys_flag, flags.TRANSACTION_COMMIT),
-            born_timestamp_ms=carried.born_timestamp_ms,
-            born_host=carried.born_host,
-            store_host=carried.store_host,
-            reconsume_times=carried.reconsume_times,
-            prepared_transaction_offset=half.commit_log_offset,
-        )
+        return Ended(topic, queue_id, properties.join(found))
 
     def _destination(self, found: dict[str, str], topic: str, queue_id: int) -> tuple[str, int]:
         """Return where a committed message is stored: a delay begins with the commit."""

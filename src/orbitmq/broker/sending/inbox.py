@@ -32,7 +32,16 @@ from orbitmq.clock import Clock
 from orbitmq.message import properties
 from orbitmq.message.names import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from orbitmq.net.refusal import Refusal
-from orbitmq.store.log.append import NOT_TRIED, Incoming, NewRecord, PutResult, PutStatus
+from orbitmq.store.log.append import (
+    NOT_TRIED,
+    Incoming,
+    NewRecord,
+    Part,
+    PutRecords,
+    PutResult,
+    PutStatus,
+    result_of,
+)
 from orbitmq.store.message_store import MessageStore
 from orbitmq.store.settings import FlushMode
 
@@ -88,6 +97,17 @@ class Together(Protocol):
 class _Batch(msgspec.Struct, gc=False):
     together: Together
     since_ms: int
+
+
+class _BatchRun:
+    """Batches that follow each other, and what became of their records."""
+
+    __slots__ = ("batches", "records", "result")
+
+    def __init__(self) -> None:
+        self.batches: list[_Batch] = []
+        self.records: list[NewRecord] = []
+        self.result = PutRecords(0, None)
 
 
 class Inbox:
@@ -291,75 +311,87 @@ class Inbox:
         return taken
 
     def _store_some(self, now_ms: int) -> None:
-        for is_batch, group in groupby(self._take_some(), key=_is_batch):
-            if is_batch:
-                self._store_batches(cast(list[_Batch], list(group)), now_ms)
-            else:
-                self._store_singles(cast(list[_Pending], list(group)), now_ms)
+        taken = self._take_some()
+        if not self._in_runs:
+            self._store_together(taken, now_ms)
+        else:
+            for run, group in groupby(taken, key=_run_of):
+                if run is None:
+                    self._store_together(list(group), now_ms)
+                else:
+                    self._store_run(run, cast(list[_Pending], list(group)), now_ms)
         if self._settings.broker.broker_fast_failure_enable:
             self._refuse_behind(self._now_ms - now_ms, self._now_ms)
 
-    def _store_singles(self, taken: list[_Pending], now_ms: int) -> None:
-        results = self._append(taken)
-        self._now_ms = after_ms = self._clock.monotonic_ms()
+    def _store_together(self, taken: Sequence[_Pending | _Batch], now_ms: int) -> None:
+        """Store messages and batches by one append; batches that follow each other are one part."""
+        parts: list[Part] = []
+        singles: list[_Pending] = []
+        runs: list[_BatchRun] = []
+        for one in taken:
+            if isinstance(one, _Pending):
+                singles.append(one)
+                parts.append(one.message)
+                continue
+            if not runs or parts[-1] is not runs[-1].records:
+                runs.append(_BatchRun())
+                parts.append(runs[-1].records)
+            runs[-1].batches.append(one)
+            runs[-1].records += one.together.records
+        results = self._append(parts)
+        self._now_ms = self._clock.monotonic_ms()
+        of_singles = [one for one in results if isinstance(one, PutResult)]
+        of_runs = [one for one in results if isinstance(one, PutRecords)]
+        for run, result in zip(runs, of_runs, strict=True):
+            run.result = result
         if self._store.settings.flush_mode is FlushMode.SYNC:
-            self._wait_for_disk(taken, results, now_ms)
+            self._wait_for_disk(singles, of_singles, now_ms)
+            self._batches_wait_for_disk(runs, now_ms)
         else:
-            self._settle(taken, results, after_ms - now_ms)
+            self._settle(singles, of_singles, self._now_ms - now_ms)
+            self._settle_batches(runs, self._now_ms - now_ms)
+
+    def _append(self, parts: Sequence[Part]) -> Sequence[PutResult | PutRecords]:
+        try:
+            return self._store.append(parts)
+        except Exception as error:  # our own fault: the answers are due all the same
+            count = sum([len(one) if isinstance(one, list) else 1 for one in parts])
+            log.exception("%d messages could not be stored", count)
+            fault = PutResult(status=PutStatus.UNKNOWN_ERROR, remark=str(error))
+            return [result_of(one, fault) for one in parts]
 
     # Batches
 
-    def _store_batches(self, batches: list[_Batch], now_ms: int) -> None:
-        """Store the records of batches together, and answer each."""
-        records = batches[0].together.records
-        if len(batches) > 1:
-            records = [record for batch in batches for record in batch.together.records]
-        try:
-            stored, failure = self._store.append_records(records)
-        except Exception as error:  # our own fault: the answers are due all the same
-            log.exception("%d messages could not be stored", len(records))
-            stored, failure = 0, PutResult(status=PutStatus.UNKNOWN_ERROR, remark=str(error))
-        self._now_ms = self._clock.monotonic_ms()
-        if stored and self._store.settings.flush_mode is FlushMode.SYNC:
-            self._for_disk += len(records)
-            last = records[stored - 1]
-            on_disk = partial(self._batches_on_disk, batches, records, stored, failure, now_ms)
+    def _batches_wait_for_disk(self, runs: Sequence[_BatchRun], began_ms: int) -> None:
+        """Answer what is stored when it is flushed, and the rest now."""
+        held = [run for run in runs if run.result.stored]
+        self._settle_batches(
+            [run for run in runs if not run.result.stored], self._now_ms - began_ms
+        )
+        if held:
+            self._for_disk += sum([len(run.records) for run in held])
+            last = held[-1].records[held[-1].result.stored - 1]
+            on_disk = partial(self._batches_on_disk, held, began_ms)
             self._store.when_durable(last.commit_log_offset + last.size, on_disk)
             self._store.flush_soon()
-        else:
-            self._settle_batches(batches, records, stored, failure, self._now_ms - now_ms)
 
-    def _batches_on_disk(
-        self,
-        batches: list[_Batch],
-        records: Sequence[NewRecord],
-        stored: int,
-        failure: PutOutcome | None,
-        began_ms: int,
-        durable: bool,
-    ) -> None:
-        self._for_disk -= len(records)
-        took_ms = self._clock.monotonic_ms() - began_ms
-        self._settle_batches(batches, records, stored, failure, took_ms, late=not durable)
+    def _batches_on_disk(self, runs: Sequence[_BatchRun], began_ms: int, durable: bool) -> None:
+        self._for_disk -= sum([len(run.records) for run in runs])
+        self._settle_batches(runs, self._clock.monotonic_ms() - began_ms, late=not durable)
 
     def _settle_batches(
-        self,
-        batches: list[_Batch],
-        records: Sequence[NewRecord],
-        stored: int,
-        failure: PutOutcome | None,
-        elapsed_ms: int,
-        *,
-        late: bool = False,
+        self, runs: Sequence[_BatchRun], elapsed_ms: int, *, late: bool = False
     ) -> None:
-        self._count(records[:stored], elapsed_ms)
-        if stored < len(records):
-            self._stats.not_stored(len(records) - stored)
-        for batch in batches:
-            count = len(batch.together.records)
-            self._waiting_bytes -= batch.together.body_bytes
-            _report_batch(batch, min(stored, count), failure, late=late)
-            stored = max(stored - count, 0)
+        self._count([one for run in runs for one in run.records[: run.result.stored]], elapsed_ms)
+        for run in runs:
+            stored, failure = run.result.stored, run.result.failure
+            if stored < len(run.records):
+                self._stats.not_stored(len(run.records) - stored)
+            for batch in run.batches:
+                count = len(batch.together.records)
+                self._waiting_bytes -= batch.together.body_bytes
+                _report_batch(batch, min(stored, count), failure, late=late)
+                stored = max(stored - count, 0)
 
     def _count(self, records: Sequence[NewRecord], elapsed_ms: int) -> None:
         """Count stored records once per queue."""
@@ -377,38 +409,27 @@ class Inbox:
 
     # Single messages
 
-    def _append(self, taken: Sequence[_Pending]) -> list[PutResult]:
-        if not self._in_runs:
-            return self._stored(taken, self._store.append)
-        results: list[PutResult] = []
-        for run, found in groupby(taken, key=lambda one: one.run):
-            together = list(found)
-            if run is None:
-                results += self._stored(together, self._store.append)
-            else:
-                self._in_runs -= len(together)
-                results += self._next_of(run, together)
-        return results
-
-    def _next_of(self, run: OrderedRun, taken: Sequence[_Pending]) -> list[PutResult]:
+    def _store_run(self, run: OrderedRun, taken: list[_Pending], now_ms: int) -> None:
         """Store the next messages of a run that may have begun in an earlier turn."""
+        self._in_runs -= len(taken)
         if run.is_broken:
-            return [NOT_TRIED] * len(taken)
-        results = self._stored(taken, self._store.forward)
-        run.is_broken = not results[-1].status.is_stored
-        return results
+            results = [NOT_TRIED] * len(taken)
+        else:
+            results = self._forward([one.message for one in taken])
+            run.is_broken = not results[-1].status.is_stored
+        self._now_ms = self._clock.monotonic_ms()
+        if self._store.settings.flush_mode is FlushMode.SYNC:
+            self._wait_for_disk(taken, results, now_ms)
+        else:
+            self._settle(taken, results, self._now_ms - now_ms)
 
-    def _stored(
-        self,
-        taken: Sequence[_Pending],
-        append: Callable[[Sequence[Incoming]], list[PutResult]],
-    ) -> list[PutResult]:
+    def _forward(self, messages: Sequence[Incoming]) -> list[PutResult]:
         try:
-            return append([one.message for one in taken])
+            return self._store.forward(messages)
         except Exception as error:  # our own fault: the callbacks are due all the same
-            log.exception("%d messages could not be stored", len(taken))
+            log.exception("%d messages could not be stored", len(messages))
             fault = PutResult(status=PutStatus.UNKNOWN_ERROR, remark=str(error))
-            return [fault] * len(taken)
+            return [fault] * len(messages)
 
     def _wait_for_disk(
         self, taken: Sequence[_Pending], results: Sequence[PutResult], began_ms: int
@@ -484,8 +505,8 @@ class Inbox:
             self._stats.not_stored(failed)
 
 
-def _is_batch(one: _Pending | _Batch) -> bool:
-    return one.__class__ is _Batch
+def _run_of(one: _Pending | _Batch) -> OrderedRun | None:
+    return one.run if isinstance(one, _Pending) else None
 
 
 def _report_batch(

@@ -1,7 +1,7 @@
 """A message to be stored, the records that it becomes, and the result of storing it."""
 
 import enum
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -11,7 +11,18 @@ from orbitmq.message.ids import offset_id
 from orbitmq.message.record import Storable
 from orbitmq.store.dispatch import Dispatched
 
-__all__ = ["NOT_TRIED", "NO_HOST", "Incoming", "InnerBatch", "NewRecord", "PutResult", "PutStatus"]
+__all__ = [
+    "NOT_TRIED",
+    "NO_HOST",
+    "Incoming",
+    "InnerBatch",
+    "NewRecord",
+    "Part",
+    "PutRecords",
+    "PutResult",
+    "PutStatus",
+    "result_of",
+]
 
 
 NO_HOST: Final = Host(bytes(4), 0)
@@ -111,3 +122,20 @@ NOT_TRIED: Final = PutResult(
     status=PutStatus.NOT_TRIED, remark="a message before it was not stored"
 )
 """The result of a message that has to follow one that was not stored."""
+
+
+class PutRecords(msgspec.Struct, gc=False):
+    """How many records of a list were stored, which now have their places."""
+
+    stored: int
+    failure: PutResult | None
+    """Why the others were not."""
+
+
+Part: TypeAlias = Incoming | list[NewRecord]
+"""What is appended: a message, or records that need no check, of at most ``checked_bytes`` each."""
+
+
+def result_of(part: Part, failure: PutResult) -> PutResult | PutRecords:
+    """Return the result of a part of which nothing is stored."""
+    return PutRecords(0, failure) if isinstance(part, list) else failure

@@ -15,7 +15,7 @@ Invariants:
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, overload
 
 import msgspec
 
@@ -37,8 +37,11 @@ from orbitmq.store.log.append import (
     Incoming,
     InnerBatch,
     NewRecord,
+    Part,
+    PutRecords,
     PutResult,
     PutStatus,
+    result_of,
 )
 from orbitmq.store.log.new_records import batch_records, new_record, split, usual_batch_records
 from orbitmq.store.log.placing import QueueKey, form_of, place_leading, place_records
@@ -160,7 +163,8 @@ class CommitLog:
         if not LEAST_SIZE <= size <= room:
             return None
         view = segment.view[at : at + size]
-        return None if sound_row(view, commit_log_offset, 0) is None else RecordView(view, 0, size)
+        row = sound_row(view, commit_log_offset, 0)
+        return None if row is None else RecordView(view, 0, size, row)
 
     def next_segment_offset(self, offset: int) -> int:
         """Return where the file after the one that contains ``offset`` begins."""
@@ -179,20 +183,9 @@ class CommitLog:
         for key in [key for key in self._queue_offsets if key[0] == topic]:
             del self._queue_offsets[key]
 
-    def append(
-        self, messages: Sequence[Incoming], now_ms: int
-    ) -> tuple[list[PutResult], list[Dispatched]]:
-        """Append the messages of one turn; return the result of each, and what was written.
-
-        A message that can't be stored doesn't affect the others. If the disk fails, none is stored.
-        """
-        turn = _Turn(self.end, max(now_ms, self.last_store_ms))
-        results = [self._put(message, turn) for message in messages]
-        return self._written(results, turn)
-
     @property
     def takes_records(self) -> bool:
-        """Whether ``append_records`` may be used: messages are stored as they are."""
+        """Whether records may be appended: messages are stored as they are."""
         return not self._rewrites
 
     @property
@@ -200,23 +193,31 @@ class CommitLog:
         """A record of at most this size is within all limits."""
         return self._least_limit
 
-    def append_records(
-        self, records: Sequence[NewRecord], now_ms: int
-    ) -> tuple[PutResult | None, list[Dispatched]]:
-        """Append records that need no check; return what was written.
+    @overload
+    def append(
+        self, parts: Sequence[Incoming], now_ms: int
+    ) -> tuple[list[PutResult], list[Dispatched]]: ...
+    @overload
+    def append(
+        self, parts: Sequence[Part], now_ms: int
+    ) -> tuple[Sequence[PutResult | PutRecords], list[Dispatched]]: ...
+    def append(
+        self, parts: Sequence[Part], now_ms: int
+    ) -> tuple[Sequence[PutResult | PutRecords], list[Dispatched]]:
+        """Append what one turn brought; return the result of each part, and what was written.
 
-        They are of at most ``checked_bytes`` each, and all their numbers fit their fields. If the
-        disk is full, only the first ones are stored; the result says why the others were not.
+        Lists of records are allowed if ``takes_records``. A part that can't be stored doesn't
+        affect the others; if the disk is full, the first records of a list may be stored. If it
+        fails, nothing is stored.
         """
         turn = _Turn(self.end, max(now_ms, self.last_store_ms))
-        failure = None
-        try:
-            self._add(records, turn)
-        except StoreError as error:
-            failure = _no_space(error)
+        results = [
+            self._put_records(part, turn) if isinstance(part, list) else self._put(part, turn)
+            for part in parts
+        ]
         if failed := self._write(turn):
-            return failed, []
-        return failure, turn.appended
+            return [result_of(part, failed) for part in parts], []
+        return results, turn.appended
 
     def forward(
         self, messages: Sequence[Incoming], now_ms: int
@@ -233,12 +234,6 @@ class CommitLog:
             if not results[-1].status.is_stored:
                 break
         results += [NOT_TRIED] * (len(messages) - len(results))
-        return self._written(results, turn)
-
-    def _written(
-        self, results: list[PutResult], turn: _Turn
-    ) -> tuple[list[PutResult], list[Dispatched]]:
-        """Write a turn; return the results of its messages, and what was written."""
         if failed := self._write(turn):
             return [failed for _ in results], []
         return results, turn.appended
@@ -277,6 +272,14 @@ class CommitLog:
         if result.status is _PUT_OK:
             turn.queue_offsets.update(self._light_offsets)
         return result
+
+    def _put_records(self, records: list[NewRecord], turn: _Turn) -> PutRecords:
+        before, failure = len(turn.appended), None
+        try:
+            self._add(records, turn)
+        except StoreError as error:
+            failure = _no_space(error)
+        return PutRecords(len(turn.appended) - before, failure)
 
     def _place(self, message: Incoming, turn: _Turn) -> PutResult:
         try:

@@ -197,7 +197,7 @@ def fault_at(buffer: memoryview, position: int) -> str:
 
 def view_of(buffer: memoryview, row: Row) -> RecordView:
     """Return the record of a row as a view."""
-    return RecordView(buffer, row[0], row[1] - row[0])
+    return RecordView(buffer, row[0], row[1] - row[0], row)
 
 
 def is_blank(buffer: memoryview, position: int) -> bool:

@@ -10,7 +10,7 @@ from orbitmq.broker.sending.plain.batch import PlainBatch
 from orbitmq.errors import DiskFailed
 from orbitmq.net.connection import Connection
 from orbitmq.net.refusal import Refusal
-from orbitmq.store.log.append import NewRecord, PutResult, PutStatus
+from orbitmq.store.log.append import NewRecord, Part, PutRecords, PutResult, PutStatus
 from orbitmq.store.log.segments import Segment, Segments
 from orbitmq.store.settings import FlushMode
 from orbitmq.wire.frame import Buffer
@@ -72,13 +72,13 @@ def outcomes(peer: Peer) -> list[PutStatus | str]:
 def test_batches_of_a_turn_are_one_append() -> None:
     world = SendWorld()
     sizes: list[int] = []
-    append = world.store.append_records
+    append = world.store.append
 
-    def counting(records: Sequence[NewRecord]) -> tuple[int, PutResult | None]:
-        sizes.append(len(records))
-        return append(records)
+    def counting(parts: Sequence[Part]) -> Sequence[PutResult | PutRecords]:
+        sizes.extend([len(part) for part in parts if isinstance(part, list)])
+        return append(parts)
 
-    world.store.append_records = counting  # type: ignore[method-assign]
+    world.store.append = counting  # type: ignore[method-assign, assignment]
     peer = put(world, 3, 1, 2)
     assert world.inbox.waiting == 6
     assert not peer.answers
@@ -114,13 +114,13 @@ def test_a_batch_that_waited_too_long_is_refused() -> None:
 
 def test_a_batch_behind_a_slow_write_is_refused() -> None:
     world = SendWorld(wait_time_mills_in_send_queue=60_000)
-    append = world.store.append_records
+    append = world.store.append
 
-    def slow(records: Sequence[NewRecord]) -> tuple[int, PutResult | None]:
+    def slow(parts: Sequence[Part]) -> Sequence[PutResult | PutRecords]:
         world.clock.now += 1_001
-        return append(records)
+        return append(parts)
 
-    world.store.append_records = slow  # type: ignore[method-assign]
+    world.store.append = slow  # type: ignore[method-assign, assignment]
     peer = put(world, 256, 2)
     world.take_turns()
     assert len(peer.answers) == 256
@@ -180,10 +180,10 @@ def test_when_the_log_has_no_space_the_first_ones_are_stored(
 def test_an_unexpected_failure_of_the_store_is_answered(caplog: pytest.LogCaptureFixture) -> None:
     world = SendWorld()
 
-    def broken(_records: Sequence[NewRecord]) -> tuple[int, PutResult | None]:
+    def broken(_parts: Sequence[Part]) -> list[PutResult | PutRecords]:
         raise ZeroDivisionError
 
-    world.store.append_records = broken  # type: ignore[method-assign, assignment]
+    world.store.append = broken  # type: ignore[method-assign, assignment]
     peer = put(world, 2)
     world.take_turns()
     assert outcomes(peer) == [PutStatus.UNKNOWN_ERROR] * 2

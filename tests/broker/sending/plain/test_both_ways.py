@@ -25,6 +25,11 @@ SETTINGS = {
     "light queues": msgspec.structs.replace(SMALL, lmq_enabled=True, multi_dispatch_enabled=True),
     "no index": msgspec.structs.replace(SMALL, index_enabled=False),
 }
+VALUE_END = properties.VALUE_END
+HALF_TEXTS = (
+    *("DELAY\x013", "DELAY\x01odd", "TIMER_DELAY_SEC\x015", "REAL_TOPIC\x01bills", "REAL_QID\x017"),
+    *("__transactionId__\x01mine", "TRAN_MSG\x01false", "TRANSACTION_CHECK_TIMES\x013"),
+)
 TEXTS = ("paid", "déjà", "a b", "", "x" * 300, "DELAY", "\U0001f600", "false")
 
 
@@ -86,7 +91,22 @@ class Traffic:
         return self._chance.randbytes(self._chance.choice((0, 1, 100, 1_000, 40_000)))
 
     def _plain(self, opaque: int) -> bytes:
-        return frame(self._header(), self._body(), opaque)
+        made = self._header()
+        if self._chance.random() < 0.3:
+            made = self._half_of(made)
+        return frame(made, self._body(), opaque)
+
+    def _half_of(self, made: SendMessageV2) -> SendMessageV2:
+        """Return a send as the half message of a transaction, most of them usual ones."""
+        chance = self._chance
+        pairs = (made.properties or "").rstrip(VALUE_END).split(VALUE_END)
+        pairs.insert(chance.randrange(len(pairs) + 1), "TRAN_MSG\x01true")
+        pairs.append("PGROUP\x01producers")
+        if chance.random() < 0.2:
+            pairs.append(chance.choice(HALF_TEXTS))
+        text = VALUE_END.join(pairs) + chance.choice(("", VALUE_END))
+        flag = chance.choice((0, flags.TRANSACTION_PREPARED, flags.TRANSACTION_COMMIT))
+        return msgspec.structs.replace(made, properties=text, sys_flag=made.sys_flag | flag)
 
     def _odd(self, opaque: int) -> bytes:
         """Return a send that needs care."""
@@ -171,6 +191,9 @@ def test_both_ways_give_the_same_files_and_answers(name: str, seed: int) -> None
     assert answers == exchange(careful, reads)
     assert len(answers) > REQUESTS // 2
     assert files(together) == files(careful)
+    for topic in ("orders", "bills", "multi"):
+        counts = [world.open_transactions.count(topic) for world in (together, careful)]
+        assert counts[0] == counts[1]
     assert bool(taken) == together.store.log.takes_records
     if taken:
         assert sum(taken) > REQUESTS // 3

@@ -23,8 +23,10 @@ from orbitmq.broker.sending.half_messages import HalfMessages
 from orbitmq.broker.sending.inbox import PutOutcome
 from orbitmq.broker.sending.message_types import by_priority
 from orbitmq.broker.sending.plain.cutting import PLAIN_FLAGS
+from orbitmq.broker.sending.plain.half_texts import HalfTexts, destination
+from orbitmq.broker.sending.plain.halves import HALF_FLAGS, HALF_QUEUE
 from orbitmq.broker.sending.plain.lane import PlainSends, PlainTerms
-from orbitmq.broker.sending.plain.meanings import Meanings
+from orbitmq.broker.sending.plain.meanings import Meanings, PlainText
 from orbitmq.broker.sending.retries import Retries, group_of
 from orbitmq.broker.sending.send_checks import SendChecks, SendHeader
 from orbitmq.broker.settings import BrokerSettings, LiveSettings
@@ -35,14 +37,14 @@ from orbitmq.message.ids import UniqueIds, offset_id
 from orbitmq.message.names import HALF_TOPIC, TIMER_TOPIC, TOPIC_LENGTH_LIMIT, is_retry_topic
 from orbitmq.net.connection import Connection, Handler
 from orbitmq.net.refusal import Refusal
-from orbitmq.store.log.append import Incoming, InnerBatch, NewRecord, PutResult, PutStatus
+from orbitmq.store.log.append import Incoming, InnerBatch, PutResult, PutStatus
 from orbitmq.store.message_store import MessageStore
 from orbitmq.store.settings import delay_levels
 from orbitmq.wire.bodies.topic import TopicConfig, TopicFilterType
 from orbitmq.wire.codes import RequestCode, ResponseCode
 from orbitmq.wire.frame import Frame, HeaderEncoding
 from orbitmq.wire.headers.send import SendMessage, SendMessageV2
-from orbitmq.wire.plain_send import SendAnswerForm
+from orbitmq.wire.plain_send import Placed, SendAnswerForm
 from orbitmq.wire.session import Identity, Response
 
 __all__ = ["SendHandlers", "born_host"]
@@ -106,6 +108,7 @@ class SendHandlers:
         self._plain_identity: Identity | None = None
         self._adopt(settings.broker)
         self._meanings = Meanings()
+        self._half_texts = HalfTexts(self._meanings)
         self.plain = PlainSends(
             inbox=self._inbox,
             checks=checks,
@@ -114,6 +117,7 @@ class SendHandlers:
             terms=self._plain_terms,
             born_host=born_host,
             on_failure=self._answer_plain,
+            halves_began=halves.began,
         )
         """Serves the sends of a read together; those it leaves are served here."""
 
@@ -206,7 +210,9 @@ class SendHandlers:
             return None
         if self._plain is None or self._plain_identity != identity:
             form = SendAnswerForm(identity, self._id_format[: -len(_ID_OFFSET)], self._region)
-            self._plain, self._plain_identity = PlainTerms(form, self._suffix, self._host), identity
+            takes_halves = not self._settings.broker.reject_transaction_message
+            self._plain = PlainTerms(form, self._suffix, self._host, takes_halves=takes_halves)
+            self._plain_identity = identity
         return self._plain
 
     # From a request to a message
@@ -217,10 +223,16 @@ class SendHandlers:
         """Return the message to store, and its unique key."""
         topic, text, wait = header.topic, header.properties or "", True
         inner_count = 0
-        plain = self._meanings.read(text.encode()) if text else None
-        if plain is not None and sys_flag & ~PLAIN_FLAGS == 0 and topic[0] != "%":
+        may_be_plain = bool(text) and topic[0] != "%"
+        if may_be_plain and (plain := self._plain_text(text, sys_flag)) is not None:
             raw = plain[0] + self._suffix
             unique_key = plain[1].decode()
+        elif may_be_plain and (plain := self._plain_half_text(text, sys_flag)) is not None:
+            self._check_takes_halves()
+            raw = plain[0] + self._suffix + destination(plain[1], topic, queue_id)
+            unique_key = plain[1].decode()
+            topic, queue_id = HALF_TOPIC, HALF_QUEUE
+            sys_flag = flags.with_transaction_state(sys_flag, flags.TRANSACTION_NONE)
         else:
             found = stored_properties.read(text) | self._own
             unique_key = found.get(properties.UNIQUE_KEY) or self._unique_ids.next()
@@ -247,6 +259,12 @@ class SendHandlers:
         if inner_count:
             message = InnerBatch.of(message, inner_count)
         return message, unique_key
+
+    def _plain_text(self, text: str, sys_flag: int) -> PlainText | None:
+        return self._meanings.read(text.encode()) if sys_flag & ~PLAIN_FLAGS == 0 else None
+
+    def _plain_half_text(self, text: str, sys_flag: int) -> PlainText | None:
+        return self._half_texts.read(text.encode()) if sys_flag & ~HALF_FLAGS == 0 else None
 
     def _batch(
         self, request: Frame, header: SendHeader, queue_id: int, sys_flag: int, peer: str
@@ -329,13 +347,16 @@ class SendHandlers:
 
     def _prepare(self, topic: str, queue_id: int, found: dict[str, str]) -> tuple[str, int]:
         """Return the same for a half message; a delay level counts when it is committed."""
+        self._check_takes_halves()
+        return self._halves.prepare(found, topic, queue_id)
+
+    def _check_takes_halves(self) -> None:
         if self._settings.broker.reject_transaction_message:
             raise Refusal(
                 ResponseCode.NO_PERMISSION,
                 f"the broker[{self._checks.own_host()}] sending transaction message is forbidden "
                 "(rejectTransactionMessage=true)",
             )
-        return self._halves.prepare(found, topic, queue_id)
 
     def _warn_of_lowered_level(self, topic: str, asked: str) -> None:
         """Warn once per topic, as Java's broker lowers the level silently."""
@@ -372,7 +393,7 @@ class SendHandlers:
         connection.respond(request, response)
 
     def _answer_plain(
-        self, connection: Connection, opaque: int, record: NewRecord, outcome: PutOutcome
+        self, connection: Connection, opaque: int, record: Placed, outcome: PutOutcome
     ) -> None:
         """Answer a plain send that has no success."""
         request = Frame(_SEND_V2, opaque, 0, 0, None, None, {}, b"", HeaderEncoding.JSON)

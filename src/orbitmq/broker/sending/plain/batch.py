@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 from orbitmq.broker.sending.inbox import PutOutcome
 from orbitmq.net.connection import Connection
 from orbitmq.store.log.append import NewRecord, PutResult, PutStatus
-from orbitmq.wire.plain_send import SendAnswerForm
+from orbitmq.wire.plain_send import Placed, SendAnswerForm
 
 __all__ = ["PlainBatch"]
 
-OnFailure = Callable[[Connection, int, NewRecord, PutOutcome], None]
+OnFailure = Callable[[Connection, int, Placed, PutOutcome], None]
 """Answers one send that was refused, not stored, or not on disk in time, given its opaque."""
 
 
@@ -41,15 +41,25 @@ class PlainBatch:
 
         The stored ones may be late: they are not known to be on disk.
         """
-        opaques, records = self._opaques, self.records
+        opaques, records, placed = self._opaques, self.records, self._placed()
+        self._count(stored)
         if late:
-            for opaque, one in zip(opaques[:stored], records, strict=False):
-                self._on_failure(self._connection, opaque, one, _late(one))
+            for opaque, one, record in zip(opaques[:stored], placed, records, strict=False):
+                self._on_failure(self._connection, opaque, one, _late(record))
         elif stored:
-            self._connection.respond_together(self._form.frames(opaques[:stored], records))
+            self._connection.respond_together(self._form.frames(opaques[:stored], placed))
         if failure is not None:
-            for opaque, one in zip(opaques[stored:], records[stored:], strict=True):
+            for opaque, one in zip(opaques[stored:], placed[stored:], strict=True):
                 self._on_failure(self._connection, opaque, one, failure)
+
+    # For sends that are stored elsewhere than their answers say
+
+    def _placed(self) -> Sequence[Placed]:
+        """Return what the answers say of each."""
+        return self.records
+
+    def _count(self, stored: int) -> None:
+        """Do nothing with the number of stored ones."""
 
 
 def _late(record: NewRecord) -> PutResult:

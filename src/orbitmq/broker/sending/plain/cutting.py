@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
-from orbitmq.broker.sending.plain.meanings import Meanings
+from orbitmq.broker.sending.plain.meanings import PlainText
 from orbitmq.kernel import compiled
 from orbitmq.message import flags
 from orbitmq.message.host import Host
@@ -17,7 +17,6 @@ __all__ = ["PLAIN_FLAGS", "SEND_CODE", "Cut", "PlainTopic", "TopicOf", "cut_lead
 PLAIN_FLAGS: Final = flags.COMPRESSED | flags.COMPRESSION_MASK | flags.MULTI_TAGS
 """What the sys flag of a plain send may say."""
 SEND_CODE: Final = int(RequestCode.SEND_MESSAGE_V2)
-_NOT_PLAIN: Final = ~PLAIN_FLAGS
 
 _unpack_lead: Final = Struct(">II").unpack_from
 _LEAD_SIZE: Final = 8
@@ -36,13 +35,23 @@ class PlainTopic(NamedTuple):
 class Cut:
     """The plain sends of one read, and what they share."""
 
-    __slots__ = ("born_host", "bytes_max", "most", "opaques", "records", "store_host", "suffix")
-
-    plain_flags = PLAIN_FLAGS
+    __slots__ = (
+        *("born_host", "bytes_max", "most", "opaques", "plain_flags", "records", "store_host"),
+        "suffix",
+    )
 
     def __init__(
-        self, *, suffix: bytes, born_host: Host, store_host: Host, most: int, bytes_max: int
+        self,
+        *,
+        suffix: bytes,
+        born_host: Host,
+        store_host: Host,
+        most: int,
+        bytes_max: int,
+        plain_flags: int = PLAIN_FLAGS,
     ) -> None:
+        self.plain_flags = plain_flags
+        """What the sys flag of a send may say."""
         self.suffix = suffix
         """The properties that the broker adds to those of the producer."""
         self.born_host = born_host
@@ -55,15 +64,22 @@ class Cut:
         self.records: list[NewRecord] = []
 
 
+class ReadsTexts(Protocol):
+    """Says which property texts are plain, and what they mean."""
+
+    def read(self, text: bytes) -> PlainText | None:
+        """Return a text in its parts; None if it has to be read with care."""
+
+
 TopicOf = Callable[[str], PlainTopic | None]
 
 
 def cut_sends(
-    data: bytes | bytearray, at: int, cut: Cut, topic_of: TopicOf, meanings: Meanings
+    data: bytes | bytearray, at: int, cut: Cut, topic_of: TopicOf, meanings: ReadsTexts
 ) -> int:
     """Add the records of leading plain sends; return where the first other frame begins."""
     suffix, store_host, born_host = cut.suffix, cut.store_host, cut.born_host
-    read_text, bytes_max = meanings.read, cut.bytes_max
+    read_text, bytes_max, not_plain = meanings.read, cut.bytes_max, ~cut.plain_flags
     view, end, most = memoryview(data), len(data), cut.most
     opaques, records = cut.opaques, cut.records
     name, queues, more_flags = "", 0, 0
@@ -87,7 +103,7 @@ def cut_sends(
                 break
             name, queues, more_flags = topic
         queue_id, sys_flag = fields.queue_id, fields.sys_flag
-        if not 0 <= queue_id < queues or sys_flag & _NOT_PLAIN:
+        if not 0 <= queue_id < queues or sys_flag & not_plain:
             break
         plain = read_text(text.encode())
         if plain is None:
