@@ -11,6 +11,8 @@ from typing import Final
 
 import msgspec
 
+from bench.notes import NOTES
+
 __all__ = ["BY_NAME", "GROUPS", "ROWS", "Row", "Sizes"]
 
 GROUPS: Final = {
@@ -46,8 +48,11 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     sizes: Sizes | None = None
     headline: bool = False
     """Whether it is in the README."""
-    note: str = ""
-    """If its aim is missed: the reason, and what it would take."""
+
+    @property
+    def note(self) -> str:
+        """If its aim is missed: the reason, and what it would take."""
+        return NOTES.get(self.name, "")
 
     @property
     def group(self) -> str:

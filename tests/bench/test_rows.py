@@ -2,6 +2,9 @@ from bench.__main__ import FULL, PROGRAMS, QUICK
 from bench.broker import COMMIT_LOADS, LATER_LOADS, LOADS, SYNC_LOADS
 from bench.client import loads_of
 from bench.growth import AXES
+from bench.measure import RESULTS
+from bench.notes import NOTES
+from bench.report.run import read
 from bench.rows import BY_NAME, GROUPS, ROWS
 
 
@@ -35,3 +38,10 @@ def test_an_aim_is_met_from_below_or_from_above() -> None:
     assert (cost.is_met(0.35), cost.is_met(0.36)) == (True, False)
     assert (rate.is_met(1.8), rate.is_met(1.7)) == (True, False)
     assert reported.is_met(0.1) is None
+
+
+def test_each_aim_that_is_missed_has_a_note() -> None:
+    assert all(BY_NAME[name].aim is not None for name in NOTES)
+    run = read(RESULTS / "latest.json")
+    missed = [row for row, one in run.results if row.is_met(one.ratio.median) is False]
+    assert [row.name for row in missed if not row.note] == []

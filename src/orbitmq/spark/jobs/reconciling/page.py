@@ -43,7 +43,7 @@ def reconcile_page(found: Reconciliation, of: str) -> str:
     """Return the page; ``of`` says what was compared."""
     page = Page(f"Reconciliation of {of}", _introduction(found), title=f"orbitmq reconcile: {of}")
     page.tiles(_tiles(found))
-    page.section("What was found", table(("", "messages", ""), _meanings(found), left=1))
+    page.section("What was found", table(("", "", "messages"), _meanings(found), left=2))
     if found.minutes:
         page.section("By minute", *_charts(found.minutes), note("Times are UTC, of the sends."))
     page.section("Topics", table(_TOPIC_HEADS, map(_topic_row, found.topics)))
@@ -85,9 +85,9 @@ def _kind(is_good: bool) -> str:
 def _meanings(found: Reconciliation) -> Iterator[tuple[str, str, str]]:
     for name in (*DIFFERENCES, *_OTHERS):
         if count := found.count(name):
-            yield name.replace("_", " "), f"{count:,}", MEANINGS[name]
+            yield name.replace("_", " "), MEANINGS[name], f"{count:,}"
     if found.unreadable:
-        yield "unreadable", f"{found.unreadable:,}", "reports that could not be read"
+        yield "unreadable", "reports that could not be read", f"{found.unreadable:,}"
 
 
 def _charts(minutes: Iterable[Minute]) -> Iterator[str]:
