@@ -1,4 +1,4 @@
-"""Fetches what the interop tests meet: RocketMQ's own jars, clients in other languages, strace.
+"""Fetches what tests meet: RocketMQ's own jars, other clients, strace, Chromium.
 
 ``python -m tests.interop.counterparts`` (that is, ``make counterparts``) prints one line per
 counterpart. What can't be had is told, not fatal: the tests that need it skip with the same
@@ -41,6 +41,7 @@ DEBIAN_PACKAGES = {
     "npm": ("npm",),
     "go": ("golang-go",),
     "strace": ("strace",),
+    "chromium": ("chromium", "chromium-browser"),
 }
 ADVICE = {
     "java": f"a JRE {JAVA_AT_LEAST} or later",
@@ -49,6 +50,7 @@ ADVICE = {
     "npm": "npm",
     "go": "Go",
     "strace": "strace",
+    "chromium": "Chromium",
 }
 
 POM = Path(__file__).with_name("pom.xml")
