@@ -2,10 +2,11 @@
 
 import argparse
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
+from warnings import catch_warnings
 
 from orbitmq.cli.cluster import add_json_option, pairs, print_found
 from orbitmq.cli.times import past_ms
@@ -146,7 +147,9 @@ def spark_session(arguments: argparse.Namespace) -> Iterator["SparkSession"]:
         raise OrbitError(f"Spark failed: {_reason(error)}") from error
     finally:
         if before is None:
-            spark.stop()
+            # A signal to the whole group may have ended its Java first.
+            with suppress(OSError), catch_warnings(action="ignore", category=RuntimeWarning):
+                spark.stop()
 
 
 def _reason(error: Exception) -> str:
