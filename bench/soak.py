@@ -28,8 +28,10 @@ def main() -> int:
             [
                 *(sys.executable, "-m", "pytest", "-q", "tests"),
                 *("--timeout", str(TIMEOUT_S), f"--junitxml={report}"),
-                # As `make test`: tests that share servers and Java processes stay together.
-                *("-n", str(os.cpu_count() or 1), "--dist", "loadgroup", "--no-loadscope-reorder"),
+                # As `make test`: one more than there are cores, since many tests wait for others;
+                # those that share servers and Java processes stay together.
+                *("-n", str((os.cpu_count() or 1) + 1)),
+                *("--dist", "loadgroup", "--no-loadscope-reorder"),
             ],
             env=environment,
             check=False,

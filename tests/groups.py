@@ -24,7 +24,12 @@ _SHARED = {
 # Files that start Sparks or Javas of their own, each a group by itself. They begin early: a long
 # one that begins last leaves the other cores idle.
 _LONG = (
-    *("spark/test_kills", "interop/test_store_exchange", "interop/test_spark_places"),
+    *("spark/test_kills", "spark/test_transactional_kills", "spark/jobs/test_job_kills"),
+    *(
+        "interop/test_spark_transactions",
+        "interop/test_store_exchange",
+        "interop/test_spark_places",
+    ),
     *("interop/test_producer_ways", "spark/test_sessions", "interop/test_producer_faults"),
     *("interop/test_nameserver", "interop/test_producer_outbox", "demo/test_run"),
     *("test_reference_docs", "interop/test_producer_secured", "cli/servers/test_up"),
