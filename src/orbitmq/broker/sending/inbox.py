@@ -379,9 +379,7 @@ class Inbox:
             settled = partial(self._batches_waited, held, began_ms)
             self._durability.wait_for(last.commit_log_offset + last.size, settled)
 
-    def _batches_waited(
-        self, runs: Sequence[_BatchRun], began_ms: int, status: PutStatus
-    ) -> None:
+    def _batches_waited(self, runs: Sequence[_BatchRun], began_ms: int, status: PutStatus) -> None:
         self._for_disk -= sum([len(run.records) for run in runs])
         self._settle_batches(runs, self._clock.monotonic_ms() - began_ms, status)
 
